@@ -1,0 +1,48 @@
+//! Bytes that are lent where possible, and buffers that grow no further than their limit.
+
+use std::ops::Deref;
+
+use bytes::Bytes;
+
+/// Bytes that lie whole in the input and are lent from it, or had to be put together and are owned.
+///
+/// Most lines and events arrive in one piece; those cost neither a copy nor an allocation to frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CowBytes<'i> {
+    /// A part of the input.
+    Borrowed(&'i [u8]),
+    /// A buffer of its own.
+    Owned(Bytes),
+}
+
+impl CowBytes<'_> {
+    /// The bytes as a value that can be kept; this copies what was lent.
+    #[must_use]
+    pub fn into_bytes(self) -> Bytes {
+        match self {
+            Self::Borrowed(bytes) => Bytes::copy_from_slice(bytes),
+            Self::Owned(bytes) => bytes,
+        }
+    }
+}
+
+impl Deref for CowBytes<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Borrowed(bytes) => bytes,
+            Self::Owned(bytes) => bytes,
+        }
+    }
+}
+
+/// Appends, growing by doubling but never to more than `limit` bytes unless `bytes` alone needs it.
+pub(crate) fn extend_within(buffer: &mut Vec<u8>, bytes: &[u8], limit: usize) {
+    let needed = buffer.len() + bytes.len();
+    if needed > buffer.capacity() {
+        let capacity = (buffer.capacity() * 2).min(limit).max(needed);
+        buffer.reserve_exact(capacity - buffer.len());
+    }
+    buffer.extend_from_slice(bytes);
+}

@@ -1,0 +1,207 @@
+//! JSON text that was validated once and is never written again.
+//!
+//! `params`, `result` and `error` cross this crate as [`Json`]: a slice of the frame they arrived in. Numbers keep
+//! their digits, objects their key order and strings their escapes, because nobody parses them into a tree.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `scan` | walks JSON text strictly, without recursion |
+//! | `edit` | reads one member of an object, replaces one, finds duplicate keys |
+
+mod edit;
+pub(crate) mod scan;
+
+use std::borrow::Cow;
+use std::fmt;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::limits::Limits;
+use scan::Scanner;
+
+pub use edit::DuplicateKey;
+#[expect(unused_imports)]
+pub(crate) use edit::check_unique_keys;
+
+/// One valid JSON value, kept as the text that it arrived as.
+///
+/// Cloning is cheap: the text is shared with the frame that it was cut from, which lives as long as any part of it.
+/// Two values are equal when their *texts* are equal, so `1.0` and `1` differ, as do `{"a":1}` and `{ "a":1 }`.
+/// The `Debug` form shows the length and never the text, which may be secret.
+///
+/// # Example: digits survive
+///
+/// ```
+/// use mcp_proto::Json;
+///
+/// let text = r#"{"amount":12345678901234567890.10,"amount2":1.0}"#;
+/// let json = Json::parse(text)?;
+/// assert_eq!(json.as_bytes(), text.as_bytes());
+/// # Ok::<(), mcp_proto::JsonError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Json(Bytes);
+
+impl Json {
+    /// Validates `text` (RFC 8259, UTF-8), with at most 128 nested arrays and objects.
+    ///
+    /// White space around the value is dropped; inside, it is kept.
+    ///
+    /// # Errors
+    ///
+    /// [`JsonError`] says what is wrong and at which byte.
+    pub fn parse(text: impl Into<Bytes>) -> Result<Self, JsonError> {
+        Self::parse_within(text, Limits::DEFAULT_DEPTH)
+    }
+
+    /// Validates `text` with at most `max_depth` nested arrays and objects.
+    ///
+    /// # Errors
+    ///
+    /// As [`Json::parse`].
+    pub fn parse_within(text: impl Into<Bytes>, max_depth: usize) -> Result<Self, JsonError> {
+        let text = text.into();
+        check_utf8(&text)?;
+        let mut scanner = Scanner::new(&text, max_depth);
+        let span = scanner.whole_text()?;
+        Ok(Self(text.slice(span)))
+    }
+
+    /// Writes any serialisable value as JSON text.
+    ///
+    /// # Errors
+    ///
+    /// The value's `Serialize` failed, or a map in it has keys that are not strings.
+    pub fn from_serialize<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
+        serde_json::to_vec(value).map(|text| Self(text.into()))
+    }
+
+    /// The empty object, `{}`.
+    #[must_use]
+    pub const fn empty_object() -> Self {
+        Self(Bytes::from_static(b"{}"))
+    }
+
+    /// Takes text that a scanner has already accepted.
+    pub(crate) const fn from_validated(text: Bytes) -> Self {
+        Self(text)
+    }
+
+    /// Reads the text into a typed value, which may borrow from it.
+    ///
+    /// # Errors
+    ///
+    /// The text does not have the shape of `T`.
+    ///
+    /// # Example: one member of a result
+    ///
+    /// ```
+    /// # use mcp_proto::Json;
+    /// #[derive(serde::Deserialize)]
+    /// struct Page<'a> {
+    ///     #[serde(rename = "nextCursor")]
+    ///     next_cursor: Option<&'a str>,
+    /// }
+    ///
+    /// let json = Json::parse(r#"{"tools":[],"nextCursor":"p2"}"#)?;
+    /// assert_eq!(json.read::<Page<'_>>().unwrap().next_cursor, Some("p2"));
+    /// # Ok::<(), mcp_proto::JsonError>(())
+    /// ```
+    pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
+        serde_json::from_slice(&self.0)
+    }
+
+    /// The text as bytes; it is always UTF-8.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The text as a string; this takes a pass over the text.
+    #[must_use]
+    pub fn to_text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.0)
+    }
+
+    /// The text, sharing its memory.
+    #[must_use]
+    pub fn to_bytes(&self) -> Bytes {
+        self.0.clone()
+    }
+
+    /// Length of the text in bytes.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "a JSON text is never empty")]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether the value is an object.
+    #[must_use]
+    pub fn is_object(&self) -> bool {
+        self.0.first() == Some(&b'{')
+    }
+
+    /// The value's string, if it is a string without unpaired surrogates.
+    #[must_use]
+    pub fn as_string(&self) -> Option<Cow<'_, str>> {
+        scan::unquote(&self.0)
+    }
+}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Json({} bytes)", self.0.len())
+    }
+}
+
+/// A string, written as JSON text.
+impl From<&str> for Json {
+    fn from(text: &str) -> Self {
+        Self(scan::quote(text).into())
+    }
+}
+
+impl From<i64> for Json {
+    fn from(number: i64) -> Self {
+        Self(number.to_string().into())
+    }
+}
+
+/// Why a text is not acceptable JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JsonError {
+    /// The bytes are not UTF-8 (JR-02).
+    #[error("not UTF-8 at byte {offset}")]
+    NotUtf8 {
+        /// Where the first bad byte is.
+        offset: usize,
+    },
+    /// The text breaks the grammar of RFC 8259, or ends too early.
+    #[error("not JSON at byte {offset}")]
+    NotJson {
+        /// Where the grammar was broken.
+        offset: usize,
+    },
+    /// A complete value is followed by something else than white space.
+    #[error("more text after the JSON value at byte {offset}")]
+    TrailingText {
+        /// Where the second text begins.
+        offset: usize,
+    },
+    /// Arrays and objects are nested deeper than the limit.
+    #[error("JSON nested deeper than {limit}")]
+    TooDeep {
+        /// The limit that was in force.
+        limit: usize,
+    },
+}
+
+pub(crate) fn check_utf8(text: &[u8]) -> Result<(), JsonError> {
+    match std::str::from_utf8(text) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(JsonError::NotUtf8 { offset: error.valid_up_to() }),
+    }
+}

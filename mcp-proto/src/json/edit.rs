@@ -1,0 +1,279 @@
+//! Reading and replacing single members of an object, and the hunt for duplicate keys.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::hash::{DefaultHasher, Hasher};
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::Json;
+use super::scan::{DEEPEST, Kind, Scanner, unquote};
+
+/// An object has two members of one name, which two readers may read differently (P2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("an object has two members of one name")]
+pub struct DuplicateKey;
+
+impl Json {
+    /// The value of the member `name` of this object; `None` if it has none or is not an object.
+    ///
+    /// Names are compared byte for byte after unescaping: `Name` is not `name`.
+    ///
+    /// # Errors
+    ///
+    /// [`DuplicateKey`] if there are two such members (JS6).
+    ///
+    /// # Example: reading one member and leaving the rest as text
+    ///
+    /// ```
+    /// use mcp_proto::Json;
+    ///
+    /// let params = Json::parse(r#"{"name":"echo","arguments":{"n":1.0}}"#)?;
+    /// assert_eq!(params.member("arguments")?.unwrap().as_bytes(), br#"{"n":1.0}"#);
+    /// assert_eq!(params.member("cursor")?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn member(&self, name: &str) -> Result<Option<Self>, DuplicateKey> {
+        let mut found = None;
+        for member in members(&self.0) {
+            if member.is_named(&self.0, name) {
+                if found.is_some() {
+                    return Err(DuplicateKey);
+                }
+                found = Some(member.value);
+            }
+        }
+        Ok(found.map(|span| Self(self.0.slice(span))))
+    }
+
+    /// The first member of that name, for objects whose keys are known to be unique.
+    pub(crate) fn first_member(&self, name: &str) -> Option<Self> {
+        members(&self.0).find(|member| member.is_named(&self.0, name)).map(|member| Self(self.0.slice(member.value)))
+    }
+
+    /// This object with the member `name` set to `value`; every other byte stays as it is.
+    ///
+    /// A text that is not an object is returned unchanged.
+    #[must_use]
+    pub fn with_member(&self, name: &str, value: &Self) -> Self {
+        let text = &self.0;
+        let Some(inside) = text.strip_prefix(b"{") else { return self.clone() };
+        let mut edited = Vec::with_capacity(text.len() + name.len() + value.len() + 4);
+        if let Some(member) = members(text).find(|member| member.is_named(text, name)) {
+            edited.extend_from_slice(text.get(..member.value.start).unwrap_or_default());
+            edited.extend_from_slice(&value.0);
+            edited.extend_from_slice(text.get(member.value.end..).unwrap_or_default());
+        } else {
+            edited.push(b'{');
+            super::scan::quote_into(&mut edited, name);
+            edited.push(b':');
+            edited.extend_from_slice(&value.0);
+            if members(text).next().is_some() {
+                edited.push(b',');
+            }
+            edited.extend_from_slice(inside);
+        }
+        Self(Bytes::from(edited))
+    }
+
+    /// The elements of this array; nothing if it is none.
+    pub fn elements(&self) -> impl Iterator<Item = Self> {
+        elements(&self.0).map(|span| Self(self.0.slice(span)))
+    }
+}
+
+struct Member {
+    key: super::scan::Key,
+    value: Range<usize>,
+}
+
+impl Member {
+    fn is_named(&self, text: &[u8], name: &str) -> bool {
+        self.key.name(text).is_some_and(|key| key.as_ref() == name.as_bytes())
+    }
+}
+
+/// The members of an object in validated text, outermost level only.
+fn members(text: &[u8]) -> impl Iterator<Item = Member> {
+    let mut scanner = Scanner::new(text, DEEPEST);
+    let mut more = scanner.peek_kind() == Ok(Kind::Object) && scanner.enter() == Ok(true);
+    std::iter::from_fn(move || {
+        if !more {
+            return None;
+        }
+        let key = scanner.key().ok()?;
+        let value = scanner.value().ok()?.span;
+        more = scanner.next_element(b'}').ok()?;
+        Some(Member { key, value })
+    })
+    .fuse()
+}
+
+fn elements(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    let mut scanner = Scanner::new(text, DEEPEST);
+    let mut more = scanner.peek_kind() == Ok(Kind::Array) && scanner.enter() == Ok(true);
+    std::iter::from_fn(move || {
+        if !more {
+            return None;
+        }
+        let value = scanner.value().ok()?.span;
+        more = scanner.next_element(b']').ok()?;
+        Some(value)
+    })
+    .fuse()
+}
+
+/// Refuses validated text in which any object, however deep, has two members of one name (JS6).
+///
+/// Keys of the objects that are open at one time take 16 bytes each. They are sorted by a hash and, where hashes are
+/// equal, by text, so that neither many keys nor chosen hashes make this slower than sorting.
+pub(crate) fn check_unique_keys(json: &Json) -> Result<(), DuplicateKey> {
+    let text = json.as_bytes();
+    let mut open: Vec<Option<usize>> = Vec::new();
+    let mut keys: Vec<HashedKey> = Vec::new();
+    let mut key_is_next = false;
+    let mut at = 0;
+    while let Some(&byte) = text.get(at) {
+        match byte {
+            b'"' => {
+                let end = end_of_string(text, at);
+                if key_is_next {
+                    keys.push(HashedKey::new(text, at..end));
+                    key_is_next = false;
+                }
+                at = end;
+                continue;
+            }
+            b'{' => {
+                open.push(Some(keys.len()));
+                key_is_next = true;
+            }
+            b'[' => {
+                open.push(None);
+                key_is_next = false;
+            }
+            b'}' | b']' => {
+                if let Some(Some(first)) = open.pop() {
+                    check_one_object(text, keys.get_mut(first..).unwrap_or_default())?;
+                    keys.truncate(first);
+                }
+                key_is_next = false;
+            }
+            b',' => key_is_next = matches!(open.last(), Some(Some(_))),
+            _ => {}
+        }
+        at += 1;
+    }
+    Ok(())
+}
+
+struct HashedKey {
+    hash: u64,
+    start: u32,
+    end: u32,
+}
+
+impl HashedKey {
+    /// `span` is the key's text with its quotes. Frames are shorter than 4 GiB (`Limits::check`).
+    fn new(text: &[u8], span: Range<usize>) -> Self {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&name(text, &span));
+        Self {
+            hash: hasher.finish(),
+            start: u32::try_from(span.start).unwrap_or(u32::MAX),
+            end: u32::try_from(span.end).unwrap_or(u32::MAX),
+        }
+    }
+
+    fn compare(&self, other: &Self, text: &[u8]) -> Ordering {
+        self.hash.cmp(&other.hash).then_with(|| {
+            name(text, &(self.start as usize..self.end as usize))
+                .cmp(&name(text, &(other.start as usize..other.end as usize)))
+        })
+    }
+}
+
+/// What a key stands for; a key with an unpaired surrogate stands for its own text.
+fn name<'t>(text: &'t [u8], span: &Range<usize>) -> Cow<'t, [u8]> {
+    let raw = text.get(span.clone()).unwrap_or_default();
+    match unquote(raw) {
+        Some(Cow::Borrowed(name)) => Cow::Borrowed(name.as_bytes()),
+        Some(Cow::Owned(name)) => Cow::Owned(name.into_bytes()),
+        None => Cow::Borrowed(raw),
+    }
+}
+
+fn check_one_object(text: &[u8], keys: &mut [HashedKey]) -> Result<(), DuplicateKey> {
+    keys.sort_unstable_by(|a, b| a.compare(b, text));
+    let twice = keys.windows(2).any(|pair| match pair {
+        [a, b] => a.compare(b, text) == Ordering::Equal,
+        _ => false,
+    });
+    if twice { Err(DuplicateKey) } else { Ok(()) }
+}
+
+/// The index after the closing quote of the string that begins at `start`, in validated text.
+fn end_of_string(text: &[u8], start: usize) -> usize {
+    let mut at = start + 1;
+    while let Some(found) = text.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
+        at += found;
+        if text.get(at) == Some(&b'"') {
+            return at + 1;
+        }
+        at += 2;
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &'static str) -> Json {
+        Json::parse(text).expect("the test's text is JSON")
+    }
+
+    #[test]
+    fn a_member_is_found_by_its_unescaped_name_and_exact_case() {
+        let object = json(r#"{"\u0061":1,"B":2,"c":{"d":3}}"#);
+        for (name, expected) in [("a", Some("1")), ("b", None), ("B", Some("2")), ("d", None), ("c", Some("{\"d\":3}"))]
+        {
+            let found = object.member(name).unwrap();
+            assert_eq!(found.as_ref().map(|value| value.to_text().into_owned()).as_deref(), expected, "{name}");
+        }
+        assert_eq!(json("[1]").member("a"), Ok(None));
+        assert_eq!(json(r#"{"a":1,"\u0061":2}"#).member("a"), Err(DuplicateKey));
+    }
+
+    #[test]
+    fn setting_a_member_leaves_every_other_byte() {
+        for (before, after) in [
+            (r"{}", r#"{"k":7}"#),
+            (r"{ }", r#"{"k":7 }"#),
+            (r#"{ "a" : 1.0 }"#, r#"{"k":7, "a" : 1.0 }"#),
+            (r#"{"a":1,"k":{"x":[]} ,"b":2}"#, r#"{"a":1,"k":7 ,"b":2}"#),
+            (r#"{"\u006b":null}"#, r#"{"\u006b":7}"#),
+            (r"[1]", r"[1]"),
+        ] {
+            assert_eq!(json(before).with_member("k", &json("7")).to_text(), after);
+        }
+    }
+
+    #[test]
+    fn js6_duplicate_keys_are_found_at_any_depth() {
+        for (text, unique) in [
+            (r#"{"a":1,"b":{"a":1},"c":[{"a":1},{"a":2}]}"#, true),
+            (r#"{"a":"a","b":"a"}"#, true),
+            (r#"["a","a"]"#, true),
+            (r#"{"a":[1,"b","b"],"b":2}"#, true),
+            (r#"{"a":1,"a":1}"#, false),
+            (r#"{"a":1,"\u0061":1}"#, false),
+            (r#"{"x":[{"y":{"k":1,"l":2,"k":3}}]}"#, false),
+            (r#"{"a":{"b":1},"c":2,"a":3}"#, false),
+            (r#"{"a\"":1,"a\u0022":2}"#, false),
+        ] {
+            assert_eq!(check_unique_keys(&json(text)).is_ok(), unique, "{text}");
+        }
+    }
+}

@@ -1,0 +1,434 @@
+//! A strict JSON scanner: it validates and measures, and builds nothing.
+//!
+//! Nesting is kept in a bit per level instead of on the call stack, so that no input can overflow it (JS1), and every
+//! byte is looked at once (JS2).
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use super::JsonError;
+
+/// The deepest nesting that any limit may allow: one bit of [`Nesting`] per level.
+pub(crate) const DEEPEST: usize = 1024;
+
+/// What a value is, told by its first byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Object,
+    Array,
+    String,
+    Number,
+    True,
+    False,
+    Null,
+}
+
+/// Where a value lies in the text, and what it is.
+#[derive(Debug, Clone)]
+pub(crate) struct Value {
+    pub(crate) span: Range<usize>,
+    pub(crate) kind: Kind,
+}
+
+/// A member's key: the span between its quotes.
+#[derive(Debug, Clone)]
+pub(crate) struct Key {
+    pub(crate) span: Range<usize>,
+    pub(crate) escaped: bool,
+}
+
+impl Key {
+    /// The key as the text that it stands for (P1: compared after unescaping); `None` for an unpaired surrogate,
+    /// which equals no name.
+    pub(crate) fn name<'t>(&self, text: &'t [u8]) -> Option<Cow<'t, [u8]>> {
+        let raw = text.get(self.span.clone())?;
+        if !self.escaped {
+            return Some(Cow::Borrowed(raw));
+        }
+        unescape(raw).map(|name| Cow::Owned(name.into_bytes()))
+    }
+}
+
+/// Walks one text from left to right.
+#[derive(Debug)]
+pub(crate) struct Scanner<'t> {
+    text: &'t [u8],
+    at: usize,
+    max_depth: usize,
+    /// Containers entered by the caller and not yet left.
+    depth: usize,
+}
+
+impl<'t> Scanner<'t> {
+    pub(crate) const fn new(text: &'t [u8], max_depth: usize) -> Self {
+        let max_depth = if max_depth > DEEPEST { DEEPEST } else { max_depth };
+        Self { text, at: 0, max_depth, depth: 0 }
+    }
+
+    /// Accepts exactly one value with white space around it, and returns where it lies.
+    pub(crate) fn whole_text(&mut self) -> Result<Range<usize>, JsonError> {
+        let value = self.value()?;
+        self.end_of_text()?;
+        Ok(value.span)
+    }
+
+    /// Accepts white space up to the end of the text.
+    pub(crate) fn end_of_text(&mut self) -> Result<(), JsonError> {
+        self.skip_white_space();
+        if self.at < self.text.len() {
+            return Err(JsonError::TrailingText { offset: self.at });
+        }
+        Ok(())
+    }
+
+    /// The first byte of the next value, without taking it.
+    pub(crate) fn peek_kind(&mut self) -> Result<Kind, JsonError> {
+        self.skip_white_space();
+        Ok(match self.peek() {
+            Some(b'{') => Kind::Object,
+            Some(b'[') => Kind::Array,
+            Some(b'"') => Kind::String,
+            Some(b'-' | b'0'..=b'9') => Kind::Number,
+            Some(b't') => Kind::True,
+            Some(b'f') => Kind::False,
+            Some(b'n') => Kind::Null,
+            Some(_) | None => return Err(self.wrong()),
+        })
+    }
+
+    /// Enters an object or array whose opening byte is next; `false` if it is empty and already left again.
+    pub(crate) fn enter(&mut self) -> Result<bool, JsonError> {
+        if self.depth >= self.max_depth {
+            return Err(JsonError::TooDeep { limit: self.max_depth });
+        }
+        let close = if self.peek() == Some(b'{') { b'}' } else { b']' };
+        self.at += 1;
+        self.skip_white_space();
+        if self.peek() == Some(close) {
+            self.at += 1;
+            return Ok(false);
+        }
+        self.depth += 1;
+        Ok(true)
+    }
+
+    /// After an element: `true` if another one follows, `false` if the container was left.
+    pub(crate) fn next_element(&mut self, close: u8) -> Result<bool, JsonError> {
+        self.skip_white_space();
+        match self.peek() {
+            Some(b',') => {
+                self.at += 1;
+                self.skip_white_space();
+                Ok(true)
+            }
+            Some(byte) if byte == close => {
+                self.at += 1;
+                self.depth -= 1;
+                Ok(false)
+            }
+            Some(_) | None => Err(self.wrong()),
+        }
+    }
+
+    /// Accepts a key and its colon.
+    pub(crate) fn key(&mut self) -> Result<Key, JsonError> {
+        if self.peek() != Some(b'"') {
+            return Err(self.wrong());
+        }
+        let (span, escaped) = self.string()?;
+        self.skip_white_space();
+        if self.peek() != Some(b':') {
+            return Err(self.wrong());
+        }
+        self.at += 1;
+        Ok(Key { span, escaped })
+    }
+
+    /// Accepts one value of any kind, however deep within the limit.
+    pub(crate) fn value(&mut self) -> Result<Value, JsonError> {
+        let kind = self.peek_kind()?;
+        let start = self.at;
+        if matches!(kind, Kind::Object | Kind::Array) {
+            self.container(kind)?;
+        } else {
+            self.scalar(kind)?;
+        }
+        Ok(Value { span: start..self.at, kind })
+    }
+
+    fn scalar(&mut self, kind: Kind) -> Result<(), JsonError> {
+        match kind {
+            Kind::String => self.string().map(|_| ()),
+            Kind::Number => self.number(),
+            Kind::True => self.word(b"true"),
+            Kind::False => self.word(b"false"),
+            Kind::Null => self.word(b"null"),
+            Kind::Object | Kind::Array => Err(self.wrong()),
+        }
+    }
+
+    fn container(&mut self, outermost: Kind) -> Result<(), JsonError> {
+        let mut nesting = Nesting::new(self.depth, self.max_depth);
+        let mut kind = outermost;
+        loop {
+            // One value: a container is opened, a scalar taken whole.
+            match kind {
+                Kind::Object => {
+                    self.at += 1;
+                    self.skip_white_space();
+                    nesting.push(true)?;
+                    if self.peek() != Some(b'}') {
+                        self.key()?;
+                        kind = self.peek_kind()?;
+                        continue;
+                    }
+                }
+                Kind::Array => {
+                    self.at += 1;
+                    self.skip_white_space();
+                    nesting.push(false)?;
+                    if self.peek() != Some(b']') {
+                        kind = self.peek_kind()?;
+                        continue;
+                    }
+                }
+                Kind::String => {
+                    self.string()?;
+                }
+                Kind::Number => self.number()?,
+                Kind::True => self.word(b"true")?,
+                Kind::False => self.word(b"false")?,
+                Kind::Null => self.word(b"null")?,
+            }
+            // After it: close what ends here, until something else follows.
+            loop {
+                let Some(in_object) = nesting.innermost() else { return Ok(()) };
+                self.skip_white_space();
+                match (self.peek(), in_object) {
+                    (Some(b','), true) => {
+                        self.at += 1;
+                        self.skip_white_space();
+                        self.key()?;
+                        kind = self.peek_kind()?;
+                        break;
+                    }
+                    (Some(b','), false) => {
+                        self.at += 1;
+                        kind = self.peek_kind()?;
+                        break;
+                    }
+                    (Some(b'}'), true) | (Some(b']'), false) => {
+                        self.at += 1;
+                        nesting.pop();
+                    }
+                    (Some(_) | None, _) => return Err(self.wrong()),
+                }
+            }
+        }
+    }
+
+    /// Accepts a string whose opening quote is next; returns what is between the quotes and whether it has escapes.
+    fn string(&mut self) -> Result<(Range<usize>, bool), JsonError> {
+        self.at += 1;
+        let start = self.at;
+        let mut escaped = false;
+        loop {
+            let rest = self.text.get(self.at..).unwrap_or_default();
+            let Some(length) = plain_prefix(rest) else {
+                self.at = self.text.len();
+                return Err(self.wrong());
+            };
+            self.at += length;
+            match self.peek() {
+                Some(b'"') => {
+                    let span = start..self.at;
+                    self.at += 1;
+                    return Ok((span, escaped));
+                }
+                Some(b'\\') => {
+                    escaped = true;
+                    self.escape()?;
+                }
+                Some(_) | None => return Err(self.wrong()),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<(), JsonError> {
+        self.at += 1;
+        match self.peek() {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 1,
+            Some(b'u') => {
+                self.at += 1;
+                for _ in 0..4 {
+                    if !self.peek().is_some_and(|byte| byte.is_ascii_hexdigit()) {
+                        return Err(self.wrong());
+                    }
+                    self.at += 1;
+                }
+            }
+            Some(_) | None => return Err(self.wrong()),
+        }
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<(), JsonError> {
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        match self.peek() {
+            Some(b'0') => self.at += 1,
+            Some(b'1'..=b'9') => self.skip_digits(),
+            Some(_) | None => return Err(self.wrong()),
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            self.at += 1;
+            if matches!(self.peek(), Some(b'+' | b'-')) {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    fn digits(&mut self) -> Result<(), JsonError> {
+        if !self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            return Err(self.wrong());
+        }
+        self.skip_digits();
+        Ok(())
+    }
+
+    fn skip_digits(&mut self) {
+        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            self.at += 1;
+        }
+    }
+
+    fn word(&mut self, word: &[u8]) -> Result<(), JsonError> {
+        for &expected in word {
+            if self.peek() != Some(expected) {
+                return Err(self.wrong());
+            }
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn skip_white_space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\n' | b'\r' | b'\t')) {
+            self.at += 1;
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    const fn wrong(&self) -> JsonError {
+        JsonError::NotJson { offset: self.at }
+    }
+}
+
+/// Which containers are open: a bit per level, set for an object.
+struct Nesting {
+    bits: [u64; DEEPEST / 64],
+    depth: usize,
+    /// Levels that lie outside of this value.
+    base: usize,
+    limit: usize,
+}
+
+impl Nesting {
+    const fn new(base: usize, limit: usize) -> Self {
+        Self { bits: [0; DEEPEST / 64], depth: base, base, limit }
+    }
+
+    fn push(&mut self, object: bool) -> Result<(), JsonError> {
+        if self.depth >= self.limit {
+            return Err(JsonError::TooDeep { limit: self.limit });
+        }
+        if let Some(word) = self.bits.get_mut(self.depth / 64) {
+            let bit = 1 << (self.depth % 64);
+            *word = if object { *word | bit } else { *word & !bit };
+        }
+        self.depth += 1;
+        Ok(())
+    }
+
+    const fn pop(&mut self) {
+        self.depth -= 1;
+    }
+
+    /// Whether the innermost container is an object; `None` outside of all.
+    fn innermost(&self) -> Option<bool> {
+        if self.depth == self.base {
+            return None;
+        }
+        let level = self.depth - 1;
+        self.bits.get(level / 64).map(|word| word & (1 << (level % 64)) != 0)
+    }
+}
+
+/// Length of the part of a string before its first quote, backslash or control character; `None` if there is none.
+fn plain_prefix(text: &[u8]) -> Option<usize> {
+    const fn ends(byte: u8) -> bool {
+        byte == b'"' || byte == b'\\' || byte < 0x20
+    }
+
+    // Most strings are short: look at them byte by byte before the blocks below pay off.
+    let (short, long) = text.split_at_checked(16).unwrap_or((text, &[]));
+    if let Some(length) = short.iter().position(|&byte| ends(byte)) {
+        return Some(length);
+    }
+    let mut skipped = short.len();
+    // A block without a branch in it compiles to vector instructions.
+    let mut blocks = long.chunks_exact(32);
+    for block in &mut blocks {
+        if block.iter().fold(false, |found, &byte| found | ends(byte)) {
+            return block.iter().position(|&byte| ends(byte)).map(|length| skipped + length);
+        }
+        skipped += block.len();
+    }
+    blocks.remainder().iter().position(|&byte| ends(byte)).map(|length| skipped + length)
+}
+
+/// The string that a JSON string text (with its quotes) stands for; `None` for other texts and unpaired surrogates.
+pub(crate) fn unquote(text: &[u8]) -> Option<Cow<'_, str>> {
+    let inner = text.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    if memchr::memchr(b'\\', inner).is_none() {
+        return std::str::from_utf8(inner).ok().map(Cow::Borrowed);
+    }
+    serde_json::from_slice(text).ok().map(Cow::Owned)
+}
+
+/// Appends `text` as a JSON string text, with its quotes.
+pub(crate) fn quote_into(out: &mut Vec<u8>, text: &str) {
+    if plain_prefix(text.as_bytes()).is_none() {
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+    } else if serde_json::to_writer(&mut *out, text).is_err() {
+        // A string has no key to refuse and a `Vec` no I/O to fail.
+        out.extend_from_slice(b"\"\"");
+    }
+}
+
+/// `text` as a JSON string text, with its quotes.
+pub(crate) fn quote(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + 2);
+    quote_into(&mut out, text);
+    out
+}
+
+fn unescape(raw: &[u8]) -> Option<String> {
+    let mut text = Vec::with_capacity(raw.len() + 2);
+    text.push(b'"');
+    text.extend_from_slice(raw);
+    text.push(b'"');
+    serde_json::from_slice(&text).ok()
+}

@@ -1,0 +1,141 @@
+//! What a peer may make this crate hold, in bytes and counts.
+
+use std::time::Duration;
+
+use crate::error::UsageError;
+use crate::json::scan::DEEPEST;
+
+/// The bounds on everything that a peer can make grow. All are finite by default; each names the attack that it stops.
+///
+/// One value serves every machine; a field that a machine has no use for does nothing there. The memory that a machine
+/// can be made to hold is at most
+///
+/// ```text
+/// client over stdio   message + chunk + queue + requests_out * 1 KiB
+/// client over HTTP    exchanges * (max(message, event) + chunk) + queue + requests_out * 1 KiB + what it was asked to send
+/// server over stdio   message + chunk + queue + (requests_in + requests_out) * 1 KiB
+/// ```
+///
+/// where `chunk` is the largest slice that the driver hands in at once, and `queue` is `queue_bytes` plus what one chunk
+/// can add to it.
+///
+/// # Example: a small device
+///
+/// ```
+/// use mcp_proto::Limits;
+///
+/// let mut limits = Limits::default();
+/// limits.message = 256 * 1024;
+/// limits.event = 256 * 1024;
+/// limits.exchanges = 8;
+/// limits.check()?;
+/// # Ok::<(), mcp_proto::UsageError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Bytes of one line or one JSON body: a line that never ends (FR1), a body that never ends. Default 16 MiB.
+    pub message: usize,
+    /// Bytes of one server-sent event with its line, type and id: a `data:` line that never ends (SS1). Default 16 MiB.
+    pub event: usize,
+    /// Nested arrays and objects in one message (JS1); at most 1024. Default 128.
+    pub depth: usize,
+    /// Bytes of a string id with its quotes (JS9): each is kept until the request has ended. Default 256.
+    pub id: usize,
+    /// Bytes of a method name. Default 256.
+    pub method: usize,
+    /// Messages in one batch (RP8). Default 100.
+    pub batch: usize,
+    /// Requests of the peer that are not answered yet (RP10). Default 1024.
+    pub requests_in: usize,
+    /// Own requests that the peer has not answered yet. Default 4096.
+    pub requests_out: usize,
+    /// Output that the driver has not taken yet, in entries; beyond it `wants_input()` is `false` (H5). Default 1024.
+    pub queue: usize,
+    /// The same in bytes. Default 4 MiB.
+    pub queue_bytes: usize,
+    /// HTTP exchanges open at one time, each with its own buffer. Default 64.
+    pub exchanges: usize,
+    /// Bytes read of a body that only explains an HTTP error (HT8), or that nobody asked for (HT7). Default 64 KiB.
+    pub error_body: usize,
+    /// Bytes of an SSE event id (SS6). Default 1 KiB.
+    pub event_id: usize,
+    /// Bytes of a session id (HT3). Default 1 KiB.
+    pub session_id: usize,
+    /// Redirects followed for one message, all on the same origin (HT2). Default 5.
+    pub redirects: usize,
+    /// The shortest wait before a stream is opened again, whatever the server asks for (SS7). Default 500 ms.
+    pub min_retry: Duration,
+    /// The longest wait that a server can ask for, by `retry` or `Retry-After` (SS7). Default 5 min.
+    pub max_retry: Duration,
+    /// How often a stream or a session may be opened again within a minute (SS7, H2). Default 10.
+    pub reconnects: u32,
+    /// Ended requests whose late answers are still recognised. Default 1024.
+    pub tombstones: usize,
+}
+
+impl Limits {
+    pub(crate) const DEFAULT_DEPTH: usize = 128;
+
+    /// Says whether every value can be worked with.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError::Limit`] names the first field that is zero or too large (CL5).
+    pub fn check(&self) -> Result<(), UsageError> {
+        // Positions in a frame are kept in 32 bits where many of them are kept.
+        const LARGEST: usize = 1 << 30;
+        const MANY: usize = 1 << 24;
+        for (field, value, largest) in [
+            ("message", self.message, LARGEST),
+            ("event", self.event, LARGEST),
+            ("depth", self.depth, DEEPEST),
+            ("id", self.id, LARGEST),
+            ("method", self.method, LARGEST),
+            ("batch", self.batch, MANY),
+            ("requests_in", self.requests_in, MANY),
+            ("requests_out", self.requests_out, MANY),
+            ("queue", self.queue, MANY),
+            ("queue_bytes", self.queue_bytes, LARGEST),
+            ("exchanges", self.exchanges, MANY),
+            ("error_body", self.error_body, LARGEST),
+            ("event_id", self.event_id, LARGEST),
+            ("session_id", self.session_id, LARGEST),
+            ("tombstones", self.tombstones, MANY),
+        ] {
+            if value == 0 || value > largest {
+                return Err(UsageError::Limit { field, largest });
+            }
+        }
+        if self.min_retry > self.max_retry || self.max_retry > Duration::from_secs(86_400) {
+            return Err(UsageError::Limit { field: "max_retry", largest: 86_400 });
+        }
+        Ok(())
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            message: 16 * 1024 * 1024,
+            event: 16 * 1024 * 1024,
+            depth: Self::DEFAULT_DEPTH,
+            id: 256,
+            method: 256,
+            batch: 100,
+            requests_in: 1024,
+            requests_out: 4096,
+            queue: 1024,
+            queue_bytes: 4 * 1024 * 1024,
+            exchanges: 64,
+            error_body: 64 * 1024,
+            event_id: 1024,
+            session_id: 1024,
+            redirects: 5,
+            min_retry: Duration::from_millis(500),
+            max_retry: Duration::from_secs(300),
+            reconnects: 10,
+            tombstones: 1024,
+        }
+    }
+}

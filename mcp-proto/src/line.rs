@@ -1,0 +1,151 @@
+//! Newline framing: bytes to lines, for stdio and any other byte stream (ST-02, ST-23).
+//!
+//! Framing knows nothing of what a line holds. A line that is too long, not UTF-8 or not JSON costs that line and
+//! nothing else, because the end of a line is known whatever is in it.
+
+use bytes::Bytes;
+
+use crate::buffer::{CowBytes, extend_within};
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Splits a byte stream into lines.
+///
+/// * A line ends with LF; one CR before it is dropped (ST-03). Blank lines are skipped (FR4).
+/// * A byte order mark is accepted as the first bytes of the stream and nowhere else (FR5).
+/// * A line longer than the limit, its end not counted, is reported once and skipped up to its LF (FR1, FR2).
+/// * Any way of cutting the input into chunks gives the same lines.
+///
+/// Memory: at most the limit and one byte. Time: linear.
+///
+/// # Example: a chunk boundary inside a line
+///
+/// ```
+/// use mcp_proto::line::Decoder;
+///
+/// let mut decoder = Decoder::new(1024);
+/// let mut lines = Vec::new();
+/// for mut chunk in [&b"{\"a\":1}\n{\"b\""[..], b":2}\r\n"] {
+///     while let Some(line) = decoder.decode(&mut chunk) {
+///         lines.push(line?.into_bytes());
+///     }
+/// }
+/// assert_eq!(lines, ["{\"a\":1}", "{\"b\":2}"]);
+/// # Ok::<(), mcp_proto::line::TooLong>(())
+/// ```
+#[derive(Debug)]
+pub struct Decoder {
+    limit: usize,
+    /// The beginning of a line whose end has not arrived.
+    partial: Vec<u8>,
+    /// The line has been reported as too long; its rest is dropped.
+    skipping: bool,
+    /// Nothing of the stream has been framed yet.
+    at_start: bool,
+}
+
+impl Decoder {
+    /// A decoder for lines of at most `limit` bytes.
+    #[must_use]
+    pub const fn new(limit: usize) -> Self {
+        Self { limit, partial: Vec::new(), skipping: false, at_start: true }
+    }
+
+    /// Takes bytes from the front of `input` up to the end of the next line, and returns the line.
+    ///
+    /// `None` means that all of `input` was taken and no line has ended.
+    ///
+    /// # Errors
+    ///
+    /// [`TooLong`] stands in the place of a line that was longer than the limit; decoding goes on after it.
+    pub fn decode<'i>(&mut self, input: &mut &'i [u8]) -> Option<Result<CowBytes<'i>, TooLong>> {
+        while let Some(end) = memchr::memchr(b'\n', input) {
+            let (part, rest) = input.split_at_checked(end)?;
+            *input = rest.get(1..)?;
+            match self.complete(part) {
+                Some(Ok(line)) if is_blank(&line) => {}
+                Some(outcome) => return Some(outcome),
+                None => {}
+            }
+        }
+        let part = std::mem::take(input);
+        if self.skipping || part.is_empty() {
+            return None;
+        }
+        if self.exceeds_limit(part) {
+            self.skipping = true;
+            self.at_start = false;
+            self.partial = Vec::new();
+            return Some(Err(TooLong { limit: self.limit }));
+        }
+        extend_within(&mut self.partial, part, self.limit + 1);
+        None
+    }
+
+    /// Ends the stream.
+    ///
+    /// # Errors
+    ///
+    /// [`Truncated`] if it ended inside a line. What arrived of that line is no message (FR9), even if it looks
+    /// complete.
+    pub fn finish(self) -> Result<(), Truncated> {
+        if is_blank(&self.partial) {
+            return Ok(());
+        }
+        Err(Truncated { bytes: self.partial.len() })
+    }
+
+    /// Joins `part`, which a LF follows, to what there is of the line.
+    fn complete<'i>(&mut self, part: &'i [u8]) -> Option<Result<CowBytes<'i>, TooLong>> {
+        if std::mem::take(&mut self.skipping) {
+            return None;
+        }
+        let too_long = self.exceeds_limit(part);
+        let partial = std::mem::take(&mut self.partial);
+        let at_start = std::mem::take(&mut self.at_start);
+        if too_long {
+            return Some(Err(TooLong { limit: self.limit }));
+        }
+        if partial.is_empty() {
+            let part = if at_start { part.strip_prefix(BYTE_ORDER_MARK).unwrap_or(part) } else { part };
+            return Some(Ok(CowBytes::Borrowed(part.strip_suffix(b"\r").unwrap_or(part))));
+        }
+        let mut line = partial;
+        extend_within(&mut line, part, self.limit + 1);
+        if line.last() == Some(&b'\r') {
+            line.pop();
+        }
+        let mut line = Bytes::from(line);
+        if at_start && line.starts_with(BYTE_ORDER_MARK) {
+            line = line.split_off(BYTE_ORDER_MARK.len());
+        }
+        Some(Ok(CowBytes::Owned(line)))
+    }
+
+    /// Whether the line is too long once `part` belongs to it. A CR in last place may be half of the line's end.
+    fn exceeds_limit(&self, part: &[u8]) -> bool {
+        let length = self.partial.len() + part.len();
+        let last = part.last().or(self.partial.last());
+        length > self.limit && !(length == self.limit + 1 && last == Some(&b'\r'))
+    }
+}
+
+fn is_blank(line: &[u8]) -> bool {
+    line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r'))
+}
+
+/// A line was longer than the limit and has been skipped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a line longer than {limit} bytes")]
+pub struct TooLong {
+    /// The limit in bytes.
+    pub limit: usize,
+}
+
+/// The stream ended inside a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the stream ended {bytes} bytes into a line")]
+pub struct Truncated {
+    /// How much of the line had arrived.
+    pub bytes: usize,
+}

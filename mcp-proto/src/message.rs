@@ -1,0 +1,132 @@
+//! JSON-RPC messages as MCP uses them: requests, notifications, responses, and batches of them.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `id` | request ids, exact to the byte |
+//! | `method` | method names, and the ones that this crate knows |
+//! | `error` | the error member of a response, and the codes |
+//! | `parse` | frame to message: the envelope is read, payloads stay text |
+//! | `salvage` | the id of a frame that is no message, so that it can be answered |
+//! | `encode` | message to frame |
+
+mod encode;
+mod error;
+mod id;
+mod method;
+mod parse;
+mod salvage;
+
+use crate::json::Json;
+
+pub use encode::UnreadableId;
+pub use error::{ErrorObject, code};
+pub use id::RequestId;
+pub use method::Method;
+pub use parse::{Frame, ParseError, ParseErrorKind, Subject};
+
+/// One JSON-RPC 2.0 message (JR-01).
+///
+/// # Example: parse and write again
+///
+/// ```
+/// use bytes::Bytes;
+/// use mcp_proto::{Frame, Limits, Message};
+///
+/// let line = Bytes::from(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"n":1.10}}"#);
+/// let Frame::Single(message) = Frame::parse(&line, &Limits::default())? else { panic!() };
+/// let Message::Request(request) = &message else { panic!() };
+/// assert_eq!(request.method.as_str(), "tools/call");
+/// assert_eq!(message.to_bytes(), line);
+/// # Ok::<(), mcp_proto::ParseError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    /// Wants exactly one response.
+    Request(Request),
+    /// Wants none (JR-11).
+    Notification(Notification),
+    /// Answers a request.
+    Response(Response),
+}
+
+/// A request: a method, its parameters, and the id that its response will carry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// The id, chosen by the sender (JR-03).
+    pub id: RequestId,
+    /// What is asked for.
+    pub method: Method,
+    /// The parameters, an object or array; absent is different from `null`.
+    pub params: Option<Json>,
+}
+
+/// A notification: a method and its parameters, never answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notification {
+    /// What is told.
+    pub method: Method,
+    /// The parameters, an object or array.
+    pub params: Option<Json>,
+}
+
+/// The answer to a request: exactly one of result and error (JR-08).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Response {
+    /// The request succeeded.
+    Result {
+        /// The id of the request (JR-07).
+        id: RequestId,
+        /// What came of it: any JSON value, although MCP's methods all give objects (JR-13).
+        result: Json,
+    },
+    /// The request failed, or no request could be read.
+    Error {
+        /// The id of the request; `None` if it was `null` or absent (JR-09).
+        id: Option<RequestId>,
+        /// Why it failed.
+        error: ErrorObject,
+    },
+}
+
+impl Notification {
+    /// A notification without parameters.
+    #[must_use]
+    pub fn new(method: impl Into<Method>) -> Self {
+        Self { method: method.into(), params: None }
+    }
+
+    /// A notification with parameters.
+    #[must_use]
+    pub fn with_params(method: impl Into<Method>, params: Json) -> Self {
+        Self { method: method.into(), params: Some(params) }
+    }
+}
+
+impl Response {
+    /// The id of the request that is answered, if it could be told.
+    #[must_use]
+    pub const fn id(&self) -> Option<&RequestId> {
+        match self {
+            Self::Result { id, .. } => Some(id),
+            Self::Error { id, .. } => id.as_ref(),
+        }
+    }
+}
+
+impl From<Request> for Message {
+    fn from(request: Request) -> Self {
+        Self::Request(request)
+    }
+}
+
+impl From<Notification> for Message {
+    fn from(notification: Notification) -> Self {
+        Self::Notification(notification)
+    }
+}
+
+impl From<Response> for Message {
+    fn from(response: Response) -> Self {
+        Self::Response(response)
+    }
+}

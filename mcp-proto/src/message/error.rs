@@ -1,0 +1,104 @@
+//! The error member of a response.
+
+use std::fmt;
+
+use crate::json::Json;
+use crate::json::scan::quote_into;
+use crate::message::RequestId;
+
+/// The JSON-RPC error codes that this crate sends (RULES 1.3).
+pub mod code {
+    /// The input is not JSON.
+    pub const PARSE_ERROR: i64 = -32700;
+    /// The input is JSON, but no JSON-RPC message, or one that is not allowed here.
+    pub const INVALID_REQUEST: i64 = -32600;
+    /// There is no such method.
+    pub const METHOD_NOT_FOUND: i64 = -32601;
+    /// The parameters do not fit the method.
+    pub const INVALID_PARAMS: i64 = -32602;
+    /// Something unexpected happened.
+    pub const INTERNAL_ERROR: i64 = -32603;
+}
+
+/// Why a request failed, in the words of the peer: an integer code, a message, and perhaps data (JR-10).
+///
+/// An error that arrived is kept as its text and can be sent on without a change, like every other payload.
+///
+/// # Example
+///
+/// ```
+/// use mcp_proto::{ErrorObject, code};
+///
+/// let error = ErrorObject::new(code::INVALID_PARAMS, "unknown tool: \"frobnicate\"");
+/// assert_eq!(error.code(), -32602);
+/// assert_eq!(error.message(), "unknown tool: \"frobnicate\"");
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct ErrorObject {
+    code: i64,
+    text: Json,
+}
+
+impl ErrorObject {
+    /// An error without data.
+    #[must_use]
+    pub fn new(code: i64, message: &str) -> Self {
+        Self::build(code, message, None)
+    }
+
+    /// An error with data.
+    #[must_use]
+    pub fn with_data(code: i64, message: &str, data: &Json) -> Self {
+        Self::build(code, message, Some(data))
+    }
+
+    fn build(code: i64, message: &str, data: Option<&Json>) -> Self {
+        let mut text = format!("{{\"code\":{code},\"message\":").into_bytes();
+        quote_into(&mut text, message);
+        if let Some(data) = data {
+            text.extend_from_slice(b",\"data\":");
+            text.extend_from_slice(data.as_bytes());
+        }
+        text.push(b'}');
+        Self { code, text: Json::from_validated(text.into()) }
+    }
+
+    /// Reads an error object; `None` if it is no object, or lacks an integer code or a string message (RP5).
+    pub(crate) fn from_json(text: Json) -> Option<Self> {
+        let code = text.member("code").ok()??;
+        let code = RequestId::from_json_text(code.as_bytes())?.as_i64()?;
+        text.member("message").ok()??.as_string()?;
+        Some(Self { code, text })
+    }
+
+    /// The code.
+    #[must_use]
+    pub const fn code(&self) -> i64 {
+        self.code
+    }
+
+    /// The message.
+    #[must_use]
+    pub fn message(&self) -> String {
+        let message = self.text.first_member("message");
+        message.and_then(|text| text.as_string().map(std::borrow::Cow::into_owned)).unwrap_or_default()
+    }
+
+    /// The data, if there is any.
+    #[must_use]
+    pub fn data(&self) -> Option<Json> {
+        self.text.first_member("data")
+    }
+
+    /// The whole object as the text that it arrived as.
+    #[must_use]
+    pub const fn as_json(&self) -> &Json {
+        &self.text
+    }
+}
+
+impl fmt::Debug for ErrorObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ErrorObject({}, {} bytes)", self.code, self.text.len())
+    }
+}

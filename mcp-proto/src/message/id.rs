@@ -1,0 +1,179 @@
+//! Request ids.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+use crate::json::Json;
+use crate::json::scan::{quote, quote_into, unquote};
+
+/// The id of a request: an integer or a string (JR-03), kept exactly.
+///
+/// `1` and `"1"` are different ids, and `1.0` is none at all: the official SDKs confuse these and deliver answers to
+/// the wrong caller. A string that arrived with escapes is equal to the same string without, and is sent back with the
+/// escapes that it came with.
+///
+/// # Example
+///
+/// ```
+/// use mcp_proto::RequestId;
+///
+/// assert_ne!(RequestId::from(1), RequestId::from("1"));
+/// assert_eq!(RequestId::from(1).to_string(), "1");
+/// assert_eq!(RequestId::from("1").to_string(), "\"1\"");
+/// ```
+#[derive(Clone)]
+pub struct RequestId(Repr);
+
+#[derive(Clone)]
+enum Repr {
+    Number(i64),
+    String(Box<Text>),
+}
+
+#[derive(Clone)]
+struct Text {
+    value: Box<str>,
+    /// The JSON text with its quotes, where it is not the plain way of writing `value`.
+    written: Option<Box<str>>,
+}
+
+impl RequestId {
+    /// The id, if it is an integer.
+    #[must_use]
+    pub const fn as_i64(&self) -> Option<i64> {
+        match &self.0 {
+            Repr::Number(number) => Some(*number),
+            Repr::String(_) => None,
+        }
+    }
+
+    /// The id, if it is a string.
+    #[must_use]
+    pub const fn as_str(&self) -> Option<&str> {
+        match &self.0 {
+            Repr::Number(_) => None,
+            Repr::String(text) => Some(&text.value),
+        }
+    }
+
+    /// Reads an id from the JSON text of a value; `None` for fractions, `null`, and anything else that is no id.
+    pub(crate) fn from_json_text(text: &[u8]) -> Option<Self> {
+        if text.first() == Some(&b'"') {
+            let value = unquote(text)?.into_owned().into_boxed_str();
+            let plain = quote(&value);
+            let written = (plain != text).then(|| std::str::from_utf8(text).ok().map(Into::into)).flatten();
+            return Some(Self(Repr::String(Box::new(Text { value, written }))));
+        }
+        let number = std::str::from_utf8(text).ok()?.parse::<i64>().ok()?;
+        // `-0` and `+1` parse, and would be echoed as something else.
+        (number.to_string().as_bytes() == text).then_some(Self(Repr::Number(number)))
+    }
+
+    /// Appends the JSON text of the id.
+    pub(crate) fn encode_into(&self, out: &mut Vec<u8>) {
+        match &self.0 {
+            Repr::Number(number) => out.extend_from_slice(number.to_string().as_bytes()),
+            Repr::String(text) => match &text.written {
+                Some(written) => out.extend_from_slice(written.as_bytes()),
+                None => quote_into(out, &text.value),
+            },
+        }
+    }
+
+    pub(crate) fn to_json(&self) -> Json {
+        let mut text = Vec::new();
+        self.encode_into(&mut text);
+        Json::from_validated(text.into())
+    }
+}
+
+impl From<i64> for RequestId {
+    fn from(number: i64) -> Self {
+        Self(Repr::Number(number))
+    }
+}
+
+impl From<&str> for RequestId {
+    fn from(value: &str) -> Self {
+        Self(Repr::String(Box::new(Text { value: value.into(), written: None })))
+    }
+}
+
+impl PartialEq for RequestId {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for RequestId {}
+
+impl PartialOrd for RequestId {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Integers come before strings.
+impl Ord for RequestId {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (&self.0, &other.0) {
+            (Repr::Number(a), Repr::Number(b)) => a.cmp(b),
+            (Repr::String(a), Repr::String(b)) => a.value.cmp(&b.value),
+            (Repr::Number(_), Repr::String(_)) => Ordering::Less,
+            (Repr::String(_), Repr::Number(_)) => Ordering::Greater,
+        }
+    }
+}
+
+impl Hash for RequestId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match &self.0 {
+            Repr::Number(number) => (0_u8, number).hash(state),
+            Repr::String(text) => (1_u8, &text.value).hash(state),
+        }
+    }
+}
+
+/// The JSON text of the id.
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_json().to_text())
+    }
+}
+
+impl fmt::Debug for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn js8_only_integers_and_strings_are_ids_and_both_are_echoed_exactly() {
+        for text in ["0", "1", "-1", "\"1\"", "\"\"", "9007199254740993", "9223372036854775807", "-9223372036854775808"]
+        {
+            let id = RequestId::from_json_text(text.as_bytes()).unwrap();
+            assert_eq!(id.to_string(), text);
+        }
+        for text in [r#""\u00e9""#, r#""a\/b""#, r#""\u0061""#, "\"é\""] {
+            assert_eq!(RequestId::from_json_text(text.as_bytes()).unwrap().to_string(), text);
+        }
+        for text in
+            ["1.0", "1.5", "1e3", "-0", "18446744073709551616", "9223372036854775808", "true", "null", "[]", "{}"]
+        {
+            assert_eq!(RequestId::from_json_text(text.as_bytes()), None, "{text}");
+        }
+        // JS4: an unpaired surrogate stands for no string.
+        assert_eq!(RequestId::from_json_text(br#""\ud800""#), None);
+    }
+
+    #[test]
+    fn js8_ids_are_equal_by_type_and_value_and_not_by_spelling() {
+        assert_eq!(RequestId::from_json_text(br#""\u0061""#), Some(RequestId::from("a")));
+        assert_ne!(RequestId::from(1), RequestId::from("1"));
+    }
+}

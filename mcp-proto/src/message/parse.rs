@@ -1,0 +1,314 @@
+//! Frame to message.
+//!
+//! The envelope is read by hand: a derived reader would take the array `["2.0",1,"ping"]` for a request and `null` for
+//! an absent member. Payloads are validated in the same pass, and stay slices of the frame.
+
+use bytes::Bytes;
+
+use super::salvage::salvage;
+use super::{ErrorObject, Message, Method, Notification, Request, RequestId, Response, code};
+use crate::json::scan::{Kind, Scanner, Value};
+use crate::json::{Json, JsonError, check_utf8};
+use crate::limits::Limits;
+
+/// What one frame holds: a message, or a batch of them (JR-31).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Frame {
+    /// A single message.
+    Single(Message),
+    /// An array of messages, each judged by itself (JR-35). Whether batches are allowed depends on the revision
+    /// (JR-38), which a frame does not know.
+    Batch(Vec<Result<Message, ParseError>>),
+}
+
+impl Frame {
+    /// Reads one frame: a line, the body of a POST, or the data of an SSE event.
+    ///
+    /// Payloads (`params`, `result`, `error`) share the memory of `text`. The time is linear in its length and the
+    /// stack constant, whatever it holds.
+    ///
+    /// # Errors
+    ///
+    /// [`ParseError`] says what is wrong, which code answers it, and which request it was about as far as that could
+    /// be read.
+    pub fn parse(text: &Bytes, limits: &Limits) -> Result<Self, ParseError> {
+        let outcome = Self::read(text, limits).map_err(|kind| {
+            // FR11: with two texts in one frame it is not known which one an id belongs to.
+            let two_texts = matches!(kind, ParseErrorKind::Json(JsonError::TrailingText { .. }));
+            let subject = if two_texts { Subject::Unknown } else { salvage(text, limits) };
+            ParseError { kind, subject }
+        });
+        outcome.and_then(|frame| frame)
+    }
+
+    /// The outer error is one of the text, the inner one of the message that it holds.
+    fn read(text: &Bytes, limits: &Limits) -> Result<Result<Self, ParseError>, ParseErrorKind> {
+        check_utf8(text)?;
+        let mut scanner = Scanner::new(text, limits.depth);
+        if scanner.peek_kind()? == Kind::Array {
+            let batch = read_batch(text, &mut scanner, limits)?;
+            scanner.end_of_text()?;
+            if batch.is_empty() {
+                return Err(ParseErrorKind::EmptyBatch);
+            }
+            return Ok(Ok(Self::Batch(batch)));
+        }
+        let envelope = Envelope::read(text, &mut scanner)?;
+        scanner.end_of_text()?;
+        Ok(envelope.judge(text, limits).map(Self::Single))
+    }
+}
+
+/// Why a frame, or an element of a batch, is no message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{kind}")]
+pub struct ParseError {
+    /// What is wrong.
+    pub kind: ParseErrorKind,
+    /// What the frame was about, as far as could be read.
+    pub subject: Subject,
+}
+
+impl ParseError {
+    /// The JSON-RPC error code that answers it.
+    #[must_use]
+    pub const fn code(&self) -> i64 {
+        if let ParseErrorKind::Json(error) = &self.kind {
+            // JS1: a text that is too deep is JSON all the same.
+            return if matches!(error, JsonError::TooDeep { .. }) { code::INVALID_REQUEST } else { code::PARSE_ERROR };
+        }
+        if matches!(self.kind, ParseErrorKind::ParamsNotStructured) {
+            return code::INVALID_PARAMS;
+        }
+        code::INVALID_REQUEST
+    }
+}
+
+/// Which request a bad frame was about. An answer may only be sent to a request (P6): an error in reply to a broken
+/// *response* would be taken for the answer to a request of the peer's that happens to have the same id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// A request with this id, to be answered with an error.
+    Request(RequestId),
+    /// A response to the request with this id, which fails now.
+    Response(RequestId),
+    /// A message with this id that is neither.
+    Either(RequestId),
+    /// Nothing could be read: the answer, if there is one, carries no id.
+    Unknown,
+}
+
+/// What is wrong with a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParseErrorKind {
+    /// The text is not acceptable JSON.
+    #[error(transparent)]
+    Json(#[from] JsonError),
+    /// The text is a number, a string, `true`, `false` or `null` (JS11), or an array inside a batch.
+    #[error("not a JSON-RPC message: not an object")]
+    NotAnObject,
+    /// The member `jsonrpc` is not the string `2.0` (JR-01).
+    #[error("not a JSON-RPC message: the member 'jsonrpc' must be \"2.0\"")]
+    NotVersion2,
+    /// A member of the envelope stands there twice (JS5).
+    #[error("not a JSON-RPC message: two members '{member}'")]
+    DuplicateMember {
+        /// Its name.
+        member: &'static str,
+    },
+    /// The id is neither a string nor an integer of 64 bits (JR-03).
+    #[error("not a JSON-RPC message: the id must be a string or an integer")]
+    InvalidId,
+    /// The id is longer than the limit (JS9).
+    #[error("not a JSON-RPC message: the id is longer than {limit} bytes")]
+    IdTooLong {
+        /// `Limits::id`.
+        limit: usize,
+    },
+    /// The method is no string, or one with an unpaired surrogate (JS4).
+    #[error("not a JSON-RPC message: the method must be a string")]
+    InvalidMethod,
+    /// The method is longer than the limit.
+    #[error("not a JSON-RPC message: the method is longer than {limit} bytes")]
+    MethodTooLong {
+        /// `Limits::method`.
+        limit: usize,
+    },
+    /// `params` is a number, a string, `true`, `false` or `null` (JR-12).
+    #[error("invalid params: they must be an object")]
+    ParamsNotStructured,
+    /// A request and a response in one (RP6).
+    #[error("not a JSON-RPC message: both a method and a result or error")]
+    RequestAndResponse,
+    /// Neither a method nor a result nor an error.
+    #[error("not a JSON-RPC message: no method, no result and no error")]
+    NeitherRequestNorResponse,
+    /// Both a result and an error (JR-08).
+    #[error("not a JSON-RPC message: both a result and an error")]
+    ResultAndError,
+    /// A result that answers nothing.
+    #[error("not a JSON-RPC message: a result without an id")]
+    ResultWithoutId,
+    /// The error is no object with an integer code and a string message (JR-10).
+    #[error("not a JSON-RPC message: an error needs an integer code and a string message")]
+    InvalidError,
+    /// A batch without messages (JR-35).
+    #[error("an empty batch")]
+    EmptyBatch,
+    /// A batch with more messages than the limit (RP8).
+    #[error("a batch of more than {limit} messages")]
+    BatchTooLarge {
+        /// `Limits::batch`.
+        limit: usize,
+    },
+}
+
+fn read_batch(
+    text: &Bytes,
+    scanner: &mut Scanner<'_>,
+    limits: &Limits,
+) -> Result<Vec<Result<Message, ParseError>>, ParseErrorKind> {
+    let mut messages = Vec::new();
+    let mut more = scanner.enter()?;
+    while more {
+        if messages.len() == limits.batch {
+            return Err(ParseErrorKind::BatchTooLarge { limit: limits.batch });
+        }
+        messages.push(Envelope::read(text, scanner)?.judge(text, limits));
+        more = scanner.next_element(b']')?;
+    }
+    Ok(messages)
+}
+
+/// The members of a JSON-RPC message, before they are judged.
+#[derive(Default)]
+struct Envelope {
+    is_object: bool,
+    duplicate: Option<&'static str>,
+    jsonrpc: Option<Value>,
+    id: Option<Value>,
+    method: Option<Value>,
+    params: Option<Value>,
+    result: Option<Value>,
+    error: Option<Value>,
+}
+
+impl Envelope {
+    fn read(text: &[u8], scanner: &mut Scanner<'_>) -> Result<Self, ParseErrorKind> {
+        let mut envelope = Self::default();
+        if scanner.peek_kind()? != Kind::Object {
+            scanner.value()?;
+            return Ok(envelope);
+        }
+        envelope.is_object = true;
+        let mut more = scanner.enter()?;
+        while more {
+            let key = scanner.key()?;
+            let value = scanner.value()?;
+            more = scanner.next_element(b'}')?;
+            // JS7: an unknown name is ignored, and no other spelling stands for a known one.
+            let (member, slot) = match key.name(text).as_deref() {
+                Some(b"jsonrpc") => ("jsonrpc", &mut envelope.jsonrpc),
+                Some(b"id") => ("id", &mut envelope.id),
+                Some(b"method") => ("method", &mut envelope.method),
+                Some(b"params") => ("params", &mut envelope.params),
+                Some(b"result") => ("result", &mut envelope.result),
+                Some(b"error") => ("error", &mut envelope.error),
+                Some(_) | None => continue,
+            };
+            if slot.replace(value).is_some() {
+                envelope.duplicate = Some(member);
+            }
+        }
+        Ok(envelope)
+    }
+
+    fn judge(self, text: &Bytes, limits: &Limits) -> Result<Message, ParseError> {
+        if !self.is_object {
+            return Err(ParseError { kind: ParseErrorKind::NotAnObject, subject: Subject::Unknown });
+        }
+        let id = self.id.as_ref().map(|value| read_id(text, value, limits));
+        let subject = self.subject(id.as_ref());
+        self.build(text, id, limits).map_err(|kind| ParseError { kind, subject })
+    }
+
+    fn subject(&self, id: Option<&Result<RequestId, ParseErrorKind>>) -> Subject {
+        let Some(Ok(id)) = id else { return Subject::Unknown };
+        if self.duplicate == Some("id") {
+            return Subject::Unknown;
+        }
+        let is_response = self.result.is_some() || self.error.is_some();
+        match (self.method.is_some(), is_response) {
+            // RP6: a message with a method is answered, whatever else it holds.
+            (true, _) => Subject::Request(id.clone()),
+            (false, true) => Subject::Response(id.clone()),
+            (false, false) => Subject::Either(id.clone()),
+        }
+    }
+
+    fn build(
+        self,
+        text: &Bytes,
+        id: Option<Result<RequestId, ParseErrorKind>>,
+        limits: &Limits,
+    ) -> Result<Message, ParseErrorKind> {
+        if let Some(member) = self.duplicate {
+            return Err(ParseErrorKind::DuplicateMember { member });
+        }
+        let share = |value: Value| Json::from_validated(text.slice(value.span));
+        if self.jsonrpc.map(share).as_ref().and_then(Json::as_string).as_deref() != Some("2.0") {
+            return Err(ParseErrorKind::NotVersion2);
+        }
+        let Some(method) = self.method else {
+            return match (self.result, self.error) {
+                (Some(_), Some(_)) => Err(ParseErrorKind::ResultAndError),
+                (None, None) => Err(ParseErrorKind::NeitherRequestNorResponse),
+                (Some(result), None) => {
+                    let id = id.ok_or(ParseErrorKind::ResultWithoutId)??;
+                    Ok(Response::Result { id, result: share(result) }.into())
+                }
+                (None, Some(error)) => {
+                    // JR-09: absent and null both say that no request could be read.
+                    let id = match (self.id, id) {
+                        (None | Some(Value { kind: Kind::Null, .. }), _) => None,
+                        (Some(_), id) => id.transpose()?,
+                    };
+                    let error = ErrorObject::from_json(share(error)).ok_or(ParseErrorKind::InvalidError)?;
+                    Ok(Response::Error { id, error }.into())
+                }
+            };
+        };
+        if self.result.is_some() || self.error.is_some() {
+            return Err(ParseErrorKind::RequestAndResponse);
+        }
+        // P7: `"id":null` makes an invalid request, not a notification.
+        let id = id.transpose()?;
+        let method = read_method(&share(method), limits)?;
+        let params = match self.params {
+            None => None,
+            Some(value) if matches!(value.kind, Kind::Object | Kind::Array) => Some(share(value)),
+            Some(_) => return Err(ParseErrorKind::ParamsNotStructured),
+        };
+        Ok(match id {
+            Some(id) => Request { id, method, params }.into(),
+            None => Notification { method, params }.into(),
+        })
+    }
+}
+
+fn read_id(text: &[u8], value: &Value, limits: &Limits) -> Result<RequestId, ParseErrorKind> {
+    if value.kind == Kind::String && value.span.len() > limits.id {
+        return Err(ParseErrorKind::IdTooLong { limit: limits.id });
+    }
+    let text = text.get(value.span.clone()).unwrap_or_default();
+    RequestId::from_json_text(text).ok_or(ParseErrorKind::InvalidId)
+}
+
+fn read_method(text: &Json, limits: &Limits) -> Result<Method, ParseErrorKind> {
+    let name = text.as_string().ok_or(ParseErrorKind::InvalidMethod)?;
+    if name.len() > limits.method {
+        return Err(ParseErrorKind::MethodTooLong { limit: limits.method });
+    }
+    Ok(Method::from(name.as_ref()))
+}

@@ -1,0 +1,129 @@
+//! JSON text: what is accepted, and that nothing of it changes.
+
+use bytes::Bytes;
+use mcp_proto::{Frame, Json, JsonError, Limits, Message, ParseErrorKind};
+use proptest::prelude::*;
+use serde_json::value::RawValue;
+use tests::{json_text, vectors};
+
+#[test]
+fn json_test_suite_accepts_and_refuses_as_it_must() {
+    let files = vectors::files("json/test_parsing");
+    assert_eq!(files.len(), 318);
+    for (name, text) in files {
+        let outcome = Json::parse_within(text.clone(), 1024);
+        match name.get(..2) {
+            Some("y_") => assert!(outcome.is_ok(), "{name}: {outcome:?}"),
+            Some("n_") => assert!(outcome.is_err(), "{name}"),
+            // Either is fine; this test is about neither crashing nor overflowing the stack.
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn json_test_suite_values_cross_as_params_unchanged() {
+    let files = vectors::files("json/test_parsing").into_iter().filter(|(name, _)| name.starts_with("y_"));
+    for (name, value) in files.chain(vectors::files("json/test_transform")) {
+        let Ok(json) = Json::parse(value) else { continue };
+        let mut text = br#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"v":"#.to_vec();
+        text.extend_from_slice(json.as_bytes());
+        text.extend_from_slice(b"}}");
+        let Frame::Single(Message::Request(request)) = Frame::parse(&text.into(), &Limits::default()).unwrap() else {
+            panic!("{name} is no request");
+        };
+        assert_eq!(request.params.unwrap().member("v"), Ok(Some(json)), "{name}");
+    }
+}
+
+#[test]
+fn json_test_suite_files_as_frames_are_answered_with_the_right_code() {
+    for (name, text) in vectors::files("json/test_parsing") {
+        let outcome = Frame::parse(&text.into(), &Limits::default());
+        match (name.get(..2), outcome) {
+            // None of the valid texts is a JSON-RPC message.
+            (Some("y_"), Err(error)) => assert_eq!(error.code(), -32600, "{name}"),
+            (Some("y_"), Ok(frame)) => {
+                assert!(matches!(frame, Frame::Batch(items) if items.iter().all(Result::is_err)), "{name}");
+            }
+            (Some("n_"), Err(error)) => {
+                let too_deep = matches!(error.kind, ParseErrorKind::Json(JsonError::TooDeep { .. }));
+                assert_eq!(error.code(), if too_deep { -32600 } else { -32700 }, "{name}");
+            }
+            (Some("n_"), Ok(_)) => panic!("{name} was accepted"),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn js1_nesting_is_counted_and_never_recursed_into() {
+    for (depth, limit, ok) in [(128, 128, true), (129, 128, false), (1024, 1024, true), (1_000_000, 1024, false)] {
+        let text = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert_eq!(Json::parse_within(text, limit).is_ok(), ok, "{depth}");
+        let text = format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
+        assert_eq!(Json::parse_within(text, limit).is_ok(), ok, "{depth}");
+        assert!(Json::parse_within("[{\"a\":".repeat(depth), limit).is_err());
+    }
+}
+
+#[test]
+fn errors_say_where() {
+    for (text, expected) in [
+        (&b"{\"a\":1,}"[..], JsonError::NotJson { offset: 7 }),
+        (b"{\"a\":01}", JsonError::NotJson { offset: 6 }),
+        (b"\"a\nb\"", JsonError::NotJson { offset: 2 }),
+        (b"\"ab", JsonError::NotJson { offset: 3 }),
+        (b"", JsonError::NotJson { offset: 0 }),
+        (b"\"\xff\"", JsonError::NotUtf8 { offset: 1 }),
+        (b"{} {}", JsonError::TrailingText { offset: 3 }),
+        (b"\xef\xbb\xbf1", JsonError::NotJson { offset: 0 }),
+    ] {
+        assert_eq!(Json::parse(Bytes::copy_from_slice(text)), Err(expected), "{text:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8192))]
+
+    #[test]
+    fn exactly_what_serde_json_accepts_is_accepted(text in json_text::almost_json()) {
+        let ours = Json::parse_within(text.clone(), 1024);
+        let theirs = serde_json::from_slice::<&RawValue>(&text);
+        prop_assert_eq!(ours.is_ok(), theirs.is_ok());
+        if let (Ok(ours), Ok(theirs)) = (ours, theirs) {
+            prop_assert_eq!(ours.as_bytes(), theirs.get().as_bytes());
+        }
+    }
+
+    #[test]
+    fn px1_a_payload_is_a_slice_of_its_frame_and_crosses_byte_for_byte(params in json_text::object(), blank in "[ \t\r\n]{0,2}") {
+        let text = format!(r#"{blank}{{"method":"x",{blank}"params"{blank}:{blank}{params}{blank},"id":"7","jsonrpc":"2.0"}}{blank}"#);
+        let frame = Bytes::from(text);
+        let Frame::Single(message) = Frame::parse(&frame, &Limits::default()).unwrap() else { panic!() };
+        let Message::Request(request) = &message else { panic!() };
+        let shared = request.params.as_ref().unwrap();
+        prop_assert_eq!(shared.as_bytes(), params.as_bytes());
+        prop_assert!(frame.as_ptr_range().contains(&shared.as_bytes().as_ptr()));
+        // Written again, only raw line ends differ, which are white space (FR13).
+        let line = message.to_bytes();
+        prop_assert!(!line.contains(&b'\n') && !line.contains(&b'\r'));
+        let expected = params.replace(['\r', '\n'], " ");
+        let again = Frame::parse(&line, &Limits::default()).unwrap();
+        let Frame::Single(Message::Request(again)) = again else { panic!() };
+        prop_assert_eq!(again.params.as_ref().unwrap().as_bytes(), expected.as_bytes());
+    }
+
+    #[test]
+    fn a_member_that_was_set_is_read_back_and_the_others_stay(object in json_text::object(), value in json_text::value()) {
+        let object = Json::parse(object).unwrap();
+        let value = Json::parse(value).unwrap();
+        for name in ["m0", "m9", "_meta"] {
+            let edited = Json::parse(object.with_member(name, &value).to_bytes()).unwrap();
+            prop_assert_eq!(edited.member(name), Ok(Some(value.clone())));
+            for other in ["m1", "m2", "m3", "m4"] {
+                prop_assert_eq!(edited.member(other), object.member(other));
+            }
+        }
+    }
+}
