@@ -70,6 +70,8 @@ pub struct Limits {
     pub max_retry: Duration,
     /// How often a stream or a session may be opened again within a minute (SS7, H2). Default 10.
     pub reconnects: u32,
+    /// Lines within a minute that are no messages, before a byte stream counts as something else (FR10). Default 1000.
+    pub garbage: usize,
     /// Ended requests whose late answers are still recognised. Default 1024.
     pub tombstones: usize,
 }
@@ -101,6 +103,7 @@ impl Limits {
             ("error_body", self.error_body, LARGEST),
             ("event_id", self.event_id, LARGEST),
             ("session_id", self.session_id, LARGEST),
+            ("garbage", self.garbage, MANY),
             ("tombstones", self.tombstones, MANY),
         ] {
             if value == 0 || value > largest {
@@ -135,6 +138,7 @@ impl Default for Limits {
             min_retry: Duration::from_millis(500),
             max_retry: Duration::from_secs(300),
             reconnects: 10,
+            garbage: 1000,
             tombstones: 1024,
         }
     }

@@ -1,0 +1,253 @@
+//! The five published revisions, and everything that differs between them.
+//!
+//! This is the one place that knows revisions. Other code asks [`ProtocolVersion::rules`] and never compares versions.
+
+use std::fmt;
+
+use crate::message::UnreadableId;
+
+/// A published revision of the Model Context Protocol.
+///
+/// # Example
+///
+/// ```
+/// use mcp_proto::{Era, ProtocolVersion};
+///
+/// let version = ProtocolVersion::from_text("2025-03-26").unwrap();
+/// assert!(version.rules().batches);
+/// assert_eq!(version.rules().era, Era::Legacy);
+/// assert_eq!(ProtocolVersion::from_text("2025-03-27"), None);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum ProtocolVersion {
+    /// The first revision, with the two-endpoint HTTP+SSE transport.
+    V2024_11_05,
+    /// Streamable HTTP; batches.
+    V2025_03_26,
+    /// No batches; the version header; elicitation.
+    V2025_06_18,
+    /// Streams that may be polled; tasks.
+    V2025_11_25,
+    /// No handshake, no session, no requests of the server: each request stands alone.
+    V2026_07_28,
+}
+
+impl ProtocolVersion {
+    /// All revisions, oldest first.
+    pub const ALL: [Self; 5] =
+        [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25, Self::V2026_07_28];
+
+    /// The newest revision that begins with `initialize` (LC-03).
+    pub const LATEST_LEGACY: Self = Self::V2025_11_25;
+
+    /// The revision of that name, if it is one.
+    #[must_use]
+    pub fn from_text(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|version| version.as_str() == text)
+    }
+
+    /// The revision's name, a date.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::V2024_11_05 => "2024-11-05",
+            Self::V2025_03_26 => "2025-03-26",
+            Self::V2025_06_18 => "2025-06-18",
+            Self::V2025_11_25 => "2025-11-25",
+            Self::V2026_07_28 => "2026-07-28",
+        }
+    }
+
+    /// What holds in this revision.
+    #[must_use]
+    pub const fn rules(self) -> &'static Rules {
+        match self {
+            Self::V2024_11_05 => &RULES[0],
+            Self::V2025_03_26 => &RULES[1],
+            Self::V2025_06_18 => &RULES[2],
+            Self::V2025_11_25 => &RULES[3],
+            Self::V2026_07_28 => &RULES[4],
+        }
+    }
+}
+
+impl fmt::Display for ProtocolVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How a conversation begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Era {
+    /// With `initialize`: the revision and the capabilities hold until the end.
+    Legacy,
+    /// Not at all: each request says its revision and capabilities.
+    Modern,
+}
+
+/// How a client takes a request back over HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CancelBy {
+    /// By a POST of `notifications/cancelled` (CX-01, CX-09).
+    Notification,
+    /// By closing the exchange (CX-07).
+    ClosingTheExchange,
+}
+
+/// Which statuses to a POST of `initialize` may come from a server of 2024-11-05 (ER-27).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FallbackOn {
+    /// The transport has nothing older to fall back to, or no handshake.
+    Nothing,
+    /// Any 4xx.
+    AnyClientError,
+    /// 400, 404 and 405.
+    NoSuchEndpoint,
+}
+
+/// What holds in one revision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "a table: each column is independent of the others")]
+#[non_exhaustive]
+pub struct Rules {
+    /// How a conversation begins.
+    pub era: Era,
+    /// Batches are accepted (JR-30, JR-31, JR-36).
+    pub batches: bool,
+    /// Its own HTTP transport has two endpoints, although Streamable HTTP may carry it too (HS-01).
+    pub two_endpoints: bool,
+    /// A server may open a session by a header (SH-S-40).
+    pub sessions: bool,
+    /// A client may open a stream by GET for messages that belong to no request (SH-C-38).
+    pub get_stream: bool,
+    /// A broken stream may be resumed by GET and `Last-Event-ID` (SH-C-32).
+    pub resumable: bool,
+    /// A stream may begin with an event that holds nothing but an id (SH-S-53, SH-S-54).
+    pub priming_event: bool,
+    /// HTTP requests name the revision in a header (SH-C-05).
+    pub version_header: bool,
+    /// HTTP requests repeat the method and the name in headers (RULES 8.2).
+    pub mirrored_headers: bool,
+    /// The server may send requests (RULES 0.1).
+    pub server_requests: bool,
+    /// Results say what kind of result they are (JR-14).
+    pub result_type: bool,
+    /// A client that closes its connection has cancelled the request on it (SH-S-16, SH-S-17).
+    pub disconnect_cancels: bool,
+    /// An id may be used again once its request was answered (JR-04, JR-05).
+    pub id_reuse: bool,
+    /// How a client takes a request back over HTTP.
+    pub cancel_by: CancelBy,
+    /// How an error says that it could not read the request's id (A28).
+    pub unreadable_id: UnreadableId,
+    /// Which answers to `initialize` make a client try the two-endpoint transport.
+    pub fallback_on: FallbackOn,
+    /// The codes that an application's error may not have (RP15), apart from `allowed_codes`.
+    pub reserved_codes: (i64, i64),
+    /// Codes that the revision itself defines within or next to the reserved ones.
+    pub allowed_codes: &'static [i64],
+    /// Codes outside of that range that may not be sent.
+    pub refused_codes: &'static [i64],
+}
+
+impl Rules {
+    /// Whether an application may answer with an error of this code (RP15).
+    #[must_use]
+    pub fn allows_error_code(&self, code: i64) -> bool {
+        let (lowest, highest) = self.reserved_codes;
+        let reserved = (lowest..=highest).contains(&code) && !self.allowed_codes.contains(&code);
+        !reserved && !self.refused_codes.contains(&code)
+    }
+}
+
+const LEGACY: Rules = Rules {
+    era: Era::Legacy,
+    batches: false,
+    two_endpoints: false,
+    sessions: true,
+    get_stream: true,
+    resumable: true,
+    priming_event: false,
+    version_header: true,
+    mirrored_headers: false,
+    server_requests: true,
+    result_type: false,
+    disconnect_cancels: false,
+    id_reuse: false,
+    cancel_by: CancelBy::Notification,
+    unreadable_id: UnreadableId::Null,
+    fallback_on: FallbackOn::AnyClientError,
+    reserved_codes: (-32099, -32020),
+    allowed_codes: &[],
+    refused_codes: &[],
+};
+
+const RULES: [Rules; 5] = [
+    // A server that negotiates 2024-11-05 over Streamable HTTP exists: transport and revision are independent, so the
+    // session, the GET stream and resumption are the transport's and hold here too.
+    Rules { two_endpoints: true, version_header: false, ..LEGACY },
+    Rules { batches: true, version_header: false, ..LEGACY },
+    LEGACY,
+    Rules {
+        priming_event: true,
+        unreadable_id: UnreadableId::Omitted,
+        fallback_on: FallbackOn::NoSuchEndpoint,
+        allowed_codes: &[-32042],
+        ..LEGACY
+    },
+    Rules {
+        era: Era::Modern,
+        batches: false,
+        two_endpoints: false,
+        sessions: false,
+        get_stream: false,
+        resumable: false,
+        priming_event: false,
+        version_header: true,
+        mirrored_headers: true,
+        server_requests: false,
+        result_type: true,
+        disconnect_cancels: true,
+        id_reuse: true,
+        cancel_by: CancelBy::ClosingTheExchange,
+        unreadable_id: UnreadableId::Omitted,
+        fallback_on: FallbackOn::NoSuchEndpoint,
+        reserved_codes: (-32099, -32020),
+        allowed_codes: &[-32020, -32021, -32022],
+        refused_codes: &[-32002],
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rp15_reserved_codes_are_refused_per_revision() {
+        for (version, code, allowed) in [
+            (ProtocolVersion::V2024_11_05, -32002, true),
+            (ProtocolVersion::V2024_11_05, -32042, false),
+            (ProtocolVersion::V2025_11_25, -32042, true),
+            (ProtocolVersion::V2025_11_25, -32020, false),
+            (ProtocolVersion::V2026_07_28, -32002, false),
+            (ProtocolVersion::V2026_07_28, -32042, false),
+            (ProtocolVersion::V2026_07_28, -32021, true),
+            (ProtocolVersion::V2026_07_28, -32099, false),
+            (ProtocolVersion::V2026_07_28, -32602, true),
+            (ProtocolVersion::V2026_07_28, 7, true),
+        ] {
+            assert_eq!(version.rules().allows_error_code(code), allowed, "{version} {code}");
+        }
+    }
+
+    #[test]
+    fn names_are_dates_in_order() {
+        let names = ProtocolVersion::ALL.map(ProtocolVersion::as_str);
+        assert!(names.is_sorted());
+        for version in ProtocolVersion::ALL {
+            assert_eq!(ProtocolVersion::from_text(version.as_str()), Some(version));
+        }
+    }
+}
