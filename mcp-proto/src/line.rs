@@ -3,6 +3,8 @@
 //! Framing knows nothing of what a line holds. A line that is too long, not UTF-8 or not JSON costs that line and
 //! nothing else, because the end of a line is known whatever is in it.
 
+use std::fmt;
+
 use bytes::Bytes;
 
 use crate::buffer::{CowBytes, extend_within};
@@ -75,8 +77,8 @@ impl Decoder {
         if self.exceeds_limit(part) {
             self.skipping = true;
             self.at_start = false;
-            self.partial = Vec::new();
-            return Some(Err(TooLong { limit: self.limit }));
+            let partial = std::mem::take(&mut self.partial);
+            return Some(Err(self.too_long(&partial, part)));
         }
         extend_within(&mut self.partial, part, self.limit + 1);
         None
@@ -104,7 +106,7 @@ impl Decoder {
         let partial = std::mem::take(&mut self.partial);
         let at_start = std::mem::take(&mut self.at_start);
         if too_long {
-            return Some(Err(TooLong { limit: self.limit }));
+            return Some(Err(self.too_long(&partial, part)));
         }
         if partial.is_empty() {
             let part = if at_start { part.strip_prefix(BYTE_ORDER_MARK).unwrap_or(part) } else { part };
@@ -122,6 +124,11 @@ impl Decoder {
         Some(Ok(CowBytes::Owned(line)))
     }
 
+    fn too_long(&self, partial: &[u8], part: &[u8]) -> TooLong {
+        let start = partial.iter().chain(part).copied().take(TooLong::START.min(self.limit)).collect();
+        TooLong { limit: self.limit, start }
+    }
+
     /// Whether the line is too long once `part` belongs to it. A CR in last place may be half of the line's end.
     fn exceeds_limit(&self, part: &[u8]) -> bool {
         let length = self.partial.len() + part.len();
@@ -135,11 +142,24 @@ fn is_blank(line: &[u8]) -> bool {
 }
 
 /// A line was longer than the limit and has been skipped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a line longer than {limit} bytes")]
 pub struct TooLong {
     /// The limit in bytes.
     pub limit: usize,
+    /// How the line began, at most a KiB of it: enough to see which request it was.
+    pub start: Bytes,
+}
+
+impl TooLong {
+    const START: usize = 1024;
+}
+
+/// Shows no byte of the line.
+impl fmt::Debug for TooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TooLong").field("limit", &self.limit).finish_non_exhaustive()
+    }
 }
 
 /// The stream ended inside a line.

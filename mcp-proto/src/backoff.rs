@@ -1,0 +1,164 @@
+//! How long to wait before trying again, without a clock and without randomness of its own.
+
+use std::time::Duration;
+
+use crate::Instant;
+use crate::limits::Limits;
+
+/// The first pause when nobody has asked for another one.
+const FIRST: Duration = Duration::from_secs(1);
+/// Pauses stop doubling here.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// A small generator of pseudo-random numbers, so that clients that lost one server do not come back in step.
+#[derive(Debug)]
+pub(crate) struct Jitter(u64);
+
+impl Jitter {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// Something between nothing and a tenth of `pause`.
+    pub(crate) fn on(&mut self, pause: Duration) -> Duration {
+        // splitmix64
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let thousandth = u32::try_from((mixed ^ (mixed >> 31)) % 1000).unwrap_or(0);
+        pause / 10_000 * thousandth
+    }
+}
+
+/// The pauses between attempts at one thing: growing while nothing comes of them, and never more than so many a minute.
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    /// Attempts since anything came of one.
+    fruitless: u32,
+    /// Attempts that may be made at once, in thousandths.
+    tokens: u64,
+    refilled_at: Option<Instant>,
+}
+
+impl Backoff {
+    pub(crate) const fn new(limits: &Limits) -> Self {
+        Self { fruitless: 0, tokens: limits.reconnects as u64 * 1000, refilled_at: None }
+    }
+
+    pub(crate) const fn fruitless(&self) -> u32 {
+        self.fruitless
+    }
+
+    /// Something came of the last attempt. Bytes alone do not count, only what was asked for (H2).
+    pub(crate) const fn has_borne_fruit(&mut self) {
+        self.fruitless = 0;
+    }
+
+    /// Counts an attempt, and says how long to wait before it. The server may ask for more than the usual pause.
+    pub(crate) fn next(
+        &mut self,
+        asked: Option<Duration>,
+        limits: &Limits,
+        jitter: &mut Jitter,
+        now: Instant,
+    ) -> Duration {
+        let doubled = (0..self.fruitless).fold(FIRST, |pause, _| (pause * 2).min(LONGEST));
+        // SH-C-34: at least what the server asked for. SS7: within bounds, whatever it asked for.
+        let pause = match asked {
+            Some(asked) if self.fruitless == 0 => asked,
+            Some(asked) => asked.max(doubled),
+            None => doubled,
+        };
+        let pause = pause.clamp(limits.min_retry, limits.max_retry);
+        self.fruitless = self.fruitless.saturating_add(1);
+        let pause = pause + jitter.on(pause);
+        pause.max(self.take(limits, now))
+    }
+
+    /// Whether an attempt may be made at once, which is counted then.
+    pub(crate) fn may_try_now(&mut self, limits: &Limits, now: Instant) -> bool {
+        self.refill(limits, now);
+        if self.tokens < 1000 {
+            return false;
+        }
+        self.tokens -= 1000;
+        true
+    }
+
+    /// Takes the right to one attempt, and says how long it takes until it is valid.
+    fn take(&mut self, limits: &Limits, now: Instant) -> Duration {
+        self.refill(limits, now);
+        if self.tokens >= 1000 {
+            self.tokens -= 1000;
+            return Duration::ZERO;
+        }
+        let missing = 1000 - self.tokens;
+        self.tokens = 0;
+        let wait = Duration::from_millis(missing * 60 / u64::from(limits.reconnects.max(1)));
+        self.refilled_at = Some(now + wait);
+        wait
+    }
+
+    fn refill(&mut self, limits: &Limits, now: Instant) {
+        let since = self.refilled_at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
+        let a_minute = u64::from(limits.reconnects) * 1000;
+        // A minute fills the bucket, so that longer pauses need not be counted.
+        let milliseconds = u64::try_from(since.as_millis()).unwrap_or(u64::MAX).min(60_000);
+        self.tokens = (self.tokens + milliseconds * a_minute / 60_000).min(a_minute);
+        self.refilled_at = Some(self.refilled_at.map_or(now, |at| at.max(now)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[expect(clippy::disallowed_methods, reason = "an instant can be made in no other way")]
+    fn pauses(asked: Option<Duration>, fruit: bool, count: usize) -> Vec<Duration> {
+        let limits = Limits::default();
+        let (mut backoff, mut jitter) = (Backoff::new(&limits), Jitter::new(7));
+        let mut now = Instant::now();
+        (0..count)
+            .map(|_| {
+                if fruit {
+                    backoff.has_borne_fruit();
+                }
+                let pause = backoff.next(asked, &limits, &mut jitter, now);
+                now += pause;
+                pause
+            })
+            .collect()
+    }
+
+    #[test]
+    fn b17_no_wish_of_the_server_makes_more_than_ten_attempts_a_minute() {
+        for asked in [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(500)] {
+            let pauses = pauses(Some(asked), true, 200);
+            for window in pauses.windows(11) {
+                assert!(window.iter().skip(1).sum::<Duration>() >= Duration::from_millis(5000), "{window:?}");
+            }
+            // In the long run the budget rules: ten a minute.
+            let total: Duration = pauses.iter().sum();
+            assert!(total >= Duration::from_secs(60 * (200 - 20) / 10), "{total:?}");
+        }
+    }
+
+    #[test]
+    fn sh_c_34_the_wish_of_the_server_is_kept_and_not_much_exceeded() {
+        for asked in [500, 3000, 20_000] {
+            let asked = Duration::from_millis(asked);
+            let pause = pauses(Some(asked), true, 1)[0];
+            assert!(pause >= asked && pause <= asked + asked / 10, "{asked:?}: {pause:?}");
+        }
+        assert!(pauses(Some(Duration::from_secs(u64::MAX)), true, 1)[0] <= Duration::from_secs(330));
+    }
+
+    #[test]
+    fn pauses_grow_while_nothing_comes_of_them() {
+        let pauses = pauses(None, false, 8);
+        assert!(pauses[0] >= FIRST && pauses[0] <= FIRST * 11 / 10);
+        assert!(pauses.is_sorted() || pauses[5..].iter().all(|pause| *pause >= LONGEST));
+        assert!(pauses[7] <= LONGEST * 11 / 10);
+    }
+}

@@ -1,0 +1,61 @@
+//! The one ordered queue of everything that a machine says.
+
+use std::collections::VecDeque;
+
+use crate::limits::Limits;
+
+/// What a machine says: please do, or please know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output<A, E> {
+    /// The driver shall do this.
+    Action(A),
+    /// The application may want to know this.
+    Event(E),
+}
+
+/// How much memory an entry of the queue holds on to, in bytes.
+pub trait Weight {
+    fn weight(&self) -> usize;
+}
+
+/// Every layer of a machine appends here, so that output is in the order of its causes.
+#[derive(Debug)]
+pub(crate) struct Outbox<A, E> {
+    queue: VecDeque<Output<A, E>>,
+    weight: usize,
+}
+
+impl<A: Weight, E: Weight> Outbox<A, E> {
+    pub(crate) const fn new() -> Self {
+        Self { queue: VecDeque::new(), weight: 0 }
+    }
+
+    pub(crate) fn act(&mut self, action: A) {
+        self.weight += action.weight();
+        self.queue.push_back(Output::Action(action));
+    }
+
+    pub(crate) fn tell(&mut self, event: E) {
+        self.weight += event.weight();
+        self.queue.push_back(Output::Event(event));
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Output<A, E>> {
+        let output = self.queue.pop_front()?;
+        self.weight -= match &output {
+            Output::Action(action) => action.weight(),
+            Output::Event(event) => event.weight(),
+        };
+        Some(output)
+    }
+
+    /// RP9: with more than this waiting, the driver reads on although it should not.
+    pub(crate) fn is_overfull(&self, limits: &Limits) -> bool {
+        self.queue.len() >= 2 * limits.queue || self.weight >= 2 * limits.queue_bytes
+    }
+
+    /// H5: with more than this waiting, nothing more shall be read.
+    pub(crate) fn has_room(&self, limits: &Limits) -> bool {
+        self.queue.len() < limits.queue && self.weight < limits.queue_bytes
+    }
+}

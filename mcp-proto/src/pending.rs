@@ -1,0 +1,222 @@
+//! The two tables of correlation: own requests that wait for answers, and the peer's that wait for ours.
+//!
+//! Local keys are never used twice in the life of a machine, and the wire id of an own request is its key: an answer
+//! that comes late cannot meet a new request (RP16). The two directions are two tables, since each side counts for
+//! itself (JR-06).
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use crate::Instant;
+use crate::json::Json;
+use crate::message::{Method, RequestId};
+
+/// Names one of this side's own requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestKey(u64);
+
+impl RequestKey {
+    /// The id that the request has on the wire.
+    pub(crate) fn to_wire(self) -> RequestId {
+        // Counting up from one, no machine lives long enough to meet the bound.
+        RequestId::from(i64::try_from(self.0).unwrap_or(i64::MAX))
+    }
+
+    pub(crate) fn from_wire(id: &RequestId) -> Option<Self> {
+        id.as_i64().and_then(|number| u64::try_from(number).ok()).map(Self)
+    }
+}
+
+/// An own request that is not answered yet.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) method: Method,
+    pub(crate) timeout: Duration,
+    /// TO-03: progress may move the deadline, but not beyond this.
+    pub(crate) latest: Instant,
+    pub(crate) token: Option<RequestId>,
+}
+
+/// What an incoming response is, judged by its id.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Match {
+    /// The answer to this request.
+    Open(RequestKey),
+    /// The request was given up.
+    Late,
+    /// Nobody asked, or it was answered before.
+    Unknown,
+}
+
+/// Own requests, their progress tokens, and the ones that were given up.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    next: u64,
+    open: BTreeMap<RequestKey, Waiting>,
+    by_token: BTreeMap<RequestId, RequestKey>,
+    given_up: BTreeSet<RequestKey>,
+    given_up_order: VecDeque<RequestKey>,
+    tombstones: usize,
+}
+
+impl Pending {
+    pub(crate) const fn new(tombstones: usize) -> Self {
+        Self {
+            // Some peers take an id of 0 for none.
+            next: 1,
+            open: BTreeMap::new(),
+            by_token: BTreeMap::new(),
+            given_up: BTreeSet::new(),
+            given_up_order: VecDeque::new(),
+            tombstones,
+        }
+    }
+
+    pub(crate) const fn next_key(&self) -> RequestKey {
+        RequestKey(self.next)
+    }
+
+    pub(crate) fn insert(&mut self, waiting: Waiting) -> RequestKey {
+        let key = self.next_key();
+        self.next += 1;
+        if let Some(token) = &waiting.token {
+            self.by_token.insert(token.clone(), key);
+        }
+        self.open.insert(key, waiting);
+        key
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    pub(crate) fn get(&self, key: RequestKey) -> Option<&Waiting> {
+        self.open.get(&key)
+    }
+
+    /// Which request a response with this id answers (C8: the id must match exactly, in type and value).
+    pub(crate) fn find(&self, id: &RequestId) -> Match {
+        match RequestKey::from_wire(id) {
+            Some(key) if self.open.contains_key(&key) => Match::Open(key),
+            Some(key) if self.given_up.contains(&key) => Match::Late,
+            Some(_) | None => Match::Unknown,
+        }
+    }
+
+    pub(crate) fn find_token(&self, token: &RequestId) -> Option<RequestKey> {
+        self.by_token.get(token).copied()
+    }
+
+    /// Takes a request out because it is answered, or failed for good.
+    pub(crate) fn remove(&mut self, key: RequestKey) -> Option<Waiting> {
+        let waiting = self.open.remove(&key)?;
+        if let Some(token) = &waiting.token {
+            if self.by_token.get(token) == Some(&key) {
+                self.by_token.remove(token);
+            }
+        }
+        Some(waiting)
+    }
+
+    /// Takes a request out whose answer may still come.
+    pub(crate) fn give_up(&mut self, key: RequestKey) -> Option<Waiting> {
+        let waiting = self.remove(key)?;
+        self.given_up.insert(key);
+        self.given_up_order.push_back(key);
+        if self.given_up_order.len() > self.tombstones {
+            if let Some(oldest) = self.given_up_order.pop_front() {
+                self.given_up.remove(&oldest);
+            }
+        }
+        Some(waiting)
+    }
+
+    pub(crate) fn keys(&self) -> Vec<RequestKey> {
+        self.open.keys().copied().collect()
+    }
+}
+
+/// Reads `_meta.progressToken` of a request's parameters (PR-01).
+pub(crate) fn progress_token(params: Option<&Json>) -> Option<RequestId> {
+    let token = params?.first_member("_meta")?.first_member("progressToken")?;
+    RequestId::from_json_text(token.as_bytes())
+}
+
+/// Names a request of the peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TicketKey(u64);
+
+/// The right to answer one request of the peer, once.
+///
+/// A ticket is consumed by its answer. One that is dropped leaves the peer waiting, so do not.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "the peer waits for an answer"]
+pub struct Ticket(TicketKey);
+
+impl Ticket {
+    /// The name of the request, to recognise it when it is cancelled.
+    #[must_use]
+    pub const fn key(&self) -> TicketKey {
+        self.0
+    }
+}
+
+/// Requests of the peer that are not answered yet. Several may have one id: an id is payload, not identity (C1).
+#[derive(Debug)]
+pub(crate) struct Incoming<T> {
+    next: u64,
+    open: BTreeMap<TicketKey, (RequestId, T)>,
+    by_id: BTreeMap<RequestId, Vec<TicketKey>>,
+}
+
+impl<T> Incoming<T> {
+    pub(crate) const fn new() -> Self {
+        Self { next: 0, open: BTreeMap::new(), by_id: BTreeMap::new() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    pub(crate) fn is_in_use(&self, id: &RequestId) -> bool {
+        self.by_id.contains_key(id)
+    }
+
+    pub(crate) fn insert(&mut self, id: RequestId, about: T) -> Ticket {
+        let key = TicketKey(self.next);
+        self.next += 1;
+        self.by_id.entry(id.clone()).or_default().push(key);
+        self.open.insert(key, (id, about));
+        Ticket(key)
+    }
+
+    /// All unanswered requests with this id.
+    pub(crate) fn with_id(&self, id: &RequestId) -> Vec<TicketKey> {
+        self.by_id.get(id).cloned().unwrap_or_default()
+    }
+
+    /// Takes a request out because it is answered or must not be (CX-03); `None` if that has happened already.
+    pub(crate) fn remove(&mut self, key: TicketKey) -> Option<(RequestId, T)> {
+        let (id, about) = self.open.remove(&key)?;
+        if let Some(keys) = self.by_id.get_mut(&id) {
+            keys.retain(|other| *other != key);
+            if keys.is_empty() {
+                self.by_id.remove(&id);
+            }
+        }
+        Some((id, about))
+    }
+
+    pub(crate) fn get_mut(&mut self, key: TicketKey) -> Option<&mut T> {
+        self.open.get_mut(&key).map(|(_, about)| about)
+    }
+
+    pub(crate) fn keys(&self) -> Vec<TicketKey> {
+        self.open.keys().copied().collect()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.open.clear();
+        self.by_id.clear();
+    }
+}
