@@ -1,0 +1,148 @@
+//! What a client needs of its transport, and what a transport hands up.
+
+use std::collections::VecDeque;
+
+use super::event::Event;
+use crate::Instant;
+use crate::error::{Failed, Fault, Quirk};
+use crate::limits::Limits;
+use crate::message::{Message, ParseError, RequestId};
+use crate::outbox::{Outbox, Weight};
+use crate::pending::RequestKey;
+use crate::transport::{Stdio, StdioAction, Transport};
+use crate::version::ProtocolVersion;
+
+/// Where a transport puts what it has to say: actions go straight into the one queue, and what arrived is handed up.
+#[derive(Debug)]
+pub struct Wire<'c, A> {
+    pub(crate) out: &'c mut Outbox<A, Event>,
+    pub(crate) inbound: &'c mut VecDeque<Inbound>,
+}
+
+impl<A: Weight> Wire<'_, A> {
+    pub(crate) fn fault(&mut self, fault: Fault) {
+        self.inbound.push_back(Inbound::Faulted(fault));
+    }
+
+    pub(crate) fn quirk(&mut self, quirk: Quirk) {
+        self.inbound.push_back(Inbound::QuirkMet(quirk));
+    }
+
+    pub(crate) fn unanswered(&mut self, request: RequestKey, reason: Failed) {
+        self.inbound.push_back(Inbound::Unanswered { request, reason });
+    }
+}
+
+/// What an outgoing message is to the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// `initialize`, which opens a session.
+    Initialize(RequestKey),
+    /// Any other request.
+    Request(RequestKey),
+    /// `notifications/initialized`: nothing else is sent until it was accepted (BR-T-08).
+    Confirmation,
+    /// The answer to a request of the server's, which dies with the session (SH-C-08).
+    Answer,
+    /// `notifications/cancelled`, which dies with the session too.
+    Cancellation,
+    /// Any other notification.
+    Notification,
+}
+
+impl Role {
+    pub(crate) const fn request(self) -> Option<RequestKey> {
+        match self {
+            Self::Initialize(key) | Self::Request(key) => Some(key),
+            Self::Confirmation | Self::Answer | Self::Cancellation | Self::Notification => None,
+        }
+    }
+}
+
+/// What a transport hands up.
+#[derive(Debug)]
+pub(crate) enum Inbound {
+    /// A message. A response has been checked to belong to the exchange that it came on (C1).
+    Message { message: Message, during: Option<RequestKey> },
+    /// Something that is no message, and answers none of our requests.
+    Invalid { error: ParseError, during: Option<RequestKey> },
+    /// A response that does not belong where it came.
+    StrayResponse(RequestId),
+    /// A request will get no answer.
+    Unanswered { request: RequestKey, reason: Failed },
+    /// `notifications/initialized` has arrived, or will not.
+    Confirmed,
+    /// The session is gone. Requests that the server refused for that, or never saw, are kept for the next one; all
+    /// others have been handed up as unanswered.
+    SessionLost,
+    /// The peer did something wrong.
+    Faulted(Fault),
+    /// The peer did something odd.
+    QuirkMet(Quirk),
+    /// The peer has ended the connection.
+    Ended,
+    /// Closing is complete.
+    Closed,
+}
+
+/// A transport as a client uses it.
+pub trait Carrier: Transport<Action: Weight> {
+    /// Takes over what the client was configured with.
+    fn configure(&mut self, limits: &Limits, seed: u64);
+    /// Forgets the session, if there is one: `initialize` comes next.
+    fn begin(&mut self, now: Instant, wire: &mut Wire<'_, Self::Action>);
+    /// Sends a message.
+    fn send(&mut self, message: &Message, role: Role, now: Instant, wire: &mut Wire<'_, Self::Action>);
+    /// Takes a request back with `notice`, unless it was not sent yet, in which case it never is.
+    fn cancel(&mut self, request: RequestKey, notice: &Message, now: Instant, wire: &mut Wire<'_, Self::Action>);
+    /// Nobody waits for the answer to this request any more.
+    fn abandon(&mut self, request: RequestKey, now: Instant, wire: &mut Wire<'_, Self::Action>);
+    /// `initialize` was answered: this revision holds now.
+    fn negotiated(&mut self, version: ProtocolVersion, wire: &mut Wire<'_, Self::Action>);
+    /// The handshake is over.
+    fn ready(&mut self, now: Instant, wire: &mut Wire<'_, Self::Action>);
+    /// Ends the connection; [`Inbound::Closed`] follows.
+    fn close(&mut self, now: Instant, wire: &mut Wire<'_, Self::Action>);
+    /// Lets due timers act.
+    fn handle_timeout(&mut self, now: Instant, wire: &mut Wire<'_, Self::Action>);
+    /// When the next timer is due.
+    fn poll_timeout(&self) -> Option<Instant>;
+}
+
+impl Carrier for Stdio {
+    fn configure(&mut self, limits: &Limits, _seed: u64) {
+        self.set_limits(limits);
+    }
+
+    fn begin(&mut self, _now: Instant, _wire: &mut Wire<'_, StdioAction>) {}
+
+    fn send(&mut self, message: &Message, role: Role, _now: Instant, wire: &mut Wire<'_, StdioAction>) {
+        self.write(message, wire.out);
+        if role == Role::Confirmation {
+            wire.inbound.push_back(Inbound::Confirmed);
+        }
+    }
+
+    fn cancel(&mut self, _request: RequestKey, notice: &Message, _now: Instant, wire: &mut Wire<'_, StdioAction>) {
+        self.write(notice, wire.out);
+    }
+
+    fn abandon(&mut self, _request: RequestKey, _now: Instant, _wire: &mut Wire<'_, StdioAction>) {}
+
+    fn negotiated(&mut self, version: ProtocolVersion, _wire: &mut Wire<'_, StdioAction>) {
+        self.set_unreadable_id(version.rules().unreadable_id);
+    }
+
+    fn ready(&mut self, _now: Instant, _wire: &mut Wire<'_, StdioAction>) {}
+
+    fn close(&mut self, _now: Instant, wire: &mut Wire<'_, StdioAction>) {
+        Self::close(self, wire.out);
+        wire.inbound.push_back(Inbound::Closed);
+    }
+
+    fn handle_timeout(&mut self, _now: Instant, _wire: &mut Wire<'_, StdioAction>) {}
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+}

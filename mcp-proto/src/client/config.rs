@@ -1,0 +1,158 @@
+//! What a client is told before it connects.
+
+use std::time::Duration;
+
+use crate::error::UsageError;
+use crate::json::Json;
+use crate::limits::Limits;
+use crate::message::Method;
+use crate::version::{Era, ProtocolVersion};
+
+/// How a client behaves. The fields may be set one by one.
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+/// use mcp_proto::client::Config;
+///
+/// let mut config = Config::new("my-app", "1.0.0");
+/// config.request_timeout = Duration::from_secs(20);
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Config {
+    /// `clientInfo` of `initialize` (LC-02).
+    pub client_info: Json,
+    /// `capabilities` of `initialize`. A request of the server for something that is not declared here is refused.
+    pub capabilities: Json,
+    /// The revision that is offered; the newest that begins with `initialize` (LC-03).
+    pub version: ProtocolVersion,
+    /// What the server may make this client hold.
+    pub limits: Limits,
+    /// How long an answer may take when a call does not say otherwise (TO-01). Default 60 s.
+    pub request_timeout: Duration,
+    /// How long an answer may take at most, however much progress is made (TO-03). Default 10 min.
+    pub max_timeout: Duration,
+    /// How long `initialize` may take. Default 30 s.
+    pub initialize_timeout: Duration,
+    /// Who says that `notifications/initialized` may be sent. Default [`Confirmation::Automatic`].
+    pub confirmation: Confirmation,
+    /// Whether the connection is tried again, with growing pauses, when it could not be made or the session could not
+    /// be opened again. Default `false`: the application decides.
+    pub reconnect: bool,
+    /// Who deals with requests that the machine could deal with by itself. Default [`Forwarding::Own`].
+    pub forwarding: Forwarding,
+    /// Where the jitter of waiting times begins. Two clients should not have the same.
+    pub seed: u64,
+}
+
+/// Who says that `notifications/initialized` may be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Confirmation {
+    /// It follows the answer to `initialize` at once (LC-08).
+    Automatic,
+    /// The application calls [`Client::confirm`](crate::Client::confirm), as a relay does when its own client has
+    /// confirmed.
+    Manual,
+}
+
+/// Who deals with requests that the machine could deal with by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forwarding {
+    /// The machine answers `ping` and refuses what was not declared.
+    Own,
+    /// The application gets every request: it is a relay, and somebody else answers.
+    All,
+}
+
+impl Config {
+    /// A client of that name and version, without capabilities.
+    #[must_use]
+    pub fn new(name: &str, version: &str) -> Self {
+        let client_info =
+            Json::empty_object().with_member("version", &Json::from(version)).with_member("name", &Json::from(name));
+        Self {
+            client_info,
+            capabilities: Json::empty_object(),
+            version: ProtocolVersion::LATEST_LEGACY,
+            limits: Limits::default(),
+            request_timeout: Duration::from_secs(60),
+            max_timeout: Duration::from_secs(600),
+            initialize_timeout: Duration::from_secs(30),
+            confirmation: Confirmation::Automatic,
+            reconnect: false,
+            forwarding: Forwarding::Own,
+            seed: 0,
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), UsageError> {
+        if !self.client_info.is_object() || !self.capabilities.is_object() {
+            return Err(UsageError::ParamsNotAnObject);
+        }
+        if self.version.rules().era != Era::Legacy {
+            return Err(UsageError::NotInRevision { what: "initialize", version: self.version });
+        }
+        self.limits.check()
+    }
+
+    pub(crate) fn initialize_params(&self) -> Json {
+        Json::empty_object()
+            .with_member("clientInfo", &self.client_info)
+            .with_member("capabilities", &self.capabilities)
+            .with_member("protocolVersion", &Json::from(self.version.as_str()))
+    }
+}
+
+/// A request to be made.
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+/// use mcp_proto::Json;
+/// use mcp_proto::client::Call;
+///
+/// let call = Call::new("tools/call")
+///     .params(Json::parse(r#"{"name":"echo","arguments":{"text":"hi"}}"#)?)
+///     .timeout(Duration::from_secs(5))
+///     .with_progress();
+/// # Ok::<(), mcp_proto::JsonError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    pub(crate) method: Method,
+    pub(crate) params: Option<Json>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) progress: bool,
+}
+
+impl Call {
+    /// A request without parameters.
+    #[must_use]
+    pub fn new(method: impl Into<Method>) -> Self {
+        Self { method: method.into(), params: None, timeout: None, progress: false }
+    }
+
+    /// With these parameters, which cross as they are.
+    #[must_use]
+    pub fn params(mut self, params: Json) -> Self {
+        self.params = Some(params);
+        self
+    }
+
+    /// With this time to answer instead of the one of the configuration.
+    #[must_use]
+    pub const fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Asks for progress: a token is put into the parameters, unless they have one already (PR-01).
+    #[must_use]
+    pub const fn with_progress(mut self) -> Self {
+        self.progress = true;
+        self
+    }
+}

@@ -1,0 +1,155 @@
+//! What a client tells.
+
+use crate::Instant;
+use crate::error::{Failed, Fault, Quirk};
+use crate::json::Json;
+use crate::message::{ErrorObject, Method};
+use crate::outbox::Weight;
+use crate::pending::{RequestKey, Ticket, TicketKey};
+use crate::version::ProtocolVersion;
+
+/// What a client tells its application.
+#[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// The server answered `initialize`.
+    Connected {
+        /// The revision in force.
+        version: ProtocolVersion,
+        /// The result of `initialize`, as it came.
+        result: Json,
+        /// The first time, or again after the session was lost.
+        occasion: Occasion,
+    },
+    /// The connection could not be made, or the session not opened again. Requests that waited for it have failed.
+    Unavailable {
+        /// Why.
+        reason: Unavailable,
+        /// When it is tried again; `None` if it is not.
+        retry_at: Option<Instant>,
+    },
+    /// The server does not know the session any more; it is being opened again. Requests that the server may have seen
+    /// have failed, the others wait.
+    SessionLost,
+    /// A request has ended. This comes exactly once for every accepted request.
+    Responded {
+        /// Which one.
+        request: RequestKey,
+        /// How.
+        outcome: Outcome,
+    },
+    /// A request made progress.
+    Progressed {
+        /// Which one.
+        request: RequestKey,
+        /// The notification's parameters, as they came.
+        params: Json,
+    },
+    /// The server asks for something, and waits.
+    Requested {
+        /// The right to answer.
+        ticket: Ticket,
+        /// What it belongs to.
+        scope: Scope,
+        /// What is asked for.
+        method: Method,
+        /// Its parameters, as they came.
+        params: Option<Json>,
+    },
+    /// The server no longer wants an answer to a request of its own. Answering it does nothing.
+    RequestCancelled {
+        /// Which one.
+        ticket: TicketKey,
+        /// The notification's parameters, as they came.
+        params: Json,
+    },
+    /// The server tells something.
+    Notified {
+        /// What it belongs to.
+        scope: Scope,
+        /// What is told.
+        method: Method,
+        /// Its parameters, as they came.
+        params: Option<Json>,
+    },
+    /// The server did something wrong that could be coped with.
+    Faulted(Fault),
+    /// The server did something odd that could be put up with. Each is told once per connection.
+    QuirkMet(Quirk),
+    /// The connection has ended; nothing comes after this.
+    Closed(CloseReason),
+}
+
+/// Whether a connection is the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Occasion {
+    /// The first one.
+    First,
+    /// The session was lost and has been opened again, by the same `initialize`.
+    Again,
+}
+
+/// Why there is no connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unavailable {
+    /// The server answered `initialize` with an error.
+    Error(ErrorObject),
+    /// There was no answer.
+    Failed(Failed),
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// With a result, as it came.
+    Result(Json),
+    /// With an error of the server's.
+    Error(ErrorObject),
+    /// Without an answer.
+    Failed(Failed),
+}
+
+/// What a message of the server belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Scope {
+    /// It came on the stream of this request (SH-S-13).
+    Request(RequestKey),
+    /// It came on a stream that serves the whole connection.
+    Connection,
+}
+
+/// Why a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CloseReason {
+    /// The application closed it.
+    Local,
+    /// The peer closed it.
+    Peer,
+    /// The server speaks no revision that this client knows (LC-06).
+    NoCommonVersion,
+    /// The peer sent too much that is no message (FR10).
+    Garbage,
+    /// The application took no output, and what had to be kept for it grew over the limits (RP9).
+    Overflow,
+}
+
+impl Weight for Event {
+    fn weight(&self) -> usize {
+        const ENTRY: usize = size_of::<Event>();
+        let payload = match self {
+            Self::Connected { result, .. } | Self::Responded { outcome: Outcome::Result(result), .. } => result.len(),
+            Self::Responded { outcome: Outcome::Error(error), .. } => error.as_json().len(),
+            Self::Progressed { params, .. } | Self::RequestCancelled { params, .. } => params.len(),
+            Self::Requested { params, .. } | Self::Notified { params, .. } => params.as_ref().map_or(0, Json::len),
+            Self::Unavailable { .. }
+            | Self::SessionLost
+            | Self::Responded { outcome: Outcome::Failed(_), .. }
+            | Self::Faulted(_)
+            | Self::QuirkMet(_)
+            | Self::Closed(_) => 0,
+        };
+        ENTRY + payload
+    }
+}

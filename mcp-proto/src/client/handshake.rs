@@ -1,0 +1,245 @@
+//! The handshake of the legacy era: opening, confirming, losing the session and opening it again (RULES section 7).
+
+use super::carrier::{Carrier, Role};
+use super::config::Confirmation;
+use super::event::{CloseReason, Event, Occasion, Outcome, Unavailable};
+use super::{Client, Timer};
+use crate::Instant;
+use crate::error::{Failed, InvalidResponse};
+use crate::json::Json;
+use crate::message::{Message, Method, Notification};
+use crate::pending::RequestKey;
+use crate::version::{Era, ProtocolVersion};
+
+/// Where a connection is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// `connect` was not called.
+    Idle,
+    /// `initialize` is on its way.
+    Opening {
+        request: RequestKey,
+        /// The application has asked for it and waits; otherwise the machine tries by itself.
+        awaited: bool,
+    },
+    /// `initialize` was answered, and the application will confirm.
+    Unconfirmed,
+    /// `notifications/initialized` is on its way.
+    Confirming,
+    /// The handshake is over.
+    Ready,
+    /// There is no connection. A timer or a request will try again.
+    Down,
+    /// The end is being said.
+    Closing(CloseReason),
+    /// Nothing follows.
+    Closed,
+}
+
+impl Phase {
+    pub(super) const fn opening(self) -> Option<RequestKey> {
+        match self {
+            Self::Opening { request, .. } => Some(request),
+            Self::Idle
+            | Self::Unconfirmed
+            | Self::Confirming
+            | Self::Ready
+            | Self::Down
+            | Self::Closing(_)
+            | Self::Closed => None,
+        }
+    }
+
+    /// LC-11: between the answer to `initialize` and its confirmation, requests are served. Only the pause in which
+    /// the confirmation travels is waited for, because messages over HTTP can overtake each other (BR-T-08).
+    pub(super) const fn takes_requests(self) -> bool {
+        matches!(self, Self::Unconfirmed | Self::Ready)
+    }
+}
+
+/// What is said to open a session, kept to say it again.
+#[derive(Debug)]
+pub(super) struct Handshake {
+    params: Json,
+    /// What the application has confirmed it with, if it has.
+    confirmed: Option<Notification>,
+    /// The revision that the first session had.
+    version: Option<ProtocolVersion>,
+}
+
+impl Handshake {
+    pub(super) const fn new(params: Json) -> Self {
+        Self { params, confirmed: None, version: None }
+    }
+}
+
+impl<T: Carrier> Client<T> {
+    /// LC-01, LC-02: sends `initialize`.
+    pub(super) fn open(&mut self, awaited: bool, now: Instant) {
+        let Some(handshake) = &self.handshake else { return };
+        let params = handshake.params.clone();
+        if let Some(request) = self.phase.opening() {
+            self.pending.give_up(request);
+            self.timers.clear(Timer::Answer(request));
+            self.with_wire(now, |transport, wire| transport.abandon(request, now, wire));
+        }
+        self.timers.clear(Timer::Reconnect);
+        let timeout = self.config.initialize_timeout;
+        let (request, message) = self.wait_for(Method::INITIALIZE, Some(params), timeout, now);
+        self.phase = Phase::Opening { request, awaited };
+        self.with_wire(now, |transport, wire| {
+            transport.begin(now, wire);
+            transport.send(&message, Role::Initialize(request), now, wire);
+        });
+    }
+
+    pub(super) fn on_initialize_outcome(&mut self, outcome: Outcome, now: Instant) {
+        let result = match outcome {
+            Outcome::Result(result) => result,
+            Outcome::Error(error) => return self.opening_failed(Unavailable::Error(error), now),
+            Outcome::Failed(reason) => return self.opening_failed(Unavailable::Failed(reason), now),
+        };
+        let Some(version) = result.first_member("protocolVersion").filter(|_| result.is_object()) else {
+            let reason = InvalidResponse::Incomplete { method: "initialize" };
+            return self.opening_failed(Unavailable::Failed(Failed::InvalidResponse { reason }), now);
+        };
+        let version = version.as_string().and_then(|version| ProtocolVersion::from_text(&version));
+        let Some(version) = version.filter(|version| version.rules().era == Era::Legacy) else {
+            // LC-06, A1
+            self.opening_failed(Unavailable::Failed(Failed::NoCommonVersion), now);
+            return self.close_because(CloseReason::NoCommonVersion, now);
+        };
+        let Some(handshake) = &mut self.handshake else { return };
+        let confirmed = handshake.confirmed.clone();
+        if *handshake.version.get_or_insert(version) != version && confirmed.is_some() {
+            // BR-T-07: who spoke one revision so far cannot be told of another.
+            return self.opening_failed(Unavailable::Failed(Failed::VersionChanged { version }), now);
+        }
+        handshake.version = Some(version);
+        self.version = Some(version);
+        self.backoff.has_borne_fruit();
+        self.with_wire(now, |transport, wire| transport.negotiated(version, wire));
+        let occasion = if confirmed.is_some() { Occasion::Again } else { Occasion::First };
+        self.phase = Phase::Unconfirmed;
+        self.out.tell(Event::Connected { version, result, occasion });
+        match (confirmed, self.config.confirmation) {
+            (Some(notification), _) => self.send_confirmation(notification, now),
+            (None, Confirmation::Automatic) => self.send_confirmation(Notification::new(Method::INITIALIZED), now),
+            (None, Confirmation::Manual) => self.send_held(now),
+        }
+    }
+
+    /// LC-08
+    pub(super) fn send_confirmation(&mut self, notification: Notification, now: Instant) {
+        if let Some(handshake) = &mut self.handshake {
+            handshake.confirmed = Some(notification.clone());
+        }
+        self.phase = Phase::Confirming;
+        let message = Message::Notification(notification);
+        self.with_wire(now, |transport, wire| transport.send(&message, Role::Confirmation, now, wire));
+    }
+
+    pub(super) fn on_confirmed(&mut self, now: Instant) {
+        if self.phase != Phase::Confirming {
+            return;
+        }
+        self.phase = Phase::Ready;
+        self.with_wire(now, |transport, wire| transport.ready(now, wire));
+        self.send_held(now);
+    }
+
+    fn send_held(&mut self, now: Instant) {
+        while self.phase.takes_requests() {
+            let Some((request, message)) = self.held.pop_front() else { break };
+            self.with_wire(now, |transport, wire| transport.send(&message, Role::Request(request), now, wire));
+        }
+    }
+
+    /// There is no connection now. What waited for it has failed.
+    pub(super) fn opening_failed(&mut self, reason: Unavailable, now: Instant) {
+        if let Phase::Opening { request, .. } = self.phase {
+            self.timers.clear(Timer::Answer(request));
+        }
+        self.phase = Phase::Down;
+        let retry_at = match &reason {
+            Unavailable::Failed(failed) if self.config.reconnect && may_pass(failed) => {
+                let asked = retry_after(failed);
+                Some(now + self.backoff.next(asked, &self.config.limits, &mut self.jitter, now))
+            }
+            Unavailable::Failed(_) | Unavailable::Error(_) => None,
+        };
+        if let Some(at) = retry_at {
+            self.timers.set(Timer::Reconnect, at);
+        }
+        self.held.clear();
+        let outcome = match &reason {
+            Unavailable::Error(error) => Outcome::Error(error.clone()),
+            Unavailable::Failed(failed) => Outcome::Failed(failed.clone()),
+        };
+        self.out.tell(Event::Unavailable { reason, retry_at });
+        for request in self.pending.keys() {
+            self.with_wire(now, |transport, wire| transport.abandon(request, now, wire));
+            self.finish(request, outcome.clone());
+        }
+    }
+
+    /// A request came while there is no connection: it is worth an attempt now, within reason.
+    pub(super) fn try_on_demand(&mut self, now: Instant) {
+        if self.phase == Phase::Down {
+            if self.backoff.may_try_now(&self.config.limits, now) {
+                self.open(false, now);
+            } else {
+                let reason = Failed::Unreachable { detail: "tried too often within a minute".into() };
+                self.opening_failed(Unavailable::Failed(reason), now);
+            }
+        }
+    }
+
+    /// SH-C-08, HT9: the session is opened again, once and for all requests that wait for it.
+    pub(super) fn on_session_lost(&mut self, now: Instant) {
+        // SH-C-08: answers to the old session's requests are of no use to the new one.
+        self.incoming.clear();
+        match self.phase {
+            Phase::Unconfirmed | Phase::Confirming | Phase::Ready => {
+                self.out.tell(Event::SessionLost);
+                if self.backoff.may_try_now(&self.config.limits, now) {
+                    self.open(false, now);
+                } else {
+                    self.opening_failed(Unavailable::Failed(Failed::SessionLost), now);
+                }
+            }
+            Phase::Idle | Phase::Opening { .. } | Phase::Down | Phase::Closing(_) | Phase::Closed => {}
+        }
+    }
+}
+
+/// Whether the same attempt may succeed later.
+fn may_pass(failed: &Failed) -> bool {
+    match failed {
+        Failed::Unreachable { .. }
+        | Failed::Broken { .. }
+        | Failed::TimedOut { .. }
+        | Failed::StreamEnded
+        | Failed::SessionLost
+        | Failed::NoEndpoint => true,
+        Failed::Refused(refusal) => {
+            refusal.status.is_server_error() || matches!(refusal.status.as_u16(), 408 | 425 | 429)
+        }
+        Failed::Cancelled
+        | Failed::NoAnswer { .. }
+        | Failed::ContentType { .. }
+        | Failed::ContentEncoding
+        | Failed::InvalidResponse { .. }
+        | Failed::Redirected { .. }
+        | Failed::TooLarge { .. }
+        | Failed::VersionChanged { .. }
+        | Failed::NoCommonVersion
+        | Failed::InvalidSessionId
+        | Failed::EndpointRejected
+        | Failed::Closed => false,
+    }
+}
+
+fn retry_after(failed: &Failed) -> Option<std::time::Duration> {
+    if let Failed::Refused(refusal) = failed { refusal.retry_after } else { None }
+}

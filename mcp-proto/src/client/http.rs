@@ -1,0 +1,551 @@
+//! HTTP as a client speaks it: Streamable HTTP, and the two endpoints of 2024-11-05.
+//!
+//! Every message that is sent has an exchange of its own (SH-C-01), and an answer belongs to the exchange on which it
+//! comes, never to an id alone (C1).
+//!
+//! ```text
+//!            room for an exchange             2xx JSON or events          response
+//!  queue ───────────────────────▶ exchange ────────────────────▶ reading ─────────▶ answered
+//!    ▲                              │   │                           │ stream breaks
+//!    │ next session is open         │   └─ not delivered ─▶ held    ▼
+//!  parked ◀── 404 for the session ──┘        (tried again)     pausing ─▶ GET with Last-Event-ID ─▶ reading
+//! ```
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `config` | what the user says |
+//! | `endpoint` | URLs, and which references stay on their origin |
+//! | `headers` | requests with their headers, and what is read from the headers of responses |
+//! | `exchange` | one exchange: its purpose and how it is read |
+//! | `answer` | what arrives on an exchange: heads, bodies, ends and failures |
+//! | `route` | events and bodies to messages, each to the request that it belongs to |
+//! | `refusal` | HTTP errors, and the JSON-RPC errors in their bodies |
+//! | `redirect` | redirects, followed or refused |
+//! | `resume` | going on with a broken stream |
+//! | `server_stream` | the stream for messages that belong to no request |
+//! | `session` | sessions: begun, lost, opened again, ended |
+//! | `two_endpoint` | the transport of 2024-11-05, and falling back to it |
+
+mod answer;
+mod config;
+mod endpoint;
+mod exchange;
+mod headers;
+mod redirect;
+mod refusal;
+mod resume;
+mod route;
+mod server_stream;
+mod session;
+mod two_endpoint;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+
+use super::carrier::{Carrier, Inbound, Role, Wire};
+use crate::Instant;
+use crate::backoff::Jitter;
+use crate::deadlines::Deadlines;
+use crate::error::{Failed, Fault};
+use crate::limits::Limits;
+use crate::message::Message;
+use crate::outbox::Weight;
+use crate::pending::RequestKey;
+use crate::transport::{Transport, sealed};
+use crate::version::ProtocolVersion;
+use endpoint::Endpoint;
+use exchange::{Exchange, Post, Purpose, Reading};
+use headers::{Common, SessionId};
+use resume::Cursor;
+use session::Closing;
+use two_endpoint::Wiring;
+
+pub use config::{HttpConfig, HttpTransport};
+pub use exchange::ExchangeKey;
+
+/// The pause before a message that did not reach the server is tried again; it doubles.
+const REDELIVER_AFTER: Duration = Duration::from_millis(250);
+
+/// What the driver of an HTTP client is asked to do.
+#[derive(Debug)]
+#[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "nearly every action is an `Open`")]
+pub enum HttpAction {
+    /// Send this request, without following redirects or unpacking bodies, and hand in what comes of it.
+    Open {
+        /// The name to hand it in under.
+        exchange: ExchangeKey,
+        /// The request, with an absolute URL and all headers but those of the connection.
+        request: Request<Bytes>,
+    },
+    /// Drop this exchange: close its connection, and hand in nothing more of it.
+    Abort {
+        /// Which one.
+        exchange: ExchangeKey,
+    },
+}
+
+impl Weight for HttpAction {
+    fn weight(&self) -> usize {
+        match self {
+            // The body is counted where the message waits: the action shares it.
+            Self::Open { .. } => 256,
+            Self::Abort { .. } => 0,
+        }
+    }
+}
+
+/// How an exchange failed, as the driver saw it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Failure {
+    /// The request was surely not delivered, and may be if it is tried again: no route, connection refused, unknown
+    /// host.
+    Unreachable {
+        /// What was seen, in a few words for people, without secrets.
+        detail: Box<str>,
+    },
+    /// The request was surely not delivered, and will not be however often it is tried: the certificate is not
+    /// trusted, the request cannot be sent.
+    Hopeless {
+        /// What was seen, in a few words for people, without secrets.
+        detail: Box<str>,
+    },
+    /// The connection broke after something may have reached the server.
+    Broken {
+        /// What was seen, in a few words for people, without secrets.
+        detail: Box<str>,
+    },
+}
+
+impl Failure {
+    fn into_failed(self) -> Failed {
+        match self {
+            Self::Unreachable { detail } | Self::Hopeless { detail } => Failed::Unreachable { detail },
+            Self::Broken { detail } => Failed::Broken { detail },
+        }
+    }
+}
+
+/// The HTTP transport of a client.
+///
+/// # Example: the first request
+///
+/// ```
+/// use mcp_proto::client::{Client, Config, Http, HttpAction, HttpConfig};
+/// use mcp_proto::{Instant, Output};
+///
+/// let http = Http::new(HttpConfig::new("https://example.com/mcp")?);
+/// let mut client = Client::new(http, Config::new("my-app", "1.0.0"))?;
+/// client.connect(Instant::now())?;
+/// let Some(Output::Action(HttpAction::Open { request, .. })) = client.poll_output() else { panic!() };
+/// assert_eq!((request.method().as_str(), request.uri().path()), ("POST", "/mcp"));
+/// assert!(request.body().starts_with(br#"{"jsonrpc":"2.0","id":1,"method":"initialize""#));
+/// # Ok::<(), mcp_proto::UsageError>(())
+/// ```
+#[derive(Debug)]
+pub struct Http {
+    config: HttpConfig,
+    limits: Limits,
+    jitter: Jitter,
+    wiring: Wiring,
+    session: Option<SessionId>,
+    /// What the response to `initialize` carried, until its result is accepted.
+    offered_session: Option<SessionId>,
+    version: Option<ProtocolVersion>,
+    /// Sessions so far.
+    generation: u64,
+    /// The handshake of this one is over.
+    is_ready: bool,
+    next_exchange: u64,
+    exchanges: BTreeMap<ExchangeKey, Exchange>,
+    /// Where each unanswered request is.
+    requests: BTreeMap<RequestKey, Carried>,
+    /// Messages that wait for an exchange or for the server's endpoint.
+    queue: Queue,
+    /// Messages that wait for the next session.
+    parked: Vec<Post>,
+    /// Messages that were not delivered and are tried again, by the timer that says when.
+    held: BTreeMap<u64, Post>,
+    next_held: u64,
+    server_stream: ServerStream,
+    timers: Deadlines<Timer>,
+    closing: Closing,
+}
+
+/// A request on its way.
+#[derive(Debug)]
+struct Carried {
+    place: Place,
+    cursor: Cursor,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Queued,
+    Held(u64),
+    Parked,
+    Exchange(ExchangeKey),
+    /// Its stream broke and is opened again after a pause.
+    Pausing,
+    /// A two-endpoint server has it and answers on its stream.
+    Accepted,
+}
+
+/// Messages that wait to be sent, apart by what they may overtake: with all exchanges taken by calls that wait for
+/// answers of ours, those answers must still get through.
+#[derive(Debug, Default)]
+struct Queue {
+    requests: VecDeque<Post>,
+    others: VecDeque<Post>,
+}
+
+/// The stream for messages that belong to no request.
+#[derive(Debug)]
+struct ServerStream {
+    cursor: Cursor,
+    /// The server has offered it in this session.
+    was_open: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// The body of an exchange has been silent.
+    Idle(ExchangeKey),
+    /// An exchange whose request has ended is read no longer.
+    Linger(ExchangeKey),
+    /// A message that is no request was not accepted.
+    Accept(ExchangeKey),
+    /// A message that was not delivered is tried again.
+    Held(u64),
+    /// The stream of a request is opened again.
+    Resume(RequestKey),
+    /// The stream of the server is opened again.
+    ServerStream,
+    /// A two-endpoint server has not named its endpoint.
+    Endpoint,
+    /// The session could not be ended in time.
+    Close,
+}
+
+impl Http {
+    /// A transport to the server of `config`.
+    #[must_use]
+    pub fn new(config: HttpConfig) -> Self {
+        let limits = Limits::default();
+        Self {
+            wiring: Wiring::new(&config),
+            server_stream: ServerStream { cursor: Cursor::new(&limits), was_open: false },
+            config,
+            limits,
+            jitter: Jitter::new(0),
+            session: None,
+            offered_session: None,
+            version: None,
+            generation: 0,
+            is_ready: false,
+            next_exchange: 0,
+            exchanges: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            queue: Queue::default(),
+            parked: Vec::new(),
+            held: BTreeMap::new(),
+            next_held: 0,
+            timers: Deadlines::new(),
+            closing: Closing::No,
+        }
+    }
+
+    pub(crate) fn server(&self) -> String {
+        self.config.server()
+    }
+
+    /// Sends what waits, as far as there is room.
+    fn pump(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+        while self.wiring.is_open() {
+            // A quarter of the exchanges is kept for what must get through while calls wait.
+            let room = self.limits.exchanges.saturating_sub(self.exchanges.len());
+            let kept = self.limits.exchanges / 4;
+            let post = if room == 0 { None } else { self.queue.others.pop_front() };
+            let post = post.or_else(|| if room > kept { self.queue.requests.pop_front() } else { None });
+            let Some(post) = post else { break };
+            self.post(post, now, wire);
+        }
+        self.go_on_closing(wire);
+    }
+
+    fn enqueue(&mut self, post: Post) {
+        if let Some(request) = post.role.request() {
+            self.place(request, Place::Queued);
+            self.queue.requests.push_back(post);
+        } else {
+            self.queue.others.push_back(post);
+        }
+    }
+
+    fn place(&mut self, request: RequestKey, place: Place) {
+        if let Some(carried) = self.requests.get_mut(&request) {
+            carried.place = place;
+        }
+    }
+
+    /// Opens an exchange for a message.
+    fn post(&mut self, post: Post, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+        let opens_session = matches!(post.role, Role::Initialize(_));
+        let to = post.to.as_ref().unwrap_or(self.wiring.post_to(&self.config.endpoint));
+        let common = Common {
+            user: &self.config.headers,
+            session: self.session.as_ref().filter(|_| !opens_session),
+            version: self.version.filter(|_| !opens_session),
+        };
+        let request = common.post(to, post.body.clone());
+        let role = post.role;
+        let exchange = self.open(request, Purpose::Post(post), wire);
+        match role.request() {
+            Some(request) => self.place(request, Place::Exchange(exchange)),
+            None => self.timers.set(Timer::Accept(exchange), now + self.config.accept_timeout),
+        }
+    }
+
+    /// Opens an exchange for a stream.
+    fn get(&mut self, from: Option<&Endpoint>, purpose: Purpose, wire: &mut Wire<'_, HttpAction>) -> ExchangeKey {
+        let cursor = match &purpose {
+            Purpose::ServerStream { .. } => self.server_stream.cursor.resume_after(),
+            Purpose::Resume { request, .. } => {
+                self.requests.get(request).and_then(|carried| carried.cursor.resume_after())
+            }
+            Purpose::Post(_) | Purpose::TwoEndpointStream { .. } | Purpose::Delete | Purpose::Leftover => None,
+        };
+        let common = Common { user: &self.config.headers, session: self.session.as_ref(), version: self.version };
+        let request = common.get(from.unwrap_or(&self.config.endpoint), cursor);
+        self.open(request, purpose, wire)
+    }
+
+    fn open(&mut self, request: Request<Bytes>, purpose: Purpose, wire: &mut Wire<'_, HttpAction>) -> ExchangeKey {
+        let key = ExchangeKey(self.next_exchange);
+        self.next_exchange += 1;
+        let opens_session = matches!(&purpose, Purpose::Post(Post { role: Role::Initialize(_), .. }));
+        let exchange = Exchange {
+            purpose,
+            generation: self.generation,
+            in_session: self.session.is_some() && !opens_session,
+            reading: Reading::Head,
+            sent: false,
+            cancellation: None,
+            trailing: 0,
+        };
+        self.exchanges.insert(key, exchange);
+        wire.out.act(HttpAction::Open { exchange: key, request });
+        key
+    }
+
+    /// Takes an exchange out of the table, with its timers.
+    fn take(&mut self, key: ExchangeKey) -> Option<Exchange> {
+        let exchange = self.exchanges.remove(&key)?;
+        self.timers.clear(Timer::Idle(key));
+        self.timers.clear(Timer::Linger(key));
+        self.timers.clear(Timer::Accept(key));
+        Some(exchange)
+    }
+
+    fn abort(&mut self, key: ExchangeKey, wire: &mut Wire<'_, HttpAction>) -> Option<Exchange> {
+        let exchange = self.take(key)?;
+        wire.out.act(HttpAction::Abort { exchange: key });
+        Some(exchange)
+    }
+
+    /// The request will get no answer.
+    fn unanswered(&mut self, request: RequestKey, reason: Failed, wire: &mut Wire<'_, HttpAction>) {
+        if self.forget(request).is_some() {
+            wire.unanswered(request, reason);
+        }
+    }
+
+    /// Takes a request out of wherever it is; what waits for it is dropped, what is on the wire is left there.
+    fn forget(&mut self, request: RequestKey) -> Option<Carried> {
+        let carried = self.requests.remove(&request)?;
+        let other = |post: &Post| post.role.request() != Some(request);
+        match carried.place {
+            Place::Queued => self.queue.requests.retain(other),
+            Place::Parked => self.parked.retain(other),
+            Place::Held(number) => {
+                self.held.remove(&number);
+                self.timers.clear(Timer::Held(number));
+            }
+            Place::Pausing => self.timers.clear(Timer::Resume(request)),
+            Place::Exchange(_) | Place::Accepted => {}
+        }
+        Some(carried)
+    }
+
+    /// Tries a message again that did not reach the server, unless that has been tried for long enough.
+    fn hold(&mut self, mut post: Post, reason: Failed, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+        let since = *post.first_tried.get_or_insert(now);
+        let pause = REDELIVER_AFTER * 2_u32.saturating_pow(post.attempts.min(16));
+        post.attempts += 1;
+        if now + pause > since + self.config.redelivery {
+            self.undelivered(post.role, reason, wire);
+            return;
+        }
+        let number = self.next_held;
+        self.next_held += 1;
+        if let Some(request) = post.role.request() {
+            self.place(request, Place::Held(number));
+        }
+        self.held.insert(number, post);
+        self.timers.set(Timer::Held(number), now + pause);
+    }
+
+    fn undelivered(&mut self, role: Role, reason: Failed, wire: &mut Wire<'_, HttpAction>) {
+        match role {
+            Role::Initialize(request) | Role::Request(request) => self.unanswered(request, reason, wire),
+            Role::Confirmation => {
+                wire.fault(Fault::NotAccepted { reason });
+                wire.inbound.push_back(Inbound::Confirmed);
+            }
+            Role::Answer | Role::Cancellation | Role::Notification => wire.fault(Fault::NotAccepted { reason }),
+        }
+    }
+}
+
+impl sealed::Sealed for Http {}
+
+impl Transport for Http {
+    type Action = HttpAction;
+}
+
+impl Carrier for Http {
+    fn configure(&mut self, limits: &Limits, seed: u64) {
+        self.limits = limits.clone();
+        self.jitter = Jitter::new(seed);
+        self.server_stream.cursor = Cursor::new(limits);
+    }
+
+    fn begin(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+        self.begin_session(now, wire);
+    }
+
+    fn send(&mut self, message: &Message, role: Role, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+        if let Some(request) = role.request() {
+            self.requests.insert(request, Carried { place: Place::Queued, cursor: Cursor::new(&self.limits) });
+        }
+        self.enqueue(Post::new(role, message.to_bytes()));
+        self.pump(now, wire);
+    }
+
+    fn cancel(&mut self, request: RequestKey, notice: &Message, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+        let Some(carried) = self.requests.get(&request) else { return };
+        let post = Post::new(Role::Cancellation, notice.to_bytes());
+        match carried.place {
+            Place::Queued | Place::Held(_) | Place::Parked => {}
+            Place::Exchange(key) => match self.exchanges.get_mut(&key) {
+                // BR-T-08: it must not overtake what it takes back.
+                Some(exchange) if !exchange.sent => exchange.cancellation = Some(post),
+                Some(_) | None => self.enqueue(post),
+            },
+            // CX-09: what the server has is taken back by a message, not by closing anything.
+            Place::Pausing | Place::Accepted => self.enqueue(post),
+        }
+        self.abandon(request, now, wire);
+        self.pump(now, wire);
+    }
+
+    fn abandon(&mut self, request: RequestKey, now: Instant, _wire: &mut Wire<'_, HttpAction>) {
+        let Some(carried) = self.forget(request) else { return };
+        if let Place::Exchange(key) = carried.place {
+            self.timers.set(Timer::Linger(key), now + self.config.linger);
+        }
+    }
+
+    fn negotiated(&mut self, version: ProtocolVersion, wire: &mut Wire<'_, HttpAction>) {
+        self.accept_session(version, wire);
+    }
+
+    fn ready(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+        self.is_ready = true;
+        for post in std::mem::take(&mut self.parked) {
+            self.enqueue(post);
+        }
+        let streams = self.version.is_some_and(|version| version.rules().get_stream);
+        if streams && self.wiring.is_streamable() {
+            self.open_server_stream(wire);
+        }
+        self.pump(now, wire);
+    }
+
+    fn close(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+        self.begin_closing(now, wire);
+    }
+
+    fn handle_timeout(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+        while let Some(timer) = self.timers.pop_due(now) {
+            match timer {
+                Timer::Idle(exchange) => self.on_silence(exchange, now, wire),
+                Timer::Linger(exchange) => {
+                    self.abort(exchange, wire);
+                }
+                Timer::Accept(exchange) => {
+                    if let Some(Purpose::Post(post)) = self.abort(exchange, wire).map(|exchange| exchange.purpose) {
+                        let after = self.config.accept_timeout;
+                        self.undelivered(post.role, Failed::TimedOut { after }, wire);
+                    }
+                }
+                Timer::Held(number) => {
+                    if let Some(post) = self.held.remove(&number) {
+                        self.enqueue(post);
+                    }
+                }
+                Timer::Resume(request) => {
+                    let exchange = self.get(None, Purpose::Resume { request, redirects: 0 }, wire);
+                    self.place(request, Place::Exchange(exchange));
+                }
+                Timer::ServerStream => self.open_server_stream(wire),
+                Timer::Endpoint => self.on_no_endpoint(wire),
+                Timer::Close => self.close_unended(wire),
+            }
+        }
+        self.pump(now, wire);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.timers.next()
+    }
+}
+
+impl super::Client<Http> {
+    /// The server's URL for people to read: without the query, which may hold a key.
+    #[must_use]
+    pub fn server(&self) -> String {
+        self.transport.server()
+    }
+
+    /// The request of an exchange was written in full.
+    ///
+    /// Calling this is optional. It lets a cancellation go out before the answer begins.
+    pub fn handle_sent(&mut self, exchange: ExchangeKey, now: Instant) {
+        self.with_wire(now, |http, wire| http.on_sent(exchange, now, wire));
+    }
+
+    /// The head of the response of an exchange has arrived. Interim responses (1xx) are not handed in.
+    pub fn handle_response(&mut self, exchange: ExchangeKey, head: &http::response::Parts, now: Instant) {
+        self.with_wire(now, |http, wire| http.on_head(exchange, head, now, wire));
+    }
+
+    /// A part of the body of an exchange has arrived, chunked coding removed.
+    pub fn handle_body(&mut self, exchange: ExchangeKey, chunk: &[u8], now: Instant) {
+        self.with_wire(now, |http, wire| http.on_body(exchange, chunk, now, wire));
+    }
+
+    /// The body of an exchange has ended in good order.
+    pub fn handle_end(&mut self, exchange: ExchangeKey, now: Instant) {
+        self.with_wire(now, |http, wire| http.on_end(exchange, now, wire));
+    }
+
+    /// An exchange has failed: it could not be begun, or broke off.
+    pub fn handle_failure(&mut self, exchange: ExchangeKey, failure: Failure, now: Instant) {
+        self.with_wire(now, |http, wire| http.on_failure(exchange, failure, now, wire));
+    }
+}

@@ -1,0 +1,414 @@
+//! What arrives on an exchange: its head, its body, its end, or a failure instead.
+
+use http::StatusCode;
+use http::response::Parts;
+
+use super::exchange::{Exchange, ExchangeKey, Next, Post, Purpose, Reading, append};
+use super::headers::{SessionHeader, body_kind, is_encoded, refusal, session_id};
+use super::session::Closing;
+use super::{Failure, Http, HttpAction, Place, Timer};
+use crate::Instant;
+use crate::client::carrier::{Inbound, Role, Wire};
+use crate::error::{BodyKind, Failed, Fault, Quirk};
+use crate::limits::Limits;
+use crate::message::{Message, Response};
+use crate::pending::RequestKey;
+
+impl Http {
+    pub(super) fn on_sent(&mut self, key: ExchangeKey, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+        let Some(exchange) = self.exchanges.get_mut(&key) else { return };
+        exchange.sent = true;
+        if let Some(cancellation) = exchange.cancellation.take() {
+            self.enqueue(cancellation);
+            self.pump(now, wire);
+        }
+    }
+
+    pub(super) fn on_head(&mut self, key: ExchangeKey, head: &Parts, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+        // Whoever answers has read the request.
+        self.on_sent(key, now, wire);
+        let Some(mut exchange) = self.exchanges.remove(&key) else { return };
+        self.timers.clear(Timer::Accept(key));
+        let next = if matches!(exchange.reading, Reading::Head) {
+            self.head(key, &mut exchange, head, now, wire)
+        } else {
+            Next::Read
+        };
+        self.put_back(key, exchange, next, now, wire);
+    }
+
+    pub(super) fn on_body(&mut self, key: ExchangeKey, chunk: &[u8], now: Instant, wire: &mut Wire<'_, HttpAction>) {
+        let Some(mut exchange) = self.exchanges.remove(&key) else { return };
+        let next = self.body(&mut exchange, chunk, now, wire);
+        self.put_back(key, exchange, next, now, wire);
+    }
+
+    pub(super) fn on_end(&mut self, key: ExchangeKey, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+        let Some(exchange) = self.take(key) else { return };
+        match exchange.reading {
+            Reading::Head => self.broke(exchange, Failed::StreamEnded, now, wire),
+            Reading::Json { body } => {
+                if let Some(request) = exchange.purpose.request() {
+                    self.json_body(request, body, wire);
+                }
+            }
+            Reading::Events(_) => self.stream_over(exchange.purpose, Failed::StreamEnded, now, wire),
+            Reading::Refusal { .. } => self.refused(exchange, now, wire),
+            Reading::Ignored { .. } => {}
+        }
+        self.pump(now, wire);
+    }
+
+    pub(super) fn on_failure(
+        &mut self,
+        key: ExchangeKey,
+        failure: Failure,
+        now: Instant,
+        wire: &mut Wire<'_, HttpAction>,
+    ) {
+        let Some(mut exchange) = self.take(key) else { return };
+        match (&failure, exchange.purpose, &exchange.reading) {
+            (Failure::Unreachable { .. }, Purpose::Post(post), Reading::Head) => {
+                // A cancellation that waited for this is void: nothing reached the server.
+                self.hold(post, failure.into_failed(), now, wire);
+            }
+            (_, purpose, _) => {
+                exchange.purpose = purpose;
+                self.broke(exchange, failure.into_failed(), now, wire);
+            }
+        }
+        self.pump(now, wire);
+    }
+
+    /// The body has been silent for too long: the connection counts as dead.
+    pub(super) fn on_silence(&mut self, key: ExchangeKey, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+        let detail = format!("silent for {:?}", self.config.idle_timeout).into();
+        if let Some(exchange) = self.abort(key, wire) {
+            self.broke(exchange, Failed::Broken { detail }, now, wire);
+        }
+    }
+
+    fn put_back(
+        &mut self,
+        key: ExchangeKey,
+        exchange: Exchange,
+        next: Next,
+        now: Instant,
+        wire: &mut Wire<'_, HttpAction>,
+    ) {
+        let is_over = match exchange.purpose.request() {
+            Some(request) => !self.requests.contains_key(&request),
+            None => matches!(exchange.purpose, Purpose::Leftover),
+        };
+        self.exchanges.insert(key, exchange);
+        if next == Next::Abort || self.closing == Closing::Done {
+            self.abort(key, wire);
+        } else if is_over {
+            self.timers.clear(Timer::Idle(key));
+            // The first deadline counts: bytes that nobody asked for do not move it.
+            if !self.timers.is_set(Timer::Linger(key)) {
+                self.timers.set(Timer::Linger(key), now + self.config.linger);
+            }
+        } else {
+            self.timers.set(Timer::Idle(key), now + self.config.idle_timeout);
+        }
+        self.pump(now, wire);
+    }
+
+    fn head(
+        &mut self,
+        key: ExchangeKey,
+        exchange: &mut Exchange,
+        head: &Parts,
+        now: Instant,
+        wire: &mut Wire<'_, HttpAction>,
+    ) -> Next {
+        if let Some(target) = self.redirect(exchange, head) {
+            self.redirected(exchange, head.status, target, now, wire);
+            return Next::Read;
+        }
+        let purpose = std::mem::replace(&mut exchange.purpose, Purpose::Leftover);
+        match purpose {
+            Purpose::Post(post) if !head.status.is_success() => {
+                let refusal = refusal(head.status, &head.headers, &self.limits);
+                exchange.purpose = Purpose::Post(post);
+                exchange.reading = Reading::Refusal { refusal, body: Vec::new() };
+                Next::Read
+            }
+            Purpose::Post(post) => {
+                if let Some(request) = post.role.request() {
+                    return self.answer_begins(key, exchange, post, request, head, wire);
+                }
+                self.accepted(post.role, head.status, wire);
+                exchange.leave(&self.limits);
+                Next::Read
+            }
+            Purpose::ServerStream { redirects } => {
+                if is_stream(head) {
+                    self.server_stream.was_open = true;
+                    exchange.purpose = Purpose::ServerStream { redirects };
+                    exchange.reading = Reading::events(&self.limits, self.server_stream.cursor.resume_after().cloned());
+                } else {
+                    exchange.leave(&self.limits);
+                    self.no_server_stream(exchange.generation, exchange.in_session, head, now, wire);
+                }
+                Next::Read
+            }
+            Purpose::Resume { request, redirects } => {
+                if is_stream(head) {
+                    let cursor = self.requests.get(&request).and_then(|carried| carried.cursor.resume_after().cloned());
+                    exchange.purpose = Purpose::Resume { request, redirects };
+                    exchange.reading = Reading::events(&self.limits, cursor);
+                } else {
+                    exchange.leave(&self.limits);
+                    self.not_resumed(exchange.generation, exchange.in_session, request, head, now, wire);
+                }
+                Next::Read
+            }
+            Purpose::TwoEndpointStream { redirects } => {
+                if is_stream(head) {
+                    exchange.purpose = Purpose::TwoEndpointStream { redirects };
+                    exchange.reading = Reading::events(&self.limits, None);
+                } else {
+                    exchange.leave(&self.limits);
+                    let reason = not_a_stream(head, &self.limits);
+                    self.two_endpoint_stream_failed(reason, now, wire);
+                }
+                Next::Read
+            }
+            Purpose::Delete => {
+                exchange.leave(&self.limits);
+                self.session_ended(head, wire);
+                Next::Read
+            }
+            Purpose::Leftover => {
+                exchange.leave(&self.limits);
+                Next::Read
+            }
+        }
+    }
+
+    /// A success answers a request: what follows is the answer.
+    fn answer_begins(
+        &mut self,
+        key: ExchangeKey,
+        exchange: &mut Exchange,
+        mut post: Post,
+        request: RequestKey,
+        head: &Parts,
+        wire: &mut Wire<'_, HttpAction>,
+    ) -> Next {
+        if !self.wiring.is_streamable() {
+            // HS-04, HS-07: any success says that the answer will come on the stream. LE3: what comes here is not one.
+            if self.requests.get(&request).is_some_and(|carried| carried.place == Place::Exchange(key)) {
+                self.place(request, Place::Accepted);
+            }
+            exchange.leave(&self.limits);
+            return Next::Read;
+        }
+        match (session_id(&head.headers, &self.limits), post.role) {
+            (SessionHeader::Invalid, Role::Initialize(_)) => {
+                self.unanswered(request, Failed::InvalidSessionId, wire);
+                return Next::Abort;
+            }
+            (SessionHeader::Valid(id), Role::Initialize(_)) => self.offered_session = Some(id),
+            // SH-C-06, HT4: only the answer to `initialize` sets the session.
+            (SessionHeader::Valid(id), _) if exchange.in_session && self.session.as_ref() != Some(&id) => {
+                if exchange.generation == self.generation {
+                    wire.fault(Fault::SessionIdChanged);
+                }
+            }
+            (SessionHeader::Absent | SessionHeader::Valid(_) | SessionHeader::Invalid, _) => {}
+        }
+        let kind = body_kind(&head.headers);
+        let reason = if matches!(head.status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT)
+        {
+            // SH-C-16, HT6
+            Some(Failed::NoAnswer { status: head.status })
+        } else if is_encoded(&head.headers) {
+            Some(Failed::ContentEncoding)
+        } else if matches!(kind, BodyKind::Json | BodyKind::EventStream) {
+            None
+        } else if kind == BodyKind::Untyped && is_empty(head) {
+            Some(Failed::NoAnswer { status: head.status })
+        } else {
+            Some(Failed::ContentType { body: kind })
+        };
+        if let Some(reason) = reason {
+            self.unanswered(request, reason, wire);
+            exchange.leave(&self.limits);
+            return Next::Read;
+        }
+        exchange.reading = if kind == BodyKind::EventStream {
+            Reading::events(&self.limits, None)
+        } else {
+            Reading::Json { body: Vec::new() }
+        };
+        post.body = bytes::Bytes::new();
+        exchange.purpose = Purpose::Post(post);
+        Next::Read
+    }
+
+    /// SH-C-17: any success accepts a message that is no request.
+    fn accepted(&self, role: Role, status: StatusCode, wire: &mut Wire<'_, HttpAction>) {
+        if status != StatusCode::ACCEPTED && self.wiring.is_streamable() {
+            wire.quirk(Quirk::NotificationNotAccepted202);
+        }
+        if role == Role::Confirmation {
+            wire.inbound.push_back(Inbound::Confirmed);
+        }
+    }
+
+    fn body(
+        &mut self,
+        exchange: &mut Exchange,
+        mut chunk: &[u8],
+        now: Instant,
+        wire: &mut Wire<'_, HttpAction>,
+    ) -> Next {
+        match &mut exchange.reading {
+            Reading::Head => Next::Read,
+            Reading::Json { body } => {
+                if append(body, chunk, self.limits.message).is_err() {
+                    if let Some(request) = exchange.purpose.request() {
+                        self.unanswered(request, Failed::TooLarge { limit: self.limits.message }, wire);
+                    }
+                    return Next::Abort;
+                }
+                Next::Read
+            }
+            Reading::Events(decoder) => {
+                let request = exchange.purpose.request();
+                if request.is_some_and(|request| !self.requests.contains_key(&request)) {
+                    exchange.trailing += chunk.len();
+                    if exchange.trailing > self.limits.error_body {
+                        return Next::Abort;
+                    }
+                }
+                while let Some(item) = decoder.decode(&mut chunk) {
+                    let next = match item {
+                        Ok(item) => self.item(&exchange.purpose, item, now, wire),
+                        Err(error) => {
+                            let reason = Failed::TooLarge { limit: error.limit };
+                            let purpose = std::mem::replace(&mut exchange.purpose, Purpose::Leftover);
+                            self.stream_failed(purpose, reason, now, wire);
+                            Next::Abort
+                        }
+                    };
+                    if next == Next::Abort {
+                        return next;
+                    }
+                }
+                Next::Read
+            }
+            Reading::Refusal { body, .. } => {
+                if append(body, chunk, self.limits.error_body).is_ok() {
+                    return Next::Read;
+                }
+                // HT8: an explanation that long is none.
+                body.clear();
+                let reading = std::mem::replace(&mut exchange.reading, Reading::Ignored { left: 0 });
+                let purpose = std::mem::replace(&mut exchange.purpose, Purpose::Leftover);
+                let refused = Exchange { purpose, reading, cancellation: None, ..*exchange };
+                self.refused(refused, now, wire);
+                Next::Abort
+            }
+            Reading::Ignored { left } => {
+                // HT7
+                let Some(rest) = left.checked_sub(chunk.len()) else { return Next::Abort };
+                *left = rest;
+                Next::Read
+            }
+        }
+    }
+
+    /// An exchange broke off.
+    fn broke(&mut self, exchange: Exchange, reason: Failed, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+        if let Some(cancellation) = exchange.cancellation {
+            self.enqueue(cancellation);
+        }
+        match (exchange.purpose, exchange.reading) {
+            (purpose, Reading::Refusal { refusal, body }) => {
+                let exchange =
+                    Exchange { purpose, reading: Reading::Refusal { refusal, body }, cancellation: None, ..exchange };
+                self.refused(exchange, now, wire);
+            }
+            (Purpose::Post(post), Reading::Head) => self.undelivered(post.role, reason, wire),
+            (purpose @ (Purpose::Post(_) | Purpose::Resume { .. }), Reading::Json { .. } | Reading::Ignored { .. }) => {
+                if let Some(request) = purpose.request() {
+                    self.unanswered(request, reason, wire);
+                }
+            }
+            (purpose, Reading::Head | Reading::Json { .. } | Reading::Events(_) | Reading::Ignored { .. }) => {
+                self.stream_over(purpose, reason, now, wire);
+            }
+        }
+    }
+
+    /// A stream ended or broke off; it may be possible to go on with it.
+    fn stream_over(&mut self, purpose: Purpose, reason: Failed, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+        match purpose {
+            Purpose::Post(Post { role: Role::Request(request), .. }) | Purpose::Resume { request, .. } => {
+                self.resume(request, reason, now, wire);
+            }
+            purpose @ (Purpose::Post(_)
+            | Purpose::ServerStream { .. }
+            | Purpose::TwoEndpointStream { .. }
+            | Purpose::Delete
+            | Purpose::Leftover) => self.stream_failed(purpose, reason, now, wire),
+        }
+    }
+
+    /// A stream cannot be gone on with where it broke.
+    pub(super) fn stream_failed(
+        &mut self,
+        purpose: Purpose,
+        reason: Failed,
+        now: Instant,
+        wire: &mut Wire<'_, HttpAction>,
+    ) {
+        match purpose {
+            Purpose::Post(post) => {
+                if let Some(request) = post.role.request() {
+                    self.unanswered(request, reason, wire);
+                }
+            }
+            Purpose::Resume { request, .. } => self.unanswered(request, reason, wire),
+            Purpose::ServerStream { .. } => self.reopen_server_stream(None, now),
+            Purpose::TwoEndpointStream { .. } => self.two_endpoint_stream_failed(reason, now, wire),
+            Purpose::Delete => self.session_not_ended(reason, wire),
+            Purpose::Leftover => {}
+        }
+    }
+
+    /// Hands up the answer to a request.
+    pub(super) fn answered(&mut self, request: RequestKey, response: Response, wire: &mut Wire<'_, HttpAction>) {
+        if self.forget(request).is_some() {
+            wire.inbound.push_back(Inbound::Message { message: Message::Response(response), during: Some(request) });
+        }
+    }
+}
+
+fn is_stream(head: &Parts) -> bool {
+    head.status.is_success() && body_kind(&head.headers) == BodyKind::EventStream && !is_encoded(&head.headers)
+}
+
+fn is_empty(head: &Parts) -> bool {
+    head.headers.get(http::header::CONTENT_LENGTH).is_some_and(|length| length.as_bytes() == b"0")
+}
+
+/// Why an answer that should be a stream is none.
+pub(super) fn not_a_stream(head: &Parts, limits: &Limits) -> Failed {
+    if !head.status.is_success() {
+        return Failed::Refused(refusal(head.status, &head.headers, limits));
+    }
+    if is_encoded(&head.headers) {
+        return Failed::ContentEncoding;
+    }
+    Failed::ContentType { body: body_kind(&head.headers) }
+}
+
+/// Statuses that say nothing about whether the request would be served at another time.
+pub(super) fn is_temporary(status: StatusCode) -> bool {
+    status.is_server_error() || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
+}

@@ -1,0 +1,119 @@
+//! What the HTTP transport of a client is told.
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::endpoint::Endpoint;
+use crate::error::UsageError;
+
+/// Which of the two HTTP transports is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HttpTransport {
+    /// Streamable HTTP, or the two-endpoint transport of 2024-11-05 if the server turns out to have only that (ER-27).
+    #[default]
+    Auto,
+    /// Streamable HTTP only.
+    StreamableHttp,
+    /// The two-endpoint transport of 2024-11-05 only.
+    HttpSse,
+}
+
+/// Where an HTTP server is and how it is spoken to.
+///
+/// # Example
+///
+/// ```
+/// use mcp_proto::client::HttpConfig;
+///
+/// let mut config = HttpConfig::new("https://example.com/mcp")?;
+/// config.header("X-Api-Key", "secret")?;
+/// assert!(config.header("Mcp-Session-Id", "mine").is_err());
+/// # Ok::<(), mcp_proto::UsageError>(())
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct HttpConfig {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) headers: HeaderMap,
+    /// Which transport is spoken.
+    pub transport: HttpTransport,
+    /// How long a server may be silent in the middle of a body before the connection counts as dead. Default 5 min.
+    pub idle_timeout: Duration,
+    /// How long a server may take to accept a notification or a response. Default 30 s.
+    pub accept_timeout: Duration,
+    /// How long a two-endpoint server may take to name its endpoint (HS-11, LE2). Default 10 s.
+    pub endpoint_timeout: Duration,
+    /// How long a stream is read after its request has ended (SS10). Default 5 s.
+    pub linger: Duration,
+    /// How long the server may take to end the session (H6). Default 3 s.
+    pub close_timeout: Duration,
+    /// For how long a message that was surely not delivered is tried again before it counts as failed. Default zero.
+    pub redelivery: Duration,
+}
+
+impl HttpConfig {
+    /// A server at an absolute `http` or `https` URL.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError::Endpoint`] if the URL is none, or has a user name or fragment.
+    pub fn new(url: &str) -> Result<Self, UsageError> {
+        Ok(Self {
+            endpoint: Endpoint::parse(url)?,
+            headers: HeaderMap::new(),
+            transport: HttpTransport::Auto,
+            idle_timeout: Duration::from_secs(300),
+            accept_timeout: Duration::from_secs(30),
+            endpoint_timeout: Duration::from_secs(10),
+            linger: Duration::from_secs(5),
+            close_timeout: Duration::from_secs(3),
+            redelivery: Duration::ZERO,
+        })
+    }
+
+    /// Adds a header to every request to the server's origin. Its value is treated as a secret.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError::ReservedHeader`] if the protocol or HTTP itself sets it (HT16), [`UsageError::Header`] if it has
+    /// characters that no header may have (HT15).
+    pub fn header(&mut self, name: &str, value: &str) -> Result<(), UsageError> {
+        let name: HeaderName = name.parse().map_err(|_| UsageError::Header)?;
+        if is_reserved(&name) {
+            return Err(UsageError::ReservedHeader { name: name.as_str().into() });
+        }
+        let mut value: HeaderValue = value.parse().map_err(|_| UsageError::Header)?;
+        value.set_sensitive(true);
+        self.headers.append(name, value);
+        Ok(())
+    }
+
+    /// The server's URL for people to read: without the query, which may hold a key.
+    #[must_use]
+    pub fn server(&self) -> String {
+        self.endpoint.to_string()
+    }
+}
+
+fn is_reserved(name: &HeaderName) -> bool {
+    const RESERVED: [&str; 16] = [
+        "accept",
+        "accept-encoding",
+        "connection",
+        "content-encoding",
+        "content-length",
+        "content-type",
+        "expect",
+        "host",
+        "keep-alive",
+        "last-event-id",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "via",
+    ];
+    RESERVED.contains(&name.as_str()) || name.as_str().starts_with("mcp-")
+}

@@ -1,0 +1,84 @@
+//! Messages that the server refused with an HTTP error, whose body may be a JSON-RPC error.
+
+use http::StatusCode;
+
+use super::exchange::{Exchange, Purpose, Reading};
+use super::{Http, HttpAction};
+use crate::Instant;
+use crate::client::carrier::Wire;
+use crate::error::{BodyKind, Failed, Quirk, Refusal};
+use crate::limits::Limits;
+use crate::message::{ErrorObject, Frame, Message, RequestId, Response, code};
+use crate::pending::RequestKey;
+
+impl Http {
+    /// The server refused a message with an HTTP error, whose body may be a JSON-RPC error.
+    pub(super) fn refused(&mut self, exchange: Exchange, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+        let (Purpose::Post(post), Reading::Refusal { refusal, body }) = (exchange.purpose, exchange.reading) else {
+            return;
+        };
+        let error = read_error(&refusal, body, &self.limits);
+        let own_id = post.role.request().map(RequestKey::to_wire);
+        let is_for_us = error.as_ref().is_some_and(|(id, _)| id.is_some() && *id == own_id);
+        if exchange.in_session && is_lost_session(&refusal, error.as_ref(), is_for_us, wire) {
+            self.lose_session(exchange.generation, Some(post), now, wire);
+            return;
+        }
+        let Some(request) = post.role.request() else {
+            self.undelivered(post.role, Failed::Refused(refusal), wire);
+            return;
+        };
+        if !is_for_us && self.falls_back(&post, &refusal) {
+            self.fall_back(post, Failed::Refused(refusal), now, wire);
+            return;
+        }
+        match error {
+            Some((id, error)) if is_explanation(id.as_ref(), is_for_us) => {
+                if id.is_some() && !is_for_us {
+                    wire.quirk(Quirk::ForeignErrorId);
+                }
+                self.answered(request, Response::Error { id: own_id, error }, wire);
+            }
+            Some(_) | None => self.unanswered(request, Failed::Refused(refusal), wire),
+        }
+    }
+}
+
+/// SH-C-15: the JSON-RPC error in the body of an HTTP error, whatever the status.
+fn read_error(refusal: &Refusal, body: Vec<u8>, limits: &Limits) -> Option<(Option<RequestId>, ErrorObject)> {
+    if refusal.body != BodyKind::Json {
+        return None;
+    }
+    match Frame::parse(&body.into(), limits).ok()? {
+        Frame::Single(Message::Response(Response::Error { id, error })) => Some((id, error)),
+        Frame::Single(_) | Frame::Batch(_) => None,
+    }
+}
+
+/// Whether an error explains the refusal of the message that it answers: its id is that message's or none, or the
+/// text that some servers put there when they could not read one.
+fn is_explanation(id: Option<&RequestId>, is_for_us: bool) -> bool {
+    is_for_us || id.is_none_or(|id| id.as_str().is_some())
+}
+
+/// SH-C-08, A16: whether the server says that it does not know the session.
+fn is_lost_session(
+    refusal: &Refusal,
+    error: Option<&(Option<RequestId>, ErrorObject)>,
+    is_for_us: bool,
+    wire: &mut Wire<'_, HttpAction>,
+) -> bool {
+    match refusal.status {
+        // With this code and our own id, it is the method that was not found.
+        StatusCode::NOT_FOUND => !(is_for_us && error.is_some_and(|(_, error)| error.code() == code::METHOD_NOT_FOUND)),
+        StatusCode::BAD_REQUEST => {
+            let says_so = error.is_some_and(|(_, error)| error.message().to_ascii_lowercase().contains("session"));
+            let lost = says_so && !is_for_us;
+            if lost {
+                wire.quirk(Quirk::SessionLostAsBadRequest);
+            }
+            lost
+        }
+        _ => false,
+    }
+}

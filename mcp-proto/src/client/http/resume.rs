@@ -1,0 +1,107 @@
+//! Going on with a stream that broke (SH-C-32 to SH-C-36).
+
+use std::time::Duration;
+
+use http::StatusCode;
+use http::response::Parts;
+
+use super::answer::{is_temporary, not_a_stream};
+use super::{Http, HttpAction, Place, Timer};
+use crate::Instant;
+use crate::backoff::{Backoff, Jitter};
+use crate::client::carrier::Wire;
+use crate::error::Failed;
+use crate::limits::Limits;
+use crate::pending::RequestKey;
+use crate::sse::EventId;
+
+/// Resumptions of one stream that may bring nothing before its request has failed.
+pub(super) const FRUITLESS_RESUMPTIONS: u32 = 3;
+
+/// Where one stream stands: what to ask the server for if it breaks, and when. Every stream has its own (SH-C-36).
+#[derive(Debug)]
+pub(super) struct Cursor {
+    last_event: Option<EventId>,
+    /// What the server asked for with `retry`.
+    retry: Option<Duration>,
+    backoff: Backoff,
+}
+
+impl Cursor {
+    pub(super) const fn new(limits: &Limits) -> Self {
+        Self { last_event: None, retry: None, backoff: Backoff::new(limits) }
+    }
+
+    /// EV-14: the cursor moves with every dispatched event and every block that has an id, also without data (EV-20).
+    pub(super) fn moved(&mut self, to: Option<EventId>) {
+        self.backoff.has_borne_fruit();
+        self.last_event = to;
+    }
+
+    pub(super) const fn asked_to_wait(&mut self, retry: Duration) {
+        self.retry = Some(retry);
+    }
+
+    /// The id to resume after, if there is one that a header can carry (SH-C-35, SS6).
+    pub(super) fn resume_after(&self) -> Option<&EventId> {
+        self.last_event.as_ref().filter(|id| id.to_header_value().is_some())
+    }
+
+    /// Attempts since the last event.
+    pub(super) const fn fruitless(&self) -> u32 {
+        self.backoff.fruitless()
+    }
+
+    /// Counts an attempt to open the stream again, and says when to make it.
+    pub(super) fn next_attempt(
+        &mut self,
+        retry_after: Option<Duration>,
+        limits: &Limits,
+        jitter: &mut Jitter,
+        now: Instant,
+    ) -> Instant {
+        let asked = self.retry.max(retry_after);
+        now + self.backoff.next(asked, limits, jitter, now)
+    }
+}
+
+impl Http {
+    /// H1: a stream that ended without the answer is resumed, if that is possible, or is the outcome at once.
+    pub(super) fn resume(
+        &mut self,
+        request: RequestKey,
+        reason: Failed,
+        now: Instant,
+        wire: &mut Wire<'_, HttpAction>,
+    ) {
+        let resumable = self.version.is_some_and(|version| version.rules().resumable) && self.wiring.is_streamable();
+        let Some(carried) = self.requests.get_mut(&request) else { return };
+        // SH-C-35: without an event id there is nothing to resume after.
+        let has_cursor = carried.cursor.resume_after().is_some();
+        if !resumable || !has_cursor || carried.cursor.fruitless() >= FRUITLESS_RESUMPTIONS {
+            self.unanswered(request, reason, wire);
+            return;
+        }
+        let at = carried.cursor.next_attempt(None, &self.limits, &mut self.jitter, now);
+        carried.place = Place::Pausing;
+        self.timers.set(Timer::Resume(request), at);
+    }
+
+    pub(super) fn not_resumed(
+        &mut self,
+        generation: u64,
+        in_session: bool,
+        request: RequestKey,
+        head: &Parts,
+        now: Instant,
+        wire: &mut Wire<'_, HttpAction>,
+    ) {
+        if head.status == StatusCode::NOT_FOUND && in_session {
+            self.lose_session(generation, None, now, wire);
+        } else if is_temporary(head.status) {
+            self.resume(request, not_a_stream(head, &self.limits), now, wire);
+        } else {
+            self.unanswered(request, Failed::StreamEnded, wire);
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Events and bodies to messages, each to the request that it belongs to.
+
+use bytes::Bytes;
+
+use super::exchange::{Next, Purpose};
+use super::{Http, HttpAction, Place};
+use crate::Instant;
+use crate::client::carrier::{Inbound, Wire};
+use crate::error::{Failed, Fault, InvalidResponse, Quirk};
+use crate::message::{Frame, Message, ParseError, Response, Subject};
+use crate::pending::RequestKey;
+use crate::sse::{Event, EventName, Item};
+
+/// Which answers may come on a stream.
+#[derive(Debug, Clone, Copy)]
+enum Answers {
+    /// The one to this request (C1).
+    To(RequestKey),
+    /// None (SH-S-48).
+    Never,
+    /// Those to all requests that were accepted elsewhere (HS-04).
+    ToAny,
+}
+
+impl Http {
+    /// One item of a stream of events.
+    pub(super) fn item(
+        &mut self,
+        purpose: &Purpose,
+        item: Item<'_>,
+        now: Instant,
+        wire: &mut Wire<'_, HttpAction>,
+    ) -> Next {
+        let cursor = match purpose {
+            Purpose::Post(_) | Purpose::Resume { .. } => {
+                purpose.request().and_then(|request| self.requests.get_mut(&request)).map(|carried| &mut carried.cursor)
+            }
+            Purpose::ServerStream { .. } => Some(&mut self.server_stream.cursor),
+            // HS-10: such a stream is not resumed.
+            Purpose::TwoEndpointStream { .. } | Purpose::Delete | Purpose::Leftover => None,
+        };
+        let event = match item {
+            Item::Comment => return Next::Read,
+            Item::Retry(after) => {
+                if let Some(cursor) = cursor {
+                    cursor.asked_to_wait(after);
+                }
+                return Next::Read;
+            }
+            Item::Cursor(id) => {
+                if let Some(cursor) = cursor {
+                    cursor.moved(id);
+                }
+                return Next::Read;
+            }
+            Item::Event(event) => event,
+        };
+        if let Some(cursor) = cursor {
+            cursor.moved(event.id.clone());
+        }
+        if let Purpose::TwoEndpointStream { .. } = purpose {
+            match self.two_endpoint_event(&event, now, wire) {
+                Some(next) => return next,
+                None => self.event(event, Answers::ToAny, wire),
+            }
+        } else if let Some(request) = purpose.request() {
+            self.event(event, Answers::To(request), wire);
+        } else {
+            self.event(event, Answers::Never, wire);
+        }
+        Next::Read
+    }
+
+    fn event(&mut self, event: Event<'_>, answers: Answers, wire: &mut Wire<'_, HttpAction>) {
+        // SH-C-44, EV-20: no data, no message.
+        if event.data.is_empty() {
+            return;
+        }
+        let is_message = event.name == EventName::MESSAGE;
+        let frame = Frame::parse(&event.data.into_bytes(), &self.limits);
+        match (frame, is_message) {
+            (Ok(frame), true) => self.frame(frame, answers, wire),
+            // EV-19: a message is a message, whatever its event is called.
+            (Ok(frame), false) => {
+                wire.quirk(Quirk::MessageInOtherEvent);
+                self.frame(frame, answers, wire);
+            }
+            (Err(error), true) => self.invalid(error, answers, wire),
+            (Err(_), false) => wire.fault(Fault::UnknownEvent),
+        }
+    }
+
+    fn frame(&mut self, frame: Frame, answers: Answers, wire: &mut Wire<'_, HttpAction>) {
+        match frame {
+            Frame::Single(message) => self.message(message, answers, wire),
+            // JR-34: where batches exist. Elsewhere each message in it still speaks for itself.
+            Frame::Batch(items) => {
+                for item in items {
+                    match item {
+                        Ok(message) => self.message(message, answers, wire),
+                        Err(error) => self.invalid(error, answers, wire),
+                    }
+                }
+            }
+        }
+    }
+
+    fn message(&mut self, message: Message, answers: Answers, wire: &mut Wire<'_, HttpAction>) {
+        let response = match message {
+            Message::Response(response) => response,
+            message @ (Message::Request(_) | Message::Notification(_)) => {
+                wire.inbound.push_back(Inbound::Message { message, during: answers.request() });
+                return;
+            }
+        };
+        match (self.request_of(&response, answers), response) {
+            (Some(request), Response::Error { error, .. }) => {
+                self.answered(request, Response::Error { id: Some(request.to_wire()), error }, wire);
+            }
+            (Some(request), response @ Response::Result { .. }) => self.answered(request, response, wire),
+            (None, Response::Error { id: None, error }) => wire.fault(Fault::PeerError { code: error.code() }),
+            (None, Response::Error { id: Some(id), .. } | Response::Result { id, .. }) => {
+                wire.inbound.push_back(Inbound::StrayResponse(id));
+            }
+        }
+    }
+
+    /// The request that a response answers, if it may answer it where it came.
+    fn request_of(&self, response: &Response, answers: Answers) -> Option<RequestKey> {
+        let request = match (answers, response.id()) {
+            (Answers::Never, _) | (Answers::ToAny, None) => return None,
+            // RP7: an error without an id is about the one request that this exchange is for.
+            (Answers::To(request), None) => request,
+            (Answers::To(request), Some(id)) => Some(request).filter(|request| request.to_wire() == *id)?,
+            (Answers::ToAny, Some(id)) => RequestKey::from_wire(id)?,
+        };
+        // Before it was sent, nothing can be its answer.
+        let carried = self.requests.get(&request)?;
+        matches!(carried.place, Place::Exchange(_) | Place::Accepted).then_some(request)
+    }
+
+    /// A frame that is no message. If it was meant to be the answer, the request has failed; if nothing is known of it,
+    /// the stream goes on and may still bring the answer (EV-21).
+    fn invalid(&mut self, error: ParseError, answers: Answers, wire: &mut Wire<'_, HttpAction>) {
+        let about = match &error.subject {
+            Subject::Response(id) | Subject::Either(id) => RequestKey::from_wire(id),
+            Subject::Request(_) | Subject::Unknown => None,
+        };
+        let answered = match answers {
+            Answers::To(request) => about.filter(|about| *about == request),
+            Answers::ToAny => about,
+            Answers::Never => None,
+        };
+        let reason = Failed::InvalidResponse { reason: InvalidResponse::from(&error) };
+        wire.inbound.push_back(Inbound::Invalid { error, during: answers.request() });
+        if let Some(request) = answered {
+            self.unanswered(request, reason, wire);
+        }
+    }
+
+    /// A JSON body is complete: it must hold the answer.
+    pub(super) fn json_body(&mut self, request: RequestKey, body: Vec<u8>, wire: &mut Wire<'_, HttpAction>) {
+        if !self.requests.contains_key(&request) {
+            return;
+        }
+        let mut body = Bytes::from(body);
+        if body.starts_with(b"\xef\xbb\xbf") {
+            wire.quirk(Quirk::ByteOrderMark);
+            body = body.split_off(3);
+        }
+        if body.iter().all(u8::is_ascii_whitespace) {
+            // HT6
+            self.unanswered(request, Failed::NoAnswer { status: http::StatusCode::OK }, wire);
+            return;
+        }
+        let wrong_id = match Frame::parse(&body, &self.limits) {
+            Err(error) => {
+                let reason = InvalidResponse::from(&error);
+                self.unanswered(request, Failed::InvalidResponse { reason }, wire);
+                return;
+            }
+            Ok(frame) => {
+                let is_array = matches!(frame, Frame::Batch(_));
+                let wrong_id = matches!(&frame, Frame::Single(Message::Response(_)));
+                self.frame(frame, Answers::To(request), wire);
+                if is_array && !self.requests.contains_key(&request) {
+                    wire.quirk(Quirk::ResponseInArray);
+                }
+                wrong_id
+            }
+        };
+        let reason = if wrong_id { InvalidResponse::WrongId } else { InvalidResponse::NotAResponse };
+        self.unanswered(request, Failed::InvalidResponse { reason }, wire);
+    }
+}
+
+impl Answers {
+    const fn request(self) -> Option<RequestKey> {
+        match self {
+            Self::To(request) => Some(request),
+            Self::Never | Self::ToAny => None,
+        }
+    }
+}
