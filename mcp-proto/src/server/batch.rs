@@ -1,0 +1,56 @@
+//! Batches of 2025-03-26: answered with one array once every request in them has its outcome (JR-35, A2).
+
+use std::collections::BTreeMap;
+
+use crate::message::Message;
+
+/// Names a batch that is not answered yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct BatchKey(u64);
+
+/// Batches that are not answered yet.
+#[derive(Debug, Default)]
+pub(super) struct Batches {
+    next: u64,
+    open: BTreeMap<BatchKey, Batch>,
+}
+
+#[derive(Debug, Default)]
+struct Batch {
+    /// Requests without an outcome. One more as long as the batch is still being read.
+    waiting: usize,
+    answers: Vec<Message>,
+}
+
+impl Batches {
+    pub(super) fn begin(&mut self) -> BatchKey {
+        let key = BatchKey(self.next);
+        self.next += 1;
+        self.open.insert(key, Batch { waiting: 1, answers: Vec::new() });
+        key
+    }
+
+    pub(super) fn expect_one_more(&mut self, key: BatchKey) {
+        if let Some(batch) = self.open.get_mut(&key) {
+            batch.waiting += 1;
+        }
+    }
+
+    /// Adds an answer that nothing has waited for.
+    pub(super) fn add(&mut self, key: BatchKey, answer: Message) {
+        if let Some(batch) = self.open.get_mut(&key) {
+            batch.answers.push(answer);
+        }
+    }
+
+    /// One request has its outcome, which is an answer or, if it was cancelled, none. Returns all answers with the last.
+    pub(super) fn settle(&mut self, key: BatchKey, answer: Option<Message>) -> Option<Vec<Message>> {
+        let batch = self.open.get_mut(&key)?;
+        batch.answers.extend(answer);
+        batch.waiting -= 1;
+        if batch.waiting > 0 {
+            return None;
+        }
+        self.open.remove(&key).map(|batch| batch.answers)
+    }
+}

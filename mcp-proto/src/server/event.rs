@@ -1,0 +1,87 @@
+//! What a server tells.
+
+use crate::client::{CloseReason, Outcome};
+use crate::error::Fault;
+use crate::json::Json;
+use crate::message::Method;
+use crate::outbox::Weight;
+use crate::pending::{RequestKey, Ticket, TicketKey};
+use crate::version::ProtocolVersion;
+
+/// What a server tells its application.
+#[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// The client has opened the session, and was answered.
+    Connected {
+        /// The revision in force.
+        version: ProtocolVersion,
+        /// The parameters of `initialize`, as they came.
+        params: Json,
+    },
+    /// The client has confirmed: from now on it may be asked for things (LC-10).
+    Ready,
+    /// The client asks for something, and waits.
+    Requested {
+        /// The right to answer.
+        ticket: Ticket,
+        /// What is asked for.
+        method: Method,
+        /// Its parameters, as they came.
+        params: Option<Json>,
+    },
+    /// The client no longer wants an answer. Answering does nothing.
+    Cancelled {
+        /// Which request.
+        ticket: TicketKey,
+        /// The notification's parameters, as they came; `None` if the connection ended instead.
+        params: Option<Json>,
+    },
+    /// The client tells something.
+    Notified {
+        /// What is told.
+        method: Method,
+        /// Its parameters, as they came.
+        params: Option<Json>,
+    },
+    /// A request of this side has ended. This comes exactly once for every accepted request.
+    Responded {
+        /// Which one.
+        request: RequestKey,
+        /// How.
+        outcome: Outcome,
+    },
+    /// A request of this side made progress.
+    Progressed {
+        /// Which one.
+        request: RequestKey,
+        /// The notification's parameters, as they came.
+        params: Json,
+    },
+    /// The client's stream has ended. Requests in flight may still be answered, for a while.
+    InputEnded,
+    /// The client did something wrong that could be coped with.
+    Faulted(Fault),
+    /// The connection has ended; nothing comes after this.
+    Closed(CloseReason),
+}
+
+impl Weight for Event {
+    fn weight(&self) -> usize {
+        const ENTRY: usize = size_of::<Event>();
+        let payload = match self {
+            Self::Connected { params, .. } | Self::Progressed { params, .. } => params.len(),
+            Self::Responded { outcome: Outcome::Result(result), .. } => result.len(),
+            Self::Responded { outcome: Outcome::Error(error), .. } => error.as_json().len(),
+            Self::Requested { params, .. } | Self::Notified { params, .. } | Self::Cancelled { params, .. } => {
+                params.as_ref().map_or(0, Json::len)
+            }
+            Self::Ready
+            | Self::InputEnded
+            | Self::Responded { outcome: Outcome::Failed(_), .. }
+            | Self::Faulted(_)
+            | Self::Closed(_) => 0,
+        };
+        ENTRY + payload
+    }
+}
