@@ -21,7 +21,6 @@ use crate::limits::Limits;
 use scan::Scanner;
 
 pub use edit::DuplicateKey;
-#[expect(unused_imports)]
 pub(crate) use edit::check_unique_keys;
 
 /// One valid JSON value, kept as the text that it arrived as.

@@ -14,11 +14,12 @@ mod error;
 mod id;
 mod method;
 mod parse;
-mod salvage;
+pub(crate) mod salvage;
 
 use crate::json::Json;
 
 pub use encode::UnreadableId;
+pub(crate) use error::BUSY;
 pub use error::{ErrorObject, code};
 pub use id::RequestId;
 pub use method::Method;

@@ -20,6 +20,10 @@ pub mod code {
     pub const INTERNAL_ERROR: i64 = -32603;
 }
 
+/// More requests than this side takes on at one time (RP10). JSON-RPC leaves the range to implementations, and the
+/// specification reserves no code for it.
+pub(crate) const BUSY: i64 = -32000;
+
 /// Why a request failed, in the words of the peer: an integer code, a message, and perhaps data (JR-10).
 ///
 /// An error that arrived is kept as its text and can be sent on without a change, like every other payload.

@@ -8,7 +8,7 @@
 use super::{RequestId, Subject};
 use crate::limits::Limits;
 
-pub(super) fn salvage(text: &[u8], limits: &Limits) -> Subject {
+pub(crate) fn salvage(text: &[u8], limits: &Limits) -> Subject {
     let mut search = Search { text, at: 0, id: Found::Nothing, request: false, response: false };
     search.run();
     let Found::Once(id) = search.id else { return Subject::Unknown };

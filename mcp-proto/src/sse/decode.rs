@@ -125,6 +125,13 @@ impl Decoder {
         }
     }
 
+    /// The decoder for a stream that goes on after `cursor`: events without an id keep it.
+    #[must_use]
+    pub fn resuming(mut self, cursor: Option<EventId>) -> Self {
+        self.cursor = cursor;
+        self
+    }
+
     /// Takes bytes from the front of `input` up to the end of the next item, and returns the item.
     ///
     /// `None` means that all of `input` was taken and no item has ended.

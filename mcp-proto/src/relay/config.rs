@@ -1,0 +1,79 @@
+//! What a relay is told.
+
+use std::time::Duration;
+
+use crate::client::{self, Confirmation, Forwarding, HttpConfig};
+use crate::limits::Limits;
+use crate::server;
+
+/// How a relay behaves. The fields may be set one by one.
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+/// use mcp_proto::relay::Config;
+///
+/// let mut config = Config::default();
+/// config.request_timeout = Duration::from_secs(60);
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Config {
+    /// What both sides may make the relay hold.
+    pub limits: Limits,
+    /// How long the server may take to answer. Progress extends it, up to `max_timeout`. Default 5 min.
+    pub request_timeout: Duration,
+    /// How long any answer may take at most (TO-03). Default 1 h.
+    pub max_timeout: Duration,
+    /// How long the server may take to answer `initialize`. Default 30 s.
+    pub initialize_timeout: Duration,
+    /// How long requests in flight may still be answered once the client has closed its stream (FR15). Default 10 s.
+    pub drain_timeout: Duration,
+    /// For how long a message that was surely not delivered is tried again before the client hears of it. Default 2 s.
+    pub redelivery: Duration,
+    /// Whether parameters with two members of one name are refused (JS6). Default `true`.
+    pub strict_json: bool,
+    /// Where the jitter of waiting times begins. Two relays should not have the same.
+    pub seed: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            request_timeout: Duration::from_secs(300),
+            max_timeout: Duration::from_secs(3600),
+            initialize_timeout: Duration::from_secs(30),
+            drain_timeout: Duration::from_secs(10),
+            redelivery: Duration::from_secs(2),
+            strict_json: true,
+            seed: 0,
+        }
+    }
+}
+
+impl Config {
+    /// What the two machines of a relay are told.
+    pub(super) fn split(self, mut http: HttpConfig) -> (server::Config, client::Config, HttpConfig) {
+        http.redelivery = self.redelivery;
+        let mut server = server::Config::new("", "");
+        server.limits = self.limits.clone();
+        // TO-04: the one who answers may be a person.
+        server.request_timeout = self.max_timeout;
+        server.max_timeout = self.max_timeout;
+        server.drain_timeout = self.drain_timeout;
+        server.forwarding = Forwarding::All;
+        server.strict_json = self.strict_json;
+        let mut client = client::Config::new("", "");
+        client.limits = self.limits;
+        client.request_timeout = self.request_timeout;
+        client.max_timeout = self.max_timeout;
+        client.initialize_timeout = self.initialize_timeout;
+        client.confirmation = Confirmation::Manual;
+        client.reconnect = true;
+        client.forwarding = Forwarding::All;
+        client.seed = self.seed;
+        (server, client, http)
+    }
+}
