@@ -106,6 +106,8 @@ pub struct Client<T: Transport> {
 enum Timer {
     Answer(RequestKey),
     Reconnect,
+    /// Requests wait no longer for the application to confirm the session.
+    Unconfirmed,
 }
 
 impl<T: Carrier> Client<T> {
@@ -204,7 +206,7 @@ impl<T: Carrier> Client<T> {
         let timeout = call.timeout.unwrap_or(self.config.request_timeout);
         let params = if call.progress { self.with_progress_token(call.params) } else { call.params };
         let (request, message) = self.wait_for(call.method, params, timeout, now);
-        if self.phase.takes_requests() {
+        if self.phase.takes_requests() && self.held.is_empty() {
             self.with_wire(now, |transport, wire| transport.send(&message, Role::Request(request), now, wire));
         } else {
             self.held.push_back((request, message));
@@ -267,6 +269,7 @@ impl<T: Carrier> Client<T> {
         while let Some(timer) = self.timers.pop_due(now) {
             match timer {
                 Timer::Answer(request) => self.on_answer_timeout(request, now),
+                Timer::Unconfirmed => self.send_held(now),
                 Timer::Reconnect => {
                     if self.phase == Phase::Down {
                         self.open(false, now);

@@ -71,6 +71,8 @@ pub struct Server<T: Transport> {
     phase: Phase,
     version: Option<ProtocolVersion>,
     input_ended: bool,
+    /// `notifications/initialized` that came before `initialize` was answered.
+    early_confirmation: Option<Notification>,
     incoming: Incoming<Origin>,
     batches: Batches,
     pending: Pending,
@@ -130,6 +132,7 @@ impl Server<Stdio> {
             phase: Phase::Awaiting,
             version: None,
             input_ended: false,
+            early_confirmation: None,
             incoming: Incoming::new(),
             batches: Batches::default(),
             pending: Pending::new(config.limits.tombstones),
@@ -200,6 +203,9 @@ impl Server<Stdio> {
             Err(error) => Response::Error { id: Some(id), error },
         };
         self.settle(origin.batch, Some(response));
+        if let Some(early) = self.early_confirmation.take().filter(|_| self.phase == Phase::Open) {
+            self.on_initialized(early.params);
+        }
         self.close_if_drained();
         reserved.map_or(Ok(()), |code| Err(UsageError::ReservedErrorCode { code }))
     }
@@ -488,16 +494,23 @@ impl Server<Stdio> {
         } else if method == Method::PROGRESS {
             self.on_progress(params, now);
         } else if method == Method::INITIALIZED {
-            if self.phase == Phase::Open {
-                self.phase = Phase::Ready;
-                self.out.tell(match self.config.forwarding {
-                    Forwarding::Own => Event::Ready,
-                    Forwarding::All => Event::Notified { method, params },
-                });
+            match self.phase {
+                Phase::Open => self.on_initialized(params),
+                // A client that does not wait for its answers: this takes effect with the answer.
+                Phase::Opening => self.early_confirmation = Some(Notification { method, params }),
+                Phase::Awaiting | Phase::Ready | Phase::Closed => {}
             }
         } else if self.phase != Phase::Awaiting {
             self.out.tell(Event::Notified { method, params });
         }
+    }
+
+    fn on_initialized(&mut self, params: Option<Json>) {
+        self.phase = Phase::Ready;
+        self.out.tell(match self.config.forwarding {
+            Forwarding::Own => Event::Ready,
+            Forwarding::All => Event::Notified { method: Method::INITIALIZED, params },
+        });
     }
 
     /// CX-03: the client takes a request back. What is malformed or unknown is ignored.

@@ -1,5 +1,7 @@
 //! The handshake of the legacy era: opening, confirming, losing the session and opening it again (RULES section 7).
 
+use std::time::Duration;
+
 use super::carrier::{Carrier, Role};
 use super::config::Confirmation;
 use super::event::{CloseReason, Event, Occasion, Outcome, Unavailable};
@@ -10,6 +12,9 @@ use crate::json::Json;
 use crate::message::{Message, Method, Notification};
 use crate::pending::RequestKey;
 use crate::version::{Era, ProtocolVersion};
+
+/// For how long requests that came early wait for the application to confirm the session.
+const CONFIRMATION_PAUSE: Duration = Duration::from_millis(100);
 
 /// Where a connection is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,7 +130,8 @@ impl<T: Carrier> Client<T> {
         match (confirmed, self.config.confirmation) {
             (Some(notification), _) => self.send_confirmation(notification, now),
             (None, Confirmation::Automatic) => self.send_confirmation(Notification::new(Method::INITIALIZED), now),
-            (None, Confirmation::Manual) => self.send_held(now),
+            // The confirmation should go first, but need not come at all (LC-11).
+            (None, Confirmation::Manual) => self.timers.set(Timer::Unconfirmed, now + CONFIRMATION_PAUSE),
         }
     }
 
@@ -135,6 +141,7 @@ impl<T: Carrier> Client<T> {
             handshake.confirmed = Some(notification.clone());
         }
         self.phase = Phase::Confirming;
+        self.timers.clear(Timer::Unconfirmed);
         let message = Message::Notification(notification);
         self.with_wire(now, |transport, wire| transport.send(&message, Role::Confirmation, now, wire));
     }
@@ -148,7 +155,7 @@ impl<T: Carrier> Client<T> {
         self.send_held(now);
     }
 
-    fn send_held(&mut self, now: Instant) {
+    pub(super) fn send_held(&mut self, now: Instant) {
         while self.phase.takes_requests() {
             let Some((request, message)) = self.held.pop_front() else { break };
             self.with_wire(now, |transport, wire| transport.send(&message, Role::Request(request), now, wire));
@@ -240,6 +247,6 @@ fn may_pass(failed: &Failed) -> bool {
     }
 }
 
-fn retry_after(failed: &Failed) -> Option<std::time::Duration> {
+fn retry_after(failed: &Failed) -> Option<Duration> {
     if let Failed::Refused(refusal) = failed { refusal.retry_after } else { None }
 }

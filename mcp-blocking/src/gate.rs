@@ -1,0 +1,29 @@
+//! Back-pressure between threads: who is about to read waits until there is room.
+
+use std::sync::{Condvar, Mutex, PoisonError};
+
+/// Open or closed. Threads that want to read wait while it is closed.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    is_open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    pub(crate) const fn new() -> Self {
+        Self { is_open: Mutex::new(true), opened: Condvar::new() }
+    }
+
+    pub(crate) fn set(&self, open: bool) {
+        let mut is_open = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
+        if *is_open != open {
+            *is_open = open;
+            self.opened.notify_all();
+        }
+    }
+
+    pub(crate) fn wait(&self) {
+        let is_open = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.opened.wait_while(is_open, |is_open| !*is_open));
+    }
+}

@@ -1,0 +1,209 @@
+//! HTTP exchanges on a bounded pool of threads.
+//!
+//! Each worker has an agent of its own with one connection in it, which it keeps alive and uses again. That makes
+//! aborting simple and quick: the agent is shut down, which closes its connection under the blocked read, and the
+//! worker goes on with a new one. The worker that was used last is used next, so that its connection is warm.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `options` | certificates, proxies, timeouts: what an agent is made of |
+//! | `worker` | one thread: takes a request, hands in what comes of it |
+
+mod options;
+mod worker;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::SyncSender;
+
+use bytes::Bytes;
+use http::Request;
+use http::response::Parts;
+use mcp_proto::Instant;
+use mcp_proto::client::{Client, ExchangeKey, Failure, Http};
+use mcp_proto::relay::Relay;
+
+use crate::gate::Gate;
+use worker::{Job, Worker};
+
+pub use options::{HttpOptions, OptionsError};
+
+/// What a worker hands in.
+#[derive(Debug)]
+pub(crate) enum Received {
+    /// The head of the response, with as much of the body as came with it.
+    Head { head: Box<Parts>, body: Vec<u8>, is_whole: bool },
+    /// More of the body.
+    Body(Vec<u8>),
+    /// The body has ended.
+    End,
+    /// There is no response, or it broke off.
+    Failed(Failure),
+}
+
+/// A machine that HTTP exchanges are fed to.
+pub(crate) trait Exchanges {
+    fn handle_sent(&mut self, exchange: ExchangeKey, now: Instant);
+    fn handle_response(&mut self, exchange: ExchangeKey, head: &Parts, now: Instant);
+    fn handle_body(&mut self, exchange: ExchangeKey, chunk: &[u8], now: Instant);
+    fn handle_end(&mut self, exchange: ExchangeKey, now: Instant);
+    fn handle_failure(&mut self, exchange: ExchangeKey, failure: Failure, now: Instant);
+}
+
+macro_rules! exchanges {
+    ($machine:ty) => {
+        impl Exchanges for $machine {
+            fn handle_sent(&mut self, exchange: ExchangeKey, now: Instant) {
+                <$machine>::handle_sent(self, exchange, now);
+            }
+            fn handle_response(&mut self, exchange: ExchangeKey, head: &Parts, now: Instant) {
+                <$machine>::handle_response(self, exchange, head, now);
+            }
+            fn handle_body(&mut self, exchange: ExchangeKey, chunk: &[u8], now: Instant) {
+                <$machine>::handle_body(self, exchange, chunk, now);
+            }
+            fn handle_end(&mut self, exchange: ExchangeKey, now: Instant) {
+                <$machine>::handle_end(self, exchange, now);
+            }
+            fn handle_failure(&mut self, exchange: ExchangeKey, failure: Failure, now: Instant) {
+                <$machine>::handle_failure(self, exchange, failure, now);
+            }
+        }
+    };
+}
+
+exchanges!(Client<Http>);
+exchanges!(Relay);
+
+/// The threads that carry exchanges.
+#[derive(Debug)]
+pub(crate) struct Pool<I> {
+    options: Arc<HttpOptions>,
+    /// Where workers hand in what they receive.
+    inbox: SyncSender<I>,
+    /// Closed while no more bodies should be read.
+    gate: Arc<Gate>,
+    /// The one used last is taken first.
+    idle: Vec<Worker>,
+    busy: BTreeMap<ExchangeKey, Busy>,
+    /// Requests for which no worker was free.
+    waiting: VecDeque<(ExchangeKey, Request<Bytes>)>,
+    workers: usize,
+}
+
+#[derive(Debug)]
+struct Busy {
+    worker: Worker,
+    /// Set by the worker once the request was handed to the connection in full.
+    sent: Arc<AtomicBool>,
+    is_sent_reported: bool,
+    is_aborted: bool,
+}
+
+impl<I: From<(ExchangeKey, Received)> + Send + 'static> Pool<I> {
+    pub(crate) fn new(options: HttpOptions, inbox: SyncSender<I>, gate: Arc<Gate>) -> Self {
+        Self {
+            options: Arc::new(options),
+            inbox,
+            gate,
+            idle: Vec::new(),
+            busy: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            workers: 0,
+        }
+    }
+
+    pub(crate) fn open(&mut self, exchange: ExchangeKey, request: Request<Bytes>) {
+        let worker = match self.idle.pop() {
+            Some(worker) => Some(worker),
+            None if self.workers < self.options.max_workers => self.spawn(),
+            None => None,
+        };
+        let Some(worker) = worker else {
+            self.waiting.push_back((exchange, request));
+            return;
+        };
+        // Without a body there is nothing to wait for.
+        let is_sent_reported = request.body().is_empty();
+        let sent = Arc::new(AtomicBool::new(false));
+        worker.start(Job { exchange, request, sent: Arc::clone(&sent) });
+        self.busy.insert(exchange, Busy { worker, sent, is_sent_reported, is_aborted: false });
+    }
+
+    /// Closes the connection of an exchange, wherever its worker is blocked.
+    pub(crate) fn abort(&mut self, exchange: ExchangeKey) {
+        self.waiting.retain(|(waiting, _)| *waiting != exchange);
+        if let Some(busy) = self.busy.get_mut(&exchange) {
+            busy.is_aborted = true;
+            busy.worker.abort(&self.options);
+        }
+    }
+
+    /// Hands what a worker received to the machine.
+    pub(crate) fn feed(&mut self, machine: &mut impl Exchanges, exchange: ExchangeKey, received: Received, now: Instant) {
+        let is_over = matches!(received, Received::End | Received::Failed(_) | Received::Head { is_whole: true, .. });
+        let Some(busy) = self.busy.get_mut(&exchange) else { return };
+        // After `Abort`, nothing more of an exchange is handed in.
+        let is_aborted = busy.is_aborted;
+        // Whoever answers has read the request, and the machine knows that.
+        busy.is_sent_reported = true;
+        if is_over {
+            if let Some(busy) = self.busy.remove(&exchange) {
+                self.idle.push(busy.worker);
+            }
+            if let Some((exchange, request)) = self.waiting.pop_front() {
+                self.open(exchange, request);
+            }
+        }
+        if is_aborted {
+            return;
+        }
+        match received {
+            Received::Head { head, body, is_whole } => {
+                machine.handle_response(exchange, &head, now);
+                if !body.is_empty() {
+                    machine.handle_body(exchange, &body, now);
+                }
+                if is_whole {
+                    machine.handle_end(exchange, now);
+                }
+            }
+            Received::Body(chunk) => machine.handle_body(exchange, &chunk, now),
+            Received::End => machine.handle_end(exchange, now),
+            Received::Failed(failure) => machine.handle_failure(exchange, failure, now),
+        }
+    }
+
+    /// Tells the machine which requests have been sent since it was last told.
+    pub(crate) fn report_sent(&mut self, machine: &mut impl Exchanges, now: Instant) {
+        for (exchange, busy) in &mut self.busy {
+            if !busy.is_sent_reported && busy.sent.load(Ordering::Acquire) {
+                busy.is_sent_reported = true;
+                if !busy.is_aborted {
+                    machine.handle_sent(*exchange, now);
+                }
+            }
+        }
+    }
+
+    /// Whether some request was not sent yet, as far as the machine knows.
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.busy.values().any(|busy| !busy.is_sent_reported)
+    }
+
+    fn spawn(&mut self) -> Option<Worker> {
+        let worker = Worker::spawn(&self.options, self.inbox.clone(), Arc::clone(&self.gate));
+        match worker {
+            Ok(worker) => {
+                self.workers += 1;
+                Some(worker)
+            }
+            Err(error) => {
+                // The request waits for one of the others.
+                log::warn!("cannot start another thread: {error}");
+                None
+            }
+        }
+    }
+}

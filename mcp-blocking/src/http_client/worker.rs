@@ -1,0 +1,226 @@
+//! One thread that carries one exchange at a time.
+
+use std::io::{self, Read};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
+use http::{HeaderValue, Method, Request};
+use mcp_proto::client::{ExchangeKey, Failure};
+use ureq::{Agent, SendBody, Timeout};
+
+use super::options::HttpOptions;
+use super::Received;
+use crate::gate::Gate;
+
+/// Bytes that are read at once. A body that fits is handed in together with its head.
+const CHUNK: usize = 64 * 1024;
+
+/// A request for a worker.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) exchange: ExchangeKey,
+    pub(super) request: Request<Bytes>,
+    pub(super) sent: Arc<AtomicBool>,
+}
+
+/// The owner's end of a worker thread, which ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Worker {
+    jobs: SyncSender<Job>,
+    agent: Arc<Mutex<Agent>>,
+}
+
+impl Worker {
+    pub(super) fn spawn<I: From<(ExchangeKey, Received)> + Send + 'static>(
+        options: &HttpOptions,
+        inbox: SyncSender<I>,
+        gate: Arc<Gate>,
+    ) -> io::Result<Self> {
+        let (jobs, queue) = sync_channel(1);
+        let agent = Arc::new(Mutex::new(options.agent()));
+        let thread_agent = Arc::clone(&agent);
+        thread::Builder::new()
+            .name("mcp-http".to_owned())
+            .stack_size(256 * 1024)
+            .spawn(move || run(&queue, &thread_agent, &inbox, &gate))?;
+        Ok(Self { jobs, agent })
+    }
+
+    pub(super) fn start(&self, job: Job) {
+        // The thread lives as long as this end of the channel, and takes one job at a time.
+        let _ = self.jobs.send(job);
+    }
+
+    /// Closes the connection that the worker uses now, and gives it a new agent for the next job.
+    pub(super) fn abort(&self, options: &HttpOptions) {
+        let mut agent = self.agent.lock().unwrap_or_else(PoisonError::into_inner);
+        let aborted = std::mem::replace(&mut *agent, options.agent());
+        drop(agent);
+        aborted.shutdown();
+    }
+}
+
+fn run<I: From<(ExchangeKey, Received)>>(
+    queue: &Receiver<Job>,
+    agent: &Mutex<Agent>,
+    inbox: &SyncSender<I>,
+    gate: &Gate,
+) {
+    let mut buffer = vec![0; CHUNK].into_boxed_slice();
+    while let Ok(Job { exchange, request, sent }) = queue.recv() {
+        let agent = agent.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let hand_in = |received| inbox.send(I::from((exchange, received))).is_ok();
+        let last = carry(&agent, request, &sent, &mut buffer, gate, &hand_in);
+        drop(agent);
+        if last.is_some_and(|last| !hand_in(last)) {
+            return;
+        }
+    }
+}
+
+/// Carries one exchange, and returns the last thing to hand in.
+fn carry(
+    agent: &Agent,
+    request: Request<Bytes>,
+    sent: &AtomicBool,
+    buffer: &mut [u8],
+    gate: &Gate,
+    hand_in: &impl Fn(Received) -> bool,
+) -> Option<Received> {
+    let has_body = request.method() == Method::POST;
+    let (mut parts, bytes) = request.into_parts();
+    if has_body {
+        parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes.len()));
+    }
+    let mut body = Outgoing { bytes, is_begun: false, sent };
+    let response = if has_body {
+        agent.run(Request::from_parts(parts, SendBody::from_reader(&mut body)))
+    } else {
+        agent.run(Request::from_parts(parts, ()))
+    };
+    let response = match response {
+        Ok(response) => response,
+        Err(error) => return Some(Received::Failed(failure(&error, has_body.then_some(body.is_begun)))),
+    };
+    let (head, body) = response.into_parts();
+    let is_short = body.content_length().is_some_and(|length| length <= CHUNK as u64);
+    let head = Box::new(head);
+    let mut reader = body.into_reader();
+    if is_short {
+        // All of it fits: one thing to hand in instead of three.
+        return Some(match read_full(&mut reader, buffer) {
+            Ok(length) => Received::Head { head, body: buffer.get(..length).unwrap_or_default().to_vec(), is_whole: true },
+            Err(error) => {
+                if !hand_in(Received::Head { head, body: Vec::new(), is_whole: false }) {
+                    return None;
+                }
+                Received::Failed(broken(&error))
+            }
+        });
+    }
+    if !hand_in(Received::Head { head, body: Vec::new(), is_whole: false }) {
+        return None;
+    }
+    loop {
+        gate.wait();
+        match reader.read(buffer) {
+            Ok(0) => return Some(Received::End),
+            Ok(length) => {
+                if !hand_in(Received::Body(buffer.get(..length).unwrap_or_default().to_vec())) {
+                    return None;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Some(Received::Failed(broken(&error))),
+        }
+    }
+}
+
+fn read_full(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut length = 0;
+    loop {
+        match reader.read(buffer.get_mut(length..).unwrap_or_default()) {
+            Ok(0) => return Ok(length),
+            Ok(more) => length += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The body of a request, which notices whether any of it was taken: if not, the server cannot have served it.
+struct Outgoing<'s> {
+    bytes: Bytes,
+    is_begun: bool,
+    sent: &'s AtomicBool,
+}
+
+impl Read for Outgoing<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.is_begun = true;
+        let part = self.bytes.split_to(self.bytes.len().min(buffer.len()));
+        if let Some(space) = buffer.get_mut(..part.len()) {
+            space.copy_from_slice(&part);
+        }
+        if self.bytes.is_empty() {
+            self.sent.store(true, Ordering::Release);
+        }
+        Ok(part.len())
+    }
+}
+
+/// What a failed request means for the machine.
+///
+/// `is_begun` says of a request with a body whether any of that was taken; what has no body may be sent twice anyway.
+fn failure(error: &ureq::Error, is_begun: Option<bool>) -> Failure {
+    let hopeless = |detail: &str| Failure::Hopeless { detail: detail.into() };
+    let unreachable = |detail: &str| Failure::Unreachable { detail: detail.into() };
+    match error {
+        ureq::Error::HostNotFound => unreachable("its name is not known"),
+        ureq::Error::Timeout(Timeout::Resolve) => unreachable("its name could not be looked up in time"),
+        ureq::Error::Timeout(Timeout::Connect) => unreachable("it did not accept the connection in time"),
+        ureq::Error::ConnectProxyFailed(_) => unreachable("the proxy refused to connect to it"),
+        ureq::Error::BadUri(_) | ureq::Error::Http(_) => hopeless("the request cannot be sent"),
+        ureq::Error::Tls(reason) => hopeless(reason),
+        ureq::Error::Rustls(error) => hopeless(&format!("TLS failed: {error}")),
+        ureq::Error::LargeResponseHeader(_, limit) => {
+            Failure::Broken { detail: format!("its headers are larger than {limit} bytes").into() }
+        }
+        ureq::Error::Protocol(_) => Failure::Broken { detail: "it does not speak HTTP/1.1".into() },
+        ureq::Error::Io(error) if error.kind() == io::ErrorKind::InvalidData && is_begun != Some(true) => {
+            hopeless(&format!("TLS failed: {error}"))
+        }
+        ureq::Error::Io(error) if is_begun == Some(false) || never_connected(error) => unreachable(&in_words(error)),
+        ureq::Error::Io(error) => broken(error),
+        error if is_begun == Some(false) => unreachable(&error.to_string()),
+        error => Failure::Broken { detail: error.to_string().into() },
+    }
+}
+
+fn never_connected(error: &io::Error) -> bool {
+    use io::ErrorKind as E;
+    matches!(
+        error.kind(),
+        E::ConnectionRefused | E::HostUnreachable | E::NetworkUnreachable | E::AddrNotAvailable | E::NetworkDown
+    )
+}
+
+fn broken(error: &io::Error) -> Failure {
+    Failure::Broken { detail: in_words(error).into() }
+}
+
+fn in_words(error: &io::Error) -> String {
+    use io::ErrorKind as E;
+    match error.kind() {
+        E::ConnectionRefused => "nothing listens there (connection refused)".to_owned(),
+        E::ConnectionReset => "it reset the connection".to_owned(),
+        E::ConnectionAborted | E::BrokenPipe | E::UnexpectedEof => "it closed the connection".to_owned(),
+        E::HostUnreachable | E::NetworkUnreachable | E::NetworkDown => "there is no route to it".to_owned(),
+        E::TimedOut | E::WouldBlock => "it was silent for too long".to_owned(),
+        _ => error.to_string(),
+    }
+}
