@@ -141,7 +141,13 @@ impl<I: From<(ExchangeKey, Received)> + Send + 'static> Pool<I> {
     }
 
     /// Hands what a worker received to the machine.
-    pub(crate) fn feed(&mut self, machine: &mut impl Exchanges, exchange: ExchangeKey, received: Received, now: Instant) {
+    pub(crate) fn feed(
+        &mut self,
+        machine: &mut impl Exchanges,
+        exchange: ExchangeKey,
+        received: Received,
+        now: Instant,
+    ) {
         let is_over = matches!(received, Received::End | Received::Failed(_) | Received::Head { is_whole: true, .. });
         let Some(busy) = self.busy.get_mut(&exchange) else { return };
         // After `Abort`, nothing more of an exchange is handed in.

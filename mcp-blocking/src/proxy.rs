@@ -155,11 +155,11 @@ impl Proxy {
                     relay.handle_bytes(&bytes, now);
                 }
                 Ok(Input::Stdio(Happened::InputEnded)) => relay.handle_eof(now),
-                Ok(Input::Stdio(Happened::Writable)) => {}
                 // Nobody is left to serve.
                 Ok(Input::Stdio(Happened::OutputClosed) | Input::Stop) => relay.close(now),
                 // `self` held one sender; the reader and the writer hold others as long as they live.
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+                Ok(Input::Stdio(Happened::Writable))
+                | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
             }
             if relay.poll_timeout().is_some_and(|at| at <= now) {
                 relay.handle_timeout(now);

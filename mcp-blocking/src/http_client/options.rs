@@ -117,7 +117,8 @@ impl HttpOptions {
     }
 
     pub(super) fn agent(&self) -> Agent {
-        let tls = TlsConfig::builder().root_certs(self.roots.clone()).client_cert(self.client_certificate.clone()).build();
+        let tls =
+            TlsConfig::builder().root_certs(self.roots.clone()).client_cert(self.client_certificate.clone()).build();
         Agent::config_builder()
             .tls_config(tls)
             .proxy(self.proxy.clone())

@@ -12,8 +12,8 @@ use http::{HeaderValue, Method, Request};
 use mcp_proto::client::{ExchangeKey, Failure};
 use ureq::{Agent, SendBody, Timeout};
 
-use super::options::HttpOptions;
 use super::Received;
+use super::options::HttpOptions;
 use crate::gate::Gate;
 
 /// Bytes that are read at once. A body that fits is handed in together with its head.
@@ -113,7 +113,9 @@ fn carry(
     if is_short {
         // All of it fits: one thing to hand in instead of three.
         return Some(match read_full(&mut reader, buffer) {
-            Ok(length) => Received::Head { head, body: buffer.get(..length).unwrap_or_default().to_vec(), is_whole: true },
+            Ok(length) => {
+                Received::Head { head, body: buffer.get(..length).unwrap_or_default().to_vec(), is_whole: true }
+            }
             Err(error) => {
                 if !hand_in(Received::Head { head, body: Vec::new(), is_whole: false }) {
                     return None;
@@ -176,6 +178,7 @@ impl Read for Outgoing<'_> {
 /// What a failed request means for the machine.
 ///
 /// `is_begun` says of a request with a body whether any of that was taken; what has no body may be sent twice anyway.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the enum is ureq's, and all else is told in its words")]
 fn failure(error: &ureq::Error, is_begun: Option<bool>) -> Failure {
     let hopeless = |detail: &str| Failure::Hopeless { detail: detail.into() };
     let unreachable = |detail: &str| Failure::Unreachable { detail: detail.into() };
@@ -213,6 +216,10 @@ fn broken(error: &io::Error) -> Failure {
     Failure::Broken { detail: in_words(error).into() }
 }
 
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the enum is the standard library's, and all else is told in its words"
+)]
 fn in_words(error: &io::Error) -> String {
     use io::ErrorKind as E;
     match error.kind() {

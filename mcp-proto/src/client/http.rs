@@ -522,6 +522,12 @@ impl super::Client<Http> {
         self.transport.server()
     }
 
+    /// The transport that is spoken, which is the one that the server has once the connection is made.
+    #[must_use]
+    pub fn http_transport(&self) -> HttpTransport {
+        if self.transport.wiring.is_streamable() { HttpTransport::StreamableHttp } else { HttpTransport::HttpSse }
+    }
+
     /// The request of an exchange was written in full.
     ///
     /// Calling this is optional. It lets a cancellation go out before the answer begins.

@@ -1,9 +1,139 @@
-//! tmp
-use mcp_blocking::*;
-struct S;
-impl Observer for S { fn told(&mut self, e: &mcp_proto::relay::Event) { eprintln!("{e:?}"); } }
-fn main() {
-    let url = std::env::args().nth(1).unwrap();
-    let p = Proxy::new(mcp_proto::client::HttpConfig::new(&url).unwrap(), mcp_proto::relay::Config::default(), HttpOptions::new()).unwrap();
-    p.run(std::io::stdin(), std::io::stdout(), &mut S).unwrap();
+//! Joins an MCP client that speaks stdio to an MCP server over HTTP.
+
+mod args;
+mod check;
+mod logging;
+mod record;
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use args::{Args, Settings};
+use clap::Parser;
+use mcp_blocking::{Observer, Proxy};
+use mcp_proto::client::{Occasion, Unavailable};
+use mcp_proto::relay::{Config, Event, Side};
+use record::Recorder;
+
+/// What a process that a signal ended at once exits with.
+const INTERRUPTED: i32 = 130;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let settings = args.settings().unwrap_or_else(|message| Args::exit_with_usage(&message));
+    if let Err(error) = logging::init(args.log_level.into(), args.log_file.as_deref()) {
+        Args::exit_with_usage(&format!("--log-file: {error}"));
+    }
+    let outcome = if args.check {
+        let mut out = io::stdout().lock();
+        check::check(settings, args.request_timeout, &mut out).and_then(|fine| out.flush().map(|()| fine))
+    } else {
+        serve(&args, settings).map(|()| true)
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            log::error!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(args: &Args, settings: Settings) -> io::Result<()> {
+    let Settings { http, options, limits, secrets } = settings;
+    let recorder = match &args.record {
+        None => None,
+        Some(path) => match Recorder::new(path, limits.message, secrets) {
+            Ok(recorder) => Some(recorder),
+            Err(error) => Args::exit_with_usage(&format!("--record {}: {error}", path.display())),
+        },
+    };
+    let mut config = Config::default();
+    config.limits = limits;
+    config.request_timeout = args.request_timeout;
+    config.max_timeout = config.max_timeout.max(args.request_timeout);
+    config.seed = seed();
+    let server = http.server();
+    let proxy = Proxy::new(http, config, options).map_err(io::Error::other)?;
+    stop_on_signals(&proxy)?;
+    if io::stdin().is_terminal() {
+        log::warn!("this reads MCP messages from stdin, one per line; an editor usually starts it. --help tells more");
+    }
+    let mut watcher = Watcher { server, recorder };
+    proxy.run(io::stdin(), io::stdout(), &mut watcher)
+}
+
+/// The first signal ends the proxy in good order, the second at once.
+fn stop_on_signals(proxy: &Proxy) -> io::Result<()> {
+    let stopper = proxy.stopper();
+    let is_stopping = AtomicBool::new(false);
+    ctrlc::set_handler(move || {
+        if is_stopping.swap(true, Ordering::Relaxed) {
+            std::process::exit(INTERRUPTED);
+        }
+        log::info!("stopped by a signal");
+        stopper.stop();
+    })
+    .map_err(io::Error::other)
+}
+
+/// Something that differs between two proxies that were started at the same time.
+fn seed() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    now.as_secs().rotate_left(32) ^ u64::from(now.subsec_nanos()) ^ u64::from(std::process::id()).rotate_left(48)
+}
+
+/// Logs what happens, and records what crosses.
+struct Watcher {
+    server: String,
+    recorder: Option<Recorder>,
+}
+
+impl Observer for Watcher {
+    fn told(&mut self, event: &Event) {
+        let server = format!("the server at {}", self.server);
+        match event {
+            Event::Connected { version, occasion, .. } => match occasion {
+                Occasion::First => log::info!("connected to {server}, revision {version}"),
+                Occasion::Again => log::info!("opened a new session with {server}"),
+            },
+            Event::Unavailable { reason, retry_at } => {
+                let reason = match reason {
+                    Unavailable::Error(error) => format!("{server} refused: {}", error.message()),
+                    Unavailable::Failed(reason) => reason.describe(&server),
+                };
+                let again = retry_at.map_or_else(
+                    || "the next request tries again".to_owned(),
+                    |at| format!("trying again in {:.1} s", at.saturating_duration_since(Instant::now()).as_secs_f64()),
+                );
+                log::warn!("{reason}; {again}");
+            }
+            Event::SessionLost => log::warn!("{server} lost the session; opening a new one"),
+            Event::Failed(reason) => log::warn!("a request failed: {}", reason.describe(&server)),
+            Event::NotPassed { method, error } => log::info!("{method} was not passed on: {error}"),
+            Event::Faulted { side, fault } => match side {
+                Side::Client => log::warn!("from the client: {fault}"),
+                Side::Server => log::warn!("from {server}: {fault}"),
+            },
+            Event::QuirkMet(quirk) => log::info!("{server} {quirk}"),
+            Event::ClientGone(reason) => log::debug!("the client is gone ({reason:?})"),
+            Event::Closed(reason) => log::debug!("closed ({reason:?})"),
+            _ => {}
+        }
+    }
+
+    fn received(&mut self, bytes: &[u8]) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.client_sent(bytes);
+        }
+    }
+
+    fn written(&mut self, bytes: &[u8]) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.server_sent(bytes);
+        }
+    }
 }

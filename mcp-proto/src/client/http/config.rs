@@ -1,5 +1,6 @@
 //! What the HTTP transport of a client is told.
 
+use std::fmt;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -17,6 +18,16 @@ pub enum HttpTransport {
     StreamableHttp,
     /// The two-endpoint transport of 2024-11-05 only.
     HttpSse,
+}
+
+impl fmt::Display for HttpTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "either transport",
+            Self::StreamableHttp => "Streamable HTTP",
+            Self::HttpSse => "HTTP+SSE with two endpoints",
+        })
+    }
 }
 
 /// Where an HTTP server is and how it is spoken to.

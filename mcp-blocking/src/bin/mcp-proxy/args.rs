@@ -1,0 +1,257 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytesize::ByteSize;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, ValueEnum};
+use mcp_blocking::HttpOptions;
+use mcp_proto::Limits;
+use mcp_proto::client::{HttpConfig, HttpTransport};
+
+/// Joins an MCP client that speaks stdio to an MCP server over HTTP.
+///
+/// Put it where an editor expects the command of a stdio server. Messages cross unchanged; sessions, streams,
+/// reconnection and the older HTTP transports are dealt with here.
+#[derive(Debug, Parser)]
+#[command(name = "mcp-proxy", version, max_term_width = 100)]
+pub(crate) struct Args {
+    /// The server's URL, such as `https://example.com/mcp`
+    pub(crate) url: String,
+
+    /// Adds a header to every request; `${VAR}` in its value is read from the environment (repeatable)
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    headers: Vec<String>,
+
+    /// Authorizes every request with the bearer token in this environment variable
+    #[arg(long, value_name = "VAR")]
+    bearer_env: Option<String>,
+
+    /// The HTTP transport; `auto` finds out
+    #[arg(long, value_enum, default_value_t = Transport::Auto)]
+    transport: Transport,
+
+    /// How long connecting to the server may take
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "10")]
+    pub(crate) connect_timeout: Duration,
+
+    /// How long the server may take to answer a request; progress extends it
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "300")]
+    pub(crate) request_timeout: Duration,
+
+    /// How long the server may be silent in the middle of an answer or a stream
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "300")]
+    idle_timeout: Duration,
+
+    /// The largest message that is passed on, such as `64MiB`
+    #[arg(long, value_name = "SIZE", default_value = "16MiB")]
+    max_message: ByteSize,
+
+    /// Trusts the certificate authorities in this PEM file instead of the usual ones
+    #[arg(long, value_name = "PEM")]
+    ca_file: Option<PathBuf>,
+
+    /// Shows the server this certificate
+    #[arg(long, value_name = "PEM", requires = "client_key")]
+    client_cert: Option<PathBuf>,
+
+    /// The private key of the certificate
+    #[arg(long, value_name = "PEM", requires = "client_cert")]
+    client_key: Option<PathBuf>,
+
+    /// Reaches the server through this HTTP proxy; otherwise `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` decide
+    #[arg(long, value_name = "URL")]
+    proxy: Option<String>,
+
+    /// What is logged
+    #[arg(long, value_enum, default_value_t = LogLevel::Warn)]
+    pub(crate) log_level: LogLevel,
+
+    /// Logs to this file instead of stderr
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log_file: Option<PathBuf>,
+
+    /// Writes every message to this file, one JSON line each
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+
+    /// Connects, prints what was found, and exits with 0 if the server can be used
+    #[arg(long, conflicts_with = "record")]
+    pub(crate) check: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Transport {
+    /// Streamable HTTP, or the two-endpoint transport of 2024-11-05 if the server has only that
+    Auto,
+    /// One endpoint
+    StreamableHttp,
+    /// A stream that names a second endpoint
+    HttpSse,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogLevel {
+    Off,
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+impl From<LogLevel> for log::LevelFilter {
+    fn from(level: LogLevel) -> Self {
+        match level {
+            LogLevel::Off => Self::Off,
+            LogLevel::Error => Self::Error,
+            LogLevel::Warn => Self::Warn,
+            LogLevel::Info => Self::Info,
+            LogLevel::Debug => Self::Debug,
+            LogLevel::Trace => Self::Trace,
+        }
+    }
+}
+
+/// What the command line says about the server.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) http: HttpConfig,
+    pub(crate) options: HttpOptions,
+    pub(crate) limits: Limits,
+    /// Texts that must not appear in a record.
+    pub(crate) secrets: Vec<String>,
+}
+
+impl Args {
+    /// Reads files and the environment as the command line says.
+    ///
+    /// # Errors
+    ///
+    /// A text for the user, to be shown with the usage.
+    pub(crate) fn settings(&self) -> Result<Settings, String> {
+        let mut http = HttpConfig::new(&self.url).map_err(|error| format!("{}: {error}", self.shown_url()))?;
+        http.transport = match self.transport {
+            Transport::Auto => HttpTransport::Auto,
+            Transport::StreamableHttp => HttpTransport::StreamableHttp,
+            Transport::HttpSse => HttpTransport::HttpSse,
+        };
+        http.idle_timeout = self.idle_timeout;
+        let mut secrets = Vec::new();
+        for header in &self.headers {
+            let (name, value) =
+                header.split_once(':').ok_or_else(|| "--header: a header is written as 'Name: value'".to_owned())?;
+            let value = expand(value.trim()).map_err(|error| format!("--header {}: {error}", name.trim()))?;
+            http.header(name.trim(), &value).map_err(|error| format!("--header {}: {error}", name.trim()))?;
+            secrets.push(value);
+        }
+        if let Some(variable) = &self.bearer_env {
+            let token = environment(variable).map_err(|error| format!("--bearer-env: {error}"))?;
+            http.header("Authorization", &format!("Bearer {token}"))
+                .map_err(|error| format!("--bearer-env: {error}"))?;
+            secrets.push(token);
+        }
+        let limit = usize::try_from(self.max_message.as_u64()).unwrap_or(usize::MAX);
+        let mut limits = Limits::default();
+        limits.message = limit;
+        limits.event = limit;
+        limits.queue_bytes = limits.queue_bytes.max(limit.min(1 << 30));
+        limits.check().map_err(|error| format!("--max-message: {error}"))?;
+        Ok(Settings { http, options: self.options()?, limits, secrets })
+    }
+
+    fn options(&self) -> Result<HttpOptions, String> {
+        let mut options = HttpOptions::new();
+        options.connect_timeout = self.connect_timeout;
+        options.user_agent = String::from(concat!("mcp-proxy/", env!("CARGO_PKG_VERSION")));
+        let read = |flag: &str, path: &PathBuf| {
+            std::fs::read(path).map_err(|error| format!("{flag} {}: {error}", path.display()))
+        };
+        if let Some(path) = &self.ca_file {
+            let pem = read("--ca-file", path)?;
+            options.trust(&pem).map_err(|error| format!("--ca-file {}: {error}", path.display()))?;
+        }
+        if let (Some(certificate), Some(key)) = (&self.client_cert, &self.client_key) {
+            let certificate_pem = read("--client-cert", certificate)?;
+            let key_pem = read("--client-key", key)?;
+            options.identify(&certificate_pem, &key_pem).map_err(|error| {
+                format!("--client-cert {}, --client-key {}: {error}", certificate.display(), key.display())
+            })?;
+        }
+        match &self.proxy {
+            Some(proxy) => options.proxy(proxy).map_err(|error| format!("--proxy: {error}"))?,
+            None => options.proxy_from_env(&self.url).map_err(|error| format!("HTTP_PROXY or HTTPS_PROXY: {error}"))?,
+        }
+        Ok(options)
+    }
+
+    /// The URL without what may be secret in it.
+    fn shown_url(&self) -> &str {
+        self.url.split(['?', '#']).next().filter(|url| !url.contains('@')).unwrap_or("the URL")
+    }
+
+    /// Ends the process as a wrong command line does.
+    pub(crate) fn exit_with_usage(message: &str) -> ! {
+        Self::command().error(ErrorKind::ValueValidation, message).exit()
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    let duration = Duration::try_from_secs_f64(seconds).map_err(|_| "not a number of seconds".to_owned())?;
+    let week = Duration::from_secs(7 * 24 * 3600);
+    if duration.is_zero() || duration > week {
+        return Err("must be more than 0 and at most a week".to_owned());
+    }
+    Ok(duration)
+}
+
+/// Puts environment variables in the place of `${NAME}`.
+fn expand(text: &str) -> Result<String, String> {
+    let mut expanded = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        let (name, after) = after.split_once('}').ok_or_else(|| "'${' without '}'".to_owned())?;
+        expanded.push_str(before);
+        expanded.push_str(&environment(name)?);
+        rest = after;
+    }
+    expanded.push_str(rest);
+    Ok(expanded)
+}
+
+fn environment(name: &str) -> Result<String, String> {
+    match std::env::var_os(name).map(OsString::into_string) {
+        Some(Ok(value)) => Ok(value),
+        Some(Err(_)) => Err(format!("the environment variable {name} is not UTF-8")),
+        None => Err(format!("the environment variable {name} is not set")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn variables_are_expanded_wherever_they_stand() {
+        let path = std::env::var("PATH").unwrap();
+        assert_eq!(expand("a${PATH}b$c"), Ok(format!("a{path}b$c")));
+        assert!(expand("${NO_SUCH_VARIABLE_HERE}").is_err());
+        assert!(expand("${PATH").is_err());
+    }
+
+    #[test]
+    fn durations_are_positive_and_finite() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        for text in ["0", "-1", "inf", "NaN", "1e9", "ten"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! `--check`: connects, looks around, and says what was found.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use mcp_blocking::{Client, Error, Handler, Observation};
+use mcp_proto::{Json, Quirk};
+
+use crate::args::Settings;
+
+/// Collects what the server did that it should not.
+#[derive(Default, Clone)]
+struct Findings(Arc<Mutex<Vec<String>>>);
+
+impl Findings {
+    fn add(&self, finding: String) {
+        let mut findings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !findings.contains(&finding) {
+            findings.push(finding);
+        }
+    }
+}
+
+impl Handler for Findings {
+    fn observed(&mut self, observation: Observation) {
+        match observation {
+            Observation::QuirkMet(quirk) => self.add(format!("quirk: {quirk}{}", remark(quirk))),
+            Observation::Faulted(fault) => self.add(format!("fault: {fault}")),
+            Observation::Reconnected | Observation::Unavailable(_) | _ => {}
+        }
+    }
+}
+
+fn remark(quirk: Quirk) -> &'static str {
+    if quirk == Quirk::ToolResultWithoutContent { "; it is passed on unchanged" } else { "" }
+}
+
+/// A tool that can be called without asking anybody: it says that it changes nothing, and needs no arguments.
+#[derive(serde::Deserialize)]
+struct Tool {
+    name: String,
+    #[serde(default)]
+    annotations: Annotations,
+    #[serde(rename = "inputSchema", default)]
+    input_schema: Schema,
+}
+
+#[derive(serde::Deserialize, Default)]
+struct Annotations {
+    #[serde(rename = "readOnlyHint", default)]
+    read_only_hint: bool,
+}
+
+#[derive(serde::Deserialize, Default)]
+struct Schema {
+    #[serde(default)]
+    required: Vec<String>,
+}
+
+#[derive(serde::Deserialize)]
+struct Tools {
+    tools: Vec<Tool>,
+}
+
+#[derive(serde::Deserialize)]
+struct Greeting {
+    #[serde(rename = "serverInfo", default)]
+    server_info: ServerInfo,
+    #[serde(default)]
+    capabilities: serde_json::Map<String, serde_json::Value>,
+}
+
+#[derive(serde::Deserialize, Default)]
+struct ServerInfo {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    version: String,
+}
+
+/// Looks at the server, and says whether it can be used.
+///
+/// # Errors
+///
+/// The findings cannot be printed.
+pub(crate) fn check(settings: Settings, request_timeout: Duration, out: &mut impl Write) -> io::Result<bool> {
+    let findings = Findings::default();
+    let Settings { http, options, limits, .. } = settings;
+    writeln!(out, "server:       {}", http.server())?;
+    let started = Instant::now();
+    let builder = match Client::builder("http://localhost/") {
+        Ok(builder) => builder,
+        Err(error) => return fail(out, &error),
+    };
+    let connected = builder
+        .name("mcp-proxy", env!("CARGO_PKG_VERSION"))
+        .handler(findings.clone())
+        .configure(|own_config, own_http, own_options| {
+            own_config.limits = limits;
+            own_config.reconnect = false;
+            own_config.request_timeout = request_timeout;
+            own_config.initialize_timeout = request_timeout.min(own_config.initialize_timeout);
+            *own_http = http;
+            *own_options = options;
+        })
+        .connect();
+    let client = match connected {
+        Ok(client) => client,
+        Err(error) => return fail(out, &error),
+    };
+    let connecting = started.elapsed();
+    writeln!(out, "transport:    {}", client.transport())?;
+    writeln!(out, "revision:     {}", client.version())?;
+    if let Ok(greeting) = client.initialize_result().read::<Greeting>() {
+        let ServerInfo { name, version } = greeting.server_info;
+        writeln!(out, "name:         {} {}", printable(&name), printable(&version))?;
+        let names: Vec<_> = greeting.capabilities.keys().map(|name| printable(name)).collect();
+        writeln!(out, "capabilities: {}", if names.is_empty() { "none".to_owned() } else { names.join(", ") })?;
+    }
+    writeln!(out, "initialize:   {}", milliseconds(connecting))?;
+    let fine = look_around(&client, &findings, out)?;
+    // What the server says at the end counts too.
+    drop(client);
+    for finding in findings.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        writeln!(out, "{}", printable(finding))?;
+    }
+    writeln!(out, "{}", if fine { "ok" } else { "failed" })?;
+    Ok(fine)
+}
+
+/// Makes requests that change nothing.
+fn look_around(client: &Client, findings: &Findings, out: &mut impl Write) -> io::Result<bool> {
+    let mut fine = report(out, "ping", timed(|| client.request("ping", None)))?.is_some();
+    let has_tools = client.initialize_result().member("capabilities").ok().flatten();
+    let has_tools = has_tools.and_then(|capabilities| capabilities.member("tools").ok().flatten()).is_some();
+    if !has_tools {
+        return Ok(fine);
+    }
+    let Some(tools) = report(out, "tools/list", timed(|| client.request("tools/list", None)))? else {
+        return Ok(false);
+    };
+    let Ok(Tools { tools }) = tools.read() else {
+        findings.add("fault: the result of tools/list has no list of tools".to_owned());
+        return Ok(false);
+    };
+    writeln!(out, "tools:        {}", tools.len())?;
+    let harmless = tools.iter().find(|tool| tool.annotations.read_only_hint && tool.input_schema.required.is_empty());
+    if let Some(tool) = harmless {
+        let params = Json::empty_object().with_member("arguments", &Json::empty_object());
+        let params = params.with_member("name", &Json::from(tool.name.as_str()));
+        let called = timed(|| client.request("tools/call", Some(params)));
+        writeln!(out, "called:       {} (it says that it only reads, and needs no arguments)", printable(&tool.name))?;
+        fine &= report(out, "tools/call", called)?.is_some();
+    }
+    Ok(fine)
+}
+
+fn timed(request: impl FnOnce() -> Result<Json, Error>) -> (Result<Json, Error>, Duration) {
+    let started = Instant::now();
+    let outcome = request();
+    (outcome, started.elapsed())
+}
+
+fn report(
+    out: &mut impl Write,
+    what: &str,
+    (outcome, took): (Result<Json, Error>, Duration),
+) -> io::Result<Option<Json>> {
+    match outcome {
+        Ok(result) => {
+            writeln!(out, "{:<13} {}", format!("{what}:"), milliseconds(took))?;
+            Ok(Some(result))
+        }
+        Err(error) => {
+            writeln!(out, "{:<13} {}", format!("{what}:"), printable(&error.to_string()))?;
+            Ok(None)
+        }
+    }
+}
+
+fn fail(out: &mut impl Write, error: &Error) -> io::Result<bool> {
+    writeln!(out, "failed: {}", printable(&error.to_string()))?;
+    Ok(false)
+}
+
+fn milliseconds(duration: Duration) -> String {
+    format!("{:.1} ms", duration.as_secs_f64() * 1000.0)
+}
+
+/// PX8: what the server says cannot reach the terminal as a command.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
