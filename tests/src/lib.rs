@@ -4,3 +4,4 @@ pub mod chunks;
 pub mod json_text;
 pub mod oracle;
 pub mod vectors;
+pub mod world;

@@ -11,7 +11,7 @@ pub fn lines(stream: &[u8], limit: usize) -> (Vec<Result<Vec<u8>, line::TooLong>
     for (number, piece) in pieces.into_iter().enumerate() {
         let content = piece.strip_suffix(b"\r").unwrap_or(piece);
         if content.len() > limit {
-            lines.push(Err(line::TooLong { limit }));
+            lines.push(Err(too_long(piece, limit)));
             continue;
         }
         let content = if number == 0 { content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content) } else { content };
@@ -20,11 +20,15 @@ pub fn lines(stream: &[u8], limit: usize) -> (Vec<Result<Vec<u8>, line::TooLong>
         }
     }
     let waits_for_lf = unfinished.len() == limit + 1 && unfinished.ends_with(b"\r");
-    let too_long = unfinished.len() > limit && !waits_for_lf;
-    if too_long {
-        lines.push(Err(line::TooLong { limit }));
+    let is_too_long = unfinished.len() > limit && !waits_for_lf;
+    if is_too_long {
+        lines.push(Err(too_long(unfinished, limit)));
     }
-    (lines, !too_long && !unfinished.iter().all(|byte| b" \t\r".contains(byte)))
+    (lines, !is_too_long && !unfinished.iter().all(|byte| b" \t\r".contains(byte)))
+}
+
+fn too_long(line: &[u8], limit: usize) -> line::TooLong {
+    line::TooLong { limit, start: line[..line.len().min(limit).min(1024)].to_vec().into() }
 }
 
 /// An item of a stream of server-sent events in plain types, to compare by.

@@ -286,6 +286,11 @@ impl Http {
         }
     }
 
+    /// Whether this is a request that nobody waits for any more: it is not sent again.
+    fn is_void(&self, post: &Post) -> bool {
+        post.role.request().is_some_and(|request| !self.requests.contains_key(&request))
+    }
+
     fn place(&mut self, request: RequestKey, place: Place) {
         if let Some(carried) = self.requests.get_mut(&request) {
             carried.place = place;
@@ -383,6 +388,9 @@ impl Http {
 
     /// Tries a message again that did not reach the server, unless that has been tried for long enough.
     fn hold(&mut self, mut post: Post, reason: Failed, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+        if self.is_void(&post) {
+            return;
+        }
         let since = *post.first_tried.get_or_insert(now);
         let pause = REDELIVER_AFTER * 2_u32.saturating_pow(post.attempts.min(16));
         post.attempts += 1;

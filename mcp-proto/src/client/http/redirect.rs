@@ -64,6 +64,7 @@ impl Http {
             self.config.endpoint = target.clone();
         }
         match purpose {
+            Purpose::Post(post) if self.is_void(&post) => {}
             Purpose::Post(post) => {
                 let redirects = post.redirects + 1;
                 self.post(Post { to: Some(target), redirects, ..post }, now, wire);

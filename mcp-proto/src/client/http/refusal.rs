@@ -28,7 +28,7 @@ impl Http {
             self.undelivered(post.role, Failed::Refused(refusal), wire);
             return;
         };
-        if !is_for_us && self.falls_back(&post, &refusal) {
+        if !is_for_us && !self.is_void(&post) && self.falls_back(&post, &refusal) {
             self.fall_back(post, Failed::Refused(refusal), now, wire);
             return;
         }

@@ -65,7 +65,7 @@ impl Http {
         wire: &mut Wire<'_, HttpAction>,
     ) {
         let is_news = generation == self.generation && self.closing == Closing::No;
-        if let Some(post) = refused {
+        if let Some(post) = refused.filter(|post| !self.is_void(post)) {
             self.refused_with_session(post, wire);
         }
         if !is_news {

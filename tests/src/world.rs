@@ -1,0 +1,544 @@
+//! A machine over HTTP in a world without sockets: the test is the server, and time passes when it says so.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::response::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
+use mcp_proto::client::{self, Client, Config, ExchangeKey, Failure, Http, HttpAction, HttpConfig, Outcome};
+use mcp_proto::relay::{self, Relay};
+use mcp_proto::{Json, Output, RequestKey};
+
+/// Where the server of a [`World`] is.
+pub const URL: &str = "http://server.example/mcp";
+
+/// What a machine asks of its driver, in the words of this module.
+#[derive(Debug)]
+pub enum Step<E> {
+    /// Open an exchange.
+    Open(ExchangeKey, Request<Bytes>),
+    /// Drop one.
+    Abort(ExchangeKey),
+    /// Write to the client.
+    Write(Bytes),
+    /// Close the stream to the client.
+    CloseWrite,
+    /// Know something.
+    Event(E),
+}
+
+/// A machine with an HTTP side.
+pub trait Machine {
+    /// What it tells.
+    type Event;
+    /// Its next output.
+    fn step(&mut self) -> Option<Step<Self::Event>>;
+    /// See `Client::handle_sent`.
+    fn sent(&mut self, exchange: ExchangeKey, now: Instant);
+    /// See `Client::handle_response`.
+    fn head(&mut self, exchange: ExchangeKey, head: &Parts, now: Instant);
+    /// See `Client::handle_body`.
+    fn body(&mut self, exchange: ExchangeKey, chunk: &[u8], now: Instant);
+    /// See `Client::handle_end`.
+    fn end(&mut self, exchange: ExchangeKey, now: Instant);
+    /// See `Client::handle_failure`.
+    fn fail(&mut self, exchange: ExchangeKey, failure: Failure, now: Instant);
+    /// See `Client::handle_timeout`.
+    fn timeout(&mut self, now: Instant);
+    /// See `Client::poll_timeout`.
+    fn next_timeout(&self) -> Option<Instant>;
+}
+
+macro_rules! machine {
+    ($machine:ty, $event:ty, $action:ident, { $($extra:tt)* }) => {
+        impl Machine for $machine {
+            type Event = $event;
+            fn step(&mut self) -> Option<Step<$event>> {
+                Some(match self.poll_output()? {
+                    Output::Event(event) => Step::Event(event),
+                    Output::Action($action::Open { exchange, request }) => Step::Open(exchange, request),
+                    Output::Action($action::Abort { exchange }) => Step::Abort(exchange),
+                    $($extra)*
+                    Output::Action(other) => panic!("the tests do not know {other:?}"),
+                })
+            }
+            fn sent(&mut self, exchange: ExchangeKey, now: Instant) {
+                self.handle_sent(exchange, now);
+            }
+            fn head(&mut self, exchange: ExchangeKey, head: &Parts, now: Instant) {
+                self.handle_response(exchange, head, now);
+            }
+            fn body(&mut self, exchange: ExchangeKey, chunk: &[u8], now: Instant) {
+                self.handle_body(exchange, chunk, now);
+            }
+            fn end(&mut self, exchange: ExchangeKey, now: Instant) {
+                self.handle_end(exchange, now);
+            }
+            fn fail(&mut self, exchange: ExchangeKey, failure: Failure, now: Instant) {
+                self.handle_failure(exchange, failure, now);
+            }
+            fn timeout(&mut self, now: Instant) {
+                self.handle_timeout(now);
+            }
+            fn next_timeout(&self) -> Option<Instant> {
+                self.poll_timeout()
+            }
+        }
+    };
+}
+
+use relay::Action;
+machine!(Client<Http>, client::Event, HttpAction, {});
+machine!(Relay, relay::Event, Action, {
+    Output::Action(Action::Write(bytes)) => Step::Write(bytes),
+    Output::Action(Action::CloseWrite) => Step::CloseWrite,
+});
+
+/// A machine, its exchanges, and the time.
+#[derive(Debug)]
+pub struct World<M: Machine> {
+    /// The machine.
+    pub machine: M,
+    /// The time.
+    pub now: Instant,
+    /// Exchanges that were opened and that the test has not looked at.
+    opened: VecDeque<Opened>,
+    /// Exchanges that are open.
+    open: BTreeSet<ExchangeKey>,
+    aborted: BTreeSet<ExchangeKey>,
+    events: VecDeque<M::Event>,
+    written: Vec<u8>,
+    /// The stream to the client was closed.
+    pub is_write_closed: bool,
+    /// How large the pieces are in which bodies arrive; `None` for whole ones.
+    pub piece: Option<usize>,
+}
+
+/// An exchange that the machine opened.
+#[derive(Debug)]
+pub struct Opened {
+    /// Its name.
+    pub key: ExchangeKey,
+    /// What was sent.
+    pub request: Request<Bytes>,
+}
+
+impl Opened {
+    /// Method and path, such as `POST /mcp`.
+    pub fn line(&self) -> String {
+        let path = self.request.uri().path_and_query().map_or("/", |path| path.as_str());
+        format!("{} {path}", self.request.method())
+    }
+
+    /// A header, or the empty string.
+    pub fn header(&self, name: &str) -> &str {
+        self.request.headers().get(name).map_or("", |value| value.to_str().expect("a visible header"))
+    }
+
+    /// The body as text.
+    pub fn body(&self) -> &str {
+        std::str::from_utf8(self.request.body()).expect("bodies are UTF-8")
+    }
+
+    /// The JSON-RPC id of the body, as text.
+    pub fn id(&self) -> String {
+        self.member("id")
+    }
+
+    /// The method of the body.
+    pub fn method(&self) -> String {
+        self.member("method").trim_matches('"').to_owned()
+    }
+
+    fn member(&self, name: &str) -> String {
+        let json = Json::parse(self.request.body().clone()).expect("bodies are JSON");
+        json.member(name).expect("unique members").map(|value| value.to_text().into_owned()).unwrap_or_default()
+    }
+}
+
+/// What the server answers.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    status: u16,
+    headers: Vec<(String, String)>,
+    body: Vec<u8>,
+}
+
+impl Reply {
+    /// An answer without a body.
+    pub fn status(status: u16) -> Self {
+        Self { status, headers: Vec::new(), body: Vec::new() }
+    }
+
+    /// 200 with a JSON body.
+    pub fn json(body: impl Into<Vec<u8>>) -> Self {
+        Self::status(200).content_type("application/json").body(body)
+    }
+
+    /// 200 with a stream of events.
+    pub fn events(body: impl Into<Vec<u8>>) -> Self {
+        Self::status(200).content_type("text/event-stream").body(body)
+    }
+
+    /// An HTML page.
+    pub fn html(status: u16) -> Self {
+        Self::status(status).content_type("text/html; charset=utf-8").body("<!DOCTYPE html>\n<p>Cannot POST /mcp")
+    }
+
+    /// With another status.
+    #[must_use]
+    pub fn with_status(mut self, status: u16) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// With a header.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// With a content type.
+    #[must_use]
+    pub fn content_type(self, value: &str) -> Self {
+        self.header("content-type", value)
+    }
+
+    /// With a body.
+    #[must_use]
+    pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    fn head(&self) -> Parts {
+        let mut headers = HeaderMap::new();
+        for (name, value) in &self.headers {
+            let name = HeaderName::from_bytes(name.as_bytes()).expect("a header name");
+            headers.append(name, HeaderValue::from_bytes(value.as_bytes()).expect("a header value"));
+        }
+        let (mut parts, ()) = Response::new(()).into_parts();
+        parts.status = StatusCode::from_u16(self.status).expect("a status");
+        parts.headers = headers;
+        parts
+    }
+}
+
+impl<M: Machine> World<M> {
+    /// A world at its beginning.
+    pub fn new(machine: M) -> Self {
+        Self {
+            machine,
+            now: Instant::now(),
+            opened: VecDeque::new(),
+            open: BTreeSet::new(),
+            aborted: BTreeSet::new(),
+            events: VecDeque::new(),
+            written: Vec::new(),
+            is_write_closed: false,
+            piece: None,
+        }
+    }
+
+    /// Takes all output, and checks what must hold of any.
+    pub fn drain(&mut self) {
+        for _ in 0..1_000_000 {
+            match self.machine.step() {
+                None => return,
+                Some(Step::Open(key, request)) => {
+                    assert!(self.open.insert(key), "{key:?} was opened twice");
+                    assert!(!self.aborted.contains(&key), "{key:?} was opened after it was aborted");
+                    assert_eq!(request.uri().authority().map(http::uri::Authority::as_str), Some("server.example"));
+                    self.opened.push_back(Opened { key, request });
+                }
+                Some(Step::Abort(key)) => {
+                    assert!(self.open.remove(&key), "{key:?} was aborted and is not open");
+                    self.aborted.insert(key);
+                }
+                Some(Step::Write(bytes)) => {
+                    assert!(!self.is_write_closed, "written after the stream was closed");
+                    self.written.extend_from_slice(&bytes);
+                }
+                Some(Step::CloseWrite) => self.is_write_closed = true,
+                Some(Step::Event(event)) => self.events.push_back(event),
+            }
+        }
+        panic!("the machine never falls silent");
+    }
+
+    /// The next exchange that the machine opened.
+    pub fn opened(&mut self) -> Opened {
+        self.drain();
+        self.opened.pop_front().expect("an exchange was opened")
+    }
+
+    /// Exchanges that were opened and not looked at.
+    pub fn has_opened(&mut self) -> bool {
+        self.drain();
+        !self.opened.is_empty()
+    }
+
+    /// Whether an exchange was dropped by the machine.
+    pub fn is_aborted(&mut self, key: ExchangeKey) -> bool {
+        self.drain();
+        self.aborted.contains(&key)
+    }
+
+    /// What the machine told since this was last asked.
+    pub fn events(&mut self) -> Vec<M::Event> {
+        self.drain();
+        self.events.drain(..).collect()
+    }
+
+    /// Answers an exchange completely.
+    pub fn reply(&mut self, key: ExchangeKey, reply: &Reply) {
+        self.begin(key, reply);
+        self.end(key);
+    }
+
+    /// Answers an exchange with a head and what there is of the body, and leaves it open.
+    pub fn begin(&mut self, key: ExchangeKey, reply: &Reply) {
+        self.machine.sent(key, self.now);
+        self.machine.head(key, &reply.head(), self.now);
+        self.send(key, &reply.body);
+    }
+
+    /// Sends more of the body.
+    pub fn send(&mut self, key: ExchangeKey, bytes: &[u8]) {
+        for piece in bytes.chunks(self.piece.unwrap_or(usize::MAX)) {
+            self.machine.body(key, piece, self.now);
+            self.drain();
+        }
+        self.drain();
+    }
+
+    /// Ends the body.
+    pub fn end(&mut self, key: ExchangeKey) {
+        self.open.remove(&key);
+        self.machine.end(key, self.now);
+        self.drain();
+    }
+
+    /// Breaks the exchange off.
+    pub fn fail(&mut self, key: ExchangeKey, failure: Failure) {
+        self.open.remove(&key);
+        self.machine.fail(key, failure, self.now);
+        self.drain();
+    }
+
+    /// Nothing listens at the server's address.
+    pub fn refuse(&mut self, key: ExchangeKey) {
+        self.fail(key, unreachable());
+    }
+
+    /// Lets time pass; everything that is due happens when it is due.
+    pub fn pass(&mut self, time: Duration) {
+        let until = self.now + time;
+        self.drain();
+        for _ in 0..100_000 {
+            match self.machine.next_timeout() {
+                Some(at) if at <= until => {
+                    self.now = self.now.max(at);
+                    self.machine.timeout(self.now);
+                    self.drain();
+                }
+                Some(_) | None => {
+                    self.now = until;
+                    return;
+                }
+            }
+        }
+        panic!("the machine's timers never end");
+    }
+}
+
+impl World<Relay> {
+    /// A relay to the server of the world.
+    pub fn relay() -> Self {
+        Self::relay_with(|_, _| {})
+    }
+
+    /// A relay that is configured otherwise.
+    pub fn relay_with(change: impl FnOnce(&mut relay::Config, &mut HttpConfig)) -> Self {
+        let mut http = HttpConfig::new(URL).expect("a URL");
+        let mut config = relay::Config::default();
+        change(&mut config, &mut http);
+        Self::new(Relay::new(http, config).expect("a configuration"))
+    }
+
+    /// The client writes a line.
+    pub fn line(&mut self, line: &str) {
+        self.machine.handle_bytes(line.as_bytes(), self.now);
+        self.machine.handle_bytes(b"\n", self.now);
+        self.drain();
+    }
+
+    /// The lines that the client has got since this was last asked.
+    pub fn lines(&mut self) -> Vec<String> {
+        self.drain();
+        let text = String::from_utf8(std::mem::take(&mut self.written)).expect("lines are UTF-8");
+        assert!(text.is_empty() || text.ends_with('\n'), "an unfinished line: {text}");
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// The client initializes, and the server answers with a session.
+    pub fn initialize(&mut self, version: &str, session: Option<&str>) {
+        self.line(&initialize("\"init\"", version));
+        let opened = self.opened();
+        self.reply(opened.key, &initialize_reply(&opened, version, session));
+        let lines = self.lines();
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].contains(r#""id":"init","result":"#), "{}", lines[0]);
+    }
+
+    /// The client confirms, the server accepts, and offers no stream of its own.
+    pub fn confirm(&mut self) {
+        self.line(INITIALIZED);
+        let opened = self.opened();
+        assert_eq!(opened.body(), INITIALIZED);
+        self.reply(opened.key, &Reply::status(202));
+        let opened = self.opened();
+        assert_eq!(opened.line(), "GET /mcp");
+        self.reply(opened.key, &Reply::status(405));
+        assert!(!self.has_opened());
+    }
+
+    /// A relay whose client is connected to a server of 2025-11-25 with a session.
+    pub fn connected_relay() -> Self {
+        Self::connected_relay_with(|_, _| {})
+    }
+
+    /// The same, configured otherwise.
+    pub fn connected_relay_with(change: impl FnOnce(&mut relay::Config, &mut HttpConfig)) -> Self {
+        let mut world = Self::relay_with(change);
+        world.initialize("2025-11-25", Some("session-1"));
+        world.confirm();
+        world.events();
+        world
+    }
+
+    /// The client makes a request; returns the exchange that it caused.
+    pub fn call(&mut self, id: &str, method: &str) -> Opened {
+        self.line(&request(id, method, "{}"));
+        let opened = self.opened();
+        assert_eq!(opened.method(), method);
+        opened
+    }
+}
+
+impl World<Client<Http>> {
+    /// A client of the server of the world.
+    pub fn client() -> Self {
+        Self::client_with(|_, _| {})
+    }
+
+    /// A client that is configured otherwise.
+    pub fn client_with(change: impl FnOnce(&mut Config, &mut HttpConfig)) -> Self {
+        let mut http = HttpConfig::new(URL).expect("a URL");
+        let mut config = Config::new("tests", "1");
+        change(&mut config, &mut http);
+        let mut world = Self::new(Client::new(Http::new(http), config).expect("a configuration"));
+        world.machine.connect(world.now).expect("a fresh client");
+        world
+    }
+
+    /// A client that is connected to a server of 2025-11-25 with a session and without a stream of its own.
+    pub fn connected_client() -> Self {
+        Self::connected_client_with(|_, _| {})
+    }
+
+    /// The same, configured otherwise.
+    pub fn connected_client_with(change: impl FnOnce(&mut Config, &mut HttpConfig)) -> Self {
+        let mut world = Self::client_with(change);
+        let opened = world.opened();
+        world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", Some("session-1")));
+        let opened = world.opened();
+        world.reply(opened.key, &Reply::status(202));
+        let opened = world.opened();
+        world.reply(opened.key, &Reply::status(405));
+        assert!(world.machine.is_connected());
+        world.events();
+        world
+    }
+
+    /// Makes a request; returns its key and the exchange that it caused.
+    pub fn request(&mut self, method: &str) -> (RequestKey, Opened) {
+        let request = self.machine.request(client::Call::new(method), self.now).expect("an accepted request");
+        (request, self.opened())
+    }
+
+    /// The outcomes among the events since this was last asked; each request may have one.
+    pub fn outcomes(&mut self) -> BTreeMap<RequestKey, Outcome> {
+        let mut outcomes = BTreeMap::new();
+        for event in self.events() {
+            if let client::Event::Responded { request, outcome } = event {
+                assert!(outcomes.insert(request, outcome).is_none(), "{request:?} has two outcomes");
+            }
+        }
+        outcomes
+    }
+
+    /// The only outcome since this was last asked.
+    pub fn outcome(&mut self) -> Outcome {
+        let mut outcomes = self.outcomes();
+        assert_eq!(outcomes.len(), 1, "{outcomes:?}");
+        outcomes.pop_first().expect("one outcome").1
+    }
+}
+
+/// The notification that ends a handshake.
+pub const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+
+/// A failure before anything reached the server.
+pub fn unreachable() -> Failure {
+    Failure::Unreachable { detail: "connection refused".into() }
+}
+
+/// A failure after something may have reached the server.
+pub fn broken() -> Failure {
+    Failure::Broken { detail: "connection reset".into() }
+}
+
+/// A request as a line.
+pub fn request(id: &str, method: &str, params: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
+}
+
+/// `initialize` as a line.
+pub fn initialize(id: &str, version: &str) -> String {
+    let params = format!(
+        r#"{{"protocolVersion":"{version}","capabilities":{{"roots":{{}}}},"clientInfo":{{"name":"editor","version":"1.0"}}}}"#
+    );
+    request(id, "initialize", &params)
+}
+
+/// The result of `initialize`.
+pub fn initialize_result(version: &str) -> String {
+    format!(r#"{{"protocolVersion":"{version}","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"s","version":"1"}}}}"#)
+}
+
+/// The answer to `initialize`.
+pub fn initialize_reply(to: &Opened, version: &str, session: Option<&str>) -> Reply {
+    let reply = Reply::json(result(&to.id(), &initialize_result(version)));
+    match session {
+        Some(session) => reply.header("mcp-session-id", session),
+        None => reply,
+    }
+}
+
+/// A response with a result.
+pub fn result(id: &str, result: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
+}
+
+/// A response with an error.
+pub fn error(id: &str, code: i64, message: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"{message}"}}}}"#)
+}
+
+/// An SSE event that carries `data`.
+pub fn event(data: &str) -> String {
+    format!("event: message\ndata: {data}\n\n")
+}

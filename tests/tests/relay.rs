@@ -1,0 +1,460 @@
+//! The relay: what crosses it, and the shapes of servers from the project's founding documents.
+
+use std::time::Duration;
+
+use mcp_proto::relay::Event;
+use mcp_proto::{Failed, Quirk};
+use proptest::prelude::*;
+use tests::json_text;
+use tests::world::{INITIALIZED, Reply, World, error, event, initialize, initialize_result, request, result};
+
+#[test]
+fn bun_docs_one_event_without_id_and_session_becomes_one_line() {
+    for piece in [None, Some(1), Some(7)] {
+        let mut world = World::relay();
+        world.piece = piece;
+        world.line(&initialize("0", "2025-06-18"));
+        let opened = world.opened();
+        assert_eq!(opened.header("accept"), "application/json, text/event-stream");
+        assert_eq!(opened.header("content-type"), "application/json");
+        // `result` stands before `jsonrpc` and `id`.
+        let answer = format!(r#"{{"result":{},"jsonrpc":"2.0","id":{}}}"#, initialize_result("2025-06-18"), opened.id());
+        world.reply(opened.key, &Reply::events(event(&answer)));
+        assert_eq!(world.lines(), [result("0", &initialize_result("2025-06-18"))]);
+        world.confirm();
+
+        let call = world.call("1", "tools/call");
+        assert_eq!(call.header("mcp-session-id"), "");
+        let hits: Vec<_> = (0..10).map(|hit| format!(r#"{{"type":"text","text":"Title: {hit}\nLink: https://…"}}"#)).collect();
+        let hits = format!(r#"{{"content":[{}]}}"#, hits.join(","));
+        world.pass(Duration::from_millis(300));
+        world.reply(call.key, &Reply::events(event(&format!(r#"{{"result":{hits},"jsonrpc":"2.0","id":{}}}"#, call.id()))));
+        assert_eq!(world.lines(), [result("1", &hits)]);
+    }
+}
+
+#[test]
+fn bun_docs_an_http_error_becomes_a_json_rpc_error_and_a_bad_event_is_skipped() {
+    let mut world = World::connected_relay();
+    let call = world.call("1", "tools/call");
+    world.reply(call.key, &Reply::html(500));
+    let lines = world.lines();
+    assert_eq!(
+        lines,
+        [r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"the server at http://server.example/mcp answered 500 Internal Server Error with an HTML page","data":{"source":"relay","failure":"refused","status":500}}}"#]
+    );
+
+    let call = world.call("2", "tools/call");
+    let stream = format!("event: message\ndata: {{\"jsonrpc\":\n\n{}", event(&result(&call.id(), "{}")));
+    world.reply(call.key, &Reply::events(stream));
+    assert_eq!(world.lines(), [result("2", "{}")]);
+    assert!(world.events().iter().any(|event| matches!(event, Event::Faulted { .. })));
+}
+
+#[test]
+fn array_server_a_single_initialize_is_answered_with_an_array() {
+    let mut world = World::relay();
+    world.line(&initialize("0", "2025-03-26"));
+    let opened = world.opened();
+    let answer = format!("[{}]", result(&opened.id(), &initialize_result("2024-11-05")));
+    world.reply(opened.key, &Reply::json(answer).header("Mcp-Session-Id", "abc"));
+    assert_eq!(world.lines(), [result("0", &initialize_result("2024-11-05"))]);
+    let quirks: Vec<_> = world.events().into_iter().filter_map(|event| if let Event::QuirkMet(quirk) = event { Some(quirk) } else { None }).collect();
+    assert_eq!(quirks, [Quirk::ResponseInArray, Quirk::FirstRevisionOverStreamableHttp]);
+
+    world.line(INITIALIZED);
+    let opened = world.opened();
+    assert_eq!(opened.header("mcp-session-id"), "abc");
+    world.reply(opened.key, &Reply::status(202));
+    let stream = world.opened();
+    assert_eq!(stream.line(), "GET /mcp");
+
+    // Its SSE form: a comment, a blank line, data without a type, then comments for ever.
+    let call = world.call("1", "tools/list");
+    let body = format!(": stream opened\n\ndata: {}\n\n: keep-alive\n\n", result(&call.id(), r#"{"tools":[]}"#));
+    world.begin(call.key, &Reply::events(body));
+    assert_eq!(world.lines(), [result("1", r#"{"tools":[]}"#)]);
+    world.send(call.key, b": keep-alive\n\n");
+    // Nobody waits for such a stream to end.
+    world.pass(Duration::from_secs(10));
+    assert!(world.is_aborted(call.key));
+}
+
+#[test]
+fn mcp_hub_421_the_same_command_line_serves_two_endpoints_and_one() {
+    for revision in ["2024-11-05", "2025-06-18"] {
+        let mut world = World::relay();
+        world.line(&initialize("1", revision));
+        let post = world.opened();
+        assert_eq!(post.line(), "POST /mcp");
+        world.reply(post.key, &Reply::html(404));
+        let stream = world.opened();
+        assert_eq!((stream.line().as_str(), stream.header("accept")), ("GET /mcp", "text/event-stream"));
+        world.begin(stream.key, &Reply::events("event: endpoint\ndata: /messages?sessionId=7914\n\n"));
+        let post = world.opened();
+        assert_eq!(post.line(), "POST /messages?sessionId=7914");
+        // The answer may come before the acknowledgement.
+        world.send(stream.key, event(&result(&post.id(), &initialize_result(revision))).as_bytes());
+        assert_eq!(world.lines(), [result("1", &initialize_result(revision))]);
+        world.reply(post.key, &Reply::status(202).body("Accepted"));
+
+        world.line(INITIALIZED);
+        let post = world.opened();
+        assert_eq!(post.line(), "POST /messages?sessionId=7914");
+        world.reply(post.key, &Reply::status(202).body("Accepted"));
+        assert!(!world.has_opened(), "there is only the one stream");
+
+        let post = world.call("2", "tools/list");
+        world.reply(post.key, &Reply::status(202).body("Accepted"));
+        let tools: Vec<_> = (0..69).map(|tool| format!(r#"{{"name":"every__{tool}","description":"{}"}}"#, "x".repeat(1000))).collect();
+        let tools = format!(r#"{{"tools":[{}]}}"#, tools.join(","));
+        assert!(tools.len() > 64 * 1024);
+        world.send(stream.key, event(&result(&post.id(), &tools)).as_bytes());
+        assert_eq!(world.lines(), [result("2", &tools)]);
+    }
+    // Later versions: one endpoint, sessions by header.
+    let mut world = World::connected_relay();
+    let call = world.call("2", "tools/list");
+    assert_eq!((call.line().as_str(), call.header("mcp-session-id")), ("POST /mcp", "session-1"));
+}
+
+#[test]
+fn a_tool_result_without_content_passes_unchanged_and_is_told() {
+    let mut world = World::connected_relay();
+    let call = world.call("1", "tools/call");
+    world.reply(call.key, &Reply::json(result(&call.id(), r#"{"text":"no content here"}"#)));
+    assert_eq!(world.lines(), [result("1", r#"{"text":"no content here"}"#)]);
+    assert!(world.events().contains(&Event::QuirkMet(Quirk::ToolResultWithoutContent)));
+    let call = world.call("2", "tools/call");
+    world.reply(call.key, &Reply::json(result(&call.id(), r#"{"content":[]}"#)));
+    assert_eq!(world.events(), []);
+}
+
+#[test]
+fn header_names_count_in_any_case() {
+    for name in ["Mcp-Session-Id", "MCP-Session-Id", "mcp-session-id", "MCP-SESSION-ID"] {
+        let mut world = World::relay();
+        world.line(&initialize("1", "2025-11-25"));
+        let opened = world.opened();
+        let reply = Reply::json(result(&opened.id(), &initialize_result("2025-11-25"))).header(name, "s1");
+        world.reply(opened.key, &reply);
+        world.line(INITIALIZED);
+        let opened = world.opened();
+        assert_eq!((opened.header("mcp-session-id"), opened.header("mcp-protocol-version")), ("s1", "2025-11-25"));
+    }
+}
+
+#[test]
+fn sh_c_05_the_version_header_is_sent_where_the_revision_has_it() {
+    for (version, header) in [("2024-11-05", ""), ("2025-03-26", ""), ("2025-06-18", "2025-06-18"), ("2025-11-25", "2025-11-25")] {
+        let mut world = World::relay();
+        world.line(&initialize("1", version));
+        let opened = world.opened();
+        assert_eq!(opened.header("mcp-protocol-version"), "");
+        world.reply(opened.key, &Reply::json(result(&opened.id(), &initialize_result(version))));
+        let call = world.call("2", "ping");
+        assert_eq!(call.header("mcp-protocol-version"), header);
+    }
+}
+
+#[test]
+fn initialize_crosses_byte_for_byte_in_both_directions() {
+    let mut world = World::relay();
+    let params = r#"{ "protocolVersion" : "2025-11-25","capabilities":{},"clientInfo":{"name":"\u00e9","version":"1"},"x":1.0}"#;
+    world.line(&request("\"\\u0069d\"", "initialize", params));
+    let opened = world.opened();
+    assert_eq!(opened.body(), request("1", "initialize", params));
+    let answer = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"},"instructions":"a\/b"}"#;
+    world.reply(opened.key, &Reply::json(result("1", answer)));
+    assert_eq!(world.lines(), [result("\"\\u0069d\"", answer)]);
+}
+
+#[test]
+fn an_error_of_the_server_crosses_byte_for_byte_whatever_the_status() {
+    let text = r#"{"message":"nope","code":-32002,"data":{"n":1.0,"m":[1e2]}}"#;
+    let mut world = World::connected_relay();
+    for status in [200, 400, 404, 500] {
+        let call = world.call("\"x\"", "resources/read");
+        let body = format!(r#"{{"error":{text},"id":{},"jsonrpc":"2.0"}}"#, call.id());
+        // With our own id and this code, 404 is about the method and not about the session.
+        let body = if status == 404 { body.replace("-32002", "-32601") } else { body };
+        world.reply(call.key, &Reply::json(body).with_status(status));
+        let text = if status == 404 { text.replace("-32002", "-32601") } else { text.to_owned() };
+        assert_eq!(world.lines(), [format!(r#"{{"jsonrpc":"2.0","id":"x","error":{text}}}"#)], "{status}");
+    }
+}
+
+#[test]
+fn sh_c_15_an_http_error_may_explain_itself_without_the_id() {
+    let mut world = World::connected_relay();
+    for id in ["null", "\"server-error\""] {
+        let call = world.call("1", "tools/list");
+        world.reply(call.key, &Reply::json(error(id, -32600, "Bad Request")).with_status(400));
+        assert_eq!(world.lines(), [error("1", -32600, "Bad Request")]);
+    }
+}
+
+#[test]
+fn each_request_is_its_own_exchange_and_a_slow_one_delays_no_other() {
+    let mut world = World::connected_relay();
+    let slow = world.call("1", "tools/call");
+    let quick = world.call("2", "tools/call");
+    world.reply(quick.key, &Reply::json(result(&quick.id(), "{}")));
+    assert_eq!(world.lines(), [result("2", "{}")]);
+    world.pass(Duration::from_secs(100));
+    world.reply(slow.key, &Reply::json(result(&slow.id(), "{}")));
+    assert_eq!(world.lines(), [result("1", "{}")]);
+}
+
+#[test]
+fn cancellation_follows_the_id_and_a_late_answer_is_swallowed() {
+    let mut world = World::connected_relay();
+    let call = world.call("\"c\"", "tools/call");
+    world.begin(call.key, &Reply::events(": working\n\n"));
+    world.line(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"c","reason":"user","x":1.0}}"#);
+    let notice = world.opened();
+    let expected = format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{},"reason":"user","x":1.0}}}}"#,
+        call.id()
+    );
+    assert_eq!(notice.body(), expected);
+    // CX-09: the connection is left alone.
+    assert!(!world.is_aborted(call.key));
+    world.reply(notice.key, &Reply::status(202));
+    world.send(call.key, event(&result(&call.id(), "{}")).as_bytes());
+    assert_eq!(world.lines(), [] as [&str; 0]);
+    // The id may be used again at once.
+    let again = world.call("\"c\"", "tools/call");
+    world.reply(again.key, &Reply::json(result(&again.id(), "{}")));
+    assert_eq!(world.lines(), [result("\"c\"", "{}")]);
+}
+
+#[test]
+fn br_t_08_a_cancellation_never_overtakes_its_request() {
+    let mut world = World::connected_relay();
+    let call = world.call("1", "tools/call");
+    world.line(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
+    assert!(!world.has_opened(), "the request was not sent yet");
+    world.machine.handle_sent(call.key, world.now);
+    assert_eq!(world.opened().method(), "notifications/cancelled");
+
+    // What never left is not taken back.
+    let call = world.call("2", "tools/call");
+    world.line(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#);
+    world.refuse(call.key);
+    world.pass(Duration::from_secs(10));
+    assert!(!world.has_opened());
+}
+
+#[test]
+fn progress_follows_the_token_with_its_digits_and_ends_with_the_request() {
+    let mut world = World::connected_relay();
+    world.line(&request("1", "tools/call", r#"{"name":"t","_meta":{"progressToken":"tok"}}"#));
+    let call = world.opened();
+    assert_eq!(call.body(), request(&call.id(), "tools/call", r#"{"name":"t","_meta":{"progressToken":"tok"}}"#));
+    let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"tok","progress":1.0,"total":3}}"#;
+    world.begin(call.key, &Reply::events(event(progress)));
+    assert_eq!(world.lines(), [progress]);
+    // An unknown token, and one of another type.
+    for token in ["\"other\"", "7"] {
+        world.send(call.key, event(&progress.replace("\"tok\"", token)).as_bytes());
+    }
+    world.send(call.key, event(&result(&call.id(), "{}")).as_bytes());
+    world.send(call.key, event(progress).as_bytes());
+    assert_eq!(world.lines(), [result("1", "{}")]);
+}
+
+#[test]
+fn requests_of_the_server_reach_the_client_and_its_answers_go_back() {
+    let mut world = World::connected_relay();
+    let call = world.call("1", "tools/call");
+    let asked = r#"{"message":"Name?","requestedSchema":{"type":"object","properties":{}},"n":1.0}"#;
+    // The server's ids and the client's are two id spaces.
+    world.begin(call.key, &Reply::events(event(&request(&call.id(), "elicitation/create", asked))));
+    assert_eq!(world.lines(), [request("1", "elicitation/create", asked)]);
+    world.line(&result("1", r#"{"action":"accept","content":{"n":1.0}}"#));
+    let answer = world.opened();
+    assert_eq!(answer.body(), result(&call.id(), r#"{"action":"accept","content":{"n":1.0}}"#));
+    world.reply(answer.key, &Reply::status(202));
+
+    world.send(call.key, event(&request("\"s\"", "sampling/createMessage", "{}")).as_bytes());
+    assert_eq!(world.lines(), [request("2", "sampling/createMessage", "{}")]);
+    world.line(&error("2", -1, "user rejected"));
+    assert_eq!(world.opened().body(), error("\"s\"", -1, "user rejected"));
+
+    // The server takes a request back: the client hears of it under its own id.
+    world.send(call.key, event(&request("\"t\"", "sampling/createMessage", "{}")).as_bytes());
+    world.send(call.key, event(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"t"}}"#).as_bytes());
+    assert_eq!(
+        world.lines(),
+        [
+            request("3", "sampling/createMessage", "{}"),
+            r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}"#.to_owned(),
+        ]
+    );
+    world.line(&result("3", "{}"));
+    assert!(!world.has_opened(), "an answer to a cancelled request goes nowhere");
+    world.send(call.key, event(&result(&call.id(), "{}")).as_bytes());
+    assert_eq!(world.lines(), [result("1", "{}")]);
+}
+
+#[test]
+fn to_04_a_person_may_think_longer_than_a_request_may_take() {
+    let mut world = World::connected_relay_with(|config, _| config.request_timeout = Duration::from_secs(60));
+    let call = world.call("1", "tools/call");
+    world.begin(call.key, &Reply::events(event(&request("9", "elicitation/create", "{}"))));
+    for _ in 0..10 {
+        world.pass(Duration::from_secs(29));
+        world.send(call.key, b":\n");
+    }
+    world.lines();
+    world.line(&result("1", "{}"));
+    let answer = world.opened();
+    world.reply(answer.key, &Reply::status(202));
+    world.send(call.key, event(&result(&call.id(), "{}")).as_bytes());
+    assert_eq!(world.lines(), [result("1", "{}")]);
+}
+
+#[test]
+fn notifications_cross_both_ways() {
+    let mut world = World::relay();
+    world.initialize("2025-11-25", None);
+    world.line(INITIALIZED);
+    let opened = world.opened();
+    world.reply(opened.key, &Reply::status(200));
+    assert!(world.events().contains(&Event::QuirkMet(Quirk::NotificationNotAccepted202)));
+    let stream = world.opened();
+    let told = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+    world.begin(stream.key, &Reply::events(event(told)));
+    assert_eq!(world.lines(), [told]);
+    let tells = r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed","params":{"a":1.0}}"#;
+    world.line(tells);
+    assert_eq!(world.opened().body(), tells);
+}
+
+#[test]
+fn pings_reach_the_other_end_and_before_that_the_relay_answers_them() {
+    let mut world = World::relay();
+    world.line(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+    assert_eq!(world.lines(), [result("1", "{}")]);
+    let mut world = World::connected_relay();
+    world.line(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+    let ping = world.opened();
+    assert_eq!(ping.method(), "ping");
+    world.reply(ping.key, &Reply::json(result(&ping.id(), "{}")));
+    assert_eq!(world.lines(), [result("1", "{}")]);
+}
+
+#[test]
+fn a_client_that_does_not_wait_for_its_answers_is_served_in_order() {
+    let mut world = World::relay();
+    world.line(&initialize("1", "2025-11-25"));
+    world.line(INITIALIZED);
+    world.line(&request("2", "tools/list", "{}"));
+    let opened = world.opened();
+    assert!(!world.has_opened());
+    world.reply(opened.key, &Reply::json(result(&opened.id(), &initialize_result("2025-11-25"))));
+    let opened = world.opened();
+    assert_eq!(opened.method(), "notifications/initialized");
+    assert!(!world.has_opened(), "nothing overtakes the confirmation");
+    world.reply(opened.key, &Reply::status(202));
+    let (first, second) = (world.opened(), world.opened());
+    assert_eq!([first.line(), second.line()], ["GET /mcp", "POST /mcp"]);
+
+    // LC-11: without a confirmation, requests are served all the same.
+    let mut world = World::relay();
+    world.line(&initialize("1", "2025-11-25"));
+    world.line(&request("2", "tools/list", "{}"));
+    let opened = world.opened();
+    world.reply(opened.key, &Reply::json(result(&opened.id(), &initialize_result("2025-11-25"))));
+    world.pass(Duration::from_secs(1));
+    assert_eq!(world.opened().method(), "tools/list");
+}
+
+#[test]
+fn a_batch_of_2025_03_26_is_answered_with_one_array() {
+    let mut world = World::relay();
+    world.initialize("2025-03-26", None);
+    world.line(&format!("[{},{INITIALIZED},7,{}]", request("1", "a", "{}"), request("\"1\"", "b", "{}")));
+    let (a, confirmation) = (world.opened(), world.opened());
+    world.reply(confirmation.key, &Reply::status(202));
+    let (_stream, b) = (world.opened(), world.opened());
+    assert_eq!([a.method(), b.method()], ["a", "b"]);
+    world.reply(b.key, &Reply::json(result(&b.id(), r#"{"b":1.0}"#)));
+    assert_eq!(world.lines(), [] as [&str; 0]);
+    world.reply(a.key, &Reply::json(error(&a.id(), -32601, "no a")));
+    let lines = world.lines();
+    assert_eq!(lines.len(), 1);
+    for part in [result("\"1\"", r#"{"b":1.0}"#), error("1", -32601, "no a"), r#""id":null,"error":{"code":-32600"#.to_owned()] {
+        assert!(lines[0].contains(&part), "{} lacks {part}", lines[0]);
+    }
+    assert!(lines[0].starts_with('[') && lines[0].ends_with(']'));
+}
+
+#[test]
+fn pretty_printed_answers_become_one_line() {
+    let mut world = World::connected_relay();
+    let call = world.call("1", "tools/list");
+    let pretty = format!("{{\n  \"jsonrpc\": \"2.0\",\r\n  \"id\": {},\n  \"result\": {{\n    \"tools\": []\n  }}\n}}\n", call.id());
+    world.reply(call.key, &Reply::json(pretty));
+    assert_eq!(world.lines(), [result("1", "{     \"tools\": []   }")]);
+}
+
+#[test]
+fn every_failure_is_told_in_words_to_whoever_waits() {
+    for (reply, text) in [
+        (Reply::html(404), "answered 404 Not Found with an HTML page; is the path right?"),
+        (Reply::status(401), "answered 401 Unauthorized; it wants credentials, or other ones"),
+        (Reply::status(429).header("retry-after", "7"), "answered 429 Too Many Requests with a body without a type; it asks to wait 7s"),
+        (Reply::status(202), "answered 202 Accepted and no result; it took the request for a notification"),
+        (Reply::status(200).content_type("text/html").body("<p>"), "answered with an HTML page instead of JSON; is the path right?"),
+        (Reply::status(307).header("location", "https://evil.example/"), "redirects elsewhere: to another origin; if that is right, use its URL instead"),
+        (Reply::json("{}").header("content-encoding", "gzip"), "compressed its answer although it was asked not to"),
+        (Reply::json("nonsense"), "answered with something that is no valid response: not JSON at byte 1"),
+        (Reply::events(""), "ended the stream without an answer"),
+    ] {
+        // Without a session, 404 is about the path.
+        let mut world = World::relay();
+        world.initialize("2025-11-25", None);
+        let call = world.call("7", "tools/list");
+        world.reply(call.key, &reply);
+        let lines = world.lines();
+        assert_eq!(lines.len(), 1, "{text}");
+        assert!(lines[0].starts_with(r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"the server at http://server.example/mcp "#));
+        assert!(lines[0].contains(text), "{} lacks {text}", lines[0]);
+        assert!(world.events().iter().any(|event| matches!(event, Event::Failed(Failed::Refused(_) | Failed::NoAnswer { .. } | Failed::ContentType { .. } | Failed::Redirected { .. } | Failed::ContentEncoding | Failed::InvalidResponse { .. } | Failed::StreamEnded))));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn px1_b20_payloads_cross_byte_for_byte(
+        params in json_text::object(),
+        answer in json_text::value(),
+        id in prop::sample::select(vec!["0", "-7", "9007199254740993", "\"\"", "\"a\\u0041\"", "\"é\""]),
+        as_event in any::<bool>(),
+        piece in prop::option::of(1_usize..40),
+    ) {
+        let on_one_line = |text: &str| text.replace(['\r', '\n'], " ");
+        let mut world = World::connected_relay();
+        world.piece = piece;
+        world.line(&request(id, "tools/call", &on_one_line(&params)));
+        let call = world.opened();
+        prop_assert_eq!(call.body(), request(&call.id(), "tools/call", &on_one_line(&params)));
+        let body = result(&call.id(), &answer);
+        let reply = if as_event {
+            // JSON may be spread over data lines, which are joined with LF.
+            let lines: Vec<_> = body.replace("\r\n", "\n").split(['\r', '\n']).map(|line| format!("data: {line}\n")).collect();
+            Reply::events(format!("{}\n", lines.concat()))
+        } else {
+            Reply::json(body)
+        };
+        world.reply(call.key, &reply);
+        let lines = world.lines();
+        prop_assert_eq!(lines.len(), 1);
+        let answer = if as_event { on_one_line(&answer.replace("\r\n", "\n")) } else { on_one_line(&answer) };
+        prop_assert_eq!(&lines[0], &result(id, &answer));
+    }
+}
