@@ -516,7 +516,9 @@ pub fn initialize(id: &str, version: &str) -> String {
 
 /// The result of `initialize`.
 pub fn initialize_result(version: &str) -> String {
-    format!(r#"{{"protocolVersion":"{version}","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"s","version":"1"}}}}"#)
+    format!(
+        r#"{{"protocolVersion":"{version}","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"s","version":"1"}}}}"#
+    )
 }
 
 /// The answer to `initialize`.

@@ -18,17 +18,22 @@ fn bun_docs_one_event_without_id_and_session_becomes_one_line() {
         assert_eq!(opened.header("accept"), "application/json, text/event-stream");
         assert_eq!(opened.header("content-type"), "application/json");
         // `result` stands before `jsonrpc` and `id`.
-        let answer = format!(r#"{{"result":{},"jsonrpc":"2.0","id":{}}}"#, initialize_result("2025-06-18"), opened.id());
+        let answer =
+            format!(r#"{{"result":{},"jsonrpc":"2.0","id":{}}}"#, initialize_result("2025-06-18"), opened.id());
         world.reply(opened.key, &Reply::events(event(&answer)));
         assert_eq!(world.lines(), [result("0", &initialize_result("2025-06-18"))]);
         world.confirm();
 
         let call = world.call("1", "tools/call");
         assert_eq!(call.header("mcp-session-id"), "");
-        let hits: Vec<_> = (0..10).map(|hit| format!(r#"{{"type":"text","text":"Title: {hit}\nLink: https://…"}}"#)).collect();
+        let hits: Vec<_> =
+            (0..10).map(|hit| format!(r#"{{"type":"text","text":"Title: {hit}\nLink: https://…"}}"#)).collect();
         let hits = format!(r#"{{"content":[{}]}}"#, hits.join(","));
         world.pass(Duration::from_millis(300));
-        world.reply(call.key, &Reply::events(event(&format!(r#"{{"result":{hits},"jsonrpc":"2.0","id":{}}}"#, call.id()))));
+        world.reply(
+            call.key,
+            &Reply::events(event(&format!(r#"{{"result":{hits},"jsonrpc":"2.0","id":{}}}"#, call.id()))),
+        );
         assert_eq!(world.lines(), [result("1", &hits)]);
     }
 }
@@ -41,7 +46,9 @@ fn bun_docs_an_http_error_becomes_a_json_rpc_error_and_a_bad_event_is_skipped() 
     let lines = world.lines();
     assert_eq!(
         lines,
-        [r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"the server at http://server.example/mcp answered 500 Internal Server Error with an HTML page","data":{"source":"relay","failure":"refused","status":500}}}"#]
+        [
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"the server at http://server.example/mcp answered 500 Internal Server Error with an HTML page","data":{"source":"relay","failure":"refused","status":500}}}"#
+        ]
     );
 
     let call = world.call("2", "tools/call");
@@ -59,7 +66,11 @@ fn array_server_a_single_initialize_is_answered_with_an_array() {
     let answer = format!("[{}]", result(&opened.id(), &initialize_result("2024-11-05")));
     world.reply(opened.key, &Reply::json(answer).header("Mcp-Session-Id", "abc"));
     assert_eq!(world.lines(), [result("0", &initialize_result("2024-11-05"))]);
-    let quirks: Vec<_> = world.events().into_iter().filter_map(|event| if let Event::QuirkMet(quirk) = event { Some(quirk) } else { None }).collect();
+    let quirks: Vec<_> = world
+        .events()
+        .into_iter()
+        .filter_map(|event| if let Event::QuirkMet(quirk) = event { Some(quirk) } else { None })
+        .collect();
     assert_eq!(quirks, [Quirk::ResponseInArray, Quirk::FirstRevisionOverStreamableHttp]);
 
     world.line(INITIALIZED);
@@ -106,7 +117,8 @@ fn mcp_hub_421_the_same_command_line_serves_two_endpoints_and_one() {
 
         let post = world.call("2", "tools/list");
         world.reply(post.key, &Reply::status(202).body("Accepted"));
-        let tools: Vec<_> = (0..69).map(|tool| format!(r#"{{"name":"every__{tool}","description":"{}"}}"#, "x".repeat(1000))).collect();
+        let tools: Vec<_> =
+            (0..69).map(|tool| format!(r#"{{"name":"every__{tool}","description":"{}"}}"#, "x".repeat(1000))).collect();
         let tools = format!(r#"{{"tools":[{}]}}"#, tools.join(","));
         assert!(tools.len() > 64 * 1024);
         world.send(stream.key, event(&result(&post.id(), &tools)).as_bytes());
@@ -146,7 +158,9 @@ fn header_names_count_in_any_case() {
 
 #[test]
 fn sh_c_05_the_version_header_is_sent_where_the_revision_has_it() {
-    for (version, header) in [("2024-11-05", ""), ("2025-03-26", ""), ("2025-06-18", "2025-06-18"), ("2025-11-25", "2025-11-25")] {
+    for (version, header) in
+        [("2024-11-05", ""), ("2025-03-26", ""), ("2025-06-18", "2025-06-18"), ("2025-11-25", "2025-11-25")]
+    {
         let mut world = World::relay();
         world.line(&initialize("1", version));
         let opened = world.opened();
@@ -160,7 +174,8 @@ fn sh_c_05_the_version_header_is_sent_where_the_revision_has_it() {
 #[test]
 fn initialize_crosses_byte_for_byte_in_both_directions() {
     let mut world = World::relay();
-    let params = r#"{ "protocolVersion" : "2025-11-25","capabilities":{},"clientInfo":{"name":"\u00e9","version":"1"},"x":1.0}"#;
+    let params =
+        r#"{ "protocolVersion" : "2025-11-25","capabilities":{},"clientInfo":{"name":"\u00e9","version":"1"},"x":1.0}"#;
     world.line(&request("\"\\u0069d\"", "initialize", params));
     let opened = world.opened();
     assert_eq!(opened.body(), request("1", "initialize", params));
@@ -211,7 +226,9 @@ fn cancellation_follows_the_id_and_a_late_answer_is_swallowed() {
     let mut world = World::connected_relay();
     let call = world.call("\"c\"", "tools/call");
     world.begin(call.key, &Reply::events(": working\n\n"));
-    world.line(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"c","reason":"user","x":1.0}}"#);
+    world.line(
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"c","reason":"user","x":1.0}}"#,
+    );
     let notice = world.opened();
     let expected = format!(
         r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{},"reason":"user","x":1.0}}}}"#,
@@ -284,7 +301,10 @@ fn requests_of_the_server_reach_the_client_and_its_answers_go_back() {
 
     // The server takes a request back: the client hears of it under its own id.
     world.send(call.key, event(&request("\"t\"", "sampling/createMessage", "{}")).as_bytes());
-    world.send(call.key, event(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"t"}}"#).as_bytes());
+    world.send(
+        call.key,
+        event(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"t"}}"#).as_bytes(),
+    );
     assert_eq!(
         world.lines(),
         [
@@ -385,7 +405,9 @@ fn a_batch_of_2025_03_26_is_answered_with_one_array() {
     world.reply(a.key, &Reply::json(error(&a.id(), -32601, "no a")));
     let lines = world.lines();
     assert_eq!(lines.len(), 1);
-    for part in [result("\"1\"", r#"{"b":1.0}"#), error("1", -32601, "no a"), r#""id":null,"error":{"code":-32600"#.to_owned()] {
+    for part in
+        [result("\"1\"", r#"{"b":1.0}"#), error("1", -32601, "no a"), r#""id":null,"error":{"code":-32600"#.to_owned()]
+    {
         assert!(lines[0].contains(&part), "{} lacks {part}", lines[0]);
     }
     assert!(lines[0].starts_with('[') && lines[0].ends_with(']'));
@@ -395,7 +417,10 @@ fn a_batch_of_2025_03_26_is_answered_with_one_array() {
 fn pretty_printed_answers_become_one_line() {
     let mut world = World::connected_relay();
     let call = world.call("1", "tools/list");
-    let pretty = format!("{{\n  \"jsonrpc\": \"2.0\",\r\n  \"id\": {},\n  \"result\": {{\n    \"tools\": []\n  }}\n}}\n", call.id());
+    let pretty = format!(
+        "{{\n  \"jsonrpc\": \"2.0\",\r\n  \"id\": {},\n  \"result\": {{\n    \"tools\": []\n  }}\n}}\n",
+        call.id()
+    );
     world.reply(call.key, &Reply::json(pretty));
     assert_eq!(world.lines(), [result("1", "{     \"tools\": []   }")]);
 }
@@ -405,10 +430,19 @@ fn every_failure_is_told_in_words_to_whoever_waits() {
     for (reply, text) in [
         (Reply::html(404), "answered 404 Not Found with an HTML page; is the path right?"),
         (Reply::status(401), "answered 401 Unauthorized; it wants credentials, or other ones"),
-        (Reply::status(429).header("retry-after", "7"), "answered 429 Too Many Requests with a body without a type; it asks to wait 7s"),
+        (
+            Reply::status(429).header("retry-after", "7"),
+            "answered 429 Too Many Requests with a body without a type; it asks to wait 7s",
+        ),
         (Reply::status(202), "answered 202 Accepted and no result; it took the request for a notification"),
-        (Reply::status(200).content_type("text/html").body("<p>"), "answered with an HTML page instead of JSON; is the path right?"),
-        (Reply::status(307).header("location", "https://evil.example/"), "redirects elsewhere: to another origin; if that is right, use its URL instead"),
+        (
+            Reply::status(200).content_type("text/html").body("<p>"),
+            "answered with an HTML page instead of JSON; is the path right?",
+        ),
+        (
+            Reply::status(307).header("location", "https://evil.example/"),
+            "redirects elsewhere: to another origin; if that is right, use its URL instead",
+        ),
         (Reply::json("{}").header("content-encoding", "gzip"), "compressed its answer although it was asked not to"),
         (Reply::json("nonsense"), "answered with something that is no valid response: not JSON at byte 1"),
         (Reply::events(""), "ended the stream without an answer"),
@@ -420,9 +454,22 @@ fn every_failure_is_told_in_words_to_whoever_waits() {
         world.reply(call.key, &reply);
         let lines = world.lines();
         assert_eq!(lines.len(), 1, "{text}");
-        assert!(lines[0].starts_with(r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"the server at http://server.example/mcp "#));
+        assert!(lines[0].starts_with(
+            r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"the server at http://server.example/mcp "#
+        ));
         assert!(lines[0].contains(text), "{} lacks {text}", lines[0]);
-        assert!(world.events().iter().any(|event| matches!(event, Event::Failed(Failed::Refused(_) | Failed::NoAnswer { .. } | Failed::ContentType { .. } | Failed::Redirected { .. } | Failed::ContentEncoding | Failed::InvalidResponse { .. } | Failed::StreamEnded))));
+        assert!(world.events().iter().any(|event| matches!(
+            event,
+            Event::Failed(
+                Failed::Refused(_)
+                    | Failed::NoAnswer { .. }
+                    | Failed::ContentType { .. }
+                    | Failed::Redirected { .. }
+                    | Failed::ContentEncoding
+                    | Failed::InvalidResponse { .. }
+                    | Failed::StreamEnded
+            )
+        )));
     }
 }
 

@@ -336,7 +336,8 @@ impl Http {
         let exchange = Exchange {
             purpose,
             generation: self.generation,
-            in_session: self.session.is_some() && !opens_session,
+            // HS-08: a two-endpoint server's session is in the URL that it named.
+            in_session: (self.session.is_some() || !self.wiring.is_streamable()) && !opens_session,
             reading: Reading::Head,
             sent: false,
             cancellation: None,

@@ -102,7 +102,7 @@ pub(super) struct Exchange {
     pub(super) purpose: Purpose,
     /// Which session it belongs to, counted.
     pub(super) generation: u64,
-    /// It carried a session id.
+    /// It belongs to a session that the server may have forgotten.
     pub(super) in_session: bool,
     pub(super) reading: Reading,
     /// The request was written in full.
