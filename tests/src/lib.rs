@@ -3,5 +3,6 @@
 pub mod chunks;
 pub mod json_text;
 pub mod oracle;
+pub mod stream;
 pub mod vectors;
 pub mod world;

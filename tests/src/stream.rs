@@ -1,0 +1,179 @@
+//! A machine on a byte stream, with the test at the other end of it.
+
+use std::time::{Duration, Instant};
+
+use mcp_proto::client::{self, Call, Client, Outcome};
+use mcp_proto::server::{self, Server};
+use mcp_proto::{Output, RequestKey, Stdio, StdioAction};
+
+use crate::world::{INITIALIZED, initialize, initialize_result, result};
+
+/// A machine and what it has said.
+#[derive(Debug)]
+pub struct Stream<M, E> {
+    /// The machine.
+    pub machine: M,
+    /// The time.
+    pub now: Instant,
+    events: Vec<E>,
+    written: Vec<u8>,
+    /// The machine closed its outgoing stream.
+    pub is_write_closed: bool,
+}
+
+/// A server, whose client is the test.
+pub type ServerStream = Stream<Server<Stdio>, server::Event>;
+/// A client, whose server is the test.
+pub type ClientStream = Stream<Client<Stdio>, client::Event>;
+
+macro_rules! stream {
+    ($stream:ty, $event:ty) => {
+        impl $stream {
+            /// Bytes arrive.
+            pub fn bytes(&mut self, bytes: &[u8]) {
+                self.machine.handle_bytes(bytes, self.now);
+                self.drain();
+            }
+
+            /// A line arrives.
+            pub fn line(&mut self, line: impl AsRef<[u8]>) {
+                self.bytes(line.as_ref());
+                self.bytes(b"\n");
+            }
+
+            /// The stream ends.
+            pub fn eof(&mut self) {
+                self.machine.handle_eof(self.now);
+                self.drain();
+            }
+
+            /// Takes all output.
+            pub fn drain(&mut self) {
+                while let Some(output) = self.machine.poll_output() {
+                    match output {
+                        Output::Action(StdioAction::Write(bytes)) => {
+                            assert!(!self.is_write_closed, "written after the stream was closed");
+                            self.written.extend_from_slice(&bytes);
+                        }
+                        Output::Action(_) => self.is_write_closed = true,
+                        Output::Event(event) => self.events.push(event),
+                    }
+                }
+            }
+
+            /// Lines that the machine wrote since this was last asked.
+            pub fn lines(&mut self) -> Vec<String> {
+                self.drain();
+                let text = String::from_utf8(std::mem::take(&mut self.written)).expect("lines are UTF-8");
+                assert!(text.is_empty() || text.ends_with('\n'), "an unfinished line: {text}");
+                text.lines().map(str::to_owned).collect()
+            }
+
+            /// What the machine told since this was last asked.
+            pub fn events(&mut self) -> Vec<$event> {
+                self.drain();
+                std::mem::take(&mut self.events)
+            }
+
+            /// Lets time pass; everything that is due happens when it is due.
+            pub fn pass(&mut self, time: Duration) {
+                let until = self.now + time;
+                self.drain();
+                while let Some(at) = self.machine.poll_timeout().filter(|at| *at <= until) {
+                    self.now = self.now.max(at);
+                    self.machine.handle_timeout(self.now);
+                    self.drain();
+                }
+                self.now = until;
+            }
+        }
+    };
+}
+
+stream!(ServerStream, server::Event);
+stream!(ClientStream, client::Event);
+
+impl<M, E> Stream<M, E> {
+    fn of(machine: M) -> Self {
+        Self { machine, now: Instant::now(), events: Vec::new(), written: Vec::new(), is_write_closed: false }
+    }
+}
+
+impl ServerStream {
+    /// A server that nobody has spoken to.
+    pub fn server() -> Self {
+        Self::server_with(|_| {})
+    }
+
+    /// The same, configured otherwise.
+    pub fn server_with(change: impl FnOnce(&mut server::Config)) -> Self {
+        let mut config = server::Config::new("s", "1");
+        change(&mut config);
+        Self::of(Server::new(Stdio::new(), config).expect("a configuration"))
+    }
+
+    /// A server with which a client has a session of this revision.
+    pub fn ready(version: &str) -> Self {
+        Self::ready_with(version, |_| {})
+    }
+
+    /// The same, configured otherwise.
+    pub fn ready_with(version: &str, change: impl FnOnce(&mut server::Config)) -> Self {
+        let mut stream = Self::server_with(change);
+        stream.line(initialize("\"init\"", version));
+        stream.line(INITIALIZED);
+        assert_eq!(stream.lines().len(), 1);
+        stream.events();
+        stream
+    }
+
+    /// The tickets of the requests among the events since this was last asked.
+    pub fn requested(&mut self) -> Vec<mcp_proto::Ticket> {
+        self.events()
+            .into_iter()
+            .filter_map(|event| if let server::Event::Requested { ticket, .. } = event { Some(ticket) } else { None })
+            .collect()
+    }
+}
+
+impl ClientStream {
+    /// A client that has a session of 2025-11-25.
+    pub fn connected() -> Self {
+        Self::connected_with(|_| {})
+    }
+
+    /// The same, configured otherwise.
+    pub fn connected_with(change: impl FnOnce(&mut client::Config)) -> Self {
+        let mut config = client::Config::new("c", "1");
+        change(&mut config);
+        let mut stream = Self::of(Client::new(Stdio::new(), config).expect("a configuration"));
+        stream.machine.connect(stream.now).expect("a fresh client");
+        assert_eq!(stream.lines().len(), 1);
+        stream.line(result("1", &initialize_result("2025-11-25")));
+        assert_eq!(stream.lines(), [INITIALIZED]);
+        stream.events();
+        stream
+    }
+
+    /// Makes a request; returns its key and its wire id.
+    pub fn request(&mut self, method: &str) -> (RequestKey, String) {
+        let key = self.machine.request(Call::new(method), self.now).expect("an accepted request");
+        let lines = self.lines();
+        let line = lines.last().expect("a request was written");
+        let id = line.split("\"id\":").nth(1).and_then(|rest| rest.split(',').next()).expect("an id");
+        (key, id.to_owned())
+    }
+
+    /// The outcomes among the events since this was last asked, and all other events.
+    pub fn outcomes(&mut self) -> (Vec<(RequestKey, Outcome)>, Vec<client::Event>) {
+        let mut outcomes = Vec::new();
+        let mut others = Vec::new();
+        for event in self.events() {
+            match event {
+                client::Event::Responded { request, outcome } => outcomes.push((request, outcome)),
+                event => others.push(event),
+            }
+        }
+        (outcomes, others)
+    }
+}
