@@ -1,0 +1,854 @@
+//! Rows HT, SS, LE, RP and CL of the bad-input catalogue, for a client over HTTP.
+
+use std::time::Duration;
+
+use mcp_proto::client::{Call, CloseReason, Event, HttpConfig, HttpTransport, Outcome, Unavailable};
+use mcp_proto::{BodyKind, Failed, Fault, InvalidResponse, Json, Notification, RedirectRefused, UsageError};
+use tests::world::{
+    INITIALIZED, Opened, Reply, World, broken, error, event, initialize_reply, initialize_result, request, result,
+};
+
+type Client = World<mcp_proto::Client<mcp_proto::client::Http>>;
+
+fn json(text: &str) -> Json {
+    Json::parse(text.to_owned()).unwrap()
+}
+
+fn done() -> Outcome {
+    Outcome::Result(json(r#"{"content":[]}"#))
+}
+
+fn answer(to: &Opened) -> String {
+    result(&to.id(), r#"{"content":[]}"#)
+}
+
+fn faults(events: &[Event]) -> Vec<&Fault> {
+    events.iter().filter_map(|event| if let Event::Faulted(fault) = event { Some(fault) } else { None }).collect()
+}
+
+/// Makes a request, gives this answer, and returns the outcome, which must be there at once.
+fn outcome_of(reply: &Reply) -> Outcome {
+    let mut world = World::connected_client();
+    let (_, opened) = world.request("tools/call");
+    world.reply(opened.key, reply);
+    world.outcome()
+}
+
+fn failure_of(reply: &Reply) -> Failed {
+    match outcome_of(reply) {
+        Outcome::Failed(reason) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+// ---- HT: the client's side of HTTP
+
+#[test]
+fn ht1_redirects_leave_the_origin_in_no_spelling_and_for_no_status() {
+    for location in [
+        "http://evil.example/mcp",
+        "https://server.example/mcp",
+        "http://server.example:8080/mcp",
+        "http://server.example@evil.example/",
+        "//evil.example/mcp",
+        "/\\evil.example/mcp",
+        "\\\\evil.example/mcp",
+        "http://server.example.evil.example/mcp",
+        "HTTP://SERVER.EXAMPLE/mcp",
+        "unix:/run/x",
+        "javascript:x",
+    ] {
+        for status in [307, 308] {
+            let mut world =
+                World::connected_client_with(|_, http| http.header("Authorization", "Bearer secret").unwrap());
+            let (_, opened) = world.request("tools/call");
+            world.reply(opened.key, &Reply::status(status).header("location", location));
+            // The world itself checks that nothing goes to another authority.
+            let reason = RedirectRefused::CrossOrigin;
+            assert_eq!(world.outcome(), Outcome::Failed(Failed::Redirected { reason }), "{location}");
+            assert!(!world.has_opened());
+        }
+    }
+    for status in [301, 302, 303] {
+        let reply = Reply::status(status).header("location", "/elsewhere");
+        assert_eq!(failure_of(&reply), Failed::Redirected { reason: RedirectRefused::DropsBody });
+    }
+    assert_eq!(failure_of(&Reply::status(307)), Failed::Redirected { reason: RedirectRefused::NoLocation });
+}
+
+#[test]
+fn ht1_on_the_same_origin_the_message_follows_with_everything() {
+    for (status, location, remembered) in [(307, "/mcp/", false), (308, "http://server.example/mcp/?v=2", true)] {
+        let mut world = World::connected_client_with(|_, http| http.header("X-Api-Key", "secret").unwrap());
+        let (_, opened) = world.request("tools/call");
+        world.reply(opened.key, &Reply::status(status).header("location", location));
+        let again = world.opened();
+        assert_eq!(again.body(), opened.body());
+        assert_eq!((again.header("x-api-key"), again.header("mcp-session-id")), ("secret", "session-1"));
+        assert!(again.line().starts_with("POST /mcp/"));
+        world.reply(again.key, &Reply::json(answer(&again)));
+        assert_eq!(world.outcome(), done());
+        // A permanent redirect is remembered.
+        let (_, next) = world.request("tools/call");
+        assert_eq!(next.line() == "POST /mcp/?v=2", remembered);
+    }
+}
+
+#[test]
+fn ht2_redirects_are_followed_five_times() {
+    let mut world = World::connected_client();
+    let (_, mut opened) = world.request("tools/call");
+    for hop in 0..5 {
+        world.reply(opened.key, &Reply::status(307).header("location", &format!("/hop{hop}")));
+        opened = world.opened();
+    }
+    world.reply(opened.key, &Reply::status(307).header("location", "/mcp"));
+    assert_eq!(world.outcome(), Outcome::Failed(Failed::Redirected { reason: RedirectRefused::TooOften }));
+    assert!(!world.has_opened());
+}
+
+#[test]
+fn ht3_a_session_id_that_cannot_be_sent_back_fails_initialize() {
+    let long = "x".repeat(60_000);
+    for ids in [vec!["bad id"], vec!["é"], vec![long.as_str()], vec!["a", "b"], vec![""]] {
+        let mut world = World::client();
+        let opened = world.opened();
+        let mut reply = Reply::json(result(&opened.id(), &initialize_result("2025-11-25")));
+        for id in &ids {
+            reply = reply.header("mcp-session-id", id);
+        }
+        world.reply(opened.key, &reply);
+        let reason = Unavailable::Failed(Failed::InvalidSessionId);
+        assert_eq!(world.events(), [Event::Unavailable { reason, retry_at: None }], "{ids:?}");
+    }
+}
+
+#[test]
+fn ht4_the_session_id_of_initialize_stays_whatever_later_answers_say() {
+    let mut world = World::connected_client();
+    let (_, opened) = world.request("tools/call");
+    world.reply(opened.key, &Reply::json(answer(&opened)).header("mcp-session-id", "session-2"));
+    assert_eq!(faults(&world.events()), [&Fault::SessionIdChanged]);
+    assert_eq!(world.request("tools/call").1.header("mcp-session-id"), "session-1");
+}
+
+#[test]
+fn sh_c_06_a_session_id_that_came_with_anything_but_initialize_is_none() {
+    let mut world = World::client();
+    let opened = world.opened();
+    world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", None));
+    let opened = world.opened();
+    world.reply(opened.key, &Reply::status(202).header("mcp-session-id", "late"));
+    let opened = world.opened();
+    assert_eq!(opened.header("mcp-session-id"), "");
+}
+
+#[test]
+fn ht5_content_types_are_judged_by_their_essence() {
+    for (content_type, ok) in [
+        ("application/json", true),
+        ("Application/JSON; charset=utf-8", true),
+        ("application/jsonp-evil", false),
+        ("text/json", false),
+        ("text/html", false),
+        ("text/plain", false),
+    ] {
+        let mut world = World::connected_client();
+        let (_, opened) = world.request("tools/call");
+        world.reply(opened.key, &Reply::status(200).content_type(content_type).body(answer(&opened)));
+        match world.outcome() {
+            Outcome::Result(_) => assert!(ok, "{content_type}"),
+            Outcome::Failed(Failed::ContentType { .. }) => assert!(!ok, "{content_type}"),
+            other => panic!("{content_type}: {other:?}"),
+        }
+    }
+    let untyped = Reply::status(200).body("{}");
+    assert_eq!(failure_of(&untyped), Failed::ContentType { body: BodyKind::Untyped });
+    let twice = Reply::json("{}").content_type("application/json");
+    assert_eq!(failure_of(&twice), Failed::ContentType { body: BodyKind::Unclear });
+}
+
+#[test]
+fn ht6_a_request_that_is_accepted_like_a_notification_has_failed() {
+    for reply in [
+        Reply::status(202),
+        Reply::status(204),
+        Reply::json("").with_status(202),
+        Reply::json(""),
+        Reply::json("  \n"),
+        Reply::status(200).header("content-length", "0"),
+    ] {
+        assert!(matches!(failure_of(&reply), Failed::NoAnswer { .. }), "{reply:?}");
+    }
+}
+
+#[test]
+fn ht7_sh_c_17_a_notification_is_accepted_by_any_success_whatever_its_body() {
+    for reply in [
+        Reply::status(202),
+        Reply::status(200),
+        Reply::status(204),
+        Reply::json("nonsense"),
+        Reply::events("data: {\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{}}\n\n"),
+        Reply::status(202).body("Accepted"),
+    ] {
+        let mut world = World::connected_client();
+        let (key, opened) = world.request("tools/call");
+        world.machine.notify(Notification::new("notifications/roots/list_changed"), world.now).unwrap();
+        let notification = world.opened();
+        world.reply(notification.key, &reply);
+        assert!(faults(&world.events()).is_empty());
+        world.reply(opened.key, &Reply::json(answer(&opened)));
+        assert_eq!(world.outcomes(), [(key, done())].into());
+    }
+    // A body without end is not read.
+    let mut world = World::connected_client();
+    world.machine.notify(Notification::new("notifications/roots/list_changed"), world.now).unwrap();
+    let notification = world.opened();
+    world.begin(notification.key, &Reply::status(202));
+    world.send(notification.key, &vec![b'x'; 64 * 1024]);
+    assert!(!world.is_aborted(notification.key));
+    world.send(notification.key, b"x");
+    assert!(world.is_aborted(notification.key));
+}
+
+#[test]
+fn ht8_refusals_are_typed_and_explained_and_nothing_is_tried_again() {
+    for status in [400, 401, 403, 404, 405, 406, 413, 415, 429, 500, 502, 503] {
+        for (reply, body) in [
+            (Reply::html(status), BodyKind::Html),
+            (Reply::status(status), BodyKind::Untyped),
+            (Reply::json("{\"error\":\"no JSON-RPC\"}").with_status(status), BodyKind::Json),
+        ] {
+            let mut world = World::client();
+            let opened = world.opened();
+            world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", None));
+            let opened = world.opened();
+            world.reply(opened.key, &Reply::status(202));
+            let opened = world.opened();
+            world.reply(opened.key, &Reply::status(405));
+            let (_, opened) = world.request("tools/call");
+            world.reply(opened.key, &reply.header("retry-after", "99999").header("www-authenticate", "Bearer"));
+            let Outcome::Failed(Failed::Refused(refusal)) = world.outcome() else { panic!("{status}") };
+            assert_eq!((refusal.status.as_u16(), refusal.body), (status, body));
+            assert_eq!(refusal.retry_after, Some(Duration::from_secs(300)), "clamped");
+            assert_eq!(refusal.challenges, ["Bearer"]);
+            world.pass(Duration::from_secs(1000));
+            assert!(!world.has_opened());
+        }
+        // The id matches, or there is none. With a session and without our id, 404 is about the session.
+        for id in [None, Some("null")].into_iter().take(if status == 404 { 1 } else { 2 }) {
+            let mut world = World::connected_client();
+            let (_, opened) = world.request("tools/call");
+            let id = id.map_or_else(|| opened.id(), str::to_owned);
+            world.reply(opened.key, &Reply::json(error(&id, -32601, "because")).with_status(status));
+            let Outcome::Error(error) = world.outcome() else { panic!("{status} {id}") };
+            assert_eq!(error.message(), "because");
+        }
+    }
+}
+
+#[test]
+fn ht8_an_explanation_is_read_up_to_64_kib() {
+    let mut world = World::connected_client();
+    let (_, opened) = world.request("tools/call");
+    world.begin(opened.key, &Reply::status(500).content_type("application/json"));
+    for _ in 0..64 {
+        world.send(opened.key, &[b' '; 1024]);
+    }
+    assert!(!world.is_aborted(opened.key));
+    world.send(opened.key, b" ");
+    assert!(world.is_aborted(opened.key));
+    assert!(matches!(world.outcome(), Outcome::Failed(Failed::Refused(_))));
+}
+
+#[test]
+fn ht9_a_404_with_a_session_is_a_lost_session_and_calls_that_may_have_been_served_fail() {
+    let mut world = World::connected_client();
+    let (first, one) = world.request("tools/call");
+    let (second, two) = world.request("tools/call");
+    world.reply(two.key, &Reply::status(404));
+    assert_eq!(world.outcomes(), [(first, Outcome::Failed(Failed::SessionLost))].into());
+    assert!(world.is_aborted(one.key));
+    let opened = world.opened();
+    assert_eq!((opened.method().as_str(), opened.header("mcp-session-id")), ("initialize", ""));
+    world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", Some("session-2")));
+    let opened = world.opened();
+    world.reply(opened.key, &Reply::status(202));
+    world.opened();
+    let again = world.opened();
+    assert_eq!((again.body(), again.header("mcp-session-id")), (two.body(), "session-2"));
+    world.reply(again.key, &Reply::json(answer(&again)));
+    assert_eq!(world.outcomes(), [(second, done())].into());
+}
+
+#[test]
+fn ht10_a_compressed_body_is_refused_unread() {
+    for encoding in ["gzip", "deflate", "br", "zstd", "gzip, gzip", "unknown"] {
+        let reply = Reply::json("\u{1f}not unpacked").header("content-encoding", encoding);
+        assert_eq!(failure_of(&reply), Failed::ContentEncoding, "{encoding}");
+    }
+    let mut world = World::connected_client();
+    let (_, opened) = world.request("tools/call");
+    assert_eq!(opened.header("accept-encoding"), "identity");
+    world.reply(opened.key, &Reply::json(answer(&opened)).header("content-encoding", "Identity"));
+    assert_eq!(world.outcome(), done());
+}
+
+#[test]
+fn ht11_a_body_that_breaks_off_is_no_answer() {
+    let mut world = World::connected_client();
+    let (_, opened) = world.request("tools/call");
+    world.begin(opened.key, &Reply::json(answer(&opened)));
+    world.fail(opened.key, broken());
+    assert!(matches!(world.outcome(), Outcome::Failed(Failed::Broken { .. })));
+    let (_, opened) = world.request("tools/call");
+    let text = answer(&opened);
+    world.reply(opened.key, &Reply::json(&text[..text.len() - 1]));
+    assert!(matches!(world.outcome(), Outcome::Failed(Failed::InvalidResponse { .. })));
+    let (_, opened) = world.request("tools/call");
+    world.reply(opened.key, &Reply::json(format!("{}{{}}", answer(&opened))));
+    assert!(matches!(world.outcome(), Outcome::Failed(Failed::InvalidResponse { .. })));
+}
+
+#[test]
+fn ht13_silence_ends_by_a_deadline_wherever_it_is() {
+    // Silent after the request: the request's own time.
+    let mut world = World::connected_client();
+    let (_, opened) = world.request("tools/call");
+    world.machine.handle_sent(opened.key, world.now);
+    world.pass(Duration::from_secs(60));
+    assert!(matches!(world.outcome(), Outcome::Failed(Failed::TimedOut { .. })));
+    // CX-09: the cancellation is a message; the exchange is left alone for a moment, then dropped.
+    assert_eq!(world.opened().method(), "notifications/cancelled");
+    world.pass(Duration::from_secs(5));
+    assert!(world.is_aborted(opened.key));
+
+    // Silent in the middle of a body, with time left: the connection counts as dead.
+    let mut world = World::connected_client_with(|config, http| {
+        config.request_timeout = Duration::from_secs(600);
+        http.idle_timeout = Duration::from_secs(30);
+    });
+    let (_, opened) = world.request("tools/call");
+    world.begin(opened.key, &Reply::json("{"));
+    for _ in 0..10 {
+        world.pass(Duration::from_secs(29));
+        world.send(opened.key, b" ");
+    }
+    assert!(world.outcomes().is_empty());
+    world.pass(Duration::from_secs(30));
+    assert!(matches!(world.outcome(), Outcome::Failed(Failed::Broken { .. })));
+    assert!(world.is_aborted(opened.key));
+
+    // Dribbling does not extend the request's time.
+    let mut world = World::connected_client();
+    let (_, opened) = world.request("tools/call");
+    world.begin(opened.key, &Reply::events(""));
+    for _ in 0..60 {
+        world.send(opened.key, b":\n");
+        world.pass(Duration::from_secs(1));
+    }
+    assert!(matches!(world.outcome(), Outcome::Failed(Failed::TimedOut { .. })));
+
+    // A notification that nobody accepts.
+    let mut world = World::connected_client();
+    world.machine.notify(Notification::new("notifications/roots/list_changed"), world.now).unwrap();
+    let opened = world.opened();
+    world.pass(Duration::from_secs(30));
+    assert!(world.is_aborted(opened.key));
+    assert!(matches!(faults(&world.events())[..], [Fault::NotAccepted { reason: Failed::TimedOut { .. } }]));
+}
+
+#[test]
+fn ht14_nothing_of_a_dropped_exchange_is_ever_read_for_another() {
+    let mut world = World::connected_client();
+    let (first, opened) = world.request("tools/call");
+    world.machine.cancel(first, None, world.now);
+    world.pass(Duration::from_secs(10));
+    assert!(world.is_aborted(opened.key));
+    let (second, next) = world.request("tools/call");
+    // Late bytes of the old exchange, with an answer to the new request in them.
+    world.machine.handle_body(opened.key, event(&answer(&next)).as_bytes(), world.now);
+    world.machine.handle_end(opened.key, world.now);
+    world.reply(next.key, &Reply::json(answer(&next)));
+    assert_eq!(world.outcomes(), [(first, Outcome::Failed(Failed::Cancelled)), (second, done())].into());
+}
+
+#[test]
+fn ht15_ht16_headers_that_cannot_or_may_not_be_sent_are_refused_at_configuration() {
+    let mut config = HttpConfig::new("http://server.example/mcp").unwrap();
+    for (name, value) in [("X-A", "a\r\nX-B: b"), ("X-A", "a\0"), ("X A", "a"), ("", "a"), ("X-É", "a")] {
+        assert_eq!(config.header(name, value), Err(UsageError::Header), "{name:?}: {value:?}");
+    }
+    for name in [
+        "Host",
+        "Content-Length",
+        "content-type",
+        "ACCEPT",
+        "Accept-Encoding",
+        "Transfer-Encoding",
+        "Connection",
+        "Mcp-Session-Id",
+        "MCP-Protocol-Version",
+        "Last-Event-ID",
+        "Mcp-Method",
+        "Mcp-Param-Region",
+    ] {
+        assert!(matches!(config.header(name, "x"), Err(UsageError::ReservedHeader { .. })), "{name}");
+    }
+    for name in ["Authorization", "X-Api-Key", "Cookie", "User-Agent"] {
+        assert_eq!(config.header(name, "x"), Ok(()));
+    }
+    // PX9: values are not shown.
+    config.header("X-Secret", "hunter2").unwrap();
+    assert!(!format!("{config:?}").contains("hunter2"));
+}
+
+// ---- RP: JSON-RPC over exchanges
+
+#[test]
+fn rp3_c1_an_answer_counts_only_on_its_own_exchange() {
+    let mut world = World::connected_client();
+    let (first, one) = world.request("tools/call");
+    let (second, two) = world.request("tools/call");
+    // Each stream carries the other's answer first.
+    world.begin(one.key, &Reply::events(event(&answer(&two))));
+    world.begin(two.key, &Reply::events(event(&answer(&one))));
+    let events = world.events();
+    assert_eq!(faults(&events).len(), 2);
+    assert_eq!(events.len(), 2, "{events:?}");
+    world.send(two.key, event(&answer(&two)).as_bytes());
+    world.send(one.key, event(&answer(&one)).as_bytes());
+    assert_eq!(world.outcomes(), [(first, done()), (second, done())].into());
+    // As JSON there is no second chance.
+    let (_, one) = world.request("tools/call");
+    let (_, two) = world.request("tools/call");
+    world.reply(one.key, &Reply::json(answer(&two)));
+    let reason = InvalidResponse::WrongId;
+    assert_eq!(world.outcome(), Outcome::Failed(Failed::InvalidResponse { reason }));
+    world.reply(two.key, &Reply::json(answer(&two)));
+    assert_eq!(world.outcome(), done());
+}
+
+#[test]
+fn rp2_rp5_rp7_what_an_exchange_may_bring_besides_its_answer() {
+    // A second answer.
+    let mut world = World::connected_client();
+    let (_, opened) = world.request("tools/call");
+    world.begin(opened.key, &Reply::events(event(&answer(&opened)).repeat(2)));
+    let events = world.events();
+    assert_eq!(events.len(), 2);
+    assert!(matches!(faults(&events)[..], [Fault::UnknownResponse { .. }]));
+    // An error without an id is about the exchange's request.
+    for id in ["null", ""] {
+        let mut world = World::connected_client();
+        let (_, opened) = world.request("tools/call");
+        let text = error(id, -32603, "x").replace(r#""id":,"#, "");
+        world.begin(opened.key, &Reply::events(event(&text)));
+        assert!(matches!(world.outcome(), Outcome::Error(error) if error.code() == -32603));
+    }
+    // Neither a result nor an error.
+    let mut world = World::connected_client();
+    let (_, opened) = world.request("tools/call");
+    world.begin(opened.key, &Reply::events(event(&format!(r#"{{"jsonrpc":"2.0","id":{}}}"#, opened.id()))));
+    assert!(matches!(world.outcome(), Outcome::Failed(Failed::InvalidResponse { .. })));
+    // Only a notification.
+    let reply = Reply::json(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#);
+    let reason = InvalidResponse::NotAResponse;
+    assert_eq!(failure_of(&reply), Failed::InvalidResponse { reason });
+}
+
+#[test]
+fn rp10_answers_get_through_although_every_exchange_is_taken() {
+    let mut world = World::connected_client_with(|config, _| {
+        config.limits.exchanges = 8;
+        config.capabilities = json(r#"{"roots":{}}"#);
+    });
+    let mut calls = Vec::new();
+    for _ in 0..20 {
+        world.machine.request(Call::new("tools/call"), world.now).unwrap();
+        while world.has_opened() {
+            calls.push(world.opened());
+        }
+    }
+    assert_eq!(calls.len(), 6, "two of eight are kept");
+    world.begin(calls[0].key, &Reply::events(event(&request("5", "roots/list", "{}"))));
+    let Some(Event::Requested { ticket, .. }) = world.events().pop() else { panic!("not asked") };
+    world.machine.answer(ticket, Ok(json("{}")), world.now);
+    let answered = world.opened();
+    assert_eq!(answered.body(), result("5", "{}"));
+    world.reply(answered.key, &Reply::status(202));
+    // Each call that ends makes room for the next; none is lost.
+    let mut ended = 0;
+    while let Some(call) = calls.pop() {
+        let text = answer(&call);
+        if ended == 5 {
+            world.send(call.key, event(&text).as_bytes());
+            world.end(call.key);
+        } else {
+            world.reply(call.key, &Reply::json(text));
+        }
+        ended += 1;
+        while world.has_opened() {
+            calls.insert(0, world.opened());
+        }
+        if ended > 30 {
+            break;
+        }
+    }
+    assert_eq!((ended, world.outcomes().len()), (20, 20));
+}
+
+#[test]
+fn rp13_requests_in_flight_are_bounded() {
+    let mut world = World::connected_client_with(|config, _| config.limits.requests_out = 3);
+    for _ in 0..3 {
+        world.machine.request(Call::new("a"), world.now).unwrap();
+    }
+    assert_eq!(world.machine.request(Call::new("a"), world.now), Err(UsageError::TooManyRequests { limit: 3 }));
+}
+
+// ---- SS: streams of events
+
+#[test]
+fn ss1_an_event_over_the_limit_fails_its_request_and_the_body_is_dropped() {
+    let mut world = World::connected_client_with(|config, _| config.limits.event = 1024);
+    let (_, opened) = world.request("tools/call");
+    world.begin(opened.key, &Reply::events("data: "));
+    world.send(opened.key, &[b'x'; 2048]);
+    assert_eq!(world.outcome(), Outcome::Failed(Failed::TooLarge { limit: 1024 }));
+    assert!(world.is_aborted(opened.key));
+    let mut world = World::connected_client_with(|config, _| config.limits.message = 1024);
+    let (_, opened) = world.request("tools/call");
+    world.begin(opened.key, &Reply::json([b' '; 1025]));
+    assert_eq!(world.outcome(), Outcome::Failed(Failed::TooLarge { limit: 1024 }));
+    assert!(world.is_aborted(opened.key));
+}
+
+#[test]
+fn ss5_ss12_ss13_what_is_no_message_on_a_stream_is_skipped() {
+    let mut world = World::connected_client();
+    let (_, opened) = world.request("tools/call");
+    world.begin(opened.key, &Reply::events("id: 0\ndata:\n\nretry: 10\n\n: comment\n\n"));
+    world.send(opened.key, b"data: {\"jsonrpc\":\"2.0\",\"method\":\"\xff\"}\n\n");
+    world.send(opened.key, b"event: whatever\ndata: not json\n\n");
+    world.send(opened.key, b"event: endpoint\ndata: /messages\n\n");
+    world.send(opened.key, event(&answer(&opened)).as_bytes());
+    let events = world.events();
+    assert_eq!(faults(&events).len(), 3);
+    assert!(matches!(events.last(), Some(Event::Responded { outcome: Outcome::Result(_), .. })));
+    // A type that lies: no sniffing.
+    let mut world = World::connected_client();
+    let (_, opened) = world.request("tools/call");
+    world.reply(opened.key, &Reply::events(answer(&opened)));
+    assert_eq!(world.outcome(), Outcome::Failed(Failed::StreamEnded));
+    let (_, opened) = world.request("tools/call");
+    world.reply(opened.key, &Reply::json(event(&answer(&opened))));
+    assert!(matches!(world.outcome(), Outcome::Failed(Failed::InvalidResponse { .. })));
+}
+
+#[test]
+fn ss8_ev_19_a_message_in_an_event_of_another_type_is_a_message() {
+    let mut world = World::connected_client();
+    let (_, opened) = world.request("tools/call");
+    world.begin(opened.key, &Reply::events(format!("event: error\ndata: {}\n\n", error(&opened.id(), -1, "x"))));
+    assert!(matches!(world.outcome(), Outcome::Error(_)));
+}
+
+#[test]
+fn ss9_h1_a_stream_that_ends_without_the_answer_is_an_outcome_at_once() {
+    for ending in ["", "data: {\"unfinished\":", ": comment\n\n", "event: message\n"] {
+        let mut world = World::connected_client();
+        let (_, opened) = world.request("tools/call");
+        world.reply(opened.key, &Reply::events(ending));
+        assert_eq!(world.outcome(), Outcome::Failed(Failed::StreamEnded), "{ending:?}");
+        let (_, opened) = world.request("tools/call");
+        world.begin(opened.key, &Reply::events(ending));
+        world.fail(opened.key, broken());
+        assert!(matches!(world.outcome(), Outcome::Failed(Failed::Broken { .. })), "{ending:?}");
+    }
+}
+
+#[test]
+fn ss9_sh_c_32_a_stream_with_an_event_id_is_resumed_by_get_and_brings_the_answer() {
+    for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
+        let mut world = World::client();
+        let opened = world.opened();
+        world.reply(opened.key, &initialize_reply(&opened, version, Some("session-1")));
+        let opened = world.opened();
+        world.reply(opened.key, &Reply::status(202));
+        let opened = world.opened();
+        world.reply(opened.key, &Reply::status(405));
+        let (_, call) = world.request("tools/call");
+        // Priming, then the connection is closed: the server wants to be polled.
+        world.reply(call.key, &Reply::events("id: s/1\nretry: 700\ndata:\n\n"));
+        world.pass(Duration::from_millis(699));
+        assert!(!world.has_opened(), "SH-C-34: not before the time that the server asked for");
+        world.pass(Duration::from_millis(100));
+        let resumed = world.opened();
+        assert_eq!((resumed.line().as_str(), resumed.header("last-event-id")), ("GET /mcp", "s/1"));
+        assert_eq!(resumed.header("mcp-session-id"), "session-1");
+        // An event without an id keeps the cursor; then it breaks again.
+        world.begin(resumed.key, &Reply::events("data: {\"jsonrpc\":\"2.0\",\"method\":\"n\"}\n\n"));
+        world.fail(resumed.key, broken());
+        world.pass(Duration::from_secs(1));
+        let resumed = world.opened();
+        assert_eq!(resumed.header("last-event-id"), "s/1");
+        world.reply(resumed.key, &Reply::events(event(&answer(&call))));
+        assert_eq!(world.outcome(), done());
+        // SH-C-35: what has its answer is not resumed.
+        world.pass(Duration::from_secs(100));
+        assert!(!world.has_opened());
+    }
+}
+
+#[test]
+fn ss9_a_resumption_that_brings_nothing_is_not_tried_for_ever() {
+    let mut world = World::connected_client_with(|config, _| config.request_timeout = Duration::from_secs(600));
+    let (_, call) = world.request("tools/call");
+    world.reply(call.key, &Reply::events("id: 1\ndata:\n\n"));
+    for _ in 0..3 {
+        world.pass(Duration::from_secs(20));
+        let resumed = world.opened();
+        world.reply(resumed.key, &Reply::events(""));
+    }
+    assert_eq!(world.outcome(), Outcome::Failed(Failed::StreamEnded));
+    // A server that does not resume.
+    for status in [405, 400, 409] {
+        let (_, call) = world.request("tools/call");
+        world.reply(call.key, &Reply::events("id: 1\ndata:\n\n"));
+        world.pass(Duration::from_secs(5));
+        let resumed = world.opened();
+        world.reply(resumed.key, &Reply::status(status));
+        assert_eq!(world.outcome(), Outcome::Failed(Failed::StreamEnded));
+    }
+}
+
+#[test]
+fn ss6_an_id_that_no_header_can_carry_is_no_place_to_resume_after() {
+    for id in ["é", "x\u{1}", &"9".repeat(2000)] {
+        let mut world = World::connected_client();
+        let (_, call) = world.request("tools/call");
+        world.reply(call.key, &Reply::events(format!("id: 1\ndata:\n\nid: {id}\ndata:\n\n")));
+        assert_eq!(world.outcome(), Outcome::Failed(Failed::StreamEnded));
+    }
+}
+
+#[test]
+fn ss7_b17_no_server_makes_a_client_storm_it() {
+    for retry in ["0", "1", "500", "99999999999999999999"] {
+        let mut world = World::client();
+        let opened = world.opened();
+        world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", None));
+        let opened = world.opened();
+        world.reply(opened.key, &Reply::status(202));
+        let mut attempts = 0;
+        let start = world.now;
+        loop {
+            while world.has_opened() {
+                let stream = world.opened();
+                attempts += 1;
+                // Each time an event, so that every attempt bears fruit.
+                let told = event(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#);
+                world.reply(stream.key, &Reply::events(format!("retry: {retry}\n\n{told}")));
+                world.events();
+            }
+            if world.now.duration_since(start) >= Duration::from_secs(600) {
+                break;
+            }
+            world.pass(Duration::from_millis(100));
+        }
+        assert!(attempts - 1 <= 10 * 11, "{retry}: {attempts} in ten minutes");
+        assert!(attempts >= 2, "{retry}: the longest pause is five minutes");
+    }
+}
+
+#[test]
+fn ss10_after_the_answer_a_stream_is_read_for_a_moment_and_up_to_a_limit() {
+    let mut world = World::connected_client();
+    let (_, opened) = world.request("tools/call");
+    world.begin(opened.key, &Reply::events(event(&answer(&opened))));
+    let told = event(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#);
+    world.send(opened.key, told.as_bytes());
+    let events = world.events();
+    assert!(matches!(&events[..], [Event::Responded { .. }, Event::Notified { .. }]), "{events:?}");
+    world.send(opened.key, &b":\n".repeat(40_000));
+    assert!(world.is_aborted(opened.key));
+    let (_, opened) = world.request("tools/call");
+    world.begin(opened.key, &Reply::events(event(&answer(&opened))));
+    for _ in 0..10 {
+        world.pass(Duration::from_millis(500));
+        if !world.is_aborted(opened.key) {
+            world.send(opened.key, b":\n");
+        }
+    }
+    assert!(world.is_aborted(opened.key));
+}
+
+#[test]
+fn ss14_events_before_the_end_of_the_stream_are_delivered_before_it() {
+    let mut world = World::connected_client();
+    let (_, opened) = world.request("tools/call");
+    let told = event(r#"{"jsonrpc":"2.0","method":"n","params":{}}"#);
+    world.reply(opened.key, &Reply::events(format!("{}{}data: lost", told.repeat(1000), event(&answer(&opened)))));
+    let events = world.events();
+    assert_eq!(events.len(), 1001);
+    assert!(matches!(events.last(), Some(Event::Responded { outcome: Outcome::Result(_), .. })));
+}
+
+// ---- LE: the transport of 2024-11-05
+
+fn two_endpoint_client() -> (Client, Opened) {
+    let mut world = World::client_with(|_, http| http.transport = HttpTransport::HttpSse);
+    let stream = world.opened();
+    assert_eq!(stream.line(), "GET /mcp");
+    (world, stream)
+}
+
+#[test]
+fn le1_an_endpoint_elsewhere_is_rejected_and_nothing_is_posted() {
+    for endpoint in [
+        "http://evil.example/m",
+        "//evil.example/m",
+        "\\\\evil.example/m",
+        "javascript:x",
+        "file:///etc/passwd",
+        "http://server.example@evil.example/m",
+        "http://server.example:81/m",
+        "https://server.example/m",
+        "/m\u{e9}",
+        "",
+        &format!("/{}", "x".repeat(1 << 20)),
+    ] {
+        let (mut world, stream) = two_endpoint_client();
+        world.begin(stream.key, &Reply::events(format!("event: endpoint\ndata: {endpoint}\n\n")));
+        let reason = Unavailable::Failed(Failed::EndpointRejected);
+        assert_eq!(world.events(), [Event::Unavailable { reason, retry_at: None }], "{endpoint:.60}");
+        assert!(world.is_aborted(stream.key) && !world.has_opened());
+    }
+    for endpoint in ["/m?s=1", "http://server.example/m?s=1"] {
+        let (mut world, stream) = two_endpoint_client();
+        world.begin(stream.key, &Reply::events(format!("event: endpoint\r\ndata: {endpoint}\r\n\r\n")));
+        assert_eq!(world.opened().line(), "POST /m?s=1");
+    }
+}
+
+#[test]
+fn le2_the_endpoint_comes_first_once_and_in_time() {
+    // Never.
+    let (mut world, stream) = two_endpoint_client();
+    world.begin(stream.key, &Reply::events(": hello\n\n"));
+    world.pass(Duration::from_secs(10));
+    let reason = Unavailable::Failed(Failed::NoEndpoint);
+    assert_eq!(world.events(), [Event::Unavailable { reason: reason.clone(), retry_at: None }]);
+    assert!(world.is_aborted(stream.key));
+    // After something else.
+    let (mut world, stream) = two_endpoint_client();
+    world.begin(stream.key, &Reply::events(event(r#"{"jsonrpc":"2.0","method":"n"}"#)));
+    assert_eq!(world.events(), [Event::Unavailable { reason, retry_at: None }]);
+    // Twice: the first one stays.
+    let (mut world, stream) = two_endpoint_client();
+    world.begin(stream.key, &Reply::events("event: endpoint\ndata: /a\n\nevent: endpoint\ndata: /b\n\n"));
+    assert_eq!(world.opened().line(), "POST /a");
+    assert_eq!(faults(&world.events()), [&Fault::SecondEndpoint]);
+}
+
+#[test]
+fn le3_an_answer_on_the_post_is_none() {
+    let (mut world, stream) = two_endpoint_client();
+    world.begin(stream.key, &Reply::events("event: endpoint\ndata: /m\n\n"));
+    let post = world.opened();
+    world.reply(post.key, &initialize_reply(&post, "2024-11-05", None));
+    assert!(world.events().is_empty());
+    world.send(stream.key, event(&result(&post.id(), &initialize_result("2024-11-05"))).as_bytes());
+    assert!(matches!(&world.events()[..], [Event::Connected { .. }]));
+}
+
+#[test]
+fn hs_04_answers_come_on_the_stream_in_any_order_and_a_refused_post_fails_its_request() {
+    let (mut world, stream) = two_endpoint_client();
+    world.begin(stream.key, &Reply::events("event: endpoint\ndata: /m\n\n"));
+    let post = world.opened();
+    world.reply(post.key, &Reply::status(202));
+    world.send(stream.key, event(&result(&post.id(), &initialize_result("2025-11-25"))).as_bytes());
+    let post = world.opened();
+    assert_eq!((post.body(), post.header("mcp-protocol-version")), (INITIALIZED, "2025-11-25"), "HS-14");
+    world.reply(post.key, &Reply::status(202));
+    world.events();
+    let (first, one) = world.request("a");
+    let (second, two) = world.request("b");
+    let (third, three) = world.request("c");
+    world.reply(one.key, &Reply::status(202));
+    // Before the acknowledgement.
+    world.send(stream.key, event(&answer(&two)).as_bytes());
+    world.send(stream.key, event(&answer(&one)).as_bytes());
+    world.reply(two.key, &Reply::status(200));
+    world.reply(three.key, &Reply::status(500));
+    let outcomes = world.outcomes();
+    assert_eq!((&outcomes[&first], &outcomes[&second]), (&done(), &done()));
+    assert!(matches!(outcomes[&third], Outcome::Failed(Failed::Refused(_))));
+}
+
+#[test]
+fn er_27_the_fallback_happens_where_it_may_and_the_first_answer_is_what_is_told() {
+    for status in [400, 404, 405, 406, 415, 422] {
+        let mut world = World::client();
+        let post = world.opened();
+        world.reply(post.key, &Reply::html(status));
+        let stream = world.opened();
+        assert_eq!((stream.line().as_str(), stream.header("accept")), ("GET /mcp", "text/event-stream"), "{status}");
+        world.reply(stream.key, &Reply::html(404));
+        let events = world.events();
+        let [Event::Unavailable { reason: Unavailable::Failed(Failed::Refused(refusal)), retry_at: None }] =
+            &events[..]
+        else {
+            panic!("{events:?}");
+        };
+        assert_eq!(refusal.status.as_u16(), status);
+    }
+    // ER-29, ER-26: these prove nothing.
+    for status in [401, 403, 407, 408, 429, 500, 502, 503] {
+        let mut world = World::client();
+        let post = world.opened();
+        world.reply(post.key, &Reply::status(status));
+        assert!(!world.has_opened(), "{status}");
+    }
+    // A server that answers in JSON-RPC with our id speaks Streamable HTTP.
+    let mut world = World::client();
+    let post = world.opened();
+    world.reply(post.key, &Reply::json(error(&post.id(), -32602, "Unsupported")).with_status(400));
+    assert!(!world.has_opened());
+    assert!(matches!(&world.events()[..], [Event::Unavailable { reason: Unavailable::Error(_), .. }]));
+    // Nor where the user has decided.
+    let mut world = World::client_with(|_, http| http.transport = HttpTransport::StreamableHttp);
+    let post = world.opened();
+    world.reply(post.key, &Reply::html(404));
+    assert!(!world.has_opened());
+}
+
+// ---- CL: closing
+
+#[test]
+fn cl3_h6_closing_is_bounded_and_final() {
+    let mut world = World::connected_client();
+    let (key, opened) = world.request("tools/call");
+    world.machine.close(world.now);
+    assert!(world.is_aborted(opened.key));
+    let delete = world.opened();
+    assert_eq!(delete.line(), "DELETE /mcp");
+    assert_eq!(world.machine.request(Call::new("a"), world.now), Err(UsageError::Closed));
+    world.pass(Duration::from_secs(3));
+    let events = world.events();
+    assert!(events.contains(&Event::Responded { request: key, outcome: Outcome::Failed(Failed::Closed) }));
+    assert!(matches!(faults(&events)[..], [Fault::SessionNotEnded { .. }]));
+    assert_eq!(events.last(), Some(&Event::Closed(CloseReason::Local)));
+    assert!(world.is_aborted(delete.key));
+    assert_eq!(world.machine.poll_timeout(), None);
+    for status in [200, 202, 204, 404, 405] {
+        let mut world = World::connected_client();
+        world.machine.close(world.now);
+        let delete = world.opened();
+        world.reply(delete.key, &Reply::status(status));
+        assert_eq!(world.events(), [Event::Closed(CloseReason::Local)], "{status}");
+    }
+}
