@@ -3,6 +3,7 @@
 pub mod chunks;
 pub mod json_text;
 pub mod oracle;
+pub mod pair;
 pub mod stream;
 pub mod vectors;
 pub mod world;

@@ -152,6 +152,9 @@ impl Opened {
     }
 
     fn member(&self, name: &str) -> String {
+        if self.request.body().is_empty() {
+            return String::new();
+        }
         let json = Json::parse(self.request.body().clone()).expect("bodies are JSON");
         json.member(name).expect("unique members").map(|value| value.to_text().into_owned()).unwrap_or_default()
     }

@@ -1,0 +1,4 @@
+//! See `fuzz::line`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::line(data));

@@ -1,0 +1,314 @@
+//! Machines in a hostile world: the input decides what the server, the network, the clock and the application do.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use mcp_proto::client::{Call, Event, ExchangeKey, Failure, Http};
+use mcp_proto::{Client, Frame, Limits, Message, Notification, Relay, Request, RequestKey, Response, relay};
+use tests::world::{self, Machine, Opened, Reply, World};
+
+/// The bytes that decide.
+struct Script<'d>(&'d [u8]);
+
+impl Script<'_> {
+    fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn text(&mut self) -> Option<&[u8]> {
+        let length = usize::from(self.byte()?).min(self.0.len());
+        let (text, rest) = self.0.split_at(length);
+        self.0 = rest;
+        Some(text)
+    }
+}
+
+/// What a hostile server knows: the exchanges that are open, and how far it has answered them.
+#[derive(Default)]
+struct Server {
+    open: BTreeMap<ExchangeKey, Opened>,
+    begun: BTreeSet<ExchangeKey>,
+}
+
+const STATUSES: [u16; 16] = [200, 202, 204, 301, 307, 308, 400, 401, 404, 405, 409, 429, 500, 503, 200, 200];
+
+impl Server {
+    /// Takes over what the machine has opened since, and forgets what it has dropped.
+    fn look<M: Machine>(&mut self, world: &mut World<M>) {
+        while world.has_opened() {
+            let opened = world.opened();
+            self.open.insert(opened.key, opened);
+        }
+        let dropped: Vec<_> = self.open.keys().copied().filter(|key| world.is_aborted(*key)).collect();
+        for key in dropped {
+            self.open.remove(&key);
+            self.begun.remove(&key);
+        }
+    }
+
+    /// Does one thing to one of the open exchanges.
+    fn act<M: Machine>(&mut self, world: &mut World<M>, script: &mut Script<'_>) -> Option<()> {
+        let count = self.open.len();
+        let pick = usize::from(script.byte()?);
+        let what = script.byte()?;
+        if count == 0 {
+            return Some(());
+        }
+        let key = *self.open.keys().nth(pick % count)?;
+        let opened = self.open.get(&key)?;
+        let has_begun = self.begun.contains(&key);
+        match what % 12 {
+            // The right answer, as JSON or on a stream.
+            0..=2 if !has_begun => {
+                let reply = right_answer(opened, what);
+                self.open.remove(&key);
+                world.reply(key, &reply);
+            }
+            3 if !has_begun => {
+                world.begin(key, &Reply::events(": here\n\n"));
+                self.begun.insert(key);
+            }
+            4 if !has_begun => {
+                let status = STATUSES[usize::from(script.byte()? % 16)];
+                let reply = Reply::status(status)
+                    .content_type(["application/json", "text/event-stream", "text/html"][usize::from(what / 12 % 3)]);
+                let reply = reply.header("location", "/elsewhere").body(script.text()?);
+                self.open.remove(&key);
+                world.reply(key, &reply);
+            }
+            5 => {
+                self.forget(key);
+                world.fail(key, Failure::Unreachable { detail: "x".into() });
+            }
+            6 => {
+                self.forget(key);
+                world.fail(key, Failure::Broken { detail: "x".into() });
+            }
+            // More of a stream: the right answer, somebody else's, or anything.
+            7 if has_begun => {
+                let text = world::event(&world::result(&opened.id(), &result_for(opened)));
+                world.send(key, text.as_bytes());
+            }
+            8 if has_begun => {
+                let id = script.byte()? % 16;
+                world.send(key, world::event(&world::result(&id.to_string(), "{}")).as_bytes());
+            }
+            9 if has_begun => {
+                let text = world::event(&world::request(&script.byte()?.to_string(), "roots/list", "{}"));
+                world.send(key, format!("id: {}\n{text}", what / 12).as_bytes());
+            }
+            10 if has_begun => world.send(key, script.text()?),
+            11 if has_begun => {
+                self.forget(key);
+                world.end(key);
+            }
+            _ => {}
+        }
+        Some(())
+    }
+
+    fn forget(&mut self, key: ExchangeKey) {
+        self.open.remove(&key);
+        self.begun.remove(&key);
+    }
+}
+
+fn result_for(opened: &Opened) -> String {
+    match opened.method().as_str() {
+        "initialize" => {
+            world::initialize_result(["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"][opened.body().len() % 4])
+        }
+        _ => r#"{"content":[]}"#.to_owned(),
+    }
+}
+
+fn right_answer(opened: &Opened, how: u8) -> Reply {
+    if opened.request.method() != "POST" {
+        return Reply::status(405);
+    }
+    let id = if opened.request.body().is_empty() { String::new() } else { opened.id() };
+    if id.is_empty() {
+        return Reply::status(202);
+    }
+    let text = world::result(&id, &result_for(opened));
+    let reply = match how % 3 {
+        0 => Reply::json(text),
+        1 => Reply::events(world::event(&text)),
+        _ => Reply::json(format!("[{text}]")),
+    };
+    if opened.method() == "initialize" && how >= 64 { reply.header("mcp-session-id", "s") } else { reply }
+}
+
+/// The client machine over HTTP: every accepted request ends exactly once, whatever server, network, clock and
+/// application do; nothing is done to an exchange after it was dropped; the machine falls silent.
+pub fn client(data: &[u8]) {
+    let mut script = Script(data);
+    let mut world = World::client();
+    let mut server = Server::default();
+    let mut waiting = BTreeSet::new();
+    let mut tickets = Vec::new();
+    while client_step(&mut world, &mut server, &mut script, &mut waiting, &mut tickets).is_some() {
+        client_events(&mut world, &mut waiting, &mut tickets);
+    }
+    world.machine.close(world.now);
+    world.pass(Duration::from_secs(3));
+    client_events(&mut world, &mut waiting, &mut tickets);
+    assert!(waiting.is_empty(), "{waiting:?} never ended");
+    assert!(world.machine.is_closed());
+    assert_eq!(world.machine.poll_timeout(), None);
+}
+
+fn client_step(
+    world: &mut World<Client<Http>>,
+    server: &mut Server,
+    script: &mut Script<'_>,
+    waiting: &mut BTreeSet<RequestKey>,
+    tickets: &mut Vec<mcp_proto::Ticket>,
+) -> Option<()> {
+    server.look(world);
+    let now = world.now;
+    match script.byte()? % 8 {
+        0 => {
+            if let Ok(request) = world.machine.request(Call::new("tools/call").with_progress(), now) {
+                assert!(waiting.insert(request), "a key was used twice");
+            }
+        }
+        1 => {
+            let pick = usize::from(script.byte()?);
+            if let Some(request) = waiting.iter().nth(pick % waiting.len().max(1)).copied() {
+                world.machine.cancel(request, None, now);
+            }
+        }
+        2 => world.pass(Duration::from_millis(u64::from(script.byte()?).pow(2))),
+        3 => {
+            // What the application may do at any time, and must not harm.
+            match script.byte()? % 6 {
+                0 => drop(world.machine.connect(now)),
+                1 => drop(world.machine.confirm(None, now)),
+                2 => drop(world.machine.notify(Notification::new("n"), now)),
+                3 => world.machine.handle_timeout(now),
+                4 => {
+                    if let Some(ticket) = tickets.pop() {
+                        world.machine.answer(ticket, Ok(mcp_proto::Json::empty_object()), now);
+                    }
+                }
+                _ => world.machine.close(now),
+            }
+        }
+        _ => server.act(world, script)?,
+    }
+    Some(())
+}
+
+fn client_events(
+    world: &mut World<Client<Http>>,
+    waiting: &mut BTreeSet<RequestKey>,
+    tickets: &mut Vec<mcp_proto::Ticket>,
+) {
+    for event in world.events() {
+        match event {
+            Event::Responded { request, .. } => assert!(waiting.remove(&request), "{request:?} ended twice"),
+            Event::Requested { ticket, .. } => tickets.push(ticket),
+            _ => {}
+        }
+    }
+}
+
+/// The relay: the client gets exactly one answer for each of its requests, whatever the server, the network and the
+/// clock do, and none that it did not ask for; what goes to the server is always a message.
+pub fn relay(data: &[u8]) {
+    let mut script = Script(data);
+    let mut world = World::relay();
+    let mut server = Server::default();
+    let mut editor = Editor::default();
+    while relay_step(&mut world, &mut server, &mut script, &mut editor).is_some() {
+        editor.read(&mut world);
+    }
+    world.machine.handle_eof(world.now);
+    world.pass(Duration::from_secs(60));
+    world.machine.close(world.now);
+    world.pass(Duration::from_secs(10));
+    editor.read(&mut world);
+    assert!(editor.waiting.is_empty(), "{:?} were never answered", editor.waiting);
+    assert!(editor.is_closed);
+}
+
+fn relay_step(
+    world: &mut World<Relay>,
+    server: &mut Server,
+    script: &mut Script<'_>,
+    editor: &mut Editor,
+) -> Option<()> {
+    server.look(world);
+    for opened in server.open.values() {
+        if opened.request.method() == "POST" {
+            let frame = Frame::parse(opened.request.body(), &Limits::default());
+            assert!(matches!(frame, Ok(Frame::Single(_))), "{}", opened.body());
+        }
+    }
+    match script.byte()? % 8 {
+        0 => editor.ask(world, "initialize", r#"{"protocolVersion":"2025-11-25","capabilities":{}}"#),
+        1 => editor.ask(world, "tools/call", r#"{"name":"x","_meta":{"progressToken":1}}"#),
+        2 => world.line(world::INITIALIZED),
+        3 => {
+            let id = script.byte()?;
+            world.line(&format!(
+                r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#
+            ));
+            editor.take_back(i64::from(id));
+        }
+        4 => world.pass(Duration::from_millis(u64::from(script.byte()?).pow(2))),
+        _ => server.act(world, script)?,
+    }
+    Some(())
+}
+
+/// The client of a relay.
+#[derive(Default)]
+struct Editor {
+    next: i64,
+    waiting: BTreeSet<i64>,
+    /// Taken back: an answer may have been on its way, and `initialize` cannot be taken back at all.
+    taken_back: BTreeSet<i64>,
+    is_closed: bool,
+}
+
+impl Editor {
+    fn ask(&mut self, world: &mut World<Relay>, method: &str, params: &str) {
+        let id = self.next;
+        self.next += 1;
+        self.waiting.insert(id);
+        world.line(&world::request(&id.to_string(), method, params));
+    }
+
+    fn take_back(&mut self, id: i64) {
+        if self.waiting.remove(&id) {
+            self.taken_back.insert(id);
+        }
+    }
+
+    fn read(&mut self, world: &mut World<Relay>) {
+        self.is_closed |= world.events().iter().any(|event| matches!(event, relay::Event::Closed(_)));
+        for line in world.lines() {
+            let frame = Frame::parse(&line.into(), &Limits::default()).expect("the relay writes messages");
+            match frame {
+                Frame::Single(Message::Response(response)) => {
+                    let id = match &response {
+                        Response::Result { id, .. } => id.as_i64(),
+                        Response::Error { id, .. } => id.as_ref().and_then(mcp_proto::RequestId::as_i64),
+                    };
+                    let id = id.expect("the editor uses integers");
+                    let waited = self.waiting.remove(&id) || self.taken_back.remove(&id);
+                    assert!(waited, "{id} was answered and did not wait");
+                }
+                Frame::Single(Message::Request(Request { id, .. })) => {
+                    world.line(&world::result(&id.to_string(), "{}"));
+                }
+                Frame::Single(Message::Notification(_)) => {}
+                Frame::Batch(_) => panic!("nobody asked for a batch"),
+            }
+        }
+    }
+}

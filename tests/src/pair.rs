@@ -1,0 +1,279 @@
+//! A client and a server machine joined by a simulated byte stream, under one seed and one virtual clock.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use mcp_proto::client::{self, Call, Client, Outcome};
+use mcp_proto::server::{self, Progress, Server};
+use mcp_proto::{ErrorObject, Json, Output, RequestKey, Stdio, StdioAction, Ticket, TicketKey};
+
+/// A small generator of pseudo-random numbers: the same seed gives the same run.
+#[derive(Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// A generator that begins with `seed`.
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// A number below `bound`.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+}
+
+/// One direction of the stream: bytes in pieces, each with the time at which it arrives.
+#[derive(Debug, Default)]
+struct Pipe {
+    pieces: VecDeque<(Instant, Bytes)>,
+    is_closed: bool,
+}
+
+impl Pipe {
+    fn send(&mut self, mut bytes: Bytes, now: Instant, random: &mut Random) {
+        while !bytes.is_empty() {
+            let length = usize::try_from(random.below(40)).unwrap_or(0) + 1;
+            let piece = bytes.split_to(length.min(bytes.len()));
+            let earliest = self.pieces.back().map_or(now, |(at, _)| *at).max(now);
+            self.pieces.push_back((earliest + Duration::from_millis(random.below(5)), piece));
+        }
+    }
+
+    fn due(&mut self, now: Instant) -> Option<Bytes> {
+        if self.pieces.front().is_some_and(|(at, _)| *at <= now) {
+            self.pieces.pop_front().map(|(_, bytes)| bytes)
+        } else {
+            None
+        }
+    }
+}
+
+/// What the simulated application of the server does with a request, step by step.
+#[derive(Debug)]
+struct Job {
+    ticket: Ticket,
+    /// What it answers with; nothing if it refuses.
+    text: Option<Json>,
+    /// How often it tells how far it is before that.
+    progress: u64,
+}
+
+/// A client and a server that talk.
+#[derive(Debug)]
+pub struct Pair {
+    /// The client's side.
+    pub client: Client<Stdio>,
+    /// The server's side.
+    pub server: Server<Stdio>,
+    /// The time.
+    pub now: Instant,
+    random: Random,
+    to_server: Pipe,
+    to_client: Pipe,
+    /// What the server's application works on, by the time of its next step.
+    jobs: BTreeMap<(Instant, TicketKey), Job>,
+    /// Requests that have no outcome, and what they were about.
+    pub waiting: BTreeMap<RequestKey, String>,
+    /// Requests that were cancelled.
+    pub cancelled: BTreeSet<RequestKey>,
+    /// Outcomes in order.
+    pub outcomes: Vec<(RequestKey, Outcome)>,
+    /// Requests of the server's that the client's application answered.
+    pub asked: usize,
+    /// Progress that the client's application has seen.
+    pub progressed: usize,
+    /// Everything that happened, in order: the same seed gives the same trace.
+    pub trace: Vec<String>,
+}
+
+impl Pair {
+    /// A client and a server that are about to connect.
+    pub fn new(seed: u64) -> Self {
+        let mut client_config = client::Config::new("c", "1");
+        client_config.capabilities = Json::parse(r#"{"roots":{}}"#).expect("JSON");
+        let now = Instant::now();
+        let mut client = Client::new(Stdio::new(), client_config).expect("a configuration");
+        client.connect(now).expect("a fresh client");
+        let server = Server::new(Stdio::new(), server::Config::new("s", "1")).expect("a configuration");
+        Self {
+            client,
+            server,
+            now,
+            random: Random::new(seed),
+            to_server: Pipe::default(),
+            to_client: Pipe::default(),
+            jobs: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            cancelled: BTreeSet::new(),
+            outcomes: Vec::new(),
+            asked: 0,
+            progressed: 0,
+            trace: Vec::new(),
+        }
+    }
+
+    /// The client makes a request, which the server's application will answer with the same text.
+    pub fn request(&mut self, text: &str) -> RequestKey {
+        let params = Json::empty_object().with_member("text", &Json::from(text));
+        let call = Call::new("echo").params(params).timeout(Duration::from_secs(1)).with_progress();
+        let request = self.client.request(call, self.now).expect("an accepted request");
+        self.waiting.insert(request, text.to_owned());
+        request
+    }
+
+    /// The client takes a request back.
+    pub fn cancel(&mut self, request: RequestKey) {
+        self.cancelled.insert(request);
+        self.client.cancel(request, None, self.now);
+    }
+
+    /// Lets everything happen until nothing is left to happen.
+    pub fn run(&mut self) {
+        for _ in 0..1_000_000 {
+            self.drain();
+            if !self.step() {
+                return;
+            }
+        }
+        panic!("the two never fall silent");
+    }
+
+    /// Lets everything happen that happens within this time.
+    pub fn run_for(&mut self, time: Duration) {
+        let until = self.now + time;
+        for _ in 0..1_000_000 {
+            self.drain();
+            if self.next_moment().is_none_or(|at| at > until) {
+                self.now = until;
+                return;
+            }
+            self.step();
+        }
+        panic!("the two never fall silent");
+    }
+
+    fn next_moment(&self) -> Option<Instant> {
+        let moments = [
+            self.to_server.pieces.front().map(|(at, _)| *at),
+            self.to_client.pieces.front().map(|(at, _)| *at),
+            self.client.poll_timeout(),
+            self.server.poll_timeout(),
+            self.jobs.first_key_value().map(|((at, _), _)| *at),
+        ];
+        moments.into_iter().flatten().min()
+    }
+
+    /// Goes to the next moment at which something happens; `false` if there is none.
+    fn step(&mut self) -> bool {
+        let Some(at) = self.next_moment() else { return false };
+        self.now = self.now.max(at);
+        while let Some(bytes) = self.to_server.due(self.now) {
+            self.server.handle_bytes(&bytes, self.now);
+        }
+        while let Some(bytes) = self.to_client.due(self.now) {
+            self.client.handle_bytes(&bytes, self.now);
+        }
+        while let Some(entry) = self.jobs.first_entry().filter(|entry| entry.key().0 <= self.now) {
+            let job = entry.remove();
+            self.go_on(job);
+        }
+        self.client.handle_timeout(self.now);
+        self.server.handle_timeout(self.now);
+        true
+    }
+
+    fn drain(&mut self) {
+        loop {
+            if let Some(output) = self.client.poll_output() {
+                match output {
+                    Output::Action(StdioAction::Write(bytes)) => self.to_server.send(bytes, self.now, &mut self.random),
+                    Output::Action(_) => self.to_server.is_closed = true,
+                    Output::Event(event) => self.on_client_event(event),
+                }
+            } else if let Some(output) = self.server.poll_output() {
+                match output {
+                    Output::Action(StdioAction::Write(bytes)) => self.to_client.send(bytes, self.now, &mut self.random),
+                    Output::Action(_) => self.to_client.is_closed = true,
+                    Output::Event(event) => self.on_server_event(event),
+                }
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn on_client_event(&mut self, event: client::Event) {
+        self.trace.push(format!("client {event:?}"));
+        match event {
+            client::Event::Responded { request, outcome } => {
+                let text = self.waiting.remove(&request).expect("one outcome for each request");
+                if let Outcome::Result(result) = &outcome {
+                    let echoed = result.member("text").expect("unique members").expect("an echo");
+                    assert_eq!(echoed, Json::from(text.as_str()), "the answer to another request");
+                }
+                self.outcomes.push((request, outcome));
+            }
+            client::Event::Requested { ticket, .. } => {
+                self.asked += 1;
+                self.client.answer(ticket, Ok(Json::empty_object()), self.now);
+            }
+            client::Event::Progressed { request, .. } => {
+                assert!(self.waiting.contains_key(&request), "progress of a request that has ended");
+                self.progressed += 1;
+            }
+            client::Event::Faulted(fault) => {
+                let late =
+                    matches!(fault, mcp_proto::Fault::LateResponse { .. } | mcp_proto::Fault::UnknownProgressToken);
+                assert!(late, "{fault}");
+            }
+            _ => {}
+        }
+    }
+
+    fn on_server_event(&mut self, event: server::Event) {
+        self.trace.push(format!("server {event:?}"));
+        match event {
+            server::Event::Requested { ticket, params, .. } => {
+                let text = params.and_then(|params| params.member("text").expect("unique members"));
+                let text = text.filter(|_| self.random.below(5) > 0);
+                let job = Job { ticket, text, progress: self.random.below(4) };
+                if self.random.below(4) == 0 {
+                    self.server.request(Call::new("roots/list"), self.now).expect("a connected server");
+                }
+                self.later(job);
+            }
+            server::Event::Faulted(fault) => panic!("{fault}"),
+            _ => {}
+        }
+    }
+
+    fn later(&mut self, job: Job) {
+        let at = self.now + Duration::from_millis(self.random.below(600));
+        self.jobs.insert((at, job.ticket.key()), job);
+    }
+
+    /// Takes the next step of a job.
+    fn go_on(&mut self, mut job: Job) {
+        if job.progress > 0 {
+            let progress = Progress {
+                progress: 10.0 - f64::from(u32::try_from(job.progress).unwrap_or(0)),
+                total: None,
+                message: None,
+            };
+            self.server.progress(&job.ticket, &progress);
+            job.progress -= 1;
+            return self.later(job);
+        }
+        let answer = match job.text {
+            Some(text) => Ok(Json::empty_object().with_member("text", &text)),
+            None => Err(ErrorObject::new(-32000, "no")),
+        };
+        self.server.respond(job.ticket, answer).expect("a code that may be used");
+    }
+}
