@@ -1,7 +1,9 @@
 //! What the scenarios share: inputs, oracles, and the simulated world that machines run in.
 
 pub mod chunks;
+pub mod http1;
 pub mod json_text;
+pub mod loopback;
 pub mod oracle;
 pub mod pair;
 pub mod stream;

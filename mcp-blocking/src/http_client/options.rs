@@ -7,6 +7,9 @@ use std::time::Duration;
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, Proxy};
 
+/// Bytes of the head of a response (HT12).
+const HEADER_ROOM: usize = 64 * 1024;
+
 /// How servers are reached.
 ///
 /// # Example
@@ -128,8 +131,9 @@ impl HttpOptions {
             .max_redirects(0)
             .max_redirects_will_error(false)
             .max_idle_connections(1)
-            .max_response_header_size(64 * 1024)
-            .input_buffer_size(64 * 1024)
+            .max_response_header_size(HEADER_ROOM)
+            // A head that is too large is noticed while there is still room for more of it.
+            .input_buffer_size(HEADER_ROOM + 16 * 1024)
             .output_buffer_size(64 * 1024)
             .timeout_resolve(Some(self.connect_timeout))
             .timeout_connect(Some(self.connect_timeout))

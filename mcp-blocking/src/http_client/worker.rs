@@ -107,7 +107,9 @@ fn carry(
         Err(error) => return Some(Received::Failed(failure(&error, has_body.then_some(body.is_begun)))),
     };
     let (head, body) = response.into_parts();
-    let is_short = body.content_length().is_some_and(|length| length <= CHUNK as u64);
+    // Of an empty body, only the header tells the length.
+    let is_empty = head.headers.get(CONTENT_LENGTH).is_some_and(|length| length.as_bytes() == b"0");
+    let is_short = is_empty || body.content_length().is_some_and(|length| length <= CHUNK as u64);
     let head = Box::new(head);
     let mut reader = body.into_reader();
     if is_short {

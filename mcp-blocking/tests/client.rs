@@ -1,0 +1,394 @@
+//! The blocking client over real sockets.
+
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mcp_blocking::{Client, Error, Handler, Observation};
+use mcp_proto::client::Call;
+use mcp_proto::{ErrorObject, Failed, Json, Method, Notification};
+use tests::loopback::{Loopback, echo_server, mcp_server};
+use tests::world::{event, request, result};
+
+fn connect(server: &Loopback) -> Client {
+    Client::builder(&server.url()).unwrap().connect().unwrap()
+}
+
+fn json(text: &str) -> Json {
+    Json::parse(text.to_owned()).unwrap()
+}
+
+fn failure(outcome: Result<Json, Error>) -> Failed {
+    match outcome {
+        Err(Error::Failed { reason, .. }) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn many_threads_call_at_once_and_each_gets_its_own_answer() {
+    let server = echo_server();
+    let client = connect(&server);
+    let threads: Vec<_> = (0..16)
+        .map(|number| {
+            let client = client.clone();
+            thread::spawn(move || {
+                for round in 0..50 {
+                    let params = json(&format!(r#"{{"number":{number},"round":{round}.0}}"#));
+                    assert_eq!(client.request("tools/call", Some(params.clone())).unwrap(), params);
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    // Connections are kept alive and used again: no more than there were calls at one time, and a few for the rest.
+    assert!(server.connections() <= 20, "{}", server.connections());
+}
+
+#[test]
+fn one_call_after_the_other_uses_one_connection() {
+    let server = echo_server();
+    let client = connect(&server);
+    for _ in 0..50 {
+        client.request("tools/call", None).unwrap();
+    }
+    assert!(server.connections() <= 2, "{}", server.connections());
+    drop(client);
+    let delete = server.wait_for("DELETE /mcp");
+    assert_eq!(delete.header("mcp-session-id"), "the-session");
+}
+
+#[test]
+fn a_slow_call_delays_no_other() {
+    let server = Loopback::start(mcp_server(|asked, connection| {
+        if asked.params.contains("slow") {
+            thread::sleep(Duration::from_millis(500));
+        }
+        connection.json(result(&asked.id, "{}"))
+    }));
+    let client = connect(&server);
+    let slow = client.call(Call::new("tools/call").params(json(r#"{"slow":true}"#))).unwrap();
+    let started = Instant::now();
+    for _ in 0..10 {
+        client.request("tools/call", None).unwrap();
+    }
+    assert!(started.elapsed() < Duration::from_millis(500));
+    slow.wait().unwrap();
+}
+
+#[test]
+fn progress_arrives_while_waiting_and_a_cancelled_call_ends_at_once() {
+    let server = Loopback::start(mcp_server(|asked, connection| {
+        connection.begin_events()?;
+        if asked.params.contains("forever") {
+            return connection.hang();
+        }
+        for step in 1..=3 {
+            let params = format!(r#"{{"progressToken":{},"progress":{step}}}"#, asked.id);
+            let progress = format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#);
+            connection.chunk(event(&progress))?;
+        }
+        connection.chunk(event(&result(&asked.id, "{}")))?;
+        connection.finish()
+    }));
+    let client = connect(&server);
+    let mut steps = Vec::new();
+    let call = client.call(Call::new("tools/call").with_progress()).unwrap();
+    call.wait_with(|params| steps.push(params.member("progress").unwrap().unwrap())).unwrap();
+    assert_eq!(steps, [json("1"), json("2"), json("3")]);
+
+    let call = client.call(Call::new("tools/call").params(json(r#"{"forever":1}"#))).unwrap();
+    server.wait(|server| server.requests().iter().any(|request| request.body.ends_with(b"}}")).then_some(())).unwrap();
+    call.cancel();
+    assert_eq!(failure(call.wait()), Failed::Cancelled);
+    server
+        .wait(|server| {
+            let cancelled = |body: &[u8]| body.windows(23).any(|text| text == b"notifications/cancelled");
+            server.requests().iter().any(|request| cancelled(&request.body)).then_some(())
+        })
+        .expect("the server was told");
+}
+
+#[test]
+fn aborting_closes_the_connection_within_a_tenth_of_a_second() {
+    let server = Loopback::start(mcp_server(|asked, connection| {
+        if asked.params.contains("silent") {
+            return connection.hang();
+        }
+        connection.begin_events()?;
+        connection.chunk(": working\n\n")?;
+        connection.hang()
+    }));
+    for params in [r#"{"silent":1}"#, "{}"] {
+        let client = connect(&server);
+        let call = client.call(Call::new("tools/call").params(json(params))).unwrap();
+        thread::sleep(Duration::from_millis(100));
+        let closed = server.closed_connections();
+        // Closing the client aborts what is in flight.
+        let closing = thread::spawn(move || drop(client));
+        let started = Instant::now();
+        while server.closed_connections() == closed {
+            assert!(started.elapsed() < Duration::from_millis(100), "{params}");
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(failure(call.wait()), Failed::Closed);
+        closing.join().unwrap();
+    }
+}
+
+struct Listener {
+    told: Sender<String>,
+}
+
+impl Handler for Listener {
+    fn notified(&mut self, notification: Notification) {
+        self.told.send(format!("notified {}", notification.method)).unwrap();
+    }
+
+    fn requested(&mut self, method: &Method, params: Option<&Json>) -> Result<Json, ErrorObject> {
+        self.told.send(format!("requested {method}")).unwrap();
+        Ok(params.cloned().unwrap_or(Json::empty_object()))
+    }
+
+    fn observed(&mut self, observation: Observation) {
+        self.told.send(format!("observed {observation:?}")).unwrap();
+    }
+}
+
+fn listening(server: &Loopback) -> (Client, Receiver<String>) {
+    let (told, heard) = channel();
+    let client = Client::builder(&server.url())
+        .unwrap()
+        .capabilities(json(r#"{"elicitation":{}}"#))
+        .handler(Listener { told })
+        .connect()
+        .unwrap();
+    (client, heard)
+}
+
+#[test]
+fn the_handler_hears_what_the_server_tells_and_answers_what_it_asks() {
+    let server = Loopback::start(mcp_server(|asked, connection| {
+        connection.begin_events()?;
+        connection.chunk(event(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#))?;
+        connection.chunk(event(&request("\"q\"", "elicitation/create", r#"{"message":"?"}"#)))?;
+        thread::sleep(Duration::from_millis(200));
+        connection.chunk(event(&result(&asked.id, r#"{"content":[]}"#)))?;
+        connection.finish()
+    }));
+    let (client, heard) = listening(&server);
+    client.request("tools/call", None).unwrap();
+    drop(client);
+    let heard: Vec<_> = heard.iter().collect();
+    assert_eq!(heard, ["notified notifications/message", "requested elicitation/create"]);
+    let answers: Vec<_> = server
+        .requests()
+        .into_iter()
+        .filter(|request| request.body.starts_with(br#"{"jsonrpc":"2.0","id":"q""#))
+        .collect();
+    assert_eq!(answers.len(), 1);
+    assert_eq!(answers[0].body, result("\"q\"", r#"{"message":"?"}"#).into_bytes());
+}
+
+#[test]
+fn a_server_that_is_not_there_is_an_error_in_words() {
+    let outcome = Client::builder("http://127.0.0.1:1/mcp?key=secret").unwrap().connect();
+    let text = outcome.unwrap_err().to_string();
+    assert_eq!(
+        text,
+        "the server at http://127.0.0.1:1/mcp cannot be reached: nothing listens there (connection refused)"
+    );
+    let outcome = Client::builder("http://no-such-host.invalid/mcp").unwrap().connect();
+    assert!(
+        outcome
+            .unwrap_err()
+            .to_string()
+            .starts_with("the server at http://no-such-host.invalid/mcp cannot be reached: ")
+    );
+    assert!(matches!(Client::builder("no url"), Err(Error::Usage(_))));
+}
+
+#[test]
+fn ht10_ht11_ht12_what_is_wrong_on_the_wire_is_an_outcome_at_once() {
+    type Answer = fn(&str, &mut tests::loopback::Connection) -> io::Result<()>;
+    let cases: [(&str, Answer, &str); 9] = [
+        (
+            "a body that ends early",
+            |_, connection| {
+                connection.close();
+                connection.raw("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{")
+            },
+            "broke the connection before it answered",
+        ),
+        (
+            "chunks that end early",
+            |_, connection| {
+                connection.close();
+                connection.begin_events()?;
+                connection.raw("ff\r\ndata: ")
+            },
+            "broke the connection before it answered",
+        ),
+        (
+            "a stream that ends in order and without the answer",
+            |_, connection| {
+                connection.begin_events()?;
+                connection.finish()
+            },
+            "ended the stream without an answer",
+        ),
+        (
+            "gzip that nobody asked for",
+            |_, connection| {
+                let headers = [("content-type", "application/json"), ("content-encoding", "gzip")];
+                connection.reply("200 OK", &headers, b"\x1f\x8b\x08\x00")
+            },
+            "compressed its answer",
+        ),
+        (
+            "headers of more than 64 KiB",
+            |_, connection| {
+                connection.close();
+                connection.raw(format!("HTTP/1.1 200 OK\r\nx-long: {}\r\n\r\n", "x".repeat(100_000)))
+            },
+            "headers are larger",
+        ),
+        (
+            "a thousand headers",
+            |_, connection| {
+                connection.close();
+                connection.raw(format!("HTTP/1.1 200 OK\r\n{}\r\n", "x-many: y\r\n".repeat(1000)))
+            },
+            "broke the connection before it answered",
+        ),
+        (
+            "something that is no HTTP",
+            |_, connection| {
+                connection.close();
+                connection.raw("SSH-2.0-OpenSSH_9.2p1\r\n\r\n")
+            },
+            "it does not speak HTTP/1.1",
+        ),
+        (
+            "nothing",
+            |_, connection| {
+                connection.close();
+                Ok(())
+            },
+            "it closed the connection",
+        ),
+        (
+            "a redirect elsewhere",
+            |_, connection| connection.reply("307 Temporary Redirect", &[("location", "http://127.0.0.1:2/")], ""),
+            "redirects elsewhere",
+        ),
+    ];
+    for (what, answer, text) in cases {
+        let server = Loopback::start(mcp_server(move |asked, connection| answer(&asked.id, connection)));
+        let client = connect(&server);
+        let started = Instant::now();
+        let error = client.request("tools/call", None).unwrap_err().to_string();
+        assert!(error.contains(text), "{what}: {error}");
+        assert!(started.elapsed() < Duration::from_secs(5), "{what}");
+    }
+}
+
+#[test]
+fn sp_interim_responses_and_lower_case_chunks_are_part_of_http() {
+    let server = Loopback::start(mcp_server(|asked, connection| {
+        connection.raw("HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n")?;
+        connection.raw(
+            "HTTP/1.1 200 OK\r\nContent-Type: Application/JSON; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n",
+        )?;
+        let body = result(&asked.id, "{}");
+        for byte in body.bytes() {
+            connection.chunk([byte])?;
+        }
+        connection.raw("0\r\ntrailer: x\r\n\r\n")
+    }));
+    let client = connect(&server);
+    for _ in 0..3 {
+        client.request("tools/call", None).unwrap();
+    }
+}
+
+#[test]
+fn a_lost_session_is_opened_again_and_the_refused_call_succeeds() {
+    let lost = std::sync::atomic::AtomicUsize::new(0);
+    let serve = mcp_server(|asked, connection| connection.json(result(&asked.id, r#"{"content":[]}"#)));
+    let server = Loopback::start(move |request, connection| {
+        let is_call = request.body.windows(10).any(|text| text == b"tools/call");
+        if is_call && lost.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 1 {
+            return connection.reply("404 Not Found", &[], "");
+        }
+        serve(request, connection)
+    });
+    let (client, heard) = listening(&server);
+    for _ in 0..3 {
+        client.request("tools/call", None).unwrap();
+    }
+    drop(client);
+    assert_eq!(heard.iter().collect::<Vec<_>>(), ["observed Reconnected"]);
+    let initialized = server
+        .requests()
+        .iter()
+        .filter(|request| request.body.windows(12).any(|text| text == b"\"initialize\""))
+        .count();
+    assert_eq!(initialized, 2);
+}
+
+#[test]
+fn a_handler_may_use_the_client_and_a_flood_of_events_harms_nobody() {
+    struct Chatty {
+        client: Receiver<Client>,
+        heard: Sender<usize>,
+        count: usize,
+    }
+    impl Handler for Chatty {
+        fn notified(&mut self, _: Notification) {
+            if self.count == 0 {
+                let client = self.client.recv().unwrap();
+                client.request("tools/list", None).unwrap();
+            }
+            self.count += 1;
+            let _ = self.heard.send(self.count);
+        }
+    }
+    let server = Loopback::start(mcp_server(|asked, connection| {
+        if asked.method == "tools/list" {
+            return connection.json(result(&asked.id, "{}"));
+        }
+        connection.begin_events()?;
+        let told = event(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#).repeat(100);
+        for _ in 0..200 {
+            connection.chunk(&told)?;
+        }
+        connection.chunk(event(&result(&asked.id, r#"{"content":[]}"#)))?;
+        connection.finish()
+    }));
+    let (give, client) = channel();
+    let (heard, count) = channel();
+    let own = Client::builder(&server.url()).unwrap().handler(Chatty { client, heard, count: 0 }).connect().unwrap();
+    let call = own.call(Call::new("tools/call")).unwrap();
+    thread::sleep(Duration::from_millis(200));
+    give.send(own.clone()).unwrap();
+    call.wait().unwrap();
+    drop(own);
+    assert!(count.iter().count() >= 256);
+}
+
+#[test]
+fn memory_of_a_large_answer_is_given_back_and_a_larger_one_is_refused() {
+    let server = Loopback::start(mcp_server(|asked, connection| {
+        let size = if asked.params.contains("large") { 20 << 20 } else { 10 << 20 };
+        connection.json(result(&asked.id, &format!("\"{}\"", "x".repeat(size))))
+    }));
+    let client = connect(&server);
+    assert_eq!(client.request("tools/call", None).unwrap().len(), (10 << 20) + 2);
+    let reason = failure(client.request("tools/call", Some(json(r#"{"large":1}"#))));
+    assert_eq!(reason, Failed::TooLarge { limit: 16 << 20 });
+    client.request("ping", None).unwrap();
+}

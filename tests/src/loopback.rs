@@ -1,0 +1,301 @@
+//! Servers on loopback that do exactly what a test says, right or wrong.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mcp_proto::Json;
+
+use crate::http1::{self, Exchange};
+use crate::world::{initialize_result, result};
+
+/// A server that hands every request to a function.
+#[derive(Debug, Clone)]
+pub struct Loopback {
+    /// `host:port`.
+    pub authority: String,
+    seen: Arc<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    requests: Mutex<Vec<Exchange>>,
+    changed: Condvar,
+    connections: AtomicUsize,
+    closed: AtomicUsize,
+}
+
+/// Both directions of a connection, encrypted or not.
+pub trait Duplex: Read + Write + Send {}
+impl<T: Read + Write + Send> Duplex for T {}
+
+/// A connection, as the function that answers sees it.
+pub struct Connection {
+    stream: Box<dyn Duplex>,
+    /// The client is told that the connection goes on, and it does.
+    keep_alive: bool,
+}
+
+impl Loopback {
+    /// A server that answers with `answer`.
+    pub fn start(answer: impl Fn(&Exchange, &mut Connection) -> io::Result<()> + Send + Sync + 'static) -> Self {
+        Self::start_with(|stream| Ok(Box::new(stream)), answer)
+    }
+
+    /// A server whose connections are wrapped first, in TLS for instance.
+    pub fn start_with(
+        wrap: impl Fn(TcpStream) -> io::Result<Box<dyn Duplex>> + Send + Sync + 'static,
+        answer: impl Fn(&Exchange, &mut Connection) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        Self::listen("127.0.0.1:0", wrap, answer).expect("a free port")
+    }
+
+    /// A server at this address.
+    ///
+    /// # Errors
+    ///
+    /// The address cannot be listened on.
+    pub fn listen(
+        address: &str,
+        wrap: impl Fn(TcpStream) -> io::Result<Box<dyn Duplex>> + Send + Sync + 'static,
+        answer: impl Fn(&Exchange, &mut Connection) -> io::Result<()> + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        let authority = listener.local_addr()?.to_string();
+        let seen = Arc::new(Seen::default());
+        let (wrap, answer) = (Arc::new(wrap), Arc::new(answer));
+        let server_seen = Arc::clone(&seen);
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                server_seen.connections.fetch_add(1, Ordering::SeqCst);
+                let (wrap, answer, seen) = (Arc::clone(&wrap), Arc::clone(&answer), Arc::clone(&server_seen));
+                thread::spawn(move || {
+                    let _ = stream.set_nodelay(true);
+                    // A client that goes away is no failure of the test.
+                    let _ = wrap(stream).and_then(|stream| serve(stream, &seen, &*answer));
+                    seen.closed.fetch_add(1, Ordering::SeqCst);
+                    seen.changed.notify_all();
+                });
+            }
+        });
+        Ok(Self { authority, seen })
+    }
+
+    /// The URL of the endpoint.
+    pub fn url(&self) -> String {
+        format!("http://{}/mcp", self.authority)
+    }
+
+    /// Every request so far.
+    pub fn requests(&self) -> Vec<Exchange> {
+        self.seen.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Connections so far.
+    pub fn connections(&self) -> usize {
+        self.seen.connections.load(Ordering::SeqCst)
+    }
+
+    /// Connections that have ended.
+    pub fn closed_connections(&self) -> usize {
+        self.seen.closed.load(Ordering::SeqCst)
+    }
+
+    /// Waits until a request whose line begins with `start` has come.
+    pub fn wait_for(&self, start: &str) -> Exchange {
+        self.wait(|seen| seen.requests().iter().find(|request| request.line.starts_with(start)).cloned())
+            .unwrap_or_else(|| panic!("no {start}; there were {:?}", self.requests()))
+    }
+
+    /// Waits up to ten seconds for something.
+    pub fn wait<T>(&self, find: impl Fn(&Self) -> Option<T>) -> Option<T> {
+        let until = Instant::now() + Duration::from_secs(10);
+        loop {
+            if let Some(found) = find(self) {
+                return Some(found);
+            }
+            if Instant::now() > until {
+                return None;
+            }
+            let requests = self.seen.requests.lock().unwrap_or_else(PoisonError::into_inner);
+            drop(self.seen.changed.wait_timeout(requests, Duration::from_millis(10)));
+        }
+    }
+}
+
+fn serve(
+    mut stream: Box<dyn Duplex>,
+    seen: &Seen,
+    answer: &(dyn Fn(&Exchange, &mut Connection) -> io::Result<()> + Send + Sync),
+) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 16 * 1024];
+    loop {
+        let mut rest = &bytes[..];
+        match http1::read(&mut rest).filter(|request| request.is_complete) {
+            Some(request) => {
+                let length = rest.len();
+                bytes.drain(..bytes.len() - length);
+                seen.requests.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
+                seen.changed.notify_all();
+                let mut connection = Connection { stream, keep_alive: true };
+                answer(&request, &mut connection)?;
+                if !connection.keep_alive {
+                    return Ok(());
+                }
+                stream = connection.stream;
+            }
+            None => match stream.read(&mut buffer)? {
+                0 => return Ok(()),
+                length => bytes.extend_from_slice(&buffer[..length]),
+            },
+        }
+    }
+}
+
+impl Connection {
+    /// Sends exactly these bytes.
+    ///
+    /// # Errors
+    ///
+    /// The client is gone.
+    pub fn raw(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+        self.stream.write_all(bytes.as_ref())?;
+        self.stream.flush()
+    }
+
+    /// Sends a complete answer.
+    ///
+    /// # Errors
+    ///
+    /// The client is gone.
+    pub fn reply(&mut self, status: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> io::Result<()> {
+        let mut head = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n", body.as_ref().len());
+        for (name, value) in headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        head.push_str("\r\n");
+        let mut bytes = head.into_bytes();
+        bytes.extend_from_slice(body.as_ref());
+        self.raw(bytes)
+    }
+
+    /// Sends a JSON answer.
+    ///
+    /// # Errors
+    ///
+    /// The client is gone.
+    pub fn json(&mut self, body: impl AsRef<[u8]>) -> io::Result<()> {
+        self.reply("200 OK", &[("content-type", "application/json")], body)
+    }
+
+    /// Begins a stream of events.
+    ///
+    /// # Errors
+    ///
+    /// The client is gone.
+    pub fn begin_events(&mut self) -> io::Result<()> {
+        self.raw("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+    }
+
+    /// Sends a chunk of a chunked body.
+    ///
+    /// # Errors
+    ///
+    /// The client is gone.
+    pub fn chunk(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+        let mut chunk = format!("{:x}\r\n", bytes.as_ref().len()).into_bytes();
+        chunk.extend_from_slice(bytes.as_ref());
+        chunk.extend_from_slice(b"\r\n");
+        self.raw(chunk)
+    }
+
+    /// Ends a chunked body.
+    ///
+    /// # Errors
+    ///
+    /// The client is gone.
+    pub fn finish(&mut self) -> io::Result<()> {
+        self.raw("0\r\n\r\n")
+    }
+
+    /// Closes the connection after this answer.
+    pub fn close(&mut self) {
+        self.keep_alive = false;
+    }
+
+    /// Waits until the client closes the connection; an error says that it has.
+    ///
+    /// # Errors
+    ///
+    /// Always.
+    pub fn hang(&mut self) -> io::Result<()> {
+        let mut buffer = [0; 1024];
+        loop {
+            if self.stream.read(&mut buffer)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+}
+
+/// A request as an MCP server sees it.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// The method.
+    pub method: String,
+    /// The id as JSON text, empty for a notification.
+    pub id: String,
+    /// The parameters as JSON text, or `{}`.
+    pub params: String,
+}
+
+impl Asked {
+    /// What a POST asks for.
+    pub fn of(request: &Exchange) -> Option<Self> {
+        let json = Json::parse(request.body.clone()).ok()?;
+        let member = |name: &str| json.member(name).ok().flatten().map(|value| value.to_text().into_owned());
+        Some(Self {
+            method: member("method").unwrap_or_default().trim_matches('"').to_owned(),
+            id: member("id").unwrap_or_default(),
+            params: member("params").unwrap_or_else(|| "{}".to_owned()),
+        })
+    }
+}
+
+/// A sane MCP server over Streamable HTTP with one session and no stream of its own; requests other than those of the
+/// life cycle go to `answer`.
+pub fn mcp_server(
+    answer: impl Fn(&Asked, &mut Connection) -> io::Result<()> + Send + Sync + 'static,
+) -> impl Fn(&Exchange, &mut Connection) -> io::Result<()> + Send + Sync + 'static {
+    move |request, connection| {
+        if request.line.starts_with("DELETE") {
+            return connection.reply("200 OK", &[], "");
+        }
+        let Some(asked) = Asked::of(request).filter(|_| request.line.starts_with("POST")) else {
+            return connection.reply("405 Method Not Allowed", &[("allow", "POST, DELETE")], "");
+        };
+        match asked.method.as_str() {
+            "initialize" => {
+                let body = result(&asked.id, &initialize_result("2025-11-25"));
+                connection.reply(
+                    "200 OK",
+                    &[("content-type", "application/json"), ("mcp-session-id", "the-session")],
+                    body,
+                )
+            }
+            "ping" => connection.json(result(&asked.id, "{}")),
+            // Notifications, and answers to what the server has asked.
+            method if asked.id.is_empty() || method.is_empty() => connection.reply("202 Accepted", &[], ""),
+            _ => answer(&asked, connection),
+        }
+    }
+}
+
+/// An [`mcp_server`] whose tools answer with their arguments.
+pub fn echo_server() -> Loopback {
+    Loopback::start(mcp_server(|asked, connection| connection.json(result(&asked.id, &asked.params))))
+}

@@ -1,0 +1,103 @@
+//! Recorded traffic between real clients and servers.
+
+use bytes::Bytes;
+use mcp_proto::sse::{Decoder, Item};
+use mcp_proto::{Frame, Limits, Message};
+use tests::chunks::cut;
+use tests::http1::{self, Exchange};
+use tests::stream::ServerStream;
+use tests::vectors::{Capture, Side};
+
+/// The data of the events of a body, however it is cut.
+fn events(body: &[u8], size: usize) -> Vec<Vec<u8>> {
+    let mut decoder = Decoder::new(1 << 24, 1024);
+    let mut events = Vec::new();
+    for mut piece in cut(body, &[size]) {
+        while let Some(item) = decoder.decode(&mut piece) {
+            if let Item::Event(event) = item.unwrap() {
+                events.push(event.data.to_vec());
+            }
+        }
+    }
+    events
+}
+
+fn responses(capture: &Capture) -> Vec<Exchange> {
+    let connections = capture.connections();
+    connections.iter().flat_map(|number| http1::read_all(&capture.stream(*number, Side::Server))).collect()
+}
+
+#[test]
+fn every_recorded_answer_is_read_the_same_in_any_pieces() {
+    let (mut messages, mut streams, mut bodies) = (0, 0, 0);
+    for capture in Capture::all("server-").into_iter().chain(Capture::all("client-")) {
+        for response in responses(&capture) {
+            let content_type = response.header("content-type").to_ascii_lowercase();
+            let texts = if content_type.starts_with("text/event-stream") {
+                streams += 1;
+                let whole = events(&response.body, usize::MAX);
+                assert_eq!(events(&response.body, 1), whole, "{}", capture.name);
+                assert_eq!(events(&response.body, 7), whole, "{}", capture.name);
+                whole
+            } else if content_type.starts_with("application/json") && response.status() == 200 && response.is_complete {
+                bodies += 1;
+                vec![response.body]
+            } else {
+                continue;
+            };
+            for text in texts {
+                // Priming events and endpoints are no messages.
+                if text.is_empty() || text.starts_with(b"/") || text.starts_with(b"http") {
+                    continue;
+                }
+                let frame = Frame::parse(&Bytes::from(text), &Limits::default());
+                assert!(frame.is_ok(), "{}: {frame:?}", capture.name);
+                messages += 1;
+            }
+        }
+    }
+    assert!(messages > 400 && streams > 200 && bodies > 50, "{messages} messages, {streams} streams, {bodies} bodies");
+}
+
+#[test]
+fn every_recorded_request_is_a_message_or_was_meant_not_to_be() {
+    let mut messages = 0;
+    for capture in Capture::all("client-") {
+        for number in capture.connections() {
+            for request in http1::read_all(&capture.stream(number, Side::Client)) {
+                if request.line.starts_with("POST") && request.is_complete && !request.line.contains("/token") {
+                    let frame = Frame::parse(&Bytes::from(request.body), &Limits::default());
+                    assert!(frame.is_ok(), "{}: {} {frame:?}", capture.name, request.line);
+                    messages += 1;
+                }
+            }
+        }
+    }
+    assert!(messages > 150, "{messages}");
+}
+
+#[test]
+fn a_server_machine_serves_what_the_recorded_stdio_clients_said() {
+    for capture in Capture::all("stdio-") {
+        let stream = capture.stream(capture.connections()[0], Side::Client);
+        let asked: Vec<_> = stream
+            .split(|&byte| byte == b'\n')
+            .filter_map(|line| match Frame::parse(&Bytes::copy_from_slice(line), &Limits::default()) {
+                Ok(Frame::Single(Message::Request(request))) => Some(request.id.to_string()),
+                _ => None,
+            })
+            .collect();
+        let mut server = ServerStream::server();
+        for record in capture.records.iter().filter(|record| record.side == Side::Client) {
+            server.bytes(&record.bytes);
+            for ticket in server.requested() {
+                server.machine.respond(ticket, Ok(mcp_proto::Json::empty_object())).unwrap();
+            }
+        }
+        let lines = server.lines();
+        for id in asked {
+            let answers = lines.iter().filter(|line| line.contains(&format!(r#""id":{id},"#))).count();
+            assert_eq!(answers, 1, "{}: {id} in {lines:?}", capture.name);
+        }
+    }
+}
