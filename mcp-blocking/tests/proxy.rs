@@ -1,0 +1,548 @@
+//! The binary `mcp-proxy`, with the test as the editor in front of it and as the server behind it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tests::http1::Exchange;
+use tests::loopback::{Connection, Loopback, echo_server, mcp_server};
+use tests::world::{INITIALIZED, event, initialize, initialize_result, request, result};
+
+/// A running proxy.
+struct Proxy {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+    stderr: Receiver<String>,
+}
+
+/// Lines of a stream, read by a thread of its own.
+fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mcp-proxy"));
+    command.args(args);
+    for name in
+        ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"]
+    {
+        command.env_remove(name);
+    }
+    command
+}
+
+impl Proxy {
+    fn start(args: &[&str]) -> Self {
+        Self::spawn(command(args))
+    }
+
+    fn spawn(mut command: Command) -> Self {
+        let (mut proxy, stdout) = Self::spawn_unread(&mut command);
+        proxy.lines = lines(stdout);
+        proxy
+    }
+
+    /// A proxy whose output is read by nobody yet.
+    fn spawn_unread(command: &mut Command) -> (Self, ChildStdout) {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the proxy starts");
+        let stdout = child.stdout.take().expect("a pipe");
+        let stderr = lines(child.stderr.take().expect("a pipe"));
+        let stdin = child.stdin.take();
+        (Self { child, stdin, lines: channel().1, stderr }, stdout)
+    }
+
+    fn write(&mut self, line: &str) {
+        let stdin = self.stdin.as_mut().expect("stdin is open");
+        stdin.write_all(format!("{line}\n").as_bytes()).expect("the proxy reads");
+    }
+
+    fn line(&self) -> String {
+        self.lines.recv_timeout(Duration::from_secs(10)).expect("a line")
+    }
+
+    fn initialize(&mut self) {
+        self.write(&initialize("0", "2025-11-25"));
+        assert_eq!(self.line(), result("0", &initialize_result("2025-11-25")));
+        self.write(INITIALIZED);
+    }
+
+    fn end_input(&mut self) {
+        self.stdin = None;
+    }
+
+    /// Waits for the end, and returns how it ended and how long that took.
+    fn wait(&mut self) -> (ExitStatus, Duration) {
+        let started = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("a child") {
+                return (status, started.elapsed());
+            }
+            assert!(started.elapsed() < Duration::from_secs(20), "the proxy does not end");
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        let status = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
+        assert!(status.expect("kill runs").success());
+    }
+
+    /// The largest amount of memory that the proxy has used, in KiB.
+    #[cfg(target_os = "linux")]
+    fn peak_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("a process");
+        let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("a peak");
+        line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number")
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn folder(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    folder
+}
+
+#[test]
+fn a_conversation_and_a_quiet_end() {
+    let server = echo_server();
+    let mut proxy = Proxy::start(&[&server.url()]);
+    proxy.initialize();
+    let params = r#"{"big":12345678901234567890,"f":1.0,"s":"\u00e9\/","k":{"b":1,"a":2}}"#;
+    proxy.write(&request("\"x\"", "tools/call", params));
+    assert_eq!(proxy.line(), result("\"x\"", params));
+    proxy.end_input();
+    let (status, took) = proxy.wait();
+    assert!(status.success() && took < Duration::from_secs(2));
+    let delete = server.wait_for("DELETE /mcp");
+    assert_eq!(delete.header("mcp-session-id"), "the-session");
+    assert_eq!(delete.header("user-agent"), concat!("mcp-proxy/", env!("CARGO_PKG_VERSION")));
+    assert_eq!(proxy.stderr.iter().collect::<Vec<_>>(), [] as [&str; 0]);
+}
+
+#[test]
+fn fr15_requests_in_flight_are_finished_after_the_end_of_stdin() {
+    let server = Loopback::start(mcp_server(|asked, connection| {
+        thread::sleep(Duration::from_millis(300));
+        connection.json(result(&asked.id, "{}"))
+    }));
+    let mut proxy = Proxy::start(&[&server.url()]);
+    proxy.initialize();
+    proxy.write(&request("1", "tools/call", "{}"));
+    proxy.end_input();
+    assert_eq!(proxy.line(), result("1", "{}"));
+    assert!(proxy.wait().0.success());
+}
+
+#[test]
+fn a_server_that_is_down_is_told_in_words_and_used_as_soon_as_it_is_up() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap().to_string();
+    drop(free);
+    let mut proxy = Proxy::start(&[&format!("http://{address}/mcp")]);
+    proxy.write(&initialize("7", "2025-11-25"));
+    let line = proxy.line();
+    assert!(
+        line.starts_with(r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"the server at http://"#),
+        "{line}"
+    );
+    assert!(line.contains("cannot be reached: nothing listens there (connection refused)"), "{line}");
+    let serve = mcp_server(|asked, connection: &mut Connection| connection.json(result(&asked.id, "{}")));
+    let server = Loopback::listen(&address, |stream| Ok(Box::new(stream)), serve).unwrap();
+    proxy.write(&initialize("8", "2025-11-25"));
+    assert_eq!(proxy.line(), result("8", &initialize_result("2025-11-25")));
+    proxy.write(INITIALIZED);
+    proxy.write(&request("9", "tools/list", "{}"));
+    assert_eq!(proxy.line(), result("9", "{}"));
+    assert!(server.connections() > 0);
+}
+
+#[test]
+fn signals_end_it_in_good_order_and_a_second_one_at_once() {
+    for signal in ["TERM", "INT", "HUP"] {
+        let server = Loopback::start(mcp_server(|_, connection| {
+            connection.begin_events()?;
+            connection.hang()
+        }));
+        let mut proxy = Proxy::start(&[&server.url()]);
+        proxy.initialize();
+        proxy.write(&request("1", "tools/call", "{}"));
+        server
+            .wait(|server| {
+                server
+                    .requests()
+                    .iter()
+                    .any(|request| {
+                        request.body.contains(&b'/') && request.body.windows(10).any(|text| text == b"tools/call")
+                    })
+                    .then_some(())
+            })
+            .unwrap();
+        proxy.signal(signal);
+        let line = proxy.line();
+        assert!(line.contains(r#""id":1,"error":"#), "{signal}: {line}");
+        let (status, took) = proxy.wait();
+        assert!(status.success() && took < Duration::from_secs(4), "{signal}: {status} after {took:?}");
+        server.wait_for("DELETE /mcp");
+    }
+    // A server that does not even answer the end of the session.
+    let serve = mcp_server(|asked, connection| connection.json(result(&asked.id, "{}")));
+    let server = Loopback::start(move |request: &Exchange, connection: &mut Connection| {
+        if request.line.starts_with("DELETE") { connection.hang() } else { serve(request, connection) }
+    });
+    let mut proxy = Proxy::start(&[&server.url()]);
+    proxy.initialize();
+    proxy.signal("TERM");
+    server.wait_for("DELETE /mcp");
+    proxy.signal("TERM");
+    let (status, took) = proxy.wait();
+    assert!(!status.success() && took < Duration::from_secs(1), "{status} after {took:?}");
+}
+
+#[test]
+fn a_closed_stdout_ends_it() {
+    let server = echo_server();
+    let mut command = command(&[&server.url()]);
+    let (mut proxy, stdout) = Proxy::spawn_unread(&mut command);
+    let mut stdout = BufReader::new(stdout);
+    proxy.write(&initialize("0", "2025-11-25"));
+    stdout.read_line(&mut String::new()).unwrap();
+    drop(stdout);
+    proxy.write(&request("1", "tools/call", "{}"));
+    let (status, took) = proxy.wait();
+    assert!(status.success() && took < Duration::from_secs(4), "{status} after {took:?}");
+    server.wait_for("DELETE /mcp");
+}
+
+#[test]
+fn ten_megabytes_arrive_whole_as_json_and_as_an_event() {
+    for as_event in [false, true] {
+        let server = Loopback::start(mcp_server(move |asked, connection| {
+            let text = result(&asked.id, &format!("\"{}\"", "x".repeat(10 << 20)));
+            if !as_event {
+                return connection.json(text);
+            }
+            connection.begin_events()?;
+            for chunk in event(&text).as_bytes().chunks(1448) {
+                connection.chunk(chunk)?;
+            }
+            connection.finish()
+        }));
+        let mut proxy = Proxy::start(&[&server.url()]);
+        proxy.initialize();
+        proxy.write(&request("1", "tools/call", "{}"));
+        let line = proxy.line();
+        assert_eq!(line.len(), result("1", "\"\"").len() + (10 << 20));
+        assert!(line.starts_with(r#"{"jsonrpc":"2.0","id":1,"result":"xxx"#) && line.ends_with("x\"}"));
+        #[cfg(target_os = "linux")]
+        assert!(proxy.peak_memory() < 40 * 1024, "{} KiB", proxy.peak_memory());
+    }
+}
+
+#[test]
+fn px6_one_line_that_is_too_long_fails_and_the_proxy_lives() {
+    let server = echo_server();
+    let mut proxy = Proxy::start(&["--max-message", "64KiB", &server.url()]);
+    proxy.initialize();
+    proxy.write(&request("1", "tools/call", &format!("{{\"x\":\"{}\"}}", "x".repeat(1 << 20))));
+    let line = proxy.line();
+    assert!(line.contains(r#""id":1,"error":{"code":-32600"#) && line.contains("longer than 65536 bytes"), "{line}");
+    proxy.write(&request("2", "tools/call", "{}"));
+    assert_eq!(proxy.line(), result("2", "{}"));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn px7_a_client_that_does_not_read_makes_the_proxy_stop_reading() {
+    let server = Loopback::start(mcp_server(|asked, connection| {
+        connection.begin_events()?;
+        let told = event(&format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"data":"{}"}}}}"#,
+            "x".repeat(1000)
+        ));
+        for _ in 0..50_000 {
+            connection.chunk(&told)?;
+        }
+        connection.chunk(event(&result(&asked.id, "{}")))?;
+        connection.finish()
+    }));
+    let mut command = command(&[&server.url()]);
+    let (mut proxy, stdout) = Proxy::spawn_unread(&mut command);
+    let mut stdout = BufReader::new(stdout);
+    proxy.write(&initialize("0", "2025-11-25"));
+    stdout.read_line(&mut String::new()).unwrap();
+    proxy.write(INITIALIZED);
+    proxy.write(&request("1", "tools/call", "{}"));
+    // Fifty megabytes would come; nobody reads.
+    thread::sleep(Duration::from_millis(1500));
+    assert!(proxy.peak_memory() < 64 * 1024, "{} KiB", proxy.peak_memory());
+    // Nothing was lost.
+    let mut count = 0;
+    for line in stdout.lines() {
+        count += 1;
+        if line.unwrap() == result("1", "{}") {
+            break;
+        }
+    }
+    assert_eq!(count, 50_001);
+}
+
+#[test]
+fn px4_every_failure_of_the_server_reaches_the_client_with_its_id() {
+    let elsewhere = echo_server();
+    let location = elsewhere.url();
+    let server = Loopback::start(mcp_server(move |asked, connection| match asked.params.as_str() {
+        r#"{"a":401}"# => connection.reply("401 Unauthorized", &[("www-authenticate", "Bearer")], ""),
+        r#"{"a":307}"# => connection.reply("307 Temporary Redirect", &[("location", &location)], ""),
+        r#"{"a":500}"# => connection.reply("500 Oops", &[("content-type", "text/html")], "<p>"),
+        r#"{"a":0}"# => connection.hang(),
+        _ => connection.json(result(&asked.id, "{}")),
+    }));
+    let mut proxy = Proxy::start(&["--request-timeout", "0.5", "-H", "X-Api-Key: secret-key", &server.url()]);
+    proxy.initialize();
+    for (params, text) in [
+        (r#"{"a":401}"#, "answered 401 Unauthorized; it wants credentials"),
+        (r#"{"a":307}"#, "redirects elsewhere: to another origin"),
+        (r#"{"a":500}"#, "answered 500 Internal Server Error with an HTML page"),
+        (r#"{"a":0}"#, "did not answer within 500ms"),
+    ] {
+        proxy.write(&request("\"id\"", "tools/call", params));
+        let line = proxy.line();
+        assert!(line.starts_with(r#"{"jsonrpc":"2.0","id":"id","error":"#) && line.contains(text), "{line}");
+    }
+    // B6: nothing went to the other origin, and everything that went to this one had the header.
+    assert_eq!(elsewhere.connections(), 0);
+    assert!(server.requests().iter().all(|request| request.header("x-api-key") == "secret-key"));
+}
+
+#[test]
+fn headers_and_tokens_come_from_the_environment_and_appear_nowhere() {
+    let server = Loopback::start(mcp_server(|asked, connection| {
+        // A server that quotes the credentials that it got.
+        let text = format!("{}\nBearer token-4711 header-0815", asked.params.replace('"', "'")).replace('\n', " ");
+        connection.json(result(&asked.id, &format!("{{\"text\":\"{text}\"}}")))
+    }));
+    let folder = folder("secrets");
+    let (record, log) = (folder.join("record.jsonl"), folder.join("log.txt"));
+    let mut command = command(&["--bearer-env", "TOKEN", "-H", "X-Key: ${KEY}!", "--log-level", "trace"]);
+    command.arg("--record").arg(&record).arg("--log-file").arg(&log).arg(server.url());
+    command.env("TOKEN", "token-4711").env("KEY", "header-0815");
+    let mut proxy = Proxy::spawn(command);
+    proxy.initialize();
+    proxy.write(&request("1", "tools/call", r#"{"a":1}"#));
+    assert!(proxy.line().contains("token-4711"), "what crosses is not changed");
+    proxy.write("nonsense");
+    proxy.line();
+    proxy.end_input();
+    assert!(proxy.wait().0.success());
+    assert!(
+        server.requests().iter().all(|request| request.header("authorization") == "Bearer token-4711"
+            && request.header("x-key") == "header-0815!")
+    );
+    let record = std::fs::read_to_string(record).unwrap();
+    let log = std::fs::read_to_string(log).unwrap();
+    for secret in ["token-4711", "the-session"] {
+        assert!(!record.contains(secret) && !log.contains(secret), "{secret} in {record} {log}");
+    }
+    let lines: Vec<_> = record.lines().collect();
+    assert_eq!(lines.len(), 7, "{record}");
+    assert!(
+        lines[0].contains(r#""direction":"client-to-server","message":{"jsonrpc":"2.0","id":0,"method":"initialize""#)
+    );
+    assert!(lines[1].contains(r#""direction":"server-to-client","message":{"jsonrpc":"2.0","id":0,"result":"#));
+    assert!(lines[4].contains("[secret]"));
+    assert!(lines[5].ends_with(r#""direction":"client-to-server","text":"nonsense"}"#));
+    assert!(log.contains("connected to the server at http://127.0.0.1"), "{log}");
+}
+
+#[test]
+fn px8_what_the_wire_says_cannot_write_log_lines_of_its_own() {
+    let server = Loopback::start(mcp_server(|asked, connection| {
+        connection.begin_events()?;
+        connection.chunk(event(
+            &request("1", r"evil\r\nmcp-proxy: error: forged\u001b[31m", "{}").replace("\"id\":1,", ""),
+        ))?;
+        connection.chunk(event(&result(&asked.id, "{}")))?;
+        connection.finish()
+    }));
+    let mut proxy = Proxy::start(&["--log-level", "trace", &server.url()]);
+    proxy.initialize();
+    proxy.write(&request("1", "tools/call", "{}"));
+    while proxy.line() != result("1", "{}") {}
+    // Nor can the client.
+    proxy.write(&format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, r"x\u001b\nmcp-proxy: error: forged"));
+    proxy.end_input();
+    proxy.wait();
+    for line in proxy.stderr.iter() {
+        assert!(
+            line.starts_with("mcp-proxy: ") && !line.contains('\u{1b}') && !line.contains("error: forged"),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn check_prints_what_was_found_and_says_by_its_exit_code_whether_it_works() {
+    let run = |args: &[&str]| {
+        let output = command(args).arg("--check").output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    // A tool result without content, behind a server that is fine otherwise.
+    let tools = r#"{"tools":[{"name":"write"},{"name":"look","annotations":{"readOnlyHint":true},"inputSchema":{"type":"object"}}]}"#;
+    let server = Loopback::start(mcp_server(move |asked, connection| match asked.method.as_str() {
+        "tools/list" => connection.json(result(&asked.id, tools)),
+        _ => connection.json(result(&asked.id, r#"{"text":"no content"}"#)),
+    }));
+    let (code, text) = run(&[&server.url()]);
+    assert_eq!(code, Some(0), "{text}");
+    for part in [
+        "transport:    Streamable HTTP",
+        "revision:     2025-11-25",
+        "name:         s 1",
+        "capabilities: tools",
+        "initialize:   ",
+        "tools/list:   ",
+        "tools:        2",
+        "called:       look",
+        "quirk: a tool result has no 'content'; it is passed on unchanged",
+    ] {
+        assert!(text.contains(part), "{text} lacks {part}");
+    }
+    assert!(text.ends_with("ok\n"));
+    let calls =
+        server.requests().into_iter().filter(|request| request.body.windows(10).any(|text| text == b"tools/call"));
+    assert_eq!(calls.count(), 1, "only what says that it is harmless is called");
+    server.wait_for("DELETE /mcp");
+
+    let (code, text) = run(&["http://127.0.0.1:1/mcp"]);
+    assert_eq!(code, Some(1));
+    assert!(text.contains("failed: the server at http://127.0.0.1:1/mcp cannot be reached"), "{text}");
+    let page =
+        Loopback::start(|_, connection| connection.reply("404 Not Found", &[("content-type", "text/html")], "<p>"));
+    let (code, text) = run(&[&page.url()]);
+    assert_eq!(code, Some(1));
+    assert!(text.contains("answered 404 Not Found with an HTML page; is the path right?"), "{text}");
+}
+
+#[test]
+fn a_wrong_command_line_is_explained() {
+    for (args, text) in [
+        (vec![], "required arguments were not provided"),
+        (vec!["ftp://example.com"], "must be an absolute http or https URL"),
+        (vec!["http://user:pw@example.com/?key=secret"], "without user name"),
+        (vec!["http://x/", "-H", "no colon"], "a header is written as 'Name: value'"),
+        (vec!["http://x/", "-H", "Mcp-Session-Id: 1"], "is set by the protocol"),
+        (vec!["http://x/", "-H", "A: ${NO_SUCH_VARIABLE}"], "NO_SUCH_VARIABLE is not set"),
+        (vec!["http://x/", "--bearer-env", "NO_SUCH_VARIABLE"], "NO_SUCH_VARIABLE is not set"),
+        (vec!["http://x/", "--ca-file", "/no/such/file"], "/no/such/file"),
+        (vec!["http://x/", "--client-cert", "a.pem"], "--client-key"),
+        (vec!["http://x/", "--request-timeout", "0"], "must be more than 0"),
+        (vec!["http://x/", "--max-message", "0"], "--max-message"),
+        (vec!["http://x/", "--max-message", "lots"], "lots"),
+        (vec!["http://x/", "--transport", "pigeon"], "streamable-http"),
+        (vec!["http://x/", "--proxy", "not a url"], "--proxy"),
+        (vec!["http://x/", "--log-file", "/no/such/folder/log"], "--log-file"),
+        (vec!["http://x/", "--frobnicate"], "--frobnicate"),
+    ] {
+        let output = command(&args).stdin(Stdio::null()).output().unwrap();
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
+        assert!(message.contains(text), "{args:?}: {message}");
+        assert!(!message.contains("secret") && output.stdout.is_empty());
+    }
+    for (flag, text) in [
+        ("--version", concat!("mcp-proxy ", env!("CARGO_PKG_VERSION"))),
+        ("--help", "--bearer-env <VAR>"),
+        ("-h", "--check"),
+    ] {
+        let output = command(&[flag]).output().unwrap();
+        assert!(output.status.success());
+        assert!(String::from_utf8(output.stdout).unwrap().contains(text));
+    }
+}
+
+#[test]
+fn the_environment_names_the_http_proxy_and_the_exceptions() {
+    // An HTTP proxy that tells what it was asked for and refuses.
+    let gate = Loopback::start(|_, connection| {
+        connection.close();
+        connection.reply("403 Forbidden", &[], "")
+    });
+    let proxy = format!("http://{}", gate.authority);
+    let check = |variables: &[(&str, &str)], args: &[&str], url: &str| {
+        let before = gate.connections();
+        let output = command(args).arg(url).arg("--check").envs(variables.iter().copied()).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        gate.connections() > before
+    };
+    let far = "http://server.invalid/mcp";
+    assert!(check(&[("HTTP_PROXY", &proxy)], &[], far));
+    assert!(check(&[("http_proxy", &proxy)], &[], far));
+    assert!(check(&[("ALL_PROXY", &proxy)], &[], far));
+    assert!(check(&[("HTTPS_PROXY", &proxy)], &[], "https://server.invalid/mcp"));
+    assert!(!check(&[("HTTPS_PROXY", &proxy)], &[], far));
+    assert!(!check(&[("HTTP_PROXY", &proxy), ("NO_PROXY", "other.example,server.invalid")], &[], far));
+    assert!(!check(&[("HTTP_PROXY", &proxy)], &[], "http://127.0.0.1:1/mcp"));
+    assert!(check(&[], &["--proxy", &proxy], far));
+    assert!(!check(&[], &[], far));
+}
+
+#[test]
+fn two_endpoints_over_real_sockets() {
+    let (to_stream, from_posts) = channel::<String>();
+    let from_posts = std::sync::Mutex::new(from_posts);
+    let to_stream = std::sync::Mutex::new(to_stream);
+    let server = Loopback::start(move |request, connection| {
+        if request.line.starts_with("GET /mcp") {
+            connection.begin_events()?;
+            connection.chunk("event: endpoint\ndata: /messages?sessionId=1\n\n")?;
+            for message in from_posts.lock().unwrap().iter() {
+                connection.chunk(event(&message))?;
+            }
+            return connection.finish();
+        }
+        if !request.line.starts_with("POST /messages?sessionId=1") {
+            return connection.reply("404 Not Found", &[("content-type", "text/html")], "Cannot POST /mcp");
+        }
+        let asked = tests::loopback::Asked::of(request).unwrap();
+        if !asked.id.is_empty() {
+            let text = if asked.method == "initialize" { initialize_result("2024-11-05") } else { asked.params };
+            to_stream.lock().unwrap().send(result(&asked.id, &text)).unwrap();
+        }
+        connection.reply("202 Accepted", &[], "Accepted")
+    });
+    let mut proxy = Proxy::start(&[&server.url()]);
+    proxy.write(&initialize("0", "2024-11-05"));
+    assert_eq!(proxy.line(), result("0", &initialize_result("2024-11-05")));
+    proxy.write(INITIALIZED);
+    for id in 1..=20 {
+        proxy.write(&request(&id.to_string(), "tools/call", "{\"a\":1.0}"));
+        assert_eq!(proxy.line(), result(&id.to_string(), "{\"a\":1.0}"));
+    }
+    proxy.end_input();
+    assert!(proxy.wait().0.success());
+}
