@@ -1,0 +1,144 @@
+//! TLS: private certificate authorities, and clients that identify themselves.
+
+use std::net::TcpStream;
+use std::process::Command;
+use std::sync::Arc;
+
+use mcp_blocking::Client;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
+use tests::loopback::{Duplex, Loopback, mcp_server};
+use tests::world::result;
+
+/// A certificate authority of the test's own.
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+/// A certificate with its key, as PEM and as DER.
+struct Identity {
+    certificate: String,
+    key: String,
+    der: (CertificateDer<'static>, PrivateKeyDer<'static>),
+}
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new([]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    fn pem(&self) -> String {
+        self.0.pem()
+    }
+
+    fn issue(&self, name: &str) -> Identity {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new([name.to_owned()]).unwrap().signed_by(&key, &self.0).unwrap();
+        let der = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        Identity { certificate: certificate.pem(), key: key.serialize_pem(), der: (certificate.der().clone(), der) }
+    }
+}
+
+/// A server with a certificate of `authority`, which wants one of the same authority from its clients if `is_mutual`.
+fn server(authority: &Authority, is_mutual: bool) -> Loopback {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut roots = RootCertStore::empty();
+    roots.add(authority.0.der().clone()).unwrap();
+    let builder =
+        ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions().unwrap();
+    let builder = if is_mutual {
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+        builder.with_client_cert_verifier(verifier)
+    } else {
+        builder.with_no_client_auth()
+    };
+    let (certificate, key) = authority.issue("localhost").der;
+    let config = Arc::new(builder.with_single_cert(vec![certificate], key).unwrap());
+    let wrap = move |stream: TcpStream| {
+        let connection = ServerConnection::new(Arc::clone(&config)).map_err(std::io::Error::other)?;
+        Ok(Box::new(StreamOwned::new(connection, stream)) as Box<dyn Duplex>)
+    };
+    Loopback::start_with(wrap, mcp_server(|asked, connection| connection.json(result(&asked.id, r#"{"tools":[]}"#))))
+}
+
+fn url(server: &Loopback) -> String {
+    format!("https://localhost:{}/mcp", server.authority.rsplit(':').next().unwrap())
+}
+
+fn connect(server: &Loopback, authority: Option<&Authority>, identity: Option<&Identity>) -> Result<Client, String> {
+    let builder = Client::builder(&url(server)).unwrap().configure(|_, _, options| {
+        if let Some(authority) = authority {
+            options.trust(authority.pem().as_bytes()).unwrap();
+        }
+        if let Some(identity) = identity {
+            options.identify(identity.certificate.as_bytes(), identity.key.as_bytes()).unwrap();
+        }
+    });
+    builder.connect().map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_private_authority_is_trusted_when_it_is_named_and_not_before() {
+    let authority = Authority::new();
+    let server = server(&authority, false);
+    let error = connect(&server, None, None).unwrap_err();
+    assert!(error.contains("cannot be reached: TLS failed: invalid peer certificate: UnknownIssuer"), "{error}");
+    let error = connect(&server, Some(&Authority::new()), None).unwrap_err();
+    assert!(error.contains("TLS failed"), "{error}");
+    let client = connect(&server, Some(&authority), None).unwrap();
+    for _ in 0..10 {
+        client.request("tools/call", None).unwrap();
+    }
+}
+
+#[test]
+fn a_server_that_wants_a_certificate_gets_it() {
+    let authority = Authority::new();
+    let server = server(&authority, true);
+    assert!(connect(&server, Some(&authority), None).is_err());
+    let stranger = Authority::new().issue("client");
+    assert!(connect(&server, Some(&authority), Some(&stranger)).is_err());
+    let client = connect(&server, Some(&authority), Some(&authority.issue("client"))).unwrap();
+    client.request("tools/call", None).unwrap();
+}
+
+#[test]
+fn the_binary_takes_the_files() {
+    let authority = Authority::new();
+    let server = server(&authority, true);
+    let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("tls");
+    std::fs::create_dir_all(&folder).unwrap();
+    let identity = authority.issue("client");
+    let file = |name: &str, text: &str| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let (ca, certificate, key) =
+        (file("ca.pem", &authority.pem()), file("client.pem", &identity.certificate), file("key.pem", &identity.key));
+    let run = |args: &[&std::ffi::OsStr]| {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_mcp-proxy")).arg("--check").arg(url(&server)).args(args).output().unwrap();
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr),
+        )
+    };
+    let (code, text) = run(&[
+        "--ca-file".as_ref(),
+        ca.as_ref(),
+        "--client-cert".as_ref(),
+        certificate.as_ref(),
+        "--client-key".as_ref(),
+        key.as_ref(),
+    ]);
+    assert_eq!(code, Some(0), "{text}");
+    let (code, text) = run(&[]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("UnknownIssuer"), "{text}");
+    let (code, text) = run(&["--ca-file".as_ref(), key.as_ref()]);
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("there is no PEM certificate in it"), "{text}");
+}
