@@ -16,6 +16,7 @@ pub mod server;
 pub mod sse;
 mod transport;
 mod version;
+mod word;
 pub use buffer::CowBytes;
 pub use client::Client;
 pub use error::*;

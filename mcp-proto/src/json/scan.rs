@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::JsonError;
+use crate::word;
 
 /// The deepest nesting that any limit may allow: one bit of [`Nesting`] per level.
 pub(crate) const DEEPEST: usize = 1024;
@@ -376,25 +377,43 @@ impl Nesting {
 
 /// Length of the part of a string before its first quote, backslash or control character; `None` if there is none.
 fn plain_prefix(text: &[u8]) -> Option<usize> {
-    const fn ends(byte: u8) -> bool {
-        byte == b'"' || byte == b'\\' || byte < 0x20
-    }
+    /// A block without a branch in it compiles to vector instructions.
+    const BLOCK: usize = 32;
 
-    // Most strings are short: look at them byte by byte before the blocks below pay off.
-    let (short, long) = text.split_at_checked(16).unwrap_or((text, &[]));
-    if let Some(length) = short.iter().position(|&byte| ends(byte)) {
-        return Some(length);
-    }
-    let mut skipped = short.len();
-    // A block without a branch in it compiles to vector instructions.
-    let mut blocks = long.chunks_exact(32);
-    for block in &mut blocks {
-        if block.iter().fold(false, |found, &byte| found | ends(byte)) {
-            return block.iter().position(|&byte| ends(byte)).map(|length| skipped + length);
+    let mut rest = text;
+    // Most strings are short: two words come before the blocks.
+    for _ in 0..2 {
+        let Some((word, after)) = rest.split_first_chunk() else { break };
+        if let Some(length) = first_end(*word) {
+            return Some(text.len() - rest.len() + length);
         }
-        skipped += block.len();
+        rest = after;
     }
-    blocks.remainder().iter().position(|&byte| ends(byte)).map(|length| skipped + length)
+    while let Some((block, after)) = rest.split_first_chunk::<BLOCK>() {
+        if block.iter().fold(0, |found, &byte| found | u8::from(ends(byte))) != 0 {
+            break;
+        }
+        rest = after;
+    }
+    while let Some((word, after)) = rest.split_first_chunk() {
+        if let Some(length) = first_end(*word) {
+            return Some(text.len() - rest.len() + length);
+        }
+        rest = after;
+    }
+    rest.iter().position(|&byte| ends(byte)).map(|length| text.len() - rest.len() + length)
+}
+
+/// Whether a string's plain part ends before `byte`.
+const fn ends(byte: u8) -> bool {
+    // Flipping this bit puts the quote next to the control characters.
+    byte ^ 0x02 < 0x21 || byte == b'\\'
+}
+
+/// Which of these bytes is the first that [`ends`] a plain part.
+const fn first_end(bytes: [u8; word::WIDTH]) -> Option<usize> {
+    let word = word::load(bytes);
+    word::first(word::below(word::flip(word, 0x02), 0x21) | word::equal(word, b'\\'))
 }
 
 /// The string that a JSON string text (with its quotes) stands for; `None` for other texts and unpaired surrogates.

@@ -1,0 +1,60 @@
+//! Eight bytes looked at together.
+//!
+//! Most lines, keys and strings are a few words long: looking at them here costs less than the call into a search that
+//! is made for long ones.
+//!
+//! A byte that is less than `n` borrows when `n` is taken from it, which its highest bit shows. The borrow may disturb
+//! the bytes after it, never those before, so the first byte found is right.
+
+/// How many bytes a word has.
+pub(crate) const WIDTH: usize = 8;
+
+const EACH: u64 = 0x0101_0101_0101_0101;
+const HIGHEST: u64 = 0x8080_8080_8080_8080;
+
+/// The word of these bytes, the first one lowest.
+pub(crate) const fn load(bytes: [u8; WIDTH]) -> u64 {
+    u64::from_le_bytes(bytes)
+}
+
+/// The word with `bits` of each byte flipped.
+pub(crate) const fn flip(word: u64, bits: u8) -> u64 {
+    word ^ (EACH * bits as u64)
+}
+
+/// Marks the bytes that are less than `n`, at most 128.
+pub(crate) const fn below(word: u64, n: u8) -> u64 {
+    word.wrapping_sub(EACH * n as u64) & !word & HIGHEST
+}
+
+/// Marks the bytes that are `byte`.
+pub(crate) const fn equal(word: u64, byte: u8) -> u64 {
+    below(flip(word, byte), 1)
+}
+
+/// Where the first marked byte is.
+pub(crate) const fn first(marks: u64) -> Option<usize> {
+    if marks == 0 { None } else { Some(marks.trailing_zeros() as usize / 8) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_the_bytes_that_are_looked_for_is_found_among_any_others() {
+        for filler in [0x00, 0x01, 0x20, 0x21, 0x7f, 0x80, 0xff] {
+            for wanted in [0x00, 0x0a, 0x22, 0x5c, 0x7f] {
+                for at in 0..=WIDTH {
+                    let mut bytes = [filler; WIDTH];
+                    for byte in bytes.iter_mut().skip(at) {
+                        *byte = wanted;
+                    }
+                    let word = load(bytes);
+                    assert_eq!(first(equal(word, wanted)), bytes.iter().position(|&byte| byte == wanted));
+                    assert_eq!(first(below(word, wanted)), bytes.iter().position(|&byte| byte < wanted));
+                }
+            }
+        }
+    }
+}
