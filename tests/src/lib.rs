@@ -6,6 +6,7 @@ pub mod json_text;
 pub mod loopback;
 pub mod oracle;
 pub mod pair;
+pub mod side_by_side;
 pub mod stream;
 pub mod vectors;
 pub mod world;

@@ -1,0 +1,85 @@
+//! Frame to message: told apart by method and id, the payload raw and valid, beside a derived `serde_json` struct.
+
+use bytes::Bytes;
+use mcp_proto::{Frame, Limits, Message, Response};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tests::side_by_side::{Contender, contest, with_warm_memory};
+
+/// What one would write with `serde_json`: every member that an envelope can have, payloads as they stand.
+#[derive(Deserialize)]
+struct Raw<'m> {
+    jsonrpc: &'m str,
+    #[serde(borrow)]
+    id: Option<&'m RawValue>,
+    method: Option<&'m str>,
+    #[serde(borrow)]
+    params: Option<&'m RawValue>,
+    #[serde(borrow)]
+    result: Option<&'m RawValue>,
+    #[serde(borrow)]
+    error: Option<&'m RawValue>,
+}
+
+fn raw_value(frame: &Bytes) -> usize {
+    let raw: Raw<'_> = serde_json::from_slice(frame).expect("valid");
+    assert_eq!(raw.jsonrpc, "2.0");
+    assert!(raw.id.is_some() && raw.error.is_none());
+    raw.method.map_or(0, str::len) + raw.params.or(raw.result).map_or(0, |payload| payload.get().len())
+}
+
+fn tree(frame: &Bytes) -> usize {
+    let tree: serde_json::Value = serde_json::from_slice(frame).expect("valid");
+    tree.as_object().map_or(0, serde_json::Map::len)
+}
+
+fn mcp_proto(frame: &Bytes, limits: &Limits) -> usize {
+    match Frame::parse(frame, limits).expect("valid") {
+        Frame::Single(Message::Request(request)) => {
+            request.method.as_str().len() + request.params.map_or(0, |params| params.len())
+        }
+        Frame::Single(Message::Response(Response::Result { result, .. })) => result.len(),
+        Frame::Single(Message::Notification(_) | Message::Response(Response::Error { .. })) | Frame::Batch(_) => {
+            unreachable!("no contest has one")
+        }
+    }
+}
+
+/// A result of about `length` bytes, as servers write them: text with the odd escape.
+fn text_result(length: usize) -> String {
+    let sentence = "The quick brown fox jumps over the lazy dog, and then it rests a while.\\n";
+    let text = sentence.repeat(length / sentence.len() + 1);
+    format!(r#"{{"jsonrpc":"2.0","id":17,"result":{{"content":[{{"type":"text","text":"{text}"}}],"isError":false}}}}"#)
+}
+
+/// A result of about `length` bytes with structure: a tool list.
+fn list_result(length: usize) -> String {
+    let tool = r#"{"name":"search","description":"Searches the docs.","inputSchema":{"type":"object","properties":{"query":{"type":"string","minLength":1},"limit":{"type":"integer","default":10}},"required":["query"]}}"#;
+    let tools = vec![tool; length / tool.len() + 1].join(",");
+    format!(r#"{{"result":{{"tools":[{tools}]}},"jsonrpc":"2.0","id":"request-17"}}"#)
+}
+
+fn main() {
+    with_warm_memory();
+    println!("Frame to message; in brackets: how many times as fast as it mcp-proto is\n");
+    let limits = Limits::default();
+    let request = r#"{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"add","arguments":{"a":1,"b":2.5}}}"#;
+    for (title, frame) in [
+        ("request, 100 B", request.to_owned()),
+        ("result, text, 200 B", text_result(80)),
+        ("result, text, 2 KB", text_result(2000)),
+        ("result, text, 100 KB", text_result(100_000)),
+        ("result, text, 10 MB", text_result(10_000_000)),
+        ("result, tools, 2 KB", list_result(2000)),
+        ("result, tools, 100 KB", list_result(100_000)),
+        ("result, tools, 10 MB", list_result(10_000_000)),
+    ] {
+        let frame = Bytes::from(frame);
+        let contenders = vec![
+            Contender::new("mcp-proto", || mcp_proto(&frame, &limits)),
+            Contender::new("RawValue", || raw_value(&frame)),
+            Contender::new("Value", || tree(&frame)),
+        ];
+        contest(title, (frame.len() > 10_000).then_some(frame.len()), contenders);
+    }
+}

@@ -1,0 +1,91 @@
+//! Contenders measured in turns.
+//!
+//! Machines are noisy and differ, so a figure says little alone: every contender of a contest does the same work in
+//! the same run, round by round, and the ratio to one of them is what is reported.
+
+use std::env;
+use std::hint::black_box;
+use std::process::{Command, exit};
+use std::time::{Duration, Instant};
+
+/// One of the implementations that are compared: its name, and the work, which returns what it found.
+pub struct Contender<'c> {
+    name: &'static str,
+    work: Box<dyn FnMut() -> usize + 'c>,
+}
+
+impl<'c> Contender<'c> {
+    /// An implementation; what `work` returns must be the same for all that do the same work.
+    pub fn new(name: &'static str, work: impl FnMut() -> usize + 'c) -> Self {
+        Self { name, work: Box::new(work) }
+    }
+}
+
+const ROUNDS: usize = 15;
+/// Long enough to be measured, short enough that a disturbance spoils one round and not the contest.
+const ROUND: Duration = Duration::from_millis(15);
+
+/// Runs the contest and prints a line: the throughput of each in MB/s if `bytes` are processed per call (else ns per
+/// call), and the ratio of the first to each other one.
+pub fn contest(title: &str, bytes: Option<usize>, mut contenders: Vec<Contender<'_>>) {
+    let calls: Vec<usize> = contenders.iter_mut().map(|contender| calibrate(&mut contender.work)).collect();
+    let mut rounds: Vec<Vec<f64>> = vec![Vec::new(); contenders.len()];
+    for _ in 0..ROUNDS {
+        for ((contender, &calls), times) in contenders.iter_mut().zip(&calls).zip(&mut rounds) {
+            let start = Instant::now();
+            for _ in 0..calls {
+                black_box((contender.work)());
+            }
+            times.push(start.elapsed().as_secs_f64() / calls as f64);
+        }
+    }
+    let times: Vec<f64> = rounds.into_iter().map(median).collect();
+    print!("{title:<32}");
+    for (contender, time) in contenders.iter().zip(&times) {
+        match bytes {
+            Some(bytes) => print!("  {} {:.0} MB/s", contender.name, bytes as f64 / time / 1e6),
+            None => print!("  {} {:.0} ns", contender.name, time * 1e9),
+        }
+        if let Some(first) = times.first().filter(|&first| first != time) {
+            print!(" (x{:.2})", time / first);
+        }
+    }
+    println!();
+}
+
+/// How many calls fill a round.
+fn calibrate(work: &mut dyn FnMut() -> usize) -> usize {
+    let mut calls = 1;
+    loop {
+        let start = Instant::now();
+        for _ in 0..calls {
+            black_box(work());
+        }
+        let taken = start.elapsed();
+        if taken >= ROUND / 2 {
+            return calls;
+        }
+        calls *= 2;
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Starts the bench again with an allocator that keeps what it has: else large inputs measure the page faults of
+/// memory that went back to the system.
+pub fn with_warm_memory() {
+    const SETTINGS: [(&str, &str); 3] = [
+        ("MALLOC_TRIM_THRESHOLD_", "4294967296"),
+        ("MALLOC_MMAP_THRESHOLD_", "4294967296"),
+        ("MALLOC_TOP_PAD_", "268435456"),
+    ];
+    if env::var_os(SETTINGS[0].0).is_some() {
+        return;
+    }
+    let program = env::current_exe().expect("a running program has a file");
+    let status = Command::new(program).args(env::args_os().skip(1)).envs(SETTINGS).status().expect("it starts again");
+    exit(status.code().unwrap_or(1));
+}
