@@ -37,11 +37,14 @@ impl Deref for CowBytes<'_> {
     }
 }
 
+/// Bytes that a buffer begins with.
+const SMALLEST: usize = 128;
+
 /// Appends, growing by doubling but never to more than `limit` bytes unless `bytes` alone needs it.
 pub(crate) fn extend_within(buffer: &mut Vec<u8>, bytes: &[u8], limit: usize) {
     let needed = buffer.len() + bytes.len();
     if needed > buffer.capacity() {
-        let capacity = (buffer.capacity() * 2).min(limit).max(needed);
+        let capacity = (buffer.capacity() * 2).max(SMALLEST).min(limit).max(needed);
         buffer.reserve_exact(capacity - buffer.len());
     }
     buffer.extend_from_slice(bytes);

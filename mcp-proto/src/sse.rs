@@ -2,11 +2,15 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `decode` | bytes to events, retry times, cursors and comments |
+//! | `decode` | bytes to lines, lines to events, retry times, cursors and comments |
+//! | `field` | a line to the field that it sets |
+//! | `block` | the event that is being put together, and its dispatch |
 //! | `encode` | the same back to bytes |
 
+mod block;
 mod decode;
 mod encode;
+mod field;
 
 use std::borrow::Cow;
 use std::fmt;

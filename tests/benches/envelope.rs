@@ -63,7 +63,8 @@ fn main() {
     with_warm_memory();
     println!("Frame to message; in brackets: how many times as fast as it mcp-proto is\n");
     let limits = Limits::default();
-    let request = r#"{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"add","arguments":{"a":1,"b":2.5}}}"#;
+    let request =
+        r#"{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"add","arguments":{"a":1,"b":2.5}}}"#;
     for (title, frame) in [
         ("request, 100 B", request.to_owned()),
         ("result, text, 200 B", text_result(80)),

@@ -23,7 +23,8 @@ const LONG_LINES: [&str; 4] = ["line1", "line4", "line16", "line64"];
 fn input(name: &str) -> Bytes {
     let stream = match name {
         "small" => {
-            let event = format!("event: message\nid: 1234\ndata: {{\"jsonrpc\":\"2.0\",\"pad\":\"{}\"}}\n\n", "x".repeat(42));
+            let event =
+                format!("event: message\nid: 1234\ndata: {{\"jsonrpc\":\"2.0\",\"pad\":\"{}\"}}\n\n", "x".repeat(42));
             assert_eq!(event.len(), 100);
             event.repeat(40_000)
         }
@@ -57,9 +58,7 @@ fn mcp_proto(input: &Bytes, chunk: usize, check_utf8: bool) -> usize {
 
 fn chunks(input: &Bytes, size: usize) -> impl Stream<Item = Result<Bytes, Infallible>> {
     let input = input.clone();
-    stream::iter(
-        (0..input.len()).step_by(size).map(move |start| Ok(input.slice(start..input.len().min(start + size)))),
-    )
+    stream::iter((0..input.len()).step_by(size).map(move |start| Ok(input.slice(start..input.len().min(start + size)))))
 }
 
 /// Sums up what a stream yields that never has to wait.
@@ -128,8 +127,7 @@ fn main() {
             // Quadratic in what a chunk or a line holds: a second for a line of 2 MB in 1448 byte chunks.
             if chunk <= 16 << 10 && !LONG_LINES.contains(&name) {
                 assert_eq!(eventsource_stream(input, chunk), expected, "{name}");
-                contenders
-                    .insert(3, Contender::new("eventsource-stream", move || eventsource_stream(input, chunk)));
+                contenders.insert(3, Contender::new("eventsource-stream", move || eventsource_stream(input, chunk)));
             }
             let title = if chunk == input.len() { format!("{name} whole") } else { format!("{name} in {chunk} B") };
             contest(&title, Some(input.len()), contenders);

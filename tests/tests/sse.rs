@@ -118,9 +118,9 @@ fn an_event_in_one_chunk_is_lent_and_one_in_many_is_not_copied_twice() {
 #[test]
 fn ss1_an_event_over_the_limit_ends_the_stream_after_its_neighbours_were_delivered() {
     let limit = 64;
-    let fits = format!("data: {}\n\n", "x".repeat(limit - 6));
+    let fits = format!("data: {}\n\n", "x".repeat(limit));
     for (name, stream, delivered) in [
-        ("one long line", format!("{fits}data: {}\n\n", "x".repeat(limit)), 1),
+        ("one long line", format!("{fits}data: {}\n\n", "x".repeat(limit + 1)), 1),
         ("a line that never ends", format!("{fits}data: {}", "x".repeat(10 * limit)), 1),
         ("many data lines", format!("{fits}{}", "data: x\n".repeat(limit)), 1),
         ("a long type", format!("event: {}\ndata: x\n\n", "x".repeat(limit)), 0),

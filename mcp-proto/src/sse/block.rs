@@ -1,0 +1,124 @@
+//! The event that is being put together.
+
+use bytes::Bytes;
+
+use super::{Event, EventId, EventName, Item};
+use crate::buffer::{CowBytes, extend_within};
+
+/// Data up to this length is copied out of the block's buffer, which is used again; longer data takes the buffer with
+/// it.
+const SMALL: usize = 4096;
+
+/// What the lines since the last dispatch have set.
+#[derive(Debug, Default)]
+pub(super) struct Block {
+    name: Option<EventName>,
+    /// The data lines so far, joined with LF.
+    data: Vec<u8>,
+    has_data: bool,
+    id: Move,
+    /// Bytes of all values so far, one more for each LF that joins data lines.
+    size: usize,
+}
+
+/// What dispatch does to the cursor.
+#[derive(Debug, Default)]
+enum Move {
+    #[default]
+    Stay,
+    To(Option<EventId>),
+}
+
+impl Block {
+    pub(super) const fn new() -> Self {
+        Self { name: None, data: Vec::new(), has_data: false, id: Move::Stay, size: 0 }
+    }
+
+    /// Whether dispatch would do nothing.
+    pub(super) const fn is_empty(&self) -> bool {
+        !self.has_data && self.name.is_none() && matches!(self.id, Move::Stay)
+    }
+
+    pub(super) const fn has_data(&self) -> bool {
+        self.has_data
+    }
+
+    /// EV-22: counts a value of `length` bytes; false if it makes the event larger than `limit`.
+    #[must_use]
+    pub(super) const fn admit(&mut self, length: usize, limit: usize) -> bool {
+        self.size = self.size.saturating_add(length);
+        self.size <= limit
+    }
+
+    /// Whether a value of `length` bytes would still be admitted.
+    pub(super) const fn has_room(&self, length: usize, limit: usize) -> bool {
+        self.size.saturating_add(length) <= limit
+    }
+
+    /// EV-10: an empty type is none.
+    pub(super) fn set_name(&mut self, value: &[u8], field_limit: usize) {
+        self.name = match value {
+            b"" => None,
+            b"message" => Some(EventName::MESSAGE),
+            _ => {
+                let value = value.get(..field_limit).unwrap_or(value);
+                Some(EventName::from_text(String::from_utf8_lossy(value)))
+            }
+        };
+    }
+
+    /// EV-12, EV-18: an id with a NUL is no id line at all, an empty one takes the cursor back to none.
+    pub(super) fn set_id(&mut self, value: &[u8], field_limit: usize) {
+        if !value.contains(&0) {
+            let usable = !value.is_empty() && value.len() <= field_limit;
+            self.id = Move::To(usable.then(|| EventId(String::from_utf8_lossy(value).into())));
+        }
+    }
+
+    /// EV-11: begins a data line, after a LF if it is not the first; how many bytes that added.
+    pub(super) fn begin_data(&mut self, limit: usize) -> usize {
+        let joins = std::mem::replace(&mut self.has_data, true);
+        if joins {
+            extend_within(&mut self.data, b"\n", limit.saturating_add(1));
+        }
+        usize::from(joins)
+    }
+
+    /// Data that was admitted.
+    pub(super) fn push_data(&mut self, value: &[u8], limit: usize) {
+        extend_within(&mut self.data, value, limit);
+    }
+
+    /// EV-14 to EV-16: ends the block, whose data is `lent` if it could be.
+    #[inline]
+    pub(super) fn dispatch<'i>(&mut self, lent: Option<&'i [u8]>, cursor: &mut Option<EventId>) -> Option<Item<'i>> {
+        self.size = 0;
+        if lent.is_none() && self.is_empty() {
+            return None;
+        }
+        let has_moved = match std::mem::take(&mut self.id) {
+            Move::Stay => false,
+            Move::To(id) => {
+                *cursor = id;
+                true
+            }
+        };
+        let name = self.name.take();
+        let data = match lent {
+            Some(data) => CowBytes::Borrowed(data),
+            None if self.has_data => CowBytes::Owned(self.take_data()),
+            None => return has_moved.then(|| Item::Cursor(cursor.clone())),
+        };
+        Some(Item::Event(Event { name: name.unwrap_or(EventName::MESSAGE), data, id: cursor.clone() }))
+    }
+
+    fn take_data(&mut self) -> Bytes {
+        self.has_data = false;
+        if self.data.len() > SMALL {
+            return std::mem::take(&mut self.data).into();
+        }
+        let data = Bytes::copy_from_slice(&self.data);
+        self.data.clear();
+        data
+    }
+}

@@ -1,0 +1,80 @@
+//! A line to the field that it sets.
+
+use crate::word;
+
+/// What a line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Field {
+    /// EV-11
+    Data,
+    /// EV-10
+    Event,
+    /// EV-12
+    Id,
+    /// EV-13
+    Retry,
+    /// EV-06
+    Comment,
+    /// EV-09
+    Unknown,
+}
+
+impl Field {
+    /// Bytes of a line that always tell its field and where the value starts: `event`, a colon and a blank.
+    pub(super) const TELLING: usize = 7;
+
+    /// EV-06 to EV-09: the field that a line sets, and its value without the one blank after the colon.
+    pub(super) fn split(line: &[u8]) -> (Self, &[u8]) {
+        let (field, rest) = match line {
+            [b'd', b'a', b't', b'a', rest @ ..] => (Self::Data, rest),
+            [b':', ..] => return (Self::Comment, &[]),
+            [b'e', b'v', b'e', b'n', b't', rest @ ..] => (Self::Event, rest),
+            [b'i', b'd', rest @ ..] => (Self::Id, rest),
+            [b'r', b'e', b't', b'r', b'y', rest @ ..] => (Self::Retry, rest),
+            _ => return (Self::Unknown, &[]),
+        };
+        match rest {
+            [b':', b' ', value @ ..] | [b':', value @ ..] => (field, value),
+            [] => (field, &[]),
+            _ => (Self::Unknown, &[]),
+        }
+    }
+}
+
+/// The first line of `input` without its end, its end, and what comes after; `None` if the line does not end in
+/// `input`.
+///
+/// A CR at the very end of `input` ends the line: whether a LF follows that belongs to it is not known yet (EV-04).
+#[inline]
+pub(super) fn split_line(input: &[u8]) -> Option<(&[u8], LineEnd, &[u8])> {
+    let (line, rest) = input.split_at_checked(line_length(input)?)?;
+    Some(match rest {
+        [b'\r', b'\n', rest @ ..] | [b'\n', rest @ ..] => (line, LineEnd::Known, rest),
+        [_, rest @ ..] if !rest.is_empty() => (line, LineEnd::Known, rest),
+        _ => (line, LineEnd::Open, &[]),
+    })
+}
+
+/// How a line ended (EV-03).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LineEnd {
+    /// All of its end is there.
+    Known,
+    /// With a CR, after which a LF may come.
+    Open,
+}
+
+/// Where the first CR or LF is.
+#[inline]
+fn line_length(input: &[u8]) -> Option<usize> {
+    let mut start = 0;
+    while start < 2 * word::WIDTH {
+        let Some(bytes) = input.get(start..).and_then(<[u8]>::first_chunk) else { break };
+        let bytes = word::load(*bytes);
+        if let Some(at) = word::first(word::equal(bytes, b'\n') | word::equal(bytes, b'\r')) {
+            return Some(start + at);
+        }
+        start += word::WIDTH;
+    }
+    memchr::memchr2(b'\n', b'\r', input.get(start..)?).map(|at| start + at)
+}
