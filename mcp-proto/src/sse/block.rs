@@ -71,7 +71,7 @@ impl Block {
     pub(super) fn set_id(&mut self, value: &[u8], field_limit: usize) {
         if !value.contains(&0) {
             let usable = !value.is_empty() && value.len() <= field_limit;
-            self.id = Move::To(usable.then(|| EventId(String::from_utf8_lossy(value).into())));
+            self.id = Move::To(usable.then(|| EventId::from_value(value)));
         }
     }
 

@@ -175,19 +175,25 @@ impl Decoder {
                 continue;
             }
             let (field, value) = Field::split(line);
-            if field != Field::Data {
-                if let Some(item) = self.field(field, value)? {
-                    // What was lent of the event that goes on must be kept.
-                    self.keep(lent);
-                    return Ok(Some(item));
+            let item = match field {
+                Field::Data if lent.is_none() && !self.block.has_data() => {
+                    self.admit(value.len())?;
+                    lent = Some(value);
+                    None
                 }
-            } else if lent.is_none() && !self.block.has_data() {
-                self.admit(value.len())?;
-                lent = Some(value);
-            } else {
-                self.keep(lent.take());
-                self.begin_data()?;
-                self.data(value)?;
+                Field::Data => {
+                    self.keep(lent.take());
+                    self.begin_data()?;
+                    self.data(value)?;
+                    None
+                }
+                Field::Comment => Some(Item::Comment),
+                Field::Event | Field::Id | Field::Retry | Field::Unknown => self.field(field, value)?,
+            };
+            if item.is_some() {
+                // What was lent of the event that goes on must be kept.
+                self.keep(lent);
+                return Ok(item);
             }
         }
         self.keep(lent);

@@ -47,6 +47,10 @@ impl Field {
 /// A CR at the very end of `input` ends the line: whether a LF follows that belongs to it is not known yet (EV-04).
 #[inline]
 pub(super) fn split_line(input: &[u8]) -> Option<(&[u8], LineEnd, &[u8])> {
+    // Every event ends with one.
+    if let [b'\n', rest @ ..] = input {
+        return Some((&[], LineEnd::Known, rest));
+    }
     let (line, rest) = input.split_at_checked(line_length(input)?)?;
     Some(match rest {
         [b'\r', b'\n', rest @ ..] | [b'\n', rest @ ..] => (line, LineEnd::Known, rest),
@@ -70,9 +74,13 @@ fn line_length(input: &[u8]) -> Option<usize> {
     let mut start = 0;
     while start < 2 * word::WIDTH {
         let Some(bytes) = input.get(start..).and_then(<[u8]>::first_chunk) else { break };
-        let bytes = word::load(*bytes);
-        if let Some(at) = word::first(word::equal(bytes, b'\n') | word::equal(bytes, b'\r')) {
-            return Some(start + at);
+        if let Some(at) = word::first(word::below(word::load(*bytes), b'\r' + 1)) {
+            start += at;
+            if matches!(input.get(start), Some(b'\n' | b'\r')) {
+                return Some(start);
+            }
+            // Another control character: rare in text.
+            break;
         }
         start += word::WIDTH;
     }
