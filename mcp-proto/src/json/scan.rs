@@ -31,6 +31,13 @@ pub(crate) struct Value {
     pub(crate) kind: Kind,
 }
 
+impl Value {
+    /// Its text, out of the text that was scanned.
+    pub(crate) fn text<'t>(&self, text: &'t [u8]) -> &'t [u8] {
+        text.get(self.span.clone()).unwrap_or_default()
+    }
+}
+
 /// A member's key: the span between its quotes.
 #[derive(Debug, Clone)]
 pub(crate) struct Key {
@@ -82,25 +89,15 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    /// The first byte of the next value, without taking it.
+    /// What the next value is, without taking it.
     pub(crate) fn peek_kind(&mut self) -> Result<Kind, JsonError> {
-        self.skip_white_space();
-        Ok(match self.peek() {
-            Some(b'{') => Kind::Object,
-            Some(b'[') => Kind::Array,
-            Some(b'"') => Kind::String,
-            Some(b'-' | b'0'..=b'9') => Kind::Number,
-            Some(b't') => Kind::True,
-            Some(b'f') => Kind::False,
-            Some(b'n') => Kind::Null,
-            Some(_) | None => return Err(self.wrong()),
-        })
+        self.kind().map_err(|stop| self.error(stop))
     }
 
     /// Enters an object or array whose opening byte is next; `false` if it is empty and already left again.
     pub(crate) fn enter(&mut self) -> Result<bool, JsonError> {
         if self.depth >= self.max_depth {
-            return Err(JsonError::TooDeep { limit: self.max_depth });
+            return Err(self.error(Stop::TooDeep));
         }
         let close = if self.peek() == Some(b'{') { b'}' } else { b']' };
         self.at += 1;
@@ -127,60 +124,68 @@ impl<'t> Scanner<'t> {
                 self.depth -= 1;
                 Ok(false)
             }
-            Some(_) | None => Err(self.wrong()),
+            Some(_) | None => Err(self.error(Stop::NotJson)),
         }
     }
 
     /// Accepts a key and its colon.
     pub(crate) fn key(&mut self) -> Result<Key, JsonError> {
-        if self.peek() != Some(b'"') {
-            return Err(self.wrong());
+        let start = self.at + 1;
+        match self.quoted_key() {
+            Ok((end, escaped)) => Ok(Key { span: start..end, escaped }),
+            Err(stop) => Err(self.error(stop)),
         }
-        let (span, escaped) = self.string()?;
-        self.skip_white_space();
-        if self.peek() != Some(b':') {
-            return Err(self.wrong());
-        }
-        self.at += 1;
-        Ok(Key { span, escaped })
     }
 
     /// Accepts one value of any kind, however deep within the limit.
     pub(crate) fn value(&mut self) -> Result<Value, JsonError> {
         let kind = self.peek_kind()?;
         let start = self.at;
-        if matches!(kind, Kind::Object | Kind::Array) {
-            self.container(kind)?;
-        } else {
-            self.scalar(kind)?;
-        }
-        Ok(Value { span: start..self.at, kind })
-    }
-
-    fn scalar(&mut self, kind: Kind) -> Result<(), JsonError> {
-        match kind {
+        let outcome = match kind {
+            Kind::Object | Kind::Array => self.container(kind),
             Kind::String => self.string().map(|_| ()),
             Kind::Number => self.number(),
             Kind::True => self.word(b"true"),
             Kind::False => self.word(b"false"),
             Kind::Null => self.word(b"null"),
-            Kind::Object | Kind::Array => Err(self.wrong()),
+        };
+        match outcome {
+            Ok(()) => Ok(Value { span: start..self.at, kind }),
+            Err(stop) => Err(self.error(stop)),
         }
     }
 
-    fn container(&mut self, outermost: Kind) -> Result<(), JsonError> {
+    #[inline]
+    fn kind(&mut self) -> Result<Kind, Stop> {
+        self.skip_white_space();
+        Ok(match self.peek() {
+            Some(b'"') => Kind::String,
+            Some(b'{') => Kind::Object,
+            Some(b'[') => Kind::Array,
+            Some(b'-' | b'0'..=b'9') => Kind::Number,
+            Some(b't') => Kind::True,
+            Some(b'f') => Kind::False,
+            Some(b'n') => Kind::Null,
+            Some(_) | None => return Err(Stop::NotJson),
+        })
+    }
+
+    fn container(&mut self, outermost: Kind) -> Result<(), Stop> {
         let mut nesting = Nesting::new(self.depth, self.max_depth);
         let mut kind = outermost;
         loop {
             // One value: a container is opened, a scalar taken whole.
             match kind {
+                Kind::String => {
+                    self.string()?;
+                }
                 Kind::Object => {
                     self.at += 1;
                     self.skip_white_space();
                     nesting.push(true)?;
                     if self.peek() != Some(b'}') {
-                        self.key()?;
-                        kind = self.peek_kind()?;
+                        self.quoted_key()?;
+                        kind = self.kind()?;
                         continue;
                     }
                 }
@@ -189,12 +194,9 @@ impl<'t> Scanner<'t> {
                     self.skip_white_space();
                     nesting.push(false)?;
                     if self.peek() != Some(b']') {
-                        kind = self.peek_kind()?;
+                        kind = self.kind()?;
                         continue;
                     }
-                }
-                Kind::String => {
-                    self.string()?;
                 }
                 Kind::Number => self.number()?,
                 Kind::True => self.word(b"true")?,
@@ -209,53 +211,83 @@ impl<'t> Scanner<'t> {
                     (Some(b','), true) => {
                         self.at += 1;
                         self.skip_white_space();
-                        self.key()?;
-                        kind = self.peek_kind()?;
+                        self.quoted_key()?;
+                        kind = self.kind()?;
                         break;
                     }
                     (Some(b','), false) => {
                         self.at += 1;
-                        kind = self.peek_kind()?;
+                        kind = self.kind()?;
                         break;
                     }
                     (Some(b'}'), true) | (Some(b']'), false) => {
                         self.at += 1;
                         nesting.pop();
                     }
-                    (Some(_) | None, _) => return Err(self.wrong()),
+                    (Some(_) | None, _) => return Err(Stop::NotJson),
                 }
             }
         }
     }
 
-    /// Accepts a string whose opening quote is next; returns what is between the quotes and whether it has escapes.
-    fn string(&mut self) -> Result<(Range<usize>, bool), JsonError> {
+    /// Accepts a key and its colon; returns where its closing quote is and whether it has escapes.
+    #[inline]
+    fn quoted_key(&mut self) -> Result<(usize, bool), Stop> {
+        if self.peek() != Some(b'"') {
+            return Err(Stop::NotJson);
+        }
+        let escaped = self.string()?;
+        let end = self.at - 1;
+        self.skip_white_space();
+        if self.peek() != Some(b':') {
+            return Err(Stop::NotJson);
+        }
         self.at += 1;
-        let start = self.at;
+        Ok((end, escaped))
+    }
+
+    /// Accepts a string whose opening quote is next; returns whether it has escapes.
+    #[inline]
+    fn string(&mut self) -> Result<bool, Stop> {
+        let start = self.at + 1;
+        // Most keys fit into a word.
+        if let Some(&word) = self.text.get(start..).and_then(<[u8]>::first_chunk) {
+            if let Some(length) = first_end(word) {
+                if self.text.get(start + length) == Some(&b'"') {
+                    self.at = start + length + 1;
+                    return Ok(false);
+                }
+            }
+        }
+        self.long_string()
+    }
+
+    #[inline(never)]
+    fn long_string(&mut self) -> Result<bool, Stop> {
+        self.at += 1;
         let mut escaped = false;
         loop {
             let rest = self.text.get(self.at..).unwrap_or_default();
             let Some(length) = plain_prefix(rest) else {
                 self.at = self.text.len();
-                return Err(self.wrong());
+                return Err(Stop::NotJson);
             };
             self.at += length;
             match self.peek() {
                 Some(b'"') => {
-                    let span = start..self.at;
                     self.at += 1;
-                    return Ok((span, escaped));
+                    return Ok(escaped);
                 }
                 Some(b'\\') => {
                     escaped = true;
                     self.escape()?;
                 }
-                Some(_) | None => return Err(self.wrong()),
+                Some(_) | None => return Err(Stop::NotJson),
             }
         }
     }
 
-    fn escape(&mut self) -> Result<(), JsonError> {
+    fn escape(&mut self) -> Result<(), Stop> {
         self.at += 1;
         match self.peek() {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 1,
@@ -263,24 +295,24 @@ impl<'t> Scanner<'t> {
                 self.at += 1;
                 for _ in 0..4 {
                     if !self.peek().is_some_and(|byte| byte.is_ascii_hexdigit()) {
-                        return Err(self.wrong());
+                        return Err(Stop::NotJson);
                     }
                     self.at += 1;
                 }
             }
-            Some(_) | None => return Err(self.wrong()),
+            Some(_) | None => return Err(Stop::NotJson),
         }
         Ok(())
     }
 
-    fn number(&mut self) -> Result<(), JsonError> {
+    fn number(&mut self) -> Result<(), Stop> {
         if self.peek() == Some(b'-') {
             self.at += 1;
         }
         match self.peek() {
             Some(b'0') => self.at += 1,
             Some(b'1'..=b'9') => self.skip_digits(),
-            Some(_) | None => return Err(self.wrong()),
+            Some(_) | None => return Err(Stop::NotJson),
         }
         if self.peek() == Some(b'.') {
             self.at += 1;
@@ -296,9 +328,9 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    fn digits(&mut self) -> Result<(), JsonError> {
+    fn digits(&mut self) -> Result<(), Stop> {
         if !self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
-            return Err(self.wrong());
+            return Err(Stop::NotJson);
         }
         self.skip_digits();
         Ok(())
@@ -310,29 +342,41 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    fn word(&mut self, word: &[u8]) -> Result<(), JsonError> {
+    fn word(&mut self, word: &[u8]) -> Result<(), Stop> {
         for &expected in word {
             if self.peek() != Some(expected) {
-                return Err(self.wrong());
+                return Err(Stop::NotJson);
             }
             self.at += 1;
         }
         Ok(())
     }
 
+    #[inline]
     pub(crate) fn skip_white_space(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\n' | b'\r' | b'\t')) {
             self.at += 1;
         }
     }
 
+    #[inline]
     fn peek(&self) -> Option<u8> {
         self.text.get(self.at).copied()
     }
 
-    const fn wrong(&self) -> JsonError {
-        JsonError::NotJson { offset: self.at }
+    const fn error(&self, stop: Stop) -> JsonError {
+        match stop {
+            Stop::NotJson => JsonError::NotJson { offset: self.at },
+            Stop::TooDeep => JsonError::TooDeep { limit: self.max_depth },
+        }
     }
+}
+
+/// Why the scanner stops where it is.
+#[derive(Debug, Clone, Copy)]
+enum Stop {
+    NotJson,
+    TooDeep,
 }
 
 /// Which containers are open: a bit per level, set for an object.
@@ -349,9 +393,9 @@ impl Nesting {
         Self { bits: [0; DEEPEST / 64], depth: base, base, limit }
     }
 
-    fn push(&mut self, object: bool) -> Result<(), JsonError> {
+    fn push(&mut self, object: bool) -> Result<(), Stop> {
         if self.depth >= self.limit {
-            return Err(JsonError::TooDeep { limit: self.limit });
+            return Err(Stop::TooDeep);
         }
         if let Some(word) = self.bits.get_mut(self.depth / 64) {
             let bit = 1 << (self.depth % 64);
@@ -419,7 +463,7 @@ const fn first_end(bytes: [u8; word::WIDTH]) -> Option<usize> {
 /// The string that a JSON string text (with its quotes) stands for; `None` for other texts and unpaired surrogates.
 pub(crate) fn unquote(text: &[u8]) -> Option<Cow<'_, str>> {
     let inner = text.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
-    if memchr::memchr(b'\\', inner).is_none() {
+    if plain_prefix(inner).is_none() {
         return std::str::from_utf8(inner).ok().map(Cow::Borrowed);
     }
     serde_json::from_slice(text).ok().map(Cow::Owned)

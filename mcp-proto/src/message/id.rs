@@ -1,5 +1,6 @@
 //! Request ids.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -57,17 +58,21 @@ impl RequestId {
         }
     }
 
-    /// Reads an id from the JSON text of a value; `None` for fractions, `null`, and anything else that is no id.
+    /// Reads an id from the valid JSON text of a value; `None` for fractions, `null`, and anything else that is no id.
     pub(crate) fn from_json_text(text: &[u8]) -> Option<Self> {
         if text.first() == Some(&b'"') {
-            let value = unquote(text)?.into_owned().into_boxed_str();
-            let plain = quote(&value);
-            let written = (plain != text).then(|| std::str::from_utf8(text).ok().map(Into::into)).flatten();
+            let (value, written) = match unquote(text)? {
+                Cow::Borrowed(value) => (value.into(), None),
+                Cow::Owned(value) => {
+                    let written = (quote(&value) != text).then(|| std::str::from_utf8(text).ok().map(Into::into));
+                    (value.into(), written.flatten())
+                }
+            };
             return Some(Self(Repr::String(Box::new(Text { value, written }))));
         }
-        let number = std::str::from_utf8(text).ok()?.parse::<i64>().ok()?;
-        // `-0` and `+1` parse, and would be echoed as something else.
-        (number.to_string().as_bytes() == text).then_some(Self(Repr::Number(number)))
+        // `-0` parses, and would be echoed as something else.
+        let number = std::str::from_utf8(text).ok().filter(|&text| text != "-0")?.parse().ok()?;
+        Some(Self(Repr::Number(number)))
     }
 
     /// Appends the JSON text of the id.

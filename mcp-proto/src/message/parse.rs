@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::salvage::salvage;
 use super::{ErrorObject, Message, Method, Notification, Request, RequestId, Response, code};
-use crate::json::scan::{Kind, Scanner, Value};
+use crate::json::scan::{Kind, Scanner, Value, unquote};
 use crate::json::{Json, JsonError, check_utf8};
 use crate::limits::Limits;
 
@@ -208,14 +208,14 @@ impl Envelope {
             let value = scanner.value()?;
             more = scanner.next_element(b'}')?;
             // JS7: an unknown name is ignored, and no other spelling stands for a known one.
-            let (member, slot) = match key.name(text).as_deref() {
-                Some(b"jsonrpc") => ("jsonrpc", &mut envelope.jsonrpc),
-                Some(b"id") => ("id", &mut envelope.id),
-                Some(b"method") => ("method", &mut envelope.method),
-                Some(b"params") => ("params", &mut envelope.params),
-                Some(b"result") => ("result", &mut envelope.result),
-                Some(b"error") => ("error", &mut envelope.error),
-                Some(_) | None => continue,
+            let (member, slot) = match key.name(text).as_deref().unwrap_or_default() {
+                b"jsonrpc" => ("jsonrpc", &mut envelope.jsonrpc),
+                b"id" => ("id", &mut envelope.id),
+                b"method" => ("method", &mut envelope.method),
+                b"params" => ("params", &mut envelope.params),
+                b"result" => ("result", &mut envelope.result),
+                b"error" => ("error", &mut envelope.error),
+                _ => continue,
             };
             if slot.replace(value).is_some() {
                 envelope.duplicate = Some(member);
@@ -224,55 +224,47 @@ impl Envelope {
         Ok(envelope)
     }
 
-    fn judge(self, text: &Bytes, limits: &Limits) -> Result<Message, ParseError> {
+    fn judge(&self, text: &Bytes, limits: &Limits) -> Result<Message, ParseError> {
         if !self.is_object {
             return Err(ParseError { kind: ParseErrorKind::NotAnObject, subject: Subject::Unknown });
         }
-        let id = self.id.as_ref().map(|value| read_id(text, value, limits));
-        let subject = self.subject(id.as_ref());
-        self.build(text, id, limits).map_err(|kind| ParseError { kind, subject })
+        self.build(text, limits).map_err(|kind| ParseError { kind, subject: self.subject(text, limits) })
     }
 
-    fn subject(&self, id: Option<&Result<RequestId, ParseErrorKind>>) -> Subject {
-        let Some(Ok(id)) = id else { return Subject::Unknown };
-        if self.duplicate == Some("id") {
-            return Subject::Unknown;
-        }
+    fn subject(&self, text: &[u8], limits: &Limits) -> Subject {
+        let id = self.id.as_ref().and_then(|id| read_id(text, id, limits).ok());
+        let Some(id) = id.filter(|_| self.duplicate != Some("id")) else { return Subject::Unknown };
         let is_response = self.result.is_some() || self.error.is_some();
         match (self.method.is_some(), is_response) {
             // RP6: a message with a method is answered, whatever else it holds.
-            (true, _) => Subject::Request(id.clone()),
-            (false, true) => Subject::Response(id.clone()),
-            (false, false) => Subject::Either(id.clone()),
+            (true, _) => Subject::Request(id),
+            (false, true) => Subject::Response(id),
+            (false, false) => Subject::Either(id),
         }
     }
 
-    fn build(
-        self,
-        text: &Bytes,
-        id: Option<Result<RequestId, ParseErrorKind>>,
-        limits: &Limits,
-    ) -> Result<Message, ParseErrorKind> {
+    fn build(&self, text: &Bytes, limits: &Limits) -> Result<Message, ParseErrorKind> {
         if let Some(member) = self.duplicate {
             return Err(ParseErrorKind::DuplicateMember { member });
         }
-        let share = |value: Value| Json::from_validated(text.slice(value.span));
-        if self.jsonrpc.map(share).as_ref().and_then(Json::as_string).as_deref() != Some("2.0") {
+        if !self.jsonrpc.as_ref().is_some_and(|version| is_version_2(version.text(text))) {
             return Err(ParseErrorKind::NotVersion2);
         }
-        let Some(method) = self.method else {
-            return match (self.result, self.error) {
-                (Some(_), Some(_)) => Err(ParseErrorKind::ResultAndError),
-                (None, None) => Err(ParseErrorKind::NeitherRequestNorResponse),
-                (Some(result), None) => {
-                    let id = id.ok_or(ParseErrorKind::ResultWithoutId)??;
+        let share = |value: &Value| Json::from_validated(text.slice(value.span.clone()));
+        let Some(method) = &self.method else {
+            return match (&self.result, &self.error, &self.id) {
+                (Some(_), Some(_), _) => Err(ParseErrorKind::ResultAndError),
+                (None, None, _) => Err(ParseErrorKind::NeitherRequestNorResponse),
+                (Some(_), None, None) => Err(ParseErrorKind::ResultWithoutId),
+                (Some(result), None, Some(id)) => {
+                    let id = read_id(text, id, limits)?;
                     Ok(Response::Result { id, result: share(result) }.into())
                 }
-                (None, Some(error)) => {
+                (None, Some(error), id) => {
                     // JR-09: absent and null both say that no request could be read.
-                    let id = match (self.id, id) {
-                        (None | Some(Value { kind: Kind::Null, .. }), _) => None,
-                        (Some(_), id) => id.transpose()?,
+                    let id = match id {
+                        None | Some(Value { kind: Kind::Null, .. }) => None,
+                        Some(id) => Some(read_id(text, id, limits)?),
                     };
                     let error = ErrorObject::from_json(share(error)).ok_or(ParseErrorKind::InvalidError)?;
                     Ok(Response::Error { id, error }.into())
@@ -283,9 +275,9 @@ impl Envelope {
             return Err(ParseErrorKind::RequestAndResponse);
         }
         // P7: `"id":null` makes an invalid request, not a notification.
-        let id = id.transpose()?;
-        let method = read_method(&share(method), limits)?;
-        let params = match self.params {
+        let id = self.id.as_ref().map(|id| read_id(text, id, limits)).transpose()?;
+        let method = read_method(method.text(text), limits)?;
+        let params = match &self.params {
             None => None,
             Some(value) if matches!(value.kind, Kind::Object | Kind::Array) => Some(share(value)),
             Some(_) => return Err(ParseErrorKind::ParamsNotStructured),
@@ -297,16 +289,20 @@ impl Envelope {
     }
 }
 
+/// Any way of writing the string will do.
+fn is_version_2(text: &[u8]) -> bool {
+    text == b"\"2.0\"" || unquote(text).as_deref() == Some("2.0")
+}
+
 fn read_id(text: &[u8], value: &Value, limits: &Limits) -> Result<RequestId, ParseErrorKind> {
     if value.kind == Kind::String && value.span.len() > limits.id {
         return Err(ParseErrorKind::IdTooLong { limit: limits.id });
     }
-    let text = text.get(value.span.clone()).unwrap_or_default();
-    RequestId::from_json_text(text).ok_or(ParseErrorKind::InvalidId)
+    RequestId::from_json_text(value.text(text)).ok_or(ParseErrorKind::InvalidId)
 }
 
-fn read_method(text: &Json, limits: &Limits) -> Result<Method, ParseErrorKind> {
-    let name = text.as_string().ok_or(ParseErrorKind::InvalidMethod)?;
+fn read_method(text: &[u8], limits: &Limits) -> Result<Method, ParseErrorKind> {
+    let name = unquote(text).ok_or(ParseErrorKind::InvalidMethod)?;
     if name.len() > limits.method {
         return Err(ParseErrorKind::MethodTooLong { limit: limits.method });
     }
