@@ -40,11 +40,15 @@ impl Deref for CowBytes<'_> {
 /// Bytes that a buffer begins with.
 const SMALLEST: usize = 128;
 
-/// Appends, growing by doubling but never to more than `limit` bytes unless `bytes` alone needs it.
+/// From here on a buffer grows fourfold: growing copies, and what was not written to takes no memory yet.
+const LARGE: usize = 64 << 10;
+
+/// Appends, growing by doubling (at first) but never to more than `limit` bytes unless `bytes` alone needs it.
 pub(crate) fn extend_within(buffer: &mut Vec<u8>, bytes: &[u8], limit: usize) {
     let needed = buffer.len() + bytes.len();
     if needed > buffer.capacity() {
-        let capacity = (buffer.capacity() * 2).max(SMALLEST).min(limit).max(needed);
+        let factor = if buffer.capacity() < LARGE { 2 } else { 4 };
+        let capacity = (buffer.capacity() * factor).max(SMALLEST).min(limit).max(needed);
         buffer.reserve_exact(capacity - buffer.len());
     }
     buffer.extend_from_slice(bytes);

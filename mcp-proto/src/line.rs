@@ -40,17 +40,26 @@ pub struct Decoder {
     limit: usize,
     /// The beginning of a line whose end has not arrived.
     partial: Vec<u8>,
-    /// The line has been reported as too long; its rest is dropped.
-    skipping: bool,
-    /// Nothing of the stream has been framed yet.
-    at_start: bool,
+    place: Place,
+}
+
+/// Where in the stream the next byte lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// At the start of the stream's first line, or in it.
+    FirstLine,
+    LineStart,
+    /// In a line that began with `partial`.
+    Line,
+    /// In a line that has been reported as too long: its rest is dropped.
+    Skipped,
 }
 
 impl Decoder {
     /// A decoder for lines of at most `limit` bytes.
     #[must_use]
     pub const fn new(limit: usize) -> Self {
-        Self { limit, partial: Vec::new(), skipping: false, at_start: true }
+        Self { limit, partial: Vec::new(), place: Place::FirstLine }
     }
 
     /// Takes bytes from the front of `input` up to the end of the next line, and returns the line.
@@ -62,8 +71,15 @@ impl Decoder {
     /// [`TooLong`] stands in the place of a line that was longer than the limit; decoding goes on after it.
     pub fn decode<'i>(&mut self, input: &mut &'i [u8]) -> Option<Result<CowBytes<'i>, TooLong>> {
         while let Some(end) = memchr::memchr(b'\n', input) {
-            let (part, rest) = input.split_at_checked(end)?;
-            *input = rest.get(1..)?;
+            let (part, rest) = (input.get(..end)?, input.get(end + 1..)?);
+            *input = rest;
+            if self.place == Place::LineStart && part.len() <= self.limit {
+                let line = part.strip_suffix(b"\r").unwrap_or(part);
+                if !is_blank(line) {
+                    return Some(Ok(CowBytes::Borrowed(line)));
+                }
+                continue;
+            }
             match self.complete(part) {
                 Some(Ok(line)) if is_blank(&line) => {}
                 Some(outcome) => return Some(outcome),
@@ -71,14 +87,16 @@ impl Decoder {
             }
         }
         let part = std::mem::take(input);
-        if self.skipping || part.is_empty() {
+        if self.place == Place::Skipped || part.is_empty() {
             return None;
         }
         if self.exceeds_limit(part) {
-            self.skipping = true;
-            self.at_start = false;
+            self.place = Place::Skipped;
             let partial = std::mem::take(&mut self.partial);
             return Some(Err(self.too_long(&partial, part)));
+        }
+        if self.place == Place::LineStart {
+            self.place = Place::Line;
         }
         extend_within(&mut self.partial, part, self.limit + 1);
         None
@@ -99,26 +117,26 @@ impl Decoder {
 
     /// Joins `part`, which a LF follows, to what there is of the line.
     fn complete<'i>(&mut self, part: &'i [u8]) -> Option<Result<CowBytes<'i>, TooLong>> {
-        if std::mem::take(&mut self.skipping) {
+        let place = std::mem::replace(&mut self.place, Place::LineStart);
+        if place == Place::Skipped {
             return None;
         }
         let too_long = self.exceeds_limit(part);
-        let partial = std::mem::take(&mut self.partial);
-        let at_start = std::mem::take(&mut self.at_start);
+        let mut line = std::mem::take(&mut self.partial);
         if too_long {
-            return Some(Err(self.too_long(&partial, part)));
+            return Some(Err(self.too_long(&line, part)));
         }
-        if partial.is_empty() {
-            let part = if at_start { part.strip_prefix(BYTE_ORDER_MARK).unwrap_or(part) } else { part };
+        let is_first = place == Place::FirstLine;
+        if line.is_empty() {
+            let part = if is_first { part.strip_prefix(BYTE_ORDER_MARK).unwrap_or(part) } else { part };
             return Some(Ok(CowBytes::Borrowed(part.strip_suffix(b"\r").unwrap_or(part))));
         }
-        let mut line = partial;
         extend_within(&mut line, part, self.limit + 1);
         if line.last() == Some(&b'\r') {
             line.pop();
         }
         let mut line = Bytes::from(line);
-        if at_start && line.starts_with(BYTE_ORDER_MARK) {
+        if is_first && line.starts_with(BYTE_ORDER_MARK) {
             line = line.split_off(BYTE_ORDER_MARK.len());
         }
         Some(Ok(CowBytes::Owned(line)))
@@ -137,6 +155,7 @@ impl Decoder {
     }
 }
 
+#[inline]
 fn is_blank(line: &[u8]) -> bool {
     line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r'))
 }

@@ -19,7 +19,7 @@ const LIMIT: usize = 1 << 30;
 /// Single data lines of this many MiB: time per byte must not grow with them.
 const LONG_LINES: [&str; 4] = ["line1", "line4", "line16", "line64"];
 
-/// The streams that are decoded; see the table in the README of this folder.
+/// The streams that are decoded.
 fn input(name: &str) -> Bytes {
     let stream = match name {
         "small" => {
