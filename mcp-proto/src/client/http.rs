@@ -17,6 +17,7 @@
 //! | `endpoint` | URLs, and which references stay on their origin |
 //! | `headers` | requests with their headers, and what is read from the headers of responses |
 //! | `exchange` | one exchange: its purpose and how it is read |
+//! | `carrier` | what the client asks of this transport |
 //! | `answer` | what arrives on an exchange: heads, bodies, ends and failures |
 //! | `route` | events and bodies to messages, each to the request that it belongs to |
 //! | `refusal` | HTTP errors, and the JSON-RPC errors in their bodies |
@@ -27,6 +28,7 @@
 //! | `two_endpoint` | the transport of 2024-11-05, and falling back to it |
 
 mod answer;
+mod carrier;
 mod config;
 mod endpoint;
 mod exchange;
@@ -45,16 +47,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 
-use super::carrier::{Carrier, Inbound, Role, Wire};
+use super::carrier::{Inbound, Role, Wire};
 use crate::Instant;
 use crate::backoff::Jitter;
 use crate::deadlines::Deadlines;
 use crate::error::{Failed, Fault};
 use crate::limits::Limits;
-use crate::message::Message;
 use crate::outbox::Weight;
 use crate::pending::RequestKey;
-use crate::transport::{Transport, sealed};
 use crate::version::ProtocolVersion;
 use endpoint::Endpoint;
 use exchange::{Exchange, Post, Purpose, Reading};
@@ -417,110 +417,6 @@ impl Http {
             }
             Role::Answer | Role::Cancellation | Role::Notification => wire.fault(Fault::NotAccepted { reason }),
         }
-    }
-}
-
-impl sealed::Sealed for Http {}
-
-impl Transport for Http {
-    type Action = HttpAction;
-}
-
-impl Carrier for Http {
-    fn configure(&mut self, limits: &Limits, seed: u64) {
-        self.limits = limits.clone();
-        self.jitter = Jitter::new(seed);
-        self.server_stream.cursor = Cursor::new(limits);
-    }
-
-    fn begin(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
-        self.begin_session(now, wire);
-    }
-
-    fn send(&mut self, message: &Message, role: Role, now: Instant, wire: &mut Wire<'_, HttpAction>) {
-        if let Some(request) = role.request() {
-            self.requests.insert(request, Carried { place: Place::Queued, cursor: Cursor::new(&self.limits) });
-        }
-        self.enqueue(Post::new(role, message.to_bytes()));
-        self.pump(now, wire);
-    }
-
-    fn cancel(&mut self, request: RequestKey, notice: &Message, now: Instant, wire: &mut Wire<'_, HttpAction>) {
-        let Some(carried) = self.requests.get(&request) else { return };
-        let post = Post::new(Role::Cancellation, notice.to_bytes());
-        match carried.place {
-            Place::Queued | Place::Held(_) | Place::Parked => {}
-            Place::Exchange(key) => match self.exchanges.get_mut(&key) {
-                // BR-T-08: it must not overtake what it takes back.
-                Some(exchange) if !exchange.sent => exchange.cancellation = Some(post),
-                Some(_) | None => self.enqueue(post),
-            },
-            // CX-09: what the server has is taken back by a message, not by closing anything.
-            Place::Pausing | Place::Accepted => self.enqueue(post),
-        }
-        self.abandon(request, now, wire);
-        self.pump(now, wire);
-    }
-
-    fn abandon(&mut self, request: RequestKey, now: Instant, _wire: &mut Wire<'_, HttpAction>) {
-        let Some(carried) = self.forget(request) else { return };
-        if let Place::Exchange(key) = carried.place {
-            self.timers.set(Timer::Linger(key), now + self.config.linger);
-        }
-    }
-
-    fn negotiated(&mut self, version: ProtocolVersion, wire: &mut Wire<'_, HttpAction>) {
-        self.accept_session(version, wire);
-    }
-
-    fn ready(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
-        self.is_ready = true;
-        for post in std::mem::take(&mut self.parked) {
-            self.enqueue(post);
-        }
-        let streams = self.version.is_some_and(|version| version.rules().get_stream);
-        if streams && self.wiring.is_streamable() {
-            self.open_server_stream(wire);
-        }
-        self.pump(now, wire);
-    }
-
-    fn close(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
-        self.begin_closing(now, wire);
-    }
-
-    fn handle_timeout(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
-        while let Some(timer) = self.timers.pop_due(now) {
-            match timer {
-                Timer::Idle(exchange) => self.on_silence(exchange, now, wire),
-                Timer::Linger(exchange) => {
-                    self.abort(exchange, wire);
-                }
-                Timer::Accept(exchange) => {
-                    if let Some(Purpose::Post(post)) = self.abort(exchange, wire).map(|exchange| exchange.purpose) {
-                        let after = self.config.accept_timeout;
-                        self.undelivered(post.role, Failed::TimedOut { after }, wire);
-                    }
-                }
-                Timer::Held(number) => {
-                    if let Some(post) = self.held.remove(&number) {
-                        self.enqueue(post);
-                    }
-                }
-                Timer::Resume(request) => {
-                    let exchange = self.get(None, Purpose::Resume { request, redirects: 0 }, wire);
-                    self.place(request, Place::Exchange(exchange));
-                }
-                Timer::ServerStream => self.open_server_stream(wire),
-                Timer::Endpoint => self.on_no_endpoint(wire),
-                Timer::Close => self.close_unended(wire),
-            }
-        }
-        self.pump(now, wire);
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.timers.next()
     }
 }
 

@@ -1,0 +1,272 @@
+//! What the server asks, tells and answers.
+
+use super::carrier::{Carrier, Inbound};
+use super::event::{CloseReason, Event, Outcome, Scope, Unavailable};
+use super::handshake::Phase;
+use super::{Client, Forwarding, Timer};
+use crate::Instant;
+use crate::error::{Fault, Quirk};
+use crate::json::Json;
+use crate::message::{
+    BUSY, ErrorObject, Message, Method, Notification, ParseError, Request, RequestId, Response, Subject, code,
+};
+use crate::pending::{Match, RequestKey};
+
+/// Bytes of a progress notification that is kept although the queue has no room.
+const LATE_PROGRESS: usize = 1024;
+
+impl<T: Carrier> Client<T> {
+    pub(super) fn on_inbound(&mut self, inbound: Inbound, now: Instant) {
+        if self.phase == Phase::Closed {
+            return;
+        }
+        match inbound {
+            Inbound::Message { message: Message::Request(request), during } => self.on_request(request, during, now),
+            Inbound::Message { message: Message::Notification(notification), during } => {
+                self.on_notification(notification, during, now);
+            }
+            Inbound::Message { message: Message::Response(response), .. } => self.on_response(response, now),
+            Inbound::Invalid { error, during } => self.on_invalid(error, during, now),
+            Inbound::StrayResponse(id) => self.on_stray_response(id),
+            Inbound::Unanswered { request, reason } => {
+                if self.phase.opening() == Some(request) {
+                    self.pending.remove(request);
+                    self.opening_failed(Unavailable::Failed(reason), now);
+                } else {
+                    self.finish(request, Outcome::Failed(reason));
+                }
+            }
+            Inbound::Confirmed => self.on_confirmed(now),
+            Inbound::SessionLost => self.on_session_lost(now),
+            Inbound::Faulted(fault) => self.out.tell(Event::Faulted(fault)),
+            Inbound::QuirkMet(quirk) => self.meet(quirk),
+            Inbound::Ended => self.on_ended(now),
+            Inbound::Closed => {
+                let reason = if let Phase::Closing(reason) = self.phase { reason } else { CloseReason::Peer };
+                self.phase = Phase::Closed;
+                self.out.tell(Event::Closed(reason));
+            }
+        }
+    }
+
+    fn on_request(&mut self, request: Request, during: Option<RequestKey>, now: Instant) {
+        let Request { id, method, params } = request;
+        if matches!(self.phase, Phase::Closing(_)) {
+            return;
+        }
+        let limit = self.config.limits.requests_in;
+        if self.incoming.len() >= limit {
+            self.out.tell(Event::Faulted(Fault::TooManyRequests { limit }));
+            self.send_answer(id, Err(ErrorObject::new(BUSY, "too many requests at one time")), now);
+            return;
+        }
+        if self.config.forwarding == Forwarding::Own {
+            // LC-17
+            if method == Method::PING {
+                self.send_answer(id, Ok(Json::empty_object()), now);
+                return;
+            }
+            // LC-19, RP14
+            if let Some(capability) = needed_capability(&method) {
+                if self.config.capabilities.first_member(capability).is_none() {
+                    let error = ErrorObject::new(code::METHOD_NOT_FOUND, "the client did not declare this capability");
+                    self.out.tell(Event::Faulted(Fault::UnexpectedRequest { method }));
+                    self.send_answer(id, Err(error), now);
+                    return;
+                }
+            }
+        }
+        if self.incoming.is_in_use(&id) {
+            self.out.tell(Event::Faulted(Fault::DuplicateId { id: id.clone() }));
+        }
+        let scope = scope(during);
+        let ticket = self.incoming.insert(id, scope);
+        self.pause_deadlines(scope);
+        self.tell_bounded(Event::Requested { ticket, scope, method, params }, now);
+    }
+
+    fn on_notification(&mut self, notification: Notification, during: Option<RequestKey>, now: Instant) {
+        let Notification { method, params } = notification;
+        if method == Method::CANCELLED {
+            self.on_cancelled(params, now);
+        } else if method == Method::PROGRESS {
+            self.on_progress(params, now);
+        } else {
+            self.tell_bounded(Event::Notified { scope: scope(during), method, params }, now);
+        }
+    }
+
+    /// CX-03: the server takes a request of its own back. What is malformed or unknown is ignored.
+    fn on_cancelled(&mut self, params: Option<Json>, now: Instant) {
+        let Some(params) = params else { return };
+        let Some(id) = params.first_member("requestId") else { return };
+        let Some(id) = RequestId::from_json_text(id.as_bytes()) else { return };
+        // RP4: with one id for several requests, nobody knows which is meant, so none is left running.
+        for ticket in self.incoming.with_id(&id) {
+            if let Some((_, scope)) = self.incoming.remove(ticket) {
+                self.resume_deadlines(scope, now);
+            }
+            self.out.tell(Event::RequestCancelled { ticket, params: params.clone() });
+        }
+    }
+
+    fn on_progress(&mut self, params: Option<Json>, now: Instant) {
+        let token = params.as_ref().and_then(|params| params.first_member("progressToken"));
+        let token = token.and_then(|token| RequestId::from_json_text(token.as_bytes()));
+        let request = token.and_then(|token| self.pending.find_token(&token));
+        let (Some(request), Some(params)) = (request, params) else {
+            self.out.tell(Event::Faulted(Fault::UnknownProgressToken));
+            return;
+        };
+        if let Some(waiting) = self.pending.get(request) {
+            // TO-03
+            self.timers.set(Timer::Answer(request), (now + waiting.timeout).min(waiting.latest));
+        }
+        self.tell_bounded(Event::Progressed { request, params }, now);
+    }
+
+    /// TO-04: while the server waits for an answer of ours, which a person may have to give, the requests that it asks
+    /// for may take as long as they ever may.
+    fn pause_deadlines(&mut self, scope: Scope) {
+        for request in self.requests_in(scope) {
+            if let Some(waiting) = self.pending.get(request) {
+                self.timers.set(Timer::Answer(request), waiting.latest);
+            }
+        }
+    }
+
+    pub(super) fn resume_deadlines(&mut self, scope: Scope, now: Instant) {
+        for request in self.requests_in(scope) {
+            if let Some(waiting) = self.pending.get(request) {
+                self.timers.set(Timer::Answer(request), (now + waiting.timeout).min(waiting.latest));
+            }
+        }
+    }
+
+    fn requests_in(&self, scope: Scope) -> Vec<RequestKey> {
+        match scope {
+            Scope::Request(request) => vec![request],
+            // Any of them may be the reason.
+            Scope::Connection => self.pending.keys(),
+        }
+    }
+
+    fn on_response(&mut self, response: Response, now: Instant) {
+        let Some(id) = response.id() else {
+            if let Response::Error { error, .. } = response {
+                self.out.tell(Event::Faulted(Fault::PeerError { code: error.code() }));
+            }
+            return;
+        };
+        let Match::Open(request) = self.pending.find(id) else {
+            self.on_stray_response(id.clone());
+            return;
+        };
+        if self.held.iter().any(|(held, _)| *held == request) {
+            // What was never sent cannot be answered.
+            self.on_stray_response(id.clone());
+            return;
+        }
+        let outcome = match response {
+            Response::Result { result, .. } => Outcome::Result(result),
+            Response::Error { error, .. } => Outcome::Error(error),
+        };
+        if self.phase.opening() == Some(request) {
+            self.pending.remove(request);
+            self.timers.clear(Timer::Answer(request));
+            self.on_initialize_outcome(outcome, now);
+            return;
+        }
+        self.judge_result(request, &outcome);
+        self.finish(request, outcome);
+    }
+
+    /// Results cross as they are; what is odd about them is told.
+    fn judge_result(&mut self, request: RequestKey, outcome: &Outcome) {
+        let Outcome::Result(result) = outcome else { return };
+        let is_tool_call = self.pending.get(request).is_some_and(|waiting| waiting.method == Method::TOOLS_CALL);
+        if is_tool_call && !self.quirks.contains(&Quirk::ToolResultWithoutContent) {
+            let is_task = || result.first_member("task").is_some();
+            if result.first_member("content").is_none() && !is_task() {
+                self.meet(Quirk::ToolResultWithoutContent);
+            }
+        }
+    }
+
+    fn on_stray_response(&mut self, id: RequestId) {
+        let fault = match self.pending.find(&id) {
+            Match::Late => Fault::LateResponse { id },
+            Match::Open(_) | Match::Unknown => Fault::UnknownResponse { id },
+        };
+        self.out.tell(Event::Faulted(fault));
+    }
+
+    /// A frame that is no message. A request in it is answered (P6), a response in it has failed; and nothing is said
+    /// to a server that only prints to the wrong stream (ST-25).
+    fn on_invalid(&mut self, error: ParseError, _during: Option<RequestKey>, now: Instant) {
+        let answer = ErrorObject::new(error.code(), &error.to_string());
+        let subject = error.subject.clone();
+        self.out.tell(Event::Faulted(Fault::Parse(error)));
+        match subject {
+            Subject::Request(id) => self.send_answer(id, Err(answer), now),
+            Subject::Response(_) | Subject::Either(_) | Subject::Unknown => {}
+        }
+    }
+
+    fn meet(&mut self, quirk: Quirk) {
+        if self.quirks.insert(quirk) {
+            self.out.tell(Event::QuirkMet(quirk));
+        }
+    }
+
+    /// The byte stream has ended: everything that waits gets its outcome at once (H1, H4).
+    fn on_ended(&mut self, now: Instant) {
+        self.close_because(CloseReason::Peer, now);
+    }
+
+    /// Tells what the server can send as much of as it likes. Over the limits, progress is reduced to the newest, what
+    /// can be missed is dropped, and anything else ends the connection (RP9).
+    fn tell_bounded(&mut self, event: Event, now: Instant) {
+        if !self.out.is_overfull(&self.config.limits) {
+            self.out.tell(event);
+            return;
+        }
+        if let Event::Progressed { request, params } = event {
+            let is_one_lost = params.len() > LATE_PROGRESS || self.late_progress.insert(request, params).is_some();
+            self.dropped += u64::from(is_one_lost);
+        } else if matches!(&event, Event::Notified { method, .. } if can_be_missed(method)) {
+            self.dropped += 1;
+        } else {
+            self.close_because(CloseReason::Overflow, now);
+        }
+    }
+}
+
+const fn scope(during: Option<RequestKey>) -> Scope {
+    match during {
+        Some(request) => Scope::Request(request),
+        None => Scope::Connection,
+    }
+}
+
+/// The capability that a client declares to be asked for this.
+fn needed_capability(method: &Method) -> Option<&'static str> {
+    match method.as_str() {
+        "sampling/createMessage" => Some("sampling"),
+        "roots/list" => Some("roots"),
+        "elicitation/create" => Some("elicitation"),
+        _ => None,
+    }
+}
+
+/// Notifications of which the next one makes up for a missed one, or which only inform people.
+fn can_be_missed(method: &Method) -> bool {
+    [
+        Method::MESSAGE,
+        Method::TOOLS_LIST_CHANGED,
+        Method::PROMPTS_LIST_CHANGED,
+        Method::RESOURCES_LIST_CHANGED,
+        Method::RESOURCES_UPDATED,
+    ]
+    .contains(method)
+}

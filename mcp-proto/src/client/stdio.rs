@@ -1,0 +1,76 @@
+//! The client on a byte stream.
+
+use super::Client;
+use super::carrier::Inbound;
+use super::event::CloseReason;
+use crate::Instant;
+use crate::error::{Failed, Fault, InvalidResponse};
+use crate::message::{ParseError, Subject};
+use crate::pending::Match;
+use crate::transport::{Line, Stdio, too_long};
+
+impl Client<Stdio> {
+    /// Bytes have arrived from the server, in pieces of any size.
+    pub fn handle_bytes(&mut self, bytes: &[u8], now: Instant) {
+        for line in self.transport.read(bytes) {
+            match line {
+                Line::Message(message) => self.on_inbound(Inbound::Message { message, during: None }, now),
+                Line::Batch(items) => {
+                    for item in items {
+                        match item {
+                            Ok(message) => self.on_inbound(Inbound::Message { message, during: None }, now),
+                            Err(error) => self.on_invalid_line(error, now),
+                        }
+                    }
+                }
+                Line::Invalid(error) => self.on_invalid_line(error, now),
+                Line::TooLong(subject) => self.on_long_line(subject, now),
+            }
+        }
+    }
+
+    /// The server's stream has ended.
+    pub fn handle_eof(&mut self, now: Instant) {
+        match self.transport.end() {
+            Some(Err(fault)) => self.on_inbound(Inbound::Faulted(fault), now),
+            Some(Ok(())) => {}
+            None => return,
+        }
+        self.on_inbound(Inbound::Ended, now);
+    }
+
+    fn on_invalid_line(&mut self, error: ParseError, now: Instant) {
+        // RP5: a broken response fails its request now, not when its time is up.
+        let about = match &error.subject {
+            Subject::Response(id) | Subject::Either(id) => Some(id.clone()),
+            Subject::Request(_) | Subject::Unknown => None,
+        };
+        let reason = InvalidResponse::from(&error);
+        self.on_inbound(Inbound::Invalid { error, during: None }, now);
+        if let Some(Match::Open(request)) = about.map(|id| self.pending.find(&id)) {
+            self.on_inbound(Inbound::Unanswered { request, reason: Failed::InvalidResponse { reason } }, now);
+        }
+        self.count_garbage(now);
+    }
+
+    fn on_long_line(&mut self, subject: Subject, now: Instant) {
+        let limit = self.config.limits.message;
+        self.on_inbound(Inbound::Faulted(Fault::LineTooLong { limit }), now);
+        match subject {
+            Subject::Response(id) | Subject::Either(id) => {
+                if let Match::Open(request) = self.pending.find(&id) {
+                    self.on_inbound(Inbound::Unanswered { request, reason: Failed::TooLarge { limit } }, now);
+                }
+            }
+            Subject::Request(id) => self.send_answer(id, Err(too_long(limit)), now),
+            Subject::Unknown => {}
+        }
+        self.count_garbage(now);
+    }
+
+    fn count_garbage(&mut self, now: Instant) {
+        if self.transport.counts_garbage(now) {
+            self.close_because(CloseReason::Garbage, now);
+        }
+    }
+}
