@@ -1,10 +1,57 @@
-//! tmp
+//! The Model Context Protocol on threads: a client, and a proxy from stdio to HTTP. No async runtime.
+//!
+//! The protocol itself lives in [`mcp_proto`], which does no I/O. This crate does the I/O, with threads, channels and
+//! `ureq`, and decides nothing: what is retried, resumed or refused is the machines' business.
+//!
+//! # A client
+//!
+//! [`Client`] talks to a server over HTTP. It may be cloned and used from any number of threads; each call waits for
+//! its own answer, and a slow call delays no other. [`Handler`] hears what the server tells and answers what it asks.
+//!
+//! ```no_run
+//! use mcp_blocking::Client;
+//! use mcp_proto::Json;
+//!
+//! let client = Client::builder("https://example.com/mcp")?.name("my-app", "1.0.0").connect()?;
+//! let found = client.request("tools/call", Some(Json::parse(r#"{"name":"search","arguments":{"query":"ureq"}}"#)?))?;
+//! println!("{}", found.to_text());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A lost session is opened again behind the calls; requests that the server refused because of it are sent again, all
+//! others in flight fail at once with [`mcp_proto::Failed::SessionLost`], because nobody knows whether they were served.
+//!
+//! # A proxy
+//!
+//! [`Proxy`] joins any pair of byte streams to a server over HTTP. The binary `mcp-proxy` is this and a command line;
+//! the feature `proxy` (on by default) builds it.
+//!
+//! # Threads and memory
+//!
+//! ```text
+//!   callers ──┐                       ┌──▶ worker: one exchange at a time, connections kept alive
+//!   stdin ────┼─ bounded channel ─▶ owner ─▶ worker …           (HttpOptions::max_workers)
+//!   workers ──┘                       └──▶ writer: stdout
+//! ```
+//!
+//! One owner thread runs the machine, so there is no lock around it. Workers are started when they are needed, and used
+//! again. A body is read while the machine has room for it, and no further; what the machine may hold is stated at
+//! [`mcp_proto::Limits`].
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `client`, `mailbox` | the client: commands to the owner, outcomes to the callers |
+//! | `proxy`, `stdio` | the proxy: its loop, its reader and its writer |
+//! | `http_client` | exchanges on worker threads |
+//! | `gate` | stops the readers while the machine wants no input |
+
 mod client;
 mod gate;
 mod http_client;
 mod mailbox;
 mod proxy;
 mod stdio;
+
 pub use client::{Builder, Client, Error, Handler, InFlight, Observation};
 pub use http_client::{HttpOptions, OptionsError};
 pub use proxy::{Observer, Proxy, Stopper};

@@ -36,7 +36,8 @@ use crate::json::scan::DEEPEST;
 pub struct Limits {
     /// Bytes of one line or one JSON body: a line that never ends (FR1), a body that never ends. Default 16 MiB.
     pub message: usize,
-    /// Bytes of one server-sent event with its line, type and id: a `data:` line that never ends (SS1). Default 16 MiB.
+    /// Bytes of one server-sent event, its data, type and id together: a `data:` line that never ends (SS1). Default
+    /// 16 MiB.
     pub event: usize,
     /// Nested arrays and objects in one message (JS1); at most 1024. Default 128.
     pub depth: usize,
