@@ -1,5 +1,7 @@
 //! The blocking client over real sockets.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
+
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;

@@ -397,7 +397,7 @@ fn px8_what_the_wire_says_cannot_write_log_lines_of_its_own() {
     proxy.write(&format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, r"x\u001b\nmcp-proxy: error: forged"));
     proxy.end_input();
     proxy.wait();
-    for line in proxy.stderr.iter() {
+    for line in &proxy.stderr {
         assert!(
             line.starts_with("mcp-proxy: ") && !line.contains('\u{1b}') && !line.contains("error: forged"),
             "{line}"

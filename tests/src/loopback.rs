@@ -1,5 +1,6 @@
 //! Servers on loopback that do exactly what a test says, right or wrong.
 
+use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -175,7 +176,7 @@ impl Connection {
     pub fn reply(&mut self, status: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> io::Result<()> {
         let mut head = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n", body.as_ref().len());
         for (name, value) in headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
+            let _ = write!(head, "{name}: {value}\r\n");
         }
         head.push_str("\r\n");
         let mut bytes = head.into_bytes();

@@ -28,7 +28,7 @@ const ROUND: Duration = Duration::from_millis(15);
 /// Runs the contest and prints a line: the throughput of each in MB/s if `bytes` are processed per call (else ns per
 /// call), and the ratio of the first to each other one.
 pub fn contest(title: &str, bytes: Option<usize>, mut contenders: Vec<Contender<'_>>) {
-    let calls: Vec<usize> = contenders.iter_mut().map(|contender| calibrate(&mut contender.work)).collect();
+    let calls: Vec<u32> = contenders.iter_mut().map(|contender| calibrate(&mut contender.work)).collect();
     let mut rounds: Vec<Vec<f64>> = vec![Vec::new(); contenders.len()];
     for _ in 0..ROUNDS {
         for ((contender, &calls), times) in contenders.iter_mut().zip(&calls).zip(&mut rounds) {
@@ -36,17 +36,21 @@ pub fn contest(title: &str, bytes: Option<usize>, mut contenders: Vec<Contender<
             for _ in 0..calls {
                 black_box((contender.work)());
             }
-            times.push(start.elapsed().as_secs_f64() / calls as f64);
+            times.push(start.elapsed().as_secs_f64() / f64::from(calls));
         }
     }
     let times: Vec<f64> = rounds.into_iter().map(median).collect();
     print!("{title:<32}");
-    for (contender, time) in contenders.iter().zip(&times) {
+    for (place, (contender, time)) in contenders.iter().zip(&times).enumerate() {
         match bytes {
-            Some(bytes) => print!("  {} {:.0} MB/s", contender.name, bytes as f64 / time / 1e6),
+            Some(bytes) => {
+                #[expect(clippy::cast_precision_loss, reason = "nobody measures 2^52 bytes")]
+                let speed = bytes as f64 / time / 1e6;
+                print!("  {} {speed:.0} MB/s", contender.name);
+            }
             None => print!("  {} {:.0} ns", contender.name, time * 1e9),
         }
-        if let Some(first) = times.first().filter(|&first| first != time) {
+        if let Some(first) = times.first().filter(|_| place > 0) {
             print!(" (x{:.2})", time / first);
         }
     }
@@ -54,7 +58,7 @@ pub fn contest(title: &str, bytes: Option<usize>, mut contenders: Vec<Contender<
 }
 
 /// How many calls fill a round.
-fn calibrate(work: &mut dyn FnMut() -> usize) -> usize {
+fn calibrate(work: &mut dyn FnMut() -> usize) -> u32 {
     let mut calls = 1;
     loop {
         let start = Instant::now();

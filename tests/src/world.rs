@@ -15,6 +15,7 @@ pub const URL: &str = "http://server.example/mcp";
 
 /// What a machine asks of its driver, in the words of this module.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "most steps open an exchange")]
 pub enum Step<E> {
     /// Open an exchange.
     Open(ExchangeKey, Request<Bytes>),

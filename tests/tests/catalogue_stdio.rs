@@ -42,7 +42,7 @@ fn fr1_fr3_an_endless_line_costs_itself_and_its_neighbours_are_served() {
     chunk.extend(std::iter::repeat_n(b'x', 1 << 20));
     stream.bytes(&chunk);
     for _ in 0..100 {
-        stream.bytes(&[b'x'; 1 << 16]);
+        stream.bytes(&vec![b'x'; 1 << 16]);
     }
     stream.line(r#""}}"#);
     stream.line(request("2", "c", "{}"));
@@ -610,7 +610,7 @@ fn rp9_a_flood_of_notifications_is_bounded_however_it_is_fed() {
     assert!(others.len() <= 2049, "{}", others.len());
     let dropped: u64 =
         client_faults(&others).iter().map(|fault| if let Fault::Dropped { count } = fault { *count } else { 0 }).sum();
-    assert_eq!(dropped as usize + others.len() - 1, fed + 100_000);
+    assert_eq!(usize::try_from(dropped).unwrap() + others.len() - 1, fed + 100_000);
     // What cannot be missed ends the connection.
     for _ in 0..3000 {
         stream.machine.handle_bytes(b"{\"jsonrpc\":\"2.0\",\"method\":\"x/y\"}\n", stream.now);

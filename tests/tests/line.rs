@@ -6,7 +6,9 @@ use proptest::prelude::*;
 use tests::chunks::{cut, each_cut};
 use tests::oracle;
 
-fn decode(pieces: &[&[u8]], limit: usize) -> (Vec<Result<Vec<u8>, TooLong>>, Result<(), Truncated>) {
+type Line = Result<Vec<u8>, TooLong>;
+
+fn decode(pieces: &[&[u8]], limit: usize) -> (Vec<Line>, Result<(), Truncated>) {
     let mut decoder = Decoder::new(limit);
     let mut lines = Vec::new();
     for piece in pieces {
