@@ -224,7 +224,7 @@ fn signals_end_it_in_good_order_and_a_second_one_at_once() {
 }
 
 #[test]
-fn a_closed_stdout_ends_it() {
+fn px5_a_closed_stdout_ends_it() {
     let server = echo_server();
     let mut command = command(&[&server.url()]);
     let (mut proxy, stdout) = Proxy::spawn_unread(&mut command);
@@ -340,7 +340,7 @@ fn px4_every_failure_of_the_server_reaches_the_client_with_its_id() {
 }
 
 #[test]
-fn headers_and_tokens_come_from_the_environment_and_appear_nowhere() {
+fn px9_headers_and_tokens_come_from_the_environment_and_appear_nowhere() {
     let server = Loopback::start(mcp_server(|asked, connection| {
         // A server that quotes the credentials that it got.
         let text = format!("{}\nBearer token-4711 header-0815", asked.params.replace('"', "'")).replace('\n', " ");

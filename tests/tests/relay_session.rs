@@ -334,7 +334,7 @@ fn fr15_after_the_end_of_stdin_requests_are_finished_and_the_session_is_ended() 
 }
 
 #[test]
-fn fr15_requests_that_take_too_long_are_answered_and_taken_back() {
+fn px5_fr15_requests_that_take_too_long_are_answered_and_taken_back() {
     let mut world = World::connected_relay();
     let call = world.call("1", "tools/call");
     world.begin(call.key, &Reply::events(": working\n\n"));
