@@ -37,7 +37,7 @@ use crate::error::{Failed, Fault, Quirk, UsageError};
 use crate::json::Json;
 use crate::message::{ErrorObject, Message, Method, Notification, Request, RequestId, Response};
 use crate::outbox::{Outbox, Output};
-use crate::pending::{Incoming, Pending, RequestKey, Ticket, Waiting, progress_token};
+use crate::pending::{Incoming, Pending, RequestKey, SessionKey, Ticket, Waiting, progress_token};
 use crate::transport::Transport;
 use crate::version::ProtocolVersion;
 use carrier::{Carrier, Inbound, Role, Wire};
@@ -123,9 +123,9 @@ impl<T: Carrier> Client<T> {
             phase: Phase::Idle,
             handshake: None,
             version: None,
-            pending: Pending::new(config.limits.tombstones),
+            pending: Pending::new(SessionKey::ONLY, config.limits.tombstones),
             held: VecDeque::new(),
-            incoming: Incoming::new(),
+            incoming: Incoming::new(SessionKey::ONLY),
             timers: Deadlines::new(),
             backoff: Backoff::new(&config.limits),
             jitter: Jitter::new(config.seed),

@@ -60,7 +60,7 @@
 //!             Output::Action(StdioAction::Write(bytes)) => client.handle_bytes(&bytes, now),
 //!             Output::Event(server::Event::Requested { ticket, method, .. }) => {
 //!                 assert_eq!(method.as_str(), "tools/list");
-//!                 server.respond(ticket, Ok(Json::parse(r#"{"tools":[]}"#).unwrap()))?;
+//!                 server.respond(ticket, Ok(Json::parse(r#"{"tools":[]}"#).unwrap()), now)?;
 //!             }
 //!             _ => {}
 //!         }
@@ -156,7 +156,7 @@ pub use message::{
     Subject, UnreadableId, code,
 };
 pub use outbox::Output;
-pub use pending::{RequestKey, Ticket, TicketKey};
+pub use pending::{RequestKey, SessionKey, Ticket, TicketKey};
 pub use relay::Relay;
 pub use server::Server;
 pub use transport::{Stdio, StdioAction, Transport};

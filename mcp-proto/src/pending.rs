@@ -11,19 +11,38 @@ use crate::Instant;
 use crate::json::Json;
 use crate::message::{Method, RequestId};
 
+/// Names one session of a machine. A client has one, and so has a server on a byte stream; a server over HTTP has many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionKey(pub(crate) u64);
+
+impl SessionKey {
+    /// Of the machines that have one session.
+    pub(crate) const ONLY: Self = Self(0);
+}
+
 /// Names one of this side's own requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RequestKey(u64);
+pub struct RequestKey {
+    session: SessionKey,
+    number: u64,
+}
 
 impl RequestKey {
-    /// The id that the request has on the wire.
-    pub(crate) fn to_wire(self) -> RequestId {
-        // Counting up from one, no machine lives long enough to meet the bound.
-        RequestId::from(i64::try_from(self.0).unwrap_or(i64::MAX))
+    /// The session that it was made in.
+    #[must_use]
+    pub const fn session(self) -> SessionKey {
+        self.session
     }
 
-    pub(crate) fn from_wire(id: &RequestId) -> Option<Self> {
-        id.as_i64().and_then(|number| u64::try_from(number).ok()).map(Self)
+    /// The id that the request has on the wire.
+    pub(crate) fn to_wire(self) -> RequestId {
+        // Counting up from one, no session lives long enough to meet the bound.
+        RequestId::from(i64::try_from(self.number).unwrap_or(i64::MAX))
+    }
+
+    pub(crate) fn from_wire(id: &RequestId, session: SessionKey) -> Option<Self> {
+        let number = id.as_i64().and_then(|number| u64::try_from(number).ok())?;
+        Some(Self { session, number })
     }
 }
 
@@ -51,6 +70,7 @@ pub(crate) enum Match {
 /// Own requests, their progress tokens, and the ones that were given up.
 #[derive(Debug)]
 pub(crate) struct Pending {
+    session: SessionKey,
     next: u64,
     open: BTreeMap<RequestKey, Waiting>,
     by_token: BTreeMap<RequestId, RequestKey>,
@@ -60,8 +80,9 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    pub(crate) const fn new(tombstones: usize) -> Self {
+    pub(crate) const fn new(session: SessionKey, tombstones: usize) -> Self {
         Self {
+            session,
             // Some peers take an id of 0 for none.
             next: 1,
             open: BTreeMap::new(),
@@ -73,7 +94,7 @@ impl Pending {
     }
 
     pub(crate) const fn next_key(&self) -> RequestKey {
-        RequestKey(self.next)
+        RequestKey { session: self.session, number: self.next }
     }
 
     pub(crate) fn insert(&mut self, waiting: Waiting) -> RequestKey {
@@ -96,7 +117,7 @@ impl Pending {
 
     /// Which request a response with this id answers (C8: the id must match exactly, in type and value).
     pub(crate) fn find(&self, id: &RequestId) -> Match {
-        match RequestKey::from_wire(id) {
+        match RequestKey::from_wire(id, self.session) {
             Some(key) if self.open.contains_key(&key) => Match::Open(key),
             Some(key) if self.given_up.contains(&key) => Match::Late,
             Some(_) | None => Match::Unknown,
@@ -144,7 +165,18 @@ pub(crate) fn progress_token(params: Option<&Json>) -> Option<RequestId> {
 
 /// Names a request of the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TicketKey(u64);
+pub struct TicketKey {
+    session: SessionKey,
+    number: u64,
+}
+
+impl TicketKey {
+    /// The session that it belongs to.
+    #[must_use]
+    pub const fn session(self) -> SessionKey {
+        self.session
+    }
+}
 
 /// The right to answer one request of the peer, once.
 ///
@@ -164,14 +196,15 @@ impl Ticket {
 /// Requests of the peer that are not answered yet. Several may have one id: an id is payload, not identity (C1).
 #[derive(Debug)]
 pub(crate) struct Incoming<T> {
+    session: SessionKey,
     next: u64,
     open: BTreeMap<TicketKey, (RequestId, T)>,
     by_id: BTreeMap<RequestId, Vec<TicketKey>>,
 }
 
 impl<T> Incoming<T> {
-    pub(crate) const fn new() -> Self {
-        Self { next: 0, open: BTreeMap::new(), by_id: BTreeMap::new() }
+    pub(crate) const fn new(session: SessionKey) -> Self {
+        Self { session, next: 0, open: BTreeMap::new(), by_id: BTreeMap::new() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -183,7 +216,7 @@ impl<T> Incoming<T> {
     }
 
     pub(crate) fn insert(&mut self, id: RequestId, about: T) -> Ticket {
-        let key = TicketKey(self.next);
+        let key = TicketKey { session: self.session, number: self.next };
         self.next += 1;
         self.by_id.entry(id.clone()).or_default().push(key);
         self.open.insert(key, (id, about));

@@ -157,7 +157,7 @@ impl Relay {
     /// Ends both sides: the client hears about every request that it still waits for, the session is ended.
     /// [`Event::Closed`] follows within the time that ending a session may take.
     pub fn close(&mut self, now: Instant) {
-        self.server.close();
+        self.server.close(now);
         self.settle(now);
     }
 
@@ -228,7 +228,9 @@ impl Relay {
                         self.upward_by_ticket.insert(ticket.key(), request);
                         self.upward.insert(request, ticket);
                     }
-                    Err(error) => self.respond(ticket, Err(ErrorObject::new(code::INTERNAL_ERROR, &error.to_string()))),
+                    Err(error) => {
+                        self.respond(ticket, Err(ErrorObject::new(code::INTERNAL_ERROR, &error.to_string())), now)
+                    }
                 }
             }
             E::Cancelled { ticket, params } => {
@@ -237,12 +239,12 @@ impl Relay {
                     self.client.cancel_with(request, &params.unwrap_or(Json::empty_object()), now);
                 }
             }
-            E::Notified { method, params } if method == Method::INITIALIZED => {
+            E::Notified { method, params, .. } if method == Method::INITIALIZED => {
                 if let Err(error) = self.client.confirm(params, now) {
                     self.out.tell(Event::NotPassed { method, error });
                 }
             }
-            E::Notified { method, params } => self.notify_server(method, params, now),
+            E::Notified { method, params, .. } => self.notify_server(method, params, now),
             E::Progressed { params, .. } => self.notify_server(Method::PROGRESS, Some(params), now),
             E::Responded { request, outcome } => {
                 if let Some(ticket) = self.downward.remove(&request) {
@@ -258,11 +260,11 @@ impl Relay {
                 }
             }
             E::Faulted(fault) => self.out.tell(Event::Faulted { side: Side::Client, fault }),
-            E::Closed(reason) => {
+            E::Closed { reason, .. } => {
                 self.out.tell(Event::ClientGone(reason));
                 self.client.close(now);
             }
-            E::Connected { .. } | E::Ready | E::InputEnded => {}
+            E::Connected { .. } | E::Ready { .. } | E::InputEnded => {}
         }
     }
 
@@ -272,20 +274,20 @@ impl Relay {
         match event {
             E::Connected { version, result, occasion } => {
                 self.out.tell(Event::Connected { version, result: result.clone(), occasion });
-                self.on_connected(result, occasion);
+                self.on_connected(result, occasion, now);
             }
             E::Unavailable { reason, retry_at } => {
-                self.on_unavailable(&reason);
+                self.on_unavailable(&reason, now);
                 self.out.tell(Event::Unavailable { reason, retry_at });
             }
             E::SessionLost => {
                 self.out.tell(Event::SessionLost);
-                self.cancel_downward();
+                self.cancel_downward(now);
             }
-            E::Responded { request, outcome } => self.on_answer(request, outcome),
+            E::Responded { request, outcome } => self.on_answer(request, outcome, now),
             // RP12: only for requests that are in flight, as they came.
             E::Progressed { request, params } if self.upward.contains_key(&request) => {
-                self.notify_client(Method::PROGRESS, Some(params));
+                self.notify_client(Method::PROGRESS, Some(params), now);
             }
             E::Progressed { .. } => {}
             E::Requested { ticket, method, params, .. } => {
@@ -304,14 +306,14 @@ impl Relay {
             E::RequestCancelled { ticket, params } => {
                 if let Some(request) = self.downward_by_ticket.remove(&ticket) {
                     self.downward.remove(&request);
-                    self.server.cancel_with(request, &params);
+                    self.server.cancel_with(request, &params, now);
                 }
             }
-            E::Notified { method, params, .. } => self.notify_client(method, params),
+            E::Notified { method, params, .. } => self.notify_client(method, params, now),
             E::Faulted(fault) => self.out.tell(Event::Faulted { side: Side::Server, fault }),
             E::QuirkMet(quirk) => self.out.tell(Event::QuirkMet(quirk)),
             E::Closed(reason) => {
-                self.server.close();
+                self.server.close(now);
                 self.out.tell(Event::Closed(reason));
             }
         }
@@ -323,22 +325,22 @@ impl Relay {
             if *prepared == params {
                 let result = result.clone();
                 self.opening = Opening::Done;
-                self.respond(ticket, Ok(result));
+                self.respond(ticket, Ok(result), now);
                 return;
             }
         }
         match self.client.connect_with(params.clone(), now) {
             Ok(()) => self.opening = Opening::Sent { ticket, params },
-            Err(error) => self.respond(ticket, Err(ErrorObject::new(code::INTERNAL_ERROR, &error.to_string()))),
+            Err(error) => self.respond(ticket, Err(ErrorObject::new(code::INTERNAL_ERROR, &error.to_string())), now),
         }
     }
 
-    fn on_connected(&mut self, result: Json, occasion: Occasion) {
+    fn on_connected(&mut self, result: Json, occasion: Occasion, now: Instant) {
         if occasion == Occasion::Again {
             return;
         }
         match std::mem::replace(&mut self.opening, Opening::Done) {
-            Opening::Sent { ticket, .. } => self.respond(ticket, Ok(result)),
+            Opening::Sent { ticket, .. } => self.respond(ticket, Ok(result), now),
             Opening::Failed { params } | Opening::Prepared { params, .. } => {
                 self.opening = Opening::Prepared { params, result };
             }
@@ -347,7 +349,7 @@ impl Relay {
     }
 
     /// Whoever waits hears what is wrong; the connection is tried again behind it.
-    fn on_unavailable(&mut self, reason: &Unavailable) {
+    fn on_unavailable(&mut self, reason: &Unavailable, now: Instant) {
         match std::mem::replace(&mut self.opening, Opening::Done) {
             Opening::Sent { ticket, params } => {
                 self.opening = Opening::Failed { params };
@@ -355,14 +357,14 @@ impl Relay {
                     Unavailable::Error(error) => error.clone(),
                     Unavailable::Failed(reason) => self.error_for(reason),
                 };
-                self.respond(ticket, Err(error));
+                self.respond(ticket, Err(error), now);
             }
             Opening::Prepared { params, .. } | Opening::Failed { params } => self.opening = Opening::Failed { params },
             opening @ (Opening::Awaited | Opening::Done) => self.opening = opening,
         }
     }
 
-    fn on_answer(&mut self, request: RequestKey, outcome: Outcome) {
+    fn on_answer(&mut self, request: RequestKey, outcome: Outcome, now: Instant) {
         let Some(ticket) = self.upward.remove(&request) else { return };
         self.upward_by_ticket.remove(&ticket.key());
         let answer = match outcome {
@@ -374,12 +376,12 @@ impl Relay {
                 Err(error)
             }
         };
-        self.respond(ticket, answer);
+        self.respond(ticket, answer, now);
     }
 
-    fn respond(&mut self, ticket: Ticket, answer: Result<Json, ErrorObject>) {
+    fn respond(&mut self, ticket: Ticket, answer: Result<Json, ErrorObject>, now: Instant) {
         // A relay may pass on any code: they are the server's.
-        let _ = self.server.respond(ticket, answer);
+        let _ = self.server.respond(ticket, answer, now);
     }
 
     /// A failure as the client sees it. The data tells a program that it is none of the server's own errors (JR-50).
@@ -401,18 +403,18 @@ impl Relay {
         }
     }
 
-    fn notify_client(&mut self, method: Method, params: Option<Json>) {
+    fn notify_client(&mut self, method: Method, params: Option<Json>, now: Instant) {
         let notification = Notification { method: method.clone(), params };
-        if let Err(error) = self.server.notify(notification) {
+        if let Err(error) = self.server.notify(notification, now) {
             self.out.tell(Event::NotPassed { method, error });
         }
     }
 
     /// What the old session asked of the client is of no use to the next (SH-C-08).
-    fn cancel_downward(&mut self) {
+    fn cancel_downward(&mut self, now: Instant) {
         self.downward_by_ticket.clear();
         for request in std::mem::take(&mut self.downward).into_keys() {
-            self.server.cancel(request, Some("the session with the server was lost"));
+            self.server.cancel(request, Some("the session with the server was lost"), now);
         }
     }
 }

@@ -266,7 +266,7 @@ impl Pair {
                 total: None,
                 message: None,
             };
-            self.server.progress(&job.ticket, &progress);
+            self.server.progress(&job.ticket, &progress, self.now);
             job.progress -= 1;
             return self.later(job);
         }
@@ -274,6 +274,6 @@ impl Pair {
             Some(text) => Ok(Json::empty_object().with_member("text", &text)),
             None => Err(ErrorObject::new(-32000, "no")),
         };
-        self.server.respond(job.ticket, answer).expect("a code that may be used");
+        self.server.respond(job.ticket, answer, self.now).expect("a code that may be used");
     }
 }

@@ -91,7 +91,7 @@ fn a_server_machine_serves_what_the_recorded_stdio_clients_said() {
         for record in capture.records.iter().filter(|record| record.side == Side::Client) {
             server.bytes(&record.bytes);
             for ticket in server.requested() {
-                server.machine.respond(ticket, Ok(mcp_proto::Json::empty_object())).unwrap();
+                server.machine.respond(ticket, Ok(mcp_proto::Json::empty_object()), server.now).unwrap();
             }
         }
         let lines = server.lines();

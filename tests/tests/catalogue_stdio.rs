@@ -27,7 +27,7 @@ fn server_faults(events: &[ServerEvent]) -> Vec<&Fault> {
 fn echo(stream: &mut ServerStream) {
     for event in stream.events() {
         if let ServerEvent::Requested { ticket, params, .. } = event {
-            stream.machine.respond(ticket, Ok(params.unwrap_or(Json::empty_object()))).unwrap();
+            stream.machine.respond(ticket, Ok(params.unwrap_or(Json::empty_object())), stream.now).unwrap();
         }
     }
 }
@@ -208,7 +208,8 @@ fn fr12_empty_lines_cost_nothing_and_garbage_lines_not_much() {
     assert!(stream.events().is_empty() && stream.lines().is_empty());
     stream.bytes(&b"x\n".repeat(100_000));
     assert_eq!(stream.lines().len(), 1001);
-    assert_eq!(stream.events().last(), Some(&ServerEvent::Closed(CloseReason::Garbage)));
+    let events = stream.events();
+    assert!(matches!(events.last(), Some(ServerEvent::Closed { reason: CloseReason::Garbage, .. })), "{events:?}");
 }
 
 #[test]
@@ -216,9 +217,9 @@ fn fr13_a_raw_line_end_in_a_payload_never_ends_a_line() {
     let mut stream = ServerStream::ready("2025-11-25");
     stream.line(request("1", "m", "{}"));
     let ticket = stream.requested().remove(0);
-    stream.machine.respond(ticket, Ok(json("{\n\"a\":\r\n1}"))).unwrap();
+    stream.machine.respond(ticket, Ok(json("{\n\"a\":\r\n1}")), stream.now).unwrap();
     assert_eq!(stream.lines(), [result("1", "{ \"a\":  1}")]);
-    stream.machine.notify(Notification::with_params("n\nn", json("[\n]"))).unwrap();
+    stream.machine.notify(Notification::with_params("n\nn", json("[\n]")), stream.now).unwrap();
     assert_eq!(stream.lines(), [r#"{"jsonrpc":"2.0","method":"n\nn","params":[ ]}"#]);
 }
 
@@ -242,19 +243,19 @@ fn fr15_at_the_end_of_input_requests_are_answered_within_a_bound() {
     stream.line(request("2", "b", "{}"));
     let mut tickets = stream.requested();
     stream.eof();
-    stream.machine.respond(tickets.remove(0), Ok(json("{}"))).unwrap();
+    stream.machine.respond(tickets.remove(0), Ok(json("{}")), stream.now).unwrap();
     assert_eq!(stream.lines(), [result("1", "{}")]);
     assert_eq!(stream.events(), [ServerEvent::InputEnded]);
     stream.pass(Duration::from_secs(5));
     assert_eq!(stream.lines(), [error("2", -32603, "the connection was closed before the answer came")]);
     let events = stream.events();
     assert!(
-        matches!(&events[..], [ServerEvent::Cancelled { .. }, ServerEvent::Closed(CloseReason::Peer)]),
+        matches!(&events[..], [ServerEvent::Cancelled { .. }, ServerEvent::Closed { reason: CloseReason::Peer, .. }]),
         "{events:?}"
     );
     assert!(stream.is_write_closed);
     // Too late.
-    stream.machine.respond(tickets.remove(0), Ok(json("{}"))).unwrap();
+    stream.machine.respond(tickets.remove(0), Ok(json("{}")), stream.now).unwrap();
     assert_eq!(stream.lines(), NOTHING);
 }
 
@@ -481,8 +482,8 @@ fn rp4_two_requests_with_one_id_are_both_answered_and_both_cancelled() {
         .into_iter()
         .filter_map(|event| if let ServerEvent::Requested { ticket, .. } = event { Some(ticket) } else { None })
         .collect();
-    stream.machine.respond(tickets.pop().unwrap(), Ok(json("{\"quick\":1}"))).unwrap();
-    stream.machine.respond(tickets.pop().unwrap(), Ok(json("{\"slow\":1}"))).unwrap();
+    stream.machine.respond(tickets.pop().unwrap(), Ok(json("{\"quick\":1}")), stream.now).unwrap();
+    stream.machine.respond(tickets.pop().unwrap(), Ok(json("{\"slow\":1}")), stream.now).unwrap();
     assert_eq!(stream.lines(), [result("1", "{\"quick\":1}"), result("1", "{\"slow\":1}")]);
 
     stream.line(request("2", "slow", "{}"));
@@ -675,7 +676,7 @@ fn rp11_rp13_a_request_ends_once_and_a_late_answer_is_swallowed() {
         stream.line(format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}"#));
     }
     assert!(stream.events().is_empty());
-    stream.machine.respond(ticket, Ok(json("{}"))).unwrap();
+    stream.machine.respond(ticket, Ok(json("{}")), stream.now).unwrap();
     assert_eq!(stream.lines(), [result("1", "{}")]);
 }
 
@@ -753,7 +754,7 @@ fn rp15_reserved_error_codes_are_refused_and_nobody_is_left_waiting() {
         let mut stream = ServerStream::ready("2025-06-18");
         stream.line(request("1", "m", "{}"));
         let ticket = stream.requested().remove(0);
-        let outcome = stream.machine.respond(ticket, Err(ErrorObject::new(code, "mine")));
+        let outcome = stream.machine.respond(ticket, Err(ErrorObject::new(code, "mine")), stream.now);
         assert_eq!(outcome, Err(UsageError::ReservedErrorCode { code }));
         assert_eq!(stream.lines(), [error("1", -32603, "internal error")]);
     }
@@ -851,8 +852,8 @@ fn pr_02_progress_is_told_to_who_asked_and_only_while_it_grows() {
     let mut tickets = stream.requested();
     let at = |progress: f64| mcp_proto::server::Progress { progress, total: Some(3.0), message: None };
     for progress in [1.0, 1.0, 0.5, 2.5, f64::NAN] {
-        stream.machine.progress(&tickets[0], &at(progress));
-        stream.machine.progress(&tickets[1], &at(progress));
+        stream.machine.progress(&tickets[0], &at(progress), stream.now);
+        stream.machine.progress(&tickets[1], &at(progress), stream.now);
     }
     let lines = stream.lines();
     assert_eq!(lines.len(), 2);
@@ -862,7 +863,7 @@ fn pr_02_progress_is_told_to_who_asked_and_only_while_it_grows() {
     );
     let ticket = tickets.remove(0);
     let key = ticket.key();
-    stream.machine.respond(ticket, Ok(json("{}"))).unwrap();
+    stream.machine.respond(ticket, Ok(json("{}")), stream.now).unwrap();
     assert!(format!("{key:?}").contains("TicketKey"));
 }
 
@@ -913,14 +914,14 @@ fn cl3_after_the_end_commands_are_refused_and_input_is_ignored() {
     let ticket = stream.requested().remove(0);
     let asked = stream.machine.request(Call::new("roots/list"), stream.now).unwrap();
     stream.lines();
-    stream.machine.close();
+    stream.machine.close(stream.now);
     let events = stream.events();
     assert!(events.contains(&ServerEvent::Responded { request: asked, outcome: Outcome::Failed(Failed::Closed) }));
     assert_eq!(stream.lines().len(), 1, "the client hears about its request");
-    stream.machine.respond(ticket, Ok(json("{}"))).unwrap();
+    stream.machine.respond(ticket, Ok(json("{}")), stream.now).unwrap();
     stream.line(request("2", "m", "{}"));
     stream.eof();
-    assert_eq!(stream.machine.notify(Notification::new("n")), Err(UsageError::Closed));
+    assert_eq!(stream.machine.notify(Notification::new("n"), stream.now), Err(UsageError::Closed));
     assert!(stream.events().is_empty() && stream.lines().is_empty());
 }
 

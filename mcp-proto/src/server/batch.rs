@@ -9,7 +9,7 @@ use crate::message::Message;
 pub(super) struct BatchKey(u64);
 
 /// Batches that are not answered yet.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Batches {
     next: u64,
     open: BTreeMap<BatchKey, Batch>,
@@ -23,6 +23,10 @@ struct Batch {
 }
 
 impl Batches {
+    pub(super) const fn new() -> Self {
+        Self { next: 0, open: BTreeMap::new() }
+    }
+
     pub(super) fn begin(&mut self) -> BatchKey {
         let key = BatchKey(self.next);
         self.next += 1;

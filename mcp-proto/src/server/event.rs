@@ -5,7 +5,7 @@ use crate::error::Fault;
 use crate::json::Json;
 use crate::message::Method;
 use crate::outbox::Weight;
-use crate::pending::{RequestKey, Ticket, TicketKey};
+use crate::pending::{RequestKey, SessionKey, Ticket, TicketKey};
 use crate::version::ProtocolVersion;
 
 /// What a server tells its application.
@@ -14,13 +14,18 @@ use crate::version::ProtocolVersion;
 pub enum Event {
     /// The client has opened the session, and was answered.
     Connected {
+        /// Which session.
+        session: SessionKey,
         /// The revision in force.
         version: ProtocolVersion,
         /// The parameters of `initialize`, as they came.
         params: Json,
     },
     /// The client has confirmed: from now on it may be asked for things (LC-10).
-    Ready,
+    Ready {
+        /// Which session.
+        session: SessionKey,
+    },
     /// The client asks for something, and waits.
     Requested {
         /// The right to answer.
@@ -39,6 +44,8 @@ pub enum Event {
     },
     /// The client tells something.
     Notified {
+        /// In which session.
+        session: SessionKey,
         /// What is told.
         method: Method,
         /// Its parameters, as they came.
@@ -62,8 +69,13 @@ pub enum Event {
     InputEnded,
     /// The client did something wrong that could be coped with.
     Faulted(Fault),
-    /// The connection has ended; nothing comes after this.
-    Closed(CloseReason),
+    /// A session has ended; nothing about it comes after this.
+    Closed {
+        /// Which one.
+        session: SessionKey,
+        /// Why.
+        reason: CloseReason,
+    },
 }
 
 impl Weight for Event {
@@ -76,11 +88,11 @@ impl Weight for Event {
             Self::Requested { params, .. } | Self::Notified { params, .. } | Self::Cancelled { params, .. } => {
                 params.as_ref().map_or(0, Json::len)
             }
-            Self::Ready
+            Self::Ready { .. }
             | Self::InputEnded
             | Self::Responded { outcome: Outcome::Failed(_), .. }
             | Self::Faulted(_)
-            | Self::Closed(_) => 0,
+            | Self::Closed { .. } => 0,
         };
         ENTRY + payload
     }

@@ -8,7 +8,7 @@ use crate::Instant;
 use crate::client::carrier::{Inbound, Wire};
 use crate::error::{Failed, Fault, InvalidResponse, Quirk};
 use crate::message::{Frame, Message, ParseError, Response, Subject};
-use crate::pending::RequestKey;
+use crate::pending::{RequestKey, SessionKey};
 use crate::sse::{Event, EventName, Item};
 
 /// Which answers may come on a stream.
@@ -132,7 +132,7 @@ impl Http {
             // RP7: an error without an id is about the one request that this exchange is for.
             (Answers::To(request), None) => request,
             (Answers::To(request), Some(id)) => Some(request).filter(|request| request.to_wire() == *id)?,
-            (Answers::ToAny, Some(id)) => RequestKey::from_wire(id)?,
+            (Answers::ToAny, Some(id)) => RequestKey::from_wire(id, SessionKey::ONLY)?,
         };
         // Before it was sent, nothing can be its answer.
         let carried = self.requests.get(&request)?;
@@ -143,7 +143,7 @@ impl Http {
     /// the stream goes on and may still bring the answer (EV-21).
     fn invalid(&mut self, error: ParseError, answers: Answers, wire: &mut Wire<'_, HttpAction>) {
         let about = match &error.subject {
-            Subject::Response(id) | Subject::Either(id) => RequestKey::from_wire(id),
+            Subject::Response(id) | Subject::Either(id) => RequestKey::from_wire(id, SessionKey::ONLY),
             Subject::Request(_) | Subject::Unknown => None,
         };
         let answered = match answers {

@@ -1,0 +1,65 @@
+//! What a server needs of its transport.
+
+use super::Timer;
+use super::config::Config;
+use super::event::Event;
+use super::http::ExchangeKey;
+use crate::Instant;
+use crate::deadlines::Deadlines;
+use crate::message::Message;
+use crate::outbox::{Outbox, Weight};
+use crate::pending::SessionKey;
+use crate::transport::Transport;
+use crate::version::ProtocolVersion;
+
+/// What all sessions of a server share, while something that happened is dealt with.
+#[derive(Debug)]
+pub(super) struct Hub<'s, T: Transport> {
+    pub(super) config: &'s Config,
+    pub(super) transport: &'s mut T,
+    pub(super) timers: &'s mut Deadlines<Timer>,
+    pub(super) wire: Wire<'s, T::Action>,
+}
+
+/// Where a transport puts what it has to say, and the time at which it does.
+#[derive(Debug)]
+pub struct Wire<'s, A> {
+    pub(crate) out: &'s mut Outbox<A, Event>,
+    pub(crate) now: Instant,
+}
+
+/// Where an outgoing message belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Route {
+    pub(crate) session: SessionKey,
+    /// The exchange of the request that it answers or is related to (invariant 2).
+    pub(crate) exchange: Option<ExchangeKey>,
+    pub(crate) kind: Kind,
+}
+
+/// What an outgoing message is to its exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The answer.
+    Reply,
+    /// The answer, to something that was never handed up.
+    Refusal,
+    /// Comes before the answer, or belongs to no exchange.
+    Message,
+}
+
+/// A transport as a server uses it.
+pub trait Carrier: Transport<Action: Weight> {
+    /// Sends a message.
+    fn write(&mut self, message: &Message, route: Route, wire: &mut Wire<'_, Self::Action>);
+    /// Sends all answers to a batch together.
+    fn write_batch(&mut self, answers: &[Message], route: Route, wire: &mut Wire<'_, Self::Action>);
+    /// An exchange gets no answer: what was on it is cancelled, or was nothing to answer.
+    fn no_answer(&mut self, route: Route, wire: &mut Wire<'_, Self::Action>);
+    /// `initialize` was answered: this revision holds now.
+    fn negotiated(&mut self, session: SessionKey, version: ProtocolVersion);
+    /// A session has ended. Everything that waited in it has been written before.
+    fn ended(&mut self, session: SessionKey, wire: &mut Wire<'_, Self::Action>);
+    /// When the next timer of the transport is due.
+    fn poll_timeout(&self) -> Option<Instant>;
+}

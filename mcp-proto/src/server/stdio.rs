@@ -1,0 +1,145 @@
+//! The server on a byte stream, which is one session.
+
+use super::carrier::{Carrier, Hub, Route, Wire};
+use super::peer::{Peer, Source};
+use super::{Config, Event, Server, Timer};
+use crate::Instant;
+use crate::client::{Call, CloseReason};
+use crate::error::UsageError;
+use crate::message::{Message, Notification};
+use crate::pending::{RequestKey, SessionKey};
+use crate::transport::{Line, Stdio, StdioAction};
+use crate::version::ProtocolVersion;
+
+impl Server<Stdio> {
+    /// A server on a byte stream.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if the configuration cannot be worked with.
+    pub fn new(mut transport: Stdio, config: Config) -> Result<Self, UsageError> {
+        config.check()?;
+        transport.set_limits(&config.limits);
+        let mut server = Self::with_transport(transport, config);
+        server.peers.insert(SessionKey::ONLY, Peer::new(SessionKey::ONLY, &server.config.limits));
+        Ok(server)
+    }
+
+    /// Bytes have arrived from the client, in pieces of any size.
+    pub fn handle_bytes(&mut self, bytes: &[u8], now: Instant) {
+        let (peers, hub) = &mut self.split(now);
+        let Some(peer) = peers.get_mut(&SessionKey::ONLY) else { return };
+        for line in hub.transport.read(bytes) {
+            if peer.is_closed() {
+                return;
+            }
+            match line {
+                Line::Message(message) => peer.on_message(message, Source::default(), hub),
+                Line::Batch(items) => peer.on_batch(items, Source::default(), hub),
+                Line::Invalid(error) => {
+                    peer.on_invalid(error, Source::default(), hub);
+                    count_garbage(peer, hub);
+                }
+                Line::TooLong(subject) => {
+                    peer.on_too_long(subject, Source::default(), hub);
+                    count_garbage(peer, hub);
+                }
+            }
+        }
+    }
+
+    /// The client's stream has ended: requests in flight are answered within a bound, then the connection closes (FR15).
+    pub fn handle_eof(&mut self, now: Instant) {
+        let (peers, hub) = &mut self.split(now);
+        let Some(peer) = peers.get_mut(&SessionKey::ONLY) else { return };
+        let Some(end) = hub.transport.end() else { return };
+        if peer.is_closed() {
+            return;
+        }
+        if let Err(fault) = end {
+            hub.wire.out.tell(Event::Faulted(fault));
+        }
+        hub.wire.out.tell(Event::InputEnded);
+        hub.timers.set(Timer::Drain(SessionKey::ONLY), now + hub.config.drain_timeout);
+        peer.drain(hub);
+    }
+
+    /// Sends a notification.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if it cannot be sent; nothing was sent then.
+    pub fn notify(&mut self, notification: Notification, now: Instant) -> Result<(), UsageError> {
+        self.notify_in(SessionKey::ONLY.into(), notification, now)
+    }
+
+    /// Asks the client for something. Exactly one [`Event::Responded`] with the returned key follows.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if the request cannot be made; nothing was sent then.
+    pub fn request(&mut self, call: Call, now: Instant) -> Result<RequestKey, UsageError> {
+        self.request_in(SessionKey::ONLY.into(), call, now)
+    }
+
+    /// Lets everything happen that is due. Calling this early or twice does nothing (CL2).
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.on_own_timers(now);
+    }
+
+    /// Ends the connection at once.
+    pub fn close(&mut self, now: Instant) {
+        self.close_session(SessionKey::ONLY, CloseReason::Local, now);
+    }
+
+    /// Whether more input should be read. With `false`, the output is not taken fast enough, or as many requests as the
+    /// limit allows wait for the application (H5, RP10).
+    #[must_use]
+    pub fn wants_input(&self) -> bool {
+        let limits = &self.config.limits;
+        self.out.has_room(limits) && self.requests_in_flight() < limits.requests_in
+    }
+
+    /// The revision in force.
+    #[must_use]
+    pub fn version(&self) -> Option<ProtocolVersion> {
+        self.peers.get(&SessionKey::ONLY).and_then(Peer::version)
+    }
+
+    /// Whether [`Event::Closed`] was told or is about to be.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.peers.get(&SessionKey::ONLY).is_none_or(Peer::is_closed)
+    }
+}
+
+/// FR10
+fn count_garbage(peer: &mut Peer, hub: &mut Hub<'_, Stdio>) {
+    if hub.transport.counts_garbage(hub.wire.now) {
+        peer.close(CloseReason::Garbage, hub);
+    }
+}
+
+impl Carrier for Stdio {
+    fn write(&mut self, message: &Message, _route: Route, wire: &mut Wire<'_, StdioAction>) {
+        Self::write(self, message, wire.out);
+    }
+
+    fn write_batch(&mut self, answers: &[Message], _route: Route, wire: &mut Wire<'_, StdioAction>) {
+        Self::write_batch(self, answers, wire.out);
+    }
+
+    fn no_answer(&mut self, _route: Route, _wire: &mut Wire<'_, StdioAction>) {}
+
+    fn negotiated(&mut self, _session: SessionKey, version: ProtocolVersion) {
+        self.set_unreadable_id(version.rules().unreadable_id);
+    }
+
+    fn ended(&mut self, _session: SessionKey, wire: &mut Wire<'_, StdioAction>) {
+        self.close(wire.out);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+}
