@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::time::clock_getcpuclockid;
+use nix::unistd::Pid;
+
 /// How one of the contenders is started.
 pub struct Contender {
     pub name: &'static str,
@@ -78,7 +81,7 @@ pub struct Call {
 #[derive(Debug, Clone, Copy)]
 pub struct Usage {
     pub cpu: Duration,
-    /// How often a thread of it went to sleep.
+    /// How often its threads went to sleep, those not counted that have ended.
     pub waits: u64,
 }
 
@@ -149,16 +152,16 @@ impl Running {
         Ok(f64::from(kib) * 1024.0)
     }
 
-    /// What all threads together have used. Threads that have ended are not counted; no contender ends one while calls
-    /// are measured.
+    /// What the process has used, threads that have ended included.
     pub fn usage(&self) -> io::Result<Usage> {
-        let mut usage = Usage { cpu: Duration::ZERO, waits: 0 };
-        for thread in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
-            let thread = thread?.path();
-            // In nanoseconds, where `stat` counts ticks.
-            usage.cpu += Duration::from_nanos(field(&fs::read_to_string(thread.join("schedstat"))?, "")?);
-            let waits: u64 = field(&fs::read_to_string(thread.join("status"))?, "voluntary_ctxt_switches:")?;
-            usage.waits += waits;
+        let id = self.child.id();
+        let clock = clock_getcpuclockid(Pid::from_raw(id.cast_signed()))?;
+        let mut usage = Usage { cpu: clock.now()?.into(), waits: 0 };
+        for thread in fs::read_dir(format!("/proc/{id}/task"))? {
+            // A thread may have ended meanwhile.
+            if let Ok(status) = fs::read_to_string(thread?.path().join("status")) {
+                usage.waits += field::<u64>(&status, "voluntary_ctxt_switches:")?;
+            }
         }
         Ok(usage)
     }

@@ -9,6 +9,8 @@ pub enum Unit {
     Seconds,
     Bytes,
     Number,
+    /// Bytes of memory per byte of a message.
+    Share,
     /// Per second: more is better.
     Rate,
 }
@@ -25,11 +27,17 @@ pub struct Figure {
     name: String,
     unit: Unit,
     target: Option<Target>,
+    is_ahead_wanted: bool,
 }
 
 impl Figure {
     pub fn new(name: &str, unit: Unit) -> Self {
-        Self { name: name.to_owned(), unit, target: None }
+        Self { name: name.to_owned(), unit, target: None, is_ahead_wanted: true }
+    }
+
+    /// A figure that explains others: it has no targets.
+    pub fn note(name: &str, unit: Unit) -> Self {
+        Self { is_ahead_wanted: false, ..Self::new(name, unit) }
     }
 
     pub fn target(mut self, target: Target) -> Self {
@@ -47,14 +55,13 @@ impl Figure {
         };
         let ahead = 1.0 / cost(own, peer);
         println!(
-            "{:<45} {:>9} {:>9} {:>10} {:>8.2} {:>8.1} {:<6}  {target}",
+            "{:<45} {:>9} {:>9} {:>10} {:>8} {ahead:>8.1} {:<6}  {target}",
             self.name,
             shown(own, self.unit),
             shown(bare, self.unit),
             shown(peer, self.unit),
-            cost(own, bare),
-            ahead,
-            verdict(ahead >= AHEAD),
+            times(cost(own, bare)),
+            if self.is_ahead_wanted { verdict(ahead >= AHEAD) } else { "" },
         );
     }
 }
@@ -80,9 +87,15 @@ fn shown(value: f64, unit: Unit) -> String {
         Unit::Seconds if value >= 1e-6 => format!("{:.0} us", value * 1e6),
         Unit::Seconds => format!("{:.2} ns", value * 1e9),
         Unit::Bytes => format!("{:.1} MB", value / 1e6),
+        Unit::Share => format!("{value:.2}"),
         Unit::Number => format!("{value:.1}"),
         Unit::Rate => format!("{value:.0}"),
     }
+}
+
+/// A ratio, unless there is nothing to compare with.
+fn times(ratio: f64) -> String {
+    if ratio < 100.0 { format!("{ratio:.2}") } else { "-".to_owned() }
 }
 
 /// Counts and sizes here are far below what a double holds exactly.
