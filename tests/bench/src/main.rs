@@ -81,9 +81,9 @@ fn node() -> io::Result<PathBuf> {
 
 fn start_up(contenders: &[Contender; 3], effort: &Effort) -> io::Result<()> {
     let mut times = [const { Vec::new() }; 3];
-    for _ in 0..effort.starts {
-        for (times, contender) in times.iter_mut().zip(contenders) {
-            times.push(contender.start(false)?.1.as_secs_f64());
+    for round in 0..effort.starts {
+        for turn in turns(round) {
+            times[turn].push(contenders[turn].start(false)?.1.as_secs_f64());
         }
     }
     Figure::new("from start to first answer", Unit::Seconds).target(Target::AtMost(0.010)).print(times.map(median));
@@ -122,11 +122,12 @@ fn small_results(contenders: &[Contender; 3], effort: &Effort) -> io::Result<()>
     let calls = effort.calls_per_round;
     let in_turn = |running: &mut [Running; 3], call| -> io::Result<[Rounds; 3]> {
         let mut rounds: [Rounds; 3] = Default::default();
-        for _ in 0..effort.rounds {
-            for (rounds, running) in rounds.iter_mut().zip(running.iter_mut()) {
+        for round in 0..effort.rounds {
+            for turn in turns(round) {
+                let running = &mut running[turn];
                 // The others have had the caches.
                 running.calls(call, calls / 10, 1)?;
-                rounds.add(running, calls, |running| (0..calls).map(|_| running.call(call)).collect())?;
+                rounds[turn].add(running, calls, |running| (0..calls).map(|_| running.call(call)).collect())?;
             }
         }
         Ok(rounds)
@@ -148,11 +149,12 @@ fn small_results(contenders: &[Contender; 3], effort: &Effort) -> io::Result<()>
 
     let count = calls * 10;
     let mut rounds: [Rounds; 3] = Default::default();
-    for _ in 0..effort.rounds {
-        for (rounds, running) in rounds.iter_mut().zip(&mut running) {
+    for round in 0..effort.rounds {
+        for turn in turns(round) {
+            let running = &mut running[turn];
             let call = Call { bytes: SMALL, sse: false };
             running.calls(call, IN_FLIGHT * 2, IN_FLIGHT)?;
-            rounds.add(running, count, |running| Ok(vec![running.calls(call, count, IN_FLIGHT)?]))?;
+            rounds[turn].add(running, count, |running| Ok(vec![running.calls(call, count, IN_FLIGHT)?]))?;
         }
     }
     let rate = |rounds: &Rounds| table::float(count as u64) / median(rounds.times.clone());
@@ -183,9 +185,9 @@ fn large_results(contenders: &[Contender; 3], effort: &Effort) -> io::Result<()>
             running.calls(Call { bytes: SMALL, sse }, 200, 1)?;
             *peak = running.peak_memory()?;
         }
-        for _ in 0..effort.large_rounds {
-            for (times, running) in times.iter_mut().zip(&mut running) {
-                times.push(running.call(Call { bytes: LARGE, sse })?.as_secs_f64());
+        for round in 0..effort.large_rounds {
+            for turn in turns(round) {
+                times[turn].push(running[turn].call(Call { bytes: LARGE, sse })?.as_secs_f64());
             }
         }
         let kind = if sse { "SSE" } else { "JSON" };
@@ -204,12 +206,12 @@ fn large_results(contenders: &[Contender; 3], effort: &Effort) -> io::Result<()>
 fn growing_results(contenders: &[Contender; 3], effort: &Effort) -> io::Result<()> {
     let mut running = start_all(contenders, true)?;
     let mut times = [const { [const { Vec::new() }; 3] }; GROWING.len()];
-    for _ in 0..effort.growing_rounds {
+    for round in 0..effort.growing_rounds {
         for (times, mib) in times.iter_mut().zip(GROWING) {
-            for (times, running) in times.iter_mut().zip(&mut running) {
+            for turn in turns(round) {
                 let bytes = mib << 20;
-                let taken = running.call(Call { bytes, sse: true })?.as_secs_f64();
-                times.push(taken / table::float(bytes as u64));
+                let taken = running[turn].call(Call { bytes, sse: true })?.as_secs_f64();
+                times[turn].push(taken / table::float(bytes as u64));
             }
         }
     }
@@ -223,6 +225,11 @@ fn growing_results(contenders: &[Contender; 3], effort: &Effort) -> io::Result<(
             .print(times);
     }
     Ok(())
+}
+
+/// The order of a round: whoever comes after the slowest finds the caches coldest, so that everyone has to.
+fn turns(round: usize) -> impl Iterator<Item = usize> {
+    (0..3).map(move |turn| (round + turn) % 3)
 }
 
 fn start_all(contenders: &[Contender; 3], any_size: bool) -> io::Result<[Running; 3]> {
