@@ -21,6 +21,9 @@ const IN_FLIGHT: usize = 32;
 /// The results, in MiB, over which time per byte must stay the same.
 const GROWING: [usize; 4] = [5, 10, 20, 40];
 
+/// Before a turn: the last one may have left something to do.
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// How often everything is done. The contenders take turns in every round.
 struct Effort {
     starts: usize,
@@ -30,8 +33,8 @@ struct Effort {
     growing_rounds: usize,
 }
 
-const FULL: Effort = Effort { starts: 21, rounds: 20, calls_per_round: 100, large_rounds: 15, growing_rounds: 5 };
-const QUICK: Effort = Effort { starts: 5, rounds: 5, calls_per_round: 100, large_rounds: 5, growing_rounds: 1 };
+const FULL: Effort = Effort { starts: 24, rounds: 24, calls_per_round: 100, large_rounds: 18, growing_rounds: 6 };
+const QUICK: Effort = Effort { starts: 6, rounds: 6, calls_per_round: 100, large_rounds: 6, growing_rounds: 1 };
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -125,7 +128,7 @@ fn small_results(contenders: &[Contender; 3], effort: &Effort) -> io::Result<()>
         for round in 0..effort.rounds {
             for turn in turns(round) {
                 let running = &mut running[turn];
-                // The others have had the caches.
+                thread::sleep(PAUSE);
                 running.calls(call, calls / 10, 1)?;
                 rounds[turn].add(running, calls, |running| (0..calls).map(|_| running.call(call)).collect())?;
             }
@@ -152,6 +155,7 @@ fn small_results(contenders: &[Contender; 3], effort: &Effort) -> io::Result<()>
     for round in 0..effort.rounds {
         for turn in turns(round) {
             let running = &mut running[turn];
+            thread::sleep(PAUSE);
             let call = Call { bytes: SMALL, sse: false };
             running.calls(call, IN_FLIGHT * 2, IN_FLIGHT)?;
             rounds[turn].add(running, count, |running| Ok(vec![running.calls(call, count, IN_FLIGHT)?]))?;
@@ -227,9 +231,11 @@ fn growing_results(contenders: &[Contender; 3], effort: &Effort) -> io::Result<(
     Ok(())
 }
 
-/// The order of a round: whoever comes after the slowest finds the caches coldest, so that everyone has to.
-fn turns(round: usize) -> impl Iterator<Item = usize> {
-    (0..3).map(move |turn| (round + turn) % 3)
+/// The order of a round. Whoever comes after the one that needs the most finds the caches cold and the processors busy
+/// with its garbage, so all orders take turns.
+fn turns(round: usize) -> [usize; 3] {
+    const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [2, 1, 0], [0, 2, 1], [1, 2, 0], [1, 0, 2], [2, 0, 1]];
+    ORDERS[round % ORDERS.len()]
 }
 
 fn start_all(contenders: &[Contender; 3], any_size: bool) -> io::Result<[Running; 3]> {
