@@ -421,9 +421,6 @@ impl Nesting {
 
 /// Length of the part of a string before its first quote, backslash or control character; `None` if there is none.
 fn plain_prefix(text: &[u8]) -> Option<usize> {
-    /// A block without a branch in it compiles to vector instructions.
-    const BLOCK: usize = 32;
-
     let mut rest = text;
     // Most strings are short: two words come before the blocks.
     for _ in 0..2 {
@@ -433,8 +430,8 @@ fn plain_prefix(text: &[u8]) -> Option<usize> {
         }
         rest = after;
     }
-    while let Some((block, after)) = rest.split_first_chunk::<BLOCK>() {
-        if block.iter().fold(0, |found, &byte| found | u8::from(ends(byte))) != 0 {
+    while let Some((block, after)) = rest.split_first_chunk::<{ 4 * word::WIDTH }>() {
+        if word::load_four(block).iter().fold(0, |found, &word| found | ends_in(word)) != 0 {
             break;
         }
         rest = after;
@@ -454,10 +451,14 @@ const fn ends(byte: u8) -> bool {
     byte ^ 0x02 < 0x21 || byte == b'\\'
 }
 
+/// Marks the bytes of a word that [`ends`] says a plain part ends before.
+const fn ends_in(word: u64) -> u64 {
+    word::below(word::flip(word, 0x02), 0x21) | word::equal(word, b'\\')
+}
+
 /// Which of these bytes is the first that [`ends`] a plain part.
 const fn first_end(bytes: [u8; word::WIDTH]) -> Option<usize> {
-    let word = word::load(bytes);
-    word::first(word::below(word::flip(word, 0x02), 0x21) | word::equal(word, b'\\'))
+    word::first(ends_in(word::load(bytes)))
 }
 
 /// The string that a JSON string text (with its quotes) stands for; `None` for other texts and unpaired surrogates.
