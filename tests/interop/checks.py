@@ -7,9 +7,11 @@ import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import cast
 
-from proxy import Id, Params, Proxy, Received, environment, expect, shorten
-from servers import ELICITED_NAME, REVISIONS, ROOT_URI, SAMPLED_TEXT, Call, Server
+from processes import environment
+from proxy import Id, Params, Proxy, Received, expect, shorten
+from servers import ELICITED_NAME, REVISIONS, ROOT_URI, SAMPLED_TEXT, Call, OwnTools, Server, Tools
 
 #: In the language of the protocol: what the editor can do.
 CAPABILITIES: Params = {"sampling": {}, "roots": {"listChanged": True}, "elicitation": {}}
@@ -45,7 +47,7 @@ class Conversation:
     cancelled: list[tuple[Id, float]] = field(default_factory=list)
 
     @property
-    def tools(self):
+    def tools(self) -> Tools:
         return self.server.tools
 
     def start_call(self, call: Call, token: Id | None = None) -> Id:
@@ -55,6 +57,15 @@ class Conversation:
         received = self.proxy.response(self.start_call(call), patience)
         expect_text(received, call)
         return received
+
+    def text(self, call: Call) -> str:
+        return self.call(call).result["content"][0]["text"]
+
+
+def own_tools(talk: Conversation) -> OwnTools:
+    tools = talk.tools
+    expect(isinstance(tools, OwnTools), "the server has no tool for this")
+    return cast(OwnTools, tools)
 
 
 def expect_text(received: Received, call: Call) -> None:
@@ -174,11 +185,8 @@ def cancellation(talk: Conversation) -> None:
 def cancellation_seen(talk: Conversation) -> None:
     """The server itself stopped the call."""
 
-    def was_cancelled() -> bool:
-        call = Call("was_cancelled", {"name": talk.asked})
-        return talk.call(call).result["content"][0]["text"] == "yes"
-
-    talk.proxy.wait_until(was_cancelled, "the cancellation of the call on the server", 3.0)
+    call = own_tools(talk).was_cancelled(talk.asked)
+    talk.proxy.wait_until(lambda: talk.text(call) == "yes", "the cancellation of the call on the server", 3.0)
 
 
 def ten_megabytes(talk: Conversation) -> None:
@@ -187,8 +195,16 @@ def ten_megabytes(talk: Conversation) -> None:
 
 
 def resumption(talk: Conversation) -> None:
-    """The server ends the stream of a call before the answer, which is to be fetched from another stream."""
-    talk.call(Call("hang_up", {}, "fetched"))
+    """The server ends the stream of a call before the answer, which is to be fetched from another stream.
+
+    Once the answer is there before the proxy comes back, and once it comes later.
+    """
+    tools = own_tools(talk)
+    before = int(talk.text(tools.resumptions()))
+    for seconds in (0.0, 0.5):
+        talk.call(tools.hang_up(seconds))
+    resumed = int(talk.text(tools.resumptions())) - before
+    expect(resumed >= 2, f"only {resumed} of 2 streams were resumed")
 
 
 def restart(talk: Conversation) -> None:
@@ -288,7 +304,7 @@ def dead_server(command: list[str], server: Server) -> None:
         expect(time.monotonic() - before < 5.0, "the error came late")
         server.start()
         talk = Conversation(server, REVISIONS[-1], proxy)
-        for check in (initialize, initialized, list_tools, progress):
+        for check in (initialize, initialized, list_tools, ids):
             check(talk)
         proxy.end_input()
         expect(proxy.wait_for_end(END_PATIENCE) == 0 and not proxy.faults, f"faults: {proxy.faults}")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+import processes
 
 Params = dict[str, Any]
 Id = str | int
@@ -29,11 +30,6 @@ def expect(condition: bool, message: str) -> None:
 
 def shorten(text: str, length: int = 400) -> str:
     return text if len(text) <= length else f"{text[:length]}… ({len(text)} characters)"
-
-
-def environment() -> dict[str, str]:
-    """The environment without variables that would send loopback traffic elsewhere."""
-    return {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
 
 
 def key_of(request_id: Id) -> str:
@@ -110,13 +106,12 @@ class Proxy:
         self._ended = False
         self.faults: list[str] = []
         self._transcript: list[str] = []
-        self._process = subprocess.Popen(
+        self._process = processes.start(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=environment(),
-            start_new_session=True,
+            env=processes.environment(),
         )
         self._threads = [threading.Thread(target=read, daemon=True) for read in (self._read, self._read_log)]
         for thread in self._threads:
@@ -217,9 +212,7 @@ class Proxy:
 
     def finish(self) -> None:
         """Ends the process if it still runs, whatever it does."""
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.wait()
+        processes.kill(self._process)
         for thread in self._threads:
             thread.join(PATIENCE)
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):

@@ -8,12 +8,14 @@ class MemoryEventStore(EventStore):
 
     def __init__(self) -> None:
         self._events: list = []
+        self.replays = 0
 
     async def store_event(self, stream_id, message) -> str:
         self._events.append((stream_id, message))
         return str(len(self._events) - 1)
 
     async def replay_events_after(self, last_event_id, send_callback) -> str | None:
+        self.replays += 1
         position = int(last_event_id)
         if position >= len(self._events):
             return None

@@ -1,19 +1,22 @@
-"""A server on version 1 of the Python SDK. Usage: python_1.py {http|sse} PORT"""
+"""A server on version 1 of the Python SDK. Usage: python_1.py {http|sse} PORT, or python_1.py stdio"""
 
 import sys
 
 import uvicorn
 from event_store import MemoryEventStore
 from mcp.server.fastmcp import FastMCP
-from tools import add_tools
+from tools import RETRY_MS, add_tools
 
 
 def main() -> None:
-    mode, port = sys.argv[1], int(sys.argv[2])
-    server = FastMCP("python-1", event_store=MemoryEventStore(), retry_interval=100)
-    add_tools(server)
+    mode = sys.argv[1]
+    events = MemoryEventStore()
+    server = FastMCP("python-1", event_store=events, retry_interval=RETRY_MS)
+    add_tools(server, events)
+    if mode == "stdio":
+        return server.run("stdio")
     app = {"http": server.streamable_http_app, "sse": server.sse_app}[mode]()
-    uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning")
+    uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[2]), log_level="warning")
 
 
 if __name__ == "__main__":

@@ -10,18 +10,19 @@ import sys
 import uvicorn
 from event_store import MemoryEventStore
 from mcp.server.mcpserver import MCPServer
-from tools import add_tools
+from tools import RETRY_MS, add_tools
 
 
 def main() -> None:
     mode, port = sys.argv[1], int(sys.argv[2])
     certificate, key = sys.argv[3:5] or (None, None)
     server = MCPServer("python-2")
-    add_tools(server)
+    events = MemoryEventStore()
+    add_tools(server, events)
     if mode == "sse":
         app = server.sse_app()
     elif mode == "http":
-        app = server.streamable_http_app(event_store=MemoryEventStore(), retry_interval=100)
+        app = server.streamable_http_app(event_store=events, retry_interval=RETRY_MS)
     else:
         app = server.streamable_http_app(json_response=mode == "json", stateless_http=mode == "stateless")
     uvicorn.run(

@@ -7,12 +7,17 @@ from pydantic import BaseModel
 
 try:
     from mcp.server.mcpserver import Context
+    from mcp.server.mcpserver.exceptions import ToolError
 except ImportError:
     from mcp.server.fastmcp import Context
+    from mcp.server.fastmcp.exceptions import ToolError
 
+from event_store import MemoryEventStore
 from mcp.types import SamplingMessage, TextContent
 
 MEGABYTE = 1 << 20
+#: How long a client is to wait before it resumes a stream.
+RETRY_MS = 100
 
 
 class Form(BaseModel):
@@ -34,7 +39,7 @@ def big_text(size: int, seed: int) -> str:
     return "".join(pieces)[:size]
 
 
-def add_tools(server) -> None:
+def add_tools(server, events: MemoryEventStore | None = None) -> None:
     """Registers the tools; none has structured output, which would send every text twice."""
     cancelled: set[str] = set()
 
@@ -82,15 +87,20 @@ def add_tools(server) -> None:
 
     @tool
     def fail() -> str:
-        raise ValueError("deliberate")
+        raise ToolError("deliberate")
 
     @tool
     def big(size: int, seed: int) -> str:
         return big_text(size, seed)
 
     @tool
-    async def hang_up(ctx: Context) -> str:
+    async def hang_up(ctx: Context, seconds: float) -> str:
         """Ends the stream of this call, so that the answer must be fetched from another one."""
         await ctx.close_sse_stream()
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(seconds)
         return "fetched"
+
+    @tool
+    def resumptions() -> str:
+        """How often a client has resumed a stream."""
+        return str(events.replays if events else 0)
