@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import threading
@@ -217,11 +218,9 @@ class Proxy:
             thread.join(PATIENCE)
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             assert pipe is not None
-            try:
+            # Closing stdin writes what is left in its buffer.
+            with contextlib.suppress(OSError):
                 pipe.close()
-            except OSError:
-                # Closing stdin writes what is left in its buffer.
-                pass
 
     def unanswered(self) -> list[str]:
         with self._lock:
@@ -261,10 +260,12 @@ class Proxy:
         try:
             message = json.loads(line)
         except ValueError as error:
-            return self._fault(f"no JSON ({error})", line)
+            self._fault(f"no JSON ({error})", line)
+            return
         fault = fault_of(message)
         if fault is not None:
-            return self._fault(fault, line)
+            self._fault(fault, line)
+            return
         with self._lock:
             received = Received(self._count, time.monotonic(), message)
             self._count += 1
@@ -294,8 +295,6 @@ class Proxy:
             outcome: Params = {"error": {"code": -32601, "message": "the driver does not offer this"}}
         else:
             outcome = {"result": answer(request.get("params", {}))}
-        try:
+        # Input may have ended, or the process.
+        with contextlib.suppress(Failure):
             self._write(head | outcome)
-        except Failure:
-            # Input has ended, or the process has.
-            pass

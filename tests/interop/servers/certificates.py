@@ -19,7 +19,7 @@ def named(text: str) -> x509.Name:
 
 
 def builder(subject: str, issuer: str, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(named(subject))
@@ -55,9 +55,7 @@ def main() -> None:
     (folder / "ca.pem").write_bytes(pem(ca))
     (folder / "server.pem").write_bytes(pem(server))
     (folder / "server-key.pem").write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
 
 

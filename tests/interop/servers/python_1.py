@@ -14,7 +14,8 @@ def main() -> None:
     server = FastMCP("python-1", event_store=events, retry_interval=RETRY_MS)
     add_tools(server, events)
     if mode == "stdio":
-        return server.run("stdio")
+        server.run("stdio")
+        return
     app = {"http": server.streamable_http_app, "sse": server.sse_app}[mode]()
     uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[2]), log_level="warning")
 

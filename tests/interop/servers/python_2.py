@@ -25,9 +25,7 @@ def main() -> None:
         app = server.streamable_http_app(event_store=events, retry_interval=RETRY_MS)
     else:
         app = server.streamable_http_app(json_response=mode == "json", stateless_http=mode == "stateless")
-    uvicorn.run(
-        app, host="127.0.0.1", port=port, log_level="warning", ssl_certfile=certificate, ssl_keyfile=key
-    )
+    uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning", ssl_certfile=certificate, ssl_keyfile=key)
 
 
 if __name__ == "__main__":
