@@ -122,8 +122,8 @@ def not_offered(server: str, revision: str, check: str) -> str | None:
 
 class Driver:
     def __init__(self, binary: str, install: Path, report: Report) -> None:
-        self._binary, self._install, self._report = binary, install, report
-        self._folder = install / "run"
+        self._binary, self._install, self._report = binary, install.resolve(), report
+        self._folder = self._install / "run"
 
     def command(self, server: Server) -> list[str]:
         """The proxy's, for this server."""
@@ -164,12 +164,15 @@ class Driver:
     def dead_server(self, server: Server) -> None:
         folder = self._folder / "dead-server"
         shutil.rmtree(folder, ignore_errors=True)
-        try:
+
+        def check() -> None:
             # Only a server that has run knows its port and its files.
             server.launch(self._install, folder)
             server.kill()
-            command = self.command(server)
-            self._report.check("dead server", "-", "comes up later", lambda: dead_server(command, server))
+            dead_server(self.command(server), server)
+
+        try:
+            self._report.check("dead server", "-", "comes up later", check)
         finally:
             server.kill()
 
