@@ -195,19 +195,28 @@ fn failure(error: &ureq::Error, is_begun: Option<bool>) -> Failure {
         ureq::Error::ConnectProxyFailed(_) => unreachable("the proxy refused to connect to it"),
         ureq::Error::BadUri(_) | ureq::Error::Http(_) => hopeless("the request cannot be sent"),
         ureq::Error::Tls(reason) => hopeless(reason),
-        ureq::Error::Rustls(error) => hopeless(&format!("TLS failed: {error}")),
+        ureq::Error::Rustls(error) => hopeless(&tls_failed(&error.to_string())),
         ureq::Error::LargeResponseHeader(_, limit) => {
             Failure::Broken { detail: format!("its headers are larger than {limit} bytes").into() }
         }
         ureq::Error::Protocol(_) => Failure::Broken { detail: "it does not speak HTTP/1.1".into() },
         ureq::Error::Io(error) if error.kind() == io::ErrorKind::InvalidData && is_begun != Some(true) => {
-            hopeless(&format!("TLS failed: {error}"))
+            hopeless(&tls_failed(&error.to_string()))
         }
         ureq::Error::Io(error) if is_begun == Some(false) || never_connected(error) => unreachable(&in_words(error)),
         ureq::Error::Io(error) => broken(error),
         error if is_begun == Some(false) => unreachable(&error.to_string()),
         error => Failure::Broken { detail: error.to_string().into() },
     }
+}
+
+fn tls_failed(error: &str) -> String {
+    // The commonest case deserves more than the library's name for it.
+    if error.contains("UnknownIssuer") {
+        return "its certificate comes from an authority that is not trusted here; a private one has to be named"
+            .to_owned();
+    }
+    format!("TLS failed: {error}")
 }
 
 fn never_connected(error: &io::Error) -> bool {
