@@ -86,7 +86,10 @@ fn a_private_authority_is_trusted_when_it_is_named_and_not_before() {
     let authority = Authority::new();
     let server = server(&authority, false);
     let error = connect(&server, None, None).unwrap_err();
-    assert!(error.contains("cannot be reached: its certificate comes from an authority that is not trusted"), "{error}");
+    assert!(
+        error.contains("cannot be reached: its certificate comes from an authority that is not trusted"),
+        "{error}"
+    );
     let error = connect(&server, Some(&Authority::new()), None).unwrap_err();
     assert!(error.contains("TLS failed"), "{error}");
     let client = connect(&server, Some(&authority), None).unwrap();
