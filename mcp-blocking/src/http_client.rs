@@ -7,8 +7,12 @@
 //! | file | what it does |
 //! |---|---|
 //! | `options` | certificates, proxies, timeouts: what an agent is made of |
+//! | `chunk` | what bodies are read into |
+//! | `names` | addresses of servers |
 //! | `worker` | one thread: takes a request, hands in what comes of it |
 
+mod chunk;
+mod names;
 mod options;
 mod worker;
 
@@ -25,6 +29,8 @@ use mcp_proto::client::{Client, ExchangeKey, Failure, Http};
 use mcp_proto::relay::Relay;
 
 use crate::gate::Gate;
+use chunk::Chunk;
+use names::Names;
 use worker::{Job, Worker};
 
 pub use options::{HttpOptions, OptionsError};
@@ -33,9 +39,9 @@ pub use options::{HttpOptions, OptionsError};
 #[derive(Debug)]
 pub(crate) enum Received {
     /// The head of the response, with as much of the body as came with it.
-    Head { head: Box<Parts>, body: Vec<u8>, is_whole: bool },
+    Head { head: Box<Parts>, body: Chunk, is_whole: bool },
     /// More of the body.
-    Body(Vec<u8>),
+    Body(Chunk),
     /// The body has ended.
     End,
     /// There is no response, or it broke off.
@@ -80,6 +86,7 @@ exchanges!(Relay);
 #[derive(Debug)]
 pub(crate) struct Pool<I> {
     options: Arc<HttpOptions>,
+    names: Names,
     /// Where workers hand in what they receive.
     inbox: SyncSender<I>,
     /// Closed while no more bodies should be read.
@@ -105,6 +112,7 @@ impl<I: From<(ExchangeKey, Received)> + Send + 'static> Pool<I> {
     pub(crate) fn new(options: HttpOptions, inbox: SyncSender<I>, gate: Arc<Gate>) -> Self {
         Self {
             options: Arc::new(options),
+            names: Names::default(),
             inbox,
             gate,
             idle: Vec::new(),
@@ -136,7 +144,7 @@ impl<I: From<(ExchangeKey, Received)> + Send + 'static> Pool<I> {
         self.waiting.retain(|(waiting, _)| *waiting != exchange);
         if let Some(busy) = self.busy.get_mut(&exchange) {
             busy.is_aborted = true;
-            busy.worker.abort(&self.options);
+            busy.worker.abort(&self.options, &self.names);
         }
     }
 
@@ -199,7 +207,7 @@ impl<I: From<(ExchangeKey, Received)> + Send + 'static> Pool<I> {
     }
 
     fn spawn(&mut self) -> Option<Worker> {
-        let worker = Worker::spawn(&self.options, self.inbox.clone(), Arc::clone(&self.gate));
+        let worker = Worker::spawn(&self.options, &self.names, self.inbox.clone(), Arc::clone(&self.gate));
         match worker {
             Ok(worker) => {
                 self.workers += 1;

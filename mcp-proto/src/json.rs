@@ -6,10 +6,12 @@
 //! | file | what it does |
 //! |---|---|
 //! | `scan` | walks JSON text strictly, without recursion |
+//! | `string` | strings between their quotes |
 //! | `edit` | reads one member of an object, replaces one, finds duplicate keys |
 
 mod edit;
 pub(crate) mod scan;
+pub(crate) mod string;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -145,7 +147,7 @@ impl Json {
     /// The value's string, if it is a string without unpaired surrogates.
     #[must_use]
     pub fn as_string(&self) -> Option<Cow<'_, str>> {
-        scan::unquote(&self.0)
+        string::unquote(&self.0)
     }
 }
 
@@ -158,7 +160,7 @@ impl fmt::Debug for Json {
 /// A string, written as JSON text.
 impl From<&str> for Json {
     fn from(text: &str) -> Self {
-        Self(scan::quote(text).into())
+        Self(string::quote(text).into())
     }
 }
 

@@ -17,6 +17,16 @@ pub(crate) const fn load(bytes: [u8; WIDTH]) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
+/// The words of these bytes.
+#[inline]
+pub(crate) fn load_four(bytes: &[u8; 4 * WIDTH]) -> [u64; 4] {
+    let mut words = [0; 4];
+    for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(WIDTH)) {
+        *word = bytes.try_into().map_or(0, load);
+    }
+    words
+}
+
 /// The word with `bits` of each byte flipped.
 pub(crate) const fn flip(word: u64, bits: u8) -> u64 {
     word ^ (EACH * bits as u64)

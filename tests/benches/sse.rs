@@ -1,7 +1,7 @@
 //! Decoding server-sent events, beside other decoders over the same bytes in the same chunks.
 //!
-//! `cargo bench --bench sse` prints the table. With `-- once DECODER INPUT CHUNK` it decodes once and prints nothing,
-//! to be counted instruction by instruction (`tests/bench/instructions`).
+//! `cargo bench --bench sse` prints the table. With `-- once DECODER INPUT CHUNK` it decodes once and prints the size of
+//! the input, to be counted instruction by instruction (`tests/bench/instructions`).
 
 use std::convert::Infallible;
 use std::env;
@@ -108,6 +108,7 @@ fn main() {
             _ => panic!("no such decoder"),
         };
         assert!(found > 0 || name == "comments");
+        println!("{}", input.len());
         return;
     }
 

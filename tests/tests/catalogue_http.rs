@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_proto::client::{Call, CloseReason, Event, HttpConfig, HttpTransport, Outcome, Unavailable};
+use mcp_proto::client::{Call, CloseReason, Event, Failure, HttpConfig, HttpTransport, Outcome, Unavailable};
 use mcp_proto::{BodyKind, Failed, Fault, InvalidResponse, Json, Notification, RedirectRefused, UsageError};
 use tests::world::{
     INITIALIZED, Opened, Reply, World, broken, error, event, initialize_reply, initialize_result, request, result,
@@ -622,6 +622,21 @@ fn ss9_a_resumption_that_brings_nothing_is_not_tried_for_ever() {
         world.reply(resumed.key, &Reply::status(status));
         assert_eq!(world.outcome(), Outcome::Failed(Failed::StreamEnded));
     }
+}
+
+#[test]
+fn ss9_a_request_that_was_delivered_is_never_told_to_be_undelivered() {
+    let mut world = World::connected_client_with(|config, _| config.request_timeout = Duration::from_secs(600));
+    let (_, call) = world.request("tools/call");
+    world.reply(call.key, &Reply::events("id: 1\ndata:\n\n"));
+    for _ in 0..3 {
+        world.pass(Duration::from_secs(20));
+        let resumed = world.opened();
+        world.fail(resumed.key, Failure::Unreachable { detail: "nothing listens there".into() });
+    }
+    let Outcome::Failed(reason) = world.outcome() else { panic!() };
+    assert!(!reason.is_undelivered());
+    assert_eq!(reason, Failed::Broken { detail: "nothing listens there".into() });
 }
 
 #[test]

@@ -5,10 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
+use ureq::unversioned::transport::DefaultConnector;
 use ureq::{Agent, Proxy};
 
+use super::names::Names;
+
 /// Bytes of the head of a response (HT12).
-const HEADER_ROOM: usize = 64 * 1024;
+const HEADER_ROOM: usize = 32 * 1024;
 
 /// How servers are reached.
 ///
@@ -119,10 +122,10 @@ impl HttpOptions {
         Ok(())
     }
 
-    pub(super) fn agent(&self) -> Agent {
+    pub(super) fn agent(&self, names: &Names) -> Agent {
         let tls =
             TlsConfig::builder().root_certs(self.roots.clone()).client_cert(self.client_certificate.clone()).build();
-        Agent::config_builder()
+        let config = Agent::config_builder()
             .tls_config(tls)
             .proxy(self.proxy.clone())
             .user_agent(&self.user_agent)
@@ -134,7 +137,7 @@ impl HttpOptions {
             .max_response_header_size(HEADER_ROOM)
             // A head that is too large is noticed while there is still room for more of it.
             .input_buffer_size(HEADER_ROOM + 16 * 1024)
-            .output_buffer_size(64 * 1024)
+            .output_buffer_size(16 * 1024)
             .timeout_resolve(Some(self.connect_timeout))
             .timeout_connect(Some(self.connect_timeout))
             .timeout_send_request(Some(self.send_timeout))
@@ -142,8 +145,8 @@ impl HttpOptions {
             // How long an answer may take is the machine's to say; it aborts what takes too long.
             .timeout_recv_response(None)
             .timeout_recv_body(None)
-            .build()
-            .new_agent()
+            .build();
+        Agent::with_parts(config, DefaultConnector::default(), names.clone())
     }
 }
 

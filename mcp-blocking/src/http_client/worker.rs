@@ -13,11 +13,10 @@ use mcp_proto::client::{ExchangeKey, Failure};
 use ureq::{Agent, SendBody, Timeout};
 
 use super::Received;
+use super::chunk::{Buffers, CHUNK, Chunk};
+use super::names::Names;
 use super::options::HttpOptions;
 use crate::gate::Gate;
-
-/// Bytes that are read at once. A body that fits is handed in together with its head.
-const CHUNK: usize = 64 * 1024;
 
 /// A request for a worker.
 #[derive(Debug)]
@@ -37,16 +36,17 @@ pub(super) struct Worker {
 impl Worker {
     pub(super) fn spawn<I: From<(ExchangeKey, Received)> + Send + 'static>(
         options: &HttpOptions,
+        names: &Names,
         inbox: SyncSender<I>,
         gate: Arc<Gate>,
     ) -> io::Result<Self> {
         let (jobs, queue) = sync_channel(1);
-        let agent = Arc::new(Mutex::new(options.agent()));
-        let thread_agent = Arc::clone(&agent);
+        let agent = Arc::new(Mutex::new(options.agent(names)));
+        let (thread_agent, thread_names) = (Arc::clone(&agent), names.clone());
         thread::Builder::new()
             .name("mcp-http".to_owned())
             .stack_size(256 * 1024)
-            .spawn(move || run(&queue, &thread_agent, &inbox, &gate))?;
+            .spawn(move || run(&queue, &thread_agent, &thread_names, &inbox, &gate))?;
         Ok(Self { jobs, agent })
     }
 
@@ -56,9 +56,9 @@ impl Worker {
     }
 
     /// Closes the connection that the worker uses now, and gives it a new agent for the next job.
-    pub(super) fn abort(&self, options: &HttpOptions) {
+    pub(super) fn abort(&self, options: &HttpOptions, names: &Names) {
         let mut agent = self.agent.lock().unwrap_or_else(PoisonError::into_inner);
-        let aborted = std::mem::replace(&mut *agent, options.agent());
+        let aborted = std::mem::replace(&mut *agent, options.agent(names));
         drop(agent);
         aborted.shutdown();
     }
@@ -67,15 +67,19 @@ impl Worker {
 fn run<I: From<(ExchangeKey, Received)>>(
     queue: &Receiver<Job>,
     agent: &Mutex<Agent>,
+    names: &Names,
     inbox: &SyncSender<I>,
     gate: &Gate,
 ) {
-    let mut buffer = vec![0; CHUNK].into_boxed_slice();
+    let mut buffers = Buffers::new();
     while let Ok(Job { exchange, request, sent }) = queue.recv() {
         let agent = agent.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let hand_in = |received| inbox.send(I::from((exchange, received))).is_ok();
-        let last = carry(&agent, request, &sent, &mut buffer, gate, &hand_in);
+        let last = carry(&agent, request, &sent, &mut buffers, gate, &hand_in);
         drop(agent);
+        if matches!(last, Some(Received::Failed(Failure::Unreachable { .. }))) {
+            names.forget();
+        }
         if last.is_some_and(|last| !hand_in(last)) {
             return;
         }
@@ -87,7 +91,7 @@ fn carry(
     agent: &Agent,
     request: Request<Bytes>,
     sent: &AtomicBool,
-    buffer: &mut [u8],
+    buffers: &mut Buffers,
     gate: &Gate,
     hand_in: &impl Fn(Received) -> bool,
 ) -> Option<Received> {
@@ -114,27 +118,28 @@ fn carry(
     let mut reader = body.into_reader();
     if is_short {
         // All of it fits: one thing to hand in instead of three.
-        return Some(match read_full(&mut reader, buffer) {
-            Ok(length) => {
-                Received::Head { head, body: buffer.get(..length).unwrap_or_default().to_vec(), is_whole: true }
-            }
+        let mut body = if is_empty { Chunk::empty() } else { buffers.take() };
+        return Some(match read_full(&mut reader, &mut body) {
+            Ok(()) => Received::Head { head, body, is_whole: true },
             Err(error) => {
-                if !hand_in(Received::Head { head, body: Vec::new(), is_whole: false }) {
+                if !hand_in(Received::Head { head, body: Chunk::empty(), is_whole: false }) {
                     return None;
                 }
                 Received::Failed(broken(&error))
             }
         });
     }
-    if !hand_in(Received::Head { head, body: Vec::new(), is_whole: false }) {
+    if !hand_in(Received::Head { head, body: Chunk::empty(), is_whole: false }) {
         return None;
     }
     loop {
         gate.wait();
-        match reader.read(buffer) {
+        let mut chunk = buffers.take();
+        match reader.read(chunk.room()) {
             Ok(0) => return Some(Received::End),
             Ok(length) => {
-                if !hand_in(Received::Body(buffer.get(..length).unwrap_or_default().to_vec())) {
+                chunk.grow(length);
+                if !hand_in(Received::Body(chunk)) {
                     return None;
                 }
             }
@@ -144,12 +149,11 @@ fn carry(
     }
 }
 
-fn read_full(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut length = 0;
+fn read_full(reader: &mut impl Read, body: &mut Chunk) -> io::Result<()> {
     loop {
-        match reader.read(buffer.get_mut(length..).unwrap_or_default()) {
-            Ok(0) => return Ok(length),
-            Ok(more) => length += more,
+        match reader.read(body.room()) {
+            Ok(0) => return Ok(()),
+            Ok(length) => body.grow(length),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
@@ -191,19 +195,28 @@ fn failure(error: &ureq::Error, is_begun: Option<bool>) -> Failure {
         ureq::Error::ConnectProxyFailed(_) => unreachable("the proxy refused to connect to it"),
         ureq::Error::BadUri(_) | ureq::Error::Http(_) => hopeless("the request cannot be sent"),
         ureq::Error::Tls(reason) => hopeless(reason),
-        ureq::Error::Rustls(error) => hopeless(&format!("TLS failed: {error}")),
+        ureq::Error::Rustls(error) => hopeless(&tls_failed(&error.to_string())),
         ureq::Error::LargeResponseHeader(_, limit) => {
             Failure::Broken { detail: format!("its headers are larger than {limit} bytes").into() }
         }
         ureq::Error::Protocol(_) => Failure::Broken { detail: "it does not speak HTTP/1.1".into() },
         ureq::Error::Io(error) if error.kind() == io::ErrorKind::InvalidData && is_begun != Some(true) => {
-            hopeless(&format!("TLS failed: {error}"))
+            hopeless(&tls_failed(&error.to_string()))
         }
         ureq::Error::Io(error) if is_begun == Some(false) || never_connected(error) => unreachable(&in_words(error)),
         ureq::Error::Io(error) => broken(error),
         error if is_begun == Some(false) => unreachable(&error.to_string()),
         error => Failure::Broken { detail: error.to_string().into() },
     }
+}
+
+fn tls_failed(error: &str) -> String {
+    // The commonest case deserves more than the library's name for it.
+    if error.contains("UnknownIssuer") {
+        return "its certificate comes from an authority that is not trusted here; a private one has to be named"
+            .to_owned();
+    }
+    format!("TLS failed: {error}")
 }
 
 fn never_connected(error: &io::Error) -> bool {

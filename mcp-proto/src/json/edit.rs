@@ -8,7 +8,8 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::Json;
-use super::scan::{DEEPEST, Kind, Scanner, unquote};
+use super::scan::{DEEPEST, Kind, Scanner};
+use super::string::{quote_into, unquote};
 
 /// An object has two members of one name, which two readers may read differently (P2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -66,7 +67,7 @@ impl Json {
             edited.extend_from_slice(text.get(member.value.end..).unwrap_or_default());
         } else {
             edited.push(b'{');
-            super::scan::quote_into(&mut edited, name);
+            quote_into(&mut edited, name);
             edited.push(b':');
             edited.extend_from_slice(&value.0);
             if members(text).next().is_some() {

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::JsonError;
-use crate::word;
+use super::string::{first_end, plain_prefix, unescape};
 
 /// The deepest nesting that any limit may allow: one bit of [`Nesting`] per level.
 pub(crate) const DEEPEST: usize = 1024;
@@ -417,81 +417,4 @@ impl Nesting {
         let level = self.depth - 1;
         self.bits.get(level / 64).map(|word| word & (1 << (level % 64)) != 0)
     }
-}
-
-/// Length of the part of a string before its first quote, backslash or control character; `None` if there is none.
-fn plain_prefix(text: &[u8]) -> Option<usize> {
-    /// A block without a branch in it compiles to vector instructions.
-    const BLOCK: usize = 32;
-
-    let mut rest = text;
-    // Most strings are short: two words come before the blocks.
-    for _ in 0..2 {
-        let Some((word, after)) = rest.split_first_chunk() else { break };
-        if let Some(length) = first_end(*word) {
-            return Some(text.len() - rest.len() + length);
-        }
-        rest = after;
-    }
-    while let Some((block, after)) = rest.split_first_chunk::<BLOCK>() {
-        if block.iter().fold(0, |found, &byte| found | u8::from(ends(byte))) != 0 {
-            break;
-        }
-        rest = after;
-    }
-    while let Some((word, after)) = rest.split_first_chunk() {
-        if let Some(length) = first_end(*word) {
-            return Some(text.len() - rest.len() + length);
-        }
-        rest = after;
-    }
-    rest.iter().position(|&byte| ends(byte)).map(|length| text.len() - rest.len() + length)
-}
-
-/// Whether a string's plain part ends before `byte`.
-const fn ends(byte: u8) -> bool {
-    // Flipping this bit puts the quote next to the control characters.
-    byte ^ 0x02 < 0x21 || byte == b'\\'
-}
-
-/// Which of these bytes is the first that [`ends`] a plain part.
-const fn first_end(bytes: [u8; word::WIDTH]) -> Option<usize> {
-    let word = word::load(bytes);
-    word::first(word::below(word::flip(word, 0x02), 0x21) | word::equal(word, b'\\'))
-}
-
-/// The string that a JSON string text (with its quotes) stands for; `None` for other texts and unpaired surrogates.
-pub(crate) fn unquote(text: &[u8]) -> Option<Cow<'_, str>> {
-    let inner = text.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
-    if plain_prefix(inner).is_none() {
-        return std::str::from_utf8(inner).ok().map(Cow::Borrowed);
-    }
-    serde_json::from_slice(text).ok().map(Cow::Owned)
-}
-
-/// Appends `text` as a JSON string text, with its quotes.
-pub(crate) fn quote_into(out: &mut Vec<u8>, text: &str) {
-    if plain_prefix(text.as_bytes()).is_none() {
-        out.push(b'"');
-        out.extend_from_slice(text.as_bytes());
-        out.push(b'"');
-    } else if serde_json::to_writer(&mut *out, text).is_err() {
-        // A string has no key to refuse and a `Vec` no I/O to fail.
-        out.extend_from_slice(b"\"\"");
-    }
-}
-
-/// `text` as a JSON string text, with its quotes.
-pub(crate) fn quote(text: &str) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len() + 2);
-    quote_into(&mut out, text);
-    out
-}
-
-fn unescape(raw: &[u8]) -> Option<String> {
-    let mut text = Vec::with_capacity(raw.len() + 2);
-    text.push(b'"');
-    text.extend_from_slice(raw);
-    text.push(b'"');
-    serde_json::from_slice(&text).ok()
 }

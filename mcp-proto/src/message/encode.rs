@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::{Message, Notification, Request, RequestId, Response};
 use crate::json::Json;
-use crate::json::scan::quote_into;
+use crate::json::string::quote_into;
 
 /// Payloads from this size on are handed on as they are instead of being copied into the frame.
 const SHARED_FROM: usize = 16 * 1024;

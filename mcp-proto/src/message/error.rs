@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::json::Json;
-use crate::json::scan::quote_into;
+use crate::json::string::quote_into;
 use crate::message::RequestId;
 
 /// The JSON-RPC error codes that this crate sends (RULES 1.3).

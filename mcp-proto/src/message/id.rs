@@ -6,7 +6,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use crate::json::Json;
-use crate::json::scan::{quote, quote_into, unquote};
+use crate::json::string::{quote, quote_into, unquote};
 
 /// The id of a request: an integer or a string (JR-03), kept exactly.
 ///

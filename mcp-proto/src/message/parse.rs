@@ -7,7 +7,8 @@ use bytes::Bytes;
 
 use super::salvage::salvage;
 use super::{ErrorObject, Message, Method, Notification, Request, RequestId, Response, code};
-use crate::json::scan::{Kind, Scanner, Value, unquote};
+use crate::json::scan::{Kind, Scanner, Value};
+use crate::json::string::unquote;
 use crate::json::{Json, JsonError, check_utf8};
 use crate::limits::Limits;
 

@@ -34,6 +34,11 @@ impl Block {
         Self { name: None, data: Vec::new(), has_data: false, id: Move::Stay, size: 0 }
     }
 
+    /// Begins a new block after one in which nothing was set.
+    pub(super) const fn begin(&mut self) {
+        self.size = 0;
+    }
+
     /// Whether dispatch would do nothing.
     pub(super) const fn is_empty(&self) -> bool {
         !self.has_data && self.name.is_none() && matches!(self.id, Move::Stay)

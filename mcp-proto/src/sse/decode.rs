@@ -126,16 +126,14 @@ impl Decoder {
     ///
     /// [`TooLarge`] if an event grew over the limit (EV-22). The stream is over then: nothing more comes from it.
     pub fn decode<'i>(&mut self, input: &mut &'i [u8]) -> Option<Result<Item<'i>, TooLarge>> {
-        match self.item(input) {
-            Ok(item) => item.map(Ok),
-            Err(error) => {
-                *input = &[];
-                self.place = Place::Over;
-                self.partial = Vec::new();
-                self.block = Block::new();
-                Some(Err(error))
-            }
+        let item = self.item(input);
+        if matches!(item, Some(Err(_))) {
+            *input = &[];
+            self.place = Place::Over;
+            self.partial = Vec::new();
+            self.block = Block::new();
         }
+        item
     }
 
     /// The id that `Last-Event-ID` would carry now (EV-14).
@@ -151,13 +149,15 @@ impl Decoder {
         if between && self.block.is_empty() { End::Clean } else { End::InsideEvent }
     }
 
-    fn item<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Item<'i>>, TooLarge> {
+    fn item<'i>(&mut self, input: &mut &'i [u8]) -> Option<Result<Item<'i>, TooLarge>> {
         while self.place != Place::LineStart {
             if input.is_empty() {
-                return Ok(None);
+                return None;
             }
-            if let Some(item) = self.go_on(input)? {
-                return Ok(Some(item));
+            match self.go_on(input) {
+                Ok(None) => {}
+                Ok(Some(item)) => return Some(Ok(item)),
+                Err(error) => return Some(Err(error)),
             }
         }
         // The only data line so far of the event, as long as all of it lies in this input.
@@ -170,38 +170,49 @@ impl Decoder {
             // EV-05
             if line.is_empty() {
                 if let Some(item) = self.block.dispatch(lent.take(), &mut self.cursor) {
-                    return Ok(Some(item));
+                    return Some(Ok(item));
                 }
                 continue;
             }
             let (field, value) = Field::split(line);
-            let item = match field {
+            let outcome = match field {
+                Field::Comment => {
+                    self.keep(lent);
+                    // A keep-alive is a comment and a blank line, which does nothing and need not wait for the next call.
+                    if self.block.is_empty() {
+                        if let Some(rest) = input.strip_prefix(b"\n") {
+                            *input = rest;
+                            self.block.begin();
+                        }
+                    }
+                    return Some(Ok(Item::Comment));
+                }
                 Field::Data if lent.is_none() && !self.block.has_data() => {
-                    self.admit(value.len())?;
                     lent = Some(value);
-                    None
+                    self.admit(value.len()).map(|()| None)
                 }
                 Field::Data => {
                     self.keep(lent.take());
-                    self.begin_data()?;
-                    self.data(value)?;
-                    None
+                    self.begin_data().and_then(|()| self.data(value)).map(|()| None)
                 }
-                Field::Comment => Some(Item::Comment),
-                Field::Event | Field::Id | Field::Retry | Field::Unknown => self.field(field, value)?,
+                Field::Event | Field::Id | Field::Retry | Field::Unknown => self.field(field, value),
             };
-            if item.is_some() {
-                // What was lent of the event that goes on must be kept.
-                self.keep(lent);
-                return Ok(item);
+            match outcome {
+                Ok(None) => {}
+                Ok(Some(item)) => {
+                    // What was lent of the event that goes on must be kept.
+                    self.keep(lent);
+                    return Some(Ok(item));
+                }
+                Err(error) => return Some(Err(error)),
             }
         }
         self.keep(lent);
         let part = std::mem::take(input);
-        if !part.is_empty() {
-            self.unfinished(part)?;
+        if part.is_empty() {
+            return None;
         }
-        Ok(None)
+        self.unfinished(part).err().map(Err)
     }
 
     /// Reads on from where the last input ended.

@@ -4,6 +4,7 @@ mod args;
 mod check;
 mod logging;
 mod record;
+mod stdout;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -63,7 +64,7 @@ fn serve(args: &Args, settings: Settings) -> io::Result<()> {
         log::warn!("this reads MCP messages from stdin, one per line; an editor usually starts it. --help tells more");
     }
     let mut watcher = Watcher { server, recorder };
-    proxy.run(io::stdin(), io::stdout(), &mut watcher)
+    proxy.run(io::stdin(), stdout::open()?, &mut watcher)
 }
 
 /// The first signal ends the proxy in good order, the second at once.

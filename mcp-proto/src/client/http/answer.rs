@@ -348,9 +348,8 @@ impl Http {
     /// A stream ended or broke off; it may be possible to go on with it.
     fn stream_over(&mut self, purpose: Purpose, reason: Failed, now: Instant, wire: &mut Wire<'_, HttpAction>) {
         match purpose {
-            Purpose::Post(Post { role: Role::Request(request), .. }) | Purpose::Resume { request, .. } => {
-                self.resume(request, reason, now, wire);
-            }
+            Purpose::Post(Post { role: Role::Request(request), .. }) => self.resume(request, reason, now, wire),
+            Purpose::Resume { request, .. } => self.resume(request, delivered(reason), now, wire),
             purpose @ (Purpose::Post(_)
             | Purpose::ServerStream { .. }
             | Purpose::TwoEndpointStream { .. }
@@ -387,6 +386,11 @@ impl Http {
             wire.inbound.push_back(Inbound::Message { message: Message::Response(response), during: Some(request) });
         }
     }
+}
+
+/// Why a request has no answer whose stream could not be opened again: the request itself was delivered.
+fn delivered(reason: Failed) -> Failed {
+    if let Failed::Unreachable { detail } = reason { Failed::Broken { detail } } else { reason }
 }
 
 fn is_stream(head: &Parts) -> bool {

@@ -1,0 +1,79 @@
+//! The few buffers that a worker reads bodies into.
+
+use std::ops::Deref;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+/// Bytes that are read at once. A body that fits is handed in together with its head.
+pub(super) const CHUNK: usize = 64 * 1024;
+/// Buffers that are out at one time: this is all of a body that waits for the owner.
+const MOST: usize = 4;
+
+/// A part of a body. Its buffer goes back to its worker when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    buffer: Box<[u8]>,
+    length: usize,
+    home: Option<SyncSender<Box<[u8]>>>,
+}
+
+impl Chunk {
+    /// No bytes.
+    pub(super) fn empty() -> Self {
+        Self { buffer: Box::default(), length: 0, home: None }
+    }
+
+    /// Room to read into.
+    pub(super) fn room(&mut self) -> &mut [u8] {
+        self.buffer.get_mut(self.length..).unwrap_or_default()
+    }
+
+    /// Counts what was read into the room.
+    pub(super) fn grow(&mut self, by: usize) {
+        self.length += by;
+    }
+}
+
+impl Deref for Chunk {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.buffer.get(..self.length).unwrap_or_default()
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        if let Some(home) = &self.home {
+            // A worker that is gone needs none.
+            let _ = home.try_send(std::mem::take(&mut self.buffer));
+        }
+    }
+}
+
+/// A worker's buffers.
+#[derive(Debug)]
+pub(super) struct Buffers {
+    made: usize,
+    home: SyncSender<Box<[u8]>>,
+    free: Receiver<Box<[u8]>>,
+}
+
+impl Buffers {
+    pub(super) fn new() -> Self {
+        let (home, free) = sync_channel(MOST);
+        Self { made: 0, home, free }
+    }
+
+    /// A free buffer; waits for one if all are out.
+    pub(super) fn take(&mut self) -> Chunk {
+        let buffer = self.free.try_recv().ok().or_else(|| {
+            if self.made == MOST {
+                return self.free.recv().ok();
+            }
+            self.made += 1;
+            None
+        });
+        let buffer = buffer.unwrap_or_else(|| vec![0; CHUNK].into_boxed_slice());
+        Chunk { buffer, length: 0, home: Some(self.home.clone()) }
+    }
+}

@@ -1,0 +1,84 @@
+//! Strings between their quotes: where their plain parts end, and what they stand for.
+
+use std::borrow::Cow;
+
+use crate::word;
+
+/// Length of the part of a string before its first quote, backslash or control character; `None` if there is none.
+pub(super) fn plain_prefix(text: &[u8]) -> Option<usize> {
+    let mut rest = text;
+    // Most strings are short: two words come before the blocks.
+    for _ in 0..2 {
+        let Some((word, after)) = rest.split_first_chunk() else { break };
+        if let Some(length) = first_end(*word) {
+            return Some(text.len() - rest.len() + length);
+        }
+        rest = after;
+    }
+    while let Some((block, after)) = rest.split_first_chunk::<{ 4 * word::WIDTH }>() {
+        if word::load_four(block).iter().fold(0, |found, &word| found | ends_in(word)) != 0 {
+            break;
+        }
+        rest = after;
+    }
+    while let Some((word, after)) = rest.split_first_chunk() {
+        if let Some(length) = first_end(*word) {
+            return Some(text.len() - rest.len() + length);
+        }
+        rest = after;
+    }
+    rest.iter().position(|&byte| ends(byte)).map(|length| text.len() - rest.len() + length)
+}
+
+/// Whether a string's plain part ends before `byte`.
+const fn ends(byte: u8) -> bool {
+    // Flipping this bit puts the quote next to the control characters.
+    byte ^ 0x02 < 0x21 || byte == b'\\'
+}
+
+/// Marks the bytes of a word that [`ends`] says a plain part ends before.
+const fn ends_in(word: u64) -> u64 {
+    word::below(word::flip(word, 0x02), 0x21) | word::equal(word, b'\\')
+}
+
+/// Which of these bytes is the first that [`ends`] a plain part.
+pub(super) const fn first_end(bytes: [u8; word::WIDTH]) -> Option<usize> {
+    word::first(ends_in(word::load(bytes)))
+}
+
+/// The string that a JSON string text (with its quotes) stands for; `None` for other texts and unpaired surrogates.
+pub(crate) fn unquote(text: &[u8]) -> Option<Cow<'_, str>> {
+    let inner = text.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    if plain_prefix(inner).is_none() {
+        return std::str::from_utf8(inner).ok().map(Cow::Borrowed);
+    }
+    serde_json::from_slice(text).ok().map(Cow::Owned)
+}
+
+/// Appends `text` as a JSON string text, with its quotes.
+pub(crate) fn quote_into(out: &mut Vec<u8>, text: &str) {
+    if plain_prefix(text.as_bytes()).is_none() {
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+    } else if serde_json::to_writer(&mut *out, text).is_err() {
+        // A string has no key to refuse and a `Vec` no I/O to fail.
+        out.extend_from_slice(b"\"\"");
+    }
+}
+
+/// `text` as a JSON string text, with its quotes.
+pub(crate) fn quote(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + 2);
+    quote_into(&mut out, text);
+    out
+}
+
+/// The string that the inside of a JSON string text stands for; `None` for unpaired surrogates.
+pub(super) fn unescape(raw: &[u8]) -> Option<String> {
+    let mut text = Vec::with_capacity(raw.len() + 2);
+    text.push(b'"');
+    text.extend_from_slice(raw);
+    text.push(b'"');
+    serde_json::from_slice(&text).ok()
+}

@@ -1,0 +1,191 @@
+//! A proxy under measurement: a process that is spoken to over its stdin and stdout.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::time::clock_getcpuclockid;
+use nix::unistd::Pid;
+
+/// How one of the contenders is started.
+pub struct Contender {
+    pub name: &'static str,
+    command: Vec<OsString>,
+    /// Arguments that let it pass messages of any size that is measured.
+    any_size: &'static [&'static str],
+    /// What it takes on disk: a file or a folder.
+    pub installed: PathBuf,
+}
+
+impl Contender {
+    pub fn proxy(program: &Path, url: &str) -> Self {
+        Self {
+            name: "mcp-proxy",
+            command: vec![program.into(), url.into()],
+            any_size: &["--max-message", "64MiB"],
+            installed: program.into(),
+        }
+    }
+
+    pub fn bare(program: &Path, url: &str) -> Self {
+        Self { name: "bare", command: vec![program.into(), url.into()], any_size: &[], installed: program.into() }
+    }
+
+    pub fn remote(modules: &Path, url: &str) -> Self {
+        let script = modules.join("mcp-remote/dist/proxy.js");
+        let mut command = vec!["node".into(), script.into(), url.into()];
+        command.extend(["--allow-http", "--transport", "http-only"].map(OsString::from));
+        Self { name: "mcp-remote", command, any_size: &[], installed: modules.into() }
+    }
+
+    /// Starts it, and returns it with the time until it had answered `initialize`.
+    pub fn start(&self, any_size: bool) -> io::Result<(Running, Duration)> {
+        let start = Instant::now();
+        let mut child = Command::new(&self.command[0])
+            .args(&self.command[1..])
+            .args(if any_size { self.any_size } else { &[] })
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(io::Error::other("no pipes"));
+        };
+        let output = BufReader::with_capacity(256 * 1024, output);
+        let mut running = Running { child, input, output, line: Vec::new(), last_id: 0 };
+        running.initialize()?;
+        Ok((running, start.elapsed()))
+    }
+}
+
+/// A contender that runs; dropped, it is killed.
+pub struct Running {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    line: Vec<u8>,
+    last_id: u32,
+}
+
+/// What is called: the size of the result, and how the server sends it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Call {
+    pub bytes: usize,
+    pub sse: bool,
+}
+
+/// What the kernel says that a process has used.
+#[derive(Debug, Clone, Copy)]
+pub struct Usage {
+    pub cpu: Duration,
+    /// How often its threads went to sleep, those not counted that have ended.
+    pub waits: u64,
+}
+
+impl Running {
+    fn initialize(&mut self) -> io::Result<()> {
+        self.last_id = 1;
+        let params =
+            r#"{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"0"}}"#;
+        writeln!(self.input, r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{params}}}"#)?;
+        self.receive()?;
+        self.input.write_all(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n")
+    }
+
+    fn send(&mut self, call: Call) -> io::Result<()> {
+        self.last_id += 1;
+        let Self { last_id: id, .. } = self;
+        let arguments = format!(r#"{{"bytes":{},"sse":{}}}"#, call.bytes, call.sse);
+        let line = format!(
+            "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/call\",\"params\":{{\"name\":\"read\",\"arguments\":{arguments}}}}}\n"
+        );
+        self.input.write_all(line.as_bytes())
+    }
+
+    fn receive(&mut self) -> io::Result<()> {
+        self.line.clear();
+        if self.output.read_until(b'\n', &mut self.line)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if memchr::memmem::find(&self.line[..self.line.len().min(100)], b"\"result\"").is_none() {
+            return Err(io::Error::other(String::from_utf8_lossy(&self.line[..self.line.len().min(300)])));
+        }
+        Ok(())
+    }
+
+    /// Calls once, and returns how long that took.
+    pub fn call(&mut self, call: Call) -> io::Result<Duration> {
+        let start = Instant::now();
+        self.send(call)?;
+        self.receive()?;
+        let taken = start.elapsed();
+        let id = format!("\"id\":{}", self.last_id);
+        let ends = [&self.line[..self.line.len().min(60)], &self.line[self.line.len().saturating_sub(60)..]];
+        if self.line.len() < call.bytes || !ends.iter().any(|end| memchr::memmem::find(end, id.as_bytes()).is_some()) {
+            return Err(io::Error::other("that is not the answer"));
+        }
+        Ok(taken)
+    }
+
+    /// Calls `count` times, `at_once` of them in flight, and returns how long that took.
+    pub fn calls(&mut self, call: Call, count: usize, at_once: usize) -> io::Result<Duration> {
+        let start = Instant::now();
+        for _ in 0..at_once {
+            self.send(call)?;
+        }
+        for received in 1..=count {
+            self.receive()?;
+            if received + at_once <= count {
+                self.send(call)?;
+            }
+        }
+        Ok(start.elapsed())
+    }
+
+    /// The most memory that was ever resident, in bytes.
+    pub fn peak_memory(&self) -> io::Result<f64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let kib: u32 = field(&status, "VmHWM:")?;
+        Ok(f64::from(kib) * 1024.0)
+    }
+
+    /// What the process has used, threads that have ended included.
+    pub fn usage(&self) -> io::Result<Usage> {
+        let id = self.child.id();
+        let clock = clock_getcpuclockid(Pid::from_raw(id.cast_signed()))?;
+        let mut usage = Usage { cpu: clock.now()?.into(), waits: 0 };
+        for thread in fs::read_dir(format!("/proc/{id}/task"))? {
+            // A thread may have ended meanwhile.
+            if let Ok(status) = fs::read_to_string(thread?.path().join("status")) {
+                usage.waits += field::<u64>(&status, "voluntary_ctxt_switches:")?;
+            }
+        }
+        Ok(usage)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The number after `name` at the start of a line.
+fn field<T: std::str::FromStr>(text: &str, name: &str) -> io::Result<T> {
+    text.lines()
+        .find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok())
+        .ok_or_else(|| io::Error::other(format!("no {name} in /proc")))
+}
+
+/// The bytes of a file, or of all files in a folder.
+pub fn size_on_disk(path: &Path) -> io::Result<u64> {
+    let metadata = fs::symlink_metadata(path)?;
+    if !metadata.is_dir() {
+        return Ok(metadata.len());
+    }
+    fs::read_dir(path)?.map(|entry| size_on_disk(&entry?.path())).sum()
+}
