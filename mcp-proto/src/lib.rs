@@ -130,6 +130,7 @@ mod buffer;
 pub mod client;
 mod deadlines;
 mod error;
+mod headers;
 mod json;
 mod limits;
 pub mod line;

@@ -240,6 +240,10 @@ impl<T> Incoming<T> {
         Some((id, about))
     }
 
+    pub(crate) fn get(&self, key: TicketKey) -> Option<&T> {
+        self.open.get(&key).map(|(_, about)| about)
+    }
+
     pub(crate) fn get_mut(&mut self, key: TicketKey) -> Option<&mut T> {
         self.open.get_mut(&key).map(|(_, about)| about)
     }

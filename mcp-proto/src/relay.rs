@@ -229,7 +229,7 @@ impl Relay {
                         self.upward.insert(request, ticket);
                     }
                     Err(error) => {
-                        self.respond(ticket, Err(ErrorObject::new(code::INTERNAL_ERROR, &error.to_string())), now)
+                        self.respond(ticket, Err(ErrorObject::new(code::INTERNAL_ERROR, &error.to_string())), now);
                     }
                 }
             }

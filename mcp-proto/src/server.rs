@@ -45,6 +45,7 @@ use peer::Peer;
 
 pub use config::Config;
 pub use event::Event;
+pub use http::{Access, Arrival, ExchangeKey, Http, HttpAction, HttpConfig, Principal, TwoEndpoints};
 
 /// The server's side of one connection.
 ///
@@ -154,8 +155,16 @@ impl Progress {
 }
 
 impl<T: Carrier> Server<T> {
-    fn with_transport(transport: T, config: Config) -> Self {
-        Self { config, transport, peers: BTreeMap::new(), timers: Deadlines::new(), out: Outbox::new() }
+    /// A server that uses this transport.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if the configuration cannot be worked with.
+    pub fn new(mut transport: T, config: Config) -> Result<Self, UsageError> {
+        config.check()?;
+        let only = transport.configure(&config)?;
+        let peers = only.map(|session| (session, Peer::new(session, &config.limits))).into_iter().collect();
+        Ok(Self { config, transport, peers, timers: Deadlines::new(), out: Outbox::new() })
     }
 
     /// Answers a request of the client's.

@@ -7,6 +7,7 @@ pub mod loopback;
 pub mod oracle;
 pub mod pair;
 pub mod side_by_side;
+pub mod site;
 pub mod stream;
 pub mod vectors;
 pub mod world;

@@ -131,6 +131,8 @@ pub enum CloseReason {
     NoCommonVersion,
     /// The peer sent too much that is no message (FR10).
     Garbage,
+    /// Nothing happened in the session for so long that it was given up.
+    Expired,
     /// The application took no output, and what had to be kept for it grew over the limits (RP9).
     Overflow,
 }

@@ -6,6 +6,7 @@ use super::event::Event;
 use super::http::ExchangeKey;
 use crate::Instant;
 use crate::deadlines::Deadlines;
+use crate::error::UsageError;
 use crate::message::Message;
 use crate::outbox::{Outbox, Weight};
 use crate::pending::SessionKey;
@@ -50,6 +51,8 @@ pub(crate) enum Kind {
 
 /// A transport as a server uses it.
 pub trait Carrier: Transport<Action: Weight> {
+    /// Takes over what the server was configured with; returns the session that is there from the start, if one is.
+    fn configure(&mut self, config: &Config) -> Result<Option<SessionKey>, UsageError>;
     /// Sends a message.
     fn write(&mut self, message: &Message, route: Route, wire: &mut Wire<'_, Self::Action>);
     /// Sends all answers to a batch together.

@@ -1,5 +1,566 @@
-//! HTTP as a server speaks it.
+//! HTTP as a server speaks it: Streamable HTTP, and beside it the two endpoints of 2024-11-05.
+//!
+//! A message is answered on the exchange that it came on, whatever its id (invariant 2). The answer is JSON until
+//! something must be said before it; from then on the response is a stream of events.
+//!
+//! ```text
+//!                head is fine            body is a request            answer
+//!   (refused) ◀── Receiving ──────────────────▶ Waiting ───────────────────────▶ JSON
+//!                      │ notification, response    │ progress, a request to the client
+//!                      ▼                           ▼               answer
+//!                   202, empty                 Streaming ──────────────────────▶ event, end
+//!                                                  │ disconnect          ▲
+//!                                                  ▼   GET, Last-Event-ID│
+//!                                               kept for a while ────────┘
+//! ```
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `config` | what the user says |
+//! | `access` | hosts and origins |
+//! | `ladder` | the order in which a request's head is looked at |
+//! | `refusal` | requests that are answered by their status |
+//! | `exchange` | one exchange, from the head of its request to the end of its response |
+//! | `session` | sessions by their ids |
+//! | `stream` | events of one stream, and replaying them |
+//! | `carrier` | messages of the server's to responses and events |
+
+mod access;
+mod carrier;
+mod config;
+mod exchange;
+mod ladder;
+mod refusal;
+mod session;
+mod stream;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Response, StatusCode};
+
+use super::peer::{Peer, Source};
+use super::{Scope, Server};
+use crate::Instant;
+use crate::client::{Call, CloseReason};
+use crate::deadlines::Deadlines;
+use crate::error::UsageError;
+use crate::limits::Limits;
+use crate::message::{Frame, Message, Method, Notification, ParseError};
+use crate::outbox::Weight;
+use crate::pending::{RequestKey, SessionKey, Ticket};
+use crate::server::carrier::Wire;
+use crate::sse::{EventName, encode_comment, encode_event};
+use crate::transport::{Transport, sealed};
+use crate::version::ProtocolVersion;
+use exchange::Exchange;
+use ladder::Plan;
+use refusal::{Refusal, empty, json};
+use session::Sessions;
+
+pub use config::{Access, HttpConfig, TwoEndpoints};
 
 /// Names one HTTP exchange: a request that came in, and its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExchangeKey(u64);
+
+/// Who sends a request, as far as whoever checked it says. Sessions belong to the principal that opened them (SE-02).
+#[derive(Clone, PartialEq, Eq)]
+pub struct Principal(Box<str>);
+
+impl Principal {
+    /// A principal of this name, such as an issuer and a subject.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self(name.into())
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Shows that there is one.
+impl fmt::Debug for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Principal")
+    }
+}
+
+/// What the driver knows of a request besides its head.
+#[derive(Clone)]
+pub struct Arrival {
+    /// Who sends it, if that was checked.
+    pub principal: Option<Principal>,
+    /// Random bytes from a secure source, new for each request. The ids of a session and of its events are made of
+    /// them (SH-S-41).
+    pub nonce: [u8; 32],
+}
+
+/// Shows nothing that could be guessed from.
+impl fmt::Debug for Arrival {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Arrival").field("principal", &self.principal).finish_non_exhaustive()
+    }
+}
+
+/// What the driver of an HTTP server is asked to do.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum HttpAction {
+    /// Send this response. Nothing more comes for the exchange, and what is still coming of its request is dropped.
+    Respond {
+        /// Which exchange.
+        exchange: ExchangeKey,
+        /// The whole response.
+        response: Response<Bytes>,
+    },
+    /// Send the head of a response whose body comes in pieces.
+    Stream {
+        /// Which exchange.
+        exchange: ExchangeKey,
+        /// The head.
+        head: Response<()>,
+    },
+    /// Send a piece of the body, at once.
+    Write {
+        /// Which exchange.
+        exchange: ExchangeKey,
+        /// The piece.
+        chunk: Bytes,
+    },
+    /// The body ends here. Nothing more comes for the exchange.
+    Finish {
+        /// Which exchange.
+        exchange: ExchangeKey,
+    },
+}
+
+impl Weight for HttpAction {
+    fn weight(&self) -> usize {
+        match self {
+            Self::Respond { response, .. } => 256 + response.body().len(),
+            Self::Stream { .. } => 256,
+            Self::Write { chunk, .. } => chunk.len(),
+            Self::Finish { .. } => 0,
+        }
+    }
+}
+
+/// The HTTP transport of a server.
+#[derive(Debug)]
+pub struct Http {
+    config: HttpConfig,
+    limits: Limits,
+    /// The revisions that `MCP-Protocol-Version` may name.
+    versions: Vec<ProtocolVersion>,
+    sessions: Sessions,
+    exchanges: BTreeMap<ExchangeKey, Exchange>,
+    next_exchange: u64,
+    timers: Deadlines<Timer>,
+    is_closed: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// The body must be there.
+    Body(ExchangeKey),
+    /// The stream has been silent.
+    KeepAlive(ExchangeKey),
+    /// The session has been idle.
+    Idle(SessionKey),
+    /// Nobody came back for a stream.
+    Forget(SessionKey, ExchangeKey),
+}
+
+impl Http {
+    /// A transport; the machine that takes it over brings limits and revisions.
+    #[must_use]
+    pub fn new(config: HttpConfig) -> Self {
+        Self {
+            config,
+            limits: Limits::default(),
+            versions: Vec::new(),
+            sessions: Sessions::new(),
+            exchanges: BTreeMap::new(),
+            next_exchange: 0,
+            timers: Deadlines::new(),
+            is_closed: false,
+        }
+    }
+}
+
+impl sealed::Sealed for Http {}
+
+impl Transport for Http {
+    type Action = HttpAction;
+}
+
+impl Server<Http> {
+    /// The head of a request has arrived. Its exchange is named, and everything about it carries that name.
+    pub fn handle_request(&mut self, head: Parts, arrival: Arrival, now: Instant) -> ExchangeKey {
+        let http = &mut self.transport;
+        let key = http.new_exchange();
+        let planned = if http.is_closed {
+            Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the server is being stopped"))
+        } else {
+            http.plan(&head, arrival.principal.as_ref())
+        };
+        let plan = match planned {
+            Ok(plan) => plan,
+            Err(refusal) => {
+                self.refuse(key, refusal);
+                return key;
+            }
+        };
+        match plan {
+            Plan::Post { .. } | Plan::PostMessage { .. } => {
+                let at = now + http.config.body_timeout;
+                let head = Box::new(head);
+                http.insert_exchange(key, Exchange::Receiving { head, plan, arrival, body: Vec::new() });
+                http.timers.set(Timer::Body(key), at);
+            }
+            Plan::Get { session } => self.open_own_stream(key, session, now),
+            Plan::Resume { session, after } => self.resume(key, session, &after, now),
+            Plan::OpenStream => self.open_two_endpoint_session(key, &arrival, now),
+            Plan::Delete { session } => {
+                self.end_session(session, CloseReason::Peer, now);
+                self.out.act(HttpAction::Respond { exchange: key, response: empty(StatusCode::NO_CONTENT) });
+            }
+        }
+        key
+    }
+
+    /// A part of the body of a request has arrived, in a piece of any size.
+    pub fn handle_body(&mut self, exchange: ExchangeKey, chunk: &[u8], now: Instant) {
+        if !self.transport.append(exchange, chunk) {
+            self.transport.close_exchange(exchange, now);
+            self.refuse(exchange, ladder::too_large());
+        }
+    }
+
+    /// The body of a request has ended.
+    pub fn handle_end(&mut self, exchange: ExchangeKey, now: Instant) {
+        let Some((head, plan, arrival, body)) = self.transport.take_received(exchange, now) else { return };
+        let frame = Frame::parse(&body, &self.config.limits);
+        match plan {
+            Plan::Post { session } => self.on_post(exchange, session, frame, head, &arrival, now),
+            Plan::PostMessage { session } => self.on_post_message(exchange, session, frame, now),
+            Plan::Get { .. } | Plan::Resume { .. } | Plan::OpenStream | Plan::Delete { .. } => {}
+        }
+    }
+
+    /// The client is gone from an exchange. What it asked for is still done (SH-S-16).
+    pub fn handle_disconnect(&mut self, exchange: ExchangeKey, now: Instant) {
+        let Some(closed) = self.transport.close_exchange(exchange, now) else { return };
+        if let Exchange::Streaming { session, stream: None } = closed {
+            // HS-10
+            if self.transport.sessions.get(session).is_some_and(|session| session.is_two_endpoint) {
+                self.end_session(session, CloseReason::Peer, now);
+            }
+        }
+    }
+
+    /// Sends a notification, on the stream of the request that it is about or on the session's own.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if it cannot be sent; nothing was sent then.
+    pub fn notify(&mut self, scope: Scope, notification: Notification, now: Instant) -> Result<(), UsageError> {
+        self.notify_in(scope, notification, now)
+    }
+
+    /// Asks the client for something. Exactly one [`super::Event::Responded`] with the returned key follows.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if the request cannot be made; nothing was sent then.
+    pub fn request(&mut self, scope: Scope, call: Call, now: Instant) -> Result<RequestKey, UsageError> {
+        self.request_in(scope, call, now)
+    }
+
+    /// Ends a session: everybody who waits in it is answered. Later requests in it are answered with 404 (SH-S-43).
+    pub fn end(&mut self, session: SessionKey, now: Instant) {
+        self.end_session(session, CloseReason::Local, now);
+    }
+
+    /// Ends all sessions, and answers everything that still comes with 503.
+    pub fn close(&mut self, now: Instant) {
+        self.transport.is_closed = true;
+        for session in self.transport.sessions.keys() {
+            self.end_session(session, CloseReason::Local, now);
+        }
+    }
+
+    /// Lets everything happen that is due. Calling this early or twice does nothing (CL2).
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.on_own_timers(now);
+        while let Some(timer) = self.transport.timers.pop_due(now) {
+            match timer {
+                Timer::Body(exchange) => {
+                    self.transport.close_exchange(exchange, now);
+                    self.refuse(
+                        exchange,
+                        Refusal::new(StatusCode::REQUEST_TIMEOUT, "the message did not come in time"),
+                    );
+                }
+                Timer::KeepAlive(exchange) => {
+                    let mut comment = Vec::new();
+                    encode_comment(&mut comment);
+                    self.out.act(HttpAction::Write { exchange, chunk: comment.into() });
+                    let next = now + self.transport.config.keep_alive;
+                    self.transport.timers.set(Timer::KeepAlive(exchange), next);
+                }
+                Timer::Idle(session) => self.on_idle(session, now),
+                Timer::Forget(session, exchange) => {
+                    if let Some(session) = self.transport.sessions.get_mut(session) {
+                        session.forget_stream(exchange);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether more requests should be read. With `false`, the output is not taken fast enough (H5).
+    #[must_use]
+    pub fn wants_input(&self) -> bool {
+        self.out.has_room(&self.config.limits)
+    }
+
+    /// The revision of a session.
+    #[must_use]
+    pub fn version(&self, session: SessionKey) -> Option<ProtocolVersion> {
+        self.peers.get(&session).and_then(Peer::version)
+    }
+
+    /// Sessions at this time.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.transport.sessions.len()
+    }
+
+    /// The head of the HTTP request that a request of the client's came in, while it waits for its answer alone.
+    #[must_use]
+    pub fn request_head(&self, ticket: &Ticket) -> Option<&Parts> {
+        let peer = self.peers.get(&ticket.key().session())?;
+        match self.transport.exchanges.get(&peer.exchange_of(Some(ticket.key()))?)? {
+            Exchange::Waiting { head, .. } => Some(head),
+            Exchange::Receiving { .. } | Exchange::Streaming { .. } => None,
+        }
+    }
+
+    fn refuse(&mut self, exchange: ExchangeKey, refusal: Refusal) {
+        self.out.act(HttpAction::Respond { exchange, response: refusal.to_response() });
+    }
+
+    fn on_post(
+        &mut self,
+        exchange: ExchangeKey,
+        session: Option<SessionKey>,
+        frame: Result<Frame, ParseError>,
+        head: Box<Parts>,
+        arrival: &Arrival,
+        now: Instant,
+    ) {
+        let opens = matches!(
+            &frame,
+            Ok(Frame::Single(Message::Request(request))) if request.method == Method::INITIALIZE
+        );
+        let session = match session {
+            Some(session) => session,
+            // SE5: whatever id a client may propose, the server names its sessions.
+            None if opens => match self.open_session(arrival, false, now) {
+                Ok(session) => session,
+                Err(refusal) => return self.refuse(exchange, refusal),
+            },
+            None => {
+                return match frame {
+                    // Rows 6 and 7
+                    Err(error) => self.refuse_frame(exchange, &error),
+                    Ok(_) => self.refuse(exchange, ladder::no_session()),
+                };
+            }
+        };
+        let tag = arrival.tag(16);
+        let (peers, hub) = &mut self.split(now);
+        let Some(peer) = peers.get_mut(&session) else {
+            return self.refuse(exchange, ladder::unknown_session());
+        };
+        let http = &mut *hub.transport;
+        match frame {
+            // SH-S-07: what is not answered is accepted first, so that nothing overtakes the acceptance.
+            Ok(Frame::Single(message @ (Message::Notification(_) | Message::Response(_)))) => {
+                accept(exchange, &mut hub.wire);
+                peer.on_message(message, Source::default(), hub);
+            }
+            Ok(Frame::Single(message @ Message::Request(_))) => {
+                http.insert_exchange(exchange, Exchange::Waiting { session, head, opens, tag });
+                peer.on_message(message, Source { exchange: Some(exchange), batch: None }, hub);
+            }
+            Ok(Frame::Batch(items)) => {
+                http.insert_exchange(exchange, Exchange::Waiting { session, head, opens, tag });
+                peer.on_batch(items, Source { exchange: Some(exchange), batch: None }, hub);
+            }
+            Err(error) => {
+                http.insert_exchange(exchange, Exchange::Waiting { session, head, opens, tag });
+                peer.on_invalid(error.clone(), Source { exchange: Some(exchange), batch: None }, hub);
+                // A broken response is answered by nobody but the status.
+                if hub.transport.close_exchange(exchange, now).is_some() {
+                    self.refuse_frame(exchange, &error);
+                }
+            }
+        }
+        // A session that did not come about is none.
+        if opens && self.peers.get(&session).is_some_and(|peer| peer.version().is_none()) {
+            self.drop_session(session);
+        }
+    }
+
+    /// HS-07: a message for a two-endpoint session, which answers on its stream.
+    fn on_post_message(
+        &mut self,
+        exchange: ExchangeKey,
+        session: SessionKey,
+        frame: Result<Frame, ParseError>,
+        now: Instant,
+    ) {
+        let (peers, hub) = &mut self.split(now);
+        let Some(peer) = peers.get_mut(&session) else {
+            return self.refuse(exchange, ladder::unknown_session());
+        };
+        match frame {
+            Ok(Frame::Single(message)) => {
+                accept(exchange, &mut hub.wire);
+                peer.on_message(message, Source::default(), hub);
+            }
+            Ok(Frame::Batch(items)) => {
+                accept(exchange, &mut hub.wire);
+                peer.on_batch(items, Source::default(), hub);
+            }
+            Err(error) => {
+                hub.wire.out.act(HttpAction::Respond { exchange, response: frame_refusal(&error) });
+                peer.on_invalid(error, Source::default(), hub);
+            }
+        }
+    }
+
+    fn refuse_frame(&mut self, exchange: ExchangeKey, error: &ParseError) {
+        self.out.act(HttpAction::Respond { exchange, response: frame_refusal(error) });
+    }
+
+    fn open_session(&mut self, arrival: &Arrival, is_two_endpoint: bool, now: Instant) -> Result<SessionKey, Refusal> {
+        let http = &mut self.transport;
+        if http.sessions.len() >= http.config.max_sessions {
+            return Err(ladder::too_many_sessions());
+        }
+        let collision = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the session could not be named");
+        let key = http.sessions.open(arrival, is_two_endpoint, now).ok_or(collision)?;
+        http.timers.set(Timer::Idle(key), now + http.config.session_idle);
+        self.peers.insert(key, Peer::new(key, &self.config.limits));
+        Ok(key)
+    }
+
+    /// Row 32: the session's own stream is one at a time.
+    fn open_own_stream(&mut self, exchange: ExchangeKey, session: SessionKey, now: Instant) {
+        let (_, hub) = &mut self.split(now);
+        let http = &mut *hub.transport;
+        let Some(found) = http.sessions.get_mut(session) else { return };
+        if found.own.exchange.is_some() {
+            return self.refuse(exchange, Refusal::new(StatusCode::CONFLICT, "this session has its stream already"));
+        }
+        found.own.exchange = Some(exchange);
+        let waiting = found.own.unwritten();
+        http.insert_exchange(exchange, Exchange::Streaming { session, stream: None });
+        http.open_stream(exchange, &mut hub.wire);
+        for chunk in waiting {
+            hub.wire.out.act(HttpAction::Write { exchange, chunk });
+        }
+    }
+
+    /// SH-S-52: goes on with the one stream that the event belongs to.
+    fn resume(&mut self, exchange: ExchangeKey, session: SessionKey, after: &str, now: Instant) {
+        let (_, hub) = &mut self.split(now);
+        let http = &mut *hub.transport;
+        let Some(found) = http.sessions.get_mut(session) else { return };
+        let of_request =
+            found.streams.iter().find(|(_, stream)| stream.number_of(after).is_some()).map(|(key, _)| *key);
+        let missed = found.stream_mut(of_request).and_then(|stream| {
+            let number = stream.number_of(after)?;
+            stream.after(number)
+        });
+        let Some(missed) = missed else { return self.refuse(exchange, ladder::unknown_event()) };
+        let Some(stream) = found.stream_mut(of_request) else { return };
+        // A client that comes back has lost the old connection, whether or not that was noticed here.
+        let old = stream.exchange.replace(exchange);
+        let is_over = stream.is_over;
+        http.insert_exchange(exchange, Exchange::Streaming { session, stream: of_request });
+        if let Some(old) = old {
+            http.finish(old, &mut hub.wire);
+        }
+        http.open_stream(exchange, &mut hub.wire);
+        for chunk in missed {
+            hub.wire.out.act(HttpAction::Write { exchange, chunk });
+        }
+        if is_over {
+            http.finish(exchange, &mut hub.wire);
+        }
+    }
+
+    /// HS-02: the first event says where the client's messages go.
+    fn open_two_endpoint_session(&mut self, exchange: ExchangeKey, arrival: &Arrival, now: Instant) {
+        let session = match self.open_session(arrival, true, now) {
+            Ok(session) => session,
+            Err(refusal) => return self.refuse(exchange, refusal),
+        };
+        let (_, hub) = &mut self.split(now);
+        let http = &mut *hub.transport;
+        let (Some(found), Some(two)) = (http.sessions.get_mut(session), &http.config.two_endpoints) else { return };
+        let place = format!("{}?sessionId={}", two.messages, found.id);
+        found.own.exchange = Some(exchange);
+        http.insert_exchange(exchange, Exchange::Streaming { session, stream: None });
+        http.open_stream(exchange, &mut hub.wire);
+        let mut chunk = Vec::new();
+        encode_event(&EventName::ENDPOINT, place.as_bytes(), None, &mut chunk);
+        hub.wire.out.act(HttpAction::Write { exchange, chunk: chunk.into() });
+    }
+
+    fn on_idle(&mut self, session: SessionKey, now: Instant) {
+        let Some(found) = self.transport.sessions.get(session) else { return };
+        let idle = self.transport.config.session_idle;
+        let is_busy = found.exchanges > 0 || self.peers.get(&session).is_some_and(|peer| peer.requests_in_flight() > 0);
+        let ends = if is_busy { now + idle } else { found.last_active + idle };
+        if ends > now {
+            self.transport.timers.set(Timer::Idle(session), ends);
+        } else {
+            self.end_session(session, CloseReason::Expired, now);
+        }
+    }
+
+    fn end_session(&mut self, session: SessionKey, reason: CloseReason, now: Instant) {
+        self.close_session(session, reason, now);
+        self.peers.remove(&session);
+    }
+
+    /// Forgets a session that nobody was told of.
+    fn drop_session(&mut self, session: SessionKey) {
+        self.transport.sessions.remove(session);
+        self.transport.timers.clear(Timer::Idle(session));
+        self.peers.remove(&session);
+    }
+}
+
+fn accept(exchange: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
+    wire.out.act(HttpAction::Respond { exchange, response: empty(StatusCode::ACCEPTED) });
+}
+
+fn frame_refusal(error: &ParseError) -> Response<Bytes> {
+    use crate::message::{ErrorObject, Response as Answer, UnreadableId};
+
+    let error = ErrorObject::new(error.code(), &error.to_string());
+    let message = Message::Response(Answer::Error { id: None, error });
+    json(StatusCode::BAD_REQUEST, message.to_bytes_with(UnreadableId::Null))
+}

@@ -235,8 +235,8 @@ impl Peer {
     }
 
     /// SH-S-13: what is said because of a request travels with it.
-    fn exchange_of(&mut self, during: Option<TicketKey>) -> Option<ExchangeKey> {
-        during.and_then(|ticket| self.incoming.get_mut(ticket)).and_then(|origin| origin.source.exchange)
+    pub(super) fn exchange_of(&self, during: Option<TicketKey>) -> Option<ExchangeKey> {
+        during.and_then(|ticket| self.incoming.get(ticket)).and_then(|origin| origin.source.exchange)
     }
 
     pub(super) fn finish<T: Carrier>(&mut self, request: RequestKey, outcome: Outcome, hub: &mut Hub<'_, T>) {

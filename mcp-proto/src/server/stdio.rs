@@ -12,19 +12,6 @@ use crate::transport::{Line, Stdio, StdioAction};
 use crate::version::ProtocolVersion;
 
 impl Server<Stdio> {
-    /// A server on a byte stream.
-    ///
-    /// # Errors
-    ///
-    /// [`UsageError`] if the configuration cannot be worked with.
-    pub fn new(mut transport: Stdio, config: Config) -> Result<Self, UsageError> {
-        config.check()?;
-        transport.set_limits(&config.limits);
-        let mut server = Self::with_transport(transport, config);
-        server.peers.insert(SessionKey::ONLY, Peer::new(SessionKey::ONLY, &server.config.limits));
-        Ok(server)
-    }
-
     /// Bytes have arrived from the client, in pieces of any size.
     pub fn handle_bytes(&mut self, bytes: &[u8], now: Instant) {
         let (peers, hub) = &mut self.split(now);
@@ -121,6 +108,11 @@ fn count_garbage(peer: &mut Peer, hub: &mut Hub<'_, Stdio>) {
 }
 
 impl Carrier for Stdio {
+    fn configure(&mut self, config: &Config) -> Result<Option<SessionKey>, UsageError> {
+        self.set_limits(&config.limits);
+        Ok(Some(SessionKey::ONLY))
+    }
+
     fn write(&mut self, message: &Message, _route: Route, wire: &mut Wire<'_, StdioAction>) {
         Self::write(self, message, wire.out);
     }

@@ -4,12 +4,13 @@ use http::StatusCode;
 use http::response::Parts;
 
 use super::exchange::{Exchange, ExchangeKey, Next, Post, Purpose, Reading, append};
-use super::headers::{SessionHeader, body_kind, is_encoded, refusal, session_id};
+use super::headers::{SessionHeader, is_encoded, refusal, session_id};
 use super::session::Closing;
 use super::{Failure, Http, HttpAction, Place, Timer};
 use crate::Instant;
 use crate::client::carrier::{Inbound, Role, Wire};
 use crate::error::{BodyKind, Failed, Fault, Quirk};
+use crate::headers::body_kind;
 use crate::limits::Limits;
 use crate::message::{Message, Response};
 use crate::pending::RequestKey;

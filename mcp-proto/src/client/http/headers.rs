@@ -7,17 +7,14 @@ use bytes::Bytes;
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, DATE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,
 };
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 
 use super::endpoint::Endpoint;
-use crate::error::{BodyKind, Refusal};
+use crate::error::Refusal;
+use crate::headers::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID, body_kind};
 use crate::limits::Limits;
 use crate::sse::EventId;
 use crate::version::ProtocolVersion;
-
-const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
-const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// The server's name for a session: 0x21 to 0x7E only, and a secret (SH-S-41, SH-C-07).
 #[derive(Clone, PartialEq, Eq)]
@@ -105,28 +102,6 @@ pub(crate) fn session_id(headers: &HeaderMap, limits: &Limits) -> SessionHeader 
     SessionHeader::Valid(SessionId(value))
 }
 
-/// SH-C-04, HT5, EV-23: the media type's essence in any case, parameters ignored.
-pub(crate) fn body_kind(headers: &HeaderMap) -> BodyKind {
-    let mut values = headers.get_all(CONTENT_TYPE).iter();
-    let Some(value) = values.next() else { return BodyKind::Untyped };
-    if values.next().is_some() {
-        return BodyKind::Unclear;
-    }
-    let Ok(text) = value.to_str() else { return BodyKind::Unclear };
-    let essence = text.split(';').next().unwrap_or_default().trim();
-    for (name, kind) in [
-        ("application/json", BodyKind::Json),
-        ("text/event-stream", BodyKind::EventStream),
-        ("text/html", BodyKind::Html),
-        ("text/plain", BodyKind::PlainText),
-    ] {
-        if essence.eq_ignore_ascii_case(name) {
-            return kind;
-        }
-    }
-    BodyKind::Other
-}
-
 /// HT10
 pub(crate) fn is_encoded(headers: &HeaderMap) -> bool {
     headers.get_all(CONTENT_ENCODING).iter().any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))
@@ -204,24 +179,6 @@ mod tests {
             headers.append(*name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
         headers
-    }
-
-    #[test]
-    fn ht5_content_types_are_compared_by_essence_in_any_case() {
-        for (values, expected) in [
-            (vec!["application/json"], BodyKind::Json),
-            (vec!["Application/JSON; charset=utf-8"], BodyKind::Json),
-            (vec!["text/event-stream;charset=UTF-8"], BodyKind::EventStream),
-            (vec!["application/jsonp-evil"], BodyKind::Other),
-            (vec!["application/json-seq"], BodyKind::Other),
-            (vec!["text/html"], BodyKind::Html),
-            (vec![], BodyKind::Untyped),
-            (vec!["application/json", "application/json"], BodyKind::Unclear),
-            (vec!["application/json\u{e9}"], BodyKind::Unclear),
-        ] {
-            let fields: Vec<_> = values.iter().map(|value| ("content-type", *value)).collect();
-            assert_eq!(body_kind(&headers(&fields)), expected, "{values:?}");
-        }
     }
 
     #[test]

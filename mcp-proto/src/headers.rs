@@ -1,0 +1,124 @@
+//! The HTTP header fields that both roles know.
+
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName};
+
+use crate::error::BodyKind;
+
+pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// SH-C-04, HT5, EV-23: the media type's essence in any case, parameters ignored.
+pub(crate) fn body_kind(headers: &HeaderMap) -> BodyKind {
+    let mut values = headers.get_all(CONTENT_TYPE).iter();
+    let Some(value) = values.next() else { return BodyKind::Untyped };
+    if values.next().is_some() {
+        return BodyKind::Unclear;
+    }
+    let Ok(text) = value.to_str() else { return BodyKind::Unclear };
+    let essence = text.split(';').next().unwrap_or_default().trim();
+    for (name, kind) in [
+        ("application/json", BodyKind::Json),
+        ("text/event-stream", BodyKind::EventStream),
+        ("text/html", BodyKind::Html),
+        ("text/plain", BodyKind::PlainText),
+    ] {
+        if essence.eq_ignore_ascii_case(name) {
+            return kind;
+        }
+    }
+    BodyKind::Other
+}
+
+/// Whether an `Accept` field allows this media type: its most specific range decides, and `q=0` refuses (OR5). Without
+/// any such field, everything is allowed.
+pub(crate) fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
+    let mut is_restricted = false;
+    let mut best = (0, false);
+    for value in headers.get_all(ACCEPT) {
+        is_restricted = true;
+        let Ok(value) = value.to_str() else { continue };
+        for range in value.split(',') {
+            let mut parts = range.split(';').map(str::trim);
+            let name = parts.next().unwrap_or_default();
+            let refused = parts.any(|parameter| {
+                let weight = parameter.strip_prefix("q=").or_else(|| parameter.strip_prefix("Q="));
+                weight.is_some_and(|weight| weight.trim().parse::<f64>().is_ok_and(|weight| weight <= 0.0))
+            });
+            let specificity = specificity(name, media_type);
+            if specificity > best.0 {
+                best = (specificity, !refused);
+            }
+        }
+    }
+    !is_restricted || best.1
+}
+
+/// How closely a media range names a type: 3 for itself, 1 for anything, 0 if it does not.
+fn specificity(range: &str, media_type: &str) -> u8 {
+    if range.eq_ignore_ascii_case(media_type) {
+        return 3;
+    }
+    let group = |name: &str| name.split_once('/').map(|(group, _)| group.to_ascii_lowercase());
+    match range.split_once('/') {
+        Some(("*", "*")) => 1,
+        Some((_, "*")) if group(range) == group(media_type) => 2,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn fields(name: &HeaderName, values: &[&str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(name.clone(), HeaderValue::from_bytes(value.as_bytes()).unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn ht5_content_types_are_compared_by_essence_in_any_case() {
+        for (values, expected) in [
+            (vec!["application/json"], BodyKind::Json),
+            (vec!["Application/JSON; charset=utf-8"], BodyKind::Json),
+            (vec!["text/event-stream;charset=UTF-8"], BodyKind::EventStream),
+            (vec!["application/jsonp-evil"], BodyKind::Other),
+            (vec!["application/json-seq"], BodyKind::Other),
+            (vec!["text/html"], BodyKind::Html),
+            (vec![], BodyKind::Untyped),
+            (vec!["application/json", "application/json"], BodyKind::Unclear),
+            (vec!["application/json\u{e9}"], BodyKind::Unclear),
+        ] {
+            assert_eq!(body_kind(&fields(&CONTENT_TYPE, &values)), expected, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn or5_the_most_specific_range_decides() {
+        for (values, json, events) in [
+            (vec!["application/json, text/event-stream"], true, true),
+            (vec!["application/json", "text/event-stream"], true, true),
+            (vec!["Application/JSON;charset=utf-8,TEXT/event-stream"], true, true),
+            (vec!["*/*"], true, true),
+            (vec!["application/*, text/*"], true, true),
+            (vec!["application/json"], true, false),
+            (vec!["text/event-stream"], false, true),
+            (vec!["application/json, text/event-stream;q=0"], true, false),
+            (vec!["*/*, text/event-stream; q=0.0"], true, false),
+            (vec!["*/*;q=0, application/json"], true, false),
+            (vec!["application/jsonp"], false, false),
+            (vec![""], false, false),
+            (vec![], true, true),
+        ] {
+            let headers = fields(&ACCEPT, &values);
+            let found = (accepts(&headers, "application/json"), accepts(&headers, "text/event-stream"));
+            assert_eq!(found, (json, events), "{values:?}");
+        }
+    }
+}

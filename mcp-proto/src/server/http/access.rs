@@ -1,0 +1,154 @@
+//! Who may talk to a server: `Host` and `Origin`.
+
+use http::header::{HOST, ORIGIN};
+use http::request::Parts;
+
+use super::config::Access;
+
+/// Names of the machine itself.
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+/// SH-S-05, OR2: whether the host that a request is for is this server.
+pub(super) fn is_host_allowed(access: &Access, head: &Parts) -> bool {
+    if *access == Access::Anybody {
+        return true;
+    }
+    let mut hosts = head.headers.get_all(HOST).iter().map(|host| host.to_str().ok());
+    let named = match (hosts.next(), hosts.next(), head.uri.authority()) {
+        (Some(host), None, None) => host,
+        (None, None, Some(authority)) => Some(authority.as_str()),
+        // An absolute target and a header that says something else.
+        (Some(host), None, Some(authority)) => host.filter(|host| host.eq_ignore_ascii_case(authority.as_str())),
+        (_, Some(_), _) | (None, None, None) => None,
+    };
+    let Some(named) = named.map(str::to_ascii_lowercase) else { return false };
+    let Some((host, port)) = split_port(&named) else { return false };
+    match access {
+        Access::Anybody => true,
+        Access::Loopback => LOOPBACK.contains(&host),
+        Access::Listed { hosts, .. } => hosts.iter().any(|listed| {
+            let listed = listed.to_ascii_lowercase();
+            split_port(&listed).is_some_and(|(name, listed)| name == host && (listed.is_empty() || listed == port))
+        }),
+    }
+}
+
+/// SH-S-03, OR1: whether the page that a request comes from may send it. What is no browser says nothing of a page.
+pub(super) fn is_origin_allowed(access: &Access, head: &Parts) -> bool {
+    let mut origins = head.headers.get_all(ORIGIN).iter();
+    let Some(origin) = origins.next() else { return true };
+    if *access == Access::Anybody {
+        return true;
+    }
+    let Some(origin) = origin.to_str().ok().and_then(normalised).filter(|_| origins.next().is_none()) else {
+        return false;
+    };
+    match access {
+        Access::Anybody => true,
+        Access::Loopback => split_port(&origin.1).is_some_and(|(host, _)| LOOPBACK.contains(&host)),
+        Access::Listed { origins, .. } => origins.iter().any(|listed| normalised(listed).as_ref() == Some(&origin)),
+    }
+}
+
+/// Scheme and authority of an origin, in lower case and without the scheme's own port.
+fn normalised(origin: &str) -> Option<(String, String)> {
+    let origin = origin.to_ascii_lowercase();
+    let (scheme, authority) = origin.split_once("://")?;
+    let (host, port) = split_port(authority)?;
+    let own = match scheme {
+        "http" => "80",
+        "https" => "443",
+        _ => "",
+    };
+    let authority = if port.is_empty() || port == own { host.to_owned() } else { authority.to_owned() };
+    Some((scheme.to_owned(), authority))
+}
+
+/// Host and port of an authority; `None` for what is no plain authority.
+fn split_port(authority: &str) -> Option<(&str, &str)> {
+    let plain = authority.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte));
+    if authority.is_empty() || !plain {
+        return None;
+    }
+    let after_brackets = authority.rfind(']').map_or(0, |end| end + 1);
+    let (host, port) = match authority.get(after_brackets..)?.find(':') {
+        Some(colon) => (authority.get(..after_brackets + colon)?, authority.get(after_brackets + colon + 1..)?),
+        None => (authority, ""),
+    };
+    port.bytes().all(|byte| byte.is_ascii_digit()).then_some((host, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderName, HeaderValue, Request};
+
+    use super::*;
+
+    fn head(target: &str, fields: &[(HeaderName, &str)]) -> Parts {
+        let mut head = Request::builder().uri(target).body(()).unwrap().into_parts().0;
+        for (name, value) in fields {
+            head.headers.append(name.clone(), HeaderValue::from_bytes(value.as_bytes()).unwrap());
+        }
+        head
+    }
+
+    fn listed() -> Access {
+        Access::Listed {
+            hosts: vec!["mcp.example".into(), "other.example:8443".into()],
+            origins: vec!["https://app.example".into(), "http://[2001:db8::1]:3000".into()],
+        }
+    }
+
+    #[test]
+    fn or2_only_this_servers_own_names_are_served() {
+        for (access, target, hosts, allowed) in [
+            (Access::Loopback, "/mcp", vec!["localhost"], true),
+            (Access::Loopback, "/mcp", vec!["LOCALHOST:8080"], true),
+            (Access::Loopback, "/mcp", vec!["127.0.0.1:3000"], true),
+            (Access::Loopback, "/mcp", vec!["[::1]:3000"], true),
+            (Access::Loopback, "/mcp", vec!["evil.example"], false),
+            (Access::Loopback, "/mcp", vec!["127.0.0.1.evil"], false),
+            (Access::Loopback, "/mcp", vec!["localhost@evil"], false),
+            (Access::Loopback, "/mcp", vec!["localhost:80:80"], false),
+            (Access::Loopback, "/mcp", vec![""], false),
+            (Access::Loopback, "/mcp", vec![], false),
+            (Access::Loopback, "/mcp", vec!["localhost", "evil"], false),
+            (Access::Loopback, "http://localhost/mcp", vec![], true),
+            (Access::Loopback, "http://evil/mcp", vec!["localhost"], false),
+            (listed(), "/mcp", vec!["mcp.example"], true),
+            (listed(), "/mcp", vec!["MCP.example:1234"], true),
+            (listed(), "/mcp", vec!["other.example:8443"], true),
+            (listed(), "/mcp", vec!["other.example"], false),
+            (listed(), "/mcp", vec!["localhost"], false),
+            (Access::Anybody, "/mcp", vec!["evil"], true),
+        ] {
+            let fields: Vec<_> = hosts.iter().map(|host| (HOST, *host)).collect();
+            assert_eq!(is_host_allowed(&access, &head(target, &fields)), allowed, "{access:?} {target} {hosts:?}");
+        }
+    }
+
+    #[test]
+    fn or1_pages_of_other_origins_are_refused() {
+        for (access, origins, allowed) in [
+            (Access::Loopback, vec![], true),
+            (Access::Loopback, vec!["http://localhost:5173"], true),
+            (Access::Loopback, vec!["http://127.0.0.1"], true),
+            (Access::Loopback, vec!["http://[::1]:80"], true),
+            (Access::Loopback, vec!["null"], false),
+            (Access::Loopback, vec!["https://evil.example"], false),
+            (Access::Loopback, vec!["http://localhost.evil"], false),
+            (Access::Loopback, vec!["http://localhost", "http://localhost"], false),
+            (listed(), vec!["https://app.example"], true),
+            (listed(), vec!["HTTPS://APP.EXAMPLE:443"], true),
+            (listed(), vec!["https://app.example:8443"], false),
+            (listed(), vec!["http://app.example"], false),
+            (listed(), vec!["http://[2001:DB8::1]:3000"], true),
+            (listed(), vec!["https://xn--pp-eka.example"], false),
+            (listed(), vec!["http://localhost"], false),
+            (Access::Anybody, vec!["https://evil.example"], true),
+        ] {
+            let fields: Vec<_> = origins.iter().map(|origin| (ORIGIN, *origin)).collect();
+            assert_eq!(is_origin_allowed(&access, &head("/mcp", &fields)), allowed, "{access:?} {origins:?}");
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Messages of the server's to responses and events.
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
+
+use super::exchange::Exchange;
+use super::refusal::{empty, json};
+use super::{ExchangeKey, Http, HttpAction, Timer};
+use crate::Instant;
+use crate::client::Forwarding;
+use crate::error::UsageError;
+use crate::headers::SESSION_ID;
+use crate::message::{Message, Response as Answer, UnreadableId};
+use crate::pending::SessionKey;
+use crate::server::Config;
+use crate::server::carrier::{Carrier, Kind, Route, Wire};
+use crate::version::ProtocolVersion;
+
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+impl Carrier for Http {
+    fn configure(&mut self, config: &Config) -> Result<Option<SessionKey>, UsageError> {
+        self.config.check()?;
+        if config.forwarding != Forwarding::Own {
+            let version = ProtocolVersion::LATEST_LEGACY;
+            return Err(UsageError::NotInRevision { what: "forwarding to many clients", version });
+        }
+        self.limits = config.limits.clone();
+        self.versions.clone_from(&config.versions);
+        Ok(None)
+    }
+
+    fn write(&mut self, message: &Message, route: Route, wire: &mut Wire<'_, HttpAction>) {
+        let text = message.to_bytes_with(self.unreadable_id(route.session));
+        let is_result = matches!(message, Message::Response(Answer::Result { .. }));
+        self.send(text, is_result, route, wire);
+    }
+
+    fn write_batch(&mut self, answers: &[Message], route: Route, wire: &mut Wire<'_, HttpAction>) {
+        let unreadable_id = self.unreadable_id(route.session);
+        let mut text = Vec::new();
+        for answer in answers {
+            text.push(if text.is_empty() { b'[' } else { b',' });
+            text.extend_from_slice(&answer.to_bytes_with(unreadable_id));
+        }
+        text.push(b']');
+        self.send(text.into(), false, route, wire);
+    }
+
+    fn no_answer(&mut self, route: Route, wire: &mut Wire<'_, HttpAction>) {
+        let Some(key) = route.exchange else { return };
+        match self.exchanges.get(&key) {
+            // SH-S-07
+            Some(Exchange::Waiting { .. }) => self.respond(key, empty(StatusCode::ACCEPTED), wire),
+            Some(Exchange::Streaming { .. } | Exchange::Receiving { .. }) | None => {
+                self.end_stream(route.session, key, wire);
+            }
+        }
+    }
+
+    fn negotiated(&mut self, session: SessionKey, version: ProtocolVersion) {
+        if let Some(session) = self.sessions.get_mut(session) {
+            session.version = Some(version);
+        }
+    }
+
+    fn ended(&mut self, session: SessionKey, wire: &mut Wire<'_, HttpAction>) {
+        let Some(ended) = self.sessions.remove(session) else { return };
+        self.timers.clear(Timer::Idle(session));
+        for key in ended.streams.keys() {
+            self.timers.clear(Timer::Forget(session, *key));
+        }
+        let open = ended.streams.values().chain([&ended.own]).filter_map(|stream| stream.exchange);
+        for exchange in open.collect::<Vec<_>>() {
+            self.finish(exchange, wire);
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.timers.next()
+    }
+}
+
+impl Http {
+    fn send(&mut self, text: Bytes, is_result: bool, route: Route, wire: &mut Wire<'_, HttpAction>) {
+        // HS-04: a two-endpoint session has one stream, and so has what belongs to no request.
+        let Some(key) = route.exchange else {
+            self.write_event(route.session, None, &text, wire);
+            return;
+        };
+        if let Some(Exchange::Waiting { opens, .. }) = self.exchanges.get(&key) {
+            match route.kind {
+                Kind::Reply => {
+                    let mut response = json(StatusCode::OK, text);
+                    // SH-S-40
+                    let id = self.sessions.get(route.session).filter(|_| *opens && is_result);
+                    if let Some(id) = id.and_then(|session| HeaderValue::from_str(&session.id).ok()) {
+                        response.headers_mut().insert(SESSION_ID, id);
+                    }
+                    self.respond(key, response, wire);
+                    return;
+                }
+                Kind::Refusal => {
+                    self.respond(key, json(StatusCode::BAD_REQUEST, text), wire);
+                    return;
+                }
+                // SH-S-21: from here on, the answer is a stream.
+                Kind::Message => self.begin_stream(key, wire),
+            }
+        }
+        let has_stream = self.sessions.get(route.session).is_some_and(|session| session.streams.contains_key(&key));
+        match (has_stream, route.kind) {
+            (true, Kind::Message) => self.write_event(route.session, Some(key), &text, wire),
+            (true, Kind::Reply | Kind::Refusal) => {
+                self.write_event(route.session, Some(key), &text, wire);
+                self.end_stream(route.session, key, wire);
+            }
+            // SH-S-56: the request is still being served, but nobody listens on its exchange.
+            (false, Kind::Message) => self.write_event(route.session, None, &text, wire),
+            // SH-S-57: without an event id there is nothing that the client could come back to.
+            (false, Kind::Reply | Kind::Refusal) => {}
+        }
+    }
+
+    fn begin_stream(&mut self, key: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
+        let Some(Exchange::Waiting { session, tag, .. }) = self.exchanges.get(&key) else { return };
+        let (session, tag) = (*session, *tag);
+        self.exchanges.insert(key, Exchange::Streaming { session, stream: Some(key) });
+        let Some(found) = self.sessions.get_mut(session) else { return };
+        let mut stream = super::stream::Stream::new(tag);
+        stream.exchange = Some(key);
+        let rules = found.version.map(ProtocolVersion::rules);
+        // SH-S-53, SH-S-54
+        let primes = self.config.replay > 0 && rules.is_some_and(|rules| rules.resumable && rules.priming_event);
+        let priming = primes.then(|| stream.priming(self.config.retry));
+        found.streams.insert(key, stream);
+        self.open_stream(key, wire);
+        if let Some(chunk) = priming {
+            wire.out.act(HttpAction::Write { exchange: key, chunk });
+        }
+    }
+
+    /// Begins a response that is a stream of events.
+    pub(super) fn open_stream(&mut self, exchange: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
+        let mut head = Response::new(());
+        let headers = head.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        // SH-S-18, SH-S-20: what stands between must neither keep nor collect it.
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+        headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
+        wire.out.act(HttpAction::Stream { exchange, head });
+        self.timers.set(Timer::KeepAlive(exchange), wire.now + self.config.keep_alive);
+    }
+
+    /// Writes a message to the stream of a request, or to the session's own.
+    fn write_event(
+        &mut self,
+        session: SessionKey,
+        of: Option<ExchangeKey>,
+        text: &Bytes,
+        wire: &mut Wire<'_, HttpAction>,
+    ) {
+        let Some(session) = self.sessions.get_mut(session) else { return };
+        let resumable = session.version.is_some_and(|version| version.rules().resumable);
+        let is_kept = self.config.replay > 0 && resumable && !session.is_two_endpoint;
+        let Some(stream) = session.stream_mut(of) else { return };
+        let exchange = stream.exchange;
+        let (chunk, size) = stream.event(text, is_kept);
+        session.kept_bytes += size;
+        session.keep_within(self.config.replay);
+        if let Some(exchange) = exchange {
+            wire.out.act(HttpAction::Write { exchange, chunk });
+            self.timers.set(Timer::KeepAlive(exchange), wire.now + self.config.keep_alive);
+        }
+    }
+
+    /// Nothing follows on the stream of a request.
+    fn end_stream(&mut self, session: SessionKey, of: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
+        let Some(found) = self.sessions.get_mut(session) else { return };
+        let Some(stream) = found.streams.get_mut(&of) else { return };
+        stream.is_over = true;
+        let exchange = stream.exchange.take();
+        if stream.kept_bytes() == 0 {
+            found.forget_stream(of);
+        } else {
+            self.timers.set(Timer::Forget(session, of), wire.now + self.config.replay_for);
+        }
+        if let Some(exchange) = exchange {
+            self.finish(exchange, wire);
+        }
+    }
+
+    /// Ends a response that is a stream.
+    pub(super) fn finish(&mut self, exchange: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
+        if self.close_exchange(exchange, wire.now).is_some() {
+            wire.out.act(HttpAction::Finish { exchange });
+        }
+    }
+
+    /// Answers an exchange at once.
+    pub(super) fn respond(
+        &mut self,
+        exchange: ExchangeKey,
+        response: Response<Bytes>,
+        wire: &mut Wire<'_, HttpAction>,
+    ) {
+        if self.close_exchange(exchange, wire.now).is_some() {
+            wire.out.act(HttpAction::Respond { exchange, response });
+        }
+    }
+
+    fn unreadable_id(&self, session: SessionKey) -> UnreadableId {
+        let version = self.sessions.get(session).and_then(|session| session.version);
+        version.map_or(UnreadableId::Null, |version| version.rules().unreadable_id)
+    }
+}

@@ -1,0 +1,114 @@
+//! What the HTTP transport of a server is told.
+
+use std::time::Duration;
+
+use crate::error::UsageError;
+
+/// Which hosts and origins may talk to a server: a web page that a browser shows must not (SH-S-03, SH-S-05).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Access {
+    /// `localhost`, `127.0.0.1` and `[::1]`, with any port.
+    #[default]
+    Loopback,
+    /// These hosts, such as `mcp.example.com` or `mcp.example.com:8443`, and these origins, such as
+    /// `https://app.example.com`.
+    Listed {
+        /// What `Host` may say; without a port, any port will do.
+        hosts: Vec<Box<str>>,
+        /// What `Origin` may say, if it is there.
+        origins: Vec<Box<str>>,
+    },
+    /// Everybody: something in front of the server looks at hosts and origins.
+    Anybody,
+}
+
+/// The paths of the two-endpoint transport of 2024-11-05.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TwoEndpoints {
+    /// Where a client opens the stream by GET.
+    pub stream: Box<str>,
+    /// Where it sends its messages by POST.
+    pub messages: Box<str>,
+}
+
+/// How a server speaks HTTP. The fields may be set one by one.
+///
+/// # Example: both HTTP transports, for one origin
+///
+/// ```
+/// use mcp_proto::server::{Access, HttpConfig, TwoEndpoints};
+///
+/// let mut config = HttpConfig::new();
+/// config.access = Access::Listed {
+///     hosts: vec!["mcp.example.com".into()],
+///     origins: vec!["https://app.example.com".into()],
+/// };
+/// config.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct HttpConfig {
+    /// The path of the endpoint of Streamable HTTP (SH-S-01); `None` if whoever hands in requests has looked at it.
+    /// Default `/mcp`.
+    pub path: Option<Box<str>>,
+    /// The two-endpoint transport of 2024-11-05, if it is served too (ER-45). Default none.
+    pub two_endpoints: Option<TwoEndpoints>,
+    /// Who may talk to the server. Default [`Access::Loopback`].
+    pub access: Access,
+    /// Whether a client may open a stream for what belongs to no request (SH-S-46). Default `true`.
+    pub get_stream: bool,
+    /// Whether a client may end its session (SH-S-44). Default `true`.
+    pub delete: bool,
+    /// Sessions at one time (SE6): with more, `initialize` is answered with 503. Default 10,000.
+    pub max_sessions: usize,
+    /// How long a session lives without a request or an open stream. Default 30 min.
+    pub session_idle: Duration,
+    /// Bytes of events that a session keeps for clients whose streams break; zero for none (SE9). Default 256 KiB.
+    pub replay: usize,
+    /// How long the events of an answered request are kept. Default 2 min.
+    pub replay_for: Duration,
+    /// How long a client shall wait before it opens a broken stream again; told where streams can be resumed.
+    pub retry: Option<Duration>,
+    /// The pause between comments that keep a silent stream alive. Default 15 s.
+    pub keep_alive: Duration,
+    /// How long the body of a request may take to arrive (OR6). Default 30 s.
+    pub body_timeout: Duration,
+}
+
+impl HttpConfig {
+    /// Streamable HTTP at `/mcp`, for clients on this machine.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            path: Some("/mcp".into()),
+            two_endpoints: None,
+            access: Access::Loopback,
+            get_stream: true,
+            delete: true,
+            max_sessions: 10_000,
+            session_idle: Duration::from_secs(30 * 60),
+            replay: 256 * 1024,
+            replay_for: Duration::from_secs(120),
+            retry: None,
+            keep_alive: Duration::from_secs(15),
+            body_timeout: Duration::from_secs(30),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), UsageError> {
+        const LARGEST: usize = 1 << 30;
+        for (field, value) in [("max_sessions", self.max_sessions), ("replay", self.replay.max(1))] {
+            if value == 0 || value > LARGEST {
+                return Err(UsageError::Limit { field, largest: LARGEST });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Default for HttpConfig {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,94 @@
+//! One exchange, from the head of its request to the end of its response.
+
+use bytes::Bytes;
+use http::request::Parts;
+
+use super::ladder::Plan;
+use super::{Arrival, ExchangeKey, Http, Timer};
+use crate::Instant;
+use crate::pending::SessionKey;
+
+/// How far an exchange has come. One that is answered is no more.
+#[derive(Debug)]
+pub(super) enum Exchange {
+    /// The body of the request arrives.
+    Receiving { head: Box<Parts>, plan: Plan, arrival: Arrival, body: Vec<u8> },
+    /// The answer is not there yet: it may become JSON or a stream.
+    Waiting {
+        session: SessionKey,
+        head: Box<Parts>,
+        /// It began the session.
+        opens: bool,
+        /// What will name the stream.
+        tag: u64,
+    },
+    /// The response is a stream: that of a request, or with `None` the session's own.
+    Streaming { session: SessionKey, stream: Option<ExchangeKey> },
+}
+
+impl Exchange {
+    const fn session(&self) -> Option<SessionKey> {
+        match self {
+            Self::Receiving { .. } => None,
+            Self::Waiting { session, .. } | Self::Streaming { session, .. } => Some(*session),
+        }
+    }
+}
+
+impl Http {
+    pub(super) fn new_exchange(&mut self) -> ExchangeKey {
+        self.next_exchange += 1;
+        ExchangeKey(self.next_exchange)
+    }
+
+    pub(super) fn insert_exchange(&mut self, key: ExchangeKey, exchange: Exchange) {
+        if let Some(session) = exchange.session().and_then(|session| self.sessions.get_mut(session)) {
+            session.exchanges += 1;
+        }
+        self.exchanges.insert(key, exchange);
+    }
+
+    /// Takes an exchange that is over out of all tables; `None` if that has happened.
+    pub(super) fn close_exchange(&mut self, key: ExchangeKey, now: Instant) -> Option<Exchange> {
+        let exchange = self.exchanges.remove(&key)?;
+        self.timers.clear(Timer::Body(key));
+        self.timers.clear(Timer::KeepAlive(key));
+        if let Some(session) = exchange.session().and_then(|session| self.sessions.get_mut(session)) {
+            session.exchanges = session.exchanges.saturating_sub(1);
+            session.last_active = now;
+            if let Exchange::Streaming { stream, .. } = &exchange {
+                if let Some(stream) = session.stream_mut(*stream) {
+                    stream.exchange = stream.exchange.filter(|exchange| *exchange != key);
+                }
+            }
+        }
+        Some(exchange)
+    }
+
+    /// Appends a part of a body; `false` if it grew over the limit (OR6).
+    pub(super) fn append(&mut self, key: ExchangeKey, chunk: &[u8]) -> bool {
+        let limit = self.limits.message;
+        if let Some(Exchange::Receiving { body, .. }) = self.exchanges.get_mut(&key) {
+            if body.len() + chunk.len() > limit {
+                return false;
+            }
+            crate::buffer::extend_within(body, chunk, limit);
+        }
+        true
+    }
+
+    /// A body as the frame that it holds.
+    pub(super) fn take_received(
+        &mut self,
+        key: ExchangeKey,
+        now: Instant,
+    ) -> Option<(Box<Parts>, Plan, Arrival, Bytes)> {
+        if !matches!(self.exchanges.get(&key), Some(Exchange::Receiving { .. })) {
+            return None;
+        }
+        match self.close_exchange(key, now)? {
+            Exchange::Receiving { head, plan, arrival, body } => Some((head, plan, arrival, body.into())),
+            Exchange::Waiting { .. } | Exchange::Streaming { .. } => None,
+        }
+    }
+}

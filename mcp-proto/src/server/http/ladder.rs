@@ -1,0 +1,182 @@
+//! The order in which a request's head is looked at (RULES 5.2).
+
+use http::header::CONTENT_LENGTH;
+use http::request::Parts;
+use http::{HeaderMap, Method, StatusCode};
+
+use super::access::{is_host_allowed, is_origin_allowed};
+use super::refusal::Refusal;
+use super::{Http, Principal};
+use crate::error::BodyKind;
+use crate::headers::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID, accepts, body_kind};
+use crate::pending::SessionKey;
+use crate::version::ProtocolVersion;
+
+/// What a request asks for, as far as its head tells.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Plan {
+    /// To take a message, which is in the body. Without a session, it must be `initialize`.
+    Post { session: Option<SessionKey> },
+    /// To take a message that is answered on the stream of a two-endpoint session.
+    PostMessage { session: SessionKey },
+    /// To open the stream for what belongs to no request.
+    Get { session: SessionKey },
+    /// To go on with a stream after this event.
+    Resume { session: SessionKey, after: Box<str> },
+    /// To open a two-endpoint session.
+    OpenStream,
+    /// To end a session.
+    Delete { session: SessionKey },
+}
+
+impl Http {
+    pub(super) fn plan(&self, head: &Parts, principal: Option<&Principal>) -> Result<Plan, Refusal> {
+        let access = &self.config.access;
+        if !is_host_allowed(access, head) {
+            return Err(Refusal::new(StatusCode::FORBIDDEN, "this host is not served here"));
+        }
+        if !is_origin_allowed(access, head) {
+            return Err(Refusal::new(StatusCode::FORBIDDEN, "pages of this origin are not served"));
+        }
+        let path = head.uri.path();
+        if let Some(two) = &self.config.two_endpoints {
+            if path == &*two.stream && self.config.path.as_deref() != Some(path) {
+                return self.plan_stream(head);
+            }
+            if path == &*two.messages {
+                return self.plan_message(head, principal);
+            }
+        }
+        if self.config.path.as_deref().is_some_and(|own| own != path) {
+            return Err(Refusal::new(StatusCode::NOT_FOUND, "there is nothing at this path"));
+        }
+        match head.method {
+            Method::POST => self.plan_post(head, principal),
+            Method::GET if self.config.get_stream => self.plan_get(head, principal),
+            Method::DELETE if self.config.delete => Ok(Plan::Delete { session: self.session_of(head, principal)? }),
+            _ => Err(Refusal::method(match (self.config.get_stream, self.config.delete) {
+                (true, true) => "GET, POST, DELETE",
+                (true, false) => "GET, POST",
+                (false, true) => "POST, DELETE",
+                (false, false) => "POST",
+            })),
+        }
+    }
+
+    fn plan_post(&self, head: &Parts, principal: Option<&Principal>) -> Result<Plan, Refusal> {
+        self.check_body(head)?;
+        if !accepts(&head.headers, "application/json") || !accepts(&head.headers, "text/event-stream") {
+            let text = "the answer may be application/json or text/event-stream, and Accept must allow both";
+            return Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, text));
+        }
+        if !head.headers.contains_key(SESSION_ID) {
+            return Ok(Plan::Post { session: None });
+        }
+        let session = self.session_of(head, principal)?;
+        self.check_version(&head.headers)?;
+        Ok(Plan::Post { session: Some(session) })
+    }
+
+    fn plan_get(&self, head: &Parts, principal: Option<&Principal>) -> Result<Plan, Refusal> {
+        if !accepts(&head.headers, "text/event-stream") {
+            return Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, "the answer is text/event-stream"));
+        }
+        let session = self.session_of(head, principal)?;
+        self.check_version(&head.headers)?;
+        match single(&head.headers, &LAST_EVENT_ID) {
+            Ok(None) => Ok(Plan::Get { session }),
+            Ok(Some(after)) => Ok(Plan::Resume { session, after: after.into() }),
+            Err(()) => Err(unknown_event()),
+        }
+    }
+
+    /// HS-01, HS-02
+    fn plan_stream(&self, head: &Parts) -> Result<Plan, Refusal> {
+        if head.method != Method::GET {
+            return Err(Refusal::method("GET"));
+        }
+        if !accepts(&head.headers, "text/event-stream") {
+            return Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, "the answer is text/event-stream"));
+        }
+        if self.sessions.len() >= self.config.max_sessions {
+            return Err(too_many_sessions());
+        }
+        Ok(Plan::OpenStream)
+    }
+
+    /// HS-07, HS-08
+    fn plan_message(&self, head: &Parts, principal: Option<&Principal>) -> Result<Plan, Refusal> {
+        if head.method != Method::POST {
+            return Err(Refusal::method("POST"));
+        }
+        self.check_body(head)?;
+        let query = head.uri.query().unwrap_or_default();
+        let id = query.split('&').find_map(|pair| pair.strip_prefix("sessionId="));
+        let session = id.and_then(|id| self.sessions.find(id, principal)).ok_or_else(unknown_session)?;
+        Ok(Plan::PostMessage { session })
+    }
+
+    fn check_body(&self, head: &Parts) -> Result<(), Refusal> {
+        // OR4
+        if body_kind(&head.headers) != BodyKind::Json {
+            return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body must be application/json"));
+        }
+        let length = single(&head.headers, &CONTENT_LENGTH).ok().flatten().and_then(|text| text.parse::<u64>().ok());
+        if length.is_some_and(|length| length > self.limits.message as u64) {
+            return Err(too_large());
+        }
+        Ok(())
+    }
+
+    /// Rows 16 and 17: 400 without a session id, 404 for one that is not known, or not to this principal (SE4).
+    fn session_of(&self, head: &Parts, principal: Option<&Principal>) -> Result<SessionKey, Refusal> {
+        match single(&head.headers, &SESSION_ID) {
+            Ok(Some(id)) => self.sessions.find(id, principal).ok_or_else(unknown_session),
+            Ok(None) => Err(no_session()),
+            Err(()) => Err(unknown_session()),
+        }
+    }
+
+    /// Row 20: a revision that is not served is refused. Row 21: without the header, the session's own holds.
+    pub(super) fn check_version(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        let version = match single(headers, &PROTOCOL_VERSION) {
+            Ok(None) => return Ok(()),
+            Ok(Some(text)) => ProtocolVersion::from_text(text),
+            Err(()) => None,
+        };
+        if version.is_some_and(|version| self.versions.contains(&version)) {
+            return Ok(());
+        }
+        Err(Refusal::new(StatusCode::BAD_REQUEST, "the revision that MCP-Protocol-Version names is not served"))
+    }
+}
+
+/// A header that may stand there once.
+fn single<'h>(headers: &'h HeaderMap, name: &http::HeaderName) -> Result<Option<&'h str>, ()> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => value.to_str().map(Some).map_err(|_| ()),
+        (Some(_), Some(_)) => Err(()),
+    }
+}
+
+pub(super) const fn no_session() -> Refusal {
+    Refusal::new(StatusCode::BAD_REQUEST, "there is no Mcp-Session-Id; a session begins with initialize")
+}
+
+pub(super) const fn unknown_session() -> Refusal {
+    Refusal::new(StatusCode::NOT_FOUND, "there is no such session; begin a new one with initialize")
+}
+
+pub(super) const fn unknown_event() -> Refusal {
+    Refusal::new(StatusCode::BAD_REQUEST, "nothing follows this Last-Event-ID here any more")
+}
+
+pub(super) const fn too_large() -> Refusal {
+    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "the message is too large")
+}
+
+pub(super) const fn too_many_sessions() -> Refusal {
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions at this time")
+}

@@ -1,0 +1,57 @@
+//! Requests that are answered by their status.
+
+use bytes::Bytes;
+use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Response, StatusCode};
+
+use crate::message::{ErrorObject, Message, Response as Answer, UnreadableId, code};
+
+/// Why a request is refused, as a row of the status table (RULES 5.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) status: StatusCode,
+    pub(super) code: i64,
+    pub(super) text: &'static str,
+    /// The methods that would do.
+    pub(super) allow: Option<&'static str>,
+}
+
+impl Refusal {
+    pub(super) const fn new(status: StatusCode, text: &'static str) -> Self {
+        Self { status, code: code::INVALID_REQUEST, text, allow: None }
+    }
+
+    pub(super) const fn method(allow: &'static str) -> Self {
+        let refusal = Self::new(StatusCode::METHOD_NOT_ALLOWED, "this method is not allowed here");
+        Self { allow: Some(allow), ..refusal }
+    }
+
+    /// SH-S-04, SH-S-08: the body is a JSON-RPC error that answers no request.
+    pub(super) fn to_response(self) -> Response<Bytes> {
+        let error = ErrorObject::new(self.code, self.text);
+        let body = Message::Response(Answer::Error { id: None, error }).to_bytes_with(UnreadableId::Null);
+        let mut response = json(self.status, body);
+        if let Some(allow) = self.allow {
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+        }
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("5"));
+        }
+        response
+    }
+}
+
+/// A response with a JSON body.
+pub(super) fn json(status: StatusCode, body: Bytes) -> Response<Bytes> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// A response without a body.
+pub(super) fn empty(status: StatusCode) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::new());
+    *response.status_mut() = status;
+    response
+}

@@ -1,0 +1,142 @@
+//! Sessions: found by their ids, bound to their principals.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::stream::Stream;
+use super::{Arrival, ExchangeKey, Principal};
+use crate::Instant;
+use crate::pending::SessionKey;
+use crate::version::ProtocolVersion;
+
+/// What the transport knows of a session.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) id: Box<str>,
+    principal: Option<Principal>,
+    pub(super) version: Option<ProtocolVersion>,
+    pub(super) last_active: Instant,
+    /// Exchanges that are open in it.
+    pub(super) exchanges: usize,
+    /// It has one stream for everything (HS-04).
+    pub(super) is_two_endpoint: bool,
+    /// The stream for what belongs to no request.
+    pub(super) own: Stream,
+    /// The streams of requests, by the exchange that the request came on.
+    pub(super) streams: BTreeMap<ExchangeKey, Stream>,
+    /// Bytes of all events that are kept.
+    pub(super) kept_bytes: usize,
+}
+
+/// All sessions.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    next: u64,
+    by_key: BTreeMap<SessionKey, Session>,
+    by_id: BTreeMap<Box<str>, SessionKey>,
+}
+
+impl Sessions {
+    pub(super) const fn new() -> Self {
+        Self { next: 1, by_key: BTreeMap::new(), by_id: BTreeMap::new() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    /// SE4: the session of another principal is as unknown as one that never was.
+    pub(super) fn find(&self, id: &str, principal: Option<&Principal>) -> Option<SessionKey> {
+        let key = *self.by_id.get(id)?;
+        let session = self.by_key.get(&key)?;
+        (session.principal.as_ref() == principal).then_some(key)
+    }
+
+    /// SE5: the id is what the driver drew. `None` if that is in use, which random numbers are not (CL4).
+    pub(super) fn open(&mut self, arrival: &Arrival, is_two_endpoint: bool, now: Instant) -> Option<SessionKey> {
+        let id = arrival.session_id();
+        if self.by_id.contains_key(&id) {
+            return None;
+        }
+        let key = SessionKey(self.next);
+        self.next += 1;
+        self.by_id.insert(id.clone(), key);
+        let session = Session {
+            id,
+            principal: arrival.principal.clone(),
+            version: None,
+            last_active: now,
+            exchanges: 0,
+            is_two_endpoint,
+            own: Stream::new(arrival.tag(24)),
+            streams: BTreeMap::new(),
+            kept_bytes: 0,
+        };
+        self.by_key.insert(key, session);
+        Some(key)
+    }
+
+    pub(super) fn get(&self, key: SessionKey) -> Option<&Session> {
+        self.by_key.get(&key)
+    }
+
+    pub(super) fn get_mut(&mut self, key: SessionKey) -> Option<&mut Session> {
+        self.by_key.get_mut(&key)
+    }
+
+    pub(super) fn remove(&mut self, key: SessionKey) -> Option<Session> {
+        let session = self.by_key.remove(&key)?;
+        self.by_id.remove(&session.id);
+        Some(session)
+    }
+
+    pub(super) fn keys(&self) -> Vec<SessionKey> {
+        self.by_key.keys().copied().collect()
+    }
+}
+
+impl Session {
+    /// The stream that messages on this exchange, or on none, are written to.
+    pub(super) fn stream_mut(&mut self, exchange: Option<ExchangeKey>) -> Option<&mut Stream> {
+        match exchange {
+            None => Some(&mut self.own),
+            Some(exchange) => self.streams.get_mut(&exchange),
+        }
+    }
+
+    /// SE9: drops the oldest events until the limit is kept, those of answered requests first.
+    pub(super) fn keep_within(&mut self, limit: usize) {
+        while self.kept_bytes > limit {
+            let over = self.streams.values_mut().filter(|stream| stream.is_over);
+            let rest = [&mut self.own].into_iter();
+            let Some(freed) = over.chain(rest).find_map(Stream::evict) else { break };
+            self.kept_bytes -= freed;
+        }
+        while self.kept_bytes > limit {
+            let Some(freed) = self.streams.values_mut().find_map(Stream::evict) else { break };
+            self.kept_bytes -= freed;
+        }
+    }
+
+    pub(super) fn forget_stream(&mut self, exchange: ExchangeKey) {
+        if let Some(stream) = self.streams.remove(&exchange) {
+            self.kept_bytes -= stream.kept_bytes();
+        }
+    }
+}
+
+impl Arrival {
+    fn session_id(&self) -> Box<str> {
+        let mut id = String::with_capacity(32);
+        for byte in self.nonce.iter().take(16) {
+            // Writing to a string does not fail.
+            let _ = write!(id, "{byte:02x}");
+        }
+        id.into()
+    }
+
+    /// Eight of the random bytes.
+    pub(super) fn tag(&self, from: usize) -> u64 {
+        self.nonce.iter().skip(from).take(8).fold(0, |tag, byte| (tag << 8) | u64::from(*byte))
+    }
+}

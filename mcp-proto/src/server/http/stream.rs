@@ -1,0 +1,162 @@
+//! One stream of events: what was written to it, and what can be written again.
+
+use std::collections::VecDeque;
+use std::fmt::Write;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::ExchangeKey;
+use crate::sse::{EventId, EventName, encode_cursor, encode_event, encode_retry};
+
+/// The stream of a request, or a session's own.
+///
+/// Ids of events name the stream by a tag that nobody can guess, so none of another stream is ever found (SE8).
+#[derive(Debug)]
+pub(super) struct Stream {
+    tag: u64,
+    /// The number of the next event.
+    next: u64,
+    /// Where it is written to now.
+    pub(super) exchange: Option<ExchangeKey>,
+    kept: VecDeque<Kept>,
+    /// Numbers below this are no longer kept.
+    evicted: u64,
+    /// The answer is in it: nothing follows.
+    pub(super) is_over: bool,
+}
+
+#[derive(Debug)]
+struct Kept {
+    number: u64,
+    text: Bytes,
+    /// It was handed to a connection.
+    is_written: bool,
+}
+
+impl Stream {
+    pub(super) const fn new(tag: u64) -> Self {
+        Self { tag, next: 0, exchange: None, kept: VecDeque::new(), evicted: 0, is_over: false }
+    }
+
+    /// SH-S-53: an event that holds nothing but an id, so that a client can come back before anything was said.
+    pub(super) fn priming(&mut self, retry: Option<Duration>) -> Bytes {
+        let mut text = Vec::new();
+        if let Some(retry) = retry {
+            encode_retry(retry, &mut text);
+        }
+        let number = self.take_number();
+        if let Some(id) = self.id(number) {
+            encode_cursor(&id, &mut text);
+        }
+        self.evicted = self.next;
+        text.into()
+    }
+
+    /// An event with a message. If `is_kept`, it has an id and stays here; returns its text and its size here.
+    pub(super) fn event(&mut self, message: &[u8], is_kept: bool) -> (Bytes, usize) {
+        let mut text = Vec::with_capacity(message.len() + 80);
+        if !is_kept {
+            encode_event(&EventName::MESSAGE, message, None, &mut text);
+            return (text.into(), 0);
+        }
+        let number = self.take_number();
+        encode_event(&EventName::MESSAGE, message, self.id(number).as_ref(), &mut text);
+        let text = Bytes::from(text);
+        self.kept.push_back(Kept { number, text: text.clone(), is_written: self.exchange.is_some() });
+        let size = text.len();
+        (text, size)
+    }
+
+    /// Drops the oldest event; how large it was.
+    pub(super) fn evict(&mut self) -> Option<usize> {
+        let oldest = self.kept.pop_front()?;
+        self.evicted = oldest.number + 1;
+        Some(oldest.text.len())
+    }
+
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.kept.iter().map(|kept| kept.text.len()).sum()
+    }
+
+    /// Which event of this stream an id names.
+    pub(super) fn number_of(&self, id: &str) -> Option<u64> {
+        let (tag, number) = id.split_once('-')?;
+        let number = number.parse().ok().filter(|&number| number < self.next)?;
+        (tag.len() == 16 && u64::from_str_radix(tag, 16).ok() == Some(self.tag)).then_some(number)
+    }
+
+    /// What follows an event; `None` if some of it is gone.
+    pub(super) fn after(&mut self, number: u64) -> Option<Vec<Bytes>> {
+        if number + 1 < self.evicted {
+            return None;
+        }
+        Some(self.take(|kept| kept.number > number))
+    }
+
+    /// What no connection has had yet.
+    pub(super) fn unwritten(&mut self) -> Vec<Bytes> {
+        self.take(|kept| !kept.is_written)
+    }
+
+    fn take(&mut self, wanted: impl Fn(&Kept) -> bool) -> Vec<Bytes> {
+        let mut texts = Vec::new();
+        for kept in &mut self.kept {
+            if wanted(kept) {
+                kept.is_written = true;
+                texts.push(kept.text.clone());
+            }
+        }
+        texts
+    }
+
+    fn take_number(&mut self) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        number
+    }
+
+    fn id(&self, number: u64) -> Option<EventId> {
+        let mut id = String::with_capacity(24);
+        write!(id, "{:016x}-{number}", self.tag).ok()?;
+        EventId::new(&id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn se8_only_ids_of_this_stream_are_known_to_it() {
+        let mut stream = Stream::new(0xfeed);
+        stream.priming(None);
+        stream.event(b"{}", true);
+        for (id, number) in [
+            ("000000000000feed-0", Some(0)),
+            ("000000000000feed-1", Some(1)),
+            ("000000000000feed-2", None),
+            ("000000000000feee-1", None),
+            ("feed-1", None),
+            ("000000000000feed--1", None),
+            ("000000000000feed", None),
+            ("", None),
+            ("é-1", None),
+        ] {
+            assert_eq!(stream.number_of(id), number, "{id}");
+        }
+    }
+
+    #[test]
+    fn se9_what_was_evicted_cannot_be_resumed_after() {
+        let mut stream = Stream::new(1);
+        for text in ["0", "1", "2"] {
+            stream.event(text.as_bytes(), true);
+        }
+        assert_eq!(stream.after(0).map(|texts| texts.len()), Some(2));
+        stream.evict();
+        stream.evict();
+        assert_eq!(stream.after(0), None);
+        assert_eq!(stream.after(1).map(|texts| texts.len()), Some(1));
+    }
+}

@@ -1,0 +1,304 @@
+//! A server over HTTP, asked from all sides under a virtual clock.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode};
+use mcp_proto::server::{Arrival, Config, Event, ExchangeKey, Http, HttpAction, HttpConfig, Principal, Server};
+use mcp_proto::{Json, Output, SessionKey, Ticket};
+
+/// What has been sent on one exchange.
+#[derive(Debug, Default)]
+pub struct Sent {
+    /// The status, once there is one.
+    pub status: Option<StatusCode>,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body so far.
+    pub body: Vec<u8>,
+    /// The response is complete.
+    pub is_over: bool,
+    /// It came as a stream.
+    pub is_stream: bool,
+}
+
+impl Sent {
+    /// The status as a number; zero if there is none yet.
+    pub fn code(&self) -> u16 {
+        self.status.map_or(0, |status| status.as_u16())
+    }
+
+    /// The body as text.
+    pub fn text(&self) -> String {
+        String::from_utf8(self.body.clone()).expect("UTF-8")
+    }
+
+    /// The data of the events so far.
+    pub fn data(&self) -> Vec<String> {
+        let text = self.text();
+        text.lines()
+            .filter_map(|line| line.strip_prefix("data: "))
+            .filter(|data| !data.is_empty())
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// The ids of the events so far.
+    pub fn ids(&self) -> Vec<String> {
+        self.text().lines().filter_map(|line| line.strip_prefix("id: ")).map(str::to_owned).collect()
+    }
+}
+
+/// A request, as a client writes it.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Asked {
+    method: &'static str,
+    target: String,
+    fields: Vec<(String, String)>,
+    body: Bytes,
+    principal: Option<Principal>,
+}
+
+impl Asked {
+    /// A request to the usual endpoint, with all headers that it needs.
+    pub fn new(method: &'static str, body: impl Into<Bytes>) -> Self {
+        let fields = [
+            ("host", "localhost:3000"),
+            ("accept", "application/json, text/event-stream"),
+            ("content-type", "application/json"),
+        ];
+        Self {
+            method,
+            target: "/mcp".to_owned(),
+            fields: fields.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+            body: body.into(),
+            principal: None,
+        }
+    }
+
+    /// A POST of a message.
+    pub fn post(body: impl Into<Bytes>) -> Self {
+        Self::new("POST", body)
+    }
+
+    /// At another path.
+    pub fn at(mut self, target: &str) -> Self {
+        target.clone_into(&mut self.target);
+        self
+    }
+
+    /// With another header, in the place of the one of that name.
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.fields.retain(|(other, _)| other != name);
+        self.and(name, value)
+    }
+
+    /// With one more header.
+    pub fn and(mut self, name: &str, value: &str) -> Self {
+        self.fields.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Without that header.
+    pub fn without(mut self, name: &str) -> Self {
+        self.fields.retain(|(other, _)| other != name);
+        self
+    }
+
+    /// In a session.
+    pub fn in_session(self, id: &str) -> Self {
+        self.with("mcp-session-id", id)
+    }
+
+    /// By somebody who was recognised.
+    pub fn by(mut self, principal: &str) -> Self {
+        self.principal = Some(Principal::new(principal));
+        self
+    }
+}
+
+/// The server, what it has sent, and what it has told.
+#[derive(Debug)]
+pub struct Site {
+    /// The machine.
+    pub server: Server<Http>,
+    /// The time.
+    pub now: Instant,
+    sent: BTreeMap<ExchangeKey, Sent>,
+    events: Vec<Event>,
+    drawn: u8,
+}
+
+impl Site {
+    /// A server that is configured as usual.
+    pub fn new() -> Self {
+        Self::with(|_, _| {})
+    }
+
+    /// A server whose configuration is changed.
+    pub fn with(change: impl FnOnce(&mut HttpConfig, &mut Config)) -> Self {
+        let (mut http, mut config) = (HttpConfig::new(), Config::new("s", "1"));
+        change(&mut http, &mut config);
+        let server = Server::new(Http::new(http), config).expect("a configuration");
+        Self { server, now: Instant::now(), sent: BTreeMap::new(), events: Vec::new(), drawn: 0 }
+    }
+
+    /// Hands in the head of a request.
+    pub fn begin(&mut self, asked: &Asked) -> ExchangeKey {
+        let mut head =
+            Request::builder().method(asked.method).uri(&asked.target).body(()).expect("a request").into_parts().0;
+        for (name, value) in &asked.fields {
+            let name: HeaderName = name.parse().expect("a name");
+            head.headers.append(name, HeaderValue::from_bytes(value.as_bytes()).expect("a value"));
+        }
+        self.drawn += 1;
+        let arrival = Arrival { principal: asked.principal.clone(), nonce: [self.drawn; 32] };
+        let key = self.server.handle_request(head, arrival, self.now);
+        self.settle();
+        key
+    }
+
+    /// Hands in a whole request.
+    pub fn ask(&mut self, asked: &Asked) -> ExchangeKey {
+        let key = self.begin(asked);
+        for piece in asked.body.chunks(7) {
+            self.server.handle_body(key, piece, self.now);
+        }
+        self.server.handle_end(key, self.now);
+        self.settle();
+        key
+    }
+
+    /// Hands in a whole request; what has been sent at once.
+    pub fn answer(&mut self, asked: &Asked) -> Sent {
+        let key = self.ask(asked);
+        self.take(key)
+    }
+
+    /// Takes what has been sent on an exchange since it was last asked.
+    pub fn take(&mut self, key: ExchangeKey) -> Sent {
+        self.settle();
+        self.sent.remove(&key).unwrap_or_default()
+    }
+
+    /// Opens a session, and confirms it: its id.
+    pub fn session(&mut self, version: &str) -> String {
+        self.session_of(version, None)
+    }
+
+    /// Opens a session of a principal.
+    pub fn session_of(&mut self, version: &str, principal: Option<&str>) -> String {
+        let by = |asked: Asked| if let Some(principal) = principal { asked.by(principal) } else { asked };
+        let opened = self.answer(&by(Asked::post(initialize(version))));
+        assert_eq!(opened.code(), 200, "{}", opened.text());
+        let id = opened.headers["mcp-session-id"].to_str().expect("text").to_owned();
+        let confirmed =
+            self.answer(&by(Asked::post(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#)).in_session(&id));
+        assert_eq!(confirmed.code(), 202);
+        id
+    }
+
+    /// Makes a call in a session: its exchange, and the right to answer.
+    pub fn call(&mut self, session: &str, id: &str, params: &str) -> (ExchangeKey, Ticket) {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{params}}}"#);
+        let key = self.ask(&Asked::post(body).in_session(session));
+        (key, self.ticket())
+    }
+
+    /// The right to answer the request that was told last.
+    pub fn ticket(&mut self) -> Ticket {
+        self.settle();
+        let at = self.events.iter().rposition(|event| matches!(event, Event::Requested { .. })).expect("a request");
+        match self.events.remove(at) {
+            Event::Requested { ticket, .. } => ticket,
+            _ => unreachable!("that is what was looked for"),
+        }
+    }
+
+    /// Answers a request.
+    pub fn respond(&mut self, ticket: Ticket, result: &str) {
+        let result = Json::parse(result.to_owned()).expect("JSON");
+        self.server.respond(ticket, Ok(result), self.now).expect("no code to be refused");
+        self.settle();
+    }
+
+    /// The key of the session that was opened last.
+    pub fn last_session(&mut self) -> SessionKey {
+        self.settle();
+        let key = self.events.iter().rev().find_map(|event| match event {
+            Event::Connected { session, .. } => Some(*session),
+            _ => None,
+        });
+        key.expect("a session")
+    }
+
+    /// What was told since it was last asked.
+    pub fn events(&mut self) -> Vec<Event> {
+        self.settle();
+        std::mem::take(&mut self.events)
+    }
+
+    /// Lets time pass, timer by timer.
+    pub fn pass(&mut self, time: Duration) {
+        let until = self.now + time;
+        while let Some(at) = self.server.poll_timeout().filter(|at| *at <= until) {
+            self.now = at.max(self.now);
+            self.server.handle_timeout(self.now);
+            self.settle();
+        }
+        self.now = until;
+    }
+
+    fn settle(&mut self) {
+        while let Some(output) = self.server.poll_output() {
+            match output {
+                Output::Event(event) => self.events.push(event),
+                Output::Action(HttpAction::Respond { exchange, response }) => {
+                    let sent = self.open(exchange);
+                    assert!(sent.status.is_none(), "two responses");
+                    let (head, body) = response.into_parts();
+                    *sent = Sent {
+                        status: Some(head.status),
+                        headers: head.headers,
+                        body: body.to_vec(),
+                        is_over: true,
+                        is_stream: false,
+                    };
+                }
+                Output::Action(HttpAction::Stream { exchange, head }) => {
+                    let sent = self.open(exchange);
+                    assert!(sent.status.is_none(), "two responses");
+                    let head = head.into_parts().0;
+                    (sent.status, sent.headers, sent.is_stream) = (Some(head.status), head.headers, true);
+                }
+                Output::Action(HttpAction::Write { exchange, chunk }) => {
+                    self.open(exchange).body.extend_from_slice(&chunk);
+                }
+                Output::Action(HttpAction::Finish { exchange }) => self.open(exchange).is_over = true,
+                Output::Action(action) => panic!("{action:?} is new"),
+            }
+        }
+    }
+
+    /// What was sent on an exchange, to which something comes.
+    fn open(&mut self, exchange: ExchangeKey) -> &mut Sent {
+        let sent = self.sent.entry(exchange).or_default();
+        assert!(!sent.is_over, "something came after the end of a response");
+        sent
+    }
+}
+
+impl Default for Site {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The message that opens a session.
+pub fn initialize(version: &str) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":"{version}","capabilities":{{}},"clientInfo":{{"name":"c","version":"1"}}}}}}"#
+    )
+}

@@ -1,0 +1,461 @@
+//! The server over HTTP: RULES 5 and 7, rows OR, SE, RP and HT of the catalogue that concern it.
+
+use std::time::Duration;
+
+use mcp_proto::client::{Call, CloseReason, Outcome};
+use mcp_proto::server::{Access, Event, Progress, Scope, TwoEndpoints};
+use mcp_proto::{ErrorObject, Failed, Json, Notification, UsageError};
+use tests::site::{Asked, Site, initialize};
+
+const VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+const PING: &str = r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#;
+
+fn progress(step: f64) -> Progress {
+    Progress { progress: step, total: None, message: None }
+}
+
+fn with_progress() -> &'static str {
+    r#"{"_meta":{"progressToken":"t"}}"#
+}
+
+#[test]
+fn a_session_is_opened_used_and_ended_in_every_revision() {
+    for version in VERSIONS {
+        let mut site = Site::new();
+        let id = site.session(version);
+        assert!(id.len() >= 32 && id.bytes().all(|byte| byte.is_ascii_graphic()), "SE5");
+        let (key, ticket) = site.call(&id, "7", r#"{"name":"n"}"#);
+        assert_eq!(site.server.request_head(&ticket).unwrap().uri.path(), "/mcp");
+        assert_eq!(site.take(key).code(), 0);
+        site.respond(ticket, r#"{"content":[],"n":1.0}"#);
+        let sent = site.take(key);
+        assert_eq!((sent.code(), sent.is_over, sent.is_stream), (200, true, false));
+        assert_eq!(sent.headers["content-type"], "application/json");
+        assert_eq!(sent.text(), r#"{"jsonrpc":"2.0","id":7,"result":{"content":[],"n":1.0}}"#);
+        // SH-S-45
+        assert!(site.answer(&Asked::new("DELETE", "").in_session(&id)).code() / 100 == 2);
+        for method in ["POST", "GET", "DELETE"] {
+            assert_eq!(site.answer(&Asked::new(method, PING).in_session(&id)).code(), 404, "SE3");
+        }
+        let events = site.events();
+        assert!(matches!(events.last(), Some(Event::Closed { reason: CloseReason::Peer, .. })), "{events:?}");
+    }
+}
+
+#[test]
+fn the_ladder_answers_each_wrong_request_as_the_table_says() {
+    let mut site = Site::with(|http, config| {
+        http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
+        config.limits.message = 1000;
+    });
+    let id = site.session("2025-11-25");
+    let post = || Asked::post(PING).in_session(&id);
+    let get = || Asked::new("GET", "").in_session(&id);
+    for (name, asked, status, code) in [
+        ("another path", post().at("/"), 404, -32600),
+        ("OR1: a page of another origin", post().with("origin", "https://evil.example"), 403, -32600),
+        ("OR2: another host", post().with("host", "evil.example"), 403, -32600),
+        ("OR3: GET", get().with("origin", "https://evil.example"), 403, -32600),
+        ("OR3: DELETE", Asked::new("DELETE", "").in_session(&id).with("host", "evil"), 403, -32600),
+        ("OR3: the old stream", Asked::new("GET", "").at("/sse").with("origin", "null"), 403, -32600),
+        ("OR3: the old messages", Asked::post(PING).at("/messages").with("host", "evil"), 403, -32600),
+        ("another method", Asked::new("PUT", PING), 405, -32600),
+        ("OPTIONS", Asked::new("OPTIONS", ""), 405, -32600),
+        ("OR4: no content type", post().without("content-type"), 415, -32600),
+        ("OR4: a form", post().with("content-type", "application/x-www-form-urlencoded"), 415, -32600),
+        ("OR4: text", post().with("content-type", "text/plain"), 415, -32600),
+        ("OR5: JSON only", post().with("accept", "application/json"), 406, -32600),
+        ("OR5: events only", post().with("accept", "text/event-stream"), 406, -32600),
+        ("OR5: no events", post().with("accept", "*/*, text/event-stream;q=0"), 406, -32600),
+        ("row 31", get().with("accept", "application/json"), 406, -32600),
+        ("OR6: a length over the limit", post().with("content-length", "1001"), 413, -32600),
+        ("OR6: a body over the limit", Asked::post(vec![b' '; 1001]).in_session(&id), 413, -32600),
+        ("OR8: no JSON", Asked::post("{").in_session(&id), 400, -32700),
+        ("no JSON, no session", Asked::post("{"), 400, -32700),
+        ("row 7", Asked::post("{}").in_session(&id), 400, -32600),
+        ("row 8", Asked::post(format!("[{PING}]")).in_session(&id), 400, -32600),
+        ("row 16", Asked::post(PING), 400, -32600),
+        ("row 16, GET", Asked::new("GET", ""), 400, -32600),
+        ("row 16, DELETE", Asked::new("DELETE", ""), 400, -32600),
+        ("row 17", Asked::post(PING).in_session("0123"), 404, -32600),
+        ("two session ids", post().and("mcp-session-id", &id), 404, -32600),
+        ("row 18, SE2", Asked::post(initialize("2025-06-18")).in_session(&id), 400, -32600),
+        ("row 20", post().with("mcp-protocol-version", "1999-01-01"), 400, -32600),
+        ("row 20: not served", post().with("mcp-protocol-version", "2026-07-28"), 400, -32600),
+        ("SE8: a forged event", get().with("last-event-id", "0000000000000000-1"), 400, -32600),
+        ("SE8: no event at all", get().with("last-event-id", "é"), 400, -32600),
+        ("LE4: no session named", Asked::post(PING).at("/messages"), 404, -32600),
+        ("LE4: an unknown session", Asked::post(PING).at("/messages?sessionId=1"), 404, -32600),
+        ("LE4: POST to the stream", Asked::post(PING).at("/sse"), 405, -32600),
+    ] {
+        let sent = site.answer(&asked);
+        assert_eq!(sent.code(), status, "{name}: {}", sent.text());
+        assert!(sent.is_over && sent.text().contains(&format!("\"code\":{code}")), "{name}: {}", sent.text());
+    }
+    assert_eq!(site.answer(&post()).code(), 200, "the session is as it was");
+    let put = site.answer(&Asked::new("PUT", PING));
+    assert_eq!(put.headers["allow"], "GET, POST, DELETE");
+    for accept in ["*/*", "application/*, text/*"] {
+        assert_eq!(site.answer(&post().with("accept", accept)).code(), 200, "OR5");
+    }
+    for version in VERSIONS {
+        assert_eq!(site.answer(&post().with("mcp-protocol-version", version)).code(), 200);
+    }
+}
+
+#[test]
+fn c1_two_posts_of_one_session_with_one_id_each_get_their_own_answer() {
+    let mut site = Site::new();
+    let id = site.session("2025-11-25");
+    let other = site.session("2025-11-25");
+    let (first, first_ticket) = site.call(&id, "1", r#"{"n":1}"#);
+    let (second, second_ticket) = site.call(&id, "1", r#"{"n":2}"#);
+    let (third, third_ticket) = site.call(&other, "1", r#"{"n":3}"#);
+    site.respond(second_ticket, r#"{"n":2}"#);
+    site.respond(third_ticket, r#"{"n":3}"#);
+    site.respond(first_ticket, r#"{"n":1}"#);
+    for (key, n) in [(first, 1), (second, 2), (third, 3)] {
+        assert_eq!(site.take(key).text(), format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"n":{n}}}}}"#));
+    }
+}
+
+#[test]
+fn sh_s_21_an_answer_becomes_a_stream_when_something_must_precede_it() {
+    for (version, primes) in [("2025-03-26", false), ("2025-06-18", false), ("2025-11-25", true)] {
+        let mut site = Site::with(|http, _| http.retry = Some(Duration::from_secs(2)));
+        let id = site.session(version);
+        let (key, ticket) = site.call(&id, "1", with_progress());
+        let (silent, silent_ticket) = site.call(&id, "2", "{}");
+        site.server.progress(&ticket, &progress(1.0), site.now);
+        site.server.progress(&silent_ticket, &progress(1.0), site.now);
+        let scope = Scope::from(&ticket);
+        site.server.notify(scope, Notification::new("notifications/message"), site.now).unwrap();
+        site.respond(ticket, r#"{"done":true}"#);
+        let sent = site.take(key);
+        assert_eq!((sent.code(), sent.is_stream, sent.is_over), (200, true, true));
+        assert_eq!(sent.headers["content-type"], "text/event-stream");
+        assert_eq!(sent.headers["x-accel-buffering"], "no");
+        assert_eq!(
+            sent.data(),
+            [
+                r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":1.0}}"#,
+                r#"{"jsonrpc":"2.0","method":"notifications/message"}"#,
+                r#"{"jsonrpc":"2.0","id":1,"result":{"done":true}}"#,
+            ]
+        );
+        // SH-S-54: older clients choke on an event without data.
+        assert_eq!(sent.text().starts_with("retry: 2000\n\nid: "), primes, "{}", sent.text());
+        assert_eq!(sent.ids().len(), 3 + usize::from(primes));
+        site.respond(silent_ticket, "{}");
+        assert!(!site.take(silent).is_stream, "who asked for no progress gets none");
+    }
+}
+
+#[test]
+fn sh_s_13_what_is_asked_because_of_a_request_travels_with_it() {
+    let mut site = Site::new();
+    let id = site.session("2025-06-18");
+    let (key, ticket) = site.call(&id, "1", "{}");
+    let asked = site.server.request(Scope::from(&ticket), Call::new("elicitation/create"), site.now).unwrap();
+    assert_eq!(site.take(key).data(), [r#"{"jsonrpc":"2.0","id":1,"method":"elicitation/create"}"#]);
+    let answer = r#"{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}"#;
+    let stranger = site.session("2025-06-18");
+    assert_eq!(site.answer(&Asked::post(answer).in_session(&stranger)).code(), 202);
+    assert!(!site.events().iter().any(|event| matches!(event, Event::Responded { .. })), "another session's answer");
+    assert_eq!(site.answer(&Asked::post(answer).in_session(&id)).code(), 202);
+    let events = site.events();
+    assert!(
+        matches!(&events[..], [Event::Responded { request, outcome: Outcome::Result(_) }] if *request == asked),
+        "{events:?}"
+    );
+    site.respond(ticket, "{}");
+    assert!(site.take(key).is_over);
+}
+
+#[test]
+fn the_sessions_own_stream_carries_what_belongs_to_no_request() {
+    let mut site = Site::new();
+    let id = site.session("2025-11-25");
+    let session = site.last_session();
+    // What was said before anybody listened is not lost.
+    site.server.notify(session.into(), Notification::new("early"), site.now).unwrap();
+    let key = site.begin(&Asked::new("GET", "").in_session(&id));
+    site.server.notify(session.into(), Notification::new("later"), site.now).unwrap();
+    let sent = site.take(key);
+    assert!(sent.is_stream && !sent.is_over);
+    assert_eq!(sent.data(), [r#"{"jsonrpc":"2.0","method":"early"}"#, r#"{"jsonrpc":"2.0","method":"later"}"#]);
+    // SE7, row 32
+    assert_eq!(site.answer(&Asked::new("GET", "").in_session(&id)).code(), 409);
+    site.server.handle_disconnect(key, site.now);
+    site.server.notify(session.into(), Notification::new("unheard"), site.now).unwrap();
+    let key = site.begin(&Asked::new("GET", "").in_session(&id));
+    assert_eq!(site.take(key).data(), [r#"{"jsonrpc":"2.0","method":"unheard"}"#]);
+    // A silent stream is kept alive.
+    site.pass(Duration::from_secs(31));
+    assert_eq!(site.take(key).text(), ":\n\n:\n\n");
+    site.server.end(session, site.now);
+    assert!(site.take(key).is_over);
+    let site_without = &mut Site::with(|http, _| http.get_stream = false);
+    let id = site_without.session("2025-11-25");
+    assert_eq!(site_without.answer(&Asked::new("GET", "").in_session(&id)).code(), 405, "row 30");
+}
+
+#[test]
+fn sh_s_52_a_broken_stream_is_gone_on_with_where_it_broke() {
+    let mut site = Site::new();
+    let id = site.session("2025-11-25");
+    let (key, ticket) = site.call(&id, "1", with_progress());
+    let (_, other) = site.call(&id, "2", with_progress());
+    for step in [1.0, 2.0] {
+        site.server.progress(&ticket, &progress(step), site.now);
+        site.server.progress(&other, &progress(step * 10.0), site.now);
+    }
+    let ids = site.take(key).ids();
+    site.server.handle_disconnect(key, site.now);
+    assert!(!site.events().iter().any(|event| matches!(event, Event::Cancelled { .. })), "SH-S-16");
+    site.server.progress(&ticket, &progress(3.0), site.now);
+    // After the first of two, with a third that nobody heard.
+    let resumed = site.begin(&Asked::new("GET", "").in_session(&id).with("last-event-id", &ids[1]));
+    let data = site.take(resumed).data();
+    assert_eq!(data.len(), 2, "{data:?}");
+    assert!(data[0].contains("2.0") && data[1].contains("3.0"), "nothing of another stream: {data:?}");
+    site.server.handle_disconnect(resumed, site.now);
+    site.respond(ticket, r#"{"late":true}"#);
+    let resumed = site.begin(&Asked::new("GET", "").in_session(&id).with("last-event-id", &ids[2]));
+    let sent = site.take(resumed);
+    assert!(sent.is_over && sent.data().last().unwrap().contains("late"), "SH-S-57");
+    // SE8, SE13: the same id in another session names nothing.
+    let stranger = site.session("2025-11-25");
+    assert_eq!(site.answer(&Asked::new("GET", "").in_session(&stranger).with("last-event-id", &ids[0])).code(), 400);
+    // It is kept for a while.
+    site.pass(Duration::from_secs(121));
+    assert_eq!(site.answer(&Asked::new("GET", "").in_session(&id).with("last-event-id", &ids[2])).code(), 400);
+}
+
+#[test]
+fn se9_what_is_kept_for_replay_is_bounded() {
+    let mut site = Site::with(|http, _| http.replay = 1000);
+    let id = site.session("2025-11-25");
+    let (key, ticket) = site.call(&id, "1", with_progress());
+    for step in 1..100 {
+        site.server.progress(&ticket, &progress(f64::from(step)), site.now);
+    }
+    let ids = site.take(key).ids();
+    site.server.handle_disconnect(key, site.now);
+    let resume = |id: &str, after: &str| Asked::new("GET", "").in_session(id).with("last-event-id", after);
+    assert_eq!(site.answer(&resume(&id, &ids[0])).code(), 400, "what is gone is not passed over in silence");
+    let resumed = site.begin(&resume(&id, ids.last().unwrap()));
+    assert_eq!(site.take(resumed).code(), 200);
+    // Without any memory there are no ids, and nothing to come back to.
+    let mut site = Site::with(|http, _| http.replay = 0);
+    let id = site.session("2025-11-25");
+    let (key, ticket) = site.call(&id, "1", with_progress());
+    site.server.progress(&ticket, &progress(1.0), site.now);
+    assert!(site.take(key).ids().is_empty());
+}
+
+#[test]
+fn cx_03_a_cancelled_call_is_not_answered_and_its_exchange_ends() {
+    let mut site = Site::new();
+    let id = site.session("2025-06-18");
+    let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
+    let (quiet, quiet_ticket) = site.call(&id, "1", "{}");
+    let (loud, loud_ticket) = site.call(&id, "1", with_progress());
+    site.server.progress(&loud_ticket, &progress(1.0), site.now);
+    let other = site.session("2025-06-18");
+    let (foreign, foreign_ticket) = site.call(&other, "1", "{}");
+    assert_eq!(site.answer(&Asked::post(cancel).in_session(&id)).code(), 202);
+    let cancelled = site.events().iter().filter(|event| matches!(event, Event::Cancelled { .. })).count();
+    assert_eq!(cancelled, 2, "RP4: both, since nobody knows which is meant; and none of another session");
+    let (quiet, loud) = (site.take(quiet), site.take(loud));
+    assert_eq!((quiet.code(), quiet.text().as_str()), (202, ""));
+    assert!(loud.is_over && loud.data().len() == 1);
+    site.respond(quiet_ticket, "{}");
+    site.respond(loud_ticket, "{}");
+    site.respond(foreign_ticket, "{}");
+    assert_eq!(site.take(foreign).code(), 200);
+}
+
+#[test]
+fn jr_35_a_batch_of_2025_03_26_is_answered_with_one_array() {
+    let mut site = Site::new();
+    let id = site.session("2025-03-26");
+    let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","method":"n"},7,{"jsonrpc":"2.0","id":2,"method":"ping"}]"#;
+    let key = site.ask(&Asked::post(batch).in_session(&id));
+    let ticket = site.ticket();
+    assert_eq!(site.take(key).code(), 0);
+    site.respond(ticket, r#"{"a":1}"#);
+    let sent = site.take(key);
+    assert_eq!(sent.code(), 200);
+    let answers: Vec<serde_json::Value> = serde_json::from_slice(&sent.body).unwrap();
+    assert_eq!(answers.len(), 3, "{}", sent.text());
+    let silent = r#"[{"jsonrpc":"2.0","method":"n"}]"#;
+    assert_eq!(site.answer(&Asked::post(silent).in_session(&id)).code(), 202, "SH-S-07");
+    assert_eq!(site.answer(&Asked::post("[]").in_session(&id)).code(), 400);
+}
+
+#[test]
+fn hs_01_the_two_endpoints_of_2024_11_05_are_served_beside_the_new_one() {
+    let mut site = Site::with(|http, _| {
+        http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
+    });
+    let stream = site.begin(&Asked::new("GET", "").at("/sse"));
+    let sent = site.take(stream);
+    assert!(sent.text().starts_with("event: endpoint\ndata: /messages?sessionId="), "HS-02: {}", sent.text());
+    let place = sent.data().remove(0);
+    let say = |site: &mut Site, body: &str| site.answer(&Asked::post(body.to_owned()).at(&place)).code();
+    assert_eq!(say(&mut site, &initialize("2024-11-05")), 202);
+    let answers = site.take(stream).data();
+    assert!(answers.len() == 1 && answers[0].contains(r#""protocolVersion":"2024-11-05""#), "HS-04: {answers:?}");
+    assert_eq!(say(&mut site, r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#), 202);
+    assert_eq!(say(&mut site, r#"{"jsonrpc":"2.0","id":"a","method":"tools/call"}"#), 202);
+    let ticket = site.ticket();
+    site.respond(ticket, r#"{"x":1}"#);
+    let sent = site.take(stream);
+    assert_eq!(sent.data(), [r#"{"jsonrpc":"2.0","id":"a","result":{"x":1}}"#]);
+    assert!(sent.ids().is_empty(), "HS-10: nothing to resume");
+    assert_eq!(say(&mut site, "{"), 400);
+    site.session("2025-11-25");
+    // HS-10
+    site.server.handle_disconnect(stream, site.now);
+    assert_eq!(say(&mut site, PING), 404);
+    let gone = site.events().iter().filter(|event| matches!(event, Event::Closed { .. })).count();
+    assert_eq!((gone, site.server.sessions()), (1, 1));
+}
+
+#[test]
+fn se4_a_session_belongs_to_the_principal_that_opened_it() {
+    let mut site = Site::new();
+    let id = site.session_of("2025-11-25", Some("alice"));
+    let own = site.answer(&Asked::post(PING).in_session(&id).by("alice"));
+    assert_eq!(own.code(), 200);
+    let unknown = site.answer(&Asked::post(PING).in_session("unknown").by("bob"));
+    for method in ["POST", "GET", "DELETE"] {
+        for asked in [Asked::new(method, PING).in_session(&id).by("bob"), Asked::new(method, PING).in_session(&id)] {
+            let sent = site.answer(&asked);
+            assert_eq!((sent.code(), sent.text()), (404, unknown.text()), "as if it were not there");
+        }
+    }
+    assert_eq!(site.answer(&Asked::post(PING).in_session(&id).by("alice")).code(), 200);
+}
+
+#[test]
+fn se1_before_initialize_is_answered_only_a_ping_is() {
+    let mut site = Site::new();
+    let opened = site.answer(&Asked::post(initialize("2025-11-25")));
+    let id = opened.headers["mcp-session-id"].to_str().unwrap().to_owned();
+    let session = site.last_session();
+    assert_eq!(site.answer(&Asked::post(PING).in_session(&id)).code(), 200);
+    // LC-10: nor is the client asked for anything before it has confirmed.
+    assert_eq!(site.server.request(session.into(), Call::new("roots/list"), site.now), Err(UsageError::NotConnected));
+    for body in [
+        r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#,
+    ] {
+        let sent = site.answer(&Asked::post(body));
+        assert_eq!(sent.code(), 400, "{}", sent.text());
+        assert!(!sent.headers.contains_key("mcp-session-id"));
+    }
+    assert_eq!(site.server.sessions(), 1, "what did not come about is none");
+    // SE5: an id that the client proposes is nothing.
+    assert_eq!(site.answer(&Asked::post(initialize("2025-11-25")).in_session("mine")).code(), 404);
+}
+
+#[test]
+fn se6_sessions_are_bounded_and_expire() {
+    let mut site = Site::with(|http, _| http.max_sessions = 3);
+    let ids: Vec<_> = (0..3).map(|_| site.session("2025-11-25")).collect();
+    let refused = site.answer(&Asked::post(initialize("2025-11-25")));
+    assert_eq!(refused.code(), 503);
+    assert!(refused.headers.contains_key("retry-after"));
+    // One is used, one is listened to, one waits for an answer.
+    let stream = site.begin(&Asked::new("GET", "").in_session(&ids[1]));
+    site.pass(Duration::from_secs(29 * 60));
+    assert_eq!(site.answer(&Asked::post(PING).in_session(&ids[0])).code(), 200);
+    site.pass(Duration::from_secs(2 * 60));
+    assert_eq!(site.server.sessions(), 2);
+    site.pass(Duration::from_secs(30 * 60));
+    assert_eq!(site.server.sessions(), 1);
+    site.server.handle_disconnect(stream, site.now);
+    site.pass(Duration::from_secs(61 * 60));
+    assert_eq!(site.server.sessions(), 0);
+    let expired = |event: &Event| matches!(event, Event::Closed { reason: CloseReason::Expired, .. });
+    assert_eq!(site.events().iter().filter(|event| expired(event)).count(), 3);
+    assert_eq!(site.server.poll_timeout(), None, "nothing is left behind");
+    assert_eq!(site.answer(&Asked::post(PING).in_session(&ids[0])).code(), 404);
+}
+
+#[test]
+fn or6_a_half_sent_request_ends_by_its_deadline() {
+    let mut site = Site::new();
+    let key = site.begin(&Asked::post(""));
+    site.server.handle_body(key, b"{\"jsonrpc\":", site.now);
+    site.pass(Duration::from_secs(31));
+    assert_eq!(site.take(key).code(), 408);
+    // A late byte is a race, and nothing more.
+    site.server.handle_body(key, b"\"2.0\"}", site.now);
+    site.server.handle_end(key, site.now);
+    site.server.handle_disconnect(key, site.now);
+    assert_eq!(site.take(key).code(), 0);
+}
+
+#[test]
+fn closing_answers_everybody() {
+    let mut site = Site::new();
+    let id = site.session("2025-06-18");
+    let session = site.last_session();
+    let (key, ticket) = site.call(&id, "1", "{}");
+    let (streamed, streamed_ticket) = site.call(&id, "2", with_progress());
+    site.server.progress(&streamed_ticket, &progress(1.0), site.now);
+    let own = site.begin(&Asked::new("GET", "").in_session(&id));
+    let asked = site.server.request(session.into(), Call::new("roots/list"), site.now).unwrap();
+    let half = site.begin(&Asked::post("").in_session(&id));
+    site.server.close(site.now);
+    let (sent, streamed, own) = (site.take(key), site.take(streamed), site.take(own));
+    assert!(sent.is_over && sent.text().contains("the connection was closed"), "{}", sent.text());
+    assert!(streamed.is_over && streamed.data().last().unwrap().contains("the connection was closed"));
+    assert!(own.is_over);
+    let events = site.events();
+    assert!(events.contains(&Event::Responded { request: asked, outcome: Outcome::Failed(Failed::Closed) }));
+    site.server.handle_body(half, PING.as_bytes(), site.now);
+    site.server.handle_end(half, site.now);
+    assert_eq!(site.take(half).code(), 404);
+    assert_eq!(site.answer(&Asked::post(initialize("2025-11-25"))).code(), 503);
+    site.respond(ticket, "{}");
+    assert!(site.events().is_empty());
+}
+
+#[test]
+fn rp15_errors_of_handlers_are_answers_like_any_other() {
+    let mut site = Site::new();
+    let id = site.session("2025-11-25");
+    let (key, ticket) = site.call(&id, "1", "{}");
+    let error = ErrorObject::with_data(-32602, "no such tool", &Json::parse(r#"{"n":1.0}"#).unwrap());
+    site.server.respond(ticket, Err(error), site.now).unwrap();
+    let sent = site.take(key);
+    assert_eq!(sent.code(), 200, "row 28");
+    assert!(sent.text().contains(r#""code":-32602,"message":"no such tool","data":{"n":1.0}"#), "{}", sent.text());
+    // RP5: a broken response fails what it answers, and is refused.
+    let session = site.last_session();
+    let asked = site.server.request(session.into(), Call::new("roots/list"), site.now).unwrap();
+    let broken = r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":"m"}}"#;
+    assert_eq!(site.answer(&Asked::post(broken).in_session(&id)).code(), 400);
+    let failed =
+        |event: &Event| matches!(event, Event::Responded { request, outcome: Outcome::Failed(_) } if *request == asked);
+    assert!(site.events().iter().any(failed));
+}
+
+#[test]
+fn access_may_be_listed_or_left_to_others() {
+    let listed = Access::Listed { hosts: vec!["mcp.example".into()], origins: vec!["https://app.example".into()] };
+    for (access, host, origin, status) in [
+        (listed.clone(), "mcp.example", "https://app.example", 200),
+        (listed.clone(), "localhost", "https://app.example", 403),
+        (listed, "mcp.example", "http://localhost", 403),
+        (Access::Anybody, "evil.example", "https://evil.example", 200),
+    ] {
+        let mut site = Site::with(|http, _| http.access = access);
+        let asked = Asked::post(initialize("2025-11-25")).with("host", host).with("origin", origin);
+        assert_eq!(site.answer(&asked).code(), status, "{host} {origin}");
+    }
+}
