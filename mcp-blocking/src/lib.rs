@@ -26,6 +26,10 @@
 //! [`Proxy`] joins any pair of byte streams to a server over HTTP. The binary `mcp-proxy` is this and a command line;
 //! the feature `proxy` (on by default) builds it.
 //!
+//! # A server
+//!
+//! [`Server`] serves Streamable HTTP on `std::net`, to clients on this machine unless told otherwise.
+//!
 //! # Threads and memory
 //!
 //! ```text
@@ -43,6 +47,7 @@
 //! | `client`, `mailbox` | the client: commands to the owner, outcomes to the callers |
 //! | `proxy`, `stdio` | the proxy: its loop, its reader and its writer |
 //! | `http_client` | exchanges on worker threads |
+//! | `server` | the server: connections, its owner, the threads that serve |
 //! | `gate` | stops the readers while the machine wants no input |
 
 mod client;
@@ -50,8 +55,10 @@ mod gate;
 mod http_client;
 mod mailbox;
 mod proxy;
+mod server;
 mod stdio;
 
 pub use client::{Builder, Client, Error, Handler, InFlight, Observation};
 pub use http_client::{HttpOptions, OptionsError};
 pub use proxy::{Observer, Proxy, Stopper};
+pub use server::{Incoming, Server, ServerStopper, Service};

@@ -1,0 +1,234 @@
+//! A blocking server over HTTP, on `std::net`.
+//!
+//! One thread owns the machine, each connection has a thread, and requests are served on a pool of threads. All three
+//! kinds are bounded.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `http1` | HTTP/1.1 as bytes |
+//! | `connection` | requests and responses of one connection |
+//! | `owner` | the thread that owns the machine |
+//! | `handlers` | the threads on which requests are served |
+//! | `incoming` | a request as its handler sees it |
+
+mod connection;
+mod handlers;
+mod http1;
+mod incoming;
+mod owner;
+
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use mcp_proto::server::{Config, Http, HttpConfig};
+use mcp_proto::{ErrorObject, Json, Notification, ProtocolVersion, UsageError};
+
+use connection::Connection;
+use handlers::Handlers;
+use owner::{Input, Owner};
+
+pub use incoming::Incoming;
+
+/// Serves requests. A closure will do.
+///
+/// It is called on several threads at one time, one call for each request.
+pub trait Service: Send + Sync + 'static {
+    /// Serves a request.
+    ///
+    /// # Errors
+    ///
+    /// The error is the client's answer.
+    fn serve(&self, incoming: &Incoming) -> Result<Json, ErrorObject>;
+
+    /// A client tells something.
+    fn notified(&self, notification: &Notification) {
+        let _ = notification;
+    }
+}
+
+impl<F: Fn(&Incoming) -> Result<Json, ErrorObject> + Send + Sync + 'static> Service for F {
+    fn serve(&self, incoming: &Incoming) -> Result<Json, ErrorObject> {
+        self(incoming)
+    }
+}
+
+/// How a session began.
+#[derive(Debug)]
+struct Greeting {
+    version: ProtocolVersion,
+    params: Json,
+}
+
+/// A server that listens.
+///
+/// # Example: a tool, served to clients on this machine
+///
+/// ```no_run
+/// use mcp_blocking::{Incoming, Server};
+/// use mcp_proto::server::Config;
+/// use mcp_proto::{ErrorObject, Json, code};
+///
+/// fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
+///     let text = match incoming.method().as_str() {
+///         "tools/list" => r#"{"tools":[{"name":"hello","inputSchema":{"type":"object"}}]}"#,
+///         "tools/call" => r#"{"content":[{"type":"text","text":"Hello!"}]}"#,
+///         _ => return Err(ErrorObject::new(code::METHOD_NOT_FOUND, "method not found")),
+///     };
+///     Ok(Json::parse(text).expect("JSON"))
+/// }
+///
+/// let mut config = Config::new("my-tools", "1.0.0");
+/// config.capabilities = Json::parse(r#"{"tools":{}}"#)?;
+/// let server = Server::bind("127.0.0.1:3000", config)?;
+/// println!("http://{}/mcp", server.address());
+/// server.run(serve)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    config: Config,
+    http: HttpConfig,
+    /// Connections at one time; more are closed at once. Default 256.
+    pub max_connections: usize,
+    /// Threads on which requests are served. Default 32.
+    pub max_handlers: usize,
+    inbox: SyncSender<Input>,
+    inputs: std::sync::mpsc::Receiver<Input>,
+    is_stopped: Arc<AtomicBool>,
+}
+
+/// Ends a server from another thread.
+#[derive(Debug, Clone)]
+pub struct ServerStopper {
+    inbox: SyncSender<Input>,
+    is_stopped: Arc<AtomicBool>,
+    address: SocketAddr,
+}
+
+impl Server {
+    /// Listens on this address. Clients and pages of this machine are served, at `/mcp`.
+    ///
+    /// # Errors
+    ///
+    /// The address cannot be listened on.
+    pub fn bind(address: impl ToSocketAddrs, config: Config) -> io::Result<Self> {
+        Self::bind_with(address, config, HttpConfig::new())
+    }
+
+    /// Listens on this address, and speaks HTTP as `http` says.
+    ///
+    /// # Errors
+    ///
+    /// The address cannot be listened on.
+    pub fn bind_with(address: impl ToSocketAddrs, config: Config, http: HttpConfig) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        let address = listener.local_addr()?;
+        let (inbox, inputs) = sync_channel(256);
+        Ok(Self {
+            listener,
+            address,
+            config,
+            http,
+            max_connections: 256,
+            max_handlers: 32,
+            inbox,
+            inputs,
+            is_stopped: Arc::new(AtomicBool::new(false)),
+        })
+    }
+
+    /// Where the server listens.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A way to end the server.
+    #[must_use]
+    pub fn stopper(&self) -> ServerStopper {
+        ServerStopper { inbox: self.inbox.clone(), is_stopped: Arc::clone(&self.is_stopped), address: self.address }
+    }
+
+    /// Serves until the server is stopped.
+    ///
+    /// # Errors
+    ///
+    /// The configuration cannot be worked with, or a thread could not be started.
+    pub fn run(self, service: impl Service) -> io::Result<()> {
+        let Self { listener, config, http, max_connections, max_handlers, inbox, inputs, is_stopped, .. } = self;
+        let machine = mcp_proto::Server::new(Http::new(http), config).map_err(unusable)?;
+        let owner = Owner::new(machine, inbox.clone(), Handlers::new(max_handlers), Arc::new(service));
+        let owner = thread::Builder::new().name("mcp-server".to_owned()).spawn(move || owner.run(&inputs))?;
+        let open = Arc::new(AtomicUsize::new(0));
+        for stream in listener.incoming() {
+            if is_stopped.load(Ordering::Acquire) {
+                break;
+            }
+            match stream {
+                Ok(stream) => serve(stream, &inbox, &open, max_connections),
+                Err(error) if is_passing(&error) => {
+                    log::warn!("a connection could not be accepted: {error}");
+                    // With no descriptor left, the next attempt fails too until a connection ends.
+                    thread::sleep(Duration::from_millis(20));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let _ = inbox.send(Input::Stop);
+        let _ = owner.join();
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl ServerStopper {
+    /// Ends the server: everybody who waits is answered, then [`Server::run`] returns.
+    pub fn stop(&self) {
+        if !self.is_stopped.swap(true, Ordering::AcqRel) {
+            let _ = self.inbox.send(Input::Stop);
+            // Accepting ends with the next connection, which is this one.
+            let _ = TcpStream::connect_timeout(&self.address, Duration::from_secs(1));
+        }
+    }
+}
+
+fn unusable(error: UsageError) -> io::Error {
+    io::Error::new(ErrorKind::InvalidInput, error)
+}
+
+/// Whether accepting may succeed at another time.
+fn is_passing(error: &io::Error) -> bool {
+    !matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported | ErrorKind::NotConnected)
+}
+
+fn serve(stream: TcpStream, inbox: &SyncSender<Input>, open: &Arc<AtomicUsize>, most: usize) {
+    if open.fetch_add(1, Ordering::AcqRel) >= most {
+        open.fetch_sub(1, Ordering::AcqRel);
+        log::warn!("there are {most} connections; another one was closed");
+        return;
+    }
+    let (inbox, counted) = (inbox.clone(), Arc::clone(open));
+    let spawned = thread::Builder::new().name("mcp-connection".to_owned()).stack_size(256 * 1024).spawn(move || {
+        let outcome = Connection::new(stream, inbox).and_then(Connection::run);
+        if let Err(error) = outcome {
+            log::debug!("a connection ended: {error}");
+        }
+        counted.fetch_sub(1, Ordering::AcqRel);
+    });
+    if let Err(error) = spawned {
+        log::warn!("cannot start another thread: {error}");
+        open.fetch_sub(1, Ordering::AcqRel);
+    }
+}

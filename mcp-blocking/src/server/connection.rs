@@ -1,0 +1,306 @@
+//! One connection of a client's: requests are read, responses written, one after the other.
+
+use std::io::{self, BufWriter, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{HeaderMap, Response, StatusCode};
+
+use super::http1::{Delimited, Framing, Head, Piece, parse_head, write_head};
+use super::owner::Input;
+
+/// Bytes that are read at once.
+const CHUNK: usize = 16 * 1024;
+/// How long a kept connection may be silent.
+const IDLE: Duration = Duration::from_secs(60);
+/// How long the head of a request may take.
+const HEAD_TIME: Duration = Duration::from_secs(20);
+/// How long the client may take to read what is written at once.
+const WRITE_TIME: Duration = Duration::from_secs(30);
+/// How long the rest of a request is read that was answered early.
+const LINGER: Duration = Duration::from_secs(1);
+/// How often a blocked read looks at what else has happened.
+const TICK: Duration = Duration::from_millis(500);
+/// Pieces of a response that wait for a slow client. With more, it counts as gone.
+pub(super) const PIECES: usize = 256;
+
+/// What the owner sends to a connection.
+#[derive(Debug)]
+pub(super) enum Reply {
+    /// The whole response.
+    Whole(Response<Bytes>),
+    /// The head of a response that comes in pieces.
+    Stream(Response<()>),
+    /// A piece.
+    Piece(Bytes),
+    /// The last piece was the last.
+    End,
+}
+
+/// Names a request of some connection's, for the owner.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+pub(super) struct Connection {
+    stream: TcpStream,
+    owner: SyncSender<Input>,
+    /// Bytes that were read and not used.
+    buffer: Vec<u8>,
+}
+
+/// How a request was dealt with.
+enum Next {
+    KeepAlive,
+    Close,
+}
+
+impl Connection {
+    pub(super) fn new(stream: TcpStream, owner: SyncSender<Input>) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(TICK))?;
+        stream.set_write_timeout(Some(WRITE_TIME))?;
+        Ok(Self { stream, owner, buffer: Vec::new() })
+    }
+
+    /// Serves requests until the connection ends.
+    pub(super) fn run(mut self) -> io::Result<()> {
+        while let Some(head) = self.read_head()? {
+            if matches!(self.serve(head)?, Next::Close) {
+                break;
+            }
+        }
+        self.linger();
+        Ok(())
+    }
+
+    /// Reads on for a moment after the last response: closing with unread bytes would destroy it on its way.
+    fn linger(&mut self) {
+        if self.stream.shutdown(Shutdown::Write).is_err() {
+            return;
+        }
+        let until = Instant::now() + LINGER;
+        while Instant::now() < until {
+            self.buffer.clear();
+            if !matches!(self.read_more(), Ok(None | Some(1..))) {
+                return;
+            }
+        }
+    }
+
+    fn read_head(&mut self) -> io::Result<Option<Head>> {
+        let silent_since = Instant::now();
+        let mut begun = None;
+        loop {
+            match parse_head(&self.buffer) {
+                Ok(Some((head, length))) => {
+                    self.buffer.drain(..length);
+                    return Ok(Some(head));
+                }
+                Ok(None) => {}
+                Err(status) => {
+                    self.refuse(status)?;
+                    return Ok(None);
+                }
+            }
+            if !self.buffer.is_empty() && begun.is_none() {
+                begun = Some(Instant::now());
+            }
+            let (since, limit) = begun.map_or((silent_since, IDLE), |begun| (begun, HEAD_TIME));
+            if since.elapsed() >= limit {
+                if begun.is_some() {
+                    self.refuse(StatusCode::REQUEST_TIMEOUT)?;
+                }
+                return Ok(None);
+            }
+            if self.read_more()? == Some(0) {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Reads what there is; `None` if there is nothing yet.
+    fn read_more(&mut self) -> io::Result<Option<usize>> {
+        let start = self.buffer.len();
+        self.buffer.resize(start + CHUNK, 0);
+        let outcome = self.stream.read(self.buffer.get_mut(start..).unwrap_or_default());
+        self.buffer.truncate(start + outcome.as_ref().copied().unwrap_or(0));
+        match outcome {
+            Ok(length) => Ok(Some(length)),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn serve(&mut self, head: Head) -> io::Result<Next> {
+        let Head { parts, mut framing, keep_alive, expects_continue } = head;
+        let (replies, responses) = sync_channel(PIECES);
+        let request = NEXT.fetch_add(1, Ordering::Relaxed);
+        let is_11 = parts.version == http::Version::HTTP_11;
+        if expects_continue && framing != Framing::Done {
+            self.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+        }
+        // What has arrived with the head goes to the owner with it.
+        let mut body = Vec::new();
+        let fed = self.take_body(&mut framing, &mut body);
+        let is_whole = framing == Framing::Done;
+        if self.owner.send(Input::Request { request, head: Box::new(parts), body, is_whole, replies }).is_err() {
+            return Ok(Next::Close);
+        }
+        let outcome = fed.and_then(|()| self.feed(request, &mut framing, &responses)).and_then(|early| {
+            let all_read = framing == Framing::Done;
+            self.respond(early, &responses, keep_alive && all_read, is_11)
+        });
+        if !matches!(outcome, Ok(Next::KeepAlive)) {
+            let _ = self.owner.send(Input::Gone(request));
+        }
+        if outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::InvalidData) {
+            self.refuse(StatusCode::BAD_REQUEST)?;
+            return Ok(Next::Close);
+        }
+        outcome
+    }
+
+    /// Takes what belongs to a body out of the buffer.
+    fn take_body(&mut self, framing: &mut Framing, body: &mut Vec<u8>) -> io::Result<()> {
+        let mut at = 0;
+        let outcome = loop {
+            if *framing == Framing::Done {
+                break Ok(());
+            }
+            match framing.next(self.buffer.get(at..).unwrap_or_default()) {
+                Ok(Piece::Data(length)) => {
+                    body.extend_from_slice(self.buffer.get(at..at + length).unwrap_or_default());
+                    at += length;
+                }
+                Ok(Piece::Skip(length)) => at += length,
+                Ok(Piece::More) => break Ok(()),
+                Err(_) => break Err(io::Error::new(ErrorKind::InvalidData, "the chunks of the body are broken")),
+            }
+        };
+        self.buffer.drain(..at);
+        outcome
+    }
+
+    /// Reads the rest of the body. The owner may answer before it is there.
+    fn feed(&mut self, request: u64, framing: &mut Framing, responses: &Receiver<Reply>) -> io::Result<Option<Reply>> {
+        while *framing != Framing::Done {
+            match responses.try_recv() {
+                Ok(early) => return Ok(Some(early)),
+                Err(TryRecvError::Empty) => {}
+                Err(TryRecvError::Disconnected) => return Err(ErrorKind::ConnectionAborted.into()),
+            }
+            if self.read_more()? == Some(0) {
+                // The head alone may have been enough for an answer, which is on its way.
+                return responses.recv_timeout(TICK).map(Some).map_err(|_| ErrorKind::UnexpectedEof.into());
+            }
+            let mut body = Vec::new();
+            self.take_body(framing, &mut body)?;
+            let is_last = *framing == Framing::Done;
+            if (is_last || !body.is_empty()) && self.owner.send(Input::Body { request, body, is_last }).is_err() {
+                return Err(ErrorKind::ConnectionAborted.into());
+            }
+        }
+        Ok(None)
+    }
+
+    fn respond(
+        &mut self,
+        early: Option<Reply>,
+        responses: &Receiver<Reply>,
+        keep_alive: bool,
+        is_11: bool,
+    ) -> io::Result<Next> {
+        let first = match early {
+            Some(reply) => reply,
+            None => match self.wait(responses)? {
+                Some(reply) => reply,
+                None => return Ok(Next::Close),
+            },
+        };
+        let mut out = BufWriter::with_capacity(CHUNK, &self.stream);
+        match first {
+            Reply::Whole(response) => {
+                let (head, body) = response.into_parts();
+                write_head(&mut out, head.status, &head.headers, Delimited::Length(body.len()), keep_alive)?;
+                out.write_all(&body)?;
+                out.flush()?;
+            }
+            Reply::Stream(response) => {
+                let head = response.into_parts().0;
+                let body = if is_11 { Delimited::Chunks } else { Delimited::Close };
+                write_head(&mut out, head.status, &head.headers, body, keep_alive)?;
+                out.flush()?;
+                drop(out);
+                if !self.stream_pieces(responses, body)? {
+                    return Ok(Next::Close);
+                }
+            }
+            Reply::Piece(_) | Reply::End => return Ok(Next::Close),
+        }
+        Ok(if keep_alive { Next::KeepAlive } else { Next::Close })
+    }
+
+    /// Waits for the response, and notices when the client is gone meanwhile.
+    fn wait(&mut self, responses: &Receiver<Reply>) -> io::Result<Option<Reply>> {
+        loop {
+            match responses.recv_timeout(TICK) {
+                Ok(reply) => return Ok(Some(reply)),
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+                Err(RecvTimeoutError::Timeout) => self.check_presence()?,
+            }
+        }
+    }
+
+    /// Writes pieces as they come; `false` if the response broke off.
+    fn stream_pieces(&mut self, responses: &Receiver<Reply>, body: Delimited) -> io::Result<bool> {
+        loop {
+            match responses.recv_timeout(TICK) {
+                Ok(Reply::Piece(piece)) => {
+                    let mut out = BufWriter::with_capacity(CHUNK, &self.stream);
+                    if body == Delimited::Chunks {
+                        write!(out, "{:x}\r\n", piece.len())?;
+                        out.write_all(&piece)?;
+                        out.write_all(b"\r\n")?;
+                    } else {
+                        out.write_all(&piece)?;
+                    }
+                    out.flush()?;
+                }
+                Ok(Reply::End) => {
+                    if body == Delimited::Chunks {
+                        self.stream.write_all(b"0\r\n\r\n")?;
+                    }
+                    return Ok(body == Delimited::Chunks);
+                }
+                Ok(Reply::Whole(_) | Reply::Stream(_)) | Err(RecvTimeoutError::Disconnected) => return Ok(false),
+                Err(RecvTimeoutError::Timeout) => self.check_presence()?,
+            }
+        }
+    }
+
+    /// An error if the client has closed the connection.
+    fn check_presence(&self) -> io::Result<()> {
+        self.stream.set_nonblocking(true)?;
+        let outcome = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false)?;
+        match outcome {
+            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Answers what is no request, and ends the connection.
+    fn refuse(&mut self, status: StatusCode) -> io::Result<()> {
+        let mut out = BufWriter::with_capacity(CHUNK, &self.stream);
+        write_head(&mut out, status, &HeaderMap::new(), Delimited::Length(0), false)?;
+        out.flush()
+    }
+}

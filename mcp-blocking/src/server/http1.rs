@@ -1,0 +1,294 @@
+//! HTTP/1.1 as a server reads and writes it (RFC 9112). The head is parsed by `httparse`.
+
+use std::io::{self, Write};
+
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, Version};
+
+/// Bytes of a head, and fields in it (HT12).
+pub(super) const HEAD: usize = 32 * 1024;
+const FIELDS: usize = 64;
+/// Bytes of a line that begins a chunk.
+const CHUNK_LINE: usize = 256;
+
+/// How the body of a request is delimited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// So many bytes are still to come.
+    Length(u64),
+    /// Chunks; so many bytes of the one that is being read are still to come.
+    Chunked { left: u64, state: ChunkState },
+    /// All of it is there.
+    Done,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ChunkState {
+    /// A line with a length comes next.
+    Line,
+    /// Data comes next.
+    Data,
+    /// The line end after the data comes next.
+    DataEnd,
+    /// Trailers come next.
+    Trailers,
+}
+
+/// The head of a request.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) parts: Parts,
+    pub(super) framing: Framing,
+    /// The connection may be used again.
+    pub(super) keep_alive: bool,
+    /// The client waits for `100 Continue` before it sends the body.
+    pub(super) expects_continue: bool,
+}
+
+/// Reads a head from the front of `bytes`: the head and its length, or `None` if there is not all of it yet.
+///
+/// # Errors
+///
+/// The status that answers what is no head that can be served.
+pub(super) fn parse_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, StatusCode> {
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS];
+    let mut request = httparse::Request::new(&mut fields);
+    let length = match request.parse(bytes) {
+        Ok(httparse::Status::Complete(length)) => length,
+        Ok(httparse::Status::Partial) if bytes.len() < HEAD => return Ok(None),
+        Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
+            return Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+        }
+        Err(_) => return Err(StatusCode::BAD_REQUEST),
+    };
+    let bad = StatusCode::BAD_REQUEST;
+    let method = Method::from_bytes(request.method.unwrap_or_default().as_bytes()).map_err(|_| bad)?;
+    let uri: Uri = request.path.unwrap_or_default().parse().map_err(|_| bad)?;
+    let version = if request.version == Some(0) { Version::HTTP_10 } else { Version::HTTP_11 };
+    let mut headers = HeaderMap::with_capacity(request.headers.len());
+    for field in request.headers.iter() {
+        let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| bad)?;
+        headers.append(name, HeaderValue::from_bytes(field.value).map_err(|_| bad)?);
+    }
+    let framing = framing(&headers)?;
+    let keep_alive = version == Version::HTTP_11 && !has_token(&headers, &CONNECTION, "close");
+    let expects_continue = has_token(&headers, &EXPECT, "100-continue");
+    let mut parts = Request::new(()).into_parts().0;
+    (parts.method, parts.uri, parts.version, parts.headers) = (method, uri, version, headers);
+    Ok(Some((Head { parts, framing, keep_alive, expects_continue }, length)))
+}
+
+/// A request whose length could be read in two ways is not served: what follows it might be taken for another (OR7).
+fn framing(headers: &HeaderMap) -> Result<Framing, StatusCode> {
+    let bad = StatusCode::BAD_REQUEST;
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+    let length = match (lengths.next(), lengths.next()) {
+        (None, _) => None,
+        (Some(length), None) => {
+            let text = length.to_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit())).ok_or(bad)?;
+            Some(text.parse::<u64>().map_err(|_| bad)?)
+        }
+        (Some(_), Some(_)) => return Err(bad),
+    };
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next(), length) {
+        (None, _, None | Some(0)) => Ok(Framing::Done),
+        (None, _, Some(length)) => Ok(Framing::Length(length)),
+        (Some(coding), None, None) if coding.as_bytes().eq_ignore_ascii_case(b"chunked") => {
+            Ok(Framing::Chunked { left: 0, state: ChunkState::Line })
+        }
+        (Some(_), _, Some(_)) => Err(bad),
+        (Some(_), _, None) => Err(StatusCode::NOT_IMPLEMENTED),
+    }
+}
+
+fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
+    headers
+        .get_all(name)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|part| part.trim().eq_ignore_ascii_case(token))
+}
+
+/// What the front of the bytes that have arrived is to a body.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    /// So many bytes of it belong to the body.
+    Data(usize),
+    /// So many bytes of it only delimit the body.
+    Skip(usize),
+    /// More must arrive.
+    More,
+}
+
+impl Framing {
+    /// Looks at the bytes that have arrived, and counts what it names.
+    ///
+    /// # Errors
+    ///
+    /// The body is not chunked as it says.
+    pub(super) fn next(&mut self, bytes: &[u8]) -> Result<Piece, StatusCode> {
+        match self {
+            Self::Done => Ok(Piece::Skip(0)),
+            _ if bytes.is_empty() => Ok(Piece::More),
+            Self::Length(left) => {
+                let taken = bytes.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+                *left -= taken as u64;
+                if *left == 0 {
+                    *self = Self::Done;
+                }
+                Ok(Piece::Data(taken))
+            }
+            Self::Chunked { left, state } => match state {
+                ChunkState::Line => match httparse::parse_chunk_size(bytes) {
+                    Ok(httparse::Status::Complete((length, size))) => {
+                        (*left, *state) = (size, if size == 0 { ChunkState::Trailers } else { ChunkState::Data });
+                        Ok(Piece::Skip(length))
+                    }
+                    Ok(httparse::Status::Partial) if bytes.len() < CHUNK_LINE => Ok(Piece::More),
+                    Ok(httparse::Status::Partial) | Err(_) => Err(StatusCode::BAD_REQUEST),
+                },
+                ChunkState::Data => {
+                    let taken = bytes.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+                    *left -= taken as u64;
+                    if *left == 0 {
+                        *state = ChunkState::DataEnd;
+                    }
+                    Ok(Piece::Data(taken))
+                }
+                ChunkState::DataEnd => match bytes {
+                    [b'\r', b'\n', ..] => {
+                        *state = ChunkState::Line;
+                        Ok(Piece::Skip(2))
+                    }
+                    [b'\r'] => Ok(Piece::More),
+                    _ => Err(StatusCode::BAD_REQUEST),
+                },
+                // What trailers say is of no use here; they end with an empty line.
+                ChunkState::Trailers => match bytes.iter().position(|&byte| byte == b'\n') {
+                    Some(end) if bytes.get(..end).is_some_and(|line| line.is_empty() || line == b"\r") => {
+                        *self = Self::Done;
+                        Ok(Piece::Skip(end + 1))
+                    }
+                    Some(end) => Ok(Piece::Skip(end + 1)),
+                    None if bytes.len() < HEAD => Ok(Piece::More),
+                    None => Err(StatusCode::BAD_REQUEST),
+                },
+            },
+        }
+    }
+}
+
+/// How the body of a response is delimited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Delimited {
+    /// By its length.
+    Length(usize),
+    /// By chunks.
+    Chunks,
+    /// By the end of the connection.
+    Close,
+}
+
+/// Writes the head of a response.
+pub(super) fn write_head(
+    out: &mut impl Write,
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: Delimited,
+    keep_alive: bool,
+) -> io::Result<()> {
+    write!(out, "HTTP/1.1 {} {}\r\n", status.as_u16(), status.canonical_reason().unwrap_or_default())?;
+    for (name, value) in headers {
+        out.write_all(name.as_str().as_bytes())?;
+        out.write_all(b": ")?;
+        out.write_all(value.as_bytes())?;
+        out.write_all(b"\r\n")?;
+    }
+    match body {
+        // RFC 9110 8.6: there is no length where there can be no body.
+        Delimited::Length(0) if status == StatusCode::NO_CONTENT => {}
+        Delimited::Length(length) => write!(out, "content-length: {length}\r\n")?,
+        Delimited::Chunks => out.write_all(b"transfer-encoding: chunked\r\n")?,
+        Delimited::Close => {}
+    }
+    if !keep_alive {
+        out.write_all(b"connection: close\r\n")?;
+    }
+    out.write_all(b"\r\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(text: &str) -> Result<Head, StatusCode> {
+        parse_head(text.as_bytes()).map(|found| found.unwrap().0)
+    }
+
+    #[test]
+    fn or7_a_request_of_two_lengths_is_not_served() {
+        for (fields, expected) in [
+            ("", Ok(Framing::Done)),
+            ("content-length: 0\r\n", Ok(Framing::Done)),
+            ("content-length: 5\r\n", Ok(Framing::Length(5))),
+            ("transfer-encoding: chunked\r\n", Ok(Framing::Chunked { left: 0, state: ChunkState::Line })),
+            ("transfer-encoding: Chunked\r\n", Ok(Framing::Chunked { left: 0, state: ChunkState::Line })),
+            ("content-length: 5\r\ncontent-length: 5\r\n", Err(StatusCode::BAD_REQUEST)),
+            ("content-length: 5, 5\r\n", Err(StatusCode::BAD_REQUEST)),
+            ("content-length: +5\r\n", Err(StatusCode::BAD_REQUEST)),
+            ("content-length: -1\r\n", Err(StatusCode::BAD_REQUEST)),
+            ("content-length: 99999999999999999999\r\n", Err(StatusCode::BAD_REQUEST)),
+            ("content-length: 5\r\ntransfer-encoding: chunked\r\n", Err(StatusCode::BAD_REQUEST)),
+            ("transfer-encoding: gzip, chunked\r\n", Err(StatusCode::NOT_IMPLEMENTED)),
+            ("transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n", Err(StatusCode::NOT_IMPLEMENTED)),
+            ("content-length : 5\r\n", Err(StatusCode::BAD_REQUEST)),
+        ] {
+            let found = head(&format!("POST /mcp HTTP/1.1\r\nhost: h\r\n{fields}\r\n")).map(|head| head.framing);
+            assert_eq!(found, expected, "{fields}");
+        }
+    }
+
+    #[test]
+    fn ht12_heads_are_bounded() {
+        assert!(parse_head(b"POST /mcp HT").unwrap().is_none());
+        let endless = format!("POST /mcp HTTP/1.1\r\nx: {}", "y".repeat(HEAD));
+        assert_eq!(parse_head(endless.as_bytes()).unwrap_err(), StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+        let many = format!("POST /mcp HTTP/1.1\r\n{}\r\n", "x: y\r\n".repeat(FIELDS + 1));
+        assert_eq!(parse_head(many.as_bytes()).unwrap_err(), StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+        assert_eq!(parse_head(b"\0\0").unwrap_err(), StatusCode::BAD_REQUEST);
+    }
+
+    /// The body that a framing finds in `wire`, which arrives in pieces of `size` bytes.
+    fn body(mut framing: Framing, wire: &[u8], size: usize) -> Result<(Vec<u8>, usize), StatusCode> {
+        let (mut body, mut have, mut at) = (Vec::new(), size.min(wire.len()), 0);
+        while framing != Framing::Done {
+            match framing.next(&wire[at..have])? {
+                Piece::Data(length) => {
+                    body.extend_from_slice(&wire[at..at + length]);
+                    at += length;
+                }
+                Piece::Skip(length) => at += length,
+                Piece::More if have == wire.len() => return Ok((body, at)),
+                Piece::More => have = (have + size).min(wire.len()),
+            }
+        }
+        Ok((body, at))
+    }
+
+    #[test]
+    fn chunks_are_joined_however_they_arrive() {
+        let start = Framing::Chunked { left: 0, state: ChunkState::Line };
+        let wire = b"4\r\nWiki\r\n6;x=y\r\npedia \r\n0\r\nTrailer: t\r\n\r\nGET / HTTP/1.1";
+        for size in 1..wire.len() {
+            let (found, at) = body(start, wire, size).unwrap();
+            assert_eq!((found.as_slice(), &wire[at..]), (&b"Wikipedia "[..], &b"GET / HTTP/1.1"[..]));
+        }
+        for broken in [&b"x\r\n"[..], b"4\r\nWikiX\r\n", b"-1\r\n", b"fffffffffffffffffff\r\n"] {
+            assert_eq!(body(start, broken, 64).unwrap_err(), StatusCode::BAD_REQUEST);
+        }
+        assert_eq!(body(Framing::Length(3), b"abcdef", 2).unwrap(), (b"abc".to_vec(), 3));
+    }
+}

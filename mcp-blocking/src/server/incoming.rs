@@ -1,0 +1,125 @@
+//! A request as its handler sees it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+
+use http::HeaderMap;
+use mcp_proto::client::{Call, Outcome};
+use mcp_proto::server::{Progress, Scope};
+use mcp_proto::{ErrorObject, Json, Method, Notification, ProtocolVersion, TicketKey, UsageError};
+
+use super::Greeting;
+use super::owner::Input;
+
+/// A request of a client's, and the ways to talk to that client while it is served.
+#[derive(Debug)]
+pub struct Incoming {
+    method: Method,
+    params: Option<Json>,
+    context: Context,
+}
+
+/// Where a request belongs.
+#[derive(Debug)]
+pub(super) struct Context {
+    pub(super) ticket: TicketKey,
+    pub(super) inbox: SyncSender<Input>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) greeting: Arc<Greeting>,
+    pub(super) headers: HeaderMap,
+}
+
+/// What the owner tells about a request while it is served.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    is_cancelled: AtomicBool,
+}
+
+impl Shared {
+    pub(super) fn cancel(&self) {
+        self.is_cancelled.store(true, Ordering::Release);
+    }
+}
+
+impl Incoming {
+    pub(super) const fn new(method: Method, params: Option<Json>, context: Context) -> Self {
+        Self { method, params, context }
+    }
+
+    /// What is asked for.
+    #[must_use]
+    pub const fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// The parameters, as they came.
+    #[must_use]
+    pub const fn params(&self) -> Option<&Json> {
+        self.params.as_ref()
+    }
+
+    /// The revision of the session.
+    #[must_use]
+    pub fn version(&self) -> ProtocolVersion {
+        self.context.greeting.version
+    }
+
+    /// The parameters of the client's `initialize`: its name and capabilities.
+    #[must_use]
+    pub fn client(&self) -> &Json {
+        &self.context.greeting.params
+    }
+
+    /// The headers of the HTTP request.
+    #[must_use]
+    pub const fn headers(&self) -> &HeaderMap {
+        &self.context.headers
+    }
+
+    /// Whether the client no longer wants an answer.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.context.shared.is_cancelled.load(Ordering::Acquire)
+    }
+
+    /// Tells how far the request has come, if its client asked for that.
+    pub fn progress(&self, progress: Progress) {
+        let _ = self.context.inbox.send(Input::Progress { ticket: self.context.ticket, progress });
+    }
+
+    /// Sends a notification that is about this request.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if it cannot be sent.
+    pub fn notify(&self, notification: Notification) -> Result<(), UsageError> {
+        let (accept, accepted) = sync_channel(1);
+        let scope = Scope::Request(self.context.ticket);
+        self.send(Input::Notify { scope, notification, accept })?;
+        accepted.recv().map_err(|_| UsageError::Closed)?
+    }
+
+    /// Asks the client for something because of this request, and waits for the outcome.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if it may not be asked.
+    pub fn ask(&self, call: Call) -> Result<Outcome, UsageError> {
+        let (outcome, answered) = sync_channel(1);
+        self.send(Input::Ask { ticket: self.context.ticket, call, outcome })?;
+        answered.recv().map_err(|_| UsageError::Closed)?
+    }
+
+    pub(super) const fn ticket(&self) -> TicketKey {
+        self.context.ticket
+    }
+
+    pub(super) fn answer(&self, answer: Result<Json, ErrorObject>) {
+        let _ = self.send(Input::Answer { ticket: self.context.ticket, answer });
+    }
+
+    fn send(&self, input: Input) -> Result<(), UsageError> {
+        self.context.inbox.send(input).map_err(|_| UsageError::Closed)
+    }
+}

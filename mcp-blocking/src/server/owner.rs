@@ -1,0 +1,235 @@
+//! The thread that owns the machine.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+
+use http::request::Parts;
+use mcp_proto::client::{Call, Outcome};
+use mcp_proto::server::{Arrival, Event, ExchangeKey, Http, HttpAction, Progress, Scope, Server};
+use mcp_proto::{
+    ErrorObject, Instant, Json, Notification, Output, RequestKey, SessionKey, Ticket, TicketKey, UsageError, code,
+};
+
+use super::connection::Reply;
+use super::handlers::{Handlers, Job};
+use super::incoming::{Context, Incoming, Shared};
+use super::{Greeting, Service};
+
+/// What happens to the owner.
+#[derive(Debug)]
+pub(super) enum Input {
+    /// A request has arrived, with as much of its body as came with it.
+    Request { request: u64, head: Box<Parts>, body: Vec<u8>, is_whole: bool, replies: SyncSender<Reply> },
+    /// More of its body.
+    Body { request: u64, body: Vec<u8>, is_last: bool },
+    /// Its connection is gone, or it was answered and the connection is being closed.
+    Gone(u64),
+    /// A handler has answered.
+    Answer { ticket: TicketKey, answer: Result<Json, ErrorObject> },
+    /// A handler tells how far it is.
+    Progress { ticket: TicketKey, progress: Progress },
+    /// A handler tells something.
+    Notify { scope: Scope, notification: Notification, accept: SyncSender<Result<(), UsageError>> },
+    /// A handler asks the client for something.
+    Ask { ticket: TicketKey, call: Call, outcome: SyncSender<Result<Outcome, UsageError>> },
+    /// The server shall end.
+    Stop,
+}
+
+pub(super) struct Owner {
+    machine: Server<Http>,
+    inbox: SyncSender<Input>,
+    handlers: Handlers,
+    service: Arc<dyn Service>,
+    exchanges: BTreeMap<u64, ExchangeKey>,
+    replies: BTreeMap<ExchangeKey, (u64, SyncSender<Reply>)>,
+    tickets: BTreeMap<TicketKey, (Ticket, Arc<Shared>)>,
+    asked: BTreeMap<RequestKey, SyncSender<Result<Outcome, UsageError>>>,
+    greetings: BTreeMap<SessionKey, Arc<Greeting>>,
+}
+
+impl Owner {
+    pub(super) fn new(
+        machine: Server<Http>,
+        inbox: SyncSender<Input>,
+        handlers: Handlers,
+        service: Arc<dyn Service>,
+    ) -> Self {
+        Self {
+            machine,
+            inbox,
+            handlers,
+            service,
+            exchanges: BTreeMap::new(),
+            replies: BTreeMap::new(),
+            tickets: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            greetings: BTreeMap::new(),
+        }
+    }
+
+    /// Runs until the server is stopped.
+    pub(super) fn run(mut self, inputs: &Receiver<Input>) {
+        loop {
+            let due = self.machine.poll_timeout();
+            let input = match due {
+                Some(at) => inputs.recv_timeout(at.saturating_duration_since(Instant::now())),
+                None => inputs.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            let now = Instant::now();
+            match input {
+                Ok(Input::Stop) | Err(RecvTimeoutError::Disconnected) => {
+                    self.machine.close(now);
+                    self.settle(now);
+                    return;
+                }
+                Ok(input) => self.on_input(input, now),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if self.machine.poll_timeout().is_some_and(|at| at <= now) {
+                self.machine.handle_timeout(now);
+            }
+            self.settle(now);
+        }
+    }
+
+    fn on_input(&mut self, input: Input, now: Instant) {
+        match input {
+            Input::Request { request, head, body, is_whole, replies } => {
+                let mut nonce = [0; 32];
+                if let Err(error) = getrandom::fill(&mut nonce) {
+                    // Without them there is no id that could not be guessed. The connection ends without an answer.
+                    log::error!("the system has no random bytes: {error}");
+                    return;
+                }
+                let exchange = self.machine.handle_request(*head, Arrival { principal: None, nonce }, now);
+                self.exchanges.insert(request, exchange);
+                self.replies.insert(exchange, (request, replies));
+                self.feed(request, &body, is_whole, now);
+            }
+            Input::Body { request, body, is_last } => self.feed(request, &body, is_last, now),
+            Input::Gone(request) => {
+                if let Some(exchange) = self.exchanges.remove(&request) {
+                    self.replies.remove(&exchange);
+                    self.machine.handle_disconnect(exchange, now);
+                }
+            }
+            Input::Answer { ticket, answer } => {
+                if let Some((ticket, _)) = self.tickets.remove(&ticket) {
+                    if let Err(error) = self.machine.respond(ticket, answer, now) {
+                        log::warn!("a handler's answer was replaced: {error}");
+                    }
+                }
+            }
+            Input::Progress { ticket, progress } => {
+                if let Some((ticket, _)) = self.tickets.get(&ticket) {
+                    self.machine.progress(ticket, &progress, now);
+                }
+            }
+            Input::Notify { scope, notification, accept } => {
+                let _ = accept.send(self.machine.notify(scope, notification, now));
+            }
+            Input::Ask { ticket, call, outcome } => match self.machine.request(Scope::Request(ticket), call, now) {
+                Ok(request) => {
+                    self.asked.insert(request, outcome);
+                }
+                Err(error) => {
+                    let _ = outcome.send(Err(error));
+                }
+            },
+            Input::Stop => {}
+        }
+    }
+
+    fn feed(&mut self, request: u64, body: &[u8], is_last: bool, now: Instant) {
+        let Some(&exchange) = self.exchanges.get(&request) else { return };
+        if !body.is_empty() {
+            self.machine.handle_body(exchange, body, now);
+        }
+        if is_last {
+            self.machine.handle_end(exchange, now);
+        }
+    }
+
+    fn settle(&mut self, now: Instant) {
+        while let Some(output) = self.machine.poll_output() {
+            match output {
+                Output::Action(HttpAction::Respond { exchange, response }) => {
+                    self.reply(exchange, Reply::Whole(response), true, now);
+                }
+                Output::Action(HttpAction::Stream { exchange, head }) => {
+                    self.reply(exchange, Reply::Stream(head), false, now);
+                }
+                Output::Action(HttpAction::Write { exchange, chunk }) => {
+                    self.reply(exchange, Reply::Piece(chunk), false, now);
+                }
+                Output::Action(HttpAction::Finish { exchange }) => self.reply(exchange, Reply::End, true, now),
+                Output::Action(_) => {}
+                Output::Event(event) => self.on_event(event),
+            }
+        }
+    }
+
+    /// A client that does not take what is written counts as gone: nothing waits for it.
+    fn reply(&mut self, exchange: ExchangeKey, reply: Reply, is_last: bool, now: Instant) {
+        let Some((request, replies)) = self.replies.get(&exchange) else { return };
+        let request = *request;
+        let is_taken = replies.try_send(reply).is_ok();
+        if is_last || !is_taken {
+            self.replies.remove(&exchange);
+            self.exchanges.remove(&request);
+        }
+        if !is_last && !is_taken {
+            self.machine.handle_disconnect(exchange, now);
+        }
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "what else is told concerns no handler")]
+    fn on_event(&mut self, event: Event) {
+        match event {
+            Event::Connected { session, version, params } => {
+                self.greetings.insert(session, Arc::new(Greeting { version, params }));
+            }
+            Event::Requested { ticket, method, params } => {
+                let key = ticket.key();
+                let Some(greeting) = self.greetings.get(&key.session()).map(Arc::clone) else { return };
+                let headers = self.machine.request_head(&ticket).map(|head| head.headers.clone()).unwrap_or_default();
+                let shared = Arc::new(Shared::default());
+                self.tickets.insert(key, (ticket, Arc::clone(&shared)));
+                let context = Context { ticket: key, inbox: self.inbox.clone(), shared, greeting, headers };
+                self.hand_over(Job::Call {
+                    service: Arc::clone(&self.service),
+                    incoming: Incoming::new(method, params, context),
+                });
+            }
+            Event::Cancelled { ticket, .. } => {
+                if let Some((_, shared)) = self.tickets.remove(&ticket) {
+                    shared.cancel();
+                }
+            }
+            Event::Notified { method, params, .. } => {
+                let notification = Notification { method, params };
+                self.hand_over(Job::Notified { service: Arc::clone(&self.service), notification });
+            }
+            Event::Responded { request, outcome } => {
+                if let Some(waiting) = self.asked.remove(&request) {
+                    let _ = waiting.send(Ok(outcome));
+                }
+            }
+            Event::Faulted(fault) => log::info!("a client did something wrong: {fault}"),
+            Event::Closed { session, .. } => {
+                self.greetings.remove(&session);
+            }
+            _ => {}
+        }
+    }
+
+    fn hand_over(&mut self, job: Job) {
+        let Err(job) = self.handlers.push(Box::new(job)) else { return };
+        if let Job::Call { incoming, .. } = *job {
+            let error = ErrorObject::new(code::INTERNAL_ERROR, "the server is too busy");
+            let _ = self.inbox.try_send(Input::Answer { ticket: incoming.ticket(), answer: Err(error) });
+        }
+    }
+}

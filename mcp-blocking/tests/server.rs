@@ -1,0 +1,320 @@
+//! The blocking server over real sockets: with the blocking client, and with bytes that no client would send.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Barrier};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use mcp_blocking::{Client, Error, Handler, Incoming, Server, ServerStopper};
+use mcp_proto::client::{Call, Outcome};
+use mcp_proto::server::{Config, HttpConfig, Progress, TwoEndpoints};
+use mcp_proto::{ErrorObject, Json, Method, Notification, code};
+
+/// A server on a thread of its own, stopped at the end of the test.
+struct Running {
+    url: String,
+    address: String,
+    stopper: ServerStopper,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    fn new() -> Self {
+        Self::with(HttpConfig::new(), |_| {})
+    }
+
+    fn with(http: HttpConfig, change: impl FnOnce(&mut Config)) -> Self {
+        let mut config = Config::new("test", "1");
+        config.capabilities = json(r#"{"tools":{}}"#);
+        change(&mut config);
+        let server = Server::bind_with("127.0.0.1:0", config, http).unwrap();
+        let (address, stopper) = (server.address().to_string(), server.stopper());
+        let thread = thread::spawn(move || server.run(serve).unwrap());
+        Self { url: format!("http://{address}/mcp"), address, stopper, thread: Some(thread) }
+    }
+
+    fn client(&self) -> Client {
+        Client::builder(&self.url).unwrap().connect().unwrap()
+    }
+
+    /// Sends bytes as they are, and reads until the server closes the connection.
+    fn raw(&self, bytes: &[u8]) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream.write_all(bytes).unwrap();
+        let _ = stream.shutdown(Shutdown::Write);
+        let mut text = Vec::new();
+        stream.read_to_end(&mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+fn json(text: &str) -> Json {
+    Json::parse(text.to_owned()).unwrap()
+}
+
+fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
+    match incoming.method().as_str() {
+        "echo" => Ok(incoming.params().cloned().unwrap_or(Json::empty_object())),
+        "wait" => {
+            while !incoming.is_cancelled() {
+                thread::sleep(Duration::from_millis(5));
+            }
+            Ok(json(r#"{"cancelled":true}"#))
+        }
+        "count" => {
+            for step in 1..=3 {
+                let progress = Progress { progress: f64::from(step), total: Some(3.0), message: None };
+                incoming.progress(progress);
+            }
+            incoming.notify(Notification::with_params("notifications/message", json(r#"{"data":"counted"}"#))).unwrap();
+            Ok(json(r#"{"counted":3}"#))
+        }
+        "ask" => match incoming.ask(Call::new("elicitation/create")).unwrap() {
+            Outcome::Result(answer) => Ok(answer),
+            Outcome::Error(error) => Err(error),
+            Outcome::Failed(reason) => Err(ErrorObject::new(code::INTERNAL_ERROR, &reason.to_string())),
+        },
+        "panic" => panic!("a handler may fail"),
+        "flood" => {
+            let filler = "x".repeat(100_000);
+            for _ in 0..1000 {
+                let params = Json::from_serialize(&std::collections::BTreeMap::from([("data", &filler)])).unwrap();
+                let _ = incoming.notify(Notification::with_params("notifications/message", params));
+            }
+            Ok(Json::empty_object())
+        }
+        "client" => Ok(incoming.client().clone()),
+        _ => Err(ErrorObject::new(code::METHOD_NOT_FOUND, "method not found")),
+    }
+}
+
+#[test]
+fn a_whole_conversation_between_both_ends_of_this_crate() {
+    struct Person;
+    impl Handler for Person {
+        fn requested(&mut self, method: &Method, _: Option<&Json>) -> Result<Json, ErrorObject> {
+            assert_eq!(method.as_str(), "elicitation/create");
+            Ok(json(r#"{"action":"accept"}"#))
+        }
+    }
+    let server = Running::new();
+    let builder = Client::builder(&server.url).unwrap().capabilities(json(r#"{"elicitation":{}}"#)).handler(Person);
+    let client = builder.connect().unwrap();
+    assert_eq!(client.version().as_str(), "2025-11-25");
+    let odd = json(r#"{"a":12345678901234567890,"b":1.0,"c":"\u00e9"}"#);
+    assert_eq!(client.request("echo", Some(odd.clone())).unwrap(), odd, "byte for byte");
+    let call = Call::new("count").with_progress();
+    let mut steps = Vec::new();
+    let result = client.call(call).unwrap().wait_with(|params| steps.push(params.to_text().into_owned())).unwrap();
+    assert_eq!((result, steps.len()), (json(r#"{"counted":3}"#), 3), "{steps:?}");
+    assert_eq!(client.request("ask", None).unwrap(), json(r#"{"action":"accept"}"#));
+    let Err(Error::Server(error)) = client.request("nothing", None) else { panic!() };
+    assert_eq!(error.code(), code::METHOD_NOT_FOUND);
+}
+
+#[test]
+fn slow_calls_delay_no_others_and_cancelled_ones_are_told() {
+    let server = Running::new();
+    let client = server.client();
+    let slow = client.call(Call::new("wait")).unwrap();
+    let callers: Vec<_> = (0..8)
+        .map(|n| {
+            let client = client.clone();
+            thread::spawn(move || {
+                for _ in 0..20 {
+                    let params = json(&format!(r#"{{"n":{n}}}"#));
+                    assert_eq!(client.request("echo", Some(params.clone())).unwrap(), params);
+                }
+            })
+        })
+        .collect();
+    for caller in callers {
+        caller.join().unwrap();
+    }
+    slow.cancel();
+    assert!(matches!(slow.wait(), Err(Error::Failed { .. })));
+}
+
+#[test]
+fn a_handler_that_panics_fails_its_own_request() {
+    let server = Running::new();
+    let client = server.client();
+    let Err(Error::Server(error)) = client.request("panic", None) else { panic!() };
+    assert_eq!(error.code(), code::INTERNAL_ERROR);
+    assert!(client.request("echo", None).is_ok());
+}
+
+#[test]
+fn both_transports_are_served_at_one_time() {
+    let mut http = HttpConfig::new();
+    http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
+    let server = Running::with(http, |_| {});
+    let old = Client::builder(&format!("http://{}/sse", server.address)).unwrap().connect().unwrap();
+    let new = server.client();
+    assert_eq!(old.transport(), mcp_proto::client::HttpTransport::HttpSse);
+    assert_eq!(old.request("echo", Some(json(r#"{"old":1}"#))).unwrap(), json(r#"{"old":1}"#));
+    assert_eq!(new.request("echo", Some(json(r#"{"new":1}"#))).unwrap(), json(r#"{"new":1}"#));
+}
+
+#[test]
+fn ten_megabytes_cross_in_both_directions() {
+    let server = Running::new();
+    let client = server.client();
+    let params = Json::from_serialize(&std::collections::BTreeMap::from([("text", "x".repeat(10 << 20))])).unwrap();
+    assert_eq!(client.request("echo", Some(params.clone())).unwrap(), params);
+}
+
+#[test]
+fn c1_or7_requests_of_one_id_on_one_pipelined_connection_keep_their_order() {
+    let server = Running::new();
+    let initialize = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#;
+    let head = "host: localhost\r\naccept: */*\r\ncontent-type: application/json\r\n";
+    let opened = server.raw(
+        format!("POST /mcp HTTP/1.1\r\n{head}content-length: {}\r\n\r\n{initialize}", initialize.len()).as_bytes(),
+    );
+    assert!(opened.starts_with("HTTP/1.1 200 OK\r\n"), "{opened}");
+    let session = opened.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap();
+    let echo = |n: u32| format!(r#"{{"jsonrpc":"2.0","id":1,"method":"echo","params":{{"n":{n}}}}}"#);
+    let mut wire = String::new();
+    for n in 0..3 {
+        let body = echo(n);
+        let request = format!("POST /mcp HTTP/1.1\r\n{head}mcp-session-id: {session}\r\n");
+        // A length, chunks, and one that waits to be asked for its body.
+        let text = match n {
+            0 => format!("{request}content-length: {}\r\n\r\n{body}", body.len()),
+            1 => format!("{request}transfer-encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n", body.len()),
+            _ => format!(
+                "{request}expect: 100-continue\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            ),
+        };
+        wire.push_str(&text);
+    }
+    let answers = server.raw(wire.as_bytes());
+    let found: Vec<_> = (0..3).map(|n| answers.find(&format!(r#""result":{{"n":{n}}}"#)).unwrap()).collect();
+    assert!(found.is_sorted(), "{answers}");
+    assert!(answers.contains("HTTP/1.1 100 Continue\r\n\r\n"));
+}
+
+#[test]
+fn or_rows_hold_on_the_wire_too() {
+    let server = Running::with(HttpConfig::new(), |config| config.limits.message = 100_000);
+    let head = "accept: */*\r\ncontent-type: application/json\r\n";
+    for (name, bytes, status) in [
+        ("nonsense", "hello\r\n\r\n".to_owned(), 400),
+        ("TLS", "\u{16}\u{3}\u{1}\r\n\r\n".to_owned(), 400),
+        ("no host", format!("POST /mcp HTTP/1.1\r\n{head}content-length: 2\r\n\r\n{{}}"), 403),
+        ("another host", format!("POST /mcp HTTP/1.1\r\nhost: evil\r\n{head}content-length: 2\r\n\r\n{{}}"), 403),
+        (
+            "two lengths",
+            format!(
+                "POST /mcp HTTP/1.1\r\nhost: localhost\r\n{head}content-length: 2\r\ncontent-length: 3\r\n\r\n{{}}"
+            ),
+            400,
+        ),
+        (
+            "length and chunks",
+            format!(
+                "POST /mcp HTTP/1.1\r\nhost: localhost\r\n{head}content-length: 2\r\ntransfer-encoding: chunked\r\n\r\n"
+            ),
+            400,
+        ),
+        (
+            "another coding",
+            format!("POST /mcp HTTP/1.1\r\nhost: localhost\r\n{head}transfer-encoding: gzip\r\n\r\n"),
+            501,
+        ),
+        (
+            "too large a head",
+            format!("POST /mcp HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n", "y".repeat(40_000)),
+            431,
+        ),
+        (
+            "a length over the limit",
+            format!("POST /mcp HTTP/1.1\r\nhost: localhost\r\n{head}content-length: 1000000\r\n\r\n"),
+            413,
+        ),
+        (
+            "a body over the limit",
+            format!(
+                "POST /mcp HTTP/1.1\r\nhost: localhost\r\n{head}transfer-encoding: chunked\r\n\r\n30d40\r\n{}",
+                "x".repeat(200_000)
+            ),
+            413,
+        ),
+        (
+            "broken chunks",
+            format!("POST /mcp HTTP/1.1\r\nhost: localhost\r\n{head}transfer-encoding: chunked\r\n\r\nxyz\r\n"),
+            400,
+        ),
+        ("no JSON", format!("POST /mcp HTTP/1.1\r\nhost: localhost\r\n{head}content-length: 1\r\n\r\n{{"), 400),
+        ("another path", "GET / HTTP/1.0\r\nhost: localhost\r\n\r\n".to_owned(), 404),
+        (
+            "an upgrade",
+            "GET /mcp HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n".to_owned(),
+            400,
+        ),
+    ] {
+        let answer = server.raw(bytes.as_bytes());
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{name}: {answer}");
+    }
+    assert!(server.client().request("echo", None).is_ok(), "the server lives");
+}
+
+#[test]
+fn half_requests_and_slow_readers_hold_nobody_up() {
+    let server = Running::new();
+    let client = server.client();
+    let mut half = TcpStream::connect(&server.address).unwrap();
+    half.write_all(b"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-le").unwrap();
+    // A reader that never reads: what it is sent is more than any buffer on the way.
+    let reader = server.client();
+    let session_flood = reader.call(Call::new("flood")).unwrap();
+    for _ in 0..50 {
+        assert!(client.request("echo", None).is_ok());
+    }
+    drop(session_flood);
+    drop(half);
+}
+
+#[test]
+fn stopping_answers_those_who_wait() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let (ready, begun) = (Arc::new(Barrier::new(2)), Arc::clone(&calls));
+    let reached = Arc::clone(&ready);
+    let server = Server::bind("127.0.0.1:0", Config::new("s", "1")).unwrap();
+    let (url, stopper) = (format!("http://{}/mcp", server.address()), server.stopper());
+    let (done, is_done) = sync_channel(1);
+    thread::spawn(move || {
+        let outcome = server.run(move |incoming: &Incoming| {
+            begun.fetch_add(1, Ordering::Relaxed);
+            reached.wait();
+            while !incoming.is_cancelled() {
+                thread::sleep(Duration::from_millis(1));
+            }
+            Ok(Json::empty_object())
+        });
+        done.send(outcome.is_ok()).unwrap();
+    });
+    let client = Client::builder(&url).unwrap().connect().unwrap();
+    let waiting = client.call(Call::new("wait")).unwrap();
+    ready.wait();
+    stopper.stop();
+    let Err(Error::Server(error)) = waiting.wait() else { panic!() };
+    assert!(error.message().contains("closed"), "{}", error.message());
+    assert_eq!(is_done.recv_timeout(Duration::from_secs(5)), Ok(true));
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+}
