@@ -233,6 +233,26 @@ fn sh_s_52_a_broken_stream_is_gone_on_with_where_it_broke() {
 }
 
 #[test]
+fn sh_s_55_a_client_may_be_sent_away_and_come_back_for_its_answer() {
+    for (version, goes) in [("2025-06-18", false), ("2025-11-25", true)] {
+        let mut site = Site::with(|http, _| http.retry = Some(Duration::from_millis(500)));
+        let id = site.session(version);
+        let (key, ticket) = site.call(&id, "1", "{}");
+        site.server.release(&ticket, site.now);
+        let sent = site.take(key);
+        assert_eq!((sent.is_over, sent.text().starts_with("retry: 500\n\nid: ")), (goes, goes), "{version}");
+        site.respond(ticket, r#"{"late":true}"#);
+        if goes {
+            let back = site.begin(&Asked::new("GET", "").in_session(&id).with("last-event-id", &sent.ids()[0]));
+            let sent = site.take(back);
+            assert!(sent.is_over && sent.data() == [r#"{"jsonrpc":"2.0","id":1,"result":{"late":true}}"#]);
+        } else {
+            assert_eq!(site.take(key).code(), 200);
+        }
+    }
+}
+
+#[test]
 fn se9_what_is_kept_for_replay_is_bounded() {
     let mut site = Site::with(|http, _| http.replay = 1000);
     let id = site.session("2025-11-25");

@@ -88,6 +88,11 @@ impl Incoming {
         let _ = self.context.inbox.send(Input::Progress { ticket: self.context.ticket, progress });
     }
 
+    /// Lets the client come back for the answer instead of holding its connection open, where the revision has that.
+    pub fn release(&self) {
+        let _ = self.send(Input::Release(self.context.ticket));
+    }
+
     /// Sends a notification that is about this request.
     ///
     /// # Errors

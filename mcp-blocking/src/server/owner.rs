@@ -29,6 +29,8 @@ pub(super) enum Input {
     Answer { ticket: TicketKey, answer: Result<Json, ErrorObject> },
     /// A handler tells how far it is.
     Progress { ticket: TicketKey, progress: Progress },
+    /// A handler will take its time.
+    Release(TicketKey),
     /// A handler tells something.
     Notify { scope: Scope, notification: Notification, accept: SyncSender<Result<(), UsageError>> },
     /// A handler asks the client for something.
@@ -125,6 +127,11 @@ impl Owner {
             Input::Progress { ticket, progress } => {
                 if let Some((ticket, _)) = self.tickets.get(&ticket) {
                     self.machine.progress(ticket, &progress, now);
+                }
+            }
+            Input::Release(ticket) => {
+                if let Some((ticket, _)) = self.tickets.get(&ticket) {
+                    self.machine.release(ticket, now);
                 }
             }
             Input::Notify { scope, notification, accept } => {

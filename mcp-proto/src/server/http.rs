@@ -283,6 +283,18 @@ impl Server<Http> {
         self.request_in(scope, call, now)
     }
 
+    /// Lets the client of a request come back for its answer instead of holding its connection open (SH-S-12, SH-S-55).
+    ///
+    /// The stream of the request ends with an event id, and with the pause that [`HttpConfig::retry`] names. Where the
+    /// revision has no such thing, or nothing is kept for replay, this does nothing.
+    pub fn release(&mut self, ticket: &Ticket, now: Instant) {
+        let (peers, hub) = &mut self.split(now);
+        let peer = peers.get(&ticket.key().session());
+        if let Some(exchange) = peer.and_then(|peer| peer.exchange_of(Some(ticket.key()))) {
+            hub.transport.release(exchange, &mut hub.wire);
+        }
+    }
+
     /// Ends a session: everybody who waits in it is answered. Later requests in it are answered with 404 (SH-S-43).
     pub fn end(&mut self, session: SessionKey, now: Instant) {
         self.end_session(session, CloseReason::Local, now);

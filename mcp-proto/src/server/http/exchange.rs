@@ -27,7 +27,7 @@ pub(super) enum Exchange {
 }
 
 impl Exchange {
-    const fn session(&self) -> Option<SessionKey> {
+    pub(super) const fn session(&self) -> Option<SessionKey> {
         match self {
             Self::Receiving { .. } => None,
             Self::Waiting { session, .. } | Self::Streaming { session, .. } => Some(*session),
