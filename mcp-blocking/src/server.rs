@@ -26,6 +26,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use mcp_proto::client::CloseReason;
 use mcp_proto::server::{Config, Http, HttpConfig};
 use mcp_proto::{ErrorObject, Json, Notification, ProtocolVersion, UsageError};
 
@@ -49,6 +50,11 @@ pub trait Service: Send + Sync + 'static {
     /// A client tells something.
     fn notified(&self, notification: &Notification) {
         let _ = notification;
+    }
+
+    /// A client's session has ended.
+    fn ended(&self, reason: CloseReason) {
+        let _ = reason;
     }
 }
 

@@ -546,3 +546,26 @@ fn two_endpoints_over_real_sockets() {
     proxy.end_input();
     assert!(proxy.wait().0.success());
 }
+
+#[test]
+fn the_demonstration_shows_a_whole_dialogue() {
+    let output = command(&["demo"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let mut rest = &text[..];
+    for part in [
+        r#"editor  > {"jsonrpc":"2.0","id":1,"method":"initialize""#,
+        r#"editor  < {"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25""#,
+        "notifications/initialized",
+        r#"editor  < {"jsonrpc":"2.0","id":2,"result":{"tools""#,
+        r#""progress":3.0"#,
+        "one, two, three",
+        r#"editor  < {"jsonrpc":"2.0","id":1,"method":"elicitation/create""#,
+        "Hello, Ada!",
+        "the session was ended by DELETE",
+        "exit status: 0",
+    ] {
+        let at = rest.find(part).unwrap_or_else(|| panic!("{part} is missing: {text}"));
+        rest = &rest[at + part.len()..];
+    }
+}

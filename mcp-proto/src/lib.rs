@@ -11,7 +11,7 @@
 //!
 //! | door | methods | who uses it |
 //! |---|---|---|
-//! | inputs | `handle_bytes`, `handle_eof`, `handle_response`, `handle_body`, … | the driver: this arrived |
+//! | inputs | `handle_bytes`, `handle_eof`, `handle_request`, `handle_body`, … | the driver: this arrived |
 //! | commands | `connect`, `request`, `notify`, `cancel`, `answer`, `close`, … | the application: do this |
 //! | output | `poll_output` until it gives `None` | the driver: an action to carry out, or an event for the application |
 //! | time | `poll_timeout`, `handle_timeout` | the driver: wake me then; it is now this late |
@@ -77,6 +77,7 @@
 //! | call a server that I start as a child process, or reach over any byte stream | [`Client`]`<`[`Stdio`]`>` |
 //! | call a server over HTTP, whichever of the two HTTP transports it has | [`Client`]`<`[`client::Http`]`>` |
 //! | serve tools over stdin and stdout, or any byte stream | [`Server`]`<`[`Stdio`]`>` |
+//! | serve tools over HTTP, to clients with either HTTP transport | [`Server`]`<`[`server::Http`]`>` |
 //! | put a client that speaks stdio in front of a server that speaks HTTP | [`Relay`] |
 //! | read or write single messages, with my own state around them | [`Frame`], [`Message`] |
 //! | only split a byte stream into lines, or an HTTP body into events | [`line::Decoder`], [`sse::Decoder`] |
@@ -105,8 +106,7 @@
 //!
 //! # Revisions
 //!
-//! `2024-11-05`, `2025-03-26`, `2025-06-18` and `2025-11-25` are spoken, by both roles over byte streams and by clients
-//! over HTTP. The stateless `2026-07-28` is in the table of [`ProtocolVersion`]; no machine negotiates it yet.
+//! `2024-11-05`, `2025-03-26`, `2025-06-18` and `2025-11-25` are spoken by both roles, over byte streams and over HTTP. The stateless `2026-07-28` is in the table of [`ProtocolVersion`]; no machine negotiates it yet.
 //!
 //! # How the source is laid out
 //!
@@ -116,7 +116,7 @@
 //! |---|---|---|
 //! | frames | `line`, `sse` | a line, an event |
 //! | messages | `json`, `message` | a request, a notification, a response |
-//! | transports | `transport`, `client/http` | a message with the exchange that it belongs to |
+//! | transports | `transport`, `client/http`, `server/http` | a message with the exchange that it belongs to |
 //! | roles | `client`, `server` | an event with the request that it belongs to |
 //! | composition | `relay` | a message to the other side |
 //!

@@ -14,6 +14,8 @@ use crate::json::scan::DEEPEST;
 /// client over stdio   message + chunk + queue + requests_out * 1 KiB
 /// client over HTTP    exchanges * (max(message, event) + chunk) + queue + requests_out * 1 KiB + what it was asked to send
 /// server over stdio   message + chunk + queue + (requests_in + requests_out) * 1 KiB
+/// server over HTTP    requests whose body arrives * message + queue
+///                     + sessions * (2 KiB + HttpConfig::replay + (requests_in + requests_out) * 1 KiB)
 /// ```
 ///
 /// where `chunk` is the largest slice that the driver hands in at once, and `queue` is `queue_bytes` plus what one chunk

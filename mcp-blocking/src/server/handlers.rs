@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use mcp_proto::client::CloseReason;
 use mcp_proto::{ErrorObject, Notification, code};
 
 use super::Service;
@@ -21,6 +22,7 @@ const IDLE: Duration = Duration::from_secs(10);
 pub(super) enum Job {
     Call { service: Arc<dyn Service>, incoming: Incoming },
     Notified { service: Arc<dyn Service>, notification: Notification },
+    Ended { service: Arc<dyn Service>, reason: CloseReason },
 }
 
 impl fmt::Debug for Job {
@@ -39,6 +41,11 @@ impl Job {
                     log::error!("the handler of {} panicked", incoming.method());
                     Err(ErrorObject::new(code::INTERNAL_ERROR, "internal error"))
                 }));
+            }
+            Self::Ended { service, reason } => {
+                if catch_unwind(AssertUnwindSafe(|| service.ended(reason))).is_err() {
+                    log::error!("the handler of a session's end panicked");
+                }
             }
             Self::Notified { service, notification } => {
                 if catch_unwind(AssertUnwindSafe(|| service.notified(&notification))).is_err() {

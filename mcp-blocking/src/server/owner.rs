@@ -225,8 +225,9 @@ impl Owner {
                 }
             }
             Event::Faulted(fault) => log::info!("a client did something wrong: {fault}"),
-            Event::Closed { session, .. } => {
+            Event::Closed { session, reason } => {
                 self.greetings.remove(&session);
+                self.hand_over(Job::Ended { service: Arc::clone(&self.service), reason });
             }
             _ => {}
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use mcp_blocking::HttpOptions;
 use mcp_proto::Limits;
 use mcp_proto::client::{HttpConfig, HttpTransport};
@@ -16,10 +16,20 @@ use mcp_proto::client::{HttpConfig, HttpTransport};
 /// Put it where an editor expects the command of a stdio server. Messages cross unchanged; sessions, streams,
 /// reconnection and the older HTTP transports are dealt with here.
 #[derive(Debug, Parser)]
-#[command(name = "mcp-proxy", version, max_term_width = 100)]
+#[command(
+    name = "mcp-proxy",
+    version,
+    max_term_width = 100,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+
     /// The server's URL, such as `https://example.com/mcp`
-    pub(crate) url: String,
+    #[arg(required = true)]
+    url: Option<String>,
 
     /// Adds a header to every request; `${VAR}` in its value is read from the environment (repeatable)
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
@@ -82,6 +92,12 @@ pub(crate) struct Args {
     pub(crate) check: bool,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
+pub(crate) enum Command {
+    /// Shows a whole dialogue between an editor, this proxy and a small server
+    Demo,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Transport {
     /// Streamable HTTP, or the two-endpoint transport of 2024-11-05 if the server has only that
@@ -132,7 +148,7 @@ impl Args {
     ///
     /// A text for the user, to be shown with the usage.
     pub(crate) fn settings(&self) -> Result<Settings, String> {
-        let mut http = HttpConfig::new(&self.url).map_err(|error| format!("{}: {error}", self.shown_url()))?;
+        let mut http = HttpConfig::new(self.url()).map_err(|error| format!("{}: {error}", self.shown_url()))?;
         http.transport = match self.transport {
             Transport::Auto => HttpTransport::Auto,
             Transport::StreamableHttp => HttpTransport::StreamableHttp,
@@ -182,14 +198,21 @@ impl Args {
         }
         match &self.proxy {
             Some(proxy) => options.proxy(proxy).map_err(|error| format!("--proxy: {error}"))?,
-            None => options.proxy_from_env(&self.url).map_err(|error| format!("HTTP_PROXY or HTTPS_PROXY: {error}"))?,
+            None => {
+                options.proxy_from_env(self.url()).map_err(|error| format!("HTTP_PROXY or HTTPS_PROXY: {error}"))?;
+            }
         }
         Ok(options)
     }
 
+    /// Without a command, there is a URL.
+    fn url(&self) -> &str {
+        self.url.as_deref().unwrap_or_default()
+    }
+
     /// The URL without what may be secret in it.
     fn shown_url(&self) -> &str {
-        self.url.split(['?', '#']).next().filter(|url| !url.contains('@')).unwrap_or("the URL")
+        self.url().split(['?', '#']).next().filter(|url| !url.contains('@')).unwrap_or("the URL")
     }
 
     /// Ends the process as a wrong command line does.

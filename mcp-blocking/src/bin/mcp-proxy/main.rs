@@ -2,6 +2,7 @@
 
 mod args;
 mod check;
+mod demo;
 mod logging;
 mod record;
 mod stdout;
@@ -11,7 +12,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use args::{Args, Settings};
+use args::{Args, Command, Settings};
 use clap::Parser;
 use mcp_blocking::{Observer, Proxy};
 use mcp_proto::client::{Occasion, Unavailable};
@@ -23,16 +24,23 @@ const INTERRUPTED: i32 = 130;
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let settings = args.settings().unwrap_or_else(|message| Args::exit_with_usage(&message));
     if let Err(error) = logging::init(args.log_level.into(), args.log_file.as_deref()) {
         Args::exit_with_usage(&format!("--log-file: {error}"));
     }
+    if args.command == Some(Command::Demo) {
+        return ended(demo::run(&mut io::stdout().lock()).map(|()| true));
+    }
+    let settings = args.settings().unwrap_or_else(|message| Args::exit_with_usage(&message));
     let outcome = if args.check {
         let mut out = io::stdout().lock();
         check::check(settings, args.request_timeout, &mut out).and_then(|fine| out.flush().map(|()| fine))
     } else {
         serve(&args, settings).map(|()| true)
     };
+    ended(outcome)
+}
+
+fn ended(outcome: io::Result<bool>) -> ExitCode {
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
