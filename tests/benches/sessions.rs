@@ -1,0 +1,80 @@
+//! What an idle session of a server over HTTP costs, in memory and in time.
+//!
+//! `cargo bench -p tests --bench sessions`
+
+use std::time::{Duration, Instant};
+
+use http::Request;
+use mcp_proto::server::{Arrival, Config, Http, HttpAction, HttpConfig, Server};
+use mcp_proto::{Output, server::Event};
+use tests::site::initialize;
+
+const SESSIONS: usize = 100_000;
+
+fn resident_bytes() -> usize {
+    let pages = std::fs::read_to_string("/proc/self/statm").ok();
+    let pages = pages.and_then(|text| text.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()));
+    pages.unwrap_or(0) * 4096
+}
+
+/// Opens a session and confirms it, as a client does, and takes what comes out.
+fn open(server: &mut Server<Http>, number: u64, now: Instant) {
+    let mut nonce = [0; 32];
+    for (place, byte) in nonce.iter_mut().zip(number.to_le_bytes().iter().cycle()) {
+        *place = *byte;
+    }
+    let post = |session: Option<&str>| {
+        let mut request = Request::post("/mcp")
+            .header("host", "localhost")
+            .header("accept", "application/json, text/event-stream")
+            .header("content-type", "application/json");
+        if let Some(session) = session {
+            request = request.header("mcp-session-id", session);
+        }
+        request.body(()).expect("a request").into_parts().0
+    };
+    let opened = server.handle_request(post(None), Arrival { principal: None, nonce }, now);
+    server.handle_body(opened, initialize("2025-11-25").as_bytes(), now);
+    server.handle_end(opened, now);
+    let session = drain(server).expect("a session");
+    let confirmed = server.handle_request(post(Some(&session)), Arrival { principal: None, nonce }, now);
+    server.handle_body(confirmed, br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#, now);
+    server.handle_end(confirmed, now);
+    drain(server);
+}
+
+fn drain(server: &mut Server<Http>) -> Option<String> {
+    let mut session = None;
+    while let Some(output) = server.poll_output() {
+        match output {
+            Output::Action(HttpAction::Respond { response, .. }) => {
+                let id = response.headers().get("mcp-session-id").and_then(|id| id.to_str().ok());
+                session = id.map(str::to_owned).or(session);
+            }
+            Output::Event(Event::Faulted(fault)) => panic!("{fault}"),
+            _ => {}
+        }
+    }
+    session
+}
+
+fn main() {
+    let mut http = HttpConfig::new();
+    http.max_sessions = SESSIONS;
+    let mut server = Server::new(Http::new(http), Config::new("bench", "1")).expect("a configuration");
+    let now = Instant::now();
+    let before = resident_bytes();
+    for number in 0..SESSIONS as u64 {
+        open(&mut server, number, now);
+    }
+    let opened = now.elapsed();
+    let each = (resident_bytes() - before) / SESSIONS;
+    println!(
+        "{SESSIONS} idle sessions: {each} bytes each, {:.1} us to open and confirm one",
+        opened.as_secs_f64() * 10.0
+    );
+    let expiring = Instant::now();
+    server.handle_timeout(now + Duration::from_secs(3600));
+    drain(&mut server);
+    println!("all expired: {} left, {:.2} us each", server.sessions(), expiring.elapsed().as_secs_f64() * 10.0);
+}
