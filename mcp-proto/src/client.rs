@@ -433,6 +433,7 @@ impl<T: Carrier> Client<T> {
         for request in self.pending.keys() {
             if opening == Some(request) {
                 self.pending.remove(request);
+                self.out.tell(Event::Unavailable { reason: Unavailable::Failed(Failed::Closed), retry_at: None });
             } else {
                 self.finish(request, Outcome::Failed(Failed::Closed));
             }

@@ -137,6 +137,11 @@ impl ServerStream {
 }
 
 impl ClientStream {
+    /// A client that has opened nothing yet.
+    pub fn client() -> Self {
+        Self::of(Client::new(Stdio::new(), client::Config::new("c", "1")).expect("a configuration"))
+    }
+
     /// A client that has a session of 2025-11-25.
     pub fn connected() -> Self {
         Self::connected_with(|_| {})

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_proto::client::{Call, CloseReason, Event as ClientEvent, Outcome};
+use mcp_proto::client::{Call, CloseReason, Event as ClientEvent, Outcome, Unavailable};
 use mcp_proto::server::Event as ServerEvent;
 use mcp_proto::{ErrorObject, Failed, Fault, InvalidResponse, Json, Limits, Notification, UsageError};
 use tests::chunks::each_cut;
@@ -941,5 +941,30 @@ fn cl5_limits_of_nothing_and_of_everything_are_refused() {
         change(&mut config.limits);
         let outcome = mcp_proto::Client::new(mcp_proto::Stdio::new(), config).map(|_| ());
         assert!(matches!(outcome, Err(UsageError::Limit { .. })));
+    }
+}
+
+#[test]
+fn cl3_a_connection_that_ends_before_it_was_made_is_told_to_be_unavailable() {
+    for close in [false, true] {
+        let mut stream = ClientStream::client();
+        stream.machine.connect(stream.now).unwrap();
+        let request = stream.machine.request(Call::new("tools/list"), stream.now).unwrap();
+        assert_eq!(stream.lines().len(), 1);
+        if close {
+            stream.machine.close(stream.now);
+        } else {
+            stream.eof();
+        }
+        let events = stream.events();
+        let told = |wanted: &ClientEvent| events.iter().filter(|event| *event == wanted).count();
+        let reason = Unavailable::Failed(Failed::Closed);
+        assert_eq!(told(&ClientEvent::Unavailable { reason, retry_at: None }), 1, "{events:?}");
+        assert_eq!(
+            told(&ClientEvent::Responded { request, outcome: Outcome::Failed(Failed::Closed) }),
+            1,
+            "{events:?}"
+        );
+        assert!(matches!(events.last(), Some(ClientEvent::Closed(_))), "{events:?}");
     }
 }
