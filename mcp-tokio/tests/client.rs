@@ -1,0 +1,177 @@
+//! The client against a server in memory, and against processes.
+
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
+
+use std::time::Duration;
+
+use mcp_proto::client::Call;
+use mcp_proto::server::{Config, Event, Progress, Server};
+use mcp_proto::{ErrorObject, Failed, Instant, Json, Method, Notification, Output, Stdio, StdioAction, Ticket, code};
+use mcp_tokio::{Builder, Client, Error, Handler};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
+use tokio::process::Command;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+fn json(text: &str) -> Json {
+    Json::parse(text.to_owned()).unwrap()
+}
+
+/// Serves until the client is gone; tells which requests were cancelled.
+async fn serve(mut stream: DuplexStream, cancelled: mpsc::UnboundedSender<()>) {
+    let mut server = Server::new(Stdio::new(), Config::new("s", "1")).unwrap();
+    let mut buffer = vec![0; 4096];
+    let mut asking: Vec<Ticket> = Vec::new();
+    loop {
+        while let Some(output) = server.poll_output() {
+            match output {
+                // A client that is gone is noticed when nothing more can be read.
+                Output::Action(StdioAction::Write(line)) => drop(stream.write_all(&line).await),
+                Output::Event(Event::Requested { ticket, method, params }) => {
+                    answer(&mut server, ticket, &method, params, &mut asking);
+                }
+                Output::Event(Event::Responded { outcome, .. }) => {
+                    let text = Json::from(format!("{outcome:?}").as_str());
+                    let result = Json::empty_object().with_member("outcome", &text);
+                    server.respond(asking.remove(0), Ok(result), Instant::now()).unwrap();
+                }
+                Output::Event(Event::Cancelled { .. }) => cancelled.send(()).unwrap(),
+                Output::Event(Event::Closed { .. }) => return,
+                Output::Action(_) | Output::Event(_) => {}
+            }
+        }
+        match stream.read(&mut buffer).await {
+            Ok(0) | Err(_) => server.handle_eof(Instant::now()),
+            Ok(length) => server.handle_bytes(&buffer[..length], Instant::now()),
+        }
+    }
+}
+
+fn answer(server: &mut Server<Stdio>, ticket: Ticket, method: &Method, params: Option<Json>, asking: &mut Vec<Ticket>) {
+    let now = Instant::now();
+    match method.as_str() {
+        "echo" => server.respond(ticket, Ok(params.unwrap_or(Json::empty_object())), now).unwrap(),
+        "count" => {
+            for step in [1.0, 2.0, 3.0] {
+                server.progress(&ticket, &Progress { progress: step, total: None, message: None }, now);
+            }
+            server.notify(Notification::new("counted"), now).unwrap();
+            server.respond(ticket, Ok(json("{}")), now).unwrap();
+        }
+        "ask" => {
+            server.request(Call::new("roots/list"), now).unwrap();
+            asking.push(ticket);
+        }
+        "wait" => asking.push(ticket),
+        _ => server.respond(ticket, Err(ErrorObject::new(code::METHOD_NOT_FOUND, "no such method")), now).unwrap(),
+    }
+}
+
+async fn connect(builder: Builder) -> (Client, mpsc::UnboundedReceiver<()>) {
+    let (ours, theirs) = duplex(1024);
+    let (cancelled, is_cancelled) = mpsc::unbounded_channel();
+    tokio::spawn(serve(theirs, cancelled));
+    let (read, write) = split(ours);
+    (builder.connect(read, write).await.unwrap(), is_cancelled)
+}
+
+#[tokio::test]
+async fn a_conversation_in_memory() {
+    struct Roots(mpsc::UnboundedSender<String>);
+    impl Handler for Roots {
+        async fn notified(&self, notification: Notification) {
+            self.0.send(notification.method.to_string()).unwrap();
+        }
+
+        async fn requested(&self, method: Method, _: Option<Json>) -> Result<Json, ErrorObject> {
+            tokio::task::yield_now().await;
+            assert_eq!(method.as_str(), "roots/list");
+            Ok(json(r#"{"roots":[]}"#))
+        }
+    }
+    let (told, mut heard) = mpsc::unbounded_channel();
+    let builder = Client::builder().capabilities(json(r#"{"roots":{}}"#)).handler(Roots(told));
+    let (client, _) = connect(builder).await;
+    assert_eq!(client.version().as_str(), "2025-11-25");
+    let odd = json(r#"{"a":12345678901234567890,"b":1.0}"#);
+    assert_eq!(client.request("echo", Some(odd.clone())).await.unwrap(), odd);
+    let mut call = client.call(Call::new("count").with_progress()).await.unwrap();
+    let mut steps = 0;
+    while call.progress().await.is_some() {
+        steps += 1;
+    }
+    assert_eq!((steps, call.wait().await.unwrap()), (3, json("{}")));
+    assert_eq!(heard.recv().await.unwrap(), "counted");
+    let asked = client.request("ask", None).await.unwrap();
+    assert!(asked.to_text().contains("Result"), "{}", asked.to_text());
+    assert!(matches!(client.request("nothing", None).await, Err(Error::Server(error)) if error.code() == -32601));
+    client.close().await;
+    assert!(matches!(client.request("echo", None).await, Err(Error::Usage(_))));
+}
+
+#[tokio::test]
+async fn many_calls_at_one_time_through_a_narrow_pipe() {
+    let (client, _) = connect(Client::builder()).await;
+    let calls: Vec<_> = (0..200)
+        .map(|n| {
+            let client = client.clone();
+            tokio::spawn(async move {
+                let params = json(&format!(r#"{{"n":{n},"filler":"{}"}}"#, "x".repeat(3000)));
+                assert_eq!(client.request("echo", Some(params.clone())).await.unwrap(), params);
+            })
+        })
+        .collect();
+    for call in calls {
+        call.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn dropping_a_calls_future_cancels_the_call() {
+    let (client, mut cancelled) = connect(Client::builder()).await;
+    assert!(timeout(Duration::from_millis(50), client.request("wait", None)).await.is_err());
+    timeout(Duration::from_secs(5), cancelled.recv()).await.unwrap().unwrap();
+    let call = client.call(Call::new("wait")).await.unwrap();
+    call.cancel();
+    assert!(matches!(call.wait().await, Err(Error::Failed(Failed::Cancelled))));
+    assert!(client.request("echo", None).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_not_answered_fails_in_time() {
+    let (client, mut cancelled) = connect(Client::builder().request_timeout(Duration::from_secs(20))).await;
+    let outcome = client.request("wait", None).await;
+    assert!(matches!(outcome, Err(Error::Failed(Failed::TimedOut { .. }))), "{outcome:?}");
+    cancelled.recv().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_end_of_the_stream_fails_what_waits() {
+    let (ours, mut theirs) = duplex(4096);
+    let (read, write) = split(ours);
+    let connecting = tokio::spawn(Client::builder().connect(read, write));
+    let mut buffer = [0; 1024];
+    assert!(theirs.read(&mut buffer).await.unwrap() > 0);
+    let result = r#"{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}"#;
+    let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{result}}}\n");
+    theirs.write_all(line.as_bytes()).await.unwrap();
+    let client = connecting.await.unwrap().unwrap();
+    let call = client.call(Call::new("tools/list")).await.unwrap();
+    drop(theirs);
+    assert!(matches!(call.wait().await, Err(Error::Failed(Failed::Closed))));
+}
+
+#[tokio::test]
+async fn a_process_that_is_no_server_is_an_error_and_is_ended() {
+    let outcome = Client::builder().spawn(Command::new("/no/such/program")).await;
+    assert!(matches!(outcome, Err(Error::Start(_))));
+    let outcome = Client::builder().spawn(Command::new("true")).await;
+    assert!(matches!(outcome, Err(Error::Failed(_))), "{outcome:?}");
+    // A program that answers nothing and does not end by itself.
+    let mut command = Command::new("sleep");
+    command.arg("1000");
+    let connecting = Client::builder().request_timeout(Duration::from_millis(100)).spawn(command);
+    let outcome = timeout(Duration::from_secs(10), connecting).await.unwrap();
+    let Err(Error::Failed(reason)) = outcome else { panic!("{outcome:?}") };
+    assert!(matches!(reason, Failed::TimedOut { .. }), "{reason}");
+}
