@@ -170,7 +170,8 @@ async fn a_process_that_is_no_server_is_an_error_and_is_ended() {
     // A program that answers nothing and does not end by itself.
     let mut command = Command::new("sleep");
     command.arg("1000");
-    let connecting = Client::builder().request_timeout(Duration::from_millis(100)).spawn(command);
+    let hurried = Client::builder().configure(|config| config.initialize_timeout = Duration::from_millis(100));
+    let connecting = hurried.spawn(command);
     let outcome = timeout(Duration::from_secs(10), connecting).await.unwrap();
     let Err(Error::Failed(reason)) = outcome else { panic!("{outcome:?}") };
     assert!(matches!(reason, Failed::TimedOut { .. }), "{reason}");
