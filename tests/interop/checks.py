@@ -210,6 +210,11 @@ def resumption(talk: Conversation) -> None:
     expect(resumed >= 2, f"only {resumed} of 2 streams were resumed")
 
 
+def wait_for_loss(talk: Conversation) -> Received:
+    rest = talk.server_was_back_at + LOSS_PATIENCE - time.monotonic()
+    return talk.proxy.response(talk.lost_call, max(rest, 0.1))
+
+
 def restart(talk: Conversation) -> None:
     """The server dies in the middle of a call, and one that knows nothing of the session takes its place."""
     talk.lost_call = talk.start_call(talk.tools.work(60.0, 600), "lost")
@@ -217,14 +222,16 @@ def restart(talk: Conversation) -> None:
     talk.server.kill()
     talk.server.start()
     talk.server_was_back_at = time.monotonic()
+    # Where the lost call's stream is resumed, the proxy may learn of the loss at this very moment, and every call that
+    # is in flight then fails with it. This one is made after that, or is the one that learns of it.
+    wait_for_loss(talk)
     talk.call(talk.tools.echo("after the restart"))
 
 
 def lost_call(talk: Conversation) -> None:
     """The call that died with the server may have had effects, so it is not made again: it fails, and soon."""
     expect(talk.server_was_back_at > 0, "the server was not started again")
-    rest = talk.server_was_back_at + LOSS_PATIENCE - time.monotonic()
-    message = talk.proxy.response(talk.lost_call, max(rest, 0.1)).error["message"]
+    message = wait_for_loss(talk).error["message"]
     expect(talk.server.url() in message, f"no URL in: {message}")
 
 
