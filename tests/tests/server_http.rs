@@ -479,3 +479,14 @@ fn access_may_be_listed_or_left_to_others() {
         assert_eq!(site.answer(&asked).code(), status, "{host} {origin}");
     }
 }
+
+#[test]
+fn no_session_is_opened_once_the_server_is_closed() {
+    let mut site = Site::new();
+    let half = site.begin(&Asked::post(""));
+    site.server.handle_body(half, initialize("2025-11-25").as_bytes(), site.now);
+    site.server.close(site.now);
+    site.server.handle_end(half, site.now);
+    assert_eq!(site.take(half).code(), 503);
+    assert_eq!((site.server.sessions(), site.server.poll_timeout()), (0, None));
+}

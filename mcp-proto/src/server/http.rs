@@ -206,7 +206,7 @@ impl Server<Http> {
         let http = &mut self.transport;
         let key = http.new_exchange();
         let planned = if http.is_closed {
-            Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the server is being stopped"))
+            Err(ladder::stopped())
         } else {
             http.plan(&head, arrival.principal.as_ref())
         };
@@ -466,6 +466,10 @@ impl Server<Http> {
 
     fn open_session(&mut self, arrival: &Arrival, is_two_endpoint: bool, now: Instant) -> Result<SessionKey, Refusal> {
         let http = &mut self.transport;
+        // The head came before the end, and the body after it.
+        if http.is_closed {
+            return Err(ladder::stopped());
+        }
         if http.sessions.len() >= http.config.max_sessions {
             return Err(ladder::too_many_sessions());
         }

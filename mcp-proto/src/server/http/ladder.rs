@@ -180,3 +180,7 @@ pub(super) const fn too_large() -> Refusal {
 pub(super) const fn too_many_sessions() -> Refusal {
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions at this time")
 }
+
+pub(super) const fn stopped() -> Refusal {
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the server is being stopped")
+}
