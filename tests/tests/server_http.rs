@@ -490,3 +490,22 @@ fn no_session_is_opened_once_the_server_is_closed() {
     assert_eq!(site.take(half).code(), 503);
     assert_eq!((site.server.sessions(), site.server.poll_timeout()), (0, None));
 }
+
+#[test]
+fn sh_s_48_a_session_is_used_at_the_endpoint_that_it_was_opened_at() {
+    let mut site = Site::with(|http, _| {
+        http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
+    });
+    let id = site.session("2025-11-25");
+    let own = site.begin(&Asked::new("GET", "").in_session(&id));
+    assert_eq!(site.answer(&Asked::post(PING).at(&format!("/messages?sessionId={id}"))).code(), 404);
+    assert_eq!(site.take(own).data(), [""; 0], "no answer on a stream of another kind");
+    let old = site.begin(&Asked::new("GET", "").at("/sse"));
+    let place = site.take(old).data().remove(0);
+    let id = place.split_once('=').unwrap().1;
+    // It would be dropped as one that did not come about, and its stream would stay.
+    let refused = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#;
+    assert_eq!(site.answer(&Asked::post(refused).in_session(id)).code(), 404);
+    site.server.close(site.now);
+    assert!(site.take(old).is_over);
+}

@@ -45,11 +45,13 @@ impl Sessions {
         self.by_key.len()
     }
 
-    /// SE4: the session of another principal is as unknown as one that never was.
-    pub(super) fn find(&self, id: &str, principal: Option<&Principal>) -> Option<SessionKey> {
+    /// SE4: the session of another principal is as unknown as one that never was, and so is one of the other transport:
+    /// it is answered elsewhere (SH-S-48, HS-04).
+    pub(super) fn find(&self, id: &str, is_two_endpoint: bool, principal: Option<&Principal>) -> Option<SessionKey> {
         let key = *self.by_id.get(id)?;
         let session = self.by_key.get(&key)?;
-        (session.principal.as_ref() == principal).then_some(key)
+        let is_it = session.principal.as_ref() == principal && session.is_two_endpoint == is_two_endpoint;
+        is_it.then_some(key)
     }
 
     /// SE5: the id is what the driver drew. `None` if that is in use, which random numbers are not (CL4).
