@@ -509,3 +509,14 @@ fn sh_s_48_a_session_is_used_at_the_endpoint_that_it_was_opened_at() {
     site.server.close(site.now);
     assert!(site.take(old).is_over);
 }
+
+#[test]
+fn se6_a_session_in_which_things_are_told_is_not_idle() {
+    let mut site = Site::new();
+    let id = site.session("2025-11-25");
+    for _ in 0..5 {
+        site.pass(Duration::from_secs(20 * 60));
+        let told = Asked::post(r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#).in_session(&id);
+        assert_eq!(site.answer(&told).code(), 202);
+    }
+}
