@@ -520,3 +520,20 @@ fn se6_a_session_in_which_things_are_told_is_not_idle() {
         assert_eq!(site.answer(&told).code(), 202);
     }
 }
+
+#[test]
+fn se9_streams_of_which_nothing_is_kept_are_forgotten() {
+    let mut site = Site::with(|http, _| http.replay = 1000);
+    let id = site.session("2025-11-25");
+    let mut sizes = Vec::new();
+    for round in 0..1000 {
+        let (key, ticket) = site.call(&id, "1", with_progress());
+        site.server.progress(&ticket, &progress(1.0), site.now);
+        site.respond(ticket, "{}");
+        assert!(site.take(key).is_over);
+        if round % 100 == 99 {
+            sizes.push(format!("{:?}", site.server).len());
+        }
+    }
+    assert!(sizes.iter().all(|size| *size < sizes[0] * 2), "neither memory nor the time of a call may grow: {sizes:?}");
+}

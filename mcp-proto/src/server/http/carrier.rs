@@ -173,6 +173,7 @@ impl Http {
         text: &Bytes,
         wire: &mut Wire<'_, HttpAction>,
     ) {
+        let key = session;
         let Some(session) = self.sessions.get_mut(session) else { return };
         let resumable = session.version.is_some_and(|version| version.rules().resumable);
         let is_kept = self.config.replay > 0 && resumable && !session.is_two_endpoint;
@@ -180,7 +181,9 @@ impl Http {
         let exchange = stream.exchange;
         let (chunk, size) = stream.event(text, is_kept);
         session.kept_bytes += size;
-        session.keep_within(self.config.replay);
+        for gone in session.keep_within(self.config.replay) {
+            self.timers.clear(Timer::Forget(key, gone));
+        }
         if let Some(exchange) = exchange {
             wire.out.act(HttpAction::Write { exchange, chunk });
             self.timers.set(Timer::KeepAlive(exchange), wire.now + self.config.keep_alive);
@@ -193,7 +196,7 @@ impl Http {
         let Some(stream) = found.streams.get_mut(&of) else { return };
         stream.is_over = true;
         let exchange = stream.exchange.take();
-        if stream.kept_bytes() == 0 {
+        if stream.is_empty() {
             found.forget_stream(of);
         } else {
             self.timers.set(Timer::Forget(session, of), wire.now + self.config.replay_for);
