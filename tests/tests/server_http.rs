@@ -537,3 +537,20 @@ fn se9_streams_of_which_nothing_is_kept_are_forgotten() {
     }
     assert!(sizes.iter().all(|size| *size < sizes[0] * 2), "neither memory nor the time of a call may grow: {sizes:?}");
 }
+
+#[test]
+fn sh_s_55_a_client_that_came_back_may_be_sent_away_again() {
+    let mut site = Site::new();
+    let id = site.session("2025-11-25");
+    let (key, ticket) = site.call(&id, "1", "{}");
+    site.server.release(&ticket, site.now);
+    let cursor = site.take(key).ids().remove(0);
+    for _ in 0..2 {
+        let back = site.begin(&Asked::new("GET", "").in_session(&id).with("last-event-id", &cursor));
+        site.server.release(&ticket, site.now);
+        assert!(site.take(back).is_over);
+    }
+    site.respond(ticket, "{}");
+    let sent = site.answer(&Asked::new("GET", "").in_session(&id).with("last-event-id", &cursor));
+    assert!(sent.is_over && sent.data().len() == 1);
+}

@@ -291,7 +291,7 @@ impl Server<Http> {
         let (peers, hub) = &mut self.split(now);
         let peer = peers.get(&ticket.key().session());
         if let Some(exchange) = peer.and_then(|peer| peer.exchange_of(Some(ticket.key()))) {
-            hub.transport.release(exchange, &mut hub.wire);
+            hub.transport.release(ticket.key().session(), exchange, &mut hub.wire);
         }
     }
 

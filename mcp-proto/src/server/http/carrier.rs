@@ -142,15 +142,18 @@ impl Http {
     }
 
     /// Ends the response of a request that is still being served, if its client can come back for the rest.
-    pub(super) fn release(&mut self, key: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
-        let Some(session) = self.exchanges.get(&key).and_then(Exchange::session) else { return };
+    pub(super) fn release(&mut self, session: SessionKey, key: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
         let version = self.sessions.get(session).and_then(|session| session.version);
         let has_ids = version.is_some_and(|version| version.rules().resumable && version.rules().priming_event);
         if self.config.replay == 0 || !has_ids {
             return;
         }
         self.begin_stream(key, wire);
-        self.finish(key, wire);
+        // A client that came back is on another exchange.
+        let stream = self.sessions.get(session).and_then(|session| session.streams.get(&key));
+        if let Some(exchange) = stream.and_then(|stream| stream.exchange) {
+            self.finish(exchange, wire);
+        }
     }
 
     /// Begins a response that is a stream of events.
