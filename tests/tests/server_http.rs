@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::client::{Call, CloseReason, Outcome};
-use mcp_proto::server::{Access, Event, Progress, Scope, TwoEndpoints};
+use mcp_proto::server::{Access, Config, Event, Http, HttpConfig, Progress, Scope, Server, TwoEndpoints};
 use mcp_proto::{ErrorObject, Failed, Json, Notification, UsageError};
 use tests::site::{Asked, Site, initialize};
 
@@ -553,4 +553,11 @@ fn sh_s_55_a_client_that_came_back_may_be_sent_away_again() {
     site.respond(ticket, "{}");
     let sent = site.answer(&Asked::new("GET", "").in_session(&id).with("last-event-id", &cursor));
     assert!(sent.is_over && sent.data().len() == 1);
+}
+
+#[test]
+fn cl5_a_pause_of_no_time_between_comments_is_refused() {
+    let mut http = HttpConfig::new();
+    http.keep_alive = Duration::ZERO;
+    assert!(Server::new(Http::new(http), Config::new("s", "1")).is_err(), "or handling a timeout would never end");
 }
