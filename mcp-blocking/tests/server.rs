@@ -362,3 +362,14 @@ fn rp10_calls_that_find_no_room_are_answered_all_the_same() {
     assert_eq!(answer.matches(r#""jsonrpc""#).count(), 2500);
     assert!(answer.contains("too busy"));
 }
+
+#[test]
+fn rfc_9110_9_3_2_the_answer_to_head_has_no_body() {
+    let server = Running::new();
+    let answers = server.raw(
+        b"HEAD /mcp HTTP/1.1\r\nhost: localhost\r\n\r\nGET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
+    );
+    let (head, rest) = answers.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 405 "), "{head}");
+    assert!(rest.starts_with("HTTP/1.1 404 "), "what follows would be taken for a response: {rest}");
+}
