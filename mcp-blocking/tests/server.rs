@@ -318,3 +318,58 @@ fn stopping_answers_those_who_wait() {
     assert_eq!(is_done.recv_timeout(Duration::from_secs(5)), Ok(true));
     assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
+
+/// Opens a session of 2025-03-26 by hand: its id.
+fn open_session(server: &Running) -> String {
+    let body = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#;
+    let opened = server.raw(post("", body).as_bytes());
+    opened.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap().to_owned()
+}
+
+/// A POST on a connection of its own.
+fn post(fields: &str, body: &str) -> String {
+    format!(
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: */*\r\ncontent-type: application/json\r\nconnection: close\r\n{fields}content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+#[test]
+fn rp10_calls_that_find_no_room_are_answered_all_the_same() {
+    let mut config = Config::new("test", "1");
+    (config.limits.batch, config.limits.requests_in) = (3000, 3000);
+    let mut server = Server::bind("127.0.0.1:0", config).unwrap();
+    server.max_handlers = 1;
+    let (address, stopper) = (server.address().to_string(), server.stopper());
+    let thread = thread::spawn(move || {
+        server
+            .run(|_: &Incoming| {
+                thread::sleep(Duration::from_micros(100));
+                Ok(Json::empty_object())
+            })
+            .unwrap();
+    });
+    let server = Running { url: format!("http://{address}/mcp"), address, stopper, thread: Some(thread) };
+    let session = open_session(&server);
+    let calls: Vec<_> = (0..2500).map(|id| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"echo"}}"#)).collect();
+    let text = post(&format!("mcp-session-id: {session}\r\n"), &format!("[{}]", calls.join(",")));
+    let mut stream = TcpStream::connect(&server.address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    stream.write_all(text.as_bytes()).unwrap();
+    let mut answer = String::new();
+    let outcome = stream.read_to_string(&mut answer);
+    assert!(outcome.is_ok(), "{outcome:?}");
+    assert_eq!(answer.matches(r#""jsonrpc""#).count(), 2500);
+    assert!(answer.contains("too busy"));
+}
+
+#[test]
+fn rfc_9110_9_3_2_the_answer_to_head_has_no_body() {
+    let server = Running::new();
+    let answers = server.raw(
+        b"HEAD /mcp HTTP/1.1\r\nhost: localhost\r\n\r\nGET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
+    );
+    let (head, rest) = answers.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 405 "), "{head}");
+    assert!(rest.starts_with("HTTP/1.1 404 "), "what follows would be taken for a response: {rest}");
+}

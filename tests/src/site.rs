@@ -128,7 +128,7 @@ pub struct Site {
     pub now: Instant,
     sent: BTreeMap<ExchangeKey, Sent>,
     events: Vec<Event>,
-    drawn: u8,
+    drawn: u64,
 }
 
 impl Site {
@@ -154,7 +154,11 @@ impl Site {
             head.headers.append(name, HeaderValue::from_bytes(value.as_bytes()).expect("a value"));
         }
         self.drawn += 1;
-        let arrival = Arrival { principal: asked.principal.clone(), nonce: [self.drawn; 32] };
+        let mut nonce = [0; 32];
+        for (part, salt) in nonce.chunks_mut(8).zip(1_u64..) {
+            part.copy_from_slice(&(self.drawn * 8 + salt).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
+        }
+        let arrival = Arrival { principal: asked.principal.clone(), nonce };
         let key = self.server.handle_request(head, arrival, self.now);
         self.settle();
         key
@@ -181,6 +185,12 @@ impl Site {
     pub fn take(&mut self, key: ExchangeKey) -> Sent {
         self.settle();
         self.sent.remove(&key).unwrap_or_default()
+    }
+
+    /// What has been sent on an exchange since it was last taken.
+    pub fn peek(&mut self, key: ExchangeKey) -> Option<&Sent> {
+        self.settle();
+        self.sent.get(&key)
     }
 
     /// Opens a session, and confirms it: its id.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::client::{Call, CloseReason, Outcome};
-use mcp_proto::server::{Access, Event, Progress, Scope, TwoEndpoints};
+use mcp_proto::server::{Access, Config, Event, Http, HttpConfig, Progress, Scope, Server, TwoEndpoints};
 use mcp_proto::{ErrorObject, Failed, Json, Notification, UsageError};
 use tests::site::{Asked, Site, initialize};
 
@@ -478,4 +478,86 @@ fn access_may_be_listed_or_left_to_others() {
         let asked = Asked::post(initialize("2025-11-25")).with("host", host).with("origin", origin);
         assert_eq!(site.answer(&asked).code(), status, "{host} {origin}");
     }
+}
+
+#[test]
+fn no_session_is_opened_once_the_server_is_closed() {
+    let mut site = Site::new();
+    let half = site.begin(&Asked::post(""));
+    site.server.handle_body(half, initialize("2025-11-25").as_bytes(), site.now);
+    site.server.close(site.now);
+    site.server.handle_end(half, site.now);
+    assert_eq!(site.take(half).code(), 503);
+    assert_eq!((site.server.sessions(), site.server.poll_timeout()), (0, None));
+}
+
+#[test]
+fn sh_s_48_a_session_is_used_at_the_endpoint_that_it_was_opened_at() {
+    let mut site = Site::with(|http, _| {
+        http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
+    });
+    let id = site.session("2025-11-25");
+    let own = site.begin(&Asked::new("GET", "").in_session(&id));
+    assert_eq!(site.answer(&Asked::post(PING).at(&format!("/messages?sessionId={id}"))).code(), 404);
+    assert_eq!(site.take(own).data(), [""; 0], "no answer on a stream of another kind");
+    let old = site.begin(&Asked::new("GET", "").at("/sse"));
+    let place = site.take(old).data().remove(0);
+    let id = place.split_once('=').unwrap().1;
+    // It would be dropped as one that did not come about, and its stream would stay.
+    let refused = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#;
+    assert_eq!(site.answer(&Asked::post(refused).in_session(id)).code(), 404);
+    site.server.close(site.now);
+    assert!(site.take(old).is_over);
+}
+
+#[test]
+fn se6_a_session_in_which_things_are_told_is_not_idle() {
+    let mut site = Site::new();
+    let id = site.session("2025-11-25");
+    for _ in 0..5 {
+        site.pass(Duration::from_secs(20 * 60));
+        let told = Asked::post(r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#).in_session(&id);
+        assert_eq!(site.answer(&told).code(), 202);
+    }
+}
+
+#[test]
+fn se9_streams_of_which_nothing_is_kept_are_forgotten() {
+    let mut site = Site::with(|http, _| http.replay = 1000);
+    let id = site.session("2025-11-25");
+    let mut sizes = Vec::new();
+    for round in 0..1000 {
+        let (key, ticket) = site.call(&id, "1", with_progress());
+        site.server.progress(&ticket, &progress(1.0), site.now);
+        site.respond(ticket, "{}");
+        assert!(site.take(key).is_over);
+        if round % 100 == 99 {
+            sizes.push(format!("{:?}", site.server).len());
+        }
+    }
+    assert!(sizes.iter().all(|size| *size < sizes[0] * 2), "neither memory nor the time of a call may grow: {sizes:?}");
+}
+
+#[test]
+fn sh_s_55_a_client_that_came_back_may_be_sent_away_again() {
+    let mut site = Site::new();
+    let id = site.session("2025-11-25");
+    let (key, ticket) = site.call(&id, "1", "{}");
+    site.server.release(&ticket, site.now);
+    let cursor = site.take(key).ids().remove(0);
+    for _ in 0..2 {
+        let back = site.begin(&Asked::new("GET", "").in_session(&id).with("last-event-id", &cursor));
+        site.server.release(&ticket, site.now);
+        assert!(site.take(back).is_over);
+    }
+    site.respond(ticket, "{}");
+    let sent = site.answer(&Asked::new("GET", "").in_session(&id).with("last-event-id", &cursor));
+    assert!(sent.is_over && sent.data().len() == 1);
+}
+
+#[test]
+fn cl5_a_pause_of_no_time_between_comments_is_refused() {
+    let mut http = HttpConfig::new();
+    http.keep_alive = Duration::ZERO;
+    assert!(Server::new(Http::new(http), Config::new("s", "1")).is_err(), "or handling a timeout would never end");
 }

@@ -142,6 +142,7 @@ impl Connection {
         let (replies, responses) = sync_channel(PIECES);
         let request = NEXT.fetch_add(1, Ordering::Relaxed);
         let is_11 = parts.version == http::Version::HTTP_11;
+        let is_head = parts.method == http::Method::HEAD;
         if expects_continue && framing != Framing::Done {
             self.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
         }
@@ -154,7 +155,7 @@ impl Connection {
         }
         let outcome = fed.and_then(|()| self.feed(request, &mut framing, &responses)).and_then(|early| {
             let all_read = framing == Framing::Done;
-            self.respond(early, &responses, keep_alive && all_read, is_11)
+            self.respond(early, &responses, keep_alive && all_read, is_11, is_head)
         });
         if !matches!(outcome, Ok(Next::KeepAlive)) {
             let _ = self.owner.send(Input::Gone(request));
@@ -215,6 +216,7 @@ impl Connection {
         responses: &Receiver<Reply>,
         keep_alive: bool,
         is_11: bool,
+        is_head: bool,
     ) -> io::Result<Next> {
         let first = match early {
             Some(reply) => reply,
@@ -228,7 +230,10 @@ impl Connection {
             Reply::Whole(response) => {
                 let (head, body) = response.into_parts();
                 write_head(&mut out, head.status, &head.headers, Delimited::Length(body.len()), keep_alive)?;
-                out.write_all(&body)?;
+                // RFC 9110 9.3.2: what came after the head would be taken for the next response.
+                if !is_head {
+                    out.write_all(&body)?;
+                }
                 out.flush()?;
             }
             Reply::Stream(response) => {

@@ -173,7 +173,7 @@ impl Owner {
                 }
                 Output::Action(HttpAction::Finish { exchange }) => self.reply(exchange, Reply::End, true, now),
                 Output::Action(_) => {}
-                Output::Event(event) => self.on_event(event),
+                Output::Event(event) => self.on_event(event, now),
             }
         }
     }
@@ -193,7 +193,7 @@ impl Owner {
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "what else is told concerns no handler")]
-    fn on_event(&mut self, event: Event) {
+    fn on_event(&mut self, event: Event, now: Instant) {
         match event {
             Event::Connected { session, version, params } => {
                 self.greetings.insert(session, Arc::new(Greeting { version, params }));
@@ -205,10 +205,11 @@ impl Owner {
                 let shared = Arc::new(Shared::default());
                 self.tickets.insert(key, (ticket, Arc::clone(&shared)));
                 let context = Context { ticket: key, inbox: self.inbox.clone(), shared, greeting, headers };
-                self.hand_over(Job::Call {
+                let job = Job::Call {
                     service: Arc::clone(&self.service),
                     incoming: Incoming::new(method, params, context),
-                });
+                };
+                self.hand_over(job, now);
             }
             Event::Cancelled { ticket, .. } => {
                 if let Some((_, shared)) = self.tickets.remove(&ticket) {
@@ -217,7 +218,7 @@ impl Owner {
             }
             Event::Notified { method, params, .. } => {
                 let notification = Notification { method, params };
-                self.hand_over(Job::Notified { service: Arc::clone(&self.service), notification });
+                self.hand_over(Job::Notified { service: Arc::clone(&self.service), notification }, now);
             }
             Event::Responded { request, outcome } => {
                 if let Some(waiting) = self.asked.remove(&request) {
@@ -227,17 +228,19 @@ impl Owner {
             Event::Faulted(fault) => log::info!("a client did something wrong: {fault}"),
             Event::Closed { session, reason } => {
                 self.greetings.remove(&session);
-                self.hand_over(Job::Ended { service: Arc::clone(&self.service), reason });
+                self.hand_over(Job::Ended { service: Arc::clone(&self.service), reason }, now);
             }
             _ => {}
         }
     }
 
-    fn hand_over(&mut self, job: Job) {
+    fn hand_over(&mut self, job: Job, now: Instant) {
         let Err(job) = self.handlers.push(Box::new(job)) else { return };
-        if let Job::Call { incoming, .. } = *job {
+        let Job::Call { incoming, .. } = *job else { return };
+        if let Some((ticket, _)) = self.tickets.remove(&incoming.ticket()) {
             let error = ErrorObject::new(code::INTERNAL_ERROR, "the server is too busy");
-            let _ = self.inbox.try_send(Input::Answer { ticket: incoming.ticket(), answer: Err(error) });
+            // The code is one that anybody may use.
+            let _ = self.machine.respond(ticket, Err(error), now);
         }
     }
 }

@@ -206,7 +206,7 @@ impl Server<Http> {
         let http = &mut self.transport;
         let key = http.new_exchange();
         let planned = if http.is_closed {
-            Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the server is being stopped"))
+            Err(ladder::stopped())
         } else {
             http.plan(&head, arrival.principal.as_ref())
         };
@@ -291,7 +291,7 @@ impl Server<Http> {
         let (peers, hub) = &mut self.split(now);
         let peer = peers.get(&ticket.key().session());
         if let Some(exchange) = peer.and_then(|peer| peer.exchange_of(Some(ticket.key()))) {
-            hub.transport.release(exchange, &mut hub.wire);
+            hub.transport.release(ticket.key().session(), exchange, &mut hub.wire);
         }
     }
 
@@ -398,6 +398,10 @@ impl Server<Http> {
             }
         };
         let tag = arrival.tag(16);
+        // What is told or answered has no exchange that would keep the session.
+        if let Some(found) = self.transport.sessions.get_mut(session) {
+            found.last_active = now;
+        }
         let (peers, hub) = &mut self.split(now);
         let Some(peer) = peers.get_mut(&session) else {
             return self.refuse(exchange, ladder::unknown_session());
@@ -466,6 +470,10 @@ impl Server<Http> {
 
     fn open_session(&mut self, arrival: &Arrival, is_two_endpoint: bool, now: Instant) -> Result<SessionKey, Refusal> {
         let http = &mut self.transport;
+        // The head came before the end, and the body after it.
+        if http.is_closed {
+            return Err(ladder::stopped());
+        }
         if http.sessions.len() >= http.config.max_sessions {
             return Err(ladder::too_many_sessions());
         }

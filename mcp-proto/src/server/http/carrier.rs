@@ -142,15 +142,18 @@ impl Http {
     }
 
     /// Ends the response of a request that is still being served, if its client can come back for the rest.
-    pub(super) fn release(&mut self, key: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
-        let Some(session) = self.exchanges.get(&key).and_then(Exchange::session) else { return };
+    pub(super) fn release(&mut self, session: SessionKey, key: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
         let version = self.sessions.get(session).and_then(|session| session.version);
         let has_ids = version.is_some_and(|version| version.rules().resumable && version.rules().priming_event);
         if self.config.replay == 0 || !has_ids {
             return;
         }
         self.begin_stream(key, wire);
-        self.finish(key, wire);
+        // A client that came back is on another exchange.
+        let stream = self.sessions.get(session).and_then(|session| session.streams.get(&key));
+        if let Some(exchange) = stream.and_then(|stream| stream.exchange) {
+            self.finish(exchange, wire);
+        }
     }
 
     /// Begins a response that is a stream of events.
@@ -173,6 +176,7 @@ impl Http {
         text: &Bytes,
         wire: &mut Wire<'_, HttpAction>,
     ) {
+        let key = session;
         let Some(session) = self.sessions.get_mut(session) else { return };
         let resumable = session.version.is_some_and(|version| version.rules().resumable);
         let is_kept = self.config.replay > 0 && resumable && !session.is_two_endpoint;
@@ -180,7 +184,9 @@ impl Http {
         let exchange = stream.exchange;
         let (chunk, size) = stream.event(text, is_kept);
         session.kept_bytes += size;
-        session.keep_within(self.config.replay);
+        for gone in session.keep_within(self.config.replay) {
+            self.timers.clear(Timer::Forget(key, gone));
+        }
         if let Some(exchange) = exchange {
             wire.out.act(HttpAction::Write { exchange, chunk });
             self.timers.set(Timer::KeepAlive(exchange), wire.now + self.config.keep_alive);
@@ -193,7 +199,7 @@ impl Http {
         let Some(stream) = found.streams.get_mut(&of) else { return };
         stream.is_over = true;
         let exchange = stream.exchange.take();
-        if stream.kept_bytes() == 0 {
+        if stream.is_empty() {
             found.forget_stream(of);
         } else {
             self.timers.set(Timer::Forget(session, of), wire.now + self.config.replay_for);

@@ -103,6 +103,17 @@ impl HttpConfig {
                 return Err(UsageError::Limit { field, largest: LARGEST });
             }
         }
+        // A pause of no time has no end, and the time after one of ages cannot be said.
+        for (field, value) in [
+            ("session_idle", self.session_idle),
+            ("replay_for", self.replay_for),
+            ("keep_alive", self.keep_alive),
+            ("body_timeout", self.body_timeout),
+        ] {
+            if value.is_zero() || value > Duration::from_secs(LARGEST as u64) {
+                return Err(UsageError::Limit { field, largest: LARGEST });
+            }
+        }
         Ok(())
     }
 }

@@ -112,7 +112,7 @@ impl Http {
         self.check_body(head)?;
         let query = head.uri.query().unwrap_or_default();
         let id = query.split('&').find_map(|pair| pair.strip_prefix("sessionId="));
-        let session = id.and_then(|id| self.sessions.find(id, principal)).ok_or_else(unknown_session)?;
+        let session = id.and_then(|id| self.sessions.find(id, true, principal)).ok_or_else(unknown_session)?;
         Ok(Plan::PostMessage { session })
     }
 
@@ -131,7 +131,7 @@ impl Http {
     /// Rows 16 and 17: 400 without a session id, 404 for one that is not known, or not to this principal (SE4).
     fn session_of(&self, head: &Parts, principal: Option<&Principal>) -> Result<SessionKey, Refusal> {
         match single(&head.headers, &SESSION_ID) {
-            Ok(Some(id)) => self.sessions.find(id, principal).ok_or_else(unknown_session),
+            Ok(Some(id)) => self.sessions.find(id, false, principal).ok_or_else(unknown_session),
             Ok(None) => Err(no_session()),
             Err(()) => Err(unknown_session()),
         }
@@ -179,4 +179,8 @@ pub(super) const fn too_large() -> Refusal {
 
 pub(super) const fn too_many_sessions() -> Refusal {
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions at this time")
+}
+
+pub(super) const fn stopped() -> Refusal {
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the server is being stopped")
 }

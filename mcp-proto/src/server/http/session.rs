@@ -45,11 +45,13 @@ impl Sessions {
         self.by_key.len()
     }
 
-    /// SE4: the session of another principal is as unknown as one that never was.
-    pub(super) fn find(&self, id: &str, principal: Option<&Principal>) -> Option<SessionKey> {
+    /// SE4: the session of another principal is as unknown as one that never was, and so is one of the other transport:
+    /// it is answered elsewhere (SH-S-48, HS-04).
+    pub(super) fn find(&self, id: &str, is_two_endpoint: bool, principal: Option<&Principal>) -> Option<SessionKey> {
         let key = *self.by_id.get(id)?;
         let session = self.by_key.get(&key)?;
-        (session.principal.as_ref() == principal).then_some(key)
+        let is_it = session.principal.as_ref() == principal && session.is_two_endpoint == is_two_endpoint;
+        is_it.then_some(key)
     }
 
     /// SE5: the id is what the driver drew. `None` if that is in use, which random numbers are not (CL4).
@@ -104,18 +106,29 @@ impl Session {
         }
     }
 
-    /// SE9: drops the oldest events until the limit is kept, those of answered requests first.
-    pub(super) fn keep_within(&mut self, limit: usize) {
+    /// SE9: drops the oldest events until the limit is kept, those of answered requests first. A stream that has ended
+    /// goes with its last event; returns those that went.
+    pub(super) fn keep_within(&mut self, limit: usize) -> Vec<ExchangeKey> {
+        let mut gone = Vec::new();
         while self.kept_bytes > limit {
-            let over = self.streams.values_mut().filter(|stream| stream.is_over);
-            let rest = [&mut self.own].into_iter();
-            let Some(freed) = over.chain(rest).find_map(Stream::evict) else { break };
-            self.kept_bytes -= freed;
+            let over = self.streams.iter_mut().find(|(_, stream)| stream.is_over);
+            let (over, stream) = over.map_or((None, &mut self.own), |(key, stream)| (Some(*key), stream));
+            let freed = stream.evict();
+            self.kept_bytes -= freed.unwrap_or(0);
+            match over {
+                Some(key) if stream.is_empty() => {
+                    self.streams.remove(&key);
+                    gone.push(key);
+                }
+                None if freed.is_none() => break,
+                Some(_) | None => {}
+            }
         }
         while self.kept_bytes > limit {
             let Some(freed) = self.streams.values_mut().find_map(Stream::evict) else { break };
             self.kept_bytes -= freed;
         }
+        gone
     }
 
     pub(super) fn forget_stream(&mut self, exchange: ExchangeKey) {

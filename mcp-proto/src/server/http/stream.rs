@@ -75,6 +75,10 @@ impl Stream {
         Some(oldest.text.len())
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
     pub(super) fn kept_bytes(&self) -> usize {
         self.kept.iter().map(|kept| kept.text.len()).sum()
     }

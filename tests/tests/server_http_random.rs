@@ -1,0 +1,355 @@
+//! The server over HTTP under random drivers: whatever happens in whatever order, the invariants hold.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use mcp_proto::client::Call;
+use mcp_proto::server::{Event, ExchangeKey, Progress, Scope, TwoEndpoints};
+use mcp_proto::{ErrorObject, Json, Notification, RequestKey, SessionKey, Ticket};
+use tests::site::{Asked, Site, initialize};
+
+/// A small generator: a run is a function of its seed.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) ^ (self.0 >> 51)) % sides
+    }
+
+    fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
+        let at = self.roll(from.len().max(1) as u64);
+        from.get(usize::try_from(at).unwrap())
+    }
+}
+
+/// A POST whose body has not arrived whole.
+struct Half {
+    key: ExchangeKey,
+    rest: Vec<u8>,
+}
+
+/// What is known of one exchange.
+#[derive(Default)]
+struct Exchange {
+    text: String,
+    has_status: bool,
+    is_over: bool,
+    is_gone: bool,
+    /// It is a POST whose body arrived whole, so it must be answered.
+    is_whole: bool,
+}
+
+struct World {
+    site: Site,
+    dice: Dice,
+    half: Vec<Half>,
+    exchanges: BTreeMap<ExchangeKey, Exchange>,
+    /// Ids of sessions, whether or not they still live, and paths of two-endpoint ones.
+    sessions: Vec<String>,
+    places: Vec<String>,
+    keys: Vec<SessionKey>,
+    tickets: Vec<Ticket>,
+    asked: BTreeSet<RequestKey>,
+    ended: BTreeSet<SessionKey>,
+    event_ids: Vec<String>,
+    marks: u64,
+    is_closed: bool,
+}
+
+const VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut dice = Dice(seed);
+        let replay = [0, 400, 256 * 1024][usize::try_from(dice.roll(3)).unwrap()];
+        let site = Site::with(|http, config| {
+            http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
+            http.replay = replay;
+            http.max_sessions = 6;
+            http.session_idle = Duration::from_secs(300);
+            config.limits.requests_in = 8;
+            config.limits.requests_out = 4;
+            config.limits.message = 4000;
+        });
+        Self {
+            site,
+            dice,
+            half: Vec::new(),
+            exchanges: BTreeMap::new(),
+            sessions: vec!["none".to_owned()],
+            places: vec!["/messages?sessionId=none".to_owned()],
+            keys: Vec::new(),
+            tickets: Vec::new(),
+            asked: BTreeSet::new(),
+            ended: BTreeSet::new(),
+            event_ids: vec!["0000000000000000-0".to_owned()],
+            marks: 0,
+            is_closed: false,
+        }
+    }
+
+    fn body(&mut self) -> String {
+        self.marks += 1;
+        let (id, mark) = (self.dice.roll(3), self.marks);
+        let call = format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"mark":{mark},"_meta":{{"progressToken":{id}}}}}}}"#
+        );
+        let cancel =
+            format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#);
+        match self.dice.roll(16) {
+            0..=5 => call,
+            6 => cancel,
+            7 => format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, id + 1),
+            8 => format!(r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":1}}}}"#, id + 1),
+            9 => format!(r#"[{call},{{"jsonrpc":"2.0","id":9,"method":"ping"}},{call},3]"#),
+            10 => format!("[{call},{cancel},{call}]"),
+            11 => initialize("2025-03-26"),
+            12 => r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#.to_owned(),
+            13 => "{\"jsonrpc\":".to_owned(),
+            14 => " ".repeat(4001),
+            _ => r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_owned(),
+        }
+    }
+
+    fn step(&mut self) {
+        let now = self.site.now;
+        match self.dice.roll(24) {
+            0 | 1 => {
+                let version = *self.dice.pick(&VERSIONS).unwrap();
+                self.post(Asked::post(initialize(version)), initialize(version));
+            }
+            2..=7 => {
+                let id = self.dice.pick(&self.sessions).unwrap().clone();
+                let body = self.body();
+                self.post(Asked::post(body.clone()).in_session(&id), body);
+            }
+            8 | 9 => {
+                let place = self.dice.pick(&self.places).unwrap().clone();
+                let body = if self.dice.roll(4) == 0 { initialize("2024-11-05") } else { self.body() };
+                self.post(Asked::post(body.clone()).at(&place), body);
+            }
+            10 | 11 => self.feed(),
+            12 => {
+                let id = self.dice.pick(&self.sessions).unwrap().clone();
+                let asked = match self.dice.roll(4) {
+                    0 => Asked::new("GET", "").at("/sse"),
+                    1 => Asked::new("GET", "").in_session(&id),
+                    _ => {
+                        let after = self.dice.pick(&self.event_ids).unwrap().clone();
+                        Asked::new("GET", "").in_session(&id).with("last-event-id", &after)
+                    }
+                };
+                let key = self.site.begin(&asked);
+                self.exchanges.insert(key, Exchange::default());
+            }
+            13 => {
+                let open: Vec<_> = self.exchanges.iter().filter(|(_, it)| !it.is_over).map(|(key, _)| *key).collect();
+                if let Some(&key) = self.dice.pick(&open) {
+                    self.site.server.handle_disconnect(key, now);
+                    self.exchanges.get_mut(&key).unwrap().is_gone = true;
+                    self.half.retain(|half| half.key != key);
+                }
+            }
+            14..=16 => {
+                if !self.tickets.is_empty() {
+                    let at = usize::try_from(self.dice.roll(self.tickets.len() as u64)).unwrap();
+                    let ticket = self.tickets.swap_remove(at);
+                    let answer = match self.dice.roll(3) {
+                        0 => Err(ErrorObject::new(-32602, "no")),
+                        _ => Ok(Json::parse(r#"{"content":[]}"#).unwrap()),
+                    };
+                    self.site.server.respond(ticket, answer, now).unwrap();
+                }
+            }
+            17 => {
+                if let Some(ticket) = self.dice.pick(&self.tickets) {
+                    self.marks += 1;
+                    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+                    let progress = Progress { progress: self.marks as f64, total: None, message: None };
+                    self.site.server.progress(ticket, &progress, now);
+                }
+            }
+            18 | 19 => {
+                let scope = match self.dice.roll(2) {
+                    0 => self.dice.pick(&self.keys).map(|&session| session.into()),
+                    _ => self.dice.pick(&self.tickets).map(Scope::from),
+                };
+                if let Some(scope) = scope {
+                    if self.dice.roll(2) == 0 {
+                        let _ = self.site.server.notify(scope, Notification::new("notifications/message"), now);
+                    } else if let Ok(request) = self.site.server.request(scope, Call::new("roots/list"), now) {
+                        assert!(self.asked.insert(request), "a key comes twice");
+                    }
+                }
+            }
+            20 => {
+                if let Some(ticket) = self.dice.pick(&self.tickets) {
+                    self.site.server.release(ticket, now);
+                }
+            }
+            21 => {
+                let asked: Vec<_> = self.asked.iter().copied().collect();
+                if let Some(&request) = self.dice.pick(&asked) {
+                    self.site.server.cancel(request, None, now);
+                }
+            }
+            22 => {
+                let time = Duration::from_secs([1, 10, 40, 130, 301][usize::try_from(self.dice.roll(5)).unwrap()]);
+                self.site.pass(time);
+            }
+            _ => match self.dice.roll(4) {
+                0 => {
+                    if let Some(&session) = self.dice.pick(&self.keys) {
+                        self.site.server.end(session, now);
+                    }
+                }
+                1 => {
+                    let id = self.dice.pick(&self.sessions).unwrap().clone();
+                    let key = self.site.ask(&Asked::new("DELETE", "").in_session(&id));
+                    self.exchanges.insert(key, Exchange::default());
+                }
+                _ => {}
+            },
+        }
+        self.look();
+    }
+
+    fn post(&mut self, asked: Asked, body: String) {
+        let key = self.site.begin(&asked);
+        self.exchanges.insert(key, Exchange::default());
+        self.half.push(Half { key, rest: body.into_bytes() });
+        if self.dice.roll(3) > 0 {
+            while self.half.last().is_some_and(|half| half.key == key) {
+                self.feed_at(self.half.len() - 1);
+            }
+        }
+    }
+
+    fn feed(&mut self) {
+        if !self.half.is_empty() {
+            let at = usize::try_from(self.dice.roll(self.half.len() as u64)).unwrap();
+            self.feed_at(at);
+        }
+    }
+
+    fn feed_at(&mut self, at: usize) {
+        let now = self.site.now;
+        let half = &mut self.half[at];
+        let size = half.rest.len().min(usize::try_from(self.dice.roll(2000)).unwrap());
+        let piece: Vec<_> = half.rest.drain(..size).collect();
+        self.site.server.handle_body(half.key, &piece, now);
+        if half.rest.is_empty() {
+            let half = self.half.swap_remove(at);
+            self.site.server.handle_end(half.key, now);
+            self.exchanges.get_mut(&half.key).unwrap().is_whole = true;
+        }
+    }
+
+    /// Takes in what was said; `Site` itself checks that nothing comes after the end of a response, nor two heads.
+    fn look(&mut self) {
+        for (key, exchange) in &mut self.exchanges {
+            let sent = self.site.peek(*key);
+            let Some(sent) = sent else { continue };
+            if exchange.is_gone {
+                let grown = (sent.status.is_some(), sent.is_over, sent.body.len());
+                let before = (exchange.has_status, exchange.is_over, exchange.text.len());
+                assert_eq!(grown, before, "something was sent to a client that is gone");
+            }
+            if sent.body.len() > exchange.text.len() {
+                exchange.text = sent.text();
+                self.event_ids.extend(sent.ids().into_iter().last());
+                if let Some(place) = sent.data().first().filter(|data| data.starts_with("/messages")) {
+                    if !self.places.contains(place) {
+                        let id = place.split_once('=').unwrap().1.to_owned();
+                        self.places.push(place.clone());
+                        self.sessions.push(id);
+                    }
+                }
+            }
+            if let (false, Some(id)) = (exchange.has_status, sent.headers.get("mcp-session-id")) {
+                let id = id.to_str().unwrap().to_owned();
+                self.places.push(format!("/messages?sessionId={id}"));
+                self.sessions.push(id);
+            }
+            (exchange.has_status, exchange.is_over) = (sent.status.is_some(), sent.is_over);
+        }
+        for event in self.site.events() {
+            match event {
+                Event::Connected { session, .. } => {
+                    assert!(!self.is_closed, "a session after the end");
+                    self.keys.push(session);
+                }
+                Event::Requested { ticket, .. } => {
+                    assert!(!self.ended.contains(&ticket.key().session()), "a request after the session's end");
+                    self.tickets.push(ticket);
+                }
+                Event::Cancelled { ticket, .. } => {
+                    let before = self.tickets.len();
+                    self.tickets.retain(|other| other.key() != ticket);
+                    assert_eq!(self.tickets.len() + 1, before, "what was not asked is not cancelled");
+                }
+                Event::Responded { request, .. } => assert!(self.asked.remove(&request), "an outcome that is none"),
+                Event::Closed { session, .. } => {
+                    assert!(self.ended.insert(session), "a session ends twice");
+                    assert!(self.asked.iter().all(|request| request.session() != session), "without an outcome");
+                    assert!(self.tickets.iter().all(|ticket| ticket.key().session() != session), "without an end");
+                    self.keys.retain(|other| *other != session);
+                }
+                _ => {}
+            }
+        }
+        assert!(self.site.server.sessions() <= 6);
+        assert_eq!(self.site.server.requests_in_flight(), self.tickets.len(), "requests and tickets");
+    }
+
+    /// Whether everything that arrived whole and was not given up by its client was answered.
+    fn check_answered(&self) {
+        for (key, exchange) in &self.exchanges {
+            assert!(!exchange.is_whole || exchange.is_gone || exchange.is_over, "{key:?}: {}", exchange.text);
+        }
+    }
+
+    fn finish(mut self) {
+        if self.dice.roll(2) == 0 {
+            // Every handler answers.
+            for ticket in std::mem::take(&mut self.tickets) {
+                self.site.server.respond(ticket, Ok(Json::empty_object()), self.site.now).unwrap();
+            }
+            self.look();
+            self.check_answered();
+        }
+        self.site.server.close(self.site.now);
+        self.is_closed = true;
+        self.look();
+        while !self.half.is_empty() && self.dice.roll(10) > 0 {
+            self.feed();
+            self.look();
+        }
+        self.check_answered();
+        assert!(self.asked.is_empty(), "exactly one outcome");
+        assert!(self.tickets.is_empty() && self.keys.is_empty());
+        assert_eq!(self.site.server.sessions(), 0);
+        self.site.pass(Duration::from_secs(1000));
+        self.look();
+        assert_eq!(self.site.server.poll_timeout(), None, "no timer is left");
+        for (key, exchange) in &self.exchanges {
+            assert!(exchange.is_gone || exchange.is_over, "{key:?}: {}", exchange.text);
+        }
+    }
+}
+
+#[test]
+fn whatever_happens_the_invariants_hold() {
+    for seed in 0_u64..2000 {
+        // The seed is in the name of the failure.
+        let run = std::panic::catch_unwind(|| {
+            let mut world = World::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            for _ in 0..200 {
+                world.step();
+            }
+            world.finish();
+        });
+        assert!(run.is_ok(), "seed {seed}");
+    }
+}
