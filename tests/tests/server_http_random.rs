@@ -31,6 +31,7 @@ struct Half {
 
 /// What is known of one exchange.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Exchange {
     text: String,
     has_status: bool,
