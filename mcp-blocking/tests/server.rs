@@ -96,6 +96,12 @@ fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
             }
             Ok(Json::empty_object())
         }
+        "burst" => {
+            for step in 1..=20_000 {
+                incoming.progress(Progress { progress: f64::from(step), total: None, message: None });
+            }
+            Ok(Json::empty_object())
+        }
         "client" => Ok(incoming.client().clone()),
         _ => Err(ErrorObject::new(code::METHOD_NOT_FOUND, "method not found")),
     }
@@ -372,4 +378,15 @@ fn rfc_9110_9_3_2_the_answer_to_head_has_no_body() {
     let (head, rest) = answers.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 405 "), "{head}");
     assert!(rest.starts_with("HTTP/1.1 404 "), "what follows would be taken for a response: {rest}");
+}
+
+#[test]
+fn a_client_that_reads_is_not_taken_for_one_that_does_not() {
+    let server = Running::new();
+    let client = server.client();
+    for _ in 0..5 {
+        // The client may leave out steps (RP9), but the answer comes.
+        let result = client.call(Call::new("burst").with_progress()).unwrap().wait_with(|_| {});
+        assert_eq!(result.ok(), Some(json("{}")));
+    }
 }
