@@ -104,6 +104,8 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 pub(super) struct Connection {
     stream: TcpStream,
     owner: SyncSender<Input>,
+    /// Requests of all connections that are being answered.
+    answering: Arc<AtomicUsize>,
     /// Bytes that were read and not used.
     buffer: Vec<u8>,
 }
@@ -115,17 +117,20 @@ enum Next {
 }
 
 impl Connection {
-    pub(super) fn new(stream: TcpStream, owner: SyncSender<Input>) -> io::Result<Self> {
+    pub(super) fn new(stream: TcpStream, owner: SyncSender<Input>, answering: Arc<AtomicUsize>) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(TICK))?;
         stream.set_write_timeout(Some(WRITE_TIME))?;
-        Ok(Self { stream, owner, buffer: Vec::new() })
+        Ok(Self { stream, owner, answering, buffer: Vec::new() })
     }
 
     /// Serves requests until the connection ends.
     pub(super) fn run(mut self) -> io::Result<()> {
         while let Some(head) = self.read_head()? {
-            if matches!(self.serve(head)?, Next::Close) {
+            self.answering.fetch_add(1, Ordering::AcqRel);
+            let outcome = self.serve(head);
+            self.answering.fetch_sub(1, Ordering::AcqRel);
+            if matches!(outcome?, Next::Close) {
                 break;
             }
         }
