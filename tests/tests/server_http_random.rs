@@ -30,6 +30,7 @@ struct Half {
 }
 
 /// What is known of one exchange.
+#[expect(clippy::struct_excessive_bools, reason = "each may hold without the others")]
 #[derive(Default)]
 struct Exchange {
     text: String,
@@ -95,8 +96,7 @@ impl World {
         let call = format!(
             r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"mark":{mark},"_meta":{{"progressToken":{id}}}}}}}"#
         );
-        let cancel =
-            format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#);
+        let cancel = format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#);
         match self.dice.roll(16) {
             0..=5 => call,
             6 => cancel,

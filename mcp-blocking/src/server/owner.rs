@@ -205,10 +205,8 @@ impl Owner {
                 let shared = Arc::new(Shared::default());
                 self.tickets.insert(key, (ticket, Arc::clone(&shared)));
                 let context = Context { ticket: key, inbox: self.inbox.clone(), shared, greeting, headers };
-                let job = Job::Call {
-                    service: Arc::clone(&self.service),
-                    incoming: Incoming::new(method, params, context),
-                };
+                let job =
+                    Job::Call { service: Arc::clone(&self.service), incoming: Incoming::new(method, params, context) };
                 self.hand_over(job, now);
             }
             Event::Cancelled { ticket, .. } => {

@@ -205,11 +205,8 @@ impl Server<Http> {
     pub fn handle_request(&mut self, head: Parts, arrival: Arrival, now: Instant) -> ExchangeKey {
         let http = &mut self.transport;
         let key = http.new_exchange();
-        let planned = if http.is_closed {
-            Err(ladder::stopped())
-        } else {
-            http.plan(&head, arrival.principal.as_ref())
-        };
+        let planned =
+            if http.is_closed { Err(ladder::stopped()) } else { http.plan(&head, arrival.principal.as_ref()) };
         let plan = match planned {
             Ok(plan) => plan,
             Err(refusal) => {
