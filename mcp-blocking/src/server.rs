@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mcp_proto::client::CloseReason;
 use mcp_proto::server::{Config, Http, HttpConfig};
@@ -63,6 +63,9 @@ impl<F: Fn(&Incoming) -> Result<Json, ErrorObject> + Send + Sync + 'static> Serv
         self(incoming)
     }
 }
+
+/// How long the last answers may take to be written when a server is stopped.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// How a session began.
 #[derive(Debug)]
@@ -172,13 +175,13 @@ impl Server {
         let machine = mcp_proto::Server::new(Http::new(http), config).map_err(unusable)?;
         let owner = Owner::new(machine, inbox.clone(), Handlers::new(max_handlers), Arc::new(service));
         let owner = thread::Builder::new().name("mcp-server".to_owned()).spawn(move || owner.run(&inputs))?;
-        let open = Arc::new(AtomicUsize::new(0));
+        let (open, answering) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         for stream in listener.incoming() {
             if is_stopped.load(Ordering::Acquire) {
                 break;
             }
             match stream {
-                Ok(stream) => serve(stream, &inbox, &open, max_connections),
+                Ok(stream) => serve(stream, &inbox, &open, &answering, max_connections),
                 Err(error) if is_passing(&error) => {
                     log::warn!("a connection could not be accepted: {error}");
                     // With no descriptor left, the next attempt fails too until a connection ends.
@@ -189,6 +192,11 @@ impl Server {
         }
         let _ = inbox.send(Input::Stop);
         let _ = owner.join();
+        // The last answers are on their way to the connections; the process may end when this returns.
+        let until = Instant::now() + LAST_WORDS;
+        while answering.load(Ordering::Acquire) > 0 && Instant::now() < until {
+            thread::sleep(Duration::from_millis(2));
+        }
         Ok(())
     }
 }
@@ -219,15 +227,21 @@ fn is_passing(error: &io::Error) -> bool {
     !matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported | ErrorKind::NotConnected)
 }
 
-fn serve(stream: TcpStream, inbox: &SyncSender<Input>, open: &Arc<AtomicUsize>, most: usize) {
+fn serve(
+    stream: TcpStream,
+    inbox: &SyncSender<Input>,
+    open: &Arc<AtomicUsize>,
+    answering: &Arc<AtomicUsize>,
+    most: usize,
+) {
     if open.fetch_add(1, Ordering::AcqRel) >= most {
         open.fetch_sub(1, Ordering::AcqRel);
         log::warn!("there are {most} connections; another one was closed");
         return;
     }
-    let (inbox, counted) = (inbox.clone(), Arc::clone(open));
+    let (inbox, counted, answering) = (inbox.clone(), Arc::clone(open), Arc::clone(answering));
     let spawned = thread::Builder::new().name("mcp-connection".to_owned()).stack_size(256 * 1024).spawn(move || {
-        let outcome = Connection::new(stream, inbox).and_then(Connection::run);
+        let outcome = Connection::new(stream, inbox, answering).and_then(Connection::run);
         if let Err(error) = outcome {
             log::debug!("a connection ended: {error}");
         }

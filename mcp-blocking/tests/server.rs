@@ -96,6 +96,12 @@ fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
             }
             Ok(Json::empty_object())
         }
+        "burst" => {
+            for step in 1..=20_000 {
+                incoming.progress(Progress { progress: f64::from(step), total: None, message: None });
+            }
+            Ok(Json::empty_object())
+        }
         "client" => Ok(incoming.client().clone()),
         _ => Err(ErrorObject::new(code::METHOD_NOT_FOUND, "method not found")),
     }
@@ -372,4 +378,56 @@ fn rfc_9110_9_3_2_the_answer_to_head_has_no_body() {
     let (head, rest) = answers.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 405 "), "{head}");
     assert!(rest.starts_with("HTTP/1.1 404 "), "what follows would be taken for a response: {rest}");
+}
+
+#[test]
+fn a_client_that_reads_is_not_taken_for_one_that_does_not() {
+    let server = Running::new();
+    let client = server.client();
+    for _ in 0..5 {
+        // The client may leave out steps (RP9), but the answer comes.
+        let result = client.call(Call::new("burst").with_progress()).unwrap().wait_with(|_| {});
+        assert_eq!(result.ok(), Some(json("{}")));
+    }
+}
+
+#[test]
+fn the_server_returns_when_the_last_answers_are_written() {
+    for _ in 0..20 {
+        let (ready, reached) = (Arc::new(Barrier::new(9)), Arc::new(AtomicUsize::new(0)));
+        let (barrier, begun) = (Arc::clone(&ready), Arc::clone(&reached));
+        let server = Server::bind("127.0.0.1:0", Config::new("s", "1")).unwrap();
+        let (address, stopper) = (server.address().to_string(), server.stopper());
+        let thread = thread::spawn(move || {
+            server
+                .run(move |incoming: &Incoming| {
+                    begun.fetch_add(1, Ordering::Relaxed);
+                    barrier.wait();
+                    while !incoming.is_cancelled() {
+                        thread::sleep(Duration::from_millis(1));
+                    }
+                    Ok(Json::empty_object())
+                })
+                .unwrap();
+        });
+        let server = Running { url: String::new(), address, stopper, thread: Some(thread) };
+        let session = open_session(&server);
+        let call = post(&format!("mcp-session-id: {session}\r\n"), r#"{"jsonrpc":"2.0","id":1,"method":"wait"}"#);
+        let streams: Vec<_> = (0..8)
+            .map(|_| {
+                let mut stream = TcpStream::connect(&server.address).unwrap();
+                stream.write_all(call.as_bytes()).unwrap();
+                stream
+            })
+            .collect();
+        ready.wait();
+        drop(server);
+        // A process may end here, and its connections with it.
+        for stream in streams {
+            stream.set_nonblocking(true).unwrap();
+            let found = stream.peek(&mut [0; 8]);
+            assert_eq!(found.ok(), Some(8), "not written when the server returned");
+        }
+        assert_eq!(reached.load(Ordering::Relaxed), 8);
+    }
 }

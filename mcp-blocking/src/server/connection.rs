@@ -2,8 +2,9 @@
 
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -24,8 +25,10 @@ const WRITE_TIME: Duration = Duration::from_secs(30);
 const LINGER: Duration = Duration::from_secs(1);
 /// How often a blocked read looks at what else has happened.
 const TICK: Duration = Duration::from_millis(500);
-/// Pieces of a response that wait for a slow client. With more, it counts as gone.
-pub(super) const PIECES: usize = 256;
+/// Bytes of a response that wait for a slow client. While more wait, it counts as gone.
+const WAITING: usize = 8 << 20;
+/// What a piece takes beside its bytes.
+const ENTRY: usize = 64;
 
 /// What the owner sends to a connection.
 #[derive(Debug)]
@@ -40,12 +43,69 @@ pub(super) enum Reply {
     End,
 }
 
+impl Reply {
+    fn weight(&self) -> usize {
+        ENTRY
+            + match self {
+                Self::Whole(response) => response.body().len(),
+                Self::Piece(piece) => piece.len(),
+                Self::Stream(_) | Self::End => 0,
+            }
+    }
+}
+
+/// The owner's end of a response.
+#[derive(Debug)]
+pub(super) struct Replies {
+    sender: Sender<Reply>,
+    waiting: Arc<AtomicUsize>,
+}
+
+/// The connection's end of a response.
+struct Responses {
+    receiver: Receiver<Reply>,
+    waiting: Arc<AtomicUsize>,
+}
+
+fn replies() -> (Replies, Responses) {
+    let (sender, receiver) = channel();
+    let waiting = Arc::new(AtomicUsize::new(0));
+    (Replies { sender, waiting: Arc::clone(&waiting) }, Responses { receiver, waiting })
+}
+
+impl Replies {
+    /// Never blocks; `false` if the client does not take what is sent, or is gone. One piece of any size is taken.
+    pub(super) fn send(&self, reply: Reply) -> bool {
+        if self.waiting.load(Ordering::Acquire) > WAITING {
+            return false;
+        }
+        self.waiting.fetch_add(reply.weight(), Ordering::AcqRel);
+        self.sender.send(reply).is_ok()
+    }
+}
+
+impl Responses {
+    fn recv_timeout(&self, timeout: Duration) -> Result<Reply, RecvTimeoutError> {
+        self.receiver.recv_timeout(timeout).inspect(|reply| self.taken(reply))
+    }
+
+    fn try_recv(&self) -> Result<Reply, TryRecvError> {
+        self.receiver.try_recv().inspect(|reply| self.taken(reply))
+    }
+
+    fn taken(&self, reply: &Reply) {
+        self.waiting.fetch_sub(reply.weight(), Ordering::AcqRel);
+    }
+}
+
 /// Names a request of some connection's, for the owner.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 pub(super) struct Connection {
     stream: TcpStream,
     owner: SyncSender<Input>,
+    /// Requests of all connections that are being answered.
+    answering: Arc<AtomicUsize>,
     /// Bytes that were read and not used.
     buffer: Vec<u8>,
 }
@@ -57,17 +117,20 @@ enum Next {
 }
 
 impl Connection {
-    pub(super) fn new(stream: TcpStream, owner: SyncSender<Input>) -> io::Result<Self> {
+    pub(super) fn new(stream: TcpStream, owner: SyncSender<Input>, answering: Arc<AtomicUsize>) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(TICK))?;
         stream.set_write_timeout(Some(WRITE_TIME))?;
-        Ok(Self { stream, owner, buffer: Vec::new() })
+        Ok(Self { stream, owner, answering, buffer: Vec::new() })
     }
 
     /// Serves requests until the connection ends.
     pub(super) fn run(mut self) -> io::Result<()> {
         while let Some(head) = self.read_head()? {
-            if matches!(self.serve(head)?, Next::Close) {
+            self.answering.fetch_add(1, Ordering::AcqRel);
+            let outcome = self.serve(head);
+            self.answering.fetch_sub(1, Ordering::AcqRel);
+            if matches!(outcome?, Next::Close) {
                 break;
             }
         }
@@ -139,7 +202,7 @@ impl Connection {
 
     fn serve(&mut self, head: Head) -> io::Result<Next> {
         let Head { parts, mut framing, keep_alive, expects_continue } = head;
-        let (replies, responses) = sync_channel(PIECES);
+        let (replies, responses) = replies();
         let request = NEXT.fetch_add(1, Ordering::Relaxed);
         let is_11 = parts.version == http::Version::HTTP_11;
         let is_head = parts.method == http::Method::HEAD;
@@ -189,7 +252,7 @@ impl Connection {
     }
 
     /// Reads the rest of the body. The owner may answer before it is there.
-    fn feed(&mut self, request: u64, framing: &mut Framing, responses: &Receiver<Reply>) -> io::Result<Option<Reply>> {
+    fn feed(&mut self, request: u64, framing: &mut Framing, responses: &Responses) -> io::Result<Option<Reply>> {
         while *framing != Framing::Done {
             match responses.try_recv() {
                 Ok(early) => return Ok(Some(early)),
@@ -213,7 +276,7 @@ impl Connection {
     fn respond(
         &mut self,
         early: Option<Reply>,
-        responses: &Receiver<Reply>,
+        responses: &Responses,
         keep_alive: bool,
         is_11: bool,
         is_head: bool,
@@ -252,7 +315,7 @@ impl Connection {
     }
 
     /// Waits for the response, and notices when the client is gone meanwhile.
-    fn wait(&mut self, responses: &Receiver<Reply>) -> io::Result<Option<Reply>> {
+    fn wait(&mut self, responses: &Responses) -> io::Result<Option<Reply>> {
         loop {
             match responses.recv_timeout(TICK) {
                 Ok(reply) => return Ok(Some(reply)),
@@ -263,28 +326,38 @@ impl Connection {
     }
 
     /// Writes pieces as they come; `false` if the response broke off.
-    fn stream_pieces(&mut self, responses: &Receiver<Reply>, body: Delimited) -> io::Result<bool> {
+    fn stream_pieces(&mut self, responses: &Responses, body: Delimited) -> io::Result<bool> {
         loop {
-            match responses.recv_timeout(TICK) {
-                Ok(Reply::Piece(piece)) => {
-                    let mut out = BufWriter::with_capacity(CHUNK, &self.stream);
-                    if body == Delimited::Chunks {
-                        write!(out, "{:x}\r\n", piece.len())?;
-                        out.write_all(&piece)?;
-                        out.write_all(b"\r\n")?;
-                    } else {
-                        out.write_all(&piece)?;
-                    }
-                    out.flush()?;
+            let mut next = match responses.recv_timeout(TICK) {
+                Ok(reply) => Ok(reply),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.check_presence()?;
+                    continue;
                 }
-                Ok(Reply::End) => {
-                    if body == Delimited::Chunks {
-                        self.stream.write_all(b"0\r\n\r\n")?;
-                    }
-                    return Ok(body == Delimited::Chunks);
+                Err(RecvTimeoutError::Disconnected) => return Ok(false),
+            };
+            // What waits is written together: one by one, a burst would be made faster than it is written.
+            let mut out = BufWriter::with_capacity(CHUNK, &self.stream);
+            while let Ok(Reply::Piece(piece)) = &next {
+                if body == Delimited::Chunks {
+                    write!(out, "{:x}\r\n", piece.len())?;
+                    out.write_all(piece)?;
+                    out.write_all(b"\r\n")?;
+                } else {
+                    out.write_all(piece)?;
                 }
-                Ok(Reply::Whole(_) | Reply::Stream(_)) | Err(RecvTimeoutError::Disconnected) => return Ok(false),
-                Err(RecvTimeoutError::Timeout) => self.check_presence()?,
+                next = responses.try_recv();
+            }
+            if matches!(next, Ok(Reply::End)) && body == Delimited::Chunks {
+                out.write_all(b"0\r\n\r\n")?;
+            }
+            out.flush()?;
+            match next {
+                Ok(Reply::End) => return Ok(body == Delimited::Chunks),
+                Err(TryRecvError::Empty) => {}
+                Ok(Reply::Piece(_) | Reply::Whole(_) | Reply::Stream(_)) | Err(TryRecvError::Disconnected) => {
+                    return Ok(false);
+                }
             }
         }
     }

@@ -11,7 +11,7 @@ use mcp_proto::{
     ErrorObject, Instant, Json, Notification, Output, RequestKey, SessionKey, Ticket, TicketKey, UsageError, code,
 };
 
-use super::connection::Reply;
+use super::connection::{Replies, Reply};
 use super::handlers::{Handlers, Job};
 use super::incoming::{Context, Incoming, Shared};
 use super::{Greeting, Service};
@@ -20,7 +20,7 @@ use super::{Greeting, Service};
 #[derive(Debug)]
 pub(super) enum Input {
     /// A request has arrived, with as much of its body as came with it.
-    Request { request: u64, head: Box<Parts>, body: Vec<u8>, is_whole: bool, replies: SyncSender<Reply> },
+    Request { request: u64, head: Box<Parts>, body: Vec<u8>, is_whole: bool, replies: Replies },
     /// More of its body.
     Body { request: u64, body: Vec<u8>, is_last: bool },
     /// Its connection is gone, or it was answered and the connection is being closed.
@@ -45,7 +45,7 @@ pub(super) struct Owner {
     handlers: Handlers,
     service: Arc<dyn Service>,
     exchanges: BTreeMap<u64, ExchangeKey>,
-    replies: BTreeMap<ExchangeKey, (u64, SyncSender<Reply>)>,
+    replies: BTreeMap<ExchangeKey, (u64, Replies)>,
     tickets: BTreeMap<TicketKey, (Ticket, Arc<Shared>)>,
     asked: BTreeMap<RequestKey, SyncSender<Result<Outcome, UsageError>>>,
     greetings: BTreeMap<SessionKey, Arc<Greeting>>,
@@ -182,7 +182,7 @@ impl Owner {
     fn reply(&mut self, exchange: ExchangeKey, reply: Reply, is_last: bool, now: Instant) {
         let Some((request, replies)) = self.replies.get(&exchange) else { return };
         let request = *request;
-        let is_taken = replies.try_send(reply).is_ok();
+        let is_taken = replies.send(reply);
         if is_last || !is_taken {
             self.replies.remove(&exchange);
             self.exchanges.remove(&request);
