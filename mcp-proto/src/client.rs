@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use crate::Instant;
 use crate::backoff::{Backoff, Jitter};
-use crate::deadlines::Deadlines;
+use crate::deadlines::{Deadlines, after};
 use crate::error::{Failed, Fault, Quirk, UsageError};
 use crate::json::Json;
 use crate::message::{ErrorObject, Message, Method, Notification, Request, RequestId, Response};
@@ -363,10 +363,10 @@ impl<T: Carrier> Client<T> {
         timeout: Duration,
         now: Instant,
     ) -> (RequestKey, Message) {
-        let latest = now + self.config.max_timeout.max(timeout);
+        let latest = after(now, self.config.max_timeout.max(timeout));
         let token = progress_token(params.as_ref());
         let request = self.pending.insert(Waiting { method: method.clone(), timeout, latest, token });
-        self.timers.set(Timer::Answer(request), now + timeout);
+        self.timers.set(Timer::Answer(request), after(now, timeout));
         (request, Message::Request(Request { id: request.to_wire(), method, params }))
     }
 

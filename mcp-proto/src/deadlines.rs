@@ -1,8 +1,17 @@
 //! A set of timers, each with at most one deadline.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use crate::Instant;
+
+/// Longer than anything runs, and short enough to be added to any instant.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// That much later. A duration without measure is as good as a hundred years.
+pub(crate) fn after(now: Instant, duration: Duration) -> Instant {
+    now + duration.min(LONGEST)
+}
 
 /// Timers by key. Setting a timer again moves it.
 #[derive(Debug)]

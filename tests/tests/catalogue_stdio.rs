@@ -968,3 +968,24 @@ fn cl3_a_connection_that_ends_before_it_was_made_is_told_to_be_unavailable() {
         assert!(matches!(events.last(), Some(ClientEvent::Closed(_))), "{events:?}");
     }
 }
+
+#[test]
+fn cl5_timeouts_without_measure_are_as_good_as_long_ones() {
+    let mut client = ClientStream::connected_with(|config| {
+        (config.request_timeout, config.max_timeout) = (Duration::MAX, Duration::MAX);
+        config.initialize_timeout = Duration::MAX;
+    });
+    let key = client.machine.request(Call::new("a").timeout(Duration::MAX), client.now).unwrap();
+    client.pass(Duration::from_secs(1_000_000));
+    assert_eq!(client.machine.requests_in_flight(), 1);
+    client.machine.cancel(key, None, client.now);
+    let mut server = ServerStream::ready_with("2025-11-25", |config| {
+        (config.request_timeout, config.max_timeout) = (Duration::MAX, Duration::MAX);
+        config.drain_timeout = Duration::MAX;
+    });
+    server.machine.request(Call::new("roots/list").timeout(Duration::MAX), server.now).unwrap();
+    server.line(request("1", "tools/list", "{}"));
+    server.eof();
+    server.pass(Duration::from_secs(1_000_000));
+    assert_eq!(server.requested().len(), 1);
+}

@@ -32,7 +32,6 @@ struct Half {
 /// What is known of one exchange.
 #[expect(clippy::struct_excessive_bools, reason = "each may hold without the others")]
 #[derive(Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Exchange {
     text: String,
     has_status: bool,

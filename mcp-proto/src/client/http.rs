@@ -50,7 +50,7 @@ use http::Request;
 use super::carrier::{Inbound, Role, Wire};
 use crate::Instant;
 use crate::backoff::Jitter;
-use crate::deadlines::Deadlines;
+use crate::deadlines::{Deadlines, after};
 use crate::error::{Failed, Fault};
 use crate::limits::Limits;
 use crate::outbox::Weight;
@@ -311,7 +311,7 @@ impl Http {
         let exchange = self.open(request, Purpose::Post(post), wire);
         match role.request() {
             Some(request) => self.place(request, Place::Exchange(exchange)),
-            None => self.timers.set(Timer::Accept(exchange), now + self.config.accept_timeout),
+            None => self.timers.set(Timer::Accept(exchange), after(now, self.config.accept_timeout)),
         }
     }
 
@@ -395,7 +395,7 @@ impl Http {
         let since = *post.first_tried.get_or_insert(now);
         let pause = REDELIVER_AFTER * 2_u32.saturating_pow(post.attempts.min(16));
         post.attempts += 1;
-        if now + pause > since + self.config.redelivery {
+        if now + pause > after(since, self.config.redelivery) {
             self.undelivered(post.role, reason, wire);
             return;
         }

@@ -5,6 +5,7 @@ use super::event::{CloseReason, Event, Outcome, Scope, Unavailable};
 use super::handshake::Phase;
 use super::{Client, Forwarding, Timer};
 use crate::Instant;
+use crate::deadlines::after;
 use crate::error::{Fault, Quirk};
 use crate::json::Json;
 use crate::message::{
@@ -120,7 +121,7 @@ impl<T: Carrier> Client<T> {
         };
         if let Some(waiting) = self.pending.get(request) {
             // TO-03
-            self.timers.set(Timer::Answer(request), (now + waiting.timeout).min(waiting.latest));
+            self.timers.set(Timer::Answer(request), (after(now, waiting.timeout)).min(waiting.latest));
         }
         self.tell_bounded(Event::Progressed { request, params }, now);
     }
@@ -138,7 +139,7 @@ impl<T: Carrier> Client<T> {
     pub(super) fn resume_deadlines(&mut self, scope: Scope, now: Instant) {
         for request in self.requests_in(scope) {
             if let Some(waiting) = self.pending.get(request) {
-                self.timers.set(Timer::Answer(request), (now + waiting.timeout).min(waiting.latest));
+                self.timers.set(Timer::Answer(request), (after(now, waiting.timeout)).min(waiting.latest));
             }
         }
     }

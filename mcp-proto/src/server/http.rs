@@ -45,7 +45,7 @@ use super::peer::{Peer, Source};
 use super::{Scope, Server};
 use crate::Instant;
 use crate::client::{Call, CloseReason};
-use crate::deadlines::Deadlines;
+use crate::deadlines::{Deadlines, after};
 use crate::error::UsageError;
 use crate::limits::Limits;
 use crate::message::{Frame, Message, Method, Notification, ParseError};
@@ -216,7 +216,7 @@ impl Server<Http> {
         };
         match plan {
             Plan::Post { .. } | Plan::PostMessage { .. } => {
-                let at = now + http.config.body_timeout;
+                let at = after(now, http.config.body_timeout);
                 let head = Box::new(head);
                 http.insert_exchange(key, Exchange::Receiving { head, plan, arrival, body: Vec::new() });
                 http.timers.set(Timer::Body(key), at);
@@ -321,7 +321,7 @@ impl Server<Http> {
                     let mut comment = Vec::new();
                     encode_comment(&mut comment);
                     self.out.act(HttpAction::Write { exchange, chunk: comment.into() });
-                    let next = now + self.transport.config.keep_alive;
+                    let next = after(now, self.transport.config.keep_alive);
                     self.transport.timers.set(Timer::KeepAlive(exchange), next);
                 }
                 Timer::Idle(session) => self.on_idle(session, now),
@@ -476,7 +476,7 @@ impl Server<Http> {
         }
         let collision = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the session could not be named");
         let key = http.sessions.open(arrival, is_two_endpoint, now).ok_or(collision)?;
-        http.timers.set(Timer::Idle(key), now + http.config.session_idle);
+        http.timers.set(Timer::Idle(key), after(now, http.config.session_idle));
         self.peers.insert(key, Peer::new(key, &self.config.limits));
         Ok(key)
     }
@@ -549,7 +549,7 @@ impl Server<Http> {
         let Some(found) = self.transport.sessions.get(session) else { return };
         let idle = self.transport.config.session_idle;
         let is_busy = found.exchanges > 0 || self.peers.get(&session).is_some_and(|peer| peer.requests_in_flight() > 0);
-        let ends = if is_busy { now + idle } else { found.last_active + idle };
+        let ends = if is_busy { after(now, idle) } else { after(found.last_active, idle) };
         if ends > now {
             self.transport.timers.set(Timer::Idle(session), ends);
         } else {

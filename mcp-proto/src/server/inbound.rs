@@ -4,6 +4,7 @@ use super::carrier::{Carrier, Hub, Kind};
 use super::peer::{Origin, Peer, Phase, Source};
 use super::{Event, Timer};
 use crate::client::{Forwarding, Outcome};
+use crate::deadlines::after;
 use crate::error::{Failed, Fault, InvalidResponse};
 use crate::json::{Json, check_unique_keys};
 use crate::message::{
@@ -210,7 +211,7 @@ impl Peer {
             return;
         };
         if let Some(waiting) = self.pending.get(request) {
-            hub.timers.set(Timer::Answer(request), (hub.wire.now + waiting.timeout).min(waiting.latest));
+            hub.timers.set(Timer::Answer(request), (after(hub.wire.now, waiting.timeout)).min(waiting.latest));
         }
         hub.wire.out.tell(Event::Progressed { request, params });
     }

@@ -5,6 +5,7 @@ use super::carrier::{Carrier, Hub, Kind, Route};
 use super::http::ExchangeKey;
 use super::{Event, Progress, Timer};
 use crate::client::{Call, CloseReason, Forwarding, Outcome};
+use crate::deadlines::after;
 use crate::error::{Failed, UsageError};
 use crate::json::Json;
 use crate::limits::Limits;
@@ -158,11 +159,11 @@ impl Peer {
             return Err(UsageError::TooManyRequests { limit });
         }
         let timeout = call.timeout.unwrap_or(hub.config.request_timeout);
-        let latest = hub.wire.now + hub.config.max_timeout.max(timeout);
+        let latest = after(hub.wire.now, hub.config.max_timeout.max(timeout));
         let token = progress_token(call.params.as_ref());
         let method = call.method;
         let request = self.pending.insert(Waiting { method: method.clone(), timeout, latest, token });
-        hub.timers.set(Timer::Answer(request), hub.wire.now + timeout);
+        hub.timers.set(Timer::Answer(request), after(hub.wire.now, timeout));
         let exchange = self.exchange_of(during);
         self.write(&Request { id: request.to_wire(), method, params: call.params }.into(), exchange, hub);
         Ok(request)

@@ -5,6 +5,7 @@ use super::peer::{Peer, Source};
 use super::{Config, Event, Server, Timer};
 use crate::Instant;
 use crate::client::{Call, CloseReason};
+use crate::deadlines::after;
 use crate::error::UsageError;
 use crate::message::{Message, Notification};
 use crate::pending::{RequestKey, SessionKey};
@@ -47,7 +48,7 @@ impl Server<Stdio> {
             hub.wire.out.tell(Event::Faulted(fault));
         }
         hub.wire.out.tell(Event::InputEnded);
-        hub.timers.set(Timer::Drain(SessionKey::ONLY), now + hub.config.drain_timeout);
+        hub.timers.set(Timer::Drain(SessionKey::ONLY), after(now, hub.config.drain_timeout));
         peer.drain(hub);
     }
 

@@ -9,6 +9,7 @@ use super::session::Closing;
 use super::{Failure, Http, HttpAction, Place, Timer};
 use crate::Instant;
 use crate::client::carrier::{Inbound, Role, Wire};
+use crate::deadlines::after;
 use crate::error::{BodyKind, Failed, Fault, Quirk};
 use crate::headers::body_kind;
 use crate::limits::Limits;
@@ -108,10 +109,10 @@ impl Http {
             self.timers.clear(Timer::Idle(key));
             // The first deadline counts: bytes that nobody asked for do not move it.
             if !self.timers.is_set(Timer::Linger(key)) {
-                self.timers.set(Timer::Linger(key), now + self.config.linger);
+                self.timers.set(Timer::Linger(key), after(now, self.config.linger));
             }
         } else {
-            self.timers.set(Timer::Idle(key), now + self.config.idle_timeout);
+            self.timers.set(Timer::Idle(key), after(now, self.config.idle_timeout));
         }
         self.pump(now, wire);
     }

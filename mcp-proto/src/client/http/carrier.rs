@@ -5,6 +5,7 @@ use super::{Carried, Http, HttpAction, Place, Post, Purpose, Timer};
 use crate::Instant;
 use crate::backoff::Jitter;
 use crate::client::carrier::{Carrier, Role, Wire};
+use crate::deadlines::after;
 use crate::error::Failed;
 use crate::limits::Limits;
 use crate::message::Message;
@@ -57,7 +58,7 @@ impl Carrier for Http {
     fn abandon(&mut self, request: RequestKey, now: Instant, _wire: &mut Wire<'_, HttpAction>) {
         let Some(carried) = self.forget(request) else { return };
         if let Place::Exchange(key) = carried.place {
-            self.timers.set(Timer::Linger(key), now + self.config.linger);
+            self.timers.set(Timer::Linger(key), after(now, self.config.linger));
         }
     }
 

@@ -9,6 +9,7 @@ use super::two_endpoint::Wiring;
 use super::{Http, HttpAction, Place, Timer};
 use crate::Instant;
 use crate::client::carrier::{Inbound, Role, Wire};
+use crate::deadlines::after;
 use crate::error::{Failed, Fault, Quirk};
 use crate::pending::RequestKey;
 use crate::version::ProtocolVersion;
@@ -168,7 +169,7 @@ impl Http {
             self.abort(key, wire);
         }
         self.timers.clear_all();
-        self.timers.set(Timer::Close, now + self.config.close_timeout);
+        self.timers.set(Timer::Close, after(now, self.config.close_timeout));
         self.pump(now, wire);
     }
 

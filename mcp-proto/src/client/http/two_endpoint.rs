@@ -7,6 +7,7 @@ use super::exchange::{Next, Post, Purpose};
 use super::{Http, HttpAction, Timer};
 use crate::Instant;
 use crate::client::carrier::{Role, Wire};
+use crate::deadlines::after;
 use crate::error::{Failed, Fault, Refusal};
 use crate::sse::{Event, EventName};
 use crate::version::{FallbackOn, ProtocolVersion};
@@ -82,7 +83,7 @@ impl Http {
     /// HS-11: nothing is sent before the endpoint is known.
     pub(super) fn open_two_endpoint_stream(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
         self.get(None, Purpose::TwoEndpointStream { redirects: 0 }, wire);
-        self.timers.set(Timer::Endpoint, now + self.config.endpoint_timeout);
+        self.timers.set(Timer::Endpoint, after(now, self.config.endpoint_timeout));
     }
 
     /// Deals with an event that concerns the transport; `None` leaves it to be read as a message.

@@ -9,6 +9,7 @@ use super::refusal::{empty, json};
 use super::{ExchangeKey, Http, HttpAction, Timer};
 use crate::Instant;
 use crate::client::Forwarding;
+use crate::deadlines::after;
 use crate::error::UsageError;
 use crate::headers::SESSION_ID;
 use crate::message::{Message, Response as Answer, UnreadableId};
@@ -165,7 +166,7 @@ impl Http {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
         headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
         wire.out.act(HttpAction::Stream { exchange, head });
-        self.timers.set(Timer::KeepAlive(exchange), wire.now + self.config.keep_alive);
+        self.timers.set(Timer::KeepAlive(exchange), after(wire.now, self.config.keep_alive));
     }
 
     /// Writes a message to the stream of a request, or to the session's own.
@@ -189,7 +190,7 @@ impl Http {
         }
         if let Some(exchange) = exchange {
             wire.out.act(HttpAction::Write { exchange, chunk });
-            self.timers.set(Timer::KeepAlive(exchange), wire.now + self.config.keep_alive);
+            self.timers.set(Timer::KeepAlive(exchange), after(wire.now, self.config.keep_alive));
         }
     }
 
@@ -202,7 +203,7 @@ impl Http {
         if stream.is_empty() {
             found.forget_stream(of);
         } else {
-            self.timers.set(Timer::Forget(session, of), wire.now + self.config.replay_for);
+            self.timers.set(Timer::Forget(session, of), after(wire.now, self.config.replay_for));
         }
         if let Some(exchange) = exchange {
             self.finish(exchange, wire);
