@@ -5,7 +5,7 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Barrier};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use mcp_blocking::{Client, Error, Handler, Incoming, Server, ServerStopper};
 use mcp_proto::client::{Call, Outcome};
 use mcp_proto::server::{Config, HttpConfig, Progress, TwoEndpoints};
-use mcp_proto::{ErrorObject, Json, Method, Notification, code};
+use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, code};
 
 /// A server on a thread of its own, stopped at the end of the test.
 struct Running {
@@ -152,6 +152,48 @@ fn slow_calls_delay_no_others_and_cancelled_ones_are_told() {
     }
     slow.cancel();
     assert!(matches!(slow.wait(), Err(Error::Failed { .. })));
+}
+
+#[test]
+fn a_handler_whose_request_is_cancelled_waits_for_no_answer_of_the_client() {
+    struct Silent(SyncSender<()>, Receiver<()>);
+    impl Handler for Silent {
+        fn requested(&mut self, _: &Method, _: Option<&Json>) -> Result<Json, ErrorObject> {
+            self.0.send(()).unwrap();
+            // Until the test is over.
+            let _ = self.1.recv();
+            Ok(Json::empty_object())
+        }
+    }
+    let (outcome, outcomes) = sync_channel(1);
+    let mut server = Server::bind("127.0.0.1:0", Config::new("test", "1")).unwrap();
+    server.max_handlers = 1;
+    let (url, stopper) = (format!("http://{}/mcp", server.address()), server.stopper());
+    let serving = thread::spawn(move || {
+        let ask_twice = move |incoming: &Incoming| {
+            outcome.send(incoming.ask(Call::new("elicitation/create"))).unwrap();
+            outcome.send(incoming.ask(Call::new("elicitation/create"))).unwrap();
+            Ok(Json::empty_object())
+        };
+        server.run(ask_twice).unwrap();
+    });
+    let (ask, asked) = sync_channel(8);
+    let (end, ended) = sync_channel::<()>(0);
+    let client = Client::builder(&url)
+        .unwrap()
+        .capabilities(json(r#"{"elicitation":{}}"#))
+        .handler(Silent(ask, ended))
+        .connect()
+        .unwrap();
+    let call = client.call(Call::new("ask")).unwrap();
+    asked.recv().unwrap();
+    call.cancel();
+    for which in ["the one that was under way", "the one after that"] {
+        assert_eq!(outcomes.recv().unwrap(), Ok(Outcome::Failed(Failed::Cancelled)), "{which}");
+    }
+    drop(end);
+    stopper.stop();
+    serving.join().unwrap();
 }
 
 #[test]
