@@ -365,7 +365,7 @@ impl<T: Carrier> Client<T> {
     ) -> (RequestKey, Message) {
         let latest = after(now, self.config.max_timeout.max(timeout));
         let token = progress_token(params.as_ref());
-        let request = self.pending.insert(Waiting { method: method.clone(), timeout, latest, token });
+        let request = self.pending.insert(Waiting { method: method.clone(), timeout, latest, token, during: None });
         self.timers.set(Timer::Answer(request), after(now, timeout));
         (request, Message::Request(Request { id: request.to_wire(), method, params }))
     }

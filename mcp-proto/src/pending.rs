@@ -54,6 +54,8 @@ pub(crate) struct Waiting {
     /// TO-03: progress may move the deadline, but not beyond this.
     pub(crate) latest: Instant,
     pub(crate) token: Option<RequestId>,
+    /// The peer's request because of which it was made.
+    pub(crate) during: Option<TicketKey>,
 }
 
 /// What an incoming response is, judged by its id.

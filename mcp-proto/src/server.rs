@@ -95,7 +95,9 @@ enum Timer {
 pub enum Scope {
     /// A session, and none of its requests.
     Session(SessionKey),
-    /// A request of the client's: what is said because of it travels with it (SH-S-13).
+    /// A request of the client's: what is said because of it travels with it (SH-S-13), and what the client is asked
+    /// because of it ends with it. Once it has ended, nothing is said because of it, and what is asked fails with
+    /// [`Failed::Cancelled`].
     Request(TicketKey),
 }
 

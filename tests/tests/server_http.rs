@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_proto::client::{Call, CloseReason, Outcome};
 use mcp_proto::server::{Access, Config, Event, Http, HttpConfig, Progress, Scope, Server, TwoEndpoints};
-use mcp_proto::{ErrorObject, Failed, Json, Notification, UsageError};
+use mcp_proto::{ErrorObject, Failed, Json, Notification, RequestKey, UsageError};
 use tests::site::{Asked, Site, initialize};
 
 const VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
@@ -170,6 +170,38 @@ fn sh_s_13_what_is_asked_because_of_a_request_travels_with_it() {
     );
     site.respond(ticket, "{}");
     assert!(site.take(key).is_over);
+}
+
+#[test]
+fn what_is_asked_because_of_a_request_ends_with_it() {
+    let cancelled = |events: &[Event], asked: RequestKey| {
+        let of_it = |event: &&Event| matches!(event, Event::Responded { request, .. } if *request == asked);
+        let told: Vec<_> = events.iter().filter(of_it).collect();
+        matches!(told[..], [Event::Responded { outcome: Outcome::Failed(Failed::Cancelled), .. }])
+    };
+    let gives_up = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
+    for by_client in [true, false] {
+        let mut site = Site::new();
+        let id = site.session("2025-06-18");
+        let (key, ticket) = site.call(&id, "1", "{}");
+        let during = Scope::from(&ticket);
+        let asked = site.server.request(during, Call::new("elicitation/create"), site.now).unwrap();
+        if by_client {
+            site.answer(&Asked::post(gives_up).in_session(&id));
+        } else {
+            site.respond(ticket, "{}");
+        }
+        assert!(cancelled(&site.events(), asked), "by the client: {by_client}");
+        let sent = site.take(key);
+        assert_eq!(sent.data().get(1).map(String::as_str), Some(gives_up), "on the stream of the request");
+        assert!(sent.is_over);
+        // Nobody is left to hear of it.
+        let late = site.server.request(during, Call::new("elicitation/create"), site.now).unwrap();
+        assert!(cancelled(&site.events(), late));
+        site.server.notify(during, Notification::new("late"), site.now).unwrap();
+        let own = site.begin(&Asked::new("GET", "").in_session(&id));
+        assert_eq!(site.take(own).data(), [""; 0], "nor on the session's own stream");
+    }
 }
 
 #[test]

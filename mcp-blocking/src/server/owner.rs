@@ -8,8 +8,7 @@ use http::request::Parts;
 use mcp_proto::client::{Call, Outcome};
 use mcp_proto::server::{Arrival, Event, ExchangeKey, Http, HttpAction, Progress, Scope, Server};
 use mcp_proto::{
-    ErrorObject, Failed, Instant, Json, Notification, Output, RequestKey, SessionKey, Ticket, TicketKey, UsageError,
-    code,
+    ErrorObject, Instant, Json, Notification, Output, RequestKey, SessionKey, Ticket, TicketKey, UsageError, code,
 };
 
 use super::connection::{Replies, Reply};
@@ -48,8 +47,8 @@ pub(super) struct Owner {
     exchanges: BTreeMap<u64, ExchangeKey>,
     replies: BTreeMap<ExchangeKey, (u64, Replies)>,
     tickets: BTreeMap<TicketKey, (Ticket, Arc<Shared>)>,
-    /// What clients were asked, and because of which requests of theirs.
-    asked: BTreeMap<RequestKey, (TicketKey, SyncSender<Result<Outcome, UsageError>>)>,
+    /// Who waits for what clients were asked.
+    asked: BTreeMap<RequestKey, SyncSender<Result<Outcome, UsageError>>>,
     greetings: BTreeMap<SessionKey, Arc<Greeting>>,
 }
 
@@ -139,12 +138,9 @@ impl Owner {
             Input::Notify { scope, notification, accept } => {
                 let _ = accept.send(self.machine.notify(scope, notification, now));
             }
-            Input::Ask { ticket, outcome, .. } if !self.tickets.contains_key(&ticket) => {
-                let _ = outcome.send(Ok(Outcome::Failed(Failed::Cancelled)));
-            }
             Input::Ask { ticket, call, outcome } => match self.machine.request(Scope::Request(ticket), call, now) {
                 Ok(request) => {
-                    self.asked.insert(request, (ticket, outcome));
+                    self.asked.insert(request, outcome);
                 }
                 Err(error) => {
                     let _ = outcome.send(Err(error));
@@ -218,18 +214,13 @@ impl Owner {
                 if let Some((_, shared)) = self.tickets.remove(&ticket) {
                     shared.cancel();
                 }
-                // Its handler waits for nothing that only this request needs.
-                let asked = self.asked.iter().filter(|(_, (cause, _))| *cause == ticket).map(|(request, _)| *request);
-                for request in asked.collect::<Vec<_>>() {
-                    self.machine.cancel(request, None, now);
-                }
             }
             Event::Notified { method, params, .. } => {
                 let notification = Notification { method, params };
                 self.hand_over(Job::Notified { service: Arc::clone(&self.service), notification }, now);
             }
             Event::Responded { request, outcome } => {
-                if let Some((_, waiting)) = self.asked.remove(&request) {
+                if let Some(waiting) = self.asked.remove(&request) {
                     let _ = waiting.send(Ok(outcome));
                 }
             }

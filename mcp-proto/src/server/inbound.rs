@@ -73,8 +73,7 @@ impl Peer {
             self.batches.expect_one_more(batch);
         }
         let token = progress_token(params.as_ref());
-        let origin = Origin { source, opens_session, token, progress: f64::NEG_INFINITY };
-        let ticket = self.incoming.insert(id, origin);
+        let ticket = self.incoming.insert(id, Origin::new(source, opens_session, token));
         hub.wire.out.tell(Event::Requested { ticket, method, params });
     }
 
@@ -196,6 +195,7 @@ impl Peer {
                 continue;
             }
             let Some((_, origin)) = self.incoming.remove(ticket) else { continue };
+            self.give_up_asked(&origin, hub);
             self.settle(origin.source, None, hub);
             hub.wire.out.tell(Event::Cancelled { ticket, params: params.cloned() });
         }

@@ -1,5 +1,7 @@
 //! One client: its session's life, its requests, and what is asked of it.
 
+use std::collections::BTreeSet;
+
 use super::batch::{BatchKey, Batches};
 use super::carrier::{Carrier, Hub, Kind, Route};
 use super::http::ExchangeKey;
@@ -53,6 +55,14 @@ pub(super) struct Origin {
     pub(super) token: Option<RequestId>,
     /// The last progress that was told (PR-02).
     pub(super) progress: f64,
+    /// What the client was asked because of it.
+    pub(super) asked: BTreeSet<RequestKey>,
+}
+
+impl Origin {
+    pub(super) const fn new(source: Source, opens_session: bool, token: Option<RequestId>) -> Self {
+        Self { source, opens_session, token, progress: f64::NEG_INFINITY, asked: BTreeSet::new() }
+    }
 }
 
 impl Peer {
@@ -99,6 +109,7 @@ impl Peer {
         if origin.opens_session {
             self.on_initialize_answered(answer.as_ref().ok(), hub);
         }
+        self.give_up_asked(&origin, hub);
         let response = match answer {
             Ok(result) => Response::Result { id, result },
             Err(error) => Response::Error { id: Some(id), error },
@@ -134,8 +145,9 @@ impl Peer {
         if notification.method == Method::CANCELLED {
             return Err(UsageError::ReservedMethod { method: notification.method });
         }
-        let exchange = self.exchange_of(during);
-        self.write(&notification.into(), exchange, hub);
+        if during.is_none_or(|ticket| self.incoming.get(ticket).is_some()) {
+            self.write(&notification.into(), self.exchange_of(during), hub);
+        }
         Ok(())
     }
 
@@ -162,7 +174,15 @@ impl Peer {
         let latest = after(hub.wire.now, hub.config.max_timeout.max(timeout));
         let token = progress_token(call.params.as_ref());
         let method = call.method;
-        let request = self.pending.insert(Waiting { method: method.clone(), timeout, latest, token });
+        let request = self.pending.insert(Waiting { method: method.clone(), timeout, latest, token, during });
+        if let Some(ticket) = during {
+            let Some(origin) = self.incoming.get_mut(ticket) else {
+                // Its request has ended a moment ago, of which whoever asks has not heard yet.
+                self.finish(request, Outcome::Failed(Failed::Cancelled), hub);
+                return Ok(request);
+            };
+            origin.asked.insert(request);
+        }
         hub.timers.set(Timer::Answer(request), after(hub.wire.now, timeout));
         let exchange = self.exchange_of(during);
         self.write(&Request { id: request.to_wire(), method, params: call.params }.into(), exchange, hub);
@@ -183,11 +203,34 @@ impl Peer {
         params: &Json,
         hub: &mut Hub<'_, T>,
     ) {
-        if self.pending.give_up(request).is_none() {
-            return;
+        let Some(waiting) = self.pending.give_up(request) else { return };
+        let origin = waiting.during.and_then(|ticket| self.incoming.get_mut(ticket));
+        let exchange = origin.and_then(|origin| {
+            origin.asked.remove(&request);
+            origin.source.exchange
+        });
+        self.on_given_up(request, reason, params, exchange, hub);
+    }
+
+    /// Nobody waits any more for what was asked because of a request that has ended.
+    pub(super) fn give_up_asked<T: Carrier>(&mut self, ended: &Origin, hub: &mut Hub<'_, T>) {
+        for request in &ended.asked {
+            if self.pending.give_up(*request).is_some() {
+                self.on_given_up(*request, Failed::Cancelled, &Json::empty_object(), ended.source.exchange, hub);
+            }
         }
+    }
+
+    fn on_given_up<T: Carrier>(
+        &mut self,
+        request: RequestKey,
+        reason: Failed,
+        params: &Json,
+        exchange: Option<ExchangeKey>,
+        hub: &mut Hub<'_, T>,
+    ) {
         let params = params.with_member("requestId", &request.to_wire().to_json());
-        self.write(&Notification::with_params(Method::CANCELLED, params).into(), None, hub);
+        self.write(&Notification::with_params(Method::CANCELLED, params).into(), exchange, hub);
         hub.timers.clear(Timer::Answer(request));
         hub.wire.out.tell(Event::Responded { request, outcome: Outcome::Failed(reason) });
     }
@@ -241,10 +284,12 @@ impl Peer {
     }
 
     pub(super) fn finish<T: Carrier>(&mut self, request: RequestKey, outcome: Outcome, hub: &mut Hub<'_, T>) {
-        if self.pending.remove(request).is_some() {
-            hub.timers.clear(Timer::Answer(request));
-            hub.wire.out.tell(Event::Responded { request, outcome });
+        let Some(waiting) = self.pending.remove(request) else { return };
+        if let Some(origin) = waiting.during.and_then(|ticket| self.incoming.get_mut(ticket)) {
+            origin.asked.remove(&request);
         }
+        hub.timers.clear(Timer::Answer(request));
+        hub.wire.out.tell(Event::Responded { request, outcome });
     }
 
     /// A request of the client's has its outcome, which for a cancelled one is no answer.
