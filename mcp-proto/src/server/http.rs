@@ -19,137 +19,55 @@
 //! | `config` | what the user says |
 //! | `access` | hosts and origins |
 //! | `ladder` | the order in which a request's head is looked at |
+//! | `arrival` | what is known of a request besides its head |
+//! | `post` | messages that clients post |
+//! | `get` | streams that clients open |
 //! | `refusal` | requests that are answered by their status |
+//! | `action` | what the driver is asked to do |
 //! | `exchange` | one exchange, from the head of its request to the end of its response |
 //! | `session` | sessions by their ids |
 //! | `stream` | events of one stream, and replaying them |
 //! | `carrier` | messages of the server's to responses and events |
 
 mod access;
+mod action;
+mod arrival;
 mod carrier;
 mod config;
 mod exchange;
+mod get;
 mod ladder;
+mod post;
 mod refusal;
 mod session;
 mod stream;
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use bytes::Bytes;
+use http::StatusCode;
 use http::request::Parts;
-use http::{Response, StatusCode};
 
-use super::peer::{Peer, Source};
+use super::peer::Peer;
 use super::{Scope, Server};
 use crate::Instant;
 use crate::client::{Call, CloseReason};
 use crate::deadlines::{Deadlines, after};
 use crate::error::UsageError;
 use crate::limits::Limits;
-use crate::message::{Frame, Message, Method, Notification, ParseError};
-use crate::outbox::Weight;
+use crate::message::{Frame, Notification};
 use crate::pending::{RequestKey, SessionKey, Ticket};
-use crate::server::carrier::Wire;
-use crate::sse::{EventName, encode_comment, encode_event};
+use crate::sse::encode_comment;
 use crate::transport::{Transport, sealed};
 use crate::version::ProtocolVersion;
 use exchange::Exchange;
 use ladder::Plan;
-use refusal::{Refusal, empty, json};
+use refusal::{Refusal, empty};
 use session::Sessions;
 
+pub use action::HttpAction;
+pub use arrival::{Arrival, Principal};
 pub use config::{Access, HttpConfig, TwoEndpoints};
-
-/// Names one HTTP exchange: a request that came in, and its response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ExchangeKey(u64);
-
-/// Who sends a request, as far as whoever checked it says. Sessions belong to the principal that opened them (SE-02).
-#[derive(Clone, PartialEq, Eq)]
-pub struct Principal(Box<str>);
-
-impl Principal {
-    /// A principal of this name, such as an issuer and a subject.
-    #[must_use]
-    pub fn new(name: &str) -> Self {
-        Self(name.into())
-    }
-
-    /// The name.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-/// Shows that there is one.
-impl fmt::Debug for Principal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Principal")
-    }
-}
-
-/// What the driver knows of a request besides its head.
-#[derive(Clone)]
-pub struct Arrival {
-    /// Who sends it, if that was checked.
-    pub principal: Option<Principal>,
-    /// Random bytes from a secure source, new for each request. The ids of a session and of its events are made of
-    /// them (SH-S-41).
-    pub nonce: [u8; 32],
-}
-
-/// Shows nothing that could be guessed from.
-impl fmt::Debug for Arrival {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Arrival").field("principal", &self.principal).finish_non_exhaustive()
-    }
-}
-
-/// What the driver of an HTTP server is asked to do.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum HttpAction {
-    /// Send this response. Nothing more comes for the exchange, and what is still coming of its request is dropped.
-    Respond {
-        /// Which exchange.
-        exchange: ExchangeKey,
-        /// The whole response.
-        response: Response<Bytes>,
-    },
-    /// Send the head of a response whose body comes in pieces.
-    Stream {
-        /// Which exchange.
-        exchange: ExchangeKey,
-        /// The head.
-        head: Response<()>,
-    },
-    /// Send a piece of the body, at once.
-    Write {
-        /// Which exchange.
-        exchange: ExchangeKey,
-        /// The piece.
-        chunk: Bytes,
-    },
-    /// The body ends here. Nothing more comes for the exchange.
-    Finish {
-        /// Which exchange.
-        exchange: ExchangeKey,
-    },
-}
-
-impl Weight for HttpAction {
-    fn weight(&self) -> usize {
-        match self {
-            Self::Respond { response, .. } => 256 + response.body().len(),
-            Self::Stream { .. } => 256,
-            Self::Write { chunk, .. } => chunk.len(),
-            Self::Finish { .. } => 0,
-        }
-    }
-}
+pub use exchange::ExchangeKey;
 
 /// The HTTP transport of a server.
 #[derive(Debug)]
@@ -366,105 +284,6 @@ impl Server<Http> {
         self.out.act(HttpAction::Respond { exchange, response: refusal.to_response() });
     }
 
-    fn on_post(
-        &mut self,
-        exchange: ExchangeKey,
-        session: Option<SessionKey>,
-        frame: Result<Frame, ParseError>,
-        head: Box<Parts>,
-        arrival: &Arrival,
-        now: Instant,
-    ) {
-        let opens = matches!(
-            &frame,
-            Ok(Frame::Single(Message::Request(request))) if request.method == Method::INITIALIZE
-        );
-        let session = match session {
-            Some(session) => session,
-            // SE5: whatever id a client may propose, the server names its sessions.
-            None if opens => match self.open_session(arrival, false, now) {
-                Ok(session) => session,
-                Err(refusal) => return self.refuse(exchange, refusal),
-            },
-            None => {
-                return match frame {
-                    // Rows 6 and 7
-                    Err(error) => self.refuse_frame(exchange, &error),
-                    Ok(_) => self.refuse(exchange, ladder::no_session()),
-                };
-            }
-        };
-        let tag = arrival.tag(16);
-        // What is told or answered has no exchange that would keep the session.
-        if let Some(found) = self.transport.sessions.get_mut(session) {
-            found.last_active = now;
-        }
-        let (peers, hub) = &mut self.split(now);
-        let Some(peer) = peers.get_mut(&session) else {
-            return self.refuse(exchange, ladder::unknown_session());
-        };
-        let http = &mut *hub.transport;
-        match frame {
-            // SH-S-07: what is not answered is accepted first, so that nothing overtakes the acceptance.
-            Ok(Frame::Single(message @ (Message::Notification(_) | Message::Response(_)))) => {
-                accept(exchange, &mut hub.wire);
-                peer.on_message(message, Source::default(), hub);
-            }
-            Ok(Frame::Single(message @ Message::Request(_))) => {
-                http.insert_exchange(exchange, Exchange::Waiting { session, head, opens, tag });
-                peer.on_message(message, Source { exchange: Some(exchange), batch: None }, hub);
-            }
-            Ok(Frame::Batch(items)) => {
-                http.insert_exchange(exchange, Exchange::Waiting { session, head, opens, tag });
-                peer.on_batch(items, Source { exchange: Some(exchange), batch: None }, hub);
-            }
-            Err(error) => {
-                http.insert_exchange(exchange, Exchange::Waiting { session, head, opens, tag });
-                peer.on_invalid(error.clone(), Source { exchange: Some(exchange), batch: None }, hub);
-                // A broken response is answered by nobody but the status.
-                if hub.transport.close_exchange(exchange, now).is_some() {
-                    self.refuse_frame(exchange, &error);
-                }
-            }
-        }
-        // A session that did not come about is none.
-        if opens && self.peers.get(&session).is_some_and(|peer| peer.version().is_none()) {
-            self.drop_session(session);
-        }
-    }
-
-    /// HS-07: a message for a two-endpoint session, which answers on its stream.
-    fn on_post_message(
-        &mut self,
-        exchange: ExchangeKey,
-        session: SessionKey,
-        frame: Result<Frame, ParseError>,
-        now: Instant,
-    ) {
-        let (peers, hub) = &mut self.split(now);
-        let Some(peer) = peers.get_mut(&session) else {
-            return self.refuse(exchange, ladder::unknown_session());
-        };
-        match frame {
-            Ok(Frame::Single(message)) => {
-                accept(exchange, &mut hub.wire);
-                peer.on_message(message, Source::default(), hub);
-            }
-            Ok(Frame::Batch(items)) => {
-                accept(exchange, &mut hub.wire);
-                peer.on_batch(items, Source::default(), hub);
-            }
-            Err(error) => {
-                hub.wire.out.act(HttpAction::Respond { exchange, response: frame_refusal(&error) });
-                peer.on_invalid(error, Source::default(), hub);
-            }
-        }
-    }
-
-    fn refuse_frame(&mut self, exchange: ExchangeKey, error: &ParseError) {
-        self.out.act(HttpAction::Respond { exchange, response: frame_refusal(error) });
-    }
-
     fn open_session(&mut self, arrival: &Arrival, is_two_endpoint: bool, now: Instant) -> Result<SessionKey, Refusal> {
         let http = &mut self.transport;
         // The head came before the end, and the body after it.
@@ -479,70 +298,6 @@ impl Server<Http> {
         http.timers.set(Timer::Idle(key), after(now, http.config.session_idle));
         self.peers.insert(key, Peer::new(key, &self.config.limits));
         Ok(key)
-    }
-
-    /// Row 32: the session's own stream is one at a time.
-    fn open_own_stream(&mut self, exchange: ExchangeKey, session: SessionKey, now: Instant) {
-        let (_, hub) = &mut self.split(now);
-        let http = &mut *hub.transport;
-        let Some(found) = http.sessions.get_mut(session) else { return };
-        if found.own.exchange.is_some() {
-            return self.refuse(exchange, Refusal::new(StatusCode::CONFLICT, "this session has its stream already"));
-        }
-        found.own.exchange = Some(exchange);
-        let waiting = found.own.unwritten();
-        http.insert_exchange(exchange, Exchange::Streaming { session, stream: None });
-        http.open_stream(exchange, &mut hub.wire);
-        for chunk in waiting {
-            hub.wire.out.act(HttpAction::Write { exchange, chunk });
-        }
-    }
-
-    /// SH-S-52: goes on with the one stream that the event belongs to.
-    fn resume(&mut self, exchange: ExchangeKey, session: SessionKey, after: &str, now: Instant) {
-        let (_, hub) = &mut self.split(now);
-        let http = &mut *hub.transport;
-        let Some(found) = http.sessions.get_mut(session) else { return };
-        let of_request =
-            found.streams.iter().find(|(_, stream)| stream.number_of(after).is_some()).map(|(key, _)| *key);
-        let missed = found.stream_mut(of_request).and_then(|stream| {
-            let number = stream.number_of(after)?;
-            stream.after(number)
-        });
-        let Some(missed) = missed else { return self.refuse(exchange, ladder::unknown_event()) };
-        let Some(stream) = found.stream_mut(of_request) else { return };
-        // A client that comes back has lost the old connection, whether or not that was noticed here.
-        let old = stream.exchange.replace(exchange);
-        let is_over = stream.is_over;
-        http.insert_exchange(exchange, Exchange::Streaming { session, stream: of_request });
-        if let Some(old) = old {
-            http.finish(old, &mut hub.wire);
-        }
-        http.open_stream(exchange, &mut hub.wire);
-        for chunk in missed {
-            hub.wire.out.act(HttpAction::Write { exchange, chunk });
-        }
-        if is_over {
-            http.finish(exchange, &mut hub.wire);
-        }
-    }
-
-    /// HS-02: the first event says where the client's messages go.
-    fn open_two_endpoint_session(&mut self, exchange: ExchangeKey, arrival: &Arrival, now: Instant) {
-        let session = match self.open_session(arrival, true, now) {
-            Ok(session) => session,
-            Err(refusal) => return self.refuse(exchange, refusal),
-        };
-        let (_, hub) = &mut self.split(now);
-        let http = &mut *hub.transport;
-        let (Some(found), Some(two)) = (http.sessions.get_mut(session), &http.config.two_endpoints) else { return };
-        let place = format!("{}?sessionId={}", two.messages, found.id);
-        found.own.exchange = Some(exchange);
-        http.insert_exchange(exchange, Exchange::Streaming { session, stream: None });
-        http.open_stream(exchange, &mut hub.wire);
-        let mut chunk = Vec::new();
-        encode_event(&EventName::ENDPOINT, place.as_bytes(), None, &mut chunk);
-        hub.wire.out.act(HttpAction::Write { exchange, chunk: chunk.into() });
     }
 
     fn on_idle(&mut self, session: SessionKey, now: Instant) {
@@ -568,16 +323,4 @@ impl Server<Http> {
         self.transport.timers.clear(Timer::Idle(session));
         self.peers.remove(&session);
     }
-}
-
-fn accept(exchange: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
-    wire.out.act(HttpAction::Respond { exchange, response: empty(StatusCode::ACCEPTED) });
-}
-
-fn frame_refusal(error: &ParseError) -> Response<Bytes> {
-    use crate::message::{ErrorObject, Response as Answer, UnreadableId};
-
-    let error = ErrorObject::new(error.code(), &error.to_string());
-    let message = Message::Response(Answer::Error { id: None, error });
-    json(StatusCode::BAD_REQUEST, message.to_bytes_with(UnreadableId::Null))
 }

@@ -4,9 +4,13 @@ use bytes::Bytes;
 use http::request::Parts;
 
 use super::ladder::Plan;
-use super::{Arrival, ExchangeKey, Http, Timer};
+use super::{Arrival, Http, Timer};
 use crate::Instant;
 use crate::pending::SessionKey;
+
+/// Names one HTTP exchange: a request that came in, and its response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ExchangeKey(u64);
 
 /// How far an exchange has come. One that is answered is no more.
 #[derive(Debug)]

@@ -1,34 +1,42 @@
 //! Requests that are answered by their status.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 
-use crate::message::{ErrorObject, Message, Response as Answer, UnreadableId, code};
+use crate::message::{ErrorObject, Message, ParseError, Response as Answer, UnreadableId, code};
 
 /// Why a request is refused, as a row of the status table (RULES 5.2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
-    pub(super) status: StatusCode,
-    pub(super) code: i64,
-    pub(super) text: &'static str,
+    status: StatusCode,
+    code: i64,
+    text: Cow<'static, str>,
     /// The methods that would do.
-    pub(super) allow: Option<&'static str>,
+    allow: Option<&'static str>,
 }
 
 impl Refusal {
     pub(super) const fn new(status: StatusCode, text: &'static str) -> Self {
-        Self { status, code: code::INVALID_REQUEST, text, allow: None }
+        Self { status, code: code::INVALID_REQUEST, text: Cow::Borrowed(text), allow: None }
     }
 
-    pub(super) const fn method(allow: &'static str) -> Self {
+    pub(super) fn method(allow: &'static str) -> Self {
         let refusal = Self::new(StatusCode::METHOD_NOT_ALLOWED, "this method is not allowed here");
         Self { allow: Some(allow), ..refusal }
     }
 
+    /// The body is no message, and nobody is there to be answered (SH-S-04).
+    pub(super) fn frame(error: &ParseError) -> Self {
+        let text = Cow::Owned(error.to_string());
+        Self { status: StatusCode::BAD_REQUEST, code: error.code(), text, allow: None }
+    }
+
     /// SH-S-04, SH-S-08: the body is a JSON-RPC error that answers no request.
     pub(super) fn to_response(self) -> Response<Bytes> {
-        let error = ErrorObject::new(self.code, self.text);
+        let error = ErrorObject::new(self.code, &self.text);
         let body = Message::Response(Answer::Error { id: None, error }).to_bytes_with(UnreadableId::Null);
         let mut response = json(self.status, body);
         if let Some(allow) = self.allow {

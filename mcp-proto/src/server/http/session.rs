@@ -1,7 +1,6 @@
 //! Sessions: found by their ids, bound to their principals.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use super::stream::Stream;
 use super::{Arrival, ExchangeKey, Principal};
@@ -135,21 +134,5 @@ impl Session {
         if let Some(stream) = self.streams.remove(&exchange) {
             self.kept_bytes -= stream.kept_bytes();
         }
-    }
-}
-
-impl Arrival {
-    fn session_id(&self) -> Box<str> {
-        let mut id = String::with_capacity(32);
-        for byte in self.nonce.iter().take(16) {
-            // Writing to a string does not fail.
-            let _ = write!(id, "{byte:02x}");
-        }
-        id.into()
-    }
-
-    /// Eight of the random bytes.
-    pub(super) fn tag(&self, from: usize) -> u64 {
-        self.nonce.iter().skip(from).take(8).fold(0, |tag, byte| (tag << 8) | u64::from(*byte))
     }
 }

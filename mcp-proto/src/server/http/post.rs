@@ -1,0 +1,119 @@
+//! Messages of clients: what is posted, and to which session it belongs.
+
+use http::StatusCode;
+use http::request::Parts;
+
+use super::exchange::Exchange;
+use super::refusal::{Refusal, empty};
+use super::{Arrival, ExchangeKey, Http, HttpAction, ladder};
+use crate::Instant;
+use crate::message::{Frame, Message, Method, ParseError};
+use crate::pending::SessionKey;
+use crate::server::Server;
+use crate::server::carrier::Wire;
+use crate::server::peer::Source;
+
+impl Server<Http> {
+    pub(super) fn on_post(
+        &mut self,
+        exchange: ExchangeKey,
+        session: Option<SessionKey>,
+        frame: Result<Frame, ParseError>,
+        head: Box<Parts>,
+        arrival: &Arrival,
+        now: Instant,
+    ) {
+        let opens = matches!(
+            &frame,
+            Ok(Frame::Single(Message::Request(request))) if request.method == Method::INITIALIZE
+        );
+        let session = match session {
+            Some(session) => session,
+            // SE5: whatever id a client may propose, the server names its sessions.
+            None if opens => match self.open_session(arrival, false, now) {
+                Ok(session) => session,
+                Err(refusal) => return self.refuse(exchange, refusal),
+            },
+            None => {
+                return match frame {
+                    // Rows 6 and 7
+                    Err(error) => self.refuse_frame(exchange, &error),
+                    Ok(_) => self.refuse(exchange, ladder::no_session()),
+                };
+            }
+        };
+        let tag = arrival.tag(16);
+        // What is told or answered has no exchange that would keep the session.
+        if let Some(found) = self.transport.sessions.get_mut(session) {
+            found.last_active = now;
+        }
+        let (peers, hub) = &mut self.split(now);
+        let Some(peer) = peers.get_mut(&session) else {
+            return self.refuse(exchange, ladder::unknown_session());
+        };
+        let http = &mut *hub.transport;
+        match frame {
+            // SH-S-07: what is not answered is accepted first, so that nothing overtakes the acceptance.
+            Ok(Frame::Single(message @ (Message::Notification(_) | Message::Response(_)))) => {
+                accept(exchange, &mut hub.wire);
+                peer.on_message(message, Source::default(), hub);
+            }
+            Ok(Frame::Single(message @ Message::Request(_))) => {
+                http.insert_exchange(exchange, Exchange::Waiting { session, head, opens, tag });
+                peer.on_message(message, Source { exchange: Some(exchange), batch: None }, hub);
+            }
+            Ok(Frame::Batch(items)) => {
+                http.insert_exchange(exchange, Exchange::Waiting { session, head, opens, tag });
+                peer.on_batch(items, Source { exchange: Some(exchange), batch: None }, hub);
+            }
+            Err(error) => {
+                http.insert_exchange(exchange, Exchange::Waiting { session, head, opens, tag });
+                peer.on_invalid(error.clone(), Source { exchange: Some(exchange), batch: None }, hub);
+                // A broken response is answered by nobody but the status.
+                if hub.transport.close_exchange(exchange, now).is_some() {
+                    self.refuse_frame(exchange, &error);
+                }
+            }
+        }
+        // A session that did not come about is none.
+        if opens && self.peers.get(&session).is_some_and(|peer| peer.version().is_none()) {
+            self.drop_session(session);
+        }
+    }
+
+    /// HS-07: a message for a two-endpoint session, which answers on its stream.
+    pub(super) fn on_post_message(
+        &mut self,
+        exchange: ExchangeKey,
+        session: SessionKey,
+        frame: Result<Frame, ParseError>,
+        now: Instant,
+    ) {
+        let (peers, hub) = &mut self.split(now);
+        let Some(peer) = peers.get_mut(&session) else {
+            return self.refuse(exchange, ladder::unknown_session());
+        };
+        match frame {
+            Ok(Frame::Single(message)) => {
+                accept(exchange, &mut hub.wire);
+                peer.on_message(message, Source::default(), hub);
+            }
+            Ok(Frame::Batch(items)) => {
+                accept(exchange, &mut hub.wire);
+                peer.on_batch(items, Source::default(), hub);
+            }
+            Err(error) => {
+                hub.wire.out.act(HttpAction::Respond { exchange, response: Refusal::frame(&error).to_response() });
+                peer.on_invalid(error, Source::default(), hub);
+            }
+        }
+    }
+
+    fn refuse_frame(&mut self, exchange: ExchangeKey, error: &ParseError) {
+        self.refuse(exchange, Refusal::frame(error));
+    }
+}
+
+fn accept(exchange: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
+    wire.out.act(HttpAction::Respond { exchange, response: empty(StatusCode::ACCEPTED) });
+}
