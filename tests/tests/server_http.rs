@@ -81,6 +81,7 @@ fn the_ladder_answers_each_wrong_request_as_the_table_says() {
         ("two session ids", post().and("mcp-session-id", &id), 404, -32600),
         ("row 18, SE2", Asked::post(initialize("2025-06-18")).in_session(&id), 400, -32600),
         ("row 20", post().with("mcp-protocol-version", "1999-01-01"), 400, -32600),
+        ("row 20: DELETE", Asked::new("DELETE", "").in_session(&id).with("mcp-protocol-version", "1"), 400, -32600),
         ("row 20: not served", post().with("mcp-protocol-version", "2026-07-28"), 400, -32600),
         ("SE8: a forged event", get().with("last-event-id", "0000000000000000-1"), 400, -32600),
         ("SE8: no event at all", get().with("last-event-id", "é"), 400, -32600),

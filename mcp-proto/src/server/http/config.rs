@@ -64,11 +64,14 @@ pub struct HttpConfig {
     pub max_sessions: usize,
     /// How long a session lives without a request or an open stream. Default 30 min.
     pub session_idle: Duration,
-    /// Bytes of events that a session keeps for clients whose streams break; zero for none (SE9). Default 256 KiB.
+    /// Bytes of events that a session keeps for clients whose streams break; zero for none (SE9). An event that is
+    /// larger than this is not kept: a client that was away when it was said gets 400 when it comes back for it.
+    /// Default 256 KiB.
     pub replay: usize,
     /// How long the events of an answered request are kept. Default 2 min.
     pub replay_for: Duration,
-    /// How long a client shall wait before it opens a broken stream again; told where streams can be resumed.
+    /// How long a client shall wait before it opens a broken stream again. It is told at the beginning of a stream, in
+    /// revisions whose streams may be ended early (SH-S-55). Default none: the client decides.
     pub retry: Option<Duration>,
     /// The pause between comments that keep a silent stream alive. Default 15 s.
     pub keep_alive: Duration,

@@ -53,7 +53,9 @@ impl Http {
         match head.method {
             Method::POST => self.plan_post(head, principal),
             Method::GET if self.config.get_stream => self.plan_get(head, principal),
-            Method::DELETE if self.config.delete => Ok(Plan::Delete { session: self.session_of(head, principal)? }),
+            Method::DELETE if self.config.delete => {
+                Ok(Plan::Delete { session: self.session_of_revision(head, principal)? })
+            }
             _ => Err(Refusal::method(match (self.config.get_stream, self.config.delete) {
                 (true, true) => "GET, POST, DELETE",
                 (true, false) => "GET, POST",
@@ -72,8 +74,7 @@ impl Http {
         if !head.headers.contains_key(SESSION_ID) {
             return Ok(Plan::Post { session: None });
         }
-        let session = self.session_of(head, principal)?;
-        self.check_version(&head.headers)?;
+        let session = self.session_of_revision(head, principal)?;
         Ok(Plan::Post { session: Some(session) })
     }
 
@@ -81,8 +82,7 @@ impl Http {
         if !accepts(&head.headers, "text/event-stream") {
             return Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, "the answer is text/event-stream"));
         }
-        let session = self.session_of(head, principal)?;
-        self.check_version(&head.headers)?;
+        let session = self.session_of_revision(head, principal)?;
         match single(&head.headers, &LAST_EVENT_ID) {
             Ok(None) => Ok(Plan::Get { session }),
             Ok(Some(after)) => Ok(Plan::Resume { session, after: after.into() }),
@@ -137,8 +137,14 @@ impl Http {
         }
     }
 
+    fn session_of_revision(&self, head: &Parts, principal: Option<&Principal>) -> Result<SessionKey, Refusal> {
+        let session = self.session_of(head, principal)?;
+        self.check_version(&head.headers)?;
+        Ok(session)
+    }
+
     /// Row 20: a revision that is not served is refused. Row 21: without the header, the session's own holds.
-    pub(super) fn check_version(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+    fn check_version(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let version = match single(headers, &PROTOCOL_VERSION) {
             Ok(None) => return Ok(()),
             Ok(Some(text)) => ProtocolVersion::from_text(text),
