@@ -413,11 +413,7 @@ impl<T: Carrier> Client<T> {
     }
 
     fn send_answer(&mut self, id: RequestId, answer: Result<Json, ErrorObject>, now: Instant) {
-        let response = match answer {
-            Ok(result) => Response::Result { id, result },
-            Err(error) => Response::Error { id: Some(id), error },
-        };
-        let message = Message::Response(response);
+        let message = Message::Response(Response::new(id, answer));
         self.with_wire(now, |transport, wire| transport.send(&message, Role::Answer, now, wire));
     }
 

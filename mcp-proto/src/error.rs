@@ -66,6 +66,12 @@ pub enum UsageError {
         /// The code.
         code: i64,
     },
+    /// The capability was not declared to the peer.
+    #[error("the capability '{capability}' is not declared")]
+    NotDeclared {
+        /// Its name.
+        capability: &'static str,
+    },
     /// The revision has no such thing.
     #[error("{what} does not exist in revision {version}")]
     NotInRevision {

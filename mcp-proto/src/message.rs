@@ -89,6 +89,17 @@ pub enum Response {
     },
 }
 
+impl Response {
+    /// The answer to the request with this id.
+    #[must_use]
+    pub fn new(id: RequestId, answer: Result<Json, ErrorObject>) -> Self {
+        match answer {
+            Ok(result) => Self::Result { id, result },
+            Err(error) => Self::Error { id: Some(id), error },
+        }
+    }
+}
+
 impl Notification {
     /// A notification without parameters.
     #[must_use]

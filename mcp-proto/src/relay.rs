@@ -292,7 +292,7 @@ impl Relay {
             E::Progressed { .. } => {}
             E::Requested { ticket, method, params, .. } => {
                 let call = Call { method, params, timeout: None, progress: false };
-                match self.server.request(call, now) {
+                match self.server.request(self.server.session(), call, now) {
                     Ok(request) => {
                         self.downward_by_ticket.insert(ticket.key(), request);
                         self.downward.insert(request, ticket);
@@ -405,7 +405,7 @@ impl Relay {
 
     fn notify_client(&mut self, method: Method, params: Option<Json>, now: Instant) {
         let notification = Notification { method: method.clone(), params };
-        if let Err(error) = self.server.notify(notification, now) {
+        if let Err(error) = self.server.notify(self.server.session(), notification, now) {
             self.out.tell(Event::NotPassed { method, error });
         }
     }

@@ -16,6 +16,7 @@
 //! | `peer` | one client: its session's life, its requests, and what is asked of it |
 //! | `inbound` | what the client asks, tells and answers |
 //! | `batch` | batches of 2025-03-26 |
+//! | `logging` | the levels of log messages |
 //! | `carrier` | what it needs of a transport |
 //! | `stdio` | the server on a byte stream |
 //! | `http` | the server over HTTP |
@@ -26,6 +27,7 @@ mod config;
 mod event;
 mod http;
 mod inbound;
+mod logging;
 mod peer;
 mod stdio;
 
@@ -36,16 +38,18 @@ use crate::client::{Call, CloseReason};
 use crate::deadlines::Deadlines;
 use crate::error::{Failed, UsageError};
 use crate::json::Json;
-use crate::message::{ErrorObject, Notification, RequestId};
+use crate::message::{ErrorObject, Method, Notification, RequestId};
 use crate::outbox::{Outbox, Output};
 use crate::pending::{RequestKey, SessionKey, Ticket, TicketKey};
 use crate::transport::Transport;
+use crate::version::ProtocolVersion;
 use carrier::{Carrier, Hub, Wire};
 use peer::Peer;
 
 pub use config::Config;
 pub use event::Event;
 pub use http::{Access, Arrival, ExchangeKey, Http, HttpAction, HttpConfig, Principal, TwoEndpoints};
+pub use logging::LoggingLevel;
 
 /// The server's side of one connection.
 ///
@@ -197,6 +201,93 @@ impl<T: Carrier> Server<T> {
         }
     }
 
+    /// Lets the client of a request come back for its answer instead of holding its connection open (SH-S-12, SH-S-55).
+    ///
+    /// The stream of the request ends with an event id, and with the pause that [`HttpConfig::retry`] names. Where the
+    /// transport or the revision has no such thing, or nothing is kept for replay, this does nothing.
+    pub fn release(&mut self, ticket: &Ticket, now: Instant) {
+        let (peers, hub) = &mut self.split(now);
+        let session = ticket.key().session();
+        if let Some(exchange) = peers.get(&session).and_then(|peer| peer.exchange_of(Some(ticket.key()))) {
+            hub.transport.release(session, exchange, &mut hub.wire);
+        }
+    }
+
+    /// Sends a notification, with the request that it is about or to the session.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if it cannot be sent; nothing was sent then.
+    pub fn notify(
+        &mut self,
+        scope: impl Into<Scope>,
+        notification: Notification,
+        now: Instant,
+    ) -> Result<(), UsageError> {
+        let scope = scope.into();
+        let (peers, hub) = &mut self.split(now);
+        let peer = peers.get_mut(&scope.session()).ok_or(UsageError::Closed)?;
+        peer.notify(notification, scope.ticket(), hub)
+    }
+
+    /// Sends a log message, unless the client wants none of this level.
+    ///
+    /// The client says what it wants by `logging/setLevel`, which the machine answers; until then it gets everything
+    /// (LC-20).
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError::NotDeclared`] if [`Config::capabilities`] has no `logging`, and as [`Server::notify`].
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::server::{Config, LoggingLevel, Server};
+    /// use mcp_proto::{Instant, Json, Stdio, UsageError};
+    ///
+    /// let mut server = Server::new(Stdio::new(), Config::new("my-tools", "1.0.0"))?;
+    /// let session = server.session();
+    /// let said = server.log(session, LoggingLevel::Info, Some("disk"), &Json::from("full"), Instant::now());
+    /// assert_eq!(said, Err(UsageError::NotDeclared { capability: "logging" }));
+    /// # Ok::<(), UsageError>(())
+    /// ```
+    pub fn log(
+        &mut self,
+        scope: impl Into<Scope>,
+        level: LoggingLevel,
+        logger: Option<&str>,
+        data: &Json,
+        now: Instant,
+    ) -> Result<(), UsageError> {
+        let scope = scope.into();
+        let (peers, hub) = &mut self.split(now);
+        if !hub.config.declares("logging") {
+            return Err(UsageError::NotDeclared { capability: "logging" });
+        }
+        let peer = peers.get_mut(&scope.session()).ok_or(UsageError::Closed)?;
+        if level < peer.logging_level {
+            return Ok(());
+        }
+        let mut params = Json::empty_object().with_member("data", data);
+        if let Some(logger) = logger {
+            params = params.with_member("logger", &Json::from(logger));
+        }
+        let params = params.with_member("level", &Json::from(level.as_str()));
+        peer.notify(Notification::with_params(Method::MESSAGE, params), scope.ticket(), hub)
+    }
+
+    /// Asks the client for something. Exactly one [`Event::Responded`] with the returned key follows.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if the request cannot be made; nothing was sent then.
+    pub fn request(&mut self, scope: impl Into<Scope>, call: Call, now: Instant) -> Result<RequestKey, UsageError> {
+        let scope = scope.into();
+        let (peers, hub) = &mut self.split(now);
+        let peer = peers.get_mut(&scope.session()).ok_or(UsageError::Closed)?;
+        peer.request(call, scope.ticket(), hub)
+    }
+
     /// Takes a request of this side back. Its outcome is [`Failed::Cancelled`], unless it has ended already.
     pub fn cancel(&mut self, request: RequestKey, reason: Option<&str>, now: Instant) {
         let mut params = Json::empty_object();
@@ -226,22 +317,16 @@ impl<T: Carrier> Server<T> {
         [self.timers.next(), self.transport.poll_timeout()].into_iter().flatten().min()
     }
 
+    /// The revision of a session, once it is known.
+    #[must_use]
+    pub fn version(&self, session: SessionKey) -> Option<ProtocolVersion> {
+        self.peers.get(&session).and_then(Peer::version)
+    }
+
     /// Requests of all clients that are not answered yet.
     #[must_use]
     pub fn requests_in_flight(&self) -> usize {
         self.peers.values().map(Peer::requests_in_flight).sum()
-    }
-
-    fn notify_in(&mut self, scope: Scope, notification: Notification, now: Instant) -> Result<(), UsageError> {
-        let (peers, hub) = &mut self.split(now);
-        let peer = peers.get_mut(&scope.session()).ok_or(UsageError::Closed)?;
-        peer.notify(notification, scope.ticket(), hub)
-    }
-
-    fn request_in(&mut self, scope: Scope, call: Call, now: Instant) -> Result<RequestKey, UsageError> {
-        let (peers, hub) = &mut self.split(now);
-        let peer = peers.get_mut(&scope.session()).ok_or(UsageError::Closed)?;
-        peer.request(call, scope.ticket(), hub)
     }
 
     fn close_session(&mut self, session: SessionKey, reason: CloseReason, now: Instant) {

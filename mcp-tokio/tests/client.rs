@@ -55,11 +55,11 @@ fn answer(server: &mut Server<Stdio>, ticket: Ticket, method: &Method, params: O
             for step in [1.0, 2.0, 3.0] {
                 server.progress(&ticket, &Progress { progress: step, total: None, message: None }, now);
             }
-            server.notify(Notification::new("counted"), now).unwrap();
+            server.notify(server.session(), Notification::new("counted"), now).unwrap();
             server.respond(ticket, Ok(json("{}")), now).unwrap();
         }
         "ask" => {
-            server.request(Call::new("roots/list"), now).unwrap();
+            server.request(server.session(), Call::new("roots/list"), now).unwrap();
             asking.push(ticket);
         }
         "wait" => asking.push(ticket),

@@ -244,7 +244,9 @@ impl Pair {
                 let text = text.filter(|_| self.random.below(5) > 0);
                 let job = Job { ticket, text, progress: self.random.below(4) };
                 if self.random.below(4) == 0 {
-                    self.server.request(Call::new("roots/list"), self.now).expect("a connected server");
+                    self.server
+                        .request(self.server.session(), Call::new("roots/list"), self.now)
+                        .expect("a connected server");
                 }
                 self.later(job);
             }

@@ -219,7 +219,10 @@ fn fr13_a_raw_line_end_in_a_payload_never_ends_a_line() {
     let ticket = stream.requested().remove(0);
     stream.machine.respond(ticket, Ok(json("{\n\"a\":\r\n1}")), stream.now).unwrap();
     assert_eq!(stream.lines(), [result("1", "{ \"a\":  1}")]);
-    stream.machine.notify(Notification::with_params("n\nn", json("[\n]")), stream.now).unwrap();
+    stream
+        .machine
+        .notify(stream.machine.session(), Notification::with_params("n\nn", json("[\n]")), stream.now)
+        .unwrap();
     assert_eq!(stream.lines(), [r#"{"jsonrpc":"2.0","method":"n\nn","params":[ ]}"#]);
 }
 
@@ -516,7 +519,7 @@ fn rp5_a_response_that_is_none_fails_its_request_at_once() {
         assert_eq!(stream.lines(), NOTHING, "nobody answers a response");
         // The same of a response to a request of the server's.
         let mut stream = ServerStream::ready("2025-11-25");
-        let key = stream.machine.request(Call::new("roots/list"), stream.now).unwrap();
+        let key = stream.machine.request(stream.machine.session(), Call::new("roots/list"), stream.now).unwrap();
         stream.lines();
         stream.line(response.replace("ID", "1"));
         assert!(stream.events().iter().any(
@@ -793,7 +796,10 @@ fn se1_se2_before_initialize_only_it_and_ping_are_served_and_afterwards_it_is_no
     let lines = stream.lines();
     assert!(lines[0].contains(r#""id":4,"result":{"protocolVersion":"2025-06-18""#));
     assert!(lines[1].contains(r#""id":5,"error":{"code":-32600"#));
-    assert_eq!(stream.machine.version().map(mcp_proto::ProtocolVersion::as_str), Some("2025-06-18"));
+    assert_eq!(
+        stream.machine.version(stream.machine.session()).map(mcp_proto::ProtocolVersion::as_str),
+        Some("2025-06-18")
+    );
 }
 
 #[test]
@@ -836,12 +842,18 @@ fn lc_06_a_client_leaves_a_server_whose_revision_it_does_not_know() {
 #[test]
 fn lc_10_a_client_is_asked_for_nothing_before_it_has_confirmed() {
     let mut stream = ServerStream::server();
-    assert_eq!(stream.machine.request(Call::new("roots/list"), stream.now), Err(UsageError::NotConnected));
+    assert_eq!(
+        stream.machine.request(stream.machine.session(), Call::new("roots/list"), stream.now),
+        Err(UsageError::NotConnected)
+    );
     stream.line(initialize("1", "2025-11-25"));
-    assert_eq!(stream.machine.request(Call::new("roots/list"), stream.now), Err(UsageError::NotConnected));
-    assert!(stream.machine.request(Call::new("ping"), stream.now).is_ok());
+    assert_eq!(
+        stream.machine.request(stream.machine.session(), Call::new("roots/list"), stream.now),
+        Err(UsageError::NotConnected)
+    );
+    assert!(stream.machine.request(stream.machine.session(), Call::new("ping"), stream.now).is_ok());
     stream.line(INITIALIZED);
-    assert!(stream.machine.request(Call::new("roots/list"), stream.now).is_ok());
+    assert!(stream.machine.request(stream.machine.session(), Call::new("roots/list"), stream.now).is_ok());
 }
 
 #[test]
@@ -912,7 +924,7 @@ fn cl3_after_the_end_commands_are_refused_and_input_is_ignored() {
     let mut stream = ServerStream::ready("2025-11-25");
     stream.line(request("1", "m", "{}"));
     let ticket = stream.requested().remove(0);
-    let asked = stream.machine.request(Call::new("roots/list"), stream.now).unwrap();
+    let asked = stream.machine.request(stream.machine.session(), Call::new("roots/list"), stream.now).unwrap();
     stream.lines();
     stream.machine.close(stream.now);
     let events = stream.events();
@@ -921,7 +933,10 @@ fn cl3_after_the_end_commands_are_refused_and_input_is_ignored() {
     stream.machine.respond(ticket, Ok(json("{}")), stream.now).unwrap();
     stream.line(request("2", "m", "{}"));
     stream.eof();
-    assert_eq!(stream.machine.notify(Notification::new("n"), stream.now), Err(UsageError::Closed));
+    assert_eq!(
+        stream.machine.notify(stream.machine.session(), Notification::new("n"), stream.now),
+        Err(UsageError::Closed)
+    );
     assert!(stream.events().is_empty() && stream.lines().is_empty());
 }
 
@@ -983,7 +998,10 @@ fn cl5_timeouts_without_measure_are_as_good_as_long_ones() {
         (config.request_timeout, config.max_timeout) = (Duration::MAX, Duration::MAX);
         config.drain_timeout = Duration::MAX;
     });
-    server.machine.request(Call::new("roots/list").timeout(Duration::MAX), server.now).unwrap();
+    server
+        .machine
+        .request(server.machine.session(), Call::new("roots/list").timeout(Duration::MAX), server.now)
+        .unwrap();
     server.line(request("1", "tools/list", "{}"));
     server.eof();
     server.pass(Duration::from_secs(1_000_000));

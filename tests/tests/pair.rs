@@ -35,7 +35,7 @@ fn converse(seed: u64, requests: &[(String, Option<u64>)]) -> Pair {
 fn a_client_and_a_server_shake_hands_and_talk() {
     let pair = converse(7, &[("hello".to_owned(), None), ("wörld\n".to_owned(), None)]);
     assert_eq!(pair.client.version(), Some(ProtocolVersion::LATEST_LEGACY));
-    assert_eq!(pair.server.version(), Some(ProtocolVersion::LATEST_LEGACY));
+    assert_eq!(pair.server.version(pair.server.session()), Some(ProtocolVersion::LATEST_LEGACY));
     assert_eq!(pair.outcomes.len(), 2);
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::client::{Call, CloseReason, Outcome};
-use mcp_proto::server::{Access, Config, Event, Http, HttpConfig, Progress, Scope, Server, TwoEndpoints};
+use mcp_proto::server::{Access, Config, Event, Http, HttpConfig, LoggingLevel, Progress, Scope, Server, TwoEndpoints};
 use mcp_proto::{ErrorObject, Failed, Json, Notification, RequestKey, UsageError};
 use tests::site::{Asked, Site, initialize};
 
@@ -211,16 +211,16 @@ fn the_sessions_own_stream_carries_what_belongs_to_no_request() {
     let id = site.session("2025-11-25");
     let session = site.last_session();
     // What was said before anybody listened is not lost.
-    site.server.notify(session.into(), Notification::new("early"), site.now).unwrap();
+    site.server.notify(session, Notification::new("early"), site.now).unwrap();
     let key = site.begin(&Asked::new("GET", "").in_session(&id));
-    site.server.notify(session.into(), Notification::new("later"), site.now).unwrap();
+    site.server.notify(session, Notification::new("later"), site.now).unwrap();
     let sent = site.take(key);
     assert!(sent.is_stream && !sent.is_over);
     assert_eq!(sent.data(), [r#"{"jsonrpc":"2.0","method":"early"}"#, r#"{"jsonrpc":"2.0","method":"later"}"#]);
     // SE7, row 32
     assert_eq!(site.answer(&Asked::new("GET", "").in_session(&id)).code(), 409);
     site.server.handle_disconnect(key, site.now);
-    site.server.notify(session.into(), Notification::new("unheard"), site.now).unwrap();
+    site.server.notify(session, Notification::new("unheard"), site.now).unwrap();
     let key = site.begin(&Asked::new("GET", "").in_session(&id));
     assert_eq!(site.take(key).data(), [r#"{"jsonrpc":"2.0","method":"unheard"}"#]);
     // A silent stream is kept alive.
@@ -400,7 +400,7 @@ fn se1_before_initialize_is_answered_only_a_ping_is() {
     let session = site.last_session();
     assert_eq!(site.answer(&Asked::post(PING).in_session(&id)).code(), 200);
     // LC-10: nor is the client asked for anything before it has confirmed.
-    assert_eq!(site.server.request(session.into(), Call::new("roots/list"), site.now), Err(UsageError::NotConnected));
+    assert_eq!(site.server.request(session, Call::new("roots/list"), site.now), Err(UsageError::NotConnected));
     for body in [
         r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#,
         r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#,
@@ -461,7 +461,7 @@ fn closing_answers_everybody() {
     let (streamed, streamed_ticket) = site.call(&id, "2", with_progress());
     site.server.progress(&streamed_ticket, &progress(1.0), site.now);
     let own = site.begin(&Asked::new("GET", "").in_session(&id));
-    let asked = site.server.request(session.into(), Call::new("roots/list"), site.now).unwrap();
+    let asked = site.server.request(session, Call::new("roots/list"), site.now).unwrap();
     let half = site.begin(&Asked::post("").in_session(&id));
     site.server.close(site.now);
     let (sent, streamed, own) = (site.take(key), site.take(streamed), site.take(own));
@@ -490,7 +490,7 @@ fn rp15_errors_of_handlers_are_answers_like_any_other() {
     assert!(sent.text().contains(r#""code":-32602,"message":"no such tool","data":{"n":1.0}"#), "{}", sent.text());
     // RP5: a broken response fails what it answers, and is refused.
     let session = site.last_session();
-    let asked = site.server.request(session.into(), Call::new("roots/list"), site.now).unwrap();
+    let asked = site.server.request(session, Call::new("roots/list"), site.now).unwrap();
     let broken = r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":"m"}}"#;
     assert_eq!(site.answer(&Asked::post(broken).in_session(&id)).code(), 400);
     let failed =
@@ -593,4 +593,42 @@ fn cl5_a_pause_of_no_time_between_comments_is_refused() {
     let mut http = HttpConfig::new();
     http.keep_alive = Duration::ZERO;
     assert!(Server::new(Http::new(http), Config::new("s", "1")).is_err(), "or handling a timeout would never end");
+}
+
+#[test]
+fn lc_20_a_client_chooses_its_log_messages() {
+    let mut site = Site::with(|_, config| config.capabilities = Json::parse(r#"{"logging":{}}"#).unwrap());
+    let id = site.session("2025-06-18");
+    let session = site.last_session();
+    let own = site.begin(&Asked::new("GET", "").in_session(&id));
+    let said = |site: &mut Site| {
+        for level in LoggingLevel::ALL {
+            site.server.log(session, level, Some("disk"), &Json::from("full"), site.now).unwrap();
+        }
+        site.take(own).data()
+    };
+    assert_eq!(said(&mut site).len(), 8, "until it has chosen, it gets everything");
+    let choose = |level: &str| {
+        Asked::post(format!(r#"{{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{{"level":{level}}}}}"#))
+            .in_session(&id)
+    };
+    let chosen = site.answer(&choose("\"alert\""));
+    assert_eq!((chosen.code(), chosen.text().as_str()), (200, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#));
+    let message = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"alert","logger":"disk","data":"full"}}"#;
+    assert_eq!(said(&mut site), [message, &message.replace("alert", "emergency")]);
+    for level in ["\"ALERT\"", "3", "null"] {
+        let refused = site.answer(&choose(level));
+        assert_eq!(refused.code(), 200);
+        assert!(refused.text().contains("-32602"), "{}", refused.text());
+    }
+    assert_eq!(said(&mut site).len(), 2, "a wrong level changes nothing");
+    assert!(site.events().iter().all(|event| !matches!(event, Event::Requested { .. })), "the machine answers");
+    // Without the capability, the application is asked, and there is nothing to be said.
+    let mut site = Site::new();
+    let id = site.session("2025-06-18");
+    let session = site.last_session();
+    let refused = site.server.log(session, LoggingLevel::Info, None, &Json::from(""), site.now);
+    assert_eq!(refused, Err(UsageError::NotDeclared { capability: "logging" }));
+    site.ask(&choose("\"alert\"").in_session(&id));
+    assert!(site.events().iter().any(|event| matches!(event, Event::Requested { .. })));
 }

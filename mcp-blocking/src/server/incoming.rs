@@ -6,8 +6,8 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 
 use http::HeaderMap;
 use mcp_proto::client::{Call, Outcome};
-use mcp_proto::server::{Progress, Scope};
-use mcp_proto::{ErrorObject, Json, Method, Notification, ProtocolVersion, TicketKey, UsageError};
+use mcp_proto::server::{LoggingLevel, Progress, Scope};
+use mcp_proto::{ErrorObject, Json, Method, Notification, ProtocolVersion, SessionKey, TicketKey, UsageError};
 
 use super::Greeting;
 use super::owner::Input;
@@ -59,6 +59,12 @@ impl Incoming {
         self.params.as_ref()
     }
 
+    /// The session that the request belongs to.
+    #[must_use]
+    pub const fn session(&self) -> SessionKey {
+        self.context.ticket.session()
+    }
+
     /// The revision of the session.
     #[must_use]
     pub fn version(&self) -> ProtocolVersion {
@@ -91,6 +97,18 @@ impl Incoming {
     /// Lets the client come back for the answer instead of holding its connection open, where the revision has that.
     pub fn release(&self) {
         let _ = self.send(Input::Release(self.context.ticket));
+    }
+
+    /// Sends a log message that is about this request, unless the client wants none of this level.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError::NotDeclared`] if the server's capabilities have no `logging`, and as [`Incoming::notify`].
+    pub fn log(&self, level: LoggingLevel, logger: Option<&str>, data: Json) -> Result<(), UsageError> {
+        let (accept, accepted) = sync_channel(1);
+        let (ticket, logger) = (self.context.ticket, logger.map(Box::from));
+        self.send(Input::Log { ticket, level, logger, data, accept })?;
+        accepted.recv().map_err(|_| UsageError::Closed)?
     }
 
     /// Sends a notification that is about this request.

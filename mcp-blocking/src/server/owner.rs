@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 
 use http::request::Parts;
 use mcp_proto::client::{Call, Outcome};
-use mcp_proto::server::{Arrival, Event, ExchangeKey, Http, HttpAction, Progress, Scope, Server};
+use mcp_proto::server::{Arrival, Event, ExchangeKey, Http, HttpAction, LoggingLevel, Progress, Scope, Server};
 use mcp_proto::{
     ErrorObject, Instant, Json, Notification, Output, RequestKey, SessionKey, Ticket, TicketKey, UsageError, code,
 };
@@ -33,6 +33,14 @@ pub(super) enum Input {
     Release(TicketKey),
     /// A handler tells something.
     Notify { scope: Scope, notification: Notification, accept: SyncSender<Result<(), UsageError>> },
+    /// A handler has something to log.
+    Log {
+        ticket: TicketKey,
+        level: LoggingLevel,
+        logger: Option<Box<str>>,
+        data: Json,
+        accept: SyncSender<Result<(), UsageError>>,
+    },
     /// A handler asks the client for something.
     Ask { ticket: TicketKey, call: Call, outcome: SyncSender<Result<Outcome, UsageError>> },
     /// The server shall end.
@@ -137,6 +145,10 @@ impl Owner {
             }
             Input::Notify { scope, notification, accept } => {
                 let _ = accept.send(self.machine.notify(scope, notification, now));
+            }
+            Input::Log { ticket, level, logger, data, accept } => {
+                let scope = Scope::Request(ticket);
+                let _ = accept.send(self.machine.log(scope, level, logger.as_deref(), &data, now));
             }
             Input::Ask { ticket, call, outcome } => match self.machine.request(Scope::Request(ticket), call, now) {
                 Ok(request) => {

@@ -61,6 +61,8 @@ pub trait Carrier: Transport<Action: Weight> {
     fn no_answer(&mut self, route: Route, wire: &mut Wire<'_, Self::Action>);
     /// `initialize` was answered: this revision holds now.
     fn negotiated(&mut self, session: SessionKey, version: ProtocolVersion);
+    /// Ends the response of a request that is still being served, if its client can come back for the rest.
+    fn release(&mut self, session: SessionKey, exchange: ExchangeKey, wire: &mut Wire<'_, Self::Action>);
     /// A session has ended. Everything that waited in it has been written before.
     fn ended(&mut self, session: SessionKey, wire: &mut Wire<'_, Self::Action>);
     /// When the next timer of the transport is due.

@@ -25,7 +25,7 @@ use crate::version::{Era, ProtocolVersion};
 pub struct Config {
     /// `serverInfo` of the answer to `initialize` (LC-07).
     pub server_info: Json,
-    /// `capabilities` of the answer to `initialize`.
+    /// `capabilities` of the answer to `initialize`. With `logging`, the machine answers `logging/setLevel` itself.
     pub capabilities: Json,
     /// `instructions` of the answer to `initialize`.
     pub instructions: Option<Box<str>>,
@@ -75,6 +75,10 @@ impl Config {
             return Err(UsageError::NotInRevision { what: "initialize", version: *version });
         }
         self.limits.check()
+    }
+
+    pub(crate) fn declares(&self, capability: &str) -> bool {
+        self.capabilities.first_member(capability).is_some()
     }
 
     /// LC-04, LC-05: the revision that is asked for if it is served, else the newest that is.

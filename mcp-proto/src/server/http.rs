@@ -47,15 +47,14 @@ use std::collections::BTreeMap;
 use http::StatusCode;
 use http::request::Parts;
 
+use super::Server;
 use super::peer::Peer;
-use super::{Scope, Server};
 use crate::Instant;
-use crate::client::{Call, CloseReason};
+use crate::client::CloseReason;
 use crate::deadlines::{Deadlines, after};
-use crate::error::UsageError;
 use crate::limits::Limits;
-use crate::message::{Frame, Notification};
-use crate::pending::{RequestKey, SessionKey, Ticket};
+use crate::message::Frame;
+use crate::pending::{SessionKey, Ticket};
 use crate::sse::encode_comment;
 use crate::transport::{Transport, sealed};
 use crate::version::ProtocolVersion;
@@ -180,36 +179,6 @@ impl Server<Http> {
         }
     }
 
-    /// Sends a notification, on the stream of the request that it is about or on the session's own.
-    ///
-    /// # Errors
-    ///
-    /// [`UsageError`] if it cannot be sent; nothing was sent then.
-    pub fn notify(&mut self, scope: Scope, notification: Notification, now: Instant) -> Result<(), UsageError> {
-        self.notify_in(scope, notification, now)
-    }
-
-    /// Asks the client for something. Exactly one [`super::Event::Responded`] with the returned key follows.
-    ///
-    /// # Errors
-    ///
-    /// [`UsageError`] if the request cannot be made; nothing was sent then.
-    pub fn request(&mut self, scope: Scope, call: Call, now: Instant) -> Result<RequestKey, UsageError> {
-        self.request_in(scope, call, now)
-    }
-
-    /// Lets the client of a request come back for its answer instead of holding its connection open (SH-S-12, SH-S-55).
-    ///
-    /// The stream of the request ends with an event id, and with the pause that [`HttpConfig::retry`] names. Where the
-    /// revision has no such thing, or nothing is kept for replay, this does nothing.
-    pub fn release(&mut self, ticket: &Ticket, now: Instant) {
-        let (peers, hub) = &mut self.split(now);
-        let peer = peers.get(&ticket.key().session());
-        if let Some(exchange) = peer.and_then(|peer| peer.exchange_of(Some(ticket.key()))) {
-            hub.transport.release(ticket.key().session(), exchange, &mut hub.wire);
-        }
-    }
-
     /// Ends a session: everybody who waits in it is answered. Later requests in it are answered with 404 (SH-S-43).
     pub fn end(&mut self, session: SessionKey, now: Instant) {
         self.end_session(session, CloseReason::Local, now);
@@ -258,10 +227,10 @@ impl Server<Http> {
         self.out.has_room(&self.config.limits)
     }
 
-    /// The revision of a session.
+    /// Who opened a session, if that was checked.
     #[must_use]
-    pub fn version(&self, session: SessionKey) -> Option<ProtocolVersion> {
-        self.peers.get(&session).and_then(Peer::version)
+    pub fn principal(&self, session: SessionKey) -> Option<&Principal> {
+        self.transport.sessions.get(session).and_then(|session| session.principal.as_ref())
     }
 
     /// Sessions at this time.

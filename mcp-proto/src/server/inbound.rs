@@ -2,7 +2,7 @@
 
 use super::carrier::{Carrier, Hub, Kind};
 use super::peer::{Origin, Peer, Phase, Source};
-use super::{Event, Timer};
+use super::{Event, LoggingLevel, Timer};
 use crate::client::{Forwarding, Outcome};
 use crate::deadlines::after;
 use crate::error::{Failed, Fault, InvalidResponse};
@@ -56,7 +56,12 @@ impl Peer {
         let is_own = hub.config.forwarding == Forwarding::Own;
         // LC-17. A relay's server may not be there yet; the client hears from us that we are.
         if method == Method::PING && (is_own || self.phase == Phase::Awaiting) {
-            self.answer_at_once(id, Json::empty_object(), source, hub);
+            self.answer_at_once(id, Ok(Json::empty_object()), source, hub);
+            return;
+        }
+        if method == Method::LOGGING_SET_LEVEL && is_own && hub.config.declares("logging") {
+            let answer = self.set_logging_level(params.as_ref());
+            self.answer_at_once(id, answer, source, hub);
             return;
         }
         if opens_session && is_own {
@@ -128,8 +133,16 @@ impl Peer {
         let version = hub.config.negotiate(&asked);
         self.set_version(version, hub);
         self.phase = Phase::Open;
-        self.answer_at_once(id, hub.config.initialize_result(version), source, hub);
+        self.answer_at_once(id, Ok(hub.config.initialize_result(version)), source, hub);
         hub.wire.out.tell(Event::Connected { session: self.key, version, params });
+    }
+
+    fn set_logging_level(&mut self, params: Option<&Json>) -> Result<Json, ErrorObject> {
+        let level = params.and_then(|params| params.first_member("level"));
+        let level = level.as_ref().and_then(Json::as_string).and_then(|level| LoggingLevel::from_text(&level));
+        let invalid = || ErrorObject::new(code::INVALID_PARAMS, "invalid params: level is none of the eight");
+        self.logging_level = level.ok_or_else(invalid)?;
+        Ok(Json::empty_object())
     }
 
     /// The application has answered `initialize`: the revision is what its result says.
@@ -285,8 +298,14 @@ impl Peer {
         }
     }
 
-    fn answer_at_once<T: Carrier>(&mut self, id: RequestId, result: Json, source: Source, hub: &mut Hub<'_, T>) {
-        let message = Message::Response(Response::Result { id, result });
+    fn answer_at_once<T: Carrier>(
+        &mut self,
+        id: RequestId,
+        answer: Result<Json, ErrorObject>,
+        source: Source,
+        hub: &mut Hub<'_, T>,
+    ) {
+        let message = Message::Response(Response::new(id, answer));
         match source.batch {
             Some(batch) => self.batches.add(batch, message),
             None => hub.transport.write(&message, self.route(source.exchange, Kind::Reply), &mut hub.wire),

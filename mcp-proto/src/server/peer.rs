@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::batch::{BatchKey, Batches};
 use super::carrier::{Carrier, Hub, Kind, Route};
 use super::http::ExchangeKey;
-use super::{Event, Progress, Timer};
+use super::{Event, LoggingLevel, Progress, Timer};
 use crate::client::{Call, CloseReason, Forwarding, Outcome};
 use crate::deadlines::after;
 use crate::error::{Failed, UsageError};
@@ -27,6 +27,8 @@ pub(super) struct Peer {
     pub(super) incoming: Incoming<Origin>,
     pub(super) batches: Batches,
     pub(super) pending: Pending,
+    /// Log messages below this are not wanted.
+    pub(super) logging_level: LoggingLevel,
 }
 
 /// Where a session is in its life (RULES 7.3).
@@ -76,6 +78,7 @@ impl Peer {
             incoming: Incoming::new(key),
             batches: Batches::new(),
             pending: Pending::new(key, limits.tombstones),
+            logging_level: LoggingLevel::Debug,
         }
     }
 
@@ -110,11 +113,7 @@ impl Peer {
             self.on_initialize_answered(answer.as_ref().ok(), hub);
         }
         self.give_up_asked(&origin, hub);
-        let response = match answer {
-            Ok(result) => Response::Result { id, result },
-            Err(error) => Response::Error { id: Some(id), error },
-        };
-        self.settle(origin.source, Some(response), hub);
+        self.settle(origin.source, Some(Response::new(id, answer)), hub);
         if let Some(early) = self.early_confirmation.take().filter(|_| self.phase == Phase::Open) {
             self.on_initialized(early.params, hub);
         }

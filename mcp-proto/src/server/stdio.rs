@@ -1,14 +1,15 @@
 //! The server on a byte stream, which is one session.
 
 use super::carrier::{Carrier, Hub, Route, Wire};
+use super::http::ExchangeKey;
 use super::peer::{Peer, Source};
 use super::{Config, Event, Server, Timer};
 use crate::Instant;
-use crate::client::{Call, CloseReason};
+use crate::client::CloseReason;
 use crate::deadlines::after;
 use crate::error::UsageError;
-use crate::message::{Message, Notification};
-use crate::pending::{RequestKey, SessionKey};
+use crate::message::Message;
+use crate::pending::SessionKey;
 use crate::transport::{Line, Stdio, StdioAction};
 use crate::version::ProtocolVersion;
 
@@ -52,24 +53,6 @@ impl Server<Stdio> {
         peer.drain(hub);
     }
 
-    /// Sends a notification.
-    ///
-    /// # Errors
-    ///
-    /// [`UsageError`] if it cannot be sent; nothing was sent then.
-    pub fn notify(&mut self, notification: Notification, now: Instant) -> Result<(), UsageError> {
-        self.notify_in(SessionKey::ONLY.into(), notification, now)
-    }
-
-    /// Asks the client for something. Exactly one [`Event::Responded`] with the returned key follows.
-    ///
-    /// # Errors
-    ///
-    /// [`UsageError`] if the request cannot be made; nothing was sent then.
-    pub fn request(&mut self, call: Call, now: Instant) -> Result<RequestKey, UsageError> {
-        self.request_in(SessionKey::ONLY.into(), call, now)
-    }
-
     /// Lets everything happen that is due. Calling this early or twice does nothing (CL2).
     pub fn handle_timeout(&mut self, now: Instant) {
         self.on_own_timers(now);
@@ -80,18 +63,18 @@ impl Server<Stdio> {
         self.close_session(SessionKey::ONLY, CloseReason::Local, now);
     }
 
+    /// The only session that there is.
+    #[must_use]
+    pub const fn session(&self) -> SessionKey {
+        SessionKey::ONLY
+    }
+
     /// Whether more input should be read. With `false`, the output is not taken fast enough, or as many requests as the
     /// limit allows wait for the application (H5, RP10).
     #[must_use]
     pub fn wants_input(&self) -> bool {
         let limits = &self.config.limits;
         self.out.has_room(limits) && self.requests_in_flight() < limits.requests_in
-    }
-
-    /// The revision in force.
-    #[must_use]
-    pub fn version(&self) -> Option<ProtocolVersion> {
-        self.peers.get(&SessionKey::ONLY).and_then(Peer::version)
     }
 
     /// Whether [`Event::Closed`] was told or is about to be.
@@ -127,6 +110,8 @@ impl Carrier for Stdio {
     fn negotiated(&mut self, _session: SessionKey, version: ProtocolVersion) {
         self.set_unreadable_id(version.rules().unreadable_id);
     }
+
+    fn release(&mut self, _session: SessionKey, _exchange: ExchangeKey, _wire: &mut Wire<'_, StdioAction>) {}
 
     fn ended(&mut self, _session: SessionKey, wire: &mut Wire<'_, StdioAction>) {
         self.close(wire.out);

@@ -47,8 +47,6 @@ fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
         "prompts/list" => Ok(prompts::list()),
         "prompts/get" => prompts::get(incoming),
         "completion/complete" => Ok(json!({ "completion": { "values": [], "total": 0, "hasMore": false } })),
-        // Its only messages are those that a tool is called for.
-        "logging/setLevel" => Ok(json!({})),
         _ => Err(ErrorObject::new(code::METHOD_NOT_FOUND, "method not found")),
     }?;
     Json::from_serialize(&answer).map_err(|error| ErrorObject::new(code::INTERNAL_ERROR, &error.to_string()))

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use mcp_blocking::Incoming;
 use mcp_proto::client::{Call, Outcome};
-use mcp_proto::server::Progress;
-use mcp_proto::{Json, Notification, UsageError};
+use mcp_proto::server::{LoggingLevel, Progress};
+use mcp_proto::{Json, UsageError};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -173,8 +173,8 @@ fn with_logging(incoming: &Incoming) -> Called {
 }
 
 fn write_log(incoming: &Incoming, message: &str) -> Result<(), String> {
-    let params = raw(&json!({ "level": "info", "logger": "everything-server", "data": message }))?;
-    incoming.notify(Notification::with_params("notifications/message", params)).map_err(|error| unsent(&error))
+    let logged = incoming.log(LoggingLevel::Info, Some("everything-server"), Json::from(message));
+    logged.map_err(|error| unsent(&error))
 }
 
 fn with_progress(incoming: &Incoming) -> Value {

@@ -66,6 +66,20 @@ impl Carrier for Http {
         }
     }
 
+    fn release(&mut self, session: SessionKey, key: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
+        let version = self.sessions.get(session).and_then(|session| session.version);
+        let has_ids = version.is_some_and(|version| version.rules().resumable && version.rules().priming_event);
+        if self.config.replay == 0 || !has_ids {
+            return;
+        }
+        self.begin_stream(key, wire);
+        // A client that came back is on another exchange.
+        let stream = self.sessions.get(session).and_then(|session| session.streams.get(&key));
+        if let Some(exchange) = stream.and_then(|stream| stream.exchange) {
+            self.finish(exchange, wire);
+        }
+    }
+
     fn ended(&mut self, session: SessionKey, wire: &mut Wire<'_, HttpAction>) {
         let Some(ended) = self.sessions.remove(session) else { return };
         self.timers.clear(Timer::Idle(session));
@@ -139,21 +153,6 @@ impl Http {
         self.open_stream(key, wire);
         if let Some(chunk) = priming {
             wire.out.act(HttpAction::Write { exchange: key, chunk });
-        }
-    }
-
-    /// Ends the response of a request that is still being served, if its client can come back for the rest.
-    pub(super) fn release(&mut self, session: SessionKey, key: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
-        let version = self.sessions.get(session).and_then(|session| session.version);
-        let has_ids = version.is_some_and(|version| version.rules().resumable && version.rules().priming_event);
-        if self.config.replay == 0 || !has_ids {
-            return;
-        }
-        self.begin_stream(key, wire);
-        // A client that came back is on another exchange.
-        let stream = self.sessions.get(session).and_then(|session| session.streams.get(&key));
-        if let Some(exchange) = stream.and_then(|stream| stream.exchange) {
-            self.finish(exchange, wire);
         }
     }
 

@@ -12,7 +12,7 @@ use crate::version::ProtocolVersion;
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) id: Box<str>,
-    principal: Option<Principal>,
+    pub(super) principal: Option<Principal>,
     pub(super) version: Option<ProtocolVersion>,
     pub(super) last_active: Instant,
     /// Exchanges that are open in it.
