@@ -250,7 +250,7 @@ impl Server<Http> {
     }
 
     fn refuse(&mut self, exchange: ExchangeKey, refusal: Refusal) {
-        self.out.act(HttpAction::Respond { exchange, response: refusal.to_response() });
+        self.out.act(HttpAction::Respond { exchange, response: refusal.into_response() });
     }
 
     fn open_session(&mut self, arrival: &Arrival, is_two_endpoint: bool, now: Instant) -> Result<SessionKey, Refusal> {

@@ -103,7 +103,7 @@ impl Server<Http> {
                 peer.on_batch(items, Source::default(), hub);
             }
             Err(error) => {
-                hub.wire.out.act(HttpAction::Respond { exchange, response: Refusal::frame(&error).to_response() });
+                hub.wire.out.act(HttpAction::Respond { exchange, response: Refusal::frame(&error).into_response() });
                 peer.on_invalid(error, Source::default(), hub);
             }
         }

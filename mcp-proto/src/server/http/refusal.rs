@@ -35,7 +35,7 @@ impl Refusal {
     }
 
     /// SH-S-04, SH-S-08: the body is a JSON-RPC error that answers no request.
-    pub(super) fn to_response(&self) -> Response<Bytes> {
+    pub(super) fn into_response(self) -> Response<Bytes> {
         let error = ErrorObject::new(self.code, &self.text);
         let body = Message::Response(Answer::Error { id: None, error }).to_bytes_with(UnreadableId::Null);
         let mut response = json(self.status, body);
