@@ -33,6 +33,8 @@ mod stdio;
 
 use std::collections::BTreeMap;
 
+use ::http::request::Parts;
+
 use crate::Instant;
 use crate::client::{Call, CloseReason};
 use crate::deadlines::Deadlines;
@@ -43,9 +45,10 @@ use crate::outbox::{Outbox, Output};
 use crate::pending::{RequestKey, SessionKey, Ticket, TicketKey};
 use crate::transport::Transport;
 use crate::version::ProtocolVersion;
-use carrier::{Carrier, Hub, Wire};
+use carrier::{Hub, Wire};
 use peer::Peer;
 
+pub use carrier::Carrier;
 pub use config::Config;
 pub use event::Event;
 pub use http::{Access, Arrival, ExchangeKey, Http, HttpAction, HttpConfig, Principal, TwoEndpoints};
@@ -321,6 +324,20 @@ impl<T: Carrier> Server<T> {
     #[must_use]
     pub fn version(&self, session: SessionKey) -> Option<ProtocolVersion> {
         self.peers.get(&session).and_then(Peer::version)
+    }
+
+    /// Who opened a session, if the driver checked that; nobody on a byte stream.
+    #[must_use]
+    pub fn principal(&self, session: SessionKey) -> Option<&Principal> {
+        self.transport.principal(session)
+    }
+
+    /// The head of the HTTP request that a request of the client's came in, while it waits for its answer alone; none
+    /// on a byte stream.
+    #[must_use]
+    pub fn request_head(&self, ticket: &Ticket) -> Option<&Parts> {
+        let peer = self.peers.get(&ticket.key().session())?;
+        self.transport.request_head(peer.exchange_of(Some(ticket.key()))?)
     }
 
     /// Requests of all clients that are not answered yet.

@@ -34,5 +34,11 @@
 
 mod child;
 mod client;
+mod clock;
+mod lines;
+mod server;
 
 pub use client::{Builder, Client, Error, Handler, InFlight};
+#[cfg(feature = "http-server")]
+pub use server::{HttpBody, HttpService};
+pub use server::{Incoming, Server, Service};

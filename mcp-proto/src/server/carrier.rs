@@ -1,9 +1,11 @@
 //! What a server needs of its transport.
 
+use http::request::Parts;
+
 use super::Timer;
 use super::config::Config;
 use super::event::Event;
-use super::http::ExchangeKey;
+use super::http::{ExchangeKey, Principal};
 use crate::Instant;
 use crate::deadlines::Deadlines;
 use crate::error::UsageError;
@@ -49,7 +51,7 @@ pub(crate) enum Kind {
     Message,
 }
 
-/// A transport as a server uses it.
+/// A transport as a server uses it, for code that works with any. It is sealed, as [`Transport`] is.
 pub trait Carrier: Transport<Action: Weight> {
     /// Takes over what the server was configured with; returns the session that is there from the start, if one is.
     fn configure(&mut self, config: &Config) -> Result<Option<SessionKey>, UsageError>;
@@ -67,4 +69,8 @@ pub trait Carrier: Transport<Action: Weight> {
     fn ended(&mut self, session: SessionKey, wire: &mut Wire<'_, Self::Action>);
     /// When the next timer of the transport is due.
     fn poll_timeout(&self) -> Option<Instant>;
+    /// The head of the request that came on an exchange, while that waits for its answer alone.
+    fn request_head(&self, exchange: ExchangeKey) -> Option<&Parts>;
+    /// Who opened a session.
+    fn principal(&self, session: SessionKey) -> Option<&Principal>;
 }

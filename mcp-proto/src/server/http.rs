@@ -54,7 +54,7 @@ use crate::client::CloseReason;
 use crate::deadlines::{Deadlines, after};
 use crate::limits::Limits;
 use crate::message::Frame;
-use crate::pending::{SessionKey, Ticket};
+use crate::pending::SessionKey;
 use crate::sse::encode_comment;
 use crate::transport::{Transport, sealed};
 use crate::version::ProtocolVersion;
@@ -227,26 +227,10 @@ impl Server<Http> {
         self.out.has_room(&self.config.limits)
     }
 
-    /// Who opened a session, if that was checked.
-    #[must_use]
-    pub fn principal(&self, session: SessionKey) -> Option<&Principal> {
-        self.transport.sessions.get(session).and_then(|session| session.principal.as_ref())
-    }
-
     /// Sessions at this time.
     #[must_use]
     pub fn sessions(&self) -> usize {
         self.transport.sessions.len()
-    }
-
-    /// The head of the HTTP request that a request of the client's came in, while it waits for its answer alone.
-    #[must_use]
-    pub fn request_head(&self, ticket: &Ticket) -> Option<&Parts> {
-        let peer = self.peers.get(&ticket.key().session())?;
-        match self.transport.exchanges.get(&peer.exchange_of(Some(ticket.key()))?)? {
-            Exchange::Waiting { head, .. } => Some(head),
-            Exchange::Receiving { .. } | Exchange::Streaming { .. } => None,
-        }
     }
 
     fn refuse(&mut self, exchange: ExchangeKey, refusal: Refusal) {

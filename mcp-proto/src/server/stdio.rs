@@ -1,7 +1,9 @@
 //! The server on a byte stream, which is one session.
 
+use http::request::Parts;
+
 use super::carrier::{Carrier, Hub, Route, Wire};
-use super::http::ExchangeKey;
+use super::http::{ExchangeKey, Principal};
 use super::peer::{Peer, Source};
 use super::{Config, Event, Server, Timer};
 use crate::Instant;
@@ -118,6 +120,14 @@ impl Carrier for Stdio {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn request_head(&self, _exchange: ExchangeKey) -> Option<&Parts> {
+        None
+    }
+
+    fn principal(&self, _session: SessionKey) -> Option<&Principal> {
         None
     }
 }

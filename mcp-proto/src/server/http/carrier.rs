@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::request::Parts;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 
 use super::exchange::Exchange;
 use super::refusal::{empty, json};
-use super::{ExchangeKey, Http, HttpAction, Timer};
+use super::{ExchangeKey, Http, HttpAction, Principal, Timer};
 use crate::Instant;
 use crate::client::Forwarding;
 use crate::deadlines::after;
@@ -94,6 +95,17 @@ impl Carrier for Http {
 
     fn poll_timeout(&self) -> Option<Instant> {
         self.timers.next()
+    }
+
+    fn request_head(&self, exchange: ExchangeKey) -> Option<&Parts> {
+        match self.exchanges.get(&exchange)? {
+            Exchange::Waiting { head, .. } => Some(head),
+            Exchange::Receiving { .. } | Exchange::Streaming { .. } => None,
+        }
+    }
+
+    fn principal(&self, session: SessionKey) -> Option<&Principal> {
+        self.sessions.get(session).and_then(|session| session.principal.as_ref())
     }
 }
 

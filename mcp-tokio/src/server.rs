@@ -1,0 +1,124 @@
+//! A server: the same service over stdio, any byte stream, and HTTP.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `service` | what the application does with requests |
+//! | `incoming` | a request as its handler sees it |
+//! | `requests` | requests that are being served: between the machine and the handlers |
+//! | `stream` | the task of a server on a byte stream |
+//! | `http` | the server as a service of HTTP requests |
+//! | `http/owner` | the task that owns the machine of an HTTP server |
+//! | `http/body` | bodies of responses |
+//! | `http/listener` | connections of a server that listens itself |
+
+#[cfg(feature = "http-server")]
+mod http;
+mod incoming;
+mod requests;
+mod service;
+mod stream;
+
+use std::fmt;
+use std::sync::Arc;
+
+use mcp_proto::client::CloseReason;
+use mcp_proto::server::Config;
+use mcp_proto::{Stdio, UsageError};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use requests::Requests;
+use service::AnyService;
+
+#[cfg(feature = "http-server")]
+pub use http::{HttpBody, HttpService};
+pub use incoming::Incoming;
+pub use service::Service;
+
+/// A service, and what clients are told about it.
+///
+/// # Example: a client and a server in one process
+///
+/// ```
+/// use mcp_proto::server::Config;
+/// use mcp_proto::{ErrorObject, Json};
+/// use mcp_tokio::{Client, Incoming, Server};
+///
+/// async fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {
+///     Ok(Json::from(incoming.method().as_str()))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), mcp_tokio::Error> {
+/// let (ours, theirs) = tokio::io::duplex(64 * 1024);
+/// tokio::spawn(async move {
+///     let (read, write) = tokio::io::split(theirs);
+///     Server::new(Config::new("my-tools", "1.0.0"), serve).serve_stream(read, write).await
+/// });
+/// let (read, write) = tokio::io::split(ours);
+/// let client = Client::builder().connect(read, write).await?;
+/// assert_eq!(client.request("hello", None).await?, Json::from("hello"));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Server {
+    config: Config,
+    service: Arc<dyn AnyService>,
+    /// Requests of all clients that are served at one time; more are refused. Default 4096.
+    pub max_requests: usize,
+}
+
+impl Server {
+    /// A server that is configured like this.
+    #[must_use]
+    pub fn new(config: Config, service: impl Service) -> Self {
+        Self { config, service: Arc::new(service), max_requests: 4096 }
+    }
+
+    /// Serves the process that started this one, until it closes this one's stdin. Nothing else may be written to stdout
+    /// meanwhile (ST-07).
+    ///
+    /// # Errors
+    ///
+    /// The configuration cannot be worked with.
+    pub async fn serve_stdio(&self) -> Result<CloseReason, UsageError> {
+        self.serve_stream(tokio::io::stdin(), tokio::io::stdout()).await
+    }
+
+    /// Serves one client on a byte stream, until the client closes it; why it has ended. Dropping the future ends it too.
+    ///
+    /// # Errors
+    ///
+    /// The configuration cannot be worked with.
+    pub async fn serve_stream(
+        &self,
+        read: impl AsyncRead + Unpin,
+        write: impl AsyncWrite + Unpin,
+    ) -> Result<CloseReason, UsageError> {
+        let machine = mcp_proto::Server::new(Stdio::new(), self.config.clone())?;
+        let (requests, heard) = Requests::new(Arc::clone(&self.service), self.max_requests);
+        Ok(stream::serve(machine, requests, heard, read, write).await)
+    }
+
+    /// The server as a service of HTTP requests, which can listen itself and be mounted elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// The configuration cannot be worked with.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    #[cfg(feature = "http-server")]
+    pub fn http(&self, http: mcp_proto::server::HttpConfig) -> Result<HttpService, UsageError> {
+        let machine = mcp_proto::Server::new(mcp_proto::server::Http::new(http), self.config.clone())?;
+        let (requests, heard) = Requests::new(Arc::clone(&self.service), self.max_requests);
+        Ok(HttpService::start(machine, requests, heard))
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("config", &self.config).finish_non_exhaustive()
+    }
+}

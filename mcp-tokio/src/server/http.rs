@@ -1,0 +1,196 @@
+//! A server as a service of HTTP requests.
+
+mod body;
+mod listener;
+mod owner;
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use bytes::{Buf, Bytes};
+use http::header::EXPECT;
+use http::{Request, Response, StatusCode};
+use http_body::Body;
+use mcp_proto::server::{Http, Principal, Server};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::requests::{Heard, Requests};
+use owner::{Arrived, Input, Owner, Presence, Reply};
+
+pub use body::HttpBody;
+
+/// What connections tell that has not been dealt with. With more, they wait.
+const INPUTS: usize = 256;
+
+/// A server that answers HTTP requests: a [`tower_service::Service`], whose clones serve the same sessions.
+///
+/// It needs a runtime with time. Something in front of it may put a [`Principal`] among the extensions of a request:
+/// then sessions belong to that principal (SE-02).
+///
+/// # Example: in a router of axum
+///
+/// ```
+/// use mcp_proto::server::{Config, HttpConfig};
+/// use mcp_proto::{ErrorObject, Json};
+/// use mcp_tokio::{Incoming, Server};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), mcp_proto::UsageError> {
+/// let serve = async |incoming: Incoming| Ok::<_, ErrorObject>(Json::from(incoming.method().as_str()));
+/// let service = Server::new(Config::new("my-tools", "1.0.0"), serve).http(HttpConfig::new())?;
+/// let app: axum::Router = axum::Router::new().route_service("/mcp", service);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct HttpService {
+    inbox: mpsc::Sender<Input>,
+    gone: mpsc::UnboundedSender<Arrived>,
+    next: Arc<AtomicU64>,
+    is_closed: Arc<watch::Sender<bool>>,
+}
+
+impl HttpService {
+    pub(super) fn start(machine: Server<Http>, requests: Requests, heard: Heard) -> Self {
+        let (inbox, inputs) = mpsc::channel(INPUTS);
+        let (gone, going) = mpsc::unbounded_channel();
+        tokio::spawn(Owner::new(machine, requests).run(heard, inputs, going));
+        Self { inbox, gone, next: Arc::default(), is_closed: Arc::new(watch::Sender::new(false)) }
+    }
+
+    /// Accepts connections, until the service is closed. Further clones may listen elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// No more connections can be accepted.
+    ///
+    /// # Example
+    ///
+    /// ```no_run
+    /// use mcp_proto::server::{Config, HttpConfig};
+    /// use mcp_proto::{ErrorObject, Json};
+    /// use mcp_tokio::{Incoming, Server};
+    /// use tokio::net::TcpListener;
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let serve = async |incoming: Incoming| Ok::<_, ErrorObject>(Json::from(incoming.method().as_str()));
+    /// let service = Server::new(Config::new("my-tools", "1.0.0"), serve).http(HttpConfig::new())?;
+    /// service.serve(TcpListener::bind("127.0.0.1:3000").await?).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn serve(&self, listener: TcpListener) -> io::Result<()> {
+        listener::serve(self, listener, self.is_closed.subscribe()).await
+    }
+
+    /// Ends all sessions: everybody who waits is answered, later requests are answered with 503, and [`HttpService::serve`]
+    /// returns.
+    pub async fn close(&self) {
+        let (done, is_done) = oneshot::channel();
+        if self.inbox.send(Input::Close(done)).await.is_ok() {
+            let _ = is_done.await;
+        }
+        self.is_closed.send_replace(true);
+    }
+
+    async fn answer<B>(self, request: Request<B>) -> Response<HttpBody>
+    where
+        B: Body,
+    {
+        let (mut head, body) = request.into_parts();
+        let mut body = pin!(body);
+        let principal = head.extensions.remove::<Principal>();
+        let arrived = Arrived(self.next.fetch_add(1, Ordering::Relaxed));
+        let mut presence = Presence::new(arrived, self.gone);
+        // Most bodies are there with their head. One that waits to be asked for is not asked for before the head is fine.
+        let first = if head.headers.contains_key(EXPECT) { Ok(Part::default()) } else { ready(body.as_mut()).await };
+        let Ok(Part { bytes: first, is_last: mut is_whole }) = first else { return empty(StatusCode::BAD_REQUEST) };
+        let (reply, mut replied) = oneshot::channel();
+        let mut input = Input::Request { arrived, head: Box::new(head), principal, body: first, is_whole, reply };
+        let reply = loop {
+            if self.inbox.send(input).await.is_err() {
+                return empty(StatusCode::SERVICE_UNAVAILABLE);
+            }
+            tokio::select! {
+                biased;
+                reply = &mut replied => break reply,
+                part = next(body.as_mut()), if !is_whole => {
+                    let Ok(Part { bytes, is_last }) = part else { return empty(StatusCode::BAD_REQUEST) };
+                    is_whole = is_last;
+                    input = Input::Body { arrived, body: bytes, is_last };
+                }
+            }
+        };
+        match reply {
+            Ok(Reply::Whole(response)) => {
+                presence.is_served();
+                response.map(HttpBody::whole)
+            }
+            Ok(Reply::Stream(head, unread)) => head.map(|()| HttpBody::stream(unread, presence)),
+            Err(_) => empty(StatusCode::SERVICE_UNAVAILABLE),
+        }
+    }
+}
+
+impl<B> tower_service::Service<Request<B>> for HttpService
+where
+    B: Body<Data: Buf + Send> + Send + 'static,
+{
+    type Response = Response<HttpBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<HttpBody>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let service = self.clone();
+        Box::pin(async move { Ok(service.answer(request).await) })
+    }
+}
+
+/// A part of the body of a request.
+#[derive(Debug, Default)]
+struct Part {
+    bytes: Bytes,
+    is_last: bool,
+}
+
+/// The body has no end.
+#[derive(Debug)]
+struct Broken;
+
+/// The next part of a body.
+async fn next<B: Body>(mut body: Pin<&mut B>) -> Result<Part, Broken> {
+    poll_fn(|cx| poll_part(body.as_mut(), cx)).await
+}
+
+/// The next part of a body, or an empty one if there is nothing yet.
+async fn ready<B: Body>(mut body: Pin<&mut B>) -> Result<Part, Broken> {
+    poll_fn(|cx| match poll_part(body.as_mut(), cx) {
+        Poll::Ready(part) => Poll::Ready(part),
+        Poll::Pending => Poll::Ready(Ok(Part::default())),
+    })
+    .await
+}
+
+fn poll_part<B: Body>(mut body: Pin<&mut B>, cx: &mut Context<'_>) -> Poll<Result<Part, Broken>> {
+    let frame = std::task::ready!(body.as_mut().poll_frame(cx)).transpose().map_err(|_| Broken)?;
+    let is_last = frame.is_none() || body.is_end_stream();
+    // Trailers say nothing here.
+    let bytes = frame.and_then(|frame| frame.into_data().ok()).map(|mut data| data.copy_to_bytes(data.remaining()));
+    Poll::Ready(Ok(Part { bytes: bytes.unwrap_or_default(), is_last }))
+}
+
+fn empty(status: StatusCode) -> Response<HttpBody> {
+    let mut response = Response::new(HttpBody::whole(Bytes::new()));
+    *response.status_mut() = status;
+    response
+}

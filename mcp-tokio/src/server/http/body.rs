@@ -1,0 +1,132 @@
+//! Bodies of responses: whole ones, and streams of events that a slow reader holds up.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use tokio::sync::mpsc;
+
+use super::owner::Presence;
+use crate::server::requests::Accepted;
+
+/// Bytes that wait for a client. With more, handlers that speak to it wait.
+const ROOM: usize = 64 * 1024;
+/// With more, the client counts as gone: those who cannot wait have said too much.
+const MOST: usize = 8 << 20;
+/// What a piece takes beside its bytes.
+const ENTRY: usize = 64;
+
+/// The body of a response.
+#[derive(Debug)]
+pub struct HttpBody(Inner);
+
+#[derive(Debug)]
+enum Inner {
+    Whole(Bytes),
+    Stream { pieces: mpsc::UnboundedReceiver<Piece>, waiting: Arc<AtomicUsize>, presence: Presence },
+}
+
+#[derive(Debug)]
+enum Piece {
+    Chunk(Bytes),
+    /// Everything before this was taken.
+    Room(Accepted),
+    End,
+}
+
+/// Where the pieces of a body come from.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    sender: mpsc::UnboundedSender<Piece>,
+    waiting: Arc<AtomicUsize>,
+}
+
+/// The receiving end of [`Pieces`], before it is a body.
+#[derive(Debug)]
+pub(super) struct Unread {
+    pieces: mpsc::UnboundedReceiver<Piece>,
+    waiting: Arc<AtomicUsize>,
+}
+
+pub(super) fn stream() -> (Pieces, Unread) {
+    let (sender, pieces) = mpsc::unbounded_channel();
+    let waiting = Arc::new(AtomicUsize::new(0));
+    (Pieces { sender, waiting: Arc::clone(&waiting) }, Unread { pieces, waiting })
+}
+
+impl Pieces {
+    /// `false` if the client is gone, or counts as gone. One chunk of any size is taken.
+    pub(super) fn send(&self, chunk: Bytes) -> bool {
+        if self.waiting.load(Ordering::Acquire) > MOST {
+            return false;
+        }
+        self.waiting.fetch_add(chunk.len() + ENTRY, Ordering::AcqRel);
+        self.sender.send(Piece::Chunk(chunk)).is_ok()
+    }
+
+    pub(super) fn end(&self) {
+        let _ = self.sender.send(Piece::End);
+    }
+
+    /// Whether those who speak may go on at once.
+    pub(super) fn has_room(&self) -> bool {
+        self.waiting.load(Ordering::Acquire) < ROOM
+    }
+
+    /// Tells whoever waits when everything so far was taken. With the client gone, that is at once.
+    pub(super) fn accept(&self, accepted: Accepted) {
+        if let Err(mpsc::error::SendError(Piece::Room(accepted))) = self.sender.send(Piece::Room(accepted)) {
+            accepted.tell();
+        }
+    }
+}
+
+impl HttpBody {
+    pub(super) const fn whole(body: Bytes) -> Self {
+        Self(Inner::Whole(body))
+    }
+
+    pub(super) fn stream(unread: Unread, presence: Presence) -> Self {
+        Self(Inner::Stream { pieces: unread.pieces, waiting: unread.waiting, presence })
+    }
+}
+
+impl Body for HttpBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match &mut self.0 {
+            Inner::Whole(body) if body.is_empty() => Poll::Ready(None),
+            Inner::Whole(body) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(body))))),
+            Inner::Stream { pieces, waiting, presence } => loop {
+                match std::task::ready!(pieces.poll_recv(cx)) {
+                    Some(Piece::Chunk(chunk)) => {
+                        waiting.fetch_sub(chunk.len() + ENTRY, Ordering::AcqRel);
+                        return Poll::Ready(Some(Ok(Frame::data(chunk))));
+                    }
+                    Some(Piece::Room(accepted)) => accepted.tell(),
+                    Some(Piece::End) | None => {
+                        presence.is_served();
+                        return Poll::Ready(None);
+                    }
+                }
+            },
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(&self.0, Inner::Whole(body) if body.is_empty())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Inner::Whole(body) => SizeHint::with_exact(body.len() as u64),
+            Inner::Stream { .. } => SizeHint::default(),
+        }
+    }
+}

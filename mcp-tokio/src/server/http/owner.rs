@@ -1,0 +1,215 @@
+//! The task that owns the machine of an HTTP server.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use http::request::Parts;
+use mcp_proto::server::{Arrival, ExchangeKey, Http, HttpAction, Principal, Server};
+use mcp_proto::{Instant, Output};
+use tokio::sync::{mpsc, oneshot};
+
+use super::body::{Pieces, Unread, stream};
+use crate::clock::{Alarm, now};
+use crate::server::requests::{Accepted, Heard, Requests};
+
+/// Names a request of some connection's, before the machine has named its exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Arrived(pub(super) u64);
+
+/// What connections tell.
+#[derive(Debug)]
+pub(super) enum Input {
+    /// A request, with as much of its body as came with it.
+    Request {
+        arrived: Arrived,
+        head: Box<Parts>,
+        principal: Option<Principal>,
+        body: Bytes,
+        is_whole: bool,
+        reply: oneshot::Sender<Reply>,
+    },
+    /// More of its body.
+    Body { arrived: Arrived, body: Bytes, is_last: bool },
+    /// The server shall end; whoever says so hears when everybody was answered.
+    Close(oneshot::Sender<()>),
+}
+
+/// How a request is answered.
+#[derive(Debug)]
+pub(super) enum Reply {
+    Whole(http::Response<Bytes>),
+    Stream(http::Response<()>, Unread),
+}
+
+/// A client that waits for its response. If it is dropped before that is over, the client is gone.
+#[derive(Debug)]
+pub(super) struct Presence {
+    arrived: Option<Arrived>,
+    /// Each request is gone once, so this is bounded by their number.
+    gone: mpsc::UnboundedSender<Arrived>,
+}
+
+impl Presence {
+    pub(super) const fn new(arrived: Arrived, gone: mpsc::UnboundedSender<Arrived>) -> Self {
+        Self { arrived: Some(arrived), gone }
+    }
+
+    pub(super) const fn is_served(&mut self) {
+        self.arrived = None;
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        if let Some(arrived) = self.arrived {
+            let _ = self.gone.send(arrived);
+        }
+    }
+}
+
+pub(super) struct Owner {
+    machine: Server<Http>,
+    requests: Requests,
+    exchanges: BTreeMap<Arrived, ExchangeKey>,
+    responses: BTreeMap<ExchangeKey, (Arrived, Response)>,
+    /// The exchange that was written to last, if its client is behind.
+    behind: Option<ExchangeKey>,
+}
+
+/// A response that is not over.
+#[derive(Debug)]
+enum Response {
+    Awaited(oneshot::Sender<Reply>),
+    Streamed(Pieces),
+}
+
+impl Owner {
+    pub(super) const fn new(machine: Server<Http>, requests: Requests) -> Self {
+        Self { machine, requests, exchanges: BTreeMap::new(), responses: BTreeMap::new(), behind: None }
+    }
+
+    /// Runs until nobody is left who could hand in a request.
+    pub(super) async fn run(
+        mut self,
+        mut heard: Heard,
+        mut inputs: mpsc::Receiver<Input>,
+        mut gone: mpsc::UnboundedReceiver<Arrived>,
+    ) {
+        let mut alarm = Alarm::new();
+        loop {
+            let due = self.machine.poll_timeout();
+            tokio::select! {
+                input = inputs.recv(), if self.machine.wants_input() => match input {
+                    Some(input) => self.on_input(input, now()),
+                    None => break,
+                },
+                Some(last) = heard.last.recv() => self.requests.on_last(last, &mut self.machine, now()),
+                Some(said) = heard.said.recv() => {
+                    let accepted = self.requests.on_said(said, &mut self.machine, now());
+                    self.settle(now());
+                    self.accept(accepted);
+                }
+                Some(arrived) = gone.recv() => self.on_gone(arrived, now()),
+                () = alarm.wait(due) => self.machine.handle_timeout(now()),
+            }
+            self.settle(now());
+        }
+        self.machine.close(now());
+        self.settle(now());
+    }
+
+    fn on_input(&mut self, input: Input, now: Instant) {
+        match input {
+            Input::Request { arrived, head, principal, body, is_whole, reply } => {
+                let mut nonce = [0; 32];
+                if let Err(error) = getrandom::fill(&mut nonce) {
+                    // Without them there is no id that could not be guessed. The request is not answered from here.
+                    tracing::error!(%error, "the system has no random bytes");
+                    return;
+                }
+                let exchange = self.machine.handle_request(*head, Arrival { principal, nonce }, now);
+                self.exchanges.insert(arrived, exchange);
+                self.responses.insert(exchange, (arrived, Response::Awaited(reply)));
+                self.feed(arrived, &body, is_whole, now);
+            }
+            Input::Body { arrived, body, is_last } => self.feed(arrived, &body, is_last, now),
+            Input::Close(done) => {
+                self.machine.close(now);
+                self.settle(now);
+                let _ = done.send(());
+            }
+        }
+    }
+
+    fn feed(&mut self, arrived: Arrived, body: &[u8], is_last: bool, now: Instant) {
+        let Some(&exchange) = self.exchanges.get(&arrived) else { return };
+        if !body.is_empty() {
+            self.machine.handle_body(exchange, body, now);
+        }
+        if is_last {
+            self.machine.handle_end(exchange, now);
+        }
+    }
+
+    fn on_gone(&mut self, arrived: Arrived, now: Instant) {
+        if let Some(exchange) = self.exchanges.remove(&arrived) {
+            self.responses.remove(&exchange);
+            self.machine.handle_disconnect(exchange, now);
+        }
+    }
+
+    /// A handler whose client is behind waits until that has caught up.
+    fn accept(&mut self, accepted: Accepted) {
+        match self.behind.take().and_then(|exchange| self.responses.get(&exchange)) {
+            Some((_, Response::Streamed(pieces))) => pieces.accept(accepted),
+            Some((_, Response::Awaited(_))) | None => accepted.tell(),
+        }
+    }
+
+    fn settle(&mut self, now: Instant) {
+        while let Some(output) = self.machine.poll_output() {
+            match output {
+                Output::Action(HttpAction::Respond { exchange, response }) => {
+                    if let Some(Response::Awaited(reply)) = self.take(exchange) {
+                        let _ = reply.send(Reply::Whole(response));
+                    }
+                }
+                Output::Action(HttpAction::Stream { exchange, head }) => self.stream(exchange, head),
+                Output::Action(HttpAction::Write { exchange, chunk }) => self.write(exchange, chunk, now),
+                Output::Action(HttpAction::Finish { exchange }) => {
+                    if let Some(Response::Streamed(pieces)) = self.take(exchange) {
+                        pieces.end();
+                    }
+                }
+                Output::Action(_) => {}
+                Output::Event(event) => self.requests.on_event(event, &mut self.machine, now),
+            }
+        }
+    }
+
+    fn take(&mut self, exchange: ExchangeKey) -> Option<Response> {
+        let (arrived, response) = self.responses.remove(&exchange)?;
+        self.exchanges.remove(&arrived);
+        Some(response)
+    }
+
+    fn stream(&mut self, exchange: ExchangeKey, head: http::Response<()>) {
+        let Some((_, response)) = self.responses.get_mut(&exchange) else { return };
+        let (pieces, unread) = stream();
+        if let Response::Awaited(reply) = std::mem::replace(response, Response::Streamed(pieces)) {
+            // If nobody takes it, the client is gone, which is told elsewhere.
+            let _ = reply.send(Reply::Stream(head, unread));
+        }
+    }
+
+    /// A client that does not take what is written counts as gone: nobody waits for it for ever.
+    fn write(&mut self, exchange: ExchangeKey, chunk: Bytes, now: Instant) {
+        let Some((arrived, Response::Streamed(pieces))) = self.responses.get(&exchange) else { return };
+        let arrived = *arrived;
+        if !pieces.send(chunk) {
+            self.on_gone(arrived, now);
+        } else if !pieces.has_room() {
+            self.behind = Some(exchange);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! A request as its handler sees it.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use mcp_proto::client::{Call, Outcome};
+use mcp_proto::server::{LoggingLevel, Principal, Progress, Scope};
+use mcp_proto::{Json, Method, Notification, ProtocolVersion, RequestKey, SessionKey, TicketKey, UsageError};
+use tokio::sync::{mpsc, oneshot};
+
+use super::requests::{Last, Said};
+
+/// A request of a client's, and the ways to talk to that client while it is served.
+#[derive(Debug)]
+pub struct Incoming {
+    pub(super) method: Method,
+    pub(super) params: Option<Json>,
+    pub(super) ticket: TicketKey,
+    pub(super) session: Arc<Session>,
+    pub(super) headers: HeaderMap,
+    pub(super) said: mpsc::Sender<Said>,
+    pub(super) last: mpsc::UnboundedSender<Last>,
+}
+
+/// What is known of a session.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) version: ProtocolVersion,
+    /// The parameters of `initialize`.
+    pub(super) params: Json,
+    pub(super) principal: Option<Principal>,
+}
+
+impl Incoming {
+    /// What is asked for.
+    #[must_use]
+    pub const fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// The parameters, as they came.
+    #[must_use]
+    pub const fn params(&self) -> Option<&Json> {
+        self.params.as_ref()
+    }
+
+    /// The session that the request belongs to.
+    #[must_use]
+    pub const fn session(&self) -> SessionKey {
+        self.ticket.session()
+    }
+
+    /// The revision of the session.
+    #[must_use]
+    pub fn version(&self) -> ProtocolVersion {
+        self.session.version
+    }
+
+    /// The parameters of the client's `initialize`: its name and capabilities.
+    #[must_use]
+    pub fn client(&self) -> &Json {
+        &self.session.params
+    }
+
+    /// Who opened the session, if something in front of the server checked that and put a [`Principal`] among the
+    /// extensions of the HTTP request.
+    #[must_use]
+    pub fn principal(&self) -> Option<&Principal> {
+        self.session.principal.as_ref()
+    }
+
+    /// The headers of the HTTP request; none on a byte stream.
+    #[must_use]
+    pub const fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// Tells how far the request has come, if its client asked for that, and waits until there is room for more.
+    pub async fn progress(&self, progress: Progress) {
+        let (accept, accepted) = oneshot::channel();
+        let _ = self.say(Said::Progress { ticket: self.ticket, progress, accept }, accepted).await;
+    }
+
+    /// Sends a log message that is about this request, unless the client wants none of this level.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError::NotDeclared`] if the server's capabilities have no `logging`, and as [`Incoming::notify`].
+    pub async fn log(&self, level: LoggingLevel, logger: Option<&str>, data: Json) -> Result<(), UsageError> {
+        let (accept, accepted) = oneshot::channel();
+        let (ticket, logger) = (self.ticket, logger.map(Box::from));
+        self.say(Said::Log { ticket, level, logger, data, accept }, accepted).await
+    }
+
+    /// Sends a notification that is about this request, and waits until there is room for more.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if it cannot be sent.
+    pub async fn notify(&self, notification: Notification) -> Result<(), UsageError> {
+        let (accept, accepted) = oneshot::channel();
+        let scope = Scope::Request(self.ticket);
+        self.say(Said::Notify { scope, notification, accept }, accepted).await
+    }
+
+    /// Asks the client for something because of this request, and waits for the outcome. Dropping the future takes it
+    /// back.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if it may not be asked.
+    pub async fn ask(&self, call: Call) -> Result<Outcome, UsageError> {
+        let (accept, accepted) = oneshot::channel();
+        let (outcome, answered) = oneshot::channel();
+        let last = self.last.clone();
+        let request = self.say(Said::Ask { ticket: self.ticket, call, accept, outcome }, accepted).await?;
+        let mut asked = Asked { request: Some(request), last };
+        let outcome = answered.await.map_err(|_| UsageError::Closed);
+        asked.request = None;
+        outcome
+    }
+
+    /// Lets the client come back for the answer instead of holding its connection open, where the transport and the
+    /// revision have that.
+    pub fn release(&self) {
+        let _ = self.last.send(Last::Release(self.ticket));
+    }
+
+    async fn say<T>(&self, said: Said, accepted: oneshot::Receiver<Result<T, UsageError>>) -> Result<T, UsageError> {
+        self.said.send(said).await.map_err(|_| UsageError::Closed)?;
+        accepted.await.map_err(|_| UsageError::Closed)?
+    }
+}
+
+/// Something that the client was asked. It is taken back unless the outcome has come.
+struct Asked {
+    request: Option<RequestKey>,
+    last: mpsc::UnboundedSender<Last>,
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if let Some(request) = self.request {
+            let _ = self.last.send(Last::Withdraw(request));
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Requests that are being served: between the machine and the handlers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use mcp_proto::client::{Call, CloseReason, Outcome};
+use mcp_proto::server::{Carrier, Event, LoggingLevel, Progress, Scope, Server};
+use mcp_proto::{
+    ErrorObject, Instant, Json, Method, Notification, RequestKey, SessionKey, Ticket, TicketKey, UsageError, code,
+};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+use tracing::Instrument;
+
+use super::incoming::{Incoming, Session};
+use super::service::AnyService;
+
+/// What handlers say that has not been dealt with. With more, they wait.
+const UNSAID: usize = 64;
+/// Notifications that have not been heard. More are dropped.
+const UNHEARD: usize = 256;
+
+/// What a handler says. Whoever accepts it has room for more.
+#[derive(Debug)]
+pub(super) enum Said {
+    Progress { ticket: TicketKey, progress: Progress, accept: Accept<()> },
+    Notify { scope: Scope, notification: Notification, accept: Accept<()> },
+    Log { ticket: TicketKey, level: LoggingLevel, logger: Option<Box<str>>, data: Json, accept: Accept<()> },
+    Ask { ticket: TicketKey, call: Call, accept: Accept<RequestKey>, outcome: oneshot::Sender<Outcome> },
+}
+
+/// How whoever said something hears that it was accepted.
+type Accept<T> = oneshot::Sender<Result<T, UsageError>>;
+
+/// What must be heard even where nothing can be waited for. Each request says these a bounded number of times.
+#[derive(Debug)]
+pub(super) enum Last {
+    Answer(TicketKey, Result<Json, ErrorObject>),
+    Release(TicketKey),
+    Withdraw(RequestKey),
+}
+
+/// What handlers say, where it arrives.
+#[derive(Debug)]
+pub(super) struct Heard {
+    pub(super) said: mpsc::Receiver<Said>,
+    pub(super) last: mpsc::UnboundedReceiver<Last>,
+}
+
+/// Requests that are being served, and what clients were asked.
+pub(super) struct Requests {
+    service: Arc<dyn AnyService>,
+    open: BTreeMap<TicketKey, (Ticket, AbortHandle)>,
+    most: usize,
+    asked: BTreeMap<RequestKey, oneshot::Sender<Outcome>>,
+    sessions: BTreeMap<SessionKey, Arc<Session>>,
+    said: mpsc::Sender<Said>,
+    last: mpsc::UnboundedSender<Last>,
+    notices: Notices,
+}
+
+impl Requests {
+    /// At most so many are served at one time.
+    pub(super) fn new(service: Arc<dyn AnyService>, most: usize) -> (Self, Heard) {
+        let (say, said) = mpsc::channel(UNSAID);
+        let (say_last, last) = mpsc::unbounded_channel();
+        let notices = Notices::new(&service);
+        let requests = Self {
+            service,
+            open: BTreeMap::new(),
+            most,
+            asked: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            said: say,
+            last: say_last,
+            notices,
+        };
+        (requests, Heard { said, last })
+    }
+
+    /// Deals with what a handler says; what the handler is told once there is room for more.
+    pub(super) fn on_said<T: Carrier>(&mut self, said: Said, machine: &mut Server<T>, now: Instant) -> Accepted {
+        match said {
+            Said::Progress { ticket, progress, accept } => {
+                if let Some((ticket, _)) = self.open.get(&ticket) {
+                    machine.progress(ticket, &progress, now);
+                }
+                Accepted { accept, outcome: Ok(()) }
+            }
+            Said::Notify { scope, notification, accept } => {
+                Accepted { accept, outcome: machine.notify(scope, notification, now) }
+            }
+            Said::Log { ticket, level, logger, data, accept } => {
+                let scope = Scope::Request(ticket);
+                Accepted { accept, outcome: machine.log(scope, level, logger.as_deref(), &data, now) }
+            }
+            Said::Ask { ticket, call, accept, outcome } => {
+                let accepted = machine.request(Scope::Request(ticket), call, now);
+                if let Ok(request) = accepted {
+                    self.asked.insert(request, outcome);
+                }
+                // Whoever asked may be gone before it was heard.
+                if let Err(Ok(request)) = accept.send(accepted) {
+                    machine.cancel(request, None, now);
+                }
+                Accepted::at_once()
+            }
+        }
+    }
+
+    /// Deals with what is said at the end.
+    pub(super) fn on_last<T: Carrier>(&mut self, last: Last, machine: &mut Server<T>, now: Instant) {
+        match last {
+            Last::Answer(ticket, answer) => {
+                if let Some((ticket, _)) = self.open.remove(&ticket) {
+                    if let Err(error) = machine.respond(ticket, answer, now) {
+                        tracing::warn!(%error, "a handler's answer was replaced");
+                    }
+                }
+            }
+            Last::Release(ticket) => {
+                if let Some((ticket, _)) = self.open.get(&ticket) {
+                    machine.release(ticket, now);
+                }
+            }
+            Last::Withdraw(request) => machine.cancel(request, None, now),
+        }
+    }
+
+    /// Deals with what the machine tells.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "what else is told concerns no handler")]
+    pub(super) fn on_event<T: Carrier>(&mut self, event: Event, machine: &mut Server<T>, now: Instant) {
+        match event {
+            Event::Connected { session, version, params } => {
+                tracing::debug!(?session, %version, "a session was opened");
+                let principal = machine.principal(session).cloned();
+                self.sessions.insert(session, Arc::new(Session { version, params, principal }));
+            }
+            Event::Requested { ticket, method, params } => self.serve(ticket, method, params, machine, now),
+            Event::Cancelled { ticket, .. } => {
+                if let Some((_, task)) = self.open.remove(&ticket) {
+                    task.abort();
+                }
+            }
+            Event::Notified { session, method, params } => {
+                self.notices.tell(session, Notification { method, params });
+            }
+            Event::Responded { request, outcome } => {
+                if let Some(waiting) = self.asked.remove(&request) {
+                    let _ = waiting.send(outcome);
+                }
+            }
+            Event::Faulted(fault) => tracing::info!(%fault, "a client did something wrong"),
+            Event::Closed { session, reason } => {
+                tracing::debug!(?session, ?reason, "a session has ended");
+                if self.sessions.remove(&session).is_some() {
+                    self.notices.tell_end(session, reason);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn serve<T: Carrier>(
+        &mut self,
+        ticket: Ticket,
+        method: Method,
+        params: Option<Json>,
+        machine: &mut Server<T>,
+        now: Instant,
+    ) {
+        let key = ticket.key();
+        let session = self.sessions.get(&key.session()).filter(|_| self.open.len() < self.most);
+        let Some(session) = session.map(Arc::clone) else {
+            tracing::warn!(most = self.most, "there are too many requests; one was refused");
+            let error = ErrorObject::new(code::INTERNAL_ERROR, "the server is too busy");
+            // The code is one that anybody may use.
+            let _ = machine.respond(ticket, Err(error), now);
+            return;
+        };
+        let headers = machine.request_head(&ticket).map(|head| head.headers.clone()).unwrap_or_default();
+        let span = tracing::info_span!("request", %method, session = ?key.session());
+        let (said, last) = (self.said.clone(), self.last.clone());
+        let incoming = Incoming { method, params, ticket: key, session, headers, said, last };
+        let (service, unanswered) = (Arc::clone(&self.service), Unanswered { ticket: key, last: self.last.clone() });
+        let serving = async move {
+            let answer = service.serve(incoming).await;
+            unanswered.answer(answer);
+        };
+        let task = tokio::spawn(serving.instrument(span));
+        self.open.insert(key, (ticket, task.abort_handle()));
+    }
+}
+
+/// Nobody is left who could be answered.
+impl Drop for Requests {
+    fn drop(&mut self) {
+        for (_, task) in self.open.values() {
+            task.abort();
+        }
+    }
+}
+
+/// What a handler is told once there is room for more.
+#[derive(Debug)]
+#[must_use = "the handler waits"]
+pub(super) struct Accepted {
+    accept: Accept<()>,
+    outcome: Result<(), UsageError>,
+}
+
+impl Accepted {
+    fn at_once() -> Self {
+        Self { accept: oneshot::channel().0, outcome: Ok(()) }
+    }
+
+    pub(super) fn tell(self) {
+        let _ = self.accept.send(self.outcome);
+    }
+}
+
+/// A handler that has not answered. If it panics, its request fails (RP15).
+struct Unanswered {
+    ticket: TicketKey,
+    last: mpsc::UnboundedSender<Last>,
+}
+
+impl Unanswered {
+    fn answer(self, answer: Result<Json, ErrorObject>) {
+        let _ = self.last.send(Last::Answer(self.ticket, answer));
+    }
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let error = ErrorObject::new(code::INTERNAL_ERROR, "internal error");
+            let _ = self.last.send(Last::Answer(self.ticket, Err(error)));
+        }
+    }
+}
+
+/// What clients tell, on its way to the service.
+struct Notices {
+    sender: mpsc::UnboundedSender<Notice>,
+    unheard: Arc<AtomicUsize>,
+}
+
+enum Notice {
+    Told(SessionKey, Notification),
+    Ended(SessionKey, CloseReason),
+}
+
+impl Notices {
+    /// The task ends when this is dropped and everything was heard.
+    fn new(service: &Arc<dyn AnyService>) -> Self {
+        let (sender, mut waiting) = mpsc::unbounded_channel();
+        let unheard = Arc::new(AtomicUsize::new(0));
+        let (service, count) = (Arc::clone(service), Arc::clone(&unheard));
+        tokio::spawn(async move {
+            while let Some(notice) = waiting.recv().await {
+                match notice {
+                    Notice::Told(session, notification) => {
+                        count.fetch_sub(1, Ordering::AcqRel);
+                        service.notified(session, notification).await;
+                    }
+                    Notice::Ended(session, reason) => service.ended(session, reason).await,
+                }
+            }
+        });
+        Self { sender, unheard }
+    }
+
+    fn tell(&self, session: SessionKey, notification: Notification) {
+        if self.unheard.load(Ordering::Acquire) >= UNHEARD {
+            tracing::warn!(method = %notification.method, "a notification was dropped: the service is behind");
+            return;
+        }
+        self.unheard.fetch_add(1, Ordering::AcqRel);
+        let _ = self.sender.send(Notice::Told(session, notification));
+    }
+
+    /// Sessions are bounded, and each ends once.
+    fn tell_end(&self, session: SessionKey, reason: CloseReason) {
+        let _ = self.sender.send(Notice::Ended(session, reason));
+    }
+}

@@ -1,0 +1,82 @@
+//! The task of a server on a byte stream.
+
+use bytes::BytesMut;
+use mcp_proto::client::CloseReason;
+use mcp_proto::server::{Event, Server};
+use mcp_proto::{Output, Stdio, StdioAction};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::time::timeout;
+
+use super::requests::{Heard, Requests};
+use crate::clock::{Alarm, now};
+use crate::lines::{FLUSH, Lines};
+
+/// Bytes that are read at once.
+const CHUNK: usize = 64 * 1024;
+
+/// Serves one client until its stream has ended.
+pub(super) async fn serve(
+    mut machine: Server<Stdio>,
+    mut requests: Requests,
+    mut heard: Heard,
+    mut read: impl AsyncRead + Unpin,
+    write: impl AsyncWrite + Unpin,
+) -> CloseReason {
+    let (mut lines, mut alarm) = (Lines::new(write), Alarm::new());
+    let mut buffer = BytesMut::with_capacity(CHUNK);
+    let (mut is_readable, mut is_writable) = (true, true);
+    let reason = loop {
+        if let Some(reason) = settle(&mut machine, &mut requests, &mut lines, is_writable) {
+            break reason;
+        }
+        let due = machine.poll_timeout();
+        tokio::select! {
+            // Reading goes on while lines wait: the other side may be waiting for that.
+            length = read.read_buf(&mut buffer), if is_readable && machine.wants_input() => match length {
+                Ok(0) | Err(_) => {
+                    is_readable = false;
+                    machine.handle_eof(now());
+                }
+                Ok(_) => {
+                    machine.handle_bytes(&buffer, now());
+                    buffer.clear();
+                }
+            },
+            written = lines.write_some(), if is_writable && !lines.is_idle() => if let Err(error) = written {
+                tracing::debug!(%error, "the client reads no more");
+                (is_readable, is_writable) = (false, false);
+                machine.handle_eof(now());
+            },
+            // A handler that has more to say than the client reads waits here.
+            Some(said) = heard.said.recv(), if lines.has_room() => requests.on_said(said, &mut machine, now()).tell(),
+            Some(last) = heard.last.recv() => requests.on_last(last, &mut machine, now()),
+            () = alarm.wait(due) => machine.handle_timeout(now()),
+        }
+    };
+    // What was said last is written, but nobody is waited for who does not read.
+    let _ = timeout(FLUSH, lines.finish()).await;
+    reason
+}
+
+/// Carries out what the machine says, as far as there is room; why the connection has ended, once it has.
+fn settle(
+    machine: &mut Server<Stdio>,
+    requests: &mut Requests,
+    lines: &mut Lines<impl AsyncWrite + Unpin>,
+    is_writable: bool,
+) -> Option<CloseReason> {
+    while lines.has_room() || !is_writable {
+        match machine.poll_output()? {
+            Output::Action(StdioAction::Write(line)) if is_writable => lines.push(line),
+            Output::Action(_) => {}
+            Output::Event(event) => {
+                let closed = if let Event::Closed { reason, .. } = &event { Some(*reason) } else { None };
+                requests.on_event(event, machine, now());
+                if closed.is_some() {
+                    return closed;
+                }
+            }
+        }
+    }
+    None
+}
