@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use http::Request;
 use mcp_proto::server::{Arrival, Config, Http, HttpAction, HttpConfig, Server};
 use mcp_proto::{Output, server::Event};
-use tests::site::initialize;
+use tests::asked::initialize;
 
 const SESSIONS: usize = 100_000;
 

@@ -1,8 +1,10 @@
 //! What the scenarios share: inputs, oracles, and the simulated world that machines run in.
 
+pub mod asked;
 pub mod chunks;
 pub mod http1;
 pub mod json_text;
+pub mod ladder;
 pub mod loopback;
 pub mod oracle;
 pub mod pair;

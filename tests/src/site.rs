@@ -3,121 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode};
-use mcp_proto::server::{Arrival, Config, Event, ExchangeKey, Http, HttpAction, HttpConfig, Principal, Server};
+use http::{HeaderName, HeaderValue, Request};
+use mcp_proto::server::{Arrival, Config, Event, ExchangeKey, Http, HttpAction, HttpConfig, Server};
 use mcp_proto::{Json, Output, SessionKey, Ticket};
 
-/// What has been sent on one exchange.
-#[derive(Debug, Default)]
-pub struct Sent {
-    /// The status, once there is one.
-    pub status: Option<StatusCode>,
-    /// The headers.
-    pub headers: HeaderMap,
-    /// The body so far.
-    pub body: Vec<u8>,
-    /// The response is complete.
-    pub is_over: bool,
-    /// It came as a stream.
-    pub is_stream: bool,
-}
-
-impl Sent {
-    /// The status as a number; zero if there is none yet.
-    pub fn code(&self) -> u16 {
-        self.status.map_or(0, |status| status.as_u16())
-    }
-
-    /// The body as text.
-    pub fn text(&self) -> String {
-        String::from_utf8(self.body.clone()).expect("UTF-8")
-    }
-
-    /// The data of the events so far.
-    pub fn data(&self) -> Vec<String> {
-        let text = self.text();
-        text.lines()
-            .filter_map(|line| line.strip_prefix("data: "))
-            .filter(|data| !data.is_empty())
-            .map(str::to_owned)
-            .collect()
-    }
-
-    /// The ids of the events so far.
-    pub fn ids(&self) -> Vec<String> {
-        self.text().lines().filter_map(|line| line.strip_prefix("id: ")).map(str::to_owned).collect()
-    }
-}
-
-/// A request, as a client writes it.
-#[derive(Debug, Clone)]
-#[must_use]
-pub struct Asked {
-    method: &'static str,
-    target: String,
-    fields: Vec<(String, String)>,
-    body: Bytes,
-    principal: Option<Principal>,
-}
-
-impl Asked {
-    /// A request to the usual endpoint, with all headers that it needs.
-    pub fn new(method: &'static str, body: impl Into<Bytes>) -> Self {
-        let fields = [
-            ("host", "localhost:3000"),
-            ("accept", "application/json, text/event-stream"),
-            ("content-type", "application/json"),
-        ];
-        Self {
-            method,
-            target: "/mcp".to_owned(),
-            fields: fields.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
-            body: body.into(),
-            principal: None,
-        }
-    }
-
-    /// A POST of a message.
-    pub fn post(body: impl Into<Bytes>) -> Self {
-        Self::new("POST", body)
-    }
-
-    /// At another path.
-    pub fn at(mut self, target: &str) -> Self {
-        target.clone_into(&mut self.target);
-        self
-    }
-
-    /// With another header, in the place of the one of that name.
-    pub fn with(mut self, name: &str, value: &str) -> Self {
-        self.fields.retain(|(other, _)| other != name);
-        self.and(name, value)
-    }
-
-    /// With one more header.
-    pub fn and(mut self, name: &str, value: &str) -> Self {
-        self.fields.push((name.to_owned(), value.to_owned()));
-        self
-    }
-
-    /// Without that header.
-    pub fn without(mut self, name: &str) -> Self {
-        self.fields.retain(|(other, _)| other != name);
-        self
-    }
-
-    /// In a session.
-    pub fn in_session(self, id: &str) -> Self {
-        self.with("mcp-session-id", id)
-    }
-
-    /// By somebody who was recognised.
-    pub fn by(mut self, principal: &str) -> Self {
-        self.principal = Some(Principal::new(principal));
-        self
-    }
-}
+use crate::asked::{Asked, Sent, initialize};
 
 /// The server, what it has sent, and what it has told.
 #[derive(Debug)]
@@ -304,11 +194,4 @@ impl Default for Site {
     fn default() -> Self {
         Self::new()
     }
-}
-
-/// The message that opens a session.
-pub fn initialize(version: &str) -> String {
-    format!(
-        r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":"{version}","capabilities":{{}},"clientInfo":{{"name":"c","version":"1"}}}}}}"#
-    )
 }

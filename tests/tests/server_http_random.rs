@@ -6,7 +6,8 @@ use std::time::Duration;
 use mcp_proto::client::Call;
 use mcp_proto::server::{Event, ExchangeKey, Progress, Scope, TwoEndpoints};
 use mcp_proto::{ErrorObject, Json, Notification, RequestKey, SessionKey, Ticket};
-use tests::site::{Asked, Site, initialize};
+use tests::asked::{Asked, initialize};
+use tests::site::Site;
 
 /// A small generator: a run is a function of its seed.
 struct Dice(u64);
