@@ -90,8 +90,6 @@ impl<W: AsyncWrite + Unpin> Lines<W> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
-
     use tokio::io::AsyncReadExt;
 
     use super::*;

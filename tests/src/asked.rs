@@ -108,6 +108,11 @@ impl Asked {
         self.with("mcp-session-id", id)
     }
 
+    /// A GET of a stream.
+    pub fn get() -> Self {
+        Self::new("GET", "")
+    }
+
     /// By somebody who was recognised.
     pub fn by(mut self, principal: &str) -> Self {
         self.principal = Some(Principal::new(principal));

@@ -290,7 +290,7 @@ fn js2_js3_js14_large_and_odd_but_valid_parameters_pass_unchanged() {
     let keys: Vec<_> = (0..100_000).map(|number| format!("\"{number}\":{number}")).collect();
     for params in [
         format!("{{{}}}", keys.join(",")),
-        format!("[{}0]", "0,".repeat(100_000)),
+        format!("{{\"a\":[{}0]}}", "0,".repeat(100_000)),
         format!("{{\"n\":{}}}", "9".repeat(5000)),
         r#"{"a":1e400,"b":-0,"c":1E+2,"d":0.10}"#.to_owned(),
         format!("{{\"s\":\"{}\"}}", "\\u0041".repeat(1 << 20)),
@@ -299,6 +299,16 @@ fn js2_js3_js14_large_and_odd_but_valid_parameters_pass_unchanged() {
         stream.line(request("1", "m", &params));
         echo(&mut stream);
         assert!(stream.lines() == [result("1", &params)]);
+    }
+}
+
+#[test]
+fn jr_12_parameters_are_an_object() {
+    for params in ["[]", "[1]", "1", "\"text\"", "null", "true"] {
+        let mut stream = ServerStream::ready("2025-11-25");
+        stream.line(request("1", "m", params));
+        assert!(stream.lines()[0].starts_with(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32"#), "{params}");
+        assert!(stream.requested().is_empty(), "{params}");
     }
 }
 

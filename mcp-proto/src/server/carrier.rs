@@ -54,6 +54,10 @@ pub(crate) enum Kind {
 /// A transport as a server uses it, for code that works with any. It is sealed, as [`Transport`] is.
 pub trait Carrier: Transport<Action: Weight> {
     /// Takes over what the server was configured with; returns the session that is there from the start, if one is.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if the configuration cannot be worked with.
     fn configure(&mut self, config: &Config) -> Result<Option<SessionKey>, UsageError>;
     /// Sends a message.
     fn write(&mut self, message: &Message, route: Route, wire: &mut Wire<'_, Self::Action>);

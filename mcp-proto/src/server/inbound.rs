@@ -114,6 +114,10 @@ impl Peer {
             hub.wire.out.tell(Event::Faulted(Fault::DuplicateKey));
             return refuse(code::INVALID_PARAMS, "invalid params: two members of one name");
         }
+        // JR-12. A relay leaves that to the server.
+        if hub.config.forwarding == Forwarding::Own && params.is_some_and(|params| !params.is_object()) {
+            return refuse(code::INVALID_PARAMS, "invalid params: they must be an object");
+        }
         let limit = hub.config.limits.requests_in;
         if self.incoming.len() >= limit {
             hub.wire.out.tell(Event::Faulted(Fault::TooManyRequests { limit }));

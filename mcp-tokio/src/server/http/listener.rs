@@ -1,13 +1,12 @@
 //! Connections of a server that listens itself.
 
 use std::io::{self, ErrorKind};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -59,7 +58,7 @@ pub(super) async fn serve(
                 Err(error) => return Err(error),
             },
             Some(_) = connections.join_next() => {}
-            _ = is_closed.wait_for(|is_closed| *is_closed) => break,
+            () = until_closed(&mut is_closed) => break,
         }
     }
     drop(listener);
@@ -67,10 +66,12 @@ pub(super) async fn serve(
     Ok(())
 }
 
-fn connect(
-    service: &HttpService,
-    stream: TcpStream,
-) -> http1::Connection<TokioIo<Pin<Box<TimeoutStream<TcpStream>>>>, TowerToHyperService<HttpService>> {
+async fn until_closed(is_closed: &mut watch::Receiver<bool>) {
+    // With no sender, there is no service either.
+    let _ = is_closed.wait_for(|is_closed| *is_closed).await;
+}
+
+fn connect(service: &HttpService, stream: TcpStream) -> impl GracefulConnection<Error = hyper::Error> + Send + use<> {
     // Small answers must not wait for others. Where the option cannot be set, they do.
     let _ = stream.set_nodelay(true);
     let mut stream = TimeoutStream::new(stream);

@@ -1,0 +1,327 @@
+//! The server over real sockets, over a byte stream, and in a router of axum.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
+
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use mcp_proto::client::{Call, CloseReason, Outcome};
+use mcp_proto::server::{Config, HttpConfig, LoggingLevel, Principal, Progress};
+use mcp_proto::{ErrorObject, Json, Method, Notification, SessionKey, code};
+use mcp_tokio::{Builder, Client, Error, Handler, HttpService, Incoming, Server, Service};
+use tests::asked::{Asked, initialize};
+use tests::socket::Remote;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
+use tokio::net::TcpListener;
+use tokio::runtime;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::{sleep, timeout};
+
+tests::wire_tests!(Running::with);
+
+/// A server on a runtime of its own, stopped at the end of the test.
+struct Running {
+    address: String,
+    service: HttpService,
+    runtime: runtime::Handle,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Running {
+    fn with(change: impl FnOnce(&mut HttpConfig, &mut Config)) -> Self {
+        let (mut http, mut config) = (HttpConfig::new(), config());
+        change(&mut http, &mut config);
+        let runtime = runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let (listener, service) = runtime.block_on(async {
+            let service = Server::new(config, serve).http(http).unwrap();
+            (TcpListener::bind("127.0.0.1:0").await.unwrap(), service)
+        });
+        let (address, handle) = (listener.local_addr().unwrap().to_string(), runtime.handle().clone());
+        let serving = service.clone();
+        let thread = thread::spawn(move || runtime.block_on(serving.serve(listener)).unwrap());
+        Self { address, service, runtime: handle, thread: Some(thread) }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.runtime.block_on(self.service.close());
+        let ended = self.thread.take().unwrap().join();
+        assert!(ended.is_ok() || thread::panicking(), "the server failed");
+    }
+}
+
+fn config() -> Config {
+    let mut config = Config::new("test", "1");
+    config.capabilities = json(r#"{"logging":{},"tools":{}}"#);
+    config
+}
+
+fn json(text: &str) -> Json {
+    Json::parse(text.to_owned()).unwrap()
+}
+
+/// A client in the same process, and what becomes of the server.
+async fn in_memory(
+    service: impl Service,
+    client: Builder,
+) -> (Client, JoinHandle<Result<CloseReason, mcp_proto::UsageError>>) {
+    let (ours, theirs) = duplex(1024);
+    let serving = tokio::spawn(async move {
+        let (read, write) = split(theirs);
+        Server::new(config(), service).serve_stream(read, write).await
+    });
+    let (read, write) = split(ours);
+    (client.connect(read, write).await.unwrap(), serving)
+}
+
+async fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {
+    match incoming.method().as_str() {
+        "echo" => Ok(incoming.params().cloned().unwrap_or(Json::empty_object())),
+        "nap" => {
+            sleep(Duration::from_millis(50)).await;
+            Ok(incoming.params().cloned().unwrap_or(Json::empty_object()))
+        }
+        "wait" => std::future::pending().await,
+        "count" => {
+            for step in 1..=3 {
+                incoming.progress(Progress { progress: f64::from(step), total: Some(3.0), message: None }).await;
+            }
+            incoming.log(LoggingLevel::Info, None, json(r#""counted""#)).await.unwrap();
+            Ok(json(r#"{"counted":3}"#))
+        }
+        "ask" => match incoming.ask(Call::new("elicitation/create")).await.unwrap() {
+            Outcome::Result(answer) => Ok(answer),
+            Outcome::Error(error) => Err(error),
+            Outcome::Failed(reason) => Err(ErrorObject::new(code::INTERNAL_ERROR, &reason.to_string())),
+        },
+        "panic" => panic!("a handler may fail"),
+        "flood" => {
+            let filler = Json::from("x".repeat(100_000).as_str());
+            for _ in 0..1000 {
+                let params = Json::empty_object().with_member("data", &filler);
+                let _ = incoming.notify(Notification::with_params("notifications/message", params)).await;
+            }
+            Ok(Json::empty_object())
+        }
+        "client" => Ok(incoming.client().clone()),
+        _ => Err(ErrorObject::new(code::METHOD_NOT_FOUND, "method not found")),
+    }
+}
+
+struct Person;
+
+impl Handler for Person {
+    async fn requested(&self, method: Method, _: Option<Json>) -> Result<Json, ErrorObject> {
+        assert_eq!(method.as_str(), "elicitation/create");
+        Ok(json(r#"{"action":"accept"}"#))
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_between_both_ends_of_this_crate() {
+    let builder = Client::builder().capabilities(json(r#"{"elicitation":{}}"#)).handler(Person);
+    let (client, serving) = in_memory(serve, builder).await;
+    let odd = json(r#"{"a":12345678901234567890,"b":1.0,"c":"\u00e9"}"#);
+    assert_eq!(client.request("echo", Some(odd.clone())).await.unwrap(), odd, "byte for byte");
+    let mut counting = client.call(Call::new("count").with_progress()).await.unwrap();
+    let mut steps = 0;
+    while counting.progress().await.is_some() {
+        steps += 1;
+    }
+    assert_eq!((steps, counting.wait().await.unwrap()), (3, json(r#"{"counted":3}"#)));
+    assert_eq!(client.request("ask", None).await.unwrap(), json(r#"{"action":"accept"}"#));
+    assert!(client.request("client", None).await.unwrap().to_text().contains("mcp-tokio"));
+    for (method, code) in [("nothing", code::METHOD_NOT_FOUND), ("panic", code::INTERNAL_ERROR)] {
+        let Err(Error::Server(error)) = client.request(method, None).await else { panic!("{method}") };
+        assert_eq!(error.code(), code);
+    }
+    client.close().await;
+    assert_eq!(serving.await.unwrap().unwrap(), CloseReason::Peer);
+}
+
+/// Tells when the handler that holds it is dropped.
+struct Held(Option<oneshot::Sender<()>>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = self.0.take().unwrap().send(());
+    }
+}
+
+#[tokio::test]
+async fn cx_03_the_handler_of_a_cancelled_call_is_dropped() {
+    let (told, is_dropped) = oneshot::channel();
+    let held = Mutex::new(Some(Held(Some(told))));
+    let service = move |_: Incoming| {
+        let held = held.lock().unwrap().take();
+        async move {
+            let _held = held;
+            std::future::pending().await
+        }
+    };
+    let (client, _) = in_memory(service, Client::builder()).await;
+    client.call(Call::new("wait")).await.unwrap().cancel();
+    timeout(Duration::from_secs(5), is_dropped).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_question_that_nobody_waits_for_is_taken_back() {
+    struct Slow(Mutex<Option<Held>>);
+    impl Handler for Slow {
+        async fn requested(&self, _: Method, _: Option<Json>) -> Result<Json, ErrorObject> {
+            let _held = self.0.lock().unwrap().take();
+            std::future::pending().await
+        }
+    }
+    let (told, is_dropped) = oneshot::channel();
+    let service = async |incoming: Incoming| {
+        let asked = timeout(Duration::from_millis(50), incoming.ask(Call::new("elicitation/create"))).await;
+        assert!(asked.is_err());
+        Ok::<_, ErrorObject>(Json::empty_object())
+    };
+    let builder =
+        Client::builder().capabilities(json(r#"{"elicitation":{}}"#)).handler(Slow(Mutex::new(Some(Held(Some(told))))));
+    let (client, _) = in_memory(service, builder).await;
+    assert_eq!(client.request("ask", None).await.unwrap(), Json::empty_object());
+    timeout(Duration::from_secs(5), is_dropped).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn rp10_a_handler_waits_for_a_client_that_does_not_read() {
+    let said = Arc::new(Mutex::new(0_usize));
+    let count = Arc::clone(&said);
+    let service = move |incoming: Incoming| {
+        let count = Arc::clone(&count);
+        async move {
+            let params = Json::empty_object().with_member("data", &Json::from("x".repeat(10_000).as_str()));
+            loop {
+                incoming.notify(Notification::with_params("notifications/message", params.clone())).await.unwrap();
+                *count.lock().unwrap() += 1;
+            }
+        }
+    };
+    let (mut ours, theirs) = duplex(1024);
+    tokio::spawn(async move {
+        let (read, write) = split(theirs);
+        Server::new(config(), service).serve_stream(read, write).await
+    });
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"flood"}"#;
+    ours.write_all(format!("{}\n{call}\n", initialize("2025-11-25")).as_bytes()).await.unwrap();
+    let mut seen = usize::MAX;
+    while *said.lock().unwrap() != seen {
+        seen = *said.lock().unwrap();
+        sleep(Duration::from_millis(100)).await;
+    }
+    assert!((1..100).contains(&seen), "{seen} notifications wait");
+    // Once it reads, things go on.
+    let mut buffer = vec![0; 100_000];
+    for _ in 0..50 {
+        ours.read_exact(&mut buffer).await.unwrap();
+    }
+    assert!(*said.lock().unwrap() > seen);
+}
+
+#[tokio::test]
+async fn notifications_and_the_end_of_a_session_are_told_in_order() {
+    struct Listening(mpsc::UnboundedSender<String>);
+    impl Service for Listening {
+        async fn serve(&self, _: Incoming) -> Result<Json, ErrorObject> {
+            Ok(Json::empty_object())
+        }
+
+        async fn notified(&self, _: SessionKey, notification: Notification) {
+            self.0.send(notification.method.to_string()).unwrap();
+        }
+
+        async fn ended(&self, _: SessionKey, reason: CloseReason) {
+            self.0.send(format!("{reason:?}")).unwrap();
+        }
+    }
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let (client, _) = in_memory(Listening(tell), Client::builder()).await;
+    for method in ["a", "b"] {
+        client.notify(Notification::new(method)).await.unwrap();
+    }
+    client.close().await;
+    for expected in ["a", "b", "Peer"] {
+        assert_eq!(timeout(Duration::from_secs(5), told.recv()).await.unwrap().unwrap(), expected);
+    }
+}
+
+#[tokio::test]
+async fn st_a_stream_that_ends_in_mid_call_is_still_answered() {
+    let (mut ours, theirs) = duplex(4096);
+    let (read, write) = split(theirs);
+    let serving = tokio::spawn(async move { Server::new(config(), serve).serve_stream(read, write).await });
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"nap","params":{"n":1}}"#;
+    ours.write_all(format!("{}\n{call}\n", initialize("2025-11-25")).as_bytes()).await.unwrap();
+    ours.shutdown().await.unwrap();
+    let mut text = String::new();
+    ours.read_to_string(&mut text).await.unwrap();
+    assert!(text.ends_with("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"n\":1}}\n"), "{text}");
+    assert_eq!(serving.await.unwrap().unwrap(), CloseReason::Peer);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn closing_answers_everybody_and_ends_the_listening() {
+    let service = Server::new(config(), serve).http(HttpConfig::new()).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let remote = Remote::new(&listener.local_addr().unwrap().to_string());
+    let serving = service.clone();
+    let serving = tokio::spawn(async move { serving.serve(listener).await });
+    let waiting = spawn_blocking(move || {
+        let id = remote.session("2025-06-18");
+        let call = Asked::post(r#"{"jsonrpc":"2.0","id":1,"method":"wait"}"#).in_session(&id);
+        (0..4).map(|_| remote.open(&call)).collect::<Vec<_>>()
+    });
+    let waiting = waiting.await.unwrap();
+    sleep(Duration::from_millis(100)).await;
+    service.close().await;
+    serving.await.unwrap().unwrap();
+    spawn_blocking(|| {
+        for mut conversation in waiting {
+            let answer = conversation.until(|sent| sent.is_over);
+            assert!(answer.text().contains("the connection was closed"), "{}", answer.text());
+        }
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn se_02_in_a_router_of_axum_sessions_belong_to_whom_the_router_names() {
+    let whoami = async |incoming: Incoming| {
+        Ok::<_, ErrorObject>(Json::from(incoming.principal().map_or("nobody", Principal::as_str)))
+    };
+    let service = Server::new(config(), whoami).http(HttpConfig::new()).unwrap();
+    let name = async |mut request: axum::extract::Request, next: axum::middleware::Next| {
+        if let Some(user) = request.headers().get("x-user").and_then(|user| user.to_str().ok()).map(Principal::new) {
+            request.extensions_mut().insert(user);
+        }
+        next.run(request).await
+    };
+    let app = axum::Router::new().route_service("/mcp", service).layer(axum::middleware::from_fn(name));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let remote = Remote::new(&listener.local_addr().unwrap().to_string());
+    tokio::spawn(async { axum::serve(listener, app).await });
+    spawn_blocking(move || {
+        let opened = remote.answer(&Asked::post(initialize("2025-06-18")).and("x-user", "ada"));
+        let id = opened.headers["mcp-session-id"].to_str().unwrap();
+        let call = Asked::post(r#"{"jsonrpc":"2.0","id":1,"method":"whoami"}"#).in_session(id);
+        assert_eq!(remote.answer(&call.clone().and("x-user", "eve")).code(), 404, "SE4");
+        assert_eq!(remote.answer(&call).code(), 404, "SE4");
+        assert!(remote.answer(&call.and("x-user", "ada")).text().ends_with(r#""result":"ada"}"#));
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_megabytes_cross_in_both_directions() {
+    let (client, _) = in_memory(serve, Client::builder()).await;
+    let params = Json::empty_object().with_member("text", &Json::from("x".repeat(10 << 20).as_str()));
+    assert_eq!(client.request("echo", Some(params.clone())).await.unwrap(), params);
+}

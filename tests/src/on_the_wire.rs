@@ -1,0 +1,378 @@
+//! Scenarios for servers that listen on sockets: the same for every adapter.
+//!
+//! The server is configured by [`configure`], and its service has these methods:
+//!
+//! | method | what it does |
+//! |---|---|
+//! | `echo` | answers with its parameters, or `{}` |
+//! | `nap` | the same after a while |
+//! | `count` | tells of three steps, sends one notification, and answers `{"counted":3}` |
+//! | `ask` | asks the client for `elicitation/create`, and answers with what it said |
+//! | `wait` | waits until it is cancelled |
+//! | `panic` | panics |
+//! | `flood` | sends a thousand notifications of 100 kB, and answers `{}` |
+//!
+//! [`wire_tests!`](crate::wire_tests) makes a test of each scenario.
+
+#![expect(missing_docs, reason = "the names of the scenarios say what they hold a server to")]
+
+use std::thread;
+use std::time::Duration;
+
+use mcp_proto::server::{Config, HttpConfig};
+
+use crate::asked::{Asked, initialize};
+use crate::ladder::{self, PING, Row};
+use crate::socket::Remote;
+
+/// Makes a test of each scenario. It takes a function that starts a server which was configured by the function that
+/// it is given, and returns something with an `address` that stops the server when it is dropped.
+#[macro_export]
+macro_rules! wire_tests {
+    ($start:path) => {
+        $crate::wire_tests! { $start:
+            the_ladder_answers_as_its_table_says
+            or6_a_half_sent_request_ends_by_its_deadline
+            or6_a_body_of_unknown_length_is_bounded
+            or7_pipelined_requests_keep_their_order
+            rp3_requests_of_one_id_each_get_their_own_answer
+            rp6_rp8_broken_messages_are_answered_and_cost_nothing_else
+            rp1_rp2_answers_that_nobody_waits_for_change_nothing
+            rp9_a_flood_of_notifications_is_taken
+            rp11_a_call_can_be_taken_back
+            rp15_a_handler_that_panics_fails_its_own_request
+            se1_se2_a_session_begins_once
+            se3_se11_a_session_that_has_ended_is_unknown
+            se5_clients_do_not_name_sessions
+            se6_sessions_are_bounded
+            se7_a_session_has_one_stream_of_its_own
+            se8_nothing_is_replayed_for_a_forged_event
+            se12_the_header_of_the_revision_is_checked_in_every_revision
+            sh_s_13_what_is_asked_travels_with_its_request
+            sh_s_21_an_answer_becomes_a_stream_when_something_precedes_it
+            sh_s_52_a_call_survives_its_connection
+            sh_s_54_priming_events_are_only_for_those_who_know_them
+            hs_04_a_two_endpoint_session_answers_on_its_stream
+            a_client_that_does_not_read_holds_nobody_up
+        }
+    };
+    ($start:path: $($scenario:ident)*) => {
+        $(
+            #[test]
+            fn $scenario() {
+                let server = $start($crate::on_the_wire::configure);
+                $crate::on_the_wire::$scenario(&$crate::socket::Remote::new(&server.address));
+            }
+        )*
+    };
+}
+
+/// Sessions at one time.
+const SESSIONS: usize = 6;
+
+/// Configures a server for the scenarios.
+pub fn configure(http: &mut HttpConfig, config: &mut Config) {
+    ladder::configure(http, config);
+    http.body_timeout = Duration::from_millis(300);
+    http.max_sessions = SESSIONS;
+}
+
+fn call(session: &str, id: &str, method: &str, params: &str) -> Asked {
+    Asked::post(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)).in_session(session)
+}
+
+fn result(id: &str, result: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
+}
+
+const WITH_PROGRESS: &str = r#"{"_meta":{"progressToken":"t"}}"#;
+
+pub fn the_ladder_answers_as_its_table_says(server: &Remote) {
+    let id = server.session("2025-11-25");
+    for Row { name, asked, status, code } in ladder::rows(&id) {
+        let sent = server.answer(&asked);
+        assert_eq!(sent.code(), status, "{name}: {}", sent.text());
+        assert!(sent.text().contains(&format!("\"code\":{code}")), "{name}: {}", sent.text());
+    }
+    assert_eq!(server.answer(&Asked::post(PING).in_session(&id)).code(), 200, "the session is as it was");
+}
+
+pub fn or6_a_half_sent_request_ends_by_its_deadline(server: &Remote) {
+    let id = server.session("2025-06-18");
+    let half = Asked::post("{").in_session(&id).with("content-length", "100");
+    assert_eq!(server.answer(&half).code(), 408);
+}
+
+pub fn or6_a_body_of_unknown_length_is_bounded(server: &Remote) {
+    let head = "POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: */*\r\ncontent-type: application/json\r\n";
+    let text = format!("{head}transfer-encoding: chunked\r\nconnection: close\r\n\r\n7d0\r\n{}", "x".repeat(2000));
+    let sent = server.raw(text.as_bytes());
+    assert!(sent.starts_with("HTTP/1.1 413 "), "{sent}");
+}
+
+pub fn or7_pipelined_requests_keep_their_order(server: &Remote) {
+    let id = server.session("2025-06-18");
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: */*\r\ncontent-type: application/json\r\nmcp-session-id: {id}\r\n"
+    );
+    let body = |n: u32| format!(r#"{{"jsonrpc":"2.0","id":1,"method":"echo","params":{{"n":{n}}}}}"#);
+    // A length, chunks, and one that waits to be asked for its body.
+    let texts = [
+        format!("{head}content-length: {}\r\n\r\n{}", body(0).len(), body(0)),
+        format!("{head}transfer-encoding: chunked\r\n\r\n{:x}\r\n{}\r\n0\r\n\r\n", body(1).len(), body(1)),
+        format!(
+            "{head}expect: 100-continue\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{}",
+            body(2).len(),
+            body(2)
+        ),
+    ];
+    let answers = server.raw(texts.concat().as_bytes());
+    let found: Vec<_> = (0..3).map(|n| answers.find(&format!(r#""result":{{"n":{n}}}"#))).collect();
+    assert!(found.iter().all(Option::is_some) && found.is_sorted(), "{answers}");
+    assert!(answers.contains("HTTP/1.1 100 Continue\r\n\r\n"), "{answers}");
+}
+
+pub fn rp3_requests_of_one_id_each_get_their_own_answer(server: &Remote) {
+    let sessions = [server.session("2025-06-18"), server.session("2025-11-25")];
+    let mut open: Vec<_> = (0..16)
+        .map(|n| {
+            let params = format!(r#"{{"n":{n}}}"#);
+            (server.open(&call(&sessions[n % 2], "1", "nap", &params)), params)
+        })
+        .collect();
+    for (conversation, params) in &mut open {
+        assert_eq!(conversation.until(|sent| sent.is_over).text(), result("1", params));
+    }
+}
+
+pub fn rp6_rp8_broken_messages_are_answered_and_cost_nothing_else(server: &Remote) {
+    let (id, old) = (server.session("2025-06-18"), server.session("2025-03-26"));
+    for (body, session, status, code) in [
+        (r#"{"jsonrpc":"2.0","id":1,"method":"echo","result":{}}"#, &id, 400, "-32600"),
+        (r#"{"jsonrpc":"2.0","id":null,"method":"echo"}"#, &id, 400, "-32600"),
+        (r#"{"jsonrpc":"2.0","id":1.5,"method":"echo"}"#, &id, 400, "-32600"),
+        (r#"{"id":1,"method":"echo"}"#, &id, 400, "-32600"),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"echo","params":[]}"#, &id, 400, "-32602"),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"echo","params":{"a":1,"a":2}}"#, &id, 400, "-32602"),
+        ("[]", &id, 400, "-32600"),
+        ("[]", &old, 400, "-32600"),
+        ("\u{feff}{}", &id, 400, "-32"),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"nothing"}"#, &id, 200, "-32601"),
+    ] {
+        let sent = server.answer(&Asked::post(body).in_session(session));
+        assert_eq!(sent.code(), status, "{body}: {}", sent.text());
+        assert!(sent.text().contains(&format!("\"code\":{code}")), "{body}: {}", sent.text());
+    }
+    let batch = r#"[{"jsonrpc":"2.0","id":"a","method":"echo"},{"jsonrpc":"2.0","method":"n"},1,{"jsonrpc":"2.0","id":"a","method":"nap"}]"#;
+    let sent = server.answer(&Asked::post(batch).in_session(&old)).text();
+    assert_eq!(sent.matches(&result("\"a\"", "{}")).count(), 2, "{sent}");
+    assert_eq!((sent.matches("jsonrpc").count(), sent.matches("-32600").count()), (3, 1), "{sent}");
+    for session in [&id, &old] {
+        assert_eq!(server.answer(&call(session, "9", "echo", "{}")).text(), result("9", "{}"));
+    }
+}
+
+pub fn rp1_rp2_answers_that_nobody_waits_for_change_nothing(server: &Remote) {
+    let id = server.session("2025-06-18");
+    for body in [result("77", "{}"), r#"{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"m"}}"#.to_owned()] {
+        for _ in 0..2 {
+            assert_eq!(server.answer(&Asked::post(body.clone()).in_session(&id)).code(), 202, "{body}");
+        }
+    }
+    assert_eq!(server.answer(&call(&id, "77", "echo", "{}")).text(), result("77", "{}"));
+}
+
+pub fn rp9_a_flood_of_notifications_is_taken(server: &Remote) {
+    let id = server.session("2025-06-18");
+    let body = r#"{"jsonrpc":"2.0","method":"notifications/flood"}"#;
+    let one = format!(
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: */*\r\ncontent-type: application/json\r\nmcp-session-id: {id}\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut flood = server.connect();
+    flood.write(one.repeat(2000).as_bytes());
+    flood.write(one.replace("host: localhost", "host: localhost\r\nconnection: close").as_bytes());
+    assert_eq!(flood.rest().matches("HTTP/1.1 202 ").count(), 2001);
+    assert_eq!(server.answer(&call(&id, "1", "echo", "{}")).text(), result("1", "{}"));
+}
+
+pub fn rp11_a_call_can_be_taken_back(server: &Remote) {
+    let id = server.session("2025-06-18");
+    let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"w"}}"#;
+    let mut waiting = server.open(&call(&id, "\"w\"", "wait", "{}"));
+    // One of another session, and one of another type, are other requests.
+    let (other, mut foreign) = (server.session("2025-06-18"), server.open(&call(&id, "8", "wait", "{}")));
+    for (body, session) in [(cancel, &other), (&cancel.replace("\"w\"", "\"8\""), &id)] {
+        assert_eq!(server.answer(&Asked::post(body.to_owned()).in_session(session)).code(), 202);
+    }
+    assert!(waiting.is_silent() && foreign.is_silent());
+    assert_eq!(server.answer(&Asked::post(cancel).in_session(&id)).code(), 202);
+    assert_eq!(waiting.until(|sent| sent.is_over).text(), "");
+    assert!(foreign.is_silent());
+}
+
+pub fn rp15_a_handler_that_panics_fails_its_own_request(server: &Remote) {
+    let id = server.session("2025-06-18");
+    let sent = server.answer(&call(&id, "1", "panic", "{}"));
+    assert!(sent.text().contains("\"code\":-32603"), "{}", sent.text());
+    assert_eq!(server.answer(&call(&id, "2", "echo", "{}")).text(), result("2", "{}"));
+}
+
+pub fn se1_se2_a_session_begins_once(server: &Remote) {
+    assert_eq!(server.answer(&Asked::post(PING)).code(), 400, "there is no session");
+    let id = server.session("2025-03-26");
+    let again = server.answer(&Asked::post(initialize("2025-11-25")).in_session(&id));
+    assert_eq!(again.code(), 400);
+    assert!(again.text().contains("-32600"), "{}", again.text());
+    // The old revision still holds: it has batches.
+    let batch = server.answer(&Asked::post(format!("[{PING}]")).in_session(&id));
+    assert_eq!(batch.text(), format!("[{}]", result("\"p\"", "{}")));
+}
+
+pub fn se3_se11_a_session_that_has_ended_is_unknown(server: &Remote) {
+    let id = server.session("2025-06-18");
+    let mut own = server.open(&Asked::get().in_session(&id));
+    assert_eq!(own.until(|sent| sent.code() != 0).code(), 200);
+    let mut waiting = server.open(&call(&id, "1", "wait", "{}"));
+    let delete = Asked::new("DELETE", "");
+    assert_eq!(server.answer(&delete.clone().in_session("0123456789abcdef")).code(), 404, "nobody else's");
+    assert_eq!(server.answer(&delete.clone().in_session(&id)).code() / 100, 2);
+    assert!(own.until(|sent| sent.is_over).is_stream);
+    assert!(waiting.until(|sent| sent.is_over).text().contains("-32603"), "whoever waits is answered");
+    for asked in [Asked::post(PING), Asked::get(), delete] {
+        assert_eq!(server.answer(&asked.in_session(&id)).code(), 404);
+    }
+}
+
+pub fn se5_clients_do_not_name_sessions(server: &Remote) {
+    let mine = "0123456789abcdef0123456789abcdef";
+    assert_eq!(server.answer(&Asked::post(initialize("2025-06-18")).in_session(mine)).code(), 404);
+    let ids: Vec<_> = (0..4).map(|_| server.session("2025-06-18")).collect();
+    for id in &ids {
+        assert!(id.len() >= 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
+        assert!(ids.iter().filter(|other| *other == id).count() == 1 && id != mine);
+    }
+}
+
+pub fn se6_sessions_are_bounded(server: &Remote) {
+    for _ in 0..SESSIONS {
+        server.session("2025-06-18");
+    }
+    let refused = server.answer(&Asked::post(initialize("2025-06-18")));
+    assert_eq!(refused.code(), 503);
+    assert!(refused.headers.contains_key("retry-after"));
+}
+
+pub fn se7_a_session_has_one_stream_of_its_own(server: &Remote) {
+    let id = server.session("2025-06-18");
+    let get = Asked::get().in_session(&id);
+    let mut first = server.open(&get);
+    first.until(|sent| sent.code() == 200);
+    assert_eq!(server.answer(&get).code(), 409);
+    assert!(first.is_silent(), "the first one is as it was");
+    drop(first);
+    // It is noticed soon that a client is gone.
+    let mut codes = (0..100).map(|_| {
+        thread::sleep(Duration::from_millis(50));
+        server.open(&get).until(|sent| sent.code() != 0).code()
+    });
+    assert!(codes.any(|code| code == 200));
+}
+
+pub fn se8_nothing_is_replayed_for_a_forged_event(server: &Remote) {
+    let (id, other) = (server.session("2025-11-25"), server.session("2025-11-25"));
+    let sent = server.answer(&call(&id, "1", "count", WITH_PROGRESS));
+    let ids = sent.ids();
+    let last = ids.last().expect("events have ids");
+    let (tag, number) = last.split_once('-').expect("a tag and a number");
+    let future = format!("{tag}-{}", number.parse::<u64>().expect("a number") + 1);
+    for (session, event) in
+        [(&other, last.as_str()), (&id, "0-0"), (&id, future.as_str()), (&id, ""), (&id, "x".repeat(5000).as_str())]
+    {
+        let sent = server.answer(&Asked::get().in_session(session).with("last-event-id", event));
+        assert_eq!(sent.code(), 400, "{event}");
+    }
+    let replayed = server.answer(&Asked::get().in_session(&id).with("last-event-id", &ids[1]));
+    assert_eq!(replayed.ids(), ids[2..], "its own are");
+}
+
+pub fn se12_the_header_of_the_revision_is_checked_in_every_revision(server: &Remote) {
+    for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
+        let id = server.session(version);
+        let ping = Asked::post(PING).in_session(&id);
+        for (named, status) in [(version, 200), ("2024-10-07", 400), ("draft", 400)] {
+            assert_eq!(server.answer(&ping.clone().with("mcp-protocol-version", named)).code(), status, "{named}");
+        }
+        assert_eq!(server.answer(&ping).code(), 200, "row 21");
+    }
+}
+
+pub fn sh_s_13_what_is_asked_travels_with_its_request(server: &Remote) {
+    let id = server.session("2025-06-18");
+    let mut asking = server.open(&call(&id, "1", "ask", "{}"));
+    assert_eq!(asking.events(1), [r#"{"jsonrpc":"2.0","id":1,"method":"elicitation/create"}"#]);
+    let accept = r#"{"action":"accept"}"#;
+    assert_eq!(server.answer(&Asked::post(result("1", accept)).in_session(&id)).code(), 202);
+    assert_eq!(asking.until(|sent| sent.is_over).data()[1], result("1", accept));
+}
+
+pub fn sh_s_21_an_answer_becomes_a_stream_when_something_precedes_it(server: &Remote) {
+    let id = server.session("2025-06-18");
+    let plain = server.answer(&call(&id, "1", "echo", WITH_PROGRESS));
+    assert!(!plain.is_stream);
+    let streamed = server.answer(&call(&id, "1", "count", WITH_PROGRESS));
+    assert!(streamed.is_stream && streamed.is_over);
+    let data = streamed.data();
+    assert_eq!(data.len(), 5, "{data:?}");
+    assert!(data[..3].iter().all(|data| data.contains(r#""progressToken":"t""#)), "{data:?}");
+    assert_eq!(data[4], result("1", r#"{"counted":3}"#));
+}
+
+pub fn sh_s_52_a_call_survives_its_connection(server: &Remote) {
+    let id = server.session("2025-11-25");
+    let mut asking = server.open(&call(&id, "1", "ask", "{}"));
+    let began = asking.until(|sent| sent.data().len() == 1).ids();
+    drop(asking);
+    let accept = r#"{"action":"accept"}"#;
+    assert_eq!(server.answer(&Asked::post(result("1", accept)).in_session(&id)).code(), 202);
+    let resumed = server.answer(&Asked::get().in_session(&id).with("last-event-id", &began[1]));
+    assert_eq!(resumed.data(), [result("1", accept)]);
+}
+
+pub fn sh_s_54_priming_events_are_only_for_those_who_know_them(server: &Remote) {
+    for (version, ids) in [("2025-11-25", 6), ("2025-06-18", 5)] {
+        let id = server.session(version);
+        let sent = server.answer(&call(&id, "1", "count", WITH_PROGRESS));
+        assert_eq!((sent.ids().len(), sent.data().len()), (ids, 5), "{version}: {}", sent.text());
+    }
+}
+
+pub fn hs_04_a_two_endpoint_session_answers_on_its_stream(server: &Remote) {
+    let mut stream = server.open(&Asked::get().at("/sse"));
+    let place = stream.events(1)[0].clone();
+    assert!(place.starts_with("/messages?"), "{place}");
+    let post = |body: String| server.answer(&Asked::post(body).at(&place));
+    assert_eq!(post(initialize("2024-11-05")).code(), 202);
+    assert!(stream.events(2)[1].contains(r#""protocolVersion":"2024-11-05""#));
+    assert_eq!(post(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_owned()).code(), 202);
+    assert_eq!(post(r#"{"jsonrpc":"2.0","id":5,"method":"echo"}"#.to_owned()).code(), 202);
+    assert_eq!(stream.events(3)[2], result("5", "{}"));
+    drop(stream);
+    // HS-10: the session ends with its stream.
+    let mut codes = (0..100).map(|_| {
+        thread::sleep(Duration::from_millis(50));
+        post(PING.to_owned()).code()
+    });
+    assert!(codes.any(|code| code == 404));
+}
+
+pub fn a_client_that_does_not_read_holds_nobody_up(server: &Remote) {
+    let (id, other) = (server.session("2025-06-18"), server.session("2025-06-18"));
+    let _unread = server.open(&call(&id, "1", "flood", "{}"));
+    for n in 0..50 {
+        let n = n.to_string();
+        for session in [&id, &other] {
+            assert_eq!(server.answer(&call(session, &n, "echo", "{}")).text(), result(&n, "{}"));
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! A client that says what it likes, over real sockets.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use crate::asked::{Asked, Sent, initialize};
+use crate::http1;
+
+/// How long anything may take before the test has failed.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A server that listens.
+#[derive(Debug, Clone)]
+pub struct Remote {
+    address: String,
+}
+
+impl Remote {
+    /// The server at this address, such as `127.0.0.1:3000`.
+    pub fn new(address: &str) -> Self {
+        Self { address: address.to_owned() }
+    }
+
+    /// Sends a request on a connection of its own, and reads the whole response.
+    pub fn answer(&self, asked: &Asked) -> Sent {
+        self.open(asked).until(|sent| sent.is_over)
+    }
+
+    /// Sends a request on a connection of its own.
+    pub fn open(&self, asked: &Asked) -> Conversation {
+        let mut conversation = self.connect();
+        conversation.write(&text(asked));
+        conversation
+    }
+
+    /// Opens a connection.
+    pub fn connect(&self) -> Conversation {
+        let stream = TcpStream::connect(&self.address).expect("the server listens");
+        stream.set_nodelay(true).expect("a socket");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        Conversation { stream, read: Vec::new() }
+    }
+
+    /// Opens a session, and confirms it: its id.
+    pub fn session(&self, version: &str) -> String {
+        let opened = self.answer(&Asked::post(initialize(version)));
+        assert_eq!(opened.code(), 200, "{}", opened.text());
+        let id = opened.headers["mcp-session-id"].to_str().expect("text").to_owned();
+        let confirm = Asked::post(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).in_session(&id);
+        assert_eq!(self.answer(&confirm).code(), 202);
+        id
+    }
+
+    /// Opens a connection, writes bytes as they are, and reads until the server closes it.
+    pub fn raw(&self, bytes: &[u8]) -> String {
+        let mut conversation = self.connect();
+        conversation.write(bytes);
+        conversation.rest()
+    }
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Conversation {
+    stream: TcpStream,
+    read: Vec<u8>,
+}
+
+impl Conversation {
+    /// Writes bytes as they are. A server that has heard enough may have closed.
+    pub fn write(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes);
+    }
+
+    /// Reads until the first response is such.
+    ///
+    /// # Panics
+    ///
+    /// If the server closes before, or takes too long.
+    pub fn until(&mut self, is_such: impl Fn(&Sent) -> bool) -> Sent {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let mut sent = self.sent();
+            if is_such(&sent) {
+                return sent;
+            }
+            assert!(Instant::now() < deadline, "not in time: {sent:?}");
+            if !self.read_more() {
+                // Only now it is known that nothing follows.
+                sent.is_over = true;
+                assert!(is_such(&sent), "the connection was closed before: {sent:?}");
+                return sent;
+            }
+        }
+    }
+
+    /// The data of this many events, as soon as they have come.
+    pub fn events(&mut self, count: usize) -> Vec<String> {
+        self.until(|sent| sent.data().len() >= count).data()
+    }
+
+    /// Reads until the server closes.
+    pub fn rest(&mut self) -> String {
+        while self.read_more() {}
+        String::from_utf8_lossy(&self.read).into_owned()
+    }
+
+    /// Whether something has come, without waiting.
+    pub fn is_silent(&mut self) -> bool {
+        self.stream.set_nonblocking(true).expect("a socket");
+        let found = self.stream.peek(&mut [0; 8]);
+        self.stream.set_nonblocking(false).expect("a socket");
+        matches!(found, Err(error) if error.kind() == ErrorKind::WouldBlock)
+    }
+
+    fn sent(&self) -> Sent {
+        let mut bytes = &self.read[..];
+        let mut found = http1::read(&mut bytes);
+        while found.as_ref().is_some_and(|exchange| exchange.status() / 100 == 1) {
+            found = http1::read(&mut bytes);
+        }
+        let Some(exchange) = found else { return Sent::default() };
+        let mut sent = Sent { status: exchange.status().try_into().ok(), ..Sent::default() };
+        sent.is_stream = exchange.header("content-type") == "text/event-stream";
+        sent.is_over = exchange.is_complete;
+        for (name, value) in &exchange.headers {
+            let name: http::HeaderName = name.parse().expect("a name");
+            sent.headers.append(name, value.parse().expect("a value"));
+        }
+        sent.body = exchange.body;
+        sent
+    }
+
+    fn read_more(&mut self) -> bool {
+        let mut buffer = vec![0; 64 * 1024];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => false,
+            Ok(length) => {
+                self.read.extend_from_slice(&buffer[..length]);
+                true
+            }
+            Err(error) => is_reset(&error),
+        }
+    }
+}
+
+fn is_reset(error: &io::Error) -> bool {
+    assert!(
+        matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe),
+        "the server neither writes nor closes: {error}"
+    );
+    false
+}
+
+/// The bytes of a request. The connection is closed after it.
+fn text(asked: &Asked) -> Vec<u8> {
+    let Asked { method, target, fields, body, .. } = asked;
+    let mut lines = vec![format!("{method} {target} HTTP/1.1")];
+    lines.extend(fields.iter().map(|(name, value)| format!("{name}: {value}")));
+    if !fields.iter().any(|(name, _)| name == "content-length") {
+        lines.push(format!("content-length: {}", body.len()));
+    }
+    lines.push("connection: close\r\n\r\n".to_owned());
+    [lines.join("\r\n").as_bytes(), body].concat()
+}
