@@ -34,5 +34,12 @@
 
 mod child;
 mod client;
+#[cfg(feature = "http-client")]
+mod http_client;
 
 pub use client::{Builder, Client, Error, Handler, InFlight};
+#[cfg(feature = "http-client")]
+pub use http_client::Http;
+/// The HTTP client's library, for [`Builder::http_client`].
+#[cfg(feature = "http-client")]
+pub use reqwest;
