@@ -16,6 +16,10 @@ pub(super) fn failure(error: &reqwest::Error, is_begun: bool) -> Failure {
     if error.is_builder() {
         return Failure::Hopeless { detail: "the request cannot be sent".into() };
     }
+    // Of the many ways in which a name is not found, the library tells only this.
+    if causes(error).any(|error| error.to_string() == "dns error") {
+        return unreachable("its name cannot be looked up");
+    }
     if let Some(error) = cause::<io::Error>(error) {
         return if is_begun { Failure::exchanging(error) } else { Failure::connecting(error) };
     }
@@ -27,6 +31,7 @@ pub(super) fn failure(error: &reqwest::Error, is_begun: bool) -> Failure {
         };
     }
     let detail = match cause::<hyper::Error>(error) {
+        Some(error) if error.is_parse_too_large() => "its headers are larger than is reasonable".to_owned(),
         Some(error) if error.is_parse() => "it does not speak HTTP/1.1".to_owned(),
         Some(error) if error.is_incomplete_message() || error.is_closed() => "it closed the connection".to_owned(),
         Some(_) | None => innermost(error).to_string(),
