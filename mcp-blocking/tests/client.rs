@@ -2,7 +2,6 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
 
-use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +9,7 @@ use std::time::{Duration, Instant};
 use mcp_blocking::{Client, Error, Handler, Observation};
 use mcp_proto::client::Call;
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification};
-use tests::loopback::{Loopback, echo_server, mcp_server};
+use tests::loopback::{Loopback, WIRE_FAULTS, echo_server, mcp_server};
 use tests::world::{event, request, result};
 
 fn connect(server: &Loopback) -> Client {
@@ -215,81 +214,8 @@ fn a_server_that_is_not_there_is_an_error_in_words() {
 
 #[test]
 fn ht10_ht11_ht12_what_is_wrong_on_the_wire_is_an_outcome_at_once() {
-    type Answer = fn(&str, &mut tests::loopback::Connection) -> io::Result<()>;
-    let cases: [(&str, Answer, &str); 9] = [
-        (
-            "a body that ends early",
-            |_, connection| {
-                connection.close();
-                connection.raw("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{")
-            },
-            "broke the connection before it answered",
-        ),
-        (
-            "chunks that end early",
-            |_, connection| {
-                connection.close();
-                connection.begin_events()?;
-                connection.raw("ff\r\ndata: ")
-            },
-            "broke the connection before it answered",
-        ),
-        (
-            "a stream that ends in order and without the answer",
-            |_, connection| {
-                connection.begin_events()?;
-                connection.finish()
-            },
-            "ended the stream without an answer",
-        ),
-        (
-            "gzip that nobody asked for",
-            |_, connection| {
-                let headers = [("content-type", "application/json"), ("content-encoding", "gzip")];
-                connection.reply("200 OK", &headers, b"\x1f\x8b\x08\x00")
-            },
-            "compressed its answer",
-        ),
-        (
-            "headers of more than 64 KiB",
-            |_, connection| {
-                connection.close();
-                connection.raw(format!("HTTP/1.1 200 OK\r\nx-long: {}\r\n\r\n", "x".repeat(100_000)))
-            },
-            "headers are larger",
-        ),
-        (
-            "a thousand headers",
-            |_, connection| {
-                connection.close();
-                connection.raw(format!("HTTP/1.1 200 OK\r\n{}\r\n", "x-many: y\r\n".repeat(1000)))
-            },
-            "broke the connection before it answered",
-        ),
-        (
-            "something that is no HTTP",
-            |_, connection| {
-                connection.close();
-                connection.raw("SSH-2.0-OpenSSH_9.2p1\r\n\r\n")
-            },
-            "it does not speak HTTP/1.1",
-        ),
-        (
-            "nothing",
-            |_, connection| {
-                connection.close();
-                Ok(())
-            },
-            "it closed the connection",
-        ),
-        (
-            "a redirect elsewhere",
-            |_, connection| connection.reply("307 Temporary Redirect", &[("location", "http://127.0.0.1:2/")], ""),
-            "redirects elsewhere",
-        ),
-    ];
-    for (what, answer, text) in cases {
-        let server = Loopback::start(mcp_server(move |asked, connection| answer(&asked.id, connection)));
+    for (what, answer, text) in WIRE_FAULTS {
+        let server = Loopback::start(mcp_server(move |_, connection| answer(connection)));
         let client = connect(&server);
         let started = Instant::now();
         let error = client.request("tools/call", None).unwrap_err().to_string();

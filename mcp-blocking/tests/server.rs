@@ -2,42 +2,23 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
 
+mod running;
+
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Barrier};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
-use mcp_blocking::{Client, Error, Handler, Incoming, Server, ServerStopper};
+use mcp_blocking::{Client, Error, Handler, Incoming, Server};
 use mcp_proto::client::{Call, Outcome};
-use mcp_proto::server::{Config, HttpConfig, Progress, TwoEndpoints};
-use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, code};
-
-/// A server on a thread of its own, stopped at the end of the test.
-struct Running {
-    url: String,
-    address: String,
-    stopper: ServerStopper,
-    thread: Option<JoinHandle<()>>,
-}
+use mcp_proto::server::{Config, TwoEndpoints};
+use mcp_proto::{ErrorObject, Failed, Json, Method, code};
+use running::{Running, json};
 
 impl Running {
-    fn new() -> Self {
-        Self::with(|_, _| {})
-    }
-
-    fn with(change: impl FnOnce(&mut HttpConfig, &mut Config)) -> Self {
-        let (mut http, mut config) = (HttpConfig::new(), Config::new("test", "1"));
-        config.capabilities = json(r#"{"tools":{}}"#);
-        change(&mut http, &mut config);
-        let server = Server::bind_with("127.0.0.1:0", config, http).unwrap();
-        let (address, stopper) = (server.address().to_string(), server.stopper());
-        let thread = thread::spawn(move || server.run(serve).unwrap());
-        Self { url: format!("http://{address}/mcp"), address, stopper, thread: Some(thread) }
-    }
-
     fn client(&self) -> Client {
         Client::builder(&self.url).unwrap().connect().unwrap()
     }
@@ -51,64 +32,6 @@ impl Running {
         let mut text = Vec::new();
         stream.read_to_end(&mut text).unwrap();
         String::from_utf8(text).unwrap()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.stopper.stop();
-        self.thread.take().unwrap().join().unwrap();
-    }
-}
-
-fn json(text: &str) -> Json {
-    Json::parse(text.to_owned()).unwrap()
-}
-
-fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
-    match incoming.method().as_str() {
-        "echo" | "nap" => {
-            if incoming.method().as_str() == "nap" {
-                thread::sleep(Duration::from_millis(50));
-            }
-            Ok(incoming.params().cloned().unwrap_or(Json::empty_object()))
-        }
-        "wait" => {
-            while !incoming.is_cancelled() {
-                thread::sleep(Duration::from_millis(5));
-            }
-            Ok(json(r#"{"cancelled":true}"#))
-        }
-        "count" => {
-            for step in 1..=3 {
-                let progress = Progress { progress: f64::from(step), total: Some(3.0), message: None };
-                incoming.progress(progress);
-            }
-            incoming.notify(Notification::with_params("notifications/message", json(r#"{"data":"counted"}"#))).unwrap();
-            Ok(json(r#"{"counted":3}"#))
-        }
-        "ask" => match incoming.ask(Call::new("elicitation/create")).unwrap() {
-            Outcome::Result(answer) => Ok(answer),
-            Outcome::Error(error) => Err(error),
-            Outcome::Failed(reason) => Err(ErrorObject::new(code::INTERNAL_ERROR, &reason.to_string())),
-        },
-        "panic" => panic!("a handler may fail"),
-        "flood" => {
-            let filler = "x".repeat(100_000);
-            for _ in 0..1000 {
-                let params = Json::from_serialize(&std::collections::BTreeMap::from([("data", &filler)])).unwrap();
-                let _ = incoming.notify(Notification::with_params("notifications/message", params));
-            }
-            Ok(Json::empty_object())
-        }
-        "burst" => {
-            for step in 1..=20_000 {
-                incoming.progress(Progress { progress: f64::from(step), total: None, message: None });
-            }
-            Ok(Json::empty_object())
-        }
-        "client" => Ok(incoming.client().clone()),
-        _ => Err(ErrorObject::new(code::METHOD_NOT_FOUND, "method not found")),
     }
 }
 

@@ -2,72 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
-use std::net::TcpStream;
+mod authority;
+
 use std::process::Command;
-use std::sync::Arc;
 
+use authority::{Authority, Identity, server, url};
 use mcp_blocking::Client;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
-use tests::loopback::{Duplex, Loopback, mcp_server};
-use tests::world::result;
-
-/// A certificate authority of the test's own.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
-
-/// A certificate with its key, as PEM and as DER.
-struct Identity {
-    certificate: String,
-    key: String,
-    der: (CertificateDer<'static>, PrivateKeyDer<'static>),
-}
-
-impl Authority {
-    fn new() -> Self {
-        let mut params = CertificateParams::new([]).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
-    }
-
-    fn pem(&self) -> String {
-        self.0.pem()
-    }
-
-    fn issue(&self, name: &str) -> Identity {
-        let key = KeyPair::generate().unwrap();
-        let certificate = CertificateParams::new([name.to_owned()]).unwrap().signed_by(&key, &self.0).unwrap();
-        let der = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
-        Identity { certificate: certificate.pem(), key: key.serialize_pem(), der: (certificate.der().clone(), der) }
-    }
-}
-
-/// A server with a certificate of `authority`, which wants one of the same authority from its clients if `is_mutual`.
-fn server(authority: &Authority, is_mutual: bool) -> Loopback {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut roots = RootCertStore::empty();
-    roots.add(authority.0.der().clone()).unwrap();
-    let builder =
-        ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions().unwrap();
-    let builder = if is_mutual {
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
-        builder.with_client_cert_verifier(verifier)
-    } else {
-        builder.with_no_client_auth()
-    };
-    let (certificate, key) = authority.issue("localhost").der;
-    let config = Arc::new(builder.with_single_cert(vec![certificate], key).unwrap());
-    let wrap = move |stream: TcpStream| {
-        let connection = ServerConnection::new(Arc::clone(&config)).map_err(std::io::Error::other)?;
-        Ok(Box::new(StreamOwned::new(connection, stream)) as Box<dyn Duplex>)
-    };
-    Loopback::start_with(wrap, mcp_server(|asked, connection| connection.json(result(&asked.id, r#"{"tools":[]}"#))))
-}
-
-fn url(server: &Loopback) -> String {
-    format!("https://localhost:{}/mcp", server.authority.rsplit(':').next().unwrap())
-}
+use tests::loopback::Loopback;
 
 fn connect(server: &Loopback, authority: Option<&Authority>, identity: Option<&Identity>) -> Result<Client, String> {
     let builder = Client::builder(&url(server)).unwrap().configure(|_, _, options| {

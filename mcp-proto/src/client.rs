@@ -43,6 +43,7 @@ use crate::version::ProtocolVersion;
 use carrier::{Carrier, Inbound, Role, Wire};
 use handshake::{Handshake, Phase};
 
+pub use carrier::ClientTransport;
 pub use config::{Call, Config, Confirmation, Forwarding};
 pub use event::{CloseReason, Event, Occasion, Outcome, Scope, Unavailable};
 pub use http::{ExchangeKey, Failure, Http, HttpAction, HttpConfig, HttpTransport};

@@ -1,25 +1,30 @@
-//! A client on a byte stream.
+//! A client of one server.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `builder` | what the client is told before it connects |
+//! | `driver` | the task that owns the machine |
+//! | `link` | what that task needs of a transport |
+//! | `byte_stream` | a pair of byte streams |
+//! | `handler` | what the application does about what the server tells and asks |
 
-mod driver;
+mod builder;
+mod byte_stream;
+pub(crate) mod driver;
 mod handler;
+pub(crate) mod link;
 
+use std::process::ExitStatus;
 use std::sync::Arc;
-use std::time::Duration;
 
-use mcp_proto::client::{self as proto, Call, Config, Outcome, Unavailable};
-use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, RequestKey, Stdio, UsageError};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::process::Command;
+use mcp_proto::client::{Call, HttpTransport, Outcome, Unavailable};
+use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, RequestKey, UsageError};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::child;
-use driver::{Driver, Input};
-use handler::AnyHandler;
+use driver::{Input, Refused};
 
+pub use builder::Builder;
 pub use handler::Handler;
-
-/// Commands that wait for the task.
-const COMMANDS: usize = 64;
 
 /// A client of one server.
 ///
@@ -35,7 +40,7 @@ const COMMANDS: usize = 64;
 /// let (ours, theirs) = tokio::io::duplex(1024);
 /// drop(theirs); // Nobody is there.
 /// let (read, write) = tokio::io::split(ours);
-/// assert!(matches!(Client::builder().connect(read, write).await, Err(Error::Failed(_))));
+/// assert!(matches!(Client::builder().connect(read, write).await, Err(Error::Failed { .. })));
 /// # }
 /// ```
 #[derive(Debug, Clone)]
@@ -49,19 +54,13 @@ pub struct Client {
 struct Greeting {
     version: ProtocolVersion,
     result: Json,
-}
-
-/// Prepares a [`Client`].
-pub struct Builder {
-    config: Config,
-    handler: Arc<dyn AnyHandler>,
+    transport: Option<HttpTransport>,
 }
 
 impl Client {
     /// Prepares a client.
-    #[must_use]
     pub fn builder() -> Builder {
-        Builder { config: Config::new("mcp-tokio", env!("CARGO_PKG_VERSION")), handler: Arc::new(()) }
+        Builder::new()
     }
 
     /// Makes a request and waits for its outcome. Dropping the future cancels the request.
@@ -82,8 +81,14 @@ impl Client {
     /// [`Error::Usage`] if the request cannot be made.
     pub async fn call(&self, call: Call) -> Result<InFlight, Error> {
         let (accept, accepted) = oneshot::channel();
+        let span = tracing::debug_span!(
+            "mcp_request",
+            method = %call.method(),
+            request = tracing::field::Empty,
+            outcome = tracing::field::Empty,
+        );
         // One that is dropped before it was accepted is cancelled by the task.
-        self.send(Input::Request { call, accept }).await?;
+        self.send(Input::Request { call, span, accept }).await?;
         accepted.await.map_err(|_| UsageError::Closed)?.map_err(Error::Usage)
     }
 
@@ -98,7 +103,7 @@ impl Client {
         accepted.await.map_err(|_| UsageError::Closed)?.map_err(Error::Usage)
     }
 
-    /// The revision in force.
+    /// The revision in force when the connection was made.
     #[must_use]
     pub fn version(&self) -> ProtocolVersion {
         self.greeting.version
@@ -108,6 +113,12 @@ impl Client {
     #[must_use]
     pub fn initialize_result(&self) -> &Json {
         &self.greeting.result
+    }
+
+    /// The HTTP transport that the server turned out to have; `None` on a byte stream.
+    #[must_use]
+    pub fn transport(&self) -> Option<HttpTransport> {
+        self.greeting.transport
     }
 
     /// Ends the connection, for all clones, and waits until it has ended; a child process has ended then too.
@@ -123,99 +134,12 @@ impl Client {
     }
 }
 
-impl Builder {
-    /// Names the application, as the server will see it.
-    #[must_use]
-    pub fn name(mut self, name: &str, version: &str) -> Self {
-        self.config.client_info = Config::new(name, version).client_info;
-        self
-    }
-
-    /// Declares what the server may ask for, as the object `capabilities` of `initialize`.
-    #[must_use]
-    pub fn capabilities(mut self, capabilities: Json) -> Self {
-        self.config.capabilities = capabilities;
-        self
-    }
-
-    /// Deals with what the server tells and asks.
-    #[must_use]
-    pub fn handler(mut self, handler: impl Handler) -> Self {
-        self.handler = Arc::new(handler);
-        self
-    }
-
-    /// How long an answer may take.
-    #[must_use]
-    pub fn request_timeout(mut self, timeout: Duration) -> Self {
-        self.config.request_timeout = timeout;
-        self
-    }
-
-    /// Changes anything of the machine's configuration.
-    #[must_use]
-    pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Self {
-        change(&mut self.config);
-        self
-    }
-
-    /// Connects over a pair of byte streams, and waits until the server has answered.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Server`] if the server refused, [`Error::Failed`] if it did not answer, [`Error::Usage`] if the
-    /// configuration cannot be worked with.
-    pub async fn connect(
-        self,
-        read: impl AsyncRead + Send + Unpin + 'static,
-        write: impl AsyncWrite + Send + Unpin + 'static,
-    ) -> Result<Client, Error> {
-        self.connect_with(read, write, None).await
-    }
-
-    /// Starts a server as a child process, and connects over its stdin and stdout. Its stderr is this process's, unless
-    /// the command says otherwise.
-    ///
-    /// At the end its stdin is closed; a server that goes on is asked to end, and at last killed (ST-17, ST-18).
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Start`] if it could not be started, and as [`Builder::connect`].
-    pub async fn spawn(self, command: Command) -> Result<Client, Error> {
-        let (child, write, read) = child::start(command).map_err(Error::Start)?;
-        self.connect_with(read, write, Some(child)).await
-    }
-
-    async fn connect_with(
-        self,
-        read: impl AsyncRead + Send + Unpin + 'static,
-        write: impl AsyncWrite + Send + Unpin + 'static,
-        child: Option<child::Child>,
-    ) -> Result<Client, Error> {
-        let machine = proto::Client::new(Stdio::new(), self.config)?;
-        let (commands, inputs) = mpsc::channel(COMMANDS);
-        let (connected, answer) = oneshot::channel();
-        let driver = Driver::new(machine, self.handler, connected);
-        tokio::spawn(driver.run(read, write, inputs, child));
-        match answer.await.map_err(|_| UsageError::Closed)? {
-            Ok(greeting) => Ok(Client { commands, greeting: Arc::new(greeting) }),
-            Err(Unavailable::Error(error)) => Err(Error::Server(error)),
-            Err(Unavailable::Failed(reason)) => Err(Error::Failed(reason)),
-        }
-    }
-}
-
-impl std::fmt::Debug for Builder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Builder").field("config", &self.config).finish_non_exhaustive()
-    }
-}
-
 /// A request that has no outcome yet. Dropping it cancels the request.
 #[derive(Debug)]
 #[must_use = "a request that nobody waits for is cancelled"]
 pub struct InFlight {
     request: RequestKey,
+    server: Arc<str>,
     outcome: Option<oneshot::Receiver<Outcome>>,
     progress: mpsc::Receiver<Json>,
     /// Unbounded, because a destructor cannot wait; each request says this once.
@@ -229,13 +153,15 @@ impl InFlight {
     ///
     /// [`Error::Server`] if the server answered with an error, [`Error::Failed`] if it did not answer.
     pub async fn wait(mut self) -> Result<Json, Error> {
-        let Some(outcome) = &mut self.outcome else { return Err(Error::Failed(Failed::Closed)) };
-        let outcome = outcome.await.unwrap_or(Outcome::Failed(Failed::Closed));
+        let outcome = match &mut self.outcome {
+            Some(outcome) => outcome.await.unwrap_or(Outcome::Failed(Failed::Closed)),
+            None => Outcome::Failed(Failed::Closed),
+        };
         self.outcome = None;
         match outcome {
             Outcome::Result(result) => Ok(result),
             Outcome::Error(error) => Err(Error::Server(error)),
-            Outcome::Failed(reason) => Err(Error::Failed(reason)),
+            Outcome::Failed(reason) => Err(Error::failed(&self.server, reason)),
         }
     }
 
@@ -266,12 +192,41 @@ pub enum Error {
     #[error("the server answered with error {}: {}", .0.code(), .0.message())]
     Server(ErrorObject),
     /// The server did not answer.
-    #[error(transparent)]
-    Failed(Failed),
+    #[error("{}", reason.describe(server))]
+    Failed {
+        /// The server, as the subject of a sentence: with its URL, without the query, if it has one.
+        server: Box<str>,
+        /// Why not.
+        reason: Failed,
+    },
     /// The command cannot be carried out as given.
     #[error(transparent)]
     Usage(#[from] UsageError),
     /// The server could not be started.
     #[error("the server cannot be started: {0}")]
     Start(std::io::Error),
+    /// The server's process ended before it had answered `initialize`.
+    #[error("the server ended ({status}) before it answered; what it wrote to its stderr may say why")]
+    Exited {
+        /// How it ended.
+        status: ExitStatus,
+    },
+    /// The HTTP client cannot be set up.
+    #[cfg(feature = "http-client")]
+    #[error("the HTTP client cannot be set up: {}", crate::http_client::in_words(.0))]
+    HttpClient(reqwest::Error),
+}
+
+impl Error {
+    fn failed(server: &str, reason: Failed) -> Self {
+        Self::Failed { server: server.into(), reason }
+    }
+
+    fn not_connected(refused: Refused, server: &str) -> Self {
+        match (refused.reason, refused.exited) {
+            (Unavailable::Error(error), _) => Self::Server(error),
+            (Unavailable::Failed(Failed::Closed), Some(status)) => Self::Exited { status },
+            (Unavailable::Failed(reason), _) => Self::failed(server, reason),
+        }
+    }
 }

@@ -35,10 +35,17 @@
 mod child;
 mod client;
 mod clock;
+#[cfg(feature = "http-client")]
+mod http_client;
 mod lines;
 mod server;
 
 pub use client::{Builder, Client, Error, Handler, InFlight};
+#[cfg(feature = "http-client")]
+pub use http_client::Http;
+/// The HTTP client's library, for [`Builder::http_client`].
+#[cfg(feature = "http-client")]
+pub use reqwest;
 #[cfg(feature = "http-server")]
 pub use server::{HttpBody, HttpService};
 pub use server::{Incoming, Server, Service};

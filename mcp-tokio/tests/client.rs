@@ -133,7 +133,7 @@ async fn dropping_a_calls_future_cancels_the_call() {
     timeout(Duration::from_secs(5), cancelled.recv()).await.unwrap().unwrap();
     let call = client.call(Call::new("wait")).await.unwrap();
     call.cancel();
-    assert!(matches!(call.wait().await, Err(Error::Failed(Failed::Cancelled))));
+    assert!(matches!(call.wait().await, Err(Error::Failed { reason: Failed::Cancelled, .. })));
     assert!(client.request("echo", None).await.is_ok());
 }
 
@@ -141,7 +141,7 @@ async fn dropping_a_calls_future_cancels_the_call() {
 async fn a_call_that_is_not_answered_fails_in_time() {
     let (client, mut cancelled) = connect(Client::builder().request_timeout(Duration::from_secs(20))).await;
     let outcome = client.request("wait", None).await;
-    assert!(matches!(outcome, Err(Error::Failed(Failed::TimedOut { .. }))), "{outcome:?}");
+    assert!(matches!(outcome, Err(Error::Failed { reason: Failed::TimedOut { .. }, .. })), "{outcome:?}");
     cancelled.recv().await.unwrap();
 }
 
@@ -158,7 +158,7 @@ async fn the_end_of_the_stream_fails_what_waits() {
     let client = connecting.await.unwrap().unwrap();
     let call = client.call(Call::new("tools/list")).await.unwrap();
     drop(theirs);
-    assert!(matches!(call.wait().await, Err(Error::Failed(Failed::Closed))));
+    assert!(matches!(call.wait().await, Err(Error::Failed { reason: Failed::Closed, .. })));
 }
 
 #[tokio::test]
@@ -166,13 +166,13 @@ async fn a_process_that_is_no_server_is_an_error_and_is_ended() {
     let outcome = Client::builder().spawn(Command::new("/no/such/program")).await;
     assert!(matches!(outcome, Err(Error::Start(_))));
     let outcome = Client::builder().spawn(Command::new("true")).await;
-    assert!(matches!(outcome, Err(Error::Failed(_))), "{outcome:?}");
+    assert!(matches!(outcome, Err(Error::Failed { .. })), "{outcome:?}");
     // A program that answers nothing and does not end by itself.
     let mut command = Command::new("sleep");
     command.arg("1000");
     let hurried = Client::builder().configure(|config| config.initialize_timeout = Duration::from_millis(100));
     let connecting = hurried.spawn(command);
     let outcome = timeout(Duration::from_secs(10), connecting).await.unwrap();
-    let Err(Error::Failed(reason)) = outcome else { panic!("{outcome:?}") };
+    let Err(Error::Failed { reason, .. }) = outcome else { panic!("{outcome:?}") };
     assert!(matches!(reason, Failed::TimedOut { .. }), "{reason}");
 }

@@ -300,3 +300,78 @@ pub fn mcp_server(
 pub fn echo_server() -> Loopback {
     Loopback::start(mcp_server(|asked, connection| connection.json(result(&asked.id, &asked.params))))
 }
+
+/// Answers that no server may give: what is wrong, how it is sent, and what a client says about it.
+#[expect(clippy::type_complexity, reason = "a row of a table")]
+pub const WIRE_FAULTS: [(&str, fn(&mut Connection) -> io::Result<()>, &str); 9] = [
+    (
+        "a body that ends early",
+        |connection| {
+            connection.close();
+            connection.raw("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{")
+        },
+        "broke the connection before it answered",
+    ),
+    (
+        "chunks that end early",
+        |connection| {
+            connection.close();
+            connection.begin_events()?;
+            connection.raw("ff\r\ndata: ")
+        },
+        "broke the connection before it answered",
+    ),
+    (
+        "a stream that ends in order and without the answer",
+        |connection| {
+            connection.begin_events()?;
+            connection.finish()
+        },
+        "ended the stream without an answer",
+    ),
+    (
+        "gzip that nobody asked for",
+        |connection| {
+            let headers = [("content-type", "application/json"), ("content-encoding", "gzip")];
+            connection.reply("200 OK", &headers, b"\x1f\x8b\x08\x00")
+        },
+        "compressed its answer",
+    ),
+    (
+        "headers of more than 64 KiB",
+        |connection| {
+            connection.close();
+            connection.raw(format!("HTTP/1.1 200 OK\r\nx-long: {}\r\n\r\n", "x".repeat(1_000_000)))
+        },
+        "headers are larger",
+    ),
+    (
+        "a thousand headers",
+        |connection| {
+            connection.close();
+            connection.raw(format!("HTTP/1.1 200 OK\r\n{}\r\n", "x-many: y\r\n".repeat(1000)))
+        },
+        "broke the connection before it answered",
+    ),
+    (
+        "something that is no HTTP",
+        |connection| {
+            connection.close();
+            connection.raw("SSH-2.0-OpenSSH_9.2p1\r\n\r\n")
+        },
+        "it does not speak HTTP/1.1",
+    ),
+    (
+        "nothing",
+        |connection| {
+            connection.close();
+            Ok(())
+        },
+        "it closed the connection",
+    ),
+    (
+        "a redirect elsewhere",
+        |connection| connection.reply("307 Temporary Redirect", &[("location", "http://127.0.0.1:2/")], ""),
+        "redirects elsewhere",
+    ),
+];

@@ -125,7 +125,7 @@ fn carry(
                 if !hand_in(Received::Head { head, body: Chunk::empty(), is_whole: false }) {
                     return None;
                 }
-                Received::Failed(broken(&error))
+                Received::Failed(Failure::exchanging(&error))
             }
         });
     }
@@ -144,7 +144,7 @@ fn carry(
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Some(Received::Failed(broken(&error))),
+            Err(error) => return Some(Received::Failed(Failure::exchanging(&error))),
         }
     }
 }
@@ -195,54 +195,14 @@ fn failure(error: &ureq::Error, is_begun: Option<bool>) -> Failure {
         ureq::Error::ConnectProxyFailed(_) => unreachable("the proxy refused to connect to it"),
         ureq::Error::BadUri(_) | ureq::Error::Http(_) => hopeless("the request cannot be sent"),
         ureq::Error::Tls(reason) => hopeless(reason),
-        ureq::Error::Rustls(error) => hopeless(&tls_failed(&error.to_string())),
+        ureq::Error::Rustls(error) => Failure::tls(&error.to_string()),
         ureq::Error::LargeResponseHeader(_, limit) => {
             Failure::Broken { detail: format!("its headers are larger than {limit} bytes").into() }
         }
         ureq::Error::Protocol(_) => Failure::Broken { detail: "it does not speak HTTP/1.1".into() },
-        ureq::Error::Io(error) if error.kind() == io::ErrorKind::InvalidData && is_begun != Some(true) => {
-            hopeless(&tls_failed(&error.to_string()))
-        }
-        ureq::Error::Io(error) if is_begun == Some(false) || never_connected(error) => unreachable(&in_words(error)),
-        ureq::Error::Io(error) => broken(error),
+        ureq::Error::Io(error) if is_begun != Some(true) => Failure::connecting(error),
+        ureq::Error::Io(error) => Failure::exchanging(error),
         error if is_begun == Some(false) => unreachable(&error.to_string()),
         error => Failure::Broken { detail: error.to_string().into() },
-    }
-}
-
-fn tls_failed(error: &str) -> String {
-    // The commonest case deserves more than the library's name for it.
-    if error.contains("UnknownIssuer") {
-        return "its certificate comes from an authority that is not trusted here; a private one has to be named"
-            .to_owned();
-    }
-    format!("TLS failed: {error}")
-}
-
-fn never_connected(error: &io::Error) -> bool {
-    use io::ErrorKind as E;
-    matches!(
-        error.kind(),
-        E::ConnectionRefused | E::HostUnreachable | E::NetworkUnreachable | E::AddrNotAvailable | E::NetworkDown
-    )
-}
-
-fn broken(error: &io::Error) -> Failure {
-    Failure::Broken { detail: in_words(error).into() }
-}
-
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "the enum is the standard library's, and all else is told in its words"
-)]
-fn in_words(error: &io::Error) -> String {
-    use io::ErrorKind as E;
-    match error.kind() {
-        E::ConnectionRefused => "nothing listens there (connection refused)".to_owned(),
-        E::ConnectionReset => "it reset the connection".to_owned(),
-        E::ConnectionAborted | E::BrokenPipe | E::UnexpectedEof => "it closed the connection".to_owned(),
-        E::HostUnreachable | E::NetworkUnreachable | E::NetworkDown => "there is no route to it".to_owned(),
-        E::TimedOut | E::WouldBlock => "it was silent for too long".to_owned(),
-        _ => error.to_string(),
     }
 }

@@ -85,6 +85,27 @@ pub(crate) enum Inbound {
     Closed,
 }
 
+/// A transport that a client can use: [`Stdio`] or [`Http`](super::Http).
+///
+/// It is sealed. A driver that serves every transport alike is generic over it, and all that `Client` does whatever its
+/// transport is can be called.
+///
+/// # Example
+///
+/// ```
+/// use mcp_proto::client::{Client, ClientTransport, Event};
+/// use mcp_proto::Output;
+///
+/// fn events<T: ClientTransport>(client: &mut Client<T>) -> Vec<Event> {
+///     std::iter::from_fn(|| client.poll_output())
+///         .filter_map(|output| if let Output::Event(event) = output { Some(event) } else { None })
+///         .collect()
+/// }
+/// ```
+pub trait ClientTransport: Carrier {}
+
+impl<T: Carrier> ClientTransport for T {}
+
 /// A transport as a client uses it.
 pub trait Carrier: Transport<Action: Weight> {
     /// Takes over what the client was configured with.

@@ -135,6 +135,12 @@ impl Call {
         Self { method: method.into(), params: None, timeout: None, progress: false }
     }
 
+    /// What is asked for.
+    #[must_use]
+    pub const fn method(&self) -> &Method {
+        &self.method
+    }
+
     /// With these parameters, which cross as they are.
     #[must_use]
     pub fn params(mut self, params: Json) -> Self {

@@ -20,6 +20,7 @@
 //! | `carrier` | what the client asks of this transport |
 //! | `answer` | what arrives on an exchange: heads, bodies, ends and failures |
 //! | `route` | events and bodies to messages, each to the request that it belongs to |
+//! | `failure` | how exchanges fail, as drivers see it |
 //! | `refusal` | HTTP errors, and the JSON-RPC errors in their bodies |
 //! | `redirect` | redirects, followed or refused |
 //! | `resume` | going on with a broken stream |
@@ -32,6 +33,7 @@ mod carrier;
 mod config;
 mod endpoint;
 mod exchange;
+mod failure;
 mod headers;
 mod redirect;
 mod refusal;
@@ -65,6 +67,7 @@ use two_endpoint::Wiring;
 
 pub use config::{HttpConfig, HttpTransport};
 pub use exchange::ExchangeKey;
+pub use failure::Failure;
 
 /// The pause before a message that did not reach the server is tried again; it doubles.
 const REDELIVER_AFTER: Duration = Duration::from_millis(250);
@@ -94,38 +97,6 @@ impl Weight for HttpAction {
             // The body is counted where the message waits: the action shares it.
             Self::Open { .. } => 256,
             Self::Abort { .. } => 0,
-        }
-    }
-}
-
-/// How an exchange failed, as the driver saw it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Failure {
-    /// The request was surely not delivered, and may be if it is tried again: no route, connection refused, unknown
-    /// host.
-    Unreachable {
-        /// What was seen, in a few words for people, without secrets.
-        detail: Box<str>,
-    },
-    /// The request was surely not delivered, and will not be however often it is tried: the certificate is not
-    /// trusted, the request cannot be sent.
-    Hopeless {
-        /// What was seen, in a few words for people, without secrets.
-        detail: Box<str>,
-    },
-    /// The connection broke after something may have reached the server.
-    Broken {
-        /// What was seen, in a few words for people, without secrets.
-        detail: Box<str>,
-    },
-}
-
-impl Failure {
-    fn into_failed(self) -> Failed {
-        match self {
-            Self::Unreachable { detail } | Self::Hopeless { detail } => Failed::Unreachable { detail },
-            Self::Broken { detail } => Failed::Broken { detail },
         }
     }
 }

@@ -1,45 +1,50 @@
 //! The task that owns the machine.
 
 use std::collections::BTreeMap;
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use mcp_proto::client::{self as proto, Call, Event, Outcome, Unavailable};
-use mcp_proto::{
-    ErrorObject, Instant, Json, Notification, Output, RequestKey, Stdio, StdioAction, Ticket, TicketKey, UsageError,
-};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use mcp_proto::client::{self as proto, Call, Event, Occasion, Outcome, Unavailable};
+use mcp_proto::{ErrorObject, Instant, Json, Notification, Output, RequestKey, Ticket, TicketKey, UsageError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{sleep_until, timeout};
+use tracing::{Instrument, Span};
 
 use super::handler::AnyHandler;
+use super::link::Link;
 use super::{Greeting, InFlight};
-use crate::child::Child;
 
-/// Bytes that are read at once.
-const CHUNK: usize = 64 * 1024;
-/// Lines that wait to be written. Further ones wait in the machine, which then wants no input in the end.
-const LINES: usize = 64;
-/// Progress and notifications that wait to be heard; more are dropped.
+/// Progress and notifications that wait to be heard; more are dropped, because a handler may be waiting for an answer
+/// that comes behind them.
 const UNHEARD: usize = 256;
-
-/// How long the last lines may take to be written after everything else has ended.
-const FLUSH: Duration = Duration::from_secs(1);
+/// How long the last notifications may take to be heard after everything else has ended.
+const HEARD: Duration = Duration::from_secs(1);
 
 /// What a client asks of its task.
 #[derive(Debug)]
 pub(super) enum Input {
-    Request { call: Call, accept: oneshot::Sender<Result<InFlight, UsageError>> },
+    Request { call: Call, span: Span, accept: oneshot::Sender<Result<InFlight, UsageError>> },
     Notify { notification: Notification, accept: oneshot::Sender<Result<(), UsageError>> },
     Close(Option<oneshot::Sender<()>>),
 }
 
-pub(super) struct Driver {
-    machine: proto::Client<Stdio>,
+/// Why the connection could not be made, and how the server's process ended, if it did so by itself.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub(super) reason: Unavailable,
+    pub(super) exited: Option<ExitStatus>,
+}
+
+pub(super) struct Driver<L: Link> {
+    machine: proto::Client<L::Transport>,
+    link: L,
     handler: Arc<dyn AnyHandler>,
-    connected: Option<oneshot::Sender<Result<Greeting, Unavailable>>>,
+    /// The server, for people to read.
+    server: Arc<str>,
+    connected: Option<oneshot::Sender<Result<Greeting, Refused>>>,
+    refused: Option<Unavailable>,
     callers: BTreeMap<RequestKey, Caller>,
     /// Requests of the server's that are being served.
     serving: BTreeMap<TicketKey, (Ticket, AbortHandle)>,
@@ -54,6 +59,7 @@ pub(super) struct Driver {
 struct Caller {
     outcome: oneshot::Sender<Outcome>,
     progress: mpsc::Sender<Json>,
+    span: Span,
 }
 
 /// Whether the task goes on.
@@ -63,19 +69,24 @@ enum Next {
     End,
 }
 
-impl Driver {
+impl<L: Link> Driver<L> {
     pub(super) fn new(
-        machine: proto::Client<Stdio>,
+        machine: proto::Client<L::Transport>,
+        link: L,
         handler: Arc<dyn AnyHandler>,
-        connected: oneshot::Sender<Result<Greeting, Unavailable>>,
+        server: Arc<str>,
+        connected: oneshot::Sender<Result<Greeting, Refused>>,
     ) -> Self {
         // The machine bounds both: what the server asks at one time, and what is in flight.
         let (answers, answered) = mpsc::unbounded_channel();
         let (cancel, cancelled) = mpsc::unbounded_channel();
         Self {
             machine,
+            link,
             handler,
+            server,
             connected: Some(connected),
+            refused: None,
             callers: BTreeMap::new(),
             serving: BTreeMap::new(),
             answers,
@@ -87,49 +98,16 @@ impl Driver {
     }
 
     /// Runs until the connection has ended.
-    pub(super) async fn run(
-        mut self,
-        mut read: impl AsyncRead + Send + Unpin + 'static,
-        write: impl AsyncWrite + Send + Unpin + 'static,
-        mut inputs: mpsc::Receiver<Input>,
-        child: Option<Child>,
-    ) {
-        let (lines, writing) = spawn_writer(write);
-        let mut lines = Some(lines);
+    pub(super) async fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
         let (notices, noticing) = self.spawn_notifier();
-        let mut unwritten: Option<Bytes> = None;
-        let mut buffer = BytesMut::with_capacity(CHUNK);
-        let (mut is_readable, mut has_clients) = (true, true);
+        let mut has_clients = true;
         let connecting = self.machine.connect(now());
         debug_assert!(connecting.is_ok(), "nothing was connected before");
 
-        loop {
-            if self.drain(&mut lines, &mut unwritten, &notices) == Next::End {
-                break;
-            }
+        while self.drain(&notices) == Next::GoOn {
             let due = self.machine.poll_timeout();
-            // Reading goes on while a line waits: a server that does one thing at a time may be waiting for that.
-            let wants_input = is_readable && self.machine.wants_input();
             tokio::select! {
-                length = read.read_buf(&mut buffer), if wants_input => match length {
-                    Ok(0) | Err(_) => {
-                        is_readable = false;
-                        self.machine.handle_eof(now());
-                    }
-                    Ok(_) => {
-                        self.machine.handle_bytes(&buffer, now());
-                        buffer.clear();
-                    }
-                },
-                permit = reserve(lines.as_ref()), if unwritten.is_some() => match (permit, unwritten.take()) {
-                    (Some(permit), Some(line)) => permit.send(line),
-                    // Nobody reads what is written: the server is gone.
-                    (None, _) => {
-                        is_readable = false;
-                        self.machine.handle_eof(now());
-                    }
-                    (Some(_), None) => {}
-                },
+                () = self.link.turn(&mut self.machine) => {}
                 input = inputs.recv(), if has_clients => if let Some(input) = input {
                     self.on_input(input);
                 } else {
@@ -145,43 +123,33 @@ impl Driver {
                 () = sleep(due), if due.is_some() => self.machine.handle_timeout(now()),
             }
         }
-        drop((lines, notices));
+        drop(notices);
+        self.end(noticing).await;
+    }
+
+    async fn end(mut self, mut noticing: JoinHandle<()>) {
         for (_, (_, task)) in std::mem::take(&mut self.serving) {
             task.abort();
         }
-        // The last lines are written and the last notifications heard, but nobody is waited for who does neither.
-        for mut task in [writing, noticing] {
-            if timeout(FLUSH, &mut task).await.is_err() {
-                task.abort();
-            }
+        let exited = self.link.end().await;
+        // The last notifications are heard, but a handler that does not do so is not waited for.
+        if timeout(HEARD, &mut noticing).await.is_err() {
+            noticing.abort();
         }
-        drop(read);
-        if let Some(child) = child {
-            child.end().await;
+        if let (Some(connected), Some(reason)) = (self.connected, self.refused) {
+            let _ = connected.send(Err(Refused { reason, exited }));
         }
         for done in self.closing {
             let _ = done.send(());
         }
     }
 
-    /// Carries out what the machine says, until there is nothing more or a line finds no room.
-    fn drain(
-        &mut self,
-        lines: &mut Option<mpsc::Sender<Bytes>>,
-        unwritten: &mut Option<Bytes>,
-        notices: &mpsc::Sender<Notification>,
-    ) -> Next {
-        while unwritten.is_none() {
+    /// Carries out what the machine says, until there is nothing more or no room for it.
+    fn drain(&mut self, notices: &mpsc::Sender<Notification>) -> Next {
+        while self.link.has_room() {
             match self.machine.poll_output() {
                 None => return Next::GoOn,
-                Some(Output::Action(StdioAction::Write(line))) => {
-                    let Some(sender) = lines else { continue };
-                    if let Err(mpsc::error::TrySendError::Full(line)) = sender.try_send(line) {
-                        *unwritten = Some(line);
-                    }
-                }
-                Some(Output::Action(StdioAction::CloseWrite)) => *lines = None,
-                Some(Output::Action(_)) => {}
+                Some(Output::Action(action)) => self.link.act(action),
                 Some(Output::Event(Event::Closed(reason))) => {
                     tracing::debug!(?reason, "the connection has ended");
                     return Next::End;
@@ -194,12 +162,14 @@ impl Driver {
 
     fn on_input(&mut self, input: Input) {
         match input {
-            Input::Request { call, accept } => {
+            Input::Request { call, span, accept } => {
                 let accepted = self.machine.request(call, now()).map(|request| {
                     let (outcome, waiting) = oneshot::channel();
                     let (progress, heard) = mpsc::channel(UNHEARD);
-                    self.callers.insert(request, Caller { outcome, progress });
-                    InFlight { request, outcome: Some(waiting), progress: heard, cancel: self.cancel.clone() }
+                    span.record("request", tracing::field::debug(request));
+                    self.callers.insert(request, Caller { outcome, progress, span });
+                    let (server, cancel) = (Arc::clone(&self.server), self.cancel.clone());
+                    InFlight { request, server, outcome: Some(waiting), progress: heard, cancel }
                 });
                 // A caller that is gone drops what it is given, which cancels the request.
                 let _ = accept.send(accepted);
@@ -214,24 +184,25 @@ impl Driver {
         }
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "what else is told does not happen on a byte stream")]
     fn on_event(&mut self, event: Event, notices: &mpsc::Sender<Notification>) {
         match event {
-            Event::Connected { version, result, .. } => {
-                tracing::debug!(%version, "connected");
-                if let Some(connected) = self.connected.take() {
-                    let _ = connected.send(Ok(Greeting { version, result }));
-                }
-            }
+            Event::Connected { version, result, occasion } => self.on_connected(version, result, occasion),
             Event::Unavailable { reason, .. } => {
-                if let Some(connected) = self.connected.take() {
-                    let _ = connected.send(Err(reason));
+                if self.connected.is_some() {
+                    self.refused = Some(reason);
                     self.machine.close(now());
+                } else {
+                    let reason = match reason {
+                        Unavailable::Error(error) => format!("it answered with error {}", error.code()),
+                        Unavailable::Failed(reason) => reason.describe("it"),
+                    };
+                    tracing::warn!(reason, "there is no connection now");
                 }
             }
+            Event::SessionLost => tracing::info!("the session was lost; it is opened again"),
             Event::Responded { request, outcome } => {
                 if let Some(caller) = self.callers.remove(&request) {
-                    let _ = caller.outcome.send(outcome);
+                    caller.ended(outcome);
                 }
             }
             Event::Progressed { request, params } => {
@@ -240,11 +211,13 @@ impl Driver {
                 }
             }
             Event::Requested { ticket, method, params, .. } => {
+                tracing::debug!(%method, "the server asks");
                 let (handler, answers, key) = (Arc::clone(&self.handler), self.answers.clone(), ticket.key());
-                let task = tokio::spawn(async move {
+                let task = async move {
                     let answer = handler.requested(method, params).await;
                     let _ = answers.send((key, answer));
-                });
+                };
+                let task = tokio::spawn(task.in_current_span());
                 self.serving.insert(key, (ticket, task.abort_handle()));
             }
             Event::RequestCancelled { ticket, .. } => {
@@ -257,41 +230,46 @@ impl Driver {
                 outcome.unwrap_or_else(|_| tracing::warn!("a notification was dropped: the handler is behind"));
             }
             Event::Faulted(fault) => tracing::info!(%fault, "the server did something wrong"),
-            _ => {}
+            Event::QuirkMet(quirk) => tracing::debug!(%quirk, "the server is odd"),
+            // `Closed` ends the task. What later versions of the core may tell is no business of the callers'.
+            Event::Closed(_) | _ => {}
+        }
+    }
+
+    fn on_connected(&mut self, version: mcp_proto::ProtocolVersion, result: Json, occasion: Occasion) {
+        let transport = L::http_transport(&self.machine);
+        let spoken = transport.map(tracing::field::display);
+        match occasion {
+            Occasion::First => tracing::debug!(%version, transport = spoken, "connected"),
+            Occasion::Again => tracing::info!(%version, transport = spoken, "connected again"),
+        }
+        if let Some(connected) = self.connected.take() {
+            let _ = connected.send(Ok(Greeting { version, result, transport }));
         }
     }
 
     fn spawn_notifier(&self) -> (mpsc::Sender<Notification>, JoinHandle<()>) {
         let (notices, mut heard) = mpsc::channel::<Notification>(UNHEARD);
         let handler = Arc::clone(&self.handler);
-        let task = tokio::spawn(async move {
+        let task = async move {
             while let Some(notification) = heard.recv().await {
                 handler.notified(notification).await;
             }
-        });
-        (notices, task)
+        };
+        (notices, tokio::spawn(task.in_current_span()))
     }
 }
 
-/// Writes lines until the sender is dropped or the other side takes no more.
-fn spawn_writer(mut write: impl AsyncWrite + Send + Unpin + 'static) -> (mpsc::Sender<Bytes>, JoinHandle<()>) {
-    let (lines, mut waiting) = mpsc::channel::<Bytes>(LINES);
-    let task = tokio::spawn(async move {
-        while let Some(line) = waiting.recv().await {
-            if write.write_all(&line).await.is_err() {
-                return;
-            }
-            if waiting.is_empty() && write.flush().await.is_err() {
-                return;
-            }
-        }
-        let _ = write.shutdown().await;
-    });
-    (lines, task)
-}
-
-async fn reserve(lines: Option<&mpsc::Sender<Bytes>>) -> Option<mpsc::Permit<'_, Bytes>> {
-    lines?.reserve().await.ok()
+impl Caller {
+    fn ended(self, outcome: Outcome) {
+        let how = match &outcome {
+            Outcome::Result(_) => "result",
+            Outcome::Error(_) => "error",
+            Outcome::Failed(reason) => reason.name(),
+        };
+        self.span.record("outcome", how);
+        let _ = self.outcome.send(outcome);
+    }
 }
 
 async fn sleep(due: Option<Instant>) {
@@ -300,6 +278,6 @@ async fn sleep(due: Option<Instant>) {
     }
 }
 
-fn now() -> Instant {
+pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }

@@ -4,8 +4,8 @@ use mcp_blocking::Incoming;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::samples::PNG;
-use crate::{Answer, invalid, params, resources};
+use super::samples::PNG;
+use super::{Answer, invalid, params, resources};
 
 #[derive(Deserialize)]
 struct Get {

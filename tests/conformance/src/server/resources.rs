@@ -5,8 +5,8 @@ use mcp_proto::{ErrorObject, Json};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::samples::PNG;
-use crate::{Answer, params};
+use super::samples::PNG;
+use super::{Answer, params};
 
 /// The code for a resource that is not there, up to revision 2025-11-25.
 const NOT_FOUND: i64 = -32002;

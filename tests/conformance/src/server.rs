@@ -1,17 +1,11 @@
-//! A server that offers what the official conformance suite asks for, up to revision 2025-11-25.
-//!
-//! Usage: `everything-server [ADDRESS]`. The first line that it writes is its URL.
+//! What `everything-server` offers.
 
 mod prompts;
 mod resources;
 mod samples;
 mod tools;
 
-use std::io::{self, Write};
-use std::time::Duration;
-
-use mcp_blocking::{Incoming, Server};
-use mcp_proto::server::{Config, HttpConfig};
+use mcp_blocking::Incoming;
 use mcp_proto::{ErrorObject, Json, code};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -19,24 +13,18 @@ use serde_json::{Value, json};
 /// What every request is answered with.
 type Answer = Result<Value, ErrorObject>;
 
-fn main() -> io::Result<()> {
-    env_logger::Builder::new().filter_level(log::LevelFilter::Info).init();
-    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned());
-    let mut config = Config::new("everything-server", env!("CARGO_PKG_VERSION"));
-    config.capabilities = Json::from_serialize(&capabilities())?;
-    let mut http = HttpConfig::new();
-    // Clients come back for what they have missed, and shall do so quickly.
-    http.retry = Some(Duration::from_millis(500));
-    let server = Server::bind_with(address, config, http)?;
-    writeln!(io::stdout(), "http://localhost:{}/mcp", server.address().port())?;
-    server.run(serve)
-}
-
-fn capabilities() -> Value {
+/// The object `capabilities` of `initialize`.
+#[must_use]
+pub fn capabilities() -> Value {
     json!({ "completions": {}, "logging": {}, "prompts": {}, "resources": { "subscribe": true }, "tools": {} })
 }
 
-fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
+/// Answers a request.
+///
+/// # Errors
+///
+/// The error is the answer.
+pub fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
     let answer = match incoming.method().as_str() {
         "tools/list" => Ok(tools::list()),
         "tools/call" => tools::call(incoming),

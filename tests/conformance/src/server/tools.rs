@@ -10,8 +10,8 @@ use mcp_proto::{Json, UsageError};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::samples::{PNG, WAV};
-use crate::{Answer, invalid, params, resources};
+use super::samples::{PNG, WAV};
+use super::{Answer, invalid, params, resources};
 
 /// Between two steps of a tool that shows its work.
 const STEP: Duration = Duration::from_millis(50);

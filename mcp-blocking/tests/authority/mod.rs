@@ -1,0 +1,66 @@
+//! Certificates of the tests' own, and servers that have them, for the tests of both adapters.
+
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
+use tests::loopback::{Duplex, Loopback, mcp_server};
+use tests::world::result;
+
+/// A certificate authority of the test's own.
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+/// A certificate with its key, as PEM and as DER.
+pub(crate) struct Identity {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
+    der: (CertificateDer<'static>, PrivateKeyDer<'static>),
+}
+
+impl Authority {
+    pub(crate) fn new() -> Self {
+        let mut params = CertificateParams::new([]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    pub(crate) fn pem(&self) -> String {
+        self.0.pem()
+    }
+
+    pub(crate) fn issue(&self, name: &str) -> Identity {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new([name.to_owned()]).unwrap().signed_by(&key, &self.0).unwrap();
+        let der = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        Identity { certificate: certificate.pem(), key: key.serialize_pem(), der: (certificate.der().clone(), der) }
+    }
+}
+
+/// A server with a certificate of `authority`, which wants one of the same authority from its clients if `is_mutual`.
+pub(crate) fn server(authority: &Authority, is_mutual: bool) -> Loopback {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut roots = RootCertStore::empty();
+    roots.add(authority.0.der().clone()).unwrap();
+    let builder =
+        ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions().unwrap();
+    let builder = if is_mutual {
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+        builder.with_client_cert_verifier(verifier)
+    } else {
+        builder.with_no_client_auth()
+    };
+    let (certificate, key) = authority.issue("localhost").der;
+    let config = Arc::new(builder.with_single_cert(vec![certificate], key).unwrap());
+    let wrap = move |stream: TcpStream| {
+        let connection = ServerConnection::new(Arc::clone(&config)).map_err(std::io::Error::other)?;
+        Ok(Box::new(StreamOwned::new(connection, stream)) as Box<dyn Duplex>)
+    };
+    Loopback::start_with(wrap, mcp_server(|asked, connection| connection.json(result(&asked.id, r#"{"tools":[]}"#))))
+}
+
+pub(crate) fn url(server: &Loopback) -> String {
+    format!("https://localhost:{}/mcp", server.authority.rsplit(':').next().unwrap())
+}

@@ -1,0 +1,95 @@
+//! How exchanges fail, as drivers see it.
+
+use std::io::{Error, ErrorKind};
+
+use crate::error::Failed;
+
+/// How an exchange failed, as the driver saw it.
+///
+/// # Example: what the operating system says, in words for people
+///
+/// ```
+/// use std::io::{Error, ErrorKind};
+/// use mcp_proto::client::Failure;
+///
+/// let refused = Failure::connecting(&Error::from(ErrorKind::ConnectionRefused));
+/// assert!(matches!(refused, Failure::Unreachable { detail } if &*detail == "nothing listens there (connection refused)"));
+/// // Once something was sent, the request may have been served, whatever happened to the connection.
+/// for kind in [ErrorKind::ConnectionReset, ErrorKind::HostUnreachable] {
+///     assert!(matches!(Failure::exchanging(&Error::from(kind)), Failure::Broken { .. }));
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Failure {
+    /// The request was surely not delivered, and may be if it is tried again: no route, connection refused, unknown
+    /// host.
+    Unreachable {
+        /// What was seen, in a few words for people, without secrets.
+        detail: Box<str>,
+    },
+    /// The request was surely not delivered, and will not be however often it is tried: the certificate is not
+    /// trusted, the request cannot be sent.
+    Hopeless {
+        /// What was seen, in a few words for people, without secrets.
+        detail: Box<str>,
+    },
+    /// The connection broke after something may have reached the server.
+    Broken {
+        /// What was seen, in a few words for people, without secrets.
+        detail: Box<str>,
+    },
+}
+
+impl Failure {
+    /// An error that came before anything of the request was sent.
+    #[must_use]
+    pub fn connecting(error: &Error) -> Self {
+        // This is how TLS libraries report what they refuse.
+        if error.kind() == ErrorKind::InvalidData {
+            return Self::tls(&error.to_string());
+        }
+        Self::Unreachable { detail: in_words(error).into() }
+    }
+
+    /// An error that came when something of the request may have been sent.
+    #[must_use]
+    pub fn exchanging(error: &Error) -> Self {
+        Self::Broken { detail: in_words(error).into() }
+    }
+
+    /// TLS could not be agreed on; `reason` is what the TLS library said.
+    #[must_use]
+    pub fn tls(reason: &str) -> Self {
+        // The commonest case deserves more than the library's name for it.
+        let detail = if reason.contains("UnknownIssuer") {
+            "its certificate comes from an authority that is not trusted here; a private one has to be named".into()
+        } else {
+            format!("TLS failed: {reason}").into()
+        };
+        Self::Hopeless { detail }
+    }
+
+    pub(super) fn into_failed(self) -> Failed {
+        match self {
+            Self::Unreachable { detail } | Self::Hopeless { detail } => Failed::Unreachable { detail },
+            Self::Broken { detail } => Failed::Broken { detail },
+        }
+    }
+}
+
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the enum is the standard library's, and all else is told in its words"
+)]
+fn in_words(error: &Error) -> String {
+    use ErrorKind as E;
+    match error.kind() {
+        E::ConnectionRefused => "nothing listens there (connection refused)".to_owned(),
+        E::ConnectionReset => "it reset the connection".to_owned(),
+        E::ConnectionAborted | E::BrokenPipe | E::UnexpectedEof => "it closed the connection".to_owned(),
+        E::HostUnreachable | E::NetworkUnreachable | E::NetworkDown => "there is no route to it".to_owned(),
+        E::TimedOut | E::WouldBlock => "it was silent for too long".to_owned(),
+        _ => error.to_string(),
+    }
+}

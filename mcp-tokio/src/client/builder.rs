@@ -1,0 +1,222 @@
+//! What a client is told before it connects.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcp_proto::client::{self as proto, Config};
+use mcp_proto::{Json, Stdio, UsageError};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::process::Command;
+use tokio::sync::{mpsc, oneshot};
+use tracing::{Instrument, Span};
+
+use super::byte_stream::ByteStream;
+use super::driver::Driver;
+use super::handler::AnyHandler;
+use super::link::Link;
+use super::{Client, Error, Handler};
+use crate::child;
+#[cfg(feature = "http-client")]
+use crate::http_client::{Exchanges, Http};
+
+/// Commands that wait for the task.
+const COMMANDS: usize = 64;
+
+/// Prepares a [`Client`].
+///
+/// It connects over a byte stream, or to a child process. [`Builder::http`] makes it one for a server over HTTP, which
+/// knows about URLs and headers instead.
+#[must_use = "a client that is not connected does nothing"]
+pub struct Builder<T = Stdio> {
+    config: Config,
+    handler: Arc<dyn AnyHandler>,
+    transport: T,
+    log_stderr: bool,
+}
+
+impl<T> Builder<T> {
+    /// Names the application, as the server will see it.
+    pub fn name(mut self, name: &str, version: &str) -> Self {
+        self.config.client_info = Config::new(name, version).client_info;
+        self
+    }
+
+    /// Declares what the server may ask for, as the object `capabilities` of `initialize`.
+    pub fn capabilities(mut self, capabilities: Json) -> Self {
+        self.config.capabilities = capabilities;
+        self
+    }
+
+    /// Deals with what the server tells and asks.
+    pub fn handler(mut self, handler: impl Handler) -> Self {
+        self.handler = Arc::new(handler);
+        self
+    }
+
+    /// How long an answer may take.
+    pub fn request_timeout(mut self, timeout: Duration) -> Self {
+        self.config.request_timeout = timeout;
+        self
+    }
+
+    /// Changes anything of the machine's configuration.
+    pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Self {
+        change(&mut self.config);
+        self
+    }
+
+    async fn connect_with<L: Link>(
+        self,
+        transport: L::Transport,
+        link: L,
+        server: String,
+        span: Span,
+    ) -> Result<Client, Error> {
+        let server = Arc::from(server);
+        let machine = proto::Client::new(transport, self.config)?;
+        let (commands, inputs) = mpsc::channel(COMMANDS);
+        let (connected, answer) = oneshot::channel();
+        let driver = Driver::new(machine, link, self.handler, Arc::clone(&server), connected);
+        tokio::spawn(driver.run(inputs).instrument(span));
+        match answer.await.map_err(|_| UsageError::Closed)? {
+            Ok(greeting) => Ok(Client { commands, greeting: Arc::new(greeting) }),
+            Err(refused) => Err(Error::not_connected(refused, &server)),
+        }
+    }
+}
+
+impl Builder {
+    pub(super) fn new() -> Self {
+        let config = Config::new("mcp-tokio", env!("CARGO_PKG_VERSION"));
+        Self { config, handler: Arc::new(()), transport: Stdio::new(), log_stderr: false }
+    }
+
+    /// Connects to a server over HTTP, whichever of the two HTTP transports it has.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] if the URL cannot be used.
+    #[cfg(feature = "http-client")]
+    pub fn http(self, url: &str) -> Result<Builder<Http>, Error> {
+        let Self { mut config, handler, log_stderr, .. } = self;
+        config.reconnect = true;
+        Ok(Builder { config, handler, transport: Http::new(url)?, log_stderr })
+    }
+
+    /// Logs what a child process writes to its stderr, line by line, as [`tracing`] events of the target
+    /// `mcp_tokio::stderr`. Of long lines, the beginning is logged.
+    pub fn log_stderr(mut self) -> Self {
+        self.log_stderr = true;
+        self
+    }
+
+    /// Connects over a pair of byte streams, and waits until the server has answered.
+    ///
+    /// Any stream will do (ST-23): a socket, one half of [`tokio::io::duplex`] with a server in the same process at the
+    /// other, or, for a program that its server has started, this process's own stdin and stdout.
+    ///
+    /// # Example: own stdio
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), mcp_tokio::Error> {
+    /// let client = mcp_tokio::Client::builder().connect(tokio::io::stdin(), tokio::io::stdout()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Server`] if the server refused, [`Error::Failed`] if it did not answer, [`Error::Usage`] if the
+    /// configuration cannot be worked with.
+    pub async fn connect(
+        self,
+        read: impl AsyncRead + Send + Unpin + 'static,
+        write: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Result<Client, Error> {
+        let span = tracing::info_span!("mcp_client");
+        let link = ByteStream::new(read, write, None);
+        self.connect_with(Stdio::new(), link, "the server".to_owned(), span).await
+    }
+
+    /// Starts a server as a child process, and connects over its stdin and stdout. Its stderr is this process's, unless
+    /// the command says otherwise or [`Builder::log_stderr`] was called.
+    ///
+    /// At the end its stdin is closed; a server that goes on is asked to end with SIGTERM after two seconds, and killed
+    /// after two more (ST-17, ST-18). On Unix it leads a process group of its own, which is signalled as a whole: Ctrl-C
+    /// in a terminal does not reach it, but it sees that its stdin is closed when this process ends. Elsewhere it is
+    /// killed after the first two seconds, and what it has started itself is not.
+    ///
+    /// The server is ended in the background when the last clone of the client is dropped, and killed if the runtime
+    /// ends before that is done; [`Client::close`] waits for its end.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Start`] if it could not be started, [`Error::Exited`] if it ended before it answered, and as
+    /// [`Builder::connect`].
+    pub async fn spawn(self, command: Command) -> Result<Client, Error> {
+        let span = tracing::info_span!("mcp_client", program = ?command.as_std().get_program());
+        let started = span.in_scope(|| child::start(command, self.log_stderr));
+        let (child, write, read) = started.map_err(Error::Start)?;
+        let link = ByteStream::new(read, write, Some(child));
+        self.connect_with(Stdio::new(), link, "the server".to_owned(), span).await
+    }
+}
+
+#[cfg(feature = "http-client")]
+impl Builder<Http> {
+    /// Adds a header to every request to the server's origin, and to no other.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] if the protocol sets that header itself, or it has characters that no header may have.
+    pub fn header(mut self, name: &str, value: &str) -> Result<Self, Error> {
+        self.transport.config.header(name, value)?;
+        Ok(self)
+    }
+
+    /// Authorizes every request with a bearer token.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] if the token has characters that no header may have.
+    pub fn bearer(self, token: &str) -> Result<Self, Error> {
+        self.header("Authorization", &format!("Bearer {token}"))
+    }
+
+    /// Changes anything of the transport's configuration.
+    pub fn configure_http(mut self, change: impl FnOnce(&mut proto::HttpConfig)) -> Self {
+        change(&mut self.transport.config);
+        self
+    }
+
+    /// Reaches the server with this HTTP client: its certificates, proxies and name resolution.
+    ///
+    /// Redirects, repetitions, `Referer` and decompression are switched off in it, because the machine decides about
+    /// them. A timeout for whole responses ends streams too: leave that to [`Builder::request_timeout`].
+    pub fn http_client(mut self, client: reqwest::ClientBuilder) -> Self {
+        self.transport.client = client;
+        self
+    }
+
+    /// Connects, and waits until the server has answered.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Server`] if the server refused, [`Error::Failed`] if it did not answer, [`Error::Usage`] if the
+    /// configuration cannot be worked with, [`Error::HttpClient`] if the HTTP client cannot.
+    pub async fn connect(self) -> Result<Client, Error> {
+        let Self { config, handler, transport: Http { config: http, client }, log_stderr } = self;
+        let server = http.server();
+        let span = tracing::info_span!("mcp_client", server);
+        let link = Exchanges::new(client).map_err(Error::HttpClient)?;
+        let common = Builder { config, handler, transport: (), log_stderr };
+        common.connect_with(proto::Http::new(http), link, format!("the server at {server}"), span).await
+    }
+}
+
+impl<T> fmt::Debug for Builder<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder").field("config", &self.config).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,336 @@
+//! The client over HTTP and real sockets: with the blocking server, and with servers that do as they are told.
+
+#![cfg(feature = "http-client")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
+
+#[path = "../../mcp-blocking/tests/running/mod.rs"]
+mod running;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use mcp_proto::client::{Call, HttpTransport};
+use mcp_proto::server::{HttpConfig, TwoEndpoints};
+use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, RedirectRefused};
+use mcp_tokio::{Client, Error, Handler};
+use running::{Running, json};
+use tests::loopback::{Connection, Loopback, WIRE_FAULTS, echo_server, mcp_server};
+use tests::world::{error, event, result};
+use tokio::time::timeout;
+
+async fn connect(url: &str) -> Client {
+    Client::builder().http(url).unwrap().connect().await.unwrap()
+}
+
+fn failure(outcome: Result<Json, Error>) -> Failed {
+    match outcome {
+        Err(Error::Failed { reason, .. }) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Whether a server has seen a request whose body contains this.
+fn has_seen(server: &Loopback, text: &str) -> bool {
+    server.requests().iter().any(|request| String::from_utf8_lossy(&request.body).contains(text))
+}
+
+/// Waits on a thread of its own, so that the runtime goes on.
+async fn eventually(server: &Loopback, text: &'static str) {
+    let server = server.clone();
+    let seen = tokio::task::spawn_blocking(move || server.wait(|server| has_seen(server, text).then_some(())));
+    assert!(seen.await.unwrap().is_some(), "no {text}");
+}
+
+#[tokio::test]
+async fn a_whole_conversation() {
+    struct Person(Sender<Method>);
+    impl Handler for Person {
+        async fn notified(&self, notification: Notification) {
+            self.0.send(notification.method).unwrap();
+        }
+
+        async fn requested(&self, method: Method, _: Option<Json>) -> Result<Json, ErrorObject> {
+            assert_eq!(method.as_str(), "elicitation/create");
+            Ok(json(r#"{"action":"accept"}"#))
+        }
+    }
+    let server = Running::new();
+    let (told, heard) = channel();
+    let builder = Client::builder().capabilities(json(r#"{"elicitation":{}}"#)).handler(Person(told));
+    let client = builder.http(&server.url).unwrap().connect().await.unwrap();
+    assert_eq!(client.version().as_str(), "2025-11-25");
+    assert_eq!(client.transport(), Some(HttpTransport::StreamableHttp));
+    let odd = json(r#"{"a":12345678901234567890,"b":1.0,"c":"\u00e9"}"#);
+    assert_eq!(client.request("echo", Some(odd.clone())).await.unwrap(), odd, "byte for byte");
+    let mut call = client.call(Call::new("count").with_progress()).await.unwrap();
+    let mut steps = 0;
+    while call.progress().await.is_some() {
+        steps += 1;
+    }
+    assert_eq!((steps, call.wait().await.unwrap()), (3, json(r#"{"counted":3}"#)));
+    assert_eq!(client.request("ask", None).await.unwrap(), json(r#"{"action":"accept"}"#));
+    // The stream ends before the answer, and is gone on with.
+    assert_eq!(client.request("away", None).await.unwrap(), json(r#"{"back":true}"#));
+    assert!(matches!(client.request("nothing", None).await, Err(Error::Server(error)) if error.code() == -32601));
+    // A call whose future is dropped is cancelled; the server could not be stopped otherwise.
+    assert!(timeout(Duration::from_millis(100), client.request("wait", None)).await.is_err());
+    client.close().await;
+    assert_eq!(heard.recv().unwrap().as_str(), "notifications/message");
+    assert!(matches!(client.request("echo", None).await, Err(Error::Usage(_))));
+}
+
+#[tokio::test]
+async fn a_server_with_two_endpoints_is_found() {
+    let server = Running::with(|http, _| {
+        http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
+    });
+    let client = connect(&format!("http://{}/sse", server.address)).await;
+    assert_eq!(client.transport(), Some(HttpTransport::HttpSse));
+    assert_eq!(client.request("echo", Some(json(r#"{"old":1}"#))).await.unwrap(), json(r#"{"old":1}"#));
+    client.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_calls_at_one_time_each_get_their_own_answer() {
+    let server = echo_server();
+    let client = connect(&server.url()).await;
+    let calls: Vec<_> = (0..300)
+        .map(|number| {
+            let client = client.clone();
+            tokio::spawn(async move {
+                let params = json(&format!(r#"{{"number":{number}.0}}"#));
+                assert_eq!(client.request("tools/call", Some(params.clone())).await.unwrap(), params);
+            })
+        })
+        .collect();
+    for call in calls {
+        call.await.unwrap();
+    }
+    // One exchange each, and no more at one time than the limit; connections are used again.
+    assert!(server.connections() <= 64, "{}", server.connections());
+    client.close().await;
+    assert_eq!(server.wait_for("DELETE /mcp").header("mcp-session-id"), "the-session");
+}
+
+#[tokio::test]
+async fn dropping_a_call_tells_the_server_and_delays_no_other() {
+    let server = Loopback::start(mcp_server(|asked, connection| {
+        if asked.params.contains("forever") {
+            return connection.hang();
+        }
+        connection.json(result(&asked.id, "{}"))
+    }));
+    let client = connect(&server.url()).await;
+    let call = client.call(Call::new("tools/call").params(json(r#"{"forever":1}"#))).await.unwrap();
+    client.request("tools/call", None).await.unwrap();
+    eventually(&server, "forever").await;
+    drop(call);
+    eventually(&server, "notifications/cancelled").await;
+}
+
+#[tokio::test]
+async fn a_lost_session_is_opened_again_and_the_refused_call_succeeds() {
+    let calls = AtomicUsize::new(0);
+    let serve = mcp_server(|asked, connection| connection.json(result(&asked.id, "{}")));
+    let server = Loopback::start(move |request, connection| {
+        let is_call = String::from_utf8_lossy(&request.body).contains("tools/call");
+        if is_call && calls.fetch_add(1, Ordering::SeqCst) == 1 {
+            return connection.reply("404 Not Found", &[], "");
+        }
+        serve(request, connection)
+    });
+    let client = connect(&server.url()).await;
+    for _ in 0..3 {
+        client.request("tools/call", None).await.unwrap();
+    }
+    let opened =
+        server.requests().iter().filter(|r| String::from_utf8_lossy(&r.body).contains("\"initialize\"")).count();
+    assert_eq!(opened, 2);
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_an_outcome_in_words() {
+    for (what, answer, text) in WIRE_FAULTS {
+        let server = Loopback::start(mcp_server(move |_, connection| answer(connection)));
+        let client = connect(&server.url()).await;
+        let outcome = timeout(Duration::from_secs(5), client.request("tools/call", None)).await.expect(what);
+        let error = outcome.unwrap_err().to_string();
+        assert!(
+            error.starts_with(&format!("the server at {} ", server.url())) && error.contains(text),
+            "{what}: {error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn http_errors_are_outcomes_and_what_can_be_put_up_with_is() {
+    type Answer = fn(&str, &mut Connection) -> io::Result<()>;
+    const JSON: (&str, &str) = ("content-type", "application/json");
+    let cases: [(&str, Answer, &str); 9] = [
+        (
+            "no credentials",
+            |_, connection| connection.reply("401 Unauthorized", &[("www-authenticate", "Bearer")], ""),
+            "answered 401 Unauthorized; it wants credentials",
+        ),
+        ("wrong credentials", |_, connection| connection.reply("403 Forbidden", &[], ""), "not allowed"),
+        (
+            "too much to do",
+            |_, connection| connection.reply("429 Too Many Requests", &[("retry-after", "7")], ""),
+            "it asks to wait 7s",
+        ),
+        (
+            "a page",
+            |_, connection| connection.reply("200 OK", &[("content-type", "text/html")], "<p>hello"),
+            "answered with an HTML page",
+        ),
+        ("a mistake", |_, connection| connection.reply("500 Internal Server Error", &[], ""), "answered 500"),
+        ("no answer", |_, connection| connection.reply("202 Accepted", &[], ""), "took the request for a notification"),
+        ("another's answer", |_, connection| connection.json(result("77", "{}")), "has another id"),
+        (
+            "an error in an HTTP error",
+            |id, connection| connection.reply("400 Bad Request", &[JSON], error(id, -32602, "no such tool")),
+            "the server answered with error -32602: no such tool",
+        ),
+        ("an answer in an array", |id, connection| connection.json(format!("[{}]", result(id, "{}"))), ""),
+    ];
+    for (what, answer, text) in cases {
+        let server = Loopback::start(mcp_server(move |asked, connection| answer(&asked.id, connection)));
+        let outcome = connect(&server.url()).await.request("tools/call", None).await;
+        match outcome {
+            Ok(result) => assert_eq!((text, result), ("", json("{}")), "{what}"),
+            Err(error) => assert!(!text.is_empty() && error.to_string().contains(text), "{what}: {error}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn credentials_stay_on_their_origin() {
+    let elsewhere = echo_server();
+    let away = elsewhere.url();
+    let serve = mcp_server(|asked, connection| connection.json(result(&asked.id, "{}")));
+    let server = Loopback::start(move |request, connection| {
+        let to = match request.line.split(' ').nth(1) {
+            // Only the first redirect leads elsewhere.
+            Some("/mcp") if String::from_utf8_lossy(&request.body).contains("away") => away.as_str(),
+            Some("/mcp") if String::from_utf8_lossy(&request.body).contains("near") => "/other",
+            _ => return serve(request, connection),
+        };
+        connection.reply("307 Temporary Redirect", &[("location", to)], "")
+    });
+    let builder = Client::builder().http(&server.url()).unwrap().bearer("secret").unwrap();
+    let client = builder.header("X-Api-Key", "key").unwrap().connect().await.unwrap();
+    let reason = failure(client.request("tools/call", Some(json(r#"{"away":1}"#))).await);
+    assert_eq!(reason, Failed::Redirected { reason: RedirectRefused::CrossOrigin });
+    client.request("tools/call", Some(json(r#"{"near":1}"#))).await.unwrap();
+    client.close().await;
+    assert!(elsewhere.requests().is_empty());
+    for request in server.requests() {
+        assert_eq!((request.header("authorization"), request.header("x-api-key")), ("Bearer secret", "key"));
+        assert_eq!((request.header("referer"), request.header("accept-encoding")), ("", "identity"));
+        assert_eq!(request.header("transfer-encoding"), "", "the length of a body is known: {request:?}");
+    }
+
+    let far = elsewhere.url();
+    let server = Loopback::start(move |request, connection| {
+        if request.line.starts_with("POST") {
+            return connection.reply("404 Not Found", &[], "");
+        }
+        connection.begin_events()?;
+        connection.chunk(format!("event: endpoint\ndata: {far}\n\n"))?;
+        connection.hang()
+    });
+    let builder = Client::builder().http(&server.url()).unwrap().bearer("secret").unwrap();
+    let Err(Error::Failed { reason, .. }) = builder.connect().await else { panic!() };
+    assert_eq!(reason, Failed::EndpointRejected);
+    assert!(elsewhere.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_an_error_in_words() {
+    for (url, text) in [
+        (
+            "http://127.0.0.1:1/mcp?key=secret",
+            "the server at http://127.0.0.1:1/mcp cannot be reached: nothing listens there (connection refused)",
+        ),
+        (
+            "http://no-such-host.invalid/mcp",
+            "the server at http://no-such-host.invalid/mcp cannot be reached: its name cannot be looked up",
+        ),
+    ] {
+        let outcome = Client::builder().http(url).unwrap().connect().await;
+        let error = outcome.unwrap_err().to_string();
+        assert!(error.starts_with(text), "{error}");
+    }
+    assert!(matches!(Client::builder().http("no url"), Err(Error::Usage(_))));
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", silent.local_addr().unwrap());
+    let hurried = Client::builder().configure(|config| config.initialize_timeout = Duration::from_millis(100));
+    let error = hurried.http(&url).unwrap().connect().await.unwrap_err().to_string();
+    assert_eq!(error, format!("the server at {url} did not answer within 100ms"));
+}
+
+#[tokio::test]
+async fn a_large_answer_is_read_and_one_without_end_is_not() {
+    let (sent, is_closed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (server_sent, server_closed) = (Arc::clone(&sent), Arc::clone(&is_closed));
+    let server = Loopback::start(mcp_server(move |asked, connection| {
+        if asked.params.contains("large") {
+            return connection.json(result(&asked.id, &format!("\"{}\"", "x".repeat(10 << 20))));
+        }
+        connection.raw("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n")?;
+        connection.chunk("\"")?;
+        let part = "x".repeat(1 << 16);
+        loop {
+            if let Err(error) = connection.chunk(&part) {
+                server_closed.store(1, Ordering::SeqCst);
+                return Err(error);
+            }
+            server_sent.fetch_add(part.len(), Ordering::SeqCst);
+        }
+    }));
+    let client = connect(&server.url()).await;
+    let large = client.request("tools/call", Some(json(r#"{"large":1}"#))).await.unwrap();
+    assert_eq!(large.len(), (10 << 20) + 2);
+    let endless = client.request("tools/call", None).await;
+    assert_eq!(failure(endless), Failed::TooLarge { limit: 16 << 20 });
+    let waiting =
+        tokio::task::spawn_blocking(move || server.wait(|_| (is_closed.load(Ordering::SeqCst) == 1).then_some(())));
+    assert!(waiting.await.unwrap().is_some(), "the connection is closed");
+    assert!(sent.load(Ordering::SeqCst) < 64 << 20, "{sent:?}");
+}
+
+#[tokio::test]
+async fn while_the_application_is_behind_nothing_is_read_on() {
+    const ALL: usize = 64 << 20;
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&sent);
+    let server = Loopback::start(mcp_server(move |asked, connection| {
+        connection.begin_events()?;
+        let told = event(&format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"data":"{}"}}}}"#,
+            "x".repeat(1 << 16)
+        ));
+        while counter.fetch_add(told.len(), Ordering::SeqCst) < ALL {
+            connection.chunk(&told)?;
+        }
+        connection.chunk(event(&result(&asked.id, "{}")))?;
+        connection.finish()
+    }));
+    let client = connect(&server.url()).await;
+    let call = client.call(Call::new("tools/call")).await.unwrap();
+    // This thread is the only one that the runtime has, and it does something else meanwhile.
+    let mut before = usize::MAX;
+    while before != sent.load(Ordering::SeqCst) || before == 0 {
+        before = sent.load(Ordering::SeqCst);
+        thread::sleep(Duration::from_millis(200));
+        if before == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert!(before < ALL / 2, "{before} bytes went into buffers");
+    assert_eq!(call.wait().await.unwrap(), json("{}"));
+}
