@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use mcp_proto::client::{Call, HttpTransport};
-use mcp_proto::server::{HttpConfig, TwoEndpoints};
+use mcp_proto::server::TwoEndpoints;
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, RedirectRefused};
 use mcp_tokio::{Client, Error, Handler};
 use running::{Running, json};
