@@ -1,24 +1,44 @@
 //! A server that offers what the official conformance suite asks for, up to revision 2025-11-25.
 //!
-//! Usage: `everything-server [ADDRESS]`. The first line that it writes is its URL.
+//! Usage: `everything-server blocking|tokio [ADDRESS]`. The first line that it writes is its URL.
 
+use std::error::Error;
 use std::io::{self, Write};
 use std::time::Duration;
 
 use conformance::server;
-use mcp_blocking::Server;
 use mcp_proto::Json;
 use mcp_proto::server::{Config, HttpConfig};
+use tokio::net::TcpListener;
 
-fn main() -> io::Result<()> {
+fn main() -> Result<(), Box<dyn Error>> {
     env_logger::Builder::new().filter_level(log::LevelFilter::Info).init();
-    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned());
+    let mut arguments = std::env::args().skip(1);
+    let adapter = arguments.next().ok_or("usage: everything-server blocking|tokio [ADDRESS]")?;
+    let address = arguments.next().unwrap_or_else(|| "127.0.0.1:0".to_owned());
     let mut config = Config::new("everything-server", env!("CARGO_PKG_VERSION"));
     config.capabilities = Json::from_serialize(&server::capabilities())?;
     let mut http = HttpConfig::new();
     // Clients come back for what they have missed, and shall do so quickly.
     http.retry = Some(Duration::from_millis(500));
-    let server = Server::bind_with(address, config, http)?;
-    writeln!(io::stdout(), "http://localhost:{}/mcp", server.address().port())?;
-    server.run(server::serve)
+    match adapter.as_str() {
+        "blocking" => {
+            let server = mcp_blocking::Server::bind_with(address, config, http)?;
+            show(server.address().port())?;
+            Ok(server.run(server::serve_blocking)?)
+        }
+        "tokio" => serve(&address, config, http),
+        _ => Err(format!("there is no adapter '{adapter}'").into()),
+    }
+}
+
+#[tokio::main]
+async fn serve(address: &str, config: Config, http: HttpConfig) -> Result<(), Box<dyn Error>> {
+    let listener = TcpListener::bind(address).await?;
+    show(listener.local_addr()?.port())?;
+    Ok(mcp_tokio::Server::new(config, server::serve_tokio).http(http)?.serve(listener).await?)
+}
+
+fn show(port: u16) -> io::Result<()> {
+    writeln!(io::stdout(), "http://localhost:{port}/mcp")
 }

@@ -1,9 +1,9 @@
 //! Prompts.
 
-use mcp_blocking::Incoming;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::caller::Caller;
 use super::samples::PNG;
 use super::{Answer, invalid, params, resources};
 
@@ -35,8 +35,8 @@ pub(crate) fn list() -> Value {
     ] })
 }
 
-pub(crate) fn get(incoming: &Incoming) -> Answer {
-    let get: Get = params(incoming)?;
+pub(crate) fn get(caller: &Caller<'_>) -> Answer {
+    let get: Get = params(caller)?;
     let contents = match get.name.as_str() {
         "test_simple_prompt" => vec![text("This is a simple prompt for testing.")],
         "test_prompt_with_arguments" => vec![with_arguments(get.argument("arg1")?, get.argument("arg2")?)],

@@ -1,10 +1,10 @@
 //! Resources.
 
-use mcp_blocking::Incoming;
 use mcp_proto::{ErrorObject, Json};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::caller::Caller;
 use super::samples::PNG;
 use super::{Answer, params};
 
@@ -37,14 +37,14 @@ pub(crate) fn templates() -> Value {
     }] })
 }
 
-pub(crate) fn read(incoming: &Incoming) -> Answer {
-    let Address { uri } = params(incoming)?;
+pub(crate) fn read(caller: &Caller<'_>) -> Answer {
+    let Address { uri } = params(caller)?;
     Ok(json!({ "contents": [contents(&uri)?] }))
 }
 
 /// Subscribes or unsubscribes. Nothing here ever changes, so there is nothing to remember.
-pub(crate) fn watch(incoming: &Incoming) -> Answer {
-    let Address { uri } = params(incoming)?;
+pub(crate) fn watch(caller: &Caller<'_>) -> Answer {
+    let Address { uri } = params(caller)?;
     contents(&uri).map(|_| json!({}))
 }
 

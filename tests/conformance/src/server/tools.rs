@@ -1,15 +1,15 @@
 //! Tools.
 
-use std::thread;
+use std::pin::Pin;
 use std::time::Duration;
 
-use mcp_blocking::Incoming;
 use mcp_proto::client::{Call, Outcome};
 use mcp_proto::server::{LoggingLevel, Progress};
 use mcp_proto::{Json, UsageError};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::caller::Caller;
 use super::samples::{PNG, WAV};
 use super::{Answer, invalid, params, resources};
 
@@ -22,8 +22,11 @@ struct Tool {
     name: &'static str,
     description: &'static str,
     input: fn() -> Value,
-    call: fn(&Incoming, &Arguments) -> Called,
+    call: for<'c> fn(&'c Caller<'c>, &'c Arguments) -> Calling<'c>,
 }
+
+/// What becomes of a call.
+type Calling<'c> = Pin<Box<dyn Future<Output = Called> + Send + 'c>>;
 
 /// The content, or why there is none: for the model that called the tool.
 type Called = Result<Vec<Value>, String>;
@@ -42,85 +45,91 @@ const TOOLS: [Tool; 14] = [
         name: "test_simple_text",
         description: "Answers with a text",
         input: nothing,
-        call: |_, _| Ok(vec![text("This is a simple text response for testing.")]),
+        call: |_, _| Box::pin(async move { Ok(vec![text("This is a simple text response for testing.")]) }),
     },
     Tool {
         name: "test_image_content",
         description: "Answers with a picture",
         input: nothing,
-        call: |_, _| Ok(vec![image()]),
+        call: |_, _| Box::pin(async move { Ok(vec![image()]) }),
     },
     Tool {
         name: "test_audio_content",
         description: "Answers with a sound",
         input: nothing,
-        call: |_, _| Ok(vec![json!({ "type": "audio", "data": WAV, "mimeType": "audio/wav" })]),
+        call: |_, _| {
+            Box::pin(async move { Ok(vec![json!({ "type": "audio", "data": WAV, "mimeType": "audio/wav" })]) })
+        },
     },
     Tool {
         name: "test_embedded_resource",
         description: "Answers with a resource",
         input: nothing,
-        call: |_, _| Ok(vec![embedded_text()]),
+        call: |_, _| Box::pin(async move { Ok(vec![embedded_text()]) }),
     },
     Tool {
         name: "test_multiple_content_types",
         description: "Answers with a text, a picture and a resource",
         input: nothing,
-        call: |_, _| Ok(vec![text("Multiple content types test:"), image(), embedded_data()]),
+        call: |_, _| Box::pin(async move { Ok(vec![text("Multiple content types test:"), image(), embedded_data()]) }),
     },
     Tool {
         name: "test_tool_with_logging",
         description: "Writes log messages while it works",
         input: nothing,
-        call: |incoming, _| with_logging(incoming),
+        call: |caller, _| Box::pin(with_logging(caller)),
     },
     Tool {
         name: "test_tool_with_progress",
         description: "Tells how far it is while it works",
         input: nothing,
-        call: |incoming, _| Ok(vec![with_progress(incoming)]),
+        call: |caller, _| Box::pin(async move { Ok(vec![with_progress(caller).await]) }),
     },
     Tool {
         name: "test_error_handling",
         description: "Fails",
         input: nothing,
-        call: |_, _| Err("This tool intentionally returns an error for testing".to_owned()),
+        call: |_, _| Box::pin(async move { Err("This tool intentionally returns an error for testing".to_owned()) }),
     },
     Tool {
         name: "test_sampling",
         description: "Lets the client's model answer a prompt",
         input: || texts("prompt", "What the model is asked"),
-        call: with_sampling,
+        call: |caller, arguments| Box::pin(with_sampling(caller, arguments)),
     },
     Tool {
         name: "test_elicitation",
         description: "Asks the client's user for a name and an address",
         input: || texts("message", "What the user is told"),
-        call: with_elicitation,
+        call: |caller, arguments| Box::pin(with_elicitation(caller, arguments)),
     },
     Tool {
         name: "test_elicitation_sep1034_defaults",
         description: "Asks the client's user, and proposes answers",
         input: nothing,
-        call: |incoming, _| elicit_and_show(incoming, "Please review these values", &form_with_defaults()),
+        call: |caller, _| {
+            Box::pin(async move { elicit_and_show(caller, "Please review these values", &form_with_defaults()).await })
+        },
     },
     Tool {
         name: "test_elicitation_sep1330_enums",
         description: "Lets the client's user choose, in every way there is",
         input: nothing,
-        call: |incoming, _| elicit_and_show(incoming, "Please choose", &form_with_choices()),
+        call: |caller, _| Box::pin(async move { elicit_and_show(caller, "Please choose", &form_with_choices()).await }),
     },
     Tool {
         name: "test_reconnection",
         description: "Lets the client come back for the answer",
         input: nothing,
-        call: |incoming, _| Ok(vec![after_a_break(incoming)]),
+        call: |caller, _| Box::pin(async move { Ok(vec![after_a_break(caller).await]) }),
     },
     Tool {
         name: "json_schema_2020_12_tool",
         description: "Has an input schema with keywords of JSON Schema 2020-12",
         input: schema_2020_12,
-        call: |_, arguments| Ok(vec![text(&format!("Called with {}", Value::Object(arguments.clone())))]),
+        call: |_, arguments| {
+            Box::pin(async move { Ok(vec![text(&format!("Called with {}", Value::Object(arguments.clone())))]) })
+        },
     },
 ];
 
@@ -131,11 +140,11 @@ pub(crate) fn list() -> Value {
     json!({ "tools": tools.collect::<Vec<_>>() })
 }
 
-pub(crate) fn call(incoming: &Incoming) -> Answer {
-    let Params { name, arguments } = params(incoming)?;
+pub(crate) async fn call(caller: &Caller<'_>) -> Answer {
+    let Params { name, arguments } = params(caller)?;
     let tool = TOOLS.iter().find(|tool| tool.name == name);
     let tool = tool.ok_or_else(|| invalid(&format!("unknown tool: {name}")))?;
-    Ok(match (tool.call)(incoming, &arguments) {
+    Ok(match (tool.call)(caller, &arguments).await {
         Ok(content) => json!({ "content": content }),
         Err(reason) => json!({ "content": [text(&reason)], "isError": true }),
     })
@@ -163,66 +172,66 @@ fn embedded_data() -> Value {
     } })
 }
 
-fn with_logging(incoming: &Incoming) -> Called {
-    write_log(incoming, "Tool execution started")?;
-    thread::sleep(STEP);
-    write_log(incoming, "Tool processing data")?;
-    thread::sleep(STEP);
-    write_log(incoming, "Tool execution completed")?;
+async fn with_logging(caller: &Caller<'_>) -> Called {
+    write_log(caller, "Tool execution started").await?;
+    caller.sleep(STEP).await;
+    write_log(caller, "Tool processing data").await?;
+    caller.sleep(STEP).await;
+    write_log(caller, "Tool execution completed").await?;
     Ok(vec![text("Three log messages were sent.")])
 }
 
-fn write_log(incoming: &Incoming, message: &str) -> Result<(), String> {
-    let logged = incoming.log(LoggingLevel::Info, Some("everything-server"), Json::from(message));
+async fn write_log(caller: &Caller<'_>, message: &str) -> Result<(), String> {
+    let logged = caller.log(LoggingLevel::Info, "everything-server", Json::from(message)).await;
     logged.map_err(|error| unsent(&error))
 }
 
-fn with_progress(incoming: &Incoming) -> Value {
+async fn with_progress(caller: &Caller<'_>) -> Value {
     for percent in [0.0, 50.0, 100.0] {
-        incoming.progress(Progress { progress: percent, total: Some(100.0), message: None });
-        thread::sleep(STEP);
+        caller.progress(Progress { progress: percent, total: Some(100.0), message: None }).await;
+        caller.sleep(STEP).await;
     }
     text("The work is done.")
 }
 
-fn after_a_break(incoming: &Incoming) -> Value {
-    incoming.release();
-    thread::sleep(AWAY);
+async fn after_a_break(caller: &Caller<'_>) -> Value {
+    caller.release();
+    caller.sleep(AWAY).await;
     text("The client came back for this.")
 }
 
-fn with_sampling(incoming: &Incoming, arguments: &Arguments) -> Called {
+async fn with_sampling(caller: &Caller<'_>, arguments: &Arguments) -> Called {
     let said = json!({ "role": "user", "content": text(argument(arguments, "prompt")?) });
     let asked = json!({ "messages": [said], "maxTokens": 100 });
-    let answer = ask(incoming, "sampling", "sampling/createMessage", &asked)?;
+    let answer = ask(caller, "sampling", "sampling/createMessage", &asked).await?;
     let said = answer.pointer("/content/text").and_then(Value::as_str).unwrap_or("no text");
     Ok(vec![text(&format!("LLM response: {said}"))])
 }
 
-fn with_elicitation(incoming: &Incoming, arguments: &Arguments) -> Called {
-    let response = elicit(incoming, argument(arguments, "message")?, &form_with_address())?;
+async fn with_elicitation(caller: &Caller<'_>, arguments: &Arguments) -> Called {
+    let response = elicit(caller, argument(arguments, "message")?, &form_with_address()).await?;
     Ok(vec![text(&format!("User response: {response}"))])
 }
 
-fn elicit_and_show(incoming: &Incoming, message: &str, form: &Value) -> Called {
-    let response = elicit(incoming, message, form)?;
+async fn elicit_and_show(caller: &Caller<'_>, message: &str, form: &Value) -> Called {
+    let response = elicit(caller, message, form).await?;
     Ok(vec![text(&format!("Elicitation completed: {response}"))])
 }
 
 /// What the user did, and what was filled in.
-fn elicit(incoming: &Incoming, message: &str, form: &Value) -> Result<String, String> {
+async fn elicit(caller: &Caller<'_>, message: &str, form: &Value) -> Result<String, String> {
     let asked = json!({ "message": message, "requestedSchema": form });
-    let answer = ask(incoming, "elicitation", "elicitation/create", &asked)?;
+    let answer = ask(caller, "elicitation", "elicitation/create", &asked).await?;
     let action = answer["action"].as_str().unwrap_or("none");
     Ok(format!("action={action}, content={}", answer["content"]))
 }
 
-fn ask(incoming: &Incoming, capability: &str, method: &str, asked: &Value) -> Result<Value, String> {
-    let client: Value = incoming.client().read().map_err(|error| error.to_string())?;
+async fn ask(caller: &Caller<'_>, capability: &str, method: &str, asked: &Value) -> Result<Value, String> {
+    let client: Value = caller.client().read().map_err(|error| error.to_string())?;
     if client["capabilities"].get(capability).is_none() {
         return Err(format!("The client does not offer {capability}."));
     }
-    match incoming.ask(Call::new(method).params(raw(asked)?)).map_err(|error| unsent(&error))? {
+    match caller.ask(Call::new(method).params(raw(asked)?)).await.map_err(|error| unsent(&error))? {
         Outcome::Result(answer) => answer.read().map_err(|error| error.to_string()),
         Outcome::Error(error) => Err(format!("The client refused: {}", error.message())),
         Outcome::Failed(reason) => Err(format!("The client did not answer: {reason}")),

@@ -1,0 +1,87 @@
+//! A request, on the server of either adapter.
+
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::Duration;
+
+use mcp_proto::client::{Call, Outcome};
+use mcp_proto::server::{LoggingLevel, Progress};
+use mcp_proto::{Json, Method, UsageError};
+
+/// A request of a client's, and the ways to talk to that client.
+#[derive(Debug)]
+pub(super) enum Caller<'i> {
+    /// Each future is ready at once, because the adapter blocks.
+    Blocking(&'i mcp_blocking::Incoming),
+    /// On a runtime.
+    Tokio(&'i mcp_tokio::Incoming),
+}
+
+impl Caller<'_> {
+    pub(super) fn method(&self) -> &Method {
+        match self {
+            Self::Blocking(incoming) => incoming.method(),
+            Self::Tokio(incoming) => incoming.method(),
+        }
+    }
+
+    pub(super) fn params(&self) -> Option<&Json> {
+        match self {
+            Self::Blocking(incoming) => incoming.params(),
+            Self::Tokio(incoming) => incoming.params(),
+        }
+    }
+
+    pub(super) fn client(&self) -> &Json {
+        match self {
+            Self::Blocking(incoming) => incoming.client(),
+            Self::Tokio(incoming) => incoming.client(),
+        }
+    }
+
+    pub(super) async fn progress(&self, progress: Progress) {
+        match self {
+            Self::Blocking(incoming) => incoming.progress(progress),
+            Self::Tokio(incoming) => incoming.progress(progress).await,
+        }
+    }
+
+    pub(super) async fn log(&self, level: LoggingLevel, logger: &str, data: Json) -> Result<(), UsageError> {
+        match self {
+            Self::Blocking(incoming) => incoming.log(level, Some(logger), data),
+            Self::Tokio(incoming) => incoming.log(level, Some(logger), data).await,
+        }
+    }
+
+    pub(super) async fn ask(&self, call: Call) -> Result<Outcome, UsageError> {
+        match self {
+            Self::Blocking(incoming) => incoming.ask(call),
+            Self::Tokio(incoming) => incoming.ask(call).await,
+        }
+    }
+
+    pub(super) fn release(&self) {
+        match self {
+            Self::Blocking(incoming) => incoming.release(),
+            Self::Tokio(incoming) => incoming.release(),
+        }
+    }
+
+    pub(super) async fn sleep(&self, time: Duration) {
+        match self {
+            Self::Blocking(_) => thread::sleep(time),
+            Self::Tokio(_) => tokio::time::sleep(time).await,
+        }
+    }
+}
+
+/// Runs a future that waits for nothing but what blocks.
+pub(super) fn run<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return output;
+        }
+    }
+}
