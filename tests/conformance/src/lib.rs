@@ -2,6 +2,8 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `client` | what `everything-client` does in each scenario |
 //! | `server` | what `everything-server` offers |
 
+pub mod client;
 pub mod server;

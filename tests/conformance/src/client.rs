@@ -1,0 +1,110 @@
+//! What `everything-client` does in each scenario.
+
+use std::error::Error;
+
+use mcp_proto::client::Call;
+use mcp_proto::{ErrorObject, Json, Method, code};
+use mcp_tokio::{Builder, Client, Handler, Http};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+type Done = Result<(), Box<dyn Error>>;
+
+/// Does what the suite wants to see in this scenario.
+///
+/// # Errors
+///
+/// The scenario is unknown, or the server did not do its part.
+pub async fn run(scenario: &str, builder: Builder<Http>) -> Done {
+    let builder = builder.capabilities(Json::from_serialize(&json!({ "elicitation": {} }))?).handler(Person);
+    let client = builder.connect().await?;
+    let done = match scenario {
+        "initialize" => client.request("tools/list", None).await.map(drop).map_err(Into::into),
+        "tools_call" => call(&client, "add_numbers", &json!({ "a": 2, "b": 3 })).await,
+        "elicitation-sep1034-client-defaults" => call(&client, "test_client_elicitation_defaults", &json!({})).await,
+        "sse-retry" => call(&client, "test_reconnection", &json!({})).await,
+        "json-schema-2020-12-preservation" => send_schema_back(&client).await,
+        unknown => Err(format!("no such scenario: {unknown}").into()),
+    };
+    client.close().await;
+    done
+}
+
+#[derive(Deserialize)]
+struct Tools {
+    tools: Vec<Tool>,
+}
+
+#[derive(Deserialize)]
+struct Tool {
+    name: String,
+    #[serde(rename = "inputSchema")]
+    input_schema: Box<RawValue>,
+}
+
+#[derive(Serialize)]
+struct Params<'p, A: ?Sized> {
+    name: &'p str,
+    arguments: &'p A,
+}
+
+async fn tools(client: &Client) -> Result<Vec<Tool>, Box<dyn Error>> {
+    Ok(client.request("tools/list", None).await?.read::<Tools>()?.tools)
+}
+
+/// Calls a tool that the server lists.
+async fn call(client: &Client, name: &str, arguments: &(impl Serialize + ?Sized)) -> Done {
+    if !tools(client).await?.iter().any(|tool| tool.name == name) {
+        return Err(format!("the server has no tool {name}").into());
+    }
+    let call = Call::new("tools/call").params(Json::from_serialize(&Params { name, arguments })?);
+    client.call(call).await?.wait().await?;
+    Ok(())
+}
+
+/// A schema crosses as it is, also with keywords that nobody here knows.
+async fn send_schema_back(client: &Client) -> Done {
+    #[derive(Serialize)]
+    struct Arguments<'a> {
+        schema: &'a RawValue,
+    }
+    let tools = tools(client).await?;
+    let tool = tools.iter().find(|tool| tool.name == "json_schema_2020_12_tool").ok_or("there is no such tool")?;
+    call(client, "json_schema_echo", &Arguments { schema: &tool.input_schema }).await
+}
+
+/// Accepts every form as it is proposed.
+struct Person;
+
+impl Handler for Person {
+    async fn requested(&self, method: Method, params: Option<Json>) -> Result<Json, ErrorObject> {
+        if method.as_str() != "elicitation/create" {
+            return Err(ErrorObject::new(code::METHOD_NOT_FOUND, "method not found"));
+        }
+        let answer = params.as_ref().ok_or("there are no parameters".to_owned()).and_then(|params| {
+            let form: Form = params.read().map_err(|error| error.to_string())?;
+            Json::from_serialize(&form.accept()).map_err(|error| error.to_string())
+        });
+        answer.map_err(|reason| ErrorObject::new(code::INVALID_PARAMS, &reason))
+    }
+}
+
+#[derive(Deserialize)]
+struct Form {
+    #[serde(rename = "requestedSchema")]
+    schema: Schema,
+}
+
+#[derive(Deserialize)]
+struct Schema {
+    properties: Map<String, Value>,
+}
+
+impl Form {
+    fn accept(&self) -> Value {
+        let proposed = |(name, field): (&String, &Value)| Some((name.clone(), field.get("default")?.clone()));
+        let content: Map<_, _> = self.schema.properties.iter().filter_map(proposed).collect();
+        json!({ "action": "accept", "content": content })
+    }
+}
