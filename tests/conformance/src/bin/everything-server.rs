@@ -1,6 +1,7 @@
 //! A server that offers what the official conformance suite asks for, up to revision 2025-11-25.
 //!
-//! Usage: `everything-server blocking|tokio [ADDRESS]`. The first line that it writes is its URL.
+//! Usage: `everything-server blocking|tokio [ADDRESS]`. The first line that it writes is its URL. With `stdio`, it serves
+//! the process that started it, on `mcp-tokio`.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -14,7 +15,7 @@ use tokio::net::TcpListener;
 fn main() -> Result<(), Box<dyn Error>> {
     env_logger::Builder::new().filter_level(log::LevelFilter::Info).init();
     let mut arguments = std::env::args().skip(1);
-    let adapter = arguments.next().ok_or("usage: everything-server blocking|tokio [ADDRESS]")?;
+    let adapter = arguments.next().ok_or("usage: everything-server blocking|tokio|stdio [ADDRESS]")?;
     let address = arguments.next().unwrap_or_else(|| "127.0.0.1:0".to_owned());
     let mut config = Config::new("everything-server", env!("CARGO_PKG_VERSION"));
     config.capabilities = Json::from_serialize(&server::capabilities())?;
@@ -28,6 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             Ok(server.run(server::serve_blocking)?)
         }
         "tokio" => serve(&address, config, http),
+        "stdio" => serve_stdio(config),
         _ => Err(format!("there is no adapter '{adapter}'").into()),
     }
 }
@@ -37,6 +39,12 @@ async fn serve(address: &str, config: Config, http: HttpConfig) -> Result<(), Bo
     let listener = TcpListener::bind(address).await?;
     show(listener.local_addr()?.port())?;
     Ok(mcp_tokio::Server::new(config, server::serve_tokio).http(http)?.serve(listener).await?)
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn serve_stdio(config: Config) -> Result<(), Box<dyn Error>> {
+    mcp_tokio::Server::new(config, server::serve_tokio).serve_stdio().await?;
+    Ok(())
 }
 
 fn show(port: u16) -> io::Result<()> {
