@@ -80,6 +80,7 @@
 //! | serve tools over HTTP, to clients with either HTTP transport | [`Server`]`<`[`server::Http`]`>` |
 //! | put a client that speaks stdio in front of a server that speaks HTTP | [`Relay`] |
 //! | read or write single messages, with my own state around them | [`Frame`], [`Message`] |
+//! | read or write parameters and results as typed values | [`model`], a feature that is on by default |
 //! | only split a byte stream into lines, or an HTTP body into events | [`line::Decoder`], [`sse::Decoder`] |
 //! | know how the revisions differ | [`ProtocolVersion::rules`] |
 //!
@@ -116,6 +117,7 @@
 //! |---|---|---|
 //! | frames | `line`, `sse` | a line, an event |
 //! | messages | `json`, `message` | a request, a notification, a response |
+//! | payloads | `model` | nothing, until an application reads them |
 //! | transports | `transport`, `client/http`, `server/http` | a message with the exchange that it belongs to |
 //! | roles | `client`, `server` | an event with the request that it belongs to |
 //! | composition | `relay` | a message to the other side |
@@ -135,6 +137,8 @@ mod json;
 mod limits;
 pub mod line;
 mod message;
+#[cfg(feature = "model")]
+pub mod model;
 mod outbox;
 mod pending;
 pub mod relay;
