@@ -58,7 +58,8 @@
 //! Two things are tidied: a known optional member that is `null` is read as absent, and members are written in an order
 //! of their own. An object that has two members of one name is refused.
 //!
-//! The `Debug` forms show texts, as those of any value do; text that is kept as [`Json`] shows its length only.
+//! What is kept as text is a slice of the frame that it came in, and keeps that frame in memory as long as it lives. The
+//! `Debug` forms show strings, as those of any value do; what is kept as text shows its length only.
 
 mod common;
 mod completion;

@@ -1,6 +1,7 @@
 //! Values that are kept exactly: objects of the application's, numbers, metadata, tokens, binary data.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use base64::Engine;
 use base64::alphabet::STANDARD;
@@ -117,7 +118,7 @@ payload! { JsonObject }
 /// assert_eq!(Number::from(60_000).as_u64(), Some(60_000));
 /// assert_eq!(Number::from(0.5).as_f64(), 0.5);
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Number(Json);
 
 impl Number {
@@ -158,6 +159,19 @@ impl From<f64> for Number {
     fn from(number: f64) -> Self {
         let number = if number.is_nan() { 0.0 } else { number.clamp(f64::MIN, f64::MAX) };
         Self(Json::from_serialize(&number).unwrap_or_else(|_| Json::from(0)))
+    }
+}
+
+/// The digits.
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.to_text())
+    }
+}
+
+impl fmt::Debug for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
