@@ -117,10 +117,10 @@
 //! |---|---|---|
 //! | frames | `line`, `sse` | a line, an event |
 //! | messages | `json`, `message` | a request, a notification, a response |
-//! | payloads | `model` | nothing, until an application reads them |
 //! | transports | `transport`, `client/http`, `server/http` | a message with the exchange that it belongs to |
 //! | roles | `client`, `server` | an event with the request that it belongs to |
 //! | composition | `relay` | a message to the other side |
+//! | payloads | `model` | a typed value, if the application wants one |
 //!
 //! Ids such as `SH-C-01` (rules of the specification) and `HT6` (the catalogue of bad input) stand where the code
 //! keeps to them, and name the tests.

@@ -4,7 +4,7 @@ use super::common::{Annotations, Icon};
 use super::define::{object, union};
 use super::error::ModelError;
 use super::resources::{Resource, ResourceContents};
-use super::value::{Meta, Number, decode_base64, encode_base64};
+use super::value::{JsonObject, Meta, Number, decode_base64, encode_base64};
 use crate::json::Json;
 
 union! {
@@ -110,7 +110,7 @@ object! {
     }
 }
 
-macro_rules! file {
+macro_rules! encoded {
     ($name:ident) => {
         impl $name {
             /// Encodes a file, whose media type is `mime_type`.
@@ -131,8 +131,8 @@ macro_rules! file {
     };
 }
 
-file! { ImageContent }
-file! { AudioContent }
+encoded! { ImageContent }
+encoded! { AudioContent }
 
 object! {
     /// A resource itself.
@@ -226,7 +226,7 @@ object! {
             /// The tool's name.
             name: String = "name",
             /// The arguments.
-            input: super::value::JsonObject = "input",
+            input: JsonObject = "input",
         }
         optional {
             /// Metadata.

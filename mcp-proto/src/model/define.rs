@@ -84,7 +84,6 @@ macro_rules! object {
 
         impl crate::model::object::Value for $name {
             fn read(json: &crate::Json) -> Result<Self, crate::model::ModelError> {
-                #[allow(unused_mut, reason = "some objects have no members of their own")]
                 let mut object = crate::model::object::Reader::new(json)?;
                 $(object.take_tag($tag, $tag_value)?;)?
                 Ok(Self {
