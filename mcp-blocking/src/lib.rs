@@ -10,11 +10,12 @@
 //!
 //! ```no_run
 //! use mcp_blocking::Client;
-//! use mcp_proto::Json;
+//! use mcp_proto::model::{CallToolRequestParams, CallToolResult, JsonObject, Payload};
 //!
 //! let client = Client::builder("https://example.com/mcp")?.name("my-app", "1.0.0").connect()?;
-//! let found = client.request("tools/call", Some(Json::parse(r#"{"name":"search","arguments":{"query":"ureq"}}"#)?))?;
-//! println!("{}", found.to_text());
+//! let params = CallToolRequestParams::new("search").arguments(JsonObject::new().with("query", "ureq"));
+//! let found = CallToolResult::from_json(&client.request("tools/call", Some(params.into()))?)?;
+//! println!("{:?}", found.content);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

@@ -8,16 +8,18 @@
 //! | `scan` | walks JSON text strictly, without recursion |
 //! | `string` | strings between their quotes |
 //! | `edit` | reads one member of an object, replaces one, finds duplicate keys |
+//! | `serde` | lets types that derive `Serialize` and `Deserialize` hold a `Json` |
 
 mod edit;
 pub(crate) mod scan;
+mod serde;
 pub(crate) mod string;
 
 use std::borrow::Cow;
 use std::fmt;
 
+use ::serde::{Deserialize, Serialize};
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
 
 use crate::limits::Limits;
 use scan::Scanner;
@@ -161,6 +163,12 @@ impl fmt::Debug for Json {
 impl From<&str> for Json {
     fn from(text: &str) -> Self {
         Self(string::quote(text).into())
+    }
+}
+
+impl From<bool> for Json {
+    fn from(value: bool) -> Self {
+        Self(Bytes::from_static(if value { b"true" } else { b"false" }))
     }
 }
 

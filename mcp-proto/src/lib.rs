@@ -80,6 +80,7 @@
 //! | serve tools over HTTP, to clients with either HTTP transport | [`Server`]`<`[`server::Http`]`>` |
 //! | put a client that speaks stdio in front of a server that speaks HTTP | [`Relay`] |
 //! | read or write single messages, with my own state around them | [`Frame`], [`Message`] |
+//! | read or write parameters and results as typed values | [`model`], a feature that is on by default |
 //! | only split a byte stream into lines, or an HTTP body into events | [`line::Decoder`], [`sse::Decoder`] |
 //! | know how the revisions differ | [`ProtocolVersion::rules`] |
 //!
@@ -119,6 +120,7 @@
 //! | transports | `transport`, `client/http`, `server/http` | a message with the exchange that it belongs to |
 //! | roles | `client`, `server` | an event with the request that it belongs to |
 //! | composition | `relay` | a message to the other side |
+//! | payloads | `model` | a typed value, if the application wants one |
 //!
 //! Ids such as `SH-C-01` (rules of the specification) and `HT6` (the catalogue of bad input) stand where the code
 //! keeps to them, and name the tests.
@@ -135,6 +137,8 @@ mod json;
 mod limits;
 pub mod line;
 mod message;
+#[cfg(feature = "model")]
+pub mod model;
 mod outbox;
 mod pending;
 pub mod relay;

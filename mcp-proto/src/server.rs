@@ -139,7 +139,7 @@ impl From<&Ticket> for Scope {
 /// How far a request has come.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
-    /// How far; it must grow each time (PR-02).
+    /// How far; a finite number that must grow each time (PR-02).
     pub progress: f64,
     /// How far it can come, if that is known.
     pub total: Option<f64>,
@@ -154,7 +154,8 @@ impl Progress {
             params = params.with_member("message", &Json::from(&**message));
         }
         for (name, value) in [("total", self.total), ("progress", Some(self.progress))] {
-            // NaN and infinity are no JSON.
+            // NaN and infinity are no JSON: `serde_json` writes them as null.
+            let value = value.filter(|value| value.is_finite());
             if let Some(value) = value.and_then(|value| Json::from_serialize(&value).ok()) {
                 params = params.with_member(name, &value);
             }

@@ -3,6 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
+use mcp_proto::sse::{Decoder, Item};
+use mcp_proto::{Frame, Limits, Message};
+
+use crate::http1;
+
 /// A path below `tests/vectors`.
 pub fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors").join(name)
@@ -86,6 +92,31 @@ impl Capture {
         numbers
     }
 
+    /// Every message that was sent, with its sender. What is no message is left out.
+    pub fn messages(&self) -> Vec<(Side, Message)> {
+        let mut messages = Vec::new();
+        for connection in self.connections() {
+            for side in [Side::Client, Side::Server] {
+                for text in self.texts(connection, side) {
+                    let frame = Frame::parse(&Bytes::from(text), &Limits::default());
+                    messages.extend(frame.ok().into_iter().flat_map(of_frame).map(|message| (side, message)));
+                }
+            }
+        }
+        messages
+    }
+
+    /// The lines, bodies and events that `side` sent on `connection`.
+    fn texts(&self, connection: u32, side: Side) -> Vec<Vec<u8>> {
+        let stream = self.stream(connection, side);
+        if self.name.starts_with("stdio-") {
+            return stream.split(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect();
+        }
+        let is_stream = |exchange: &http1::Exchange| exchange.header("content-type").starts_with("text/event-stream");
+        let exchanges = http1::read_all(&stream).into_iter();
+        exchanges.flat_map(|one| if is_stream(&one) { events(&one.body) } else { vec![one.body] }).collect()
+    }
+
     fn parse(text: &[u8]) -> Vec<Record> {
         let mut records = Vec::new();
         let mut rest = text;
@@ -107,4 +138,18 @@ impl Capture {
         }
         records
     }
+}
+
+fn of_frame(frame: Frame) -> Vec<Message> {
+    match frame {
+        Frame::Single(message) => vec![message],
+        Frame::Batch(messages) => messages.into_iter().filter_map(Result::ok).collect(),
+    }
+}
+
+/// The data of the events of a body.
+fn events(mut body: &[u8]) -> Vec<Vec<u8>> {
+    let mut decoder = Decoder::new(1 << 24, 1024);
+    let items = std::iter::from_fn(|| decoder.decode(&mut body));
+    items.filter_map(|item| if let Ok(Item::Event(event)) = item { Some(event.data.to_vec()) } else { None }).collect()
 }

@@ -873,7 +873,8 @@ fn pr_02_progress_is_told_to_who_asked_and_only_while_it_grows() {
     stream.line(request("2", "m", "{}"));
     let mut tickets = stream.requested();
     let at = |progress: f64| mcp_proto::server::Progress { progress, total: Some(3.0), message: None };
-    for progress in [1.0, 1.0, 0.5, 2.5, f64::NAN] {
+    // NaN and infinity are no JSON.
+    for progress in [1.0, 1.0, 0.5, f64::INFINITY, 2.5, f64::NAN] {
         stream.machine.progress(&tickets[0], &at(progress), stream.now);
         stream.machine.progress(&tickets[1], &at(progress), stream.now);
     }
@@ -882,6 +883,12 @@ fn pr_02_progress_is_told_to_who_asked_and_only_while_it_grows() {
     assert_eq!(
         lines[1],
         r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t\u0041","progress":2.5,"total":3.0}}"#
+    );
+    let unbounded = mcp_proto::server::Progress { progress: 2.75, total: Some(f64::INFINITY), message: None };
+    stream.machine.progress(&tickets[0], &unbounded, stream.now);
+    assert_eq!(
+        stream.lines()[0],
+        r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t\u0041","progress":2.75}}"#
     );
     let ticket = tickets.remove(0);
     let key = ticket.key();

@@ -52,8 +52,8 @@ impl Builder {
 
     /// Declares what the server may ask for, as the object `capabilities` of `initialize`.
     #[must_use]
-    pub fn capabilities(mut self, capabilities: Json) -> Self {
-        self.config.capabilities = capabilities;
+    pub fn capabilities(mut self, capabilities: impl Into<Json>) -> Self {
+        self.config.capabilities = capabilities.into();
         self
     }
 

@@ -143,8 +143,8 @@ impl Call {
 
     /// With these parameters, which cross as they are.
     #[must_use]
-    pub fn params(mut self, params: Json) -> Self {
-        self.params = Some(params);
+    pub fn params(mut self, params: impl Into<Json>) -> Self {
+        self.params = Some(params.into());
         self
     }
 

@@ -75,8 +75,20 @@ methods! {
     SAMPLING_CREATE_MESSAGE = "sampling/createMessage";
     /// Asks the client to ask the user.
     ELICITATION_CREATE = "elicitation/create";
+    /// A user has ended an elicitation that happened elsewhere.
+    ELICITATION_COMPLETE = "notifications/elicitation/complete";
     /// Asks the client for its roots.
     ROOTS_LIST = "roots/list";
+    /// Asks how a task stands.
+    TASKS_GET = "tasks/get";
+    /// Asks for what came of a task.
+    TASKS_RESULT = "tasks/result";
+    /// Lists tasks.
+    TASKS_LIST = "tasks/list";
+    /// Ends a task.
+    TASKS_CANCEL = "tasks/cancel";
+    /// Tells how a task stands.
+    TASKS_STATUS = "notifications/tasks/status";
 }
 
 impl Method {

@@ -124,7 +124,7 @@ impl Peer {
     pub(super) fn progress<T: Carrier>(&mut self, ticket: TicketKey, progress: &Progress, hub: &mut Hub<'_, T>) {
         let Some(origin) = self.incoming.get_mut(ticket) else { return };
         let Some(token) = &origin.token else { return };
-        let grows = progress.progress > origin.progress;
+        let grows = progress.progress.is_finite() && progress.progress > origin.progress;
         if !grows {
             return;
         }

@@ -43,8 +43,8 @@ impl<T> Builder<T> {
     }
 
     /// Declares what the server may ask for, as the object `capabilities` of `initialize`.
-    pub fn capabilities(mut self, capabilities: Json) -> Self {
-        self.config.capabilities = capabilities;
+    pub fn capabilities(mut self, capabilities: impl Into<Json>) -> Self {
+        self.config.capabilities = capabilities.into();
         self
     }
 

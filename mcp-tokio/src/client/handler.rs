@@ -9,6 +9,7 @@ use mcp_proto::{ErrorObject, Json, Method, Notification, code};
 /// # Example
 ///
 /// ```
+/// use mcp_proto::model::ElicitResult;
 /// use mcp_proto::{ErrorObject, Json, Method};
 /// use mcp_tokio::Handler;
 ///
@@ -17,7 +18,7 @@ use mcp_proto::{ErrorObject, Json, Method, Notification, code};
 /// impl Handler for Person {
 ///     async fn requested(&self, method: Method, _params: Option<Json>) -> Result<Json, ErrorObject> {
 ///         assert_eq!(method.as_str(), "elicitation/create");
-///         Ok(Json::parse(r#"{"action":"decline"}"#).expect("JSON"))
+///         Ok(ElicitResult::decline().into())
 ///     }
 /// }
 /// ```

@@ -6,19 +6,22 @@ mod resources;
 mod samples;
 mod tools;
 
+use mcp_proto::model::{
+    CompleteResult, Completion, JsonObject, PromptsCapability, ResourcesCapability, ServerCapabilities, ToolsCapability,
+};
 use mcp_proto::{ErrorObject, Json, code};
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
 
 use caller::{Caller, run};
 
-/// What every request is answered with.
-type Answer = Result<Value, ErrorObject>;
-
 /// The object `capabilities` of `initialize`.
 #[must_use]
-pub fn capabilities() -> Value {
-    json!({ "completions": {}, "logging": {}, "prompts": {}, "resources": { "subscribe": true }, "tools": {} })
+pub fn capabilities() -> ServerCapabilities {
+    ServerCapabilities::new()
+        .completions(JsonObject::new())
+        .logging(JsonObject::new())
+        .prompts(PromptsCapability::new())
+        .resources(ResourcesCapability::new().subscribe(true))
+        .tools(ToolsCapability::new())
 }
 
 /// Answers a request on a thread.
@@ -40,25 +43,19 @@ pub async fn serve_tokio(incoming: mcp_tokio::Incoming) -> Result<Json, ErrorObj
 }
 
 async fn serve(caller: &Caller<'_>) -> Result<Json, ErrorObject> {
-    let answer = match caller.method().as_str() {
-        "tools/list" => Ok(tools::list()),
-        "tools/call" => tools::call(caller).await,
-        "resources/list" => Ok(resources::list()),
-        "resources/templates/list" => Ok(resources::templates()),
-        "resources/read" => resources::read(caller),
-        "resources/subscribe" | "resources/unsubscribe" => resources::watch(caller),
-        "prompts/list" => Ok(prompts::list()),
-        "prompts/get" => prompts::get(caller),
-        "completion/complete" => Ok(json!({ "completion": { "values": [], "total": 0, "hasMore": false } })),
+    match caller.method().as_str() {
+        "tools/list" => Ok(tools::list().into()),
+        "tools/call" => tools::call(caller).await.map(Json::from),
+        "resources/list" => Ok(resources::list().into()),
+        "resources/templates/list" => Ok(resources::templates().into()),
+        "resources/read" => resources::read(caller).map(Json::from),
+        "resources/subscribe" => resources::subscribe(caller).map(Json::from),
+        "resources/unsubscribe" => resources::unsubscribe(caller).map(Json::from),
+        "prompts/list" => Ok(prompts::list().into()),
+        "prompts/get" => prompts::get(caller).map(Json::from),
+        "completion/complete" => Ok(CompleteResult::new(Completion::new([]).total(0).has_more(false)).into()),
         _ => Err(ErrorObject::new(code::METHOD_NOT_FOUND, "method not found")),
-    }?;
-    Json::from_serialize(&answer).map_err(|error| ErrorObject::new(code::INTERNAL_ERROR, &error.to_string()))
-}
-
-/// The parameters of a request, read as `T`.
-fn params<T: DeserializeOwned>(caller: &Caller<'_>) -> Result<T, ErrorObject> {
-    let params = caller.params().ok_or_else(|| invalid("there are no parameters"))?;
-    params.read().map_err(|error| invalid(&error.to_string()))
+    }
 }
 
 fn invalid(reason: &str) -> ErrorObject {

@@ -8,7 +8,6 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use conformance::server;
-use mcp_proto::Json;
 use mcp_proto::server::{Config, HttpConfig};
 use tokio::net::TcpListener;
 
@@ -18,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let adapter = arguments.next().ok_or("usage: everything-server blocking|tokio|stdio [ADDRESS]")?;
     let address = arguments.next().unwrap_or_else(|| "127.0.0.1:0".to_owned());
     let mut config = Config::new("everything-server", env!("CARGO_PKG_VERSION"));
-    config.capabilities = Json::from_serialize(&server::capabilities())?;
+    config.capabilities = server::capabilities().into();
     let mut http = HttpConfig::new();
     // Clients come back for what they have missed, and shall do so quickly.
     http.retry = Some(Duration::from_millis(500));

@@ -1,66 +1,61 @@
 //! Prompts.
 
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use mcp_proto::ErrorObject;
+use mcp_proto::model::{
+    EmbeddedResource, GetPromptRequest, GetPromptRequestParams, GetPromptResult, ImageContent, ListPromptsResult,
+    Prompt, PromptArgument, PromptMessage, Request,
+};
 
 use super::caller::Caller;
 use super::samples::PNG;
-use super::{Answer, invalid, params, resources};
+use super::{invalid, resources};
 
-#[derive(Deserialize)]
-struct Get {
-    name: String,
-    #[serde(default)]
-    arguments: Map<String, Value>,
+pub(crate) fn list() -> ListPromptsResult {
+    ListPromptsResult::new([
+        Prompt::new("test_simple_prompt").description("A prompt without arguments"),
+        Prompt::new("test_prompt_with_arguments").description("A prompt with arguments").arguments([
+            PromptArgument::new("arg1").description("The first argument").required(true),
+            PromptArgument::new("arg2").description("The second argument").required(true),
+        ]),
+        Prompt::new("test_prompt_with_embedded_resource")
+            .description("A prompt with a resource")
+            .arguments([PromptArgument::new("resourceUri").description("The URI of the resource").required(true)]),
+        Prompt::new("test_prompt_with_image").description("A prompt with a picture"),
+    ])
 }
 
-impl Get {
-    fn argument(&self, name: &str) -> Result<&str, mcp_proto::ErrorObject> {
-        let value = self.arguments.get(name).and_then(Value::as_str);
-        value.ok_or_else(|| invalid(&format!("the prompt needs a text as its argument {name}")))
+pub(crate) fn get(caller: &Caller<'_>) -> Result<GetPromptResult, ErrorObject> {
+    let get = GetPromptRequest::params(caller.params())?;
+    match get.name.as_str() {
+        "test_simple_prompt" => Ok(GetPromptResult::new([PromptMessage::user("This is a simple prompt for testing.")])),
+        "test_prompt_with_arguments" => with_arguments(&get),
+        "test_prompt_with_embedded_resource" => with_resource(&get),
+        "test_prompt_with_image" => Ok(with_image()),
+        unknown => Err(invalid(&format!("unknown prompt: {unknown}"))),
     }
 }
 
-pub(crate) fn list() -> Value {
-    json!({ "prompts": [
-        { "name": "test_simple_prompt", "description": "A prompt without arguments" },
-        { "name": "test_prompt_with_arguments", "description": "A prompt with arguments", "arguments": [
-            { "name": "arg1", "description": "The first argument", "required": true },
-            { "name": "arg2", "description": "The second argument", "required": true },
-        ] },
-        { "name": "test_prompt_with_embedded_resource", "description": "A prompt with a resource", "arguments": [
-            { "name": "resourceUri", "description": "The URI of the resource", "required": true },
-        ] },
-        { "name": "test_prompt_with_image", "description": "A prompt with a picture" },
-    ] })
+fn argument<'a>(get: &'a GetPromptRequestParams, name: &str) -> Result<&'a str, ErrorObject> {
+    get.argument(name).ok_or_else(|| invalid(&format!("the prompt needs a text as its argument {name}")))
 }
 
-pub(crate) fn get(caller: &Caller<'_>) -> Answer {
-    let get: Get = params(caller)?;
-    let contents = match get.name.as_str() {
-        "test_simple_prompt" => vec![text("This is a simple prompt for testing.")],
-        "test_prompt_with_arguments" => vec![with_arguments(get.argument("arg1")?, get.argument("arg2")?)],
-        "test_prompt_with_embedded_resource" => with_resource(get.argument("resourceUri")?),
-        "test_prompt_with_image" => with_image(),
-        unknown => return Err(invalid(&format!("unknown prompt: {unknown}"))),
-    };
-    let said = contents.into_iter().map(|content| json!({ "role": "user", "content": content }));
-    Ok(json!({ "messages": said.collect::<Vec<_>>() }))
+fn with_arguments(get: &GetPromptRequestParams) -> Result<GetPromptResult, ErrorObject> {
+    let (first, second) = (argument(get, "arg1")?, argument(get, "arg2")?);
+    let text = format!("Prompt with arguments: arg1='{first}', arg2='{second}'");
+    Ok(GetPromptResult::new([PromptMessage::user(text)]))
 }
 
-fn text(text: &str) -> Value {
-    json!({ "type": "text", "text": text })
+fn with_resource(get: &GetPromptRequestParams) -> Result<GetPromptResult, ErrorObject> {
+    let resource = resources::text(argument(get, "resourceUri")?, "Embedded resource content for testing.");
+    Ok(GetPromptResult::new([
+        PromptMessage::user(EmbeddedResource::new(resource)),
+        PromptMessage::user("Please process the embedded resource above."),
+    ]))
 }
 
-fn with_arguments(first: &str, second: &str) -> Value {
-    text(&format!("Prompt with arguments: arg1='{first}', arg2='{second}'"))
-}
-
-fn with_resource(uri: &str) -> Vec<Value> {
-    let resource = resources::text(uri, "Embedded resource content for testing.");
-    vec![json!({ "type": "resource", "resource": resource }), text("Please process the embedded resource above.")]
-}
-
-fn with_image() -> Vec<Value> {
-    vec![json!({ "type": "image", "data": PNG, "mimeType": "image/png" }), text("Please analyze the image above.")]
+fn with_image() -> GetPromptResult {
+    GetPromptResult::new([
+        PromptMessage::user(ImageContent::new(PNG, "image/png")),
+        PromptMessage::user("Please analyze the image above."),
+    ])
 }

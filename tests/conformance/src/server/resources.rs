@@ -1,12 +1,15 @@
 //! Resources.
 
+use mcp_proto::model::{
+    BlobResourceContents, EmptyResult, ListResourceTemplatesResult, ListResourcesResult, ReadResourceRequest,
+    ReadResourceResult, Request, Resource, ResourceContents, ResourceTemplate, SubscribeRequest, TextResourceContents,
+    UnsubscribeRequest,
+};
 use mcp_proto::{ErrorObject, Json};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::caller::Caller;
 use super::samples::PNG;
-use super::{Answer, params};
 
 /// The code for a resource that is not there, up to revision 2025-11-25.
 const NOT_FOUND: i64 = -32002;
@@ -15,60 +18,55 @@ const TEXT: &str = "test://static-text";
 const BINARY: &str = "test://static-binary";
 const WATCHED: &str = "test://watched-resource";
 
-#[derive(Deserialize)]
-struct Address {
-    uri: String,
+pub(crate) fn list() -> ListResourcesResult {
+    ListResourcesResult::new([
+        Resource::new(TEXT, "static-text").description("A text").mime_type("text/plain"),
+        Resource::new(BINARY, "static-binary").description("A picture").mime_type("image/png"),
+        Resource::new(WATCHED, "watched-resource").description("May be watched").mime_type("text/plain"),
+    ])
 }
 
-pub(crate) fn list() -> Value {
-    json!({ "resources": [
-        { "uri": TEXT, "name": "static-text", "description": "A text", "mimeType": "text/plain" },
-        { "uri": BINARY, "name": "static-binary", "description": "A picture", "mimeType": "image/png" },
-        { "uri": WATCHED, "name": "watched-resource", "description": "May be watched", "mimeType": "text/plain" },
-    ] })
+pub(crate) fn templates() -> ListResourceTemplatesResult {
+    ListResourceTemplatesResult::new([ResourceTemplate::new("test://template/{id}/data", "template")
+        .description("Data for an id")
+        .mime_type("application/json")])
 }
 
-pub(crate) fn templates() -> Value {
-    json!({ "resourceTemplates": [{
-        "uriTemplate": "test://template/{id}/data",
-        "name": "template",
-        "description": "Data for an id",
-        "mimeType": "application/json",
-    }] })
+pub(crate) fn read(caller: &Caller<'_>) -> Result<ReadResourceResult, ErrorObject> {
+    let params = ReadResourceRequest::params(caller.params())?;
+    Ok(ReadResourceResult::new([contents(&params.uri)?]))
 }
 
-pub(crate) fn read(caller: &Caller<'_>) -> Answer {
-    let Address { uri } = params(caller)?;
-    Ok(json!({ "contents": [contents(&uri)?] }))
+/// Nothing here ever changes, so there is nothing to remember.
+pub(crate) fn subscribe(caller: &Caller<'_>) -> Result<EmptyResult, ErrorObject> {
+    contents(&SubscribeRequest::params(caller.params())?.uri).map(|_| EmptyResult::new())
 }
 
-/// Subscribes or unsubscribes. Nothing here ever changes, so there is nothing to remember.
-pub(crate) fn watch(caller: &Caller<'_>) -> Answer {
-    let Address { uri } = params(caller)?;
-    contents(&uri).map(|_| json!({}))
+pub(crate) fn unsubscribe(caller: &Caller<'_>) -> Result<EmptyResult, ErrorObject> {
+    contents(&UnsubscribeRequest::params(caller.params())?.uri).map(|_| EmptyResult::new())
 }
 
-fn contents(uri: &str) -> Answer {
+fn contents(uri: &str) -> Result<ResourceContents, ErrorObject> {
     match uri {
-        TEXT => Ok(text(uri, "This is the content of the static text resource.")),
-        BINARY => Ok(json!({ "uri": uri, "mimeType": "image/png", "blob": PNG })),
-        WATCHED => Ok(text(uri, "This resource may be watched.")),
-        _ => templated(uri).ok_or_else(|| not_found(uri)),
+        TEXT => Ok(text(uri, "This is the content of the static text resource.").into()),
+        BINARY => Ok(BlobResourceContents::new(uri, PNG).mime_type("image/png").into()),
+        WATCHED => Ok(text(uri, "This resource may be watched.").into()),
+        _ => templated(uri).map(ResourceContents::from).ok_or_else(|| not_found(uri)),
     }
 }
 
 /// A resource with a text.
-pub(crate) fn text(uri: &str, text: &str) -> Value {
-    json!({ "uri": uri, "mimeType": "text/plain", "text": text })
+pub(crate) fn text(uri: &str, text: &str) -> TextResourceContents {
+    TextResourceContents::new(uri, text).mime_type("text/plain")
 }
 
-fn templated(uri: &str) -> Option<Value> {
+fn templated(uri: &str) -> Option<TextResourceContents> {
     let id = uri.strip_prefix("test://template/")?.strip_suffix("/data")?;
     if id.is_empty() || id.contains('/') {
         return None;
     }
     let data = json!({ "id": id, "templateTest": true, "data": format!("Data for ID: {id}") });
-    Some(json!({ "uri": uri, "mimeType": "application/json", "text": data.to_string() }))
+    Some(TextResourceContents::new(uri, data.to_string()).mime_type("application/json"))
 }
 
 fn not_found(uri: &str) -> ErrorObject {

@@ -4,172 +4,157 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use mcp_proto::client::{Call, Outcome};
+use mcp_proto::model::{
+    AudioContent, BooleanSchema, CallToolRequest, CallToolRequestParams, CallToolResult, ContentBlock,
+    CreateMessageRequest, CreateMessageRequestParams, ElicitRequest, ElicitRequestFormParams, EmbeddedResource,
+    EnumOption, ImageContent, InitializeRequestParams, JsonObject, LegacyTitledEnumSchema, ListToolsResult, NumberKind,
+    NumberSchema, Payload, Request, RequestedSchema, SamplingMessage, StringSchema, TextResourceContents, TitledItems,
+    TitledMultiSelectEnumSchema, TitledSingleSelectEnumSchema, Tool, UntitledItems, UntitledMultiSelectEnumSchema,
+    UntitledSingleSelectEnumSchema,
+};
 use mcp_proto::server::{LoggingLevel, Progress};
-use mcp_proto::{Json, UsageError};
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use mcp_proto::{ErrorObject, Json, UsageError};
+use serde_json::{Value, json};
 
 use super::caller::Caller;
 use super::samples::{PNG, WAV};
-use super::{Answer, invalid, params, resources};
+use super::{invalid, resources};
 
 /// Between two steps of a tool that shows its work.
 const STEP: Duration = Duration::from_millis(50);
 /// How long the tool works whose client has to come back for the answer.
 const AWAY: Duration = Duration::from_millis(100);
 
-struct Tool {
+struct Offered {
     name: &'static str,
     description: &'static str,
-    input: fn() -> Value,
-    call: for<'c> fn(&'c Caller<'c>, &'c Arguments) -> Calling<'c>,
+    input: fn() -> JsonObject,
+    call: for<'c> fn(&'c Caller<'c>, &'c CallToolRequestParams) -> Calling<'c>,
 }
 
 /// What becomes of a call.
 type Calling<'c> = Pin<Box<dyn Future<Output = Called> + Send + 'c>>;
 
 /// The content, or why there is none: for the model that called the tool.
-type Called = Result<Vec<Value>, String>;
+type Called = Result<Vec<ContentBlock>, String>;
 
-type Arguments = Map<String, Value>;
-
-#[derive(Deserialize)]
-struct Params {
-    name: String,
-    #[serde(default)]
-    arguments: Arguments,
-}
-
-const TOOLS: [Tool; 14] = [
-    Tool {
+const TOOLS: [Offered; 14] = [
+    Offered {
         name: "test_simple_text",
         description: "Answers with a text",
         input: nothing,
-        call: |_, _| Box::pin(async move { Ok(vec![text("This is a simple text response for testing.")]) }),
+        call: |_, _| Box::pin(async move { Ok(vec!["This is a simple text response for testing.".into()]) }),
     },
-    Tool {
+    Offered {
         name: "test_image_content",
         description: "Answers with a picture",
         input: nothing,
         call: |_, _| Box::pin(async move { Ok(vec![image()]) }),
     },
-    Tool {
+    Offered {
         name: "test_audio_content",
         description: "Answers with a sound",
         input: nothing,
-        call: |_, _| {
-            Box::pin(async move { Ok(vec![json!({ "type": "audio", "data": WAV, "mimeType": "audio/wav" })]) })
-        },
+        call: |_, _| Box::pin(async move { Ok(vec![AudioContent::new(WAV, "audio/wav").into()]) }),
     },
-    Tool {
+    Offered {
         name: "test_embedded_resource",
         description: "Answers with a resource",
         input: nothing,
         call: |_, _| Box::pin(async move { Ok(vec![embedded_text()]) }),
     },
-    Tool {
+    Offered {
         name: "test_multiple_content_types",
         description: "Answers with a text, a picture and a resource",
         input: nothing,
-        call: |_, _| Box::pin(async move { Ok(vec![text("Multiple content types test:"), image(), embedded_data()]) }),
+        call: |_, _| Box::pin(async move { Ok(vec!["Multiple content types test:".into(), image(), embedded_data()]) }),
     },
-    Tool {
+    Offered {
         name: "test_tool_with_logging",
         description: "Writes log messages while it works",
         input: nothing,
         call: |caller, _| Box::pin(with_logging(caller)),
     },
-    Tool {
+    Offered {
         name: "test_tool_with_progress",
         description: "Tells how far it is while it works",
         input: nothing,
         call: |caller, _| Box::pin(async move { Ok(vec![with_progress(caller).await]) }),
     },
-    Tool {
+    Offered {
         name: "test_error_handling",
         description: "Fails",
         input: nothing,
         call: |_, _| Box::pin(async move { Err("This tool intentionally returns an error for testing".to_owned()) }),
     },
-    Tool {
+    Offered {
         name: "test_sampling",
         description: "Lets the client's model answer a prompt",
         input: || texts("prompt", "What the model is asked"),
-        call: |caller, arguments| Box::pin(with_sampling(caller, arguments)),
+        call: |caller, params| Box::pin(with_sampling(caller, params)),
     },
-    Tool {
+    Offered {
         name: "test_elicitation",
         description: "Asks the client's user for a name and an address",
         input: || texts("message", "What the user is told"),
-        call: |caller, arguments| Box::pin(with_elicitation(caller, arguments)),
+        call: |caller, params| Box::pin(with_elicitation(caller, params)),
     },
-    Tool {
+    Offered {
         name: "test_elicitation_sep1034_defaults",
         description: "Asks the client's user, and proposes answers",
         input: nothing,
-        call: |caller, _| {
-            Box::pin(async move { elicit_and_show(caller, "Please review these values", &form_with_defaults()).await })
-        },
+        call: |caller, _| Box::pin(elicit_and_show(caller, "Please review these values", form_with_defaults())),
     },
-    Tool {
+    Offered {
         name: "test_elicitation_sep1330_enums",
         description: "Lets the client's user choose, in every way there is",
         input: nothing,
-        call: |caller, _| Box::pin(async move { elicit_and_show(caller, "Please choose", &form_with_choices()).await }),
+        call: |caller, _| Box::pin(elicit_and_show(caller, "Please choose", form_with_choices())),
     },
-    Tool {
+    Offered {
         name: "test_reconnection",
         description: "Lets the client come back for the answer",
         input: nothing,
         call: |caller, _| Box::pin(async move { Ok(vec![after_a_break(caller).await]) }),
     },
-    Tool {
+    Offered {
         name: "json_schema_2020_12_tool",
         description: "Has an input schema with keywords of JSON Schema 2020-12",
         input: schema_2020_12,
-        call: |_, arguments| {
-            Box::pin(async move { Ok(vec![text(&format!("Called with {}", Value::Object(arguments.clone())))]) })
+        call: |_, params| {
+            Box::pin(async move { Ok(vec![format!("Called with {}", arguments(params).to_text()).into()]) })
         },
     },
 ];
 
-pub(crate) fn list() -> Value {
-    let tools = TOOLS
-        .iter()
-        .map(|tool| json!({ "name": tool.name, "description": tool.description, "inputSchema": (tool.input)() }));
-    json!({ "tools": tools.collect::<Vec<_>>() })
+pub(crate) fn list() -> ListToolsResult {
+    let tools = TOOLS.iter().map(|tool| Tool::new(tool.name, (tool.input)()).description(tool.description));
+    ListToolsResult::new(tools.collect::<Vec<_>>())
 }
 
-pub(crate) async fn call(caller: &Caller<'_>) -> Answer {
-    let Params { name, arguments } = params(caller)?;
-    let tool = TOOLS.iter().find(|tool| tool.name == name);
-    let tool = tool.ok_or_else(|| invalid(&format!("unknown tool: {name}")))?;
-    Ok(match (tool.call)(caller, &arguments).await {
-        Ok(content) => json!({ "content": content }),
-        Err(reason) => json!({ "content": [text(&reason)], "isError": true }),
+pub(crate) async fn call(caller: &Caller<'_>) -> Result<CallToolResult, ErrorObject> {
+    let params = CallToolRequest::params(caller.params())?;
+    let tool = TOOLS.iter().find(|tool| tool.name == params.name);
+    let tool = tool.ok_or_else(|| invalid(&format!("unknown tool: {}", params.name)))?;
+    Ok(match (tool.call)(caller, &params).await {
+        Ok(content) => content.into_iter().fold(CallToolResult::new(), CallToolResult::and),
+        Err(reason) => CallToolResult::error(reason),
     })
 }
 
-fn text(text: &str) -> Value {
-    json!({ "type": "text", "text": text })
+fn image() -> ContentBlock {
+    ImageContent::new(PNG, "image/png").into()
 }
 
-fn image() -> Value {
-    json!({ "type": "image", "data": PNG, "mimeType": "image/png" })
-}
-
-fn embedded_text() -> Value {
+fn embedded_text() -> ContentBlock {
     let resource = resources::text("test://embedded-resource", "This is an embedded resource content.");
-    json!({ "type": "resource", "resource": resource })
+    EmbeddedResource::new(resource).into()
 }
 
-fn embedded_data() -> Value {
+fn embedded_data() -> ContentBlock {
     let data = json!({ "test": "data", "value": 123 }).to_string();
-    json!({ "type": "resource", "resource": {
-        "uri": "test://mixed-content-resource",
-        "mimeType": "application/json",
-        "text": data,
-    } })
+    let resource = TextResourceContents::new("test://mixed-content-resource", data).mime_type("application/json");
+    EmbeddedResource::new(resource).into()
 }
 
 async fn with_logging(caller: &Caller<'_>) -> Called {
@@ -178,7 +163,7 @@ async fn with_logging(caller: &Caller<'_>) -> Called {
     write_log(caller, "Tool processing data").await?;
     caller.sleep(STEP).await;
     write_log(caller, "Tool execution completed").await?;
-    Ok(vec![text("Three log messages were sent.")])
+    Ok(vec!["Three log messages were sent.".into()])
 }
 
 async fn write_log(caller: &Caller<'_>, message: &str) -> Result<(), String> {
@@ -186,84 +171,89 @@ async fn write_log(caller: &Caller<'_>, message: &str) -> Result<(), String> {
     logged.map_err(|error| unsent(&error))
 }
 
-async fn with_progress(caller: &Caller<'_>) -> Value {
+async fn with_progress(caller: &Caller<'_>) -> ContentBlock {
     for percent in [0.0, 50.0, 100.0] {
         caller.progress(Progress { progress: percent, total: Some(100.0), message: None }).await;
         caller.sleep(STEP).await;
     }
-    text("The work is done.")
+    "The work is done.".into()
 }
 
-async fn after_a_break(caller: &Caller<'_>) -> Value {
+async fn after_a_break(caller: &Caller<'_>) -> ContentBlock {
     caller.release();
     caller.sleep(AWAY).await;
-    text("The client came back for this.")
+    "The client came back for this.".into()
 }
 
-async fn with_sampling(caller: &Caller<'_>, arguments: &Arguments) -> Called {
-    let said = json!({ "role": "user", "content": text(argument(arguments, "prompt")?) });
-    let asked = json!({ "messages": [said], "maxTokens": 100 });
-    let answer = ask(caller, "sampling", "sampling/createMessage", &asked).await?;
-    let said = answer.pointer("/content/text").and_then(Value::as_str).unwrap_or("no text");
-    Ok(vec![text(&format!("LLM response: {said}"))])
+async fn with_sampling(caller: &Caller<'_>, params: &CallToolRequestParams) -> Called {
+    let prompt = SamplingMessage::user(argument(params, "prompt")?.as_str());
+    let asked = CreateMessageRequestParams::new([prompt], 100);
+    let answer = ask::<CreateMessageRequest>(caller, "sampling", &asked).await?;
+    Ok(vec![format!("LLM response: {}", answer.content.as_text().unwrap_or("no text")).into()])
 }
 
-async fn with_elicitation(caller: &Caller<'_>, arguments: &Arguments) -> Called {
-    let response = elicit(caller, argument(arguments, "message")?, &form_with_address()).await?;
-    Ok(vec![text(&format!("User response: {response}"))])
+async fn with_elicitation(caller: &Caller<'_>, params: &CallToolRequestParams) -> Called {
+    let response = elicit(caller, &argument(params, "message")?, form_with_address()).await?;
+    Ok(vec![format!("User response: {response}").into()])
 }
 
-async fn elicit_and_show(caller: &Caller<'_>, message: &str, form: &Value) -> Called {
+async fn elicit_and_show(caller: &Caller<'_>, message: &str, form: RequestedSchema) -> Called {
     let response = elicit(caller, message, form).await?;
-    Ok(vec![text(&format!("Elicitation completed: {response}"))])
+    Ok(vec![format!("Elicitation completed: {response}").into()])
 }
 
 /// What the user did, and what was filled in.
-async fn elicit(caller: &Caller<'_>, message: &str, form: &Value) -> Result<String, String> {
-    let asked = json!({ "message": message, "requestedSchema": form });
-    let answer = ask(caller, "elicitation", "elicitation/create", &asked).await?;
-    let action = answer["action"].as_str().unwrap_or("none");
-    Ok(format!("action={action}, content={}", answer["content"]))
+async fn elicit(caller: &Caller<'_>, message: &str, form: RequestedSchema) -> Result<String, String> {
+    let asked = ElicitRequestFormParams::new(message, form).into();
+    let answer = ask::<ElicitRequest>(caller, "elicitation", &asked).await?;
+    let content = answer.content.as_ref().map_or("null".into(), |content| content.as_json().to_text());
+    Ok(format!("action={}, content={content}", answer.action))
 }
 
-async fn ask(caller: &Caller<'_>, capability: &str, method: &str, asked: &Value) -> Result<Value, String> {
-    let client: Value = caller.client().read().map_err(|error| error.to_string())?;
-    if client["capabilities"].get(capability).is_none() {
+async fn ask<R: Request>(caller: &Caller<'_>, capability: &str, asked: &R::Params) -> Result<R::Result, String> {
+    let client = InitializeRequestParams::from_json(caller.client()).map_err(|error| error.to_string())?;
+    if client.capabilities.to_json().member(capability) == Ok(None) {
         return Err(format!("The client does not offer {capability}."));
     }
-    match caller.ask(Call::new(method).params(raw(asked)?)).await.map_err(|error| unsent(&error))? {
-        Outcome::Result(answer) => answer.read().map_err(|error| error.to_string()),
+    match caller.ask(Call::new(R::METHOD).params(asked.to_json())).await.map_err(|error| unsent(&error))? {
+        Outcome::Result(answer) => R::Result::from_json(&answer).map_err(|error| error.to_string()),
         Outcome::Error(error) => Err(format!("The client refused: {}", error.message())),
         Outcome::Failed(reason) => Err(format!("The client did not answer: {reason}")),
     }
 }
 
-fn argument<'a>(arguments: &'a Arguments, name: &str) -> Result<&'a str, String> {
-    arguments.get(name).and_then(Value::as_str).ok_or_else(|| format!("The tool needs a text as its argument {name}."))
+fn arguments(params: &CallToolRequestParams) -> Json {
+    params.arguments.clone().unwrap_or_default().into()
 }
 
-fn raw(value: &Value) -> Result<Json, String> {
-    Json::from_serialize(value).map_err(|error| error.to_string())
+fn argument(params: &CallToolRequestParams, name: &str) -> Result<String, String> {
+    let argument = arguments(params).member(name).ok().flatten();
+    let text = argument.as_ref().and_then(Json::as_string);
+    text.map(String::from).ok_or_else(|| format!("The tool needs a text as its argument {name}."))
 }
 
 fn unsent(error: &UsageError) -> String {
     format!("The client could not be told: {error}")
 }
 
-fn nothing() -> Value {
-    json!({ "type": "object", "properties": {} })
+fn object(value: &Value) -> JsonObject {
+    JsonObject::from_serialize(value).expect("the schemas of this file are objects")
 }
 
-fn texts(name: &str, description: &str) -> Value {
-    json!({
+fn nothing() -> JsonObject {
+    object(&json!({ "type": "object", "properties": {} }))
+}
+
+fn texts(name: &str, description: &str) -> JsonObject {
+    object(&json!({
         "type": "object",
         "properties": { name: { "type": "string", "description": description } },
         "required": [name],
-    })
+    }))
 }
 
-fn schema_2020_12() -> Value {
-    json!({
+fn schema_2020_12() -> JsonObject {
+    object(&json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
         "$defs": { "address": {
@@ -283,51 +273,38 @@ fn schema_2020_12() -> Value {
         "then": { "required": ["phone"] },
         "else": { "required": ["email"] },
         "additionalProperties": false,
-    })
+    }))
 }
 
-fn form_with_address() -> Value {
-    json!({
-        "type": "object",
-        "properties": {
-            "username": { "type": "string", "description": "User's response" },
-            "email": { "type": "string", "description": "User's email address" },
-        },
-        "required": ["username", "email"],
-    })
+fn form_with_address() -> RequestedSchema {
+    RequestedSchema::form()
+        .with_required("username", StringSchema::new().description("User's response"))
+        .with_required("email", StringSchema::new().description("User's email address"))
 }
 
-fn form_with_defaults() -> Value {
-    json!({ "type": "object", "properties": {
-        "name": { "type": "string", "default": "John Doe" },
-        "age": { "type": "integer", "default": 30 },
-        "score": { "type": "number", "default": 95.5 },
-        "status": { "type": "string", "enum": ["active", "inactive", "pending"], "default": "active" },
-        "verified": { "type": "boolean", "default": true },
-    } })
+fn form_with_defaults() -> RequestedSchema {
+    let statuses = ["active", "inactive", "pending"].map(str::to_owned);
+    RequestedSchema::form()
+        .with("name", StringSchema::new().default("John Doe"))
+        .with("age", NumberSchema::new(NumberKind::Integer).default(30))
+        .with("score", NumberSchema::new(NumberKind::Number).default(95.5))
+        .with("status", UntitledSingleSelectEnumSchema::new(statuses).default("active"))
+        .with("verified", BooleanSchema::new().default(true))
 }
 
-fn form_with_choices() -> Value {
-    json!({ "type": "object", "properties": {
-        "untitledSingle": { "type": "string", "enum": ["option1", "option2", "option3"] },
-        "titledSingle": { "type": "string", "oneOf": [
-            { "const": "value1", "title": "First Option" },
-            { "const": "value2", "title": "Second Option" },
-            { "const": "value3", "title": "Third Option" },
-        ] },
-        "legacyEnum": {
-            "type": "string",
-            "enum": ["opt1", "opt2", "opt3"],
-            "enumNames": ["Option One", "Option Two", "Option Three"],
-        },
-        "untitledMulti": {
-            "type": "array",
-            "items": { "type": "string", "enum": ["option1", "option2", "option3"] },
-        },
-        "titledMulti": { "type": "array", "items": { "anyOf": [
-            { "const": "value1", "title": "First Choice" },
-            { "const": "value2", "title": "Second Choice" },
-            { "const": "value3", "title": "Third Choice" },
-        ] } },
-    } })
+fn form_with_choices() -> RequestedSchema {
+    let options = ["option1", "option2", "option3"].map(str::to_owned);
+    let named = |first, second, third| {
+        [EnumOption::new("value1", first), EnumOption::new("value2", second), EnumOption::new("value3", third)]
+    };
+    let legacy = LegacyTitledEnumSchema::new(["opt1", "opt2", "opt3"].map(str::to_owned))
+        .enum_names(["Option One", "Option Two", "Option Three"].map(str::to_owned));
+    let single = TitledSingleSelectEnumSchema::new(named("First Option", "Second Option", "Third Option"));
+    let multi = TitledItems::new(named("First Choice", "Second Choice", "Third Choice"));
+    RequestedSchema::form()
+        .with("untitledSingle", UntitledSingleSelectEnumSchema::new(options.clone()))
+        .with("titledSingle", single)
+        .with("legacyEnum", legacy)
+        .with("untitledMulti", UntitledMultiSelectEnumSchema::new(UntitledItems::new(options)))
+        .with("titledMulti", TitledMultiSelectEnumSchema::new(multi))
 }

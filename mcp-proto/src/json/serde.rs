@@ -1,0 +1,48 @@
+//! `Json` as a part of types that derive `Serialize` and `Deserialize`, unchanged to the byte.
+
+use serde::de::Error as _;
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use super::Json;
+
+/// The text as it is. Only the serialisers of `serde_json` know how to keep it so.
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let text: &RawValue = self.read().map_err(S::Error::custom)?;
+        text.serialize(serializer)
+    }
+}
+
+/// The text as it is. Only the deserialisers of `serde_json` know where it begins and ends; what they have buffered, for
+/// `flatten` or an untagged enum, is text no longer and is refused.
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text: Box<str> = Box::<RawValue>::deserialize(deserializer)?.into();
+        Self::parse(String::from(text)).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Holder {
+        kept: Json,
+    }
+
+    #[test]
+    fn a_json_inside_another_type_keeps_its_bytes() {
+        let text = br#"{"kept":{"b":1.0,"a":[12345678901234567890.10, "\u00e9\ud800"]}}"#;
+        let holder: Holder = serde_json::from_slice(text).unwrap();
+        assert_eq!(serde_json::to_vec(&holder).unwrap(), text);
+    }
+
+    #[test]
+    fn what_is_too_deep_to_be_a_json_is_refused_inside_another_type_too() {
+        let deep = format!(r#"{{"kept":{}{}}}"#, "[".repeat(2000), "]".repeat(2000));
+        assert!(serde_json::from_str::<Holder>(&deep).is_err());
+    }
+}

@@ -1,0 +1,98 @@
+//! Why a payload is not of its type.
+
+use std::fmt;
+
+use crate::message::{ErrorObject, code};
+
+/// A payload does not have the shape of its type.
+///
+/// The text names the place and what is wrong there. Neither holds anything of the payload.
+///
+/// # Example
+///
+/// ```
+/// use mcp_proto::Json;
+/// use mcp_proto::model::{ListToolsResult, Payload};
+///
+/// let json = Json::parse(r#"{"tools":[{"name":"hello","inputSchema":"secret"}]}"#)?;
+/// let error = ListToolsResult::from_json(&json).unwrap_err();
+/// assert_eq!(error.to_string(), "tools[0].inputSchema: expected an object");
+/// # Ok::<(), mcp_proto::JsonError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelError {
+    path: String,
+    problem: Problem,
+}
+
+/// What is wrong with a payload, or a part of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// A member that must be there is not.
+    #[error("missing")]
+    Missing,
+    /// The value is of another kind.
+    #[error("expected {0}")]
+    Expected(&'static str),
+    /// An object has two members of one name, which two readers may read differently.
+    #[error("an object has two members of one name")]
+    DuplicateKey,
+}
+
+impl ModelError {
+    /// The payload is of another kind than `what`, such as `"an object"`.
+    #[must_use]
+    pub const fn expected(what: &'static str) -> Self {
+        Self::new(Problem::Expected(what))
+    }
+
+    pub(super) const fn new(problem: Problem) -> Self {
+        Self { path: String::new(), problem }
+    }
+
+    /// The same, seen from the object or array that holds the value at `step`.
+    pub(super) fn inside(mut self, step: &str) -> Self {
+        let joint = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
+        self.path.insert_str(0, joint);
+        self.path.insert_str(0, step);
+        self
+    }
+
+    /// The same, seen from the array that holds the value at `index`.
+    pub(super) fn at(self, index: usize) -> Self {
+        self.inside(&format!("[{index}]"))
+    }
+
+    /// Where: names of members that the specification knows, and positions, such as `tools[0].inputSchema`. Empty if it
+    /// is the payload itself.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// What is wrong there.
+    #[must_use]
+    pub const fn problem(&self) -> Problem {
+        self.problem
+    }
+}
+
+impl fmt::Display for ModelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path)?;
+        }
+        self.problem.fmt(f)
+    }
+}
+
+impl std::error::Error for ModelError {}
+
+/// The answer to a request whose parameters do not have the shape of their type: the code is
+/// [`code::INVALID_PARAMS`].
+impl From<ModelError> for ErrorObject {
+    fn from(error: ModelError) -> Self {
+        Self::new(code::INVALID_PARAMS, &format!("invalid params: {error}"))
+    }
+}

@@ -1,0 +1,121 @@
+//! The types of `mcp_proto::model` by the names that the official schemas have for them.
+
+use mcp_proto::model::{self, ModelError, Payload};
+use mcp_proto::{Json, Method};
+
+/// A type of the model.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    /// Its name.
+    pub name: &'static str,
+    rewrite: fn(&Json) -> Result<Json, ModelError>,
+}
+
+impl Shape {
+    const fn of<T: Payload>(name: &'static str) -> Self {
+        Self { name, rewrite: |json| T::from_json(json).map(|value| value.to_json()) }
+    }
+
+    /// Reads a value, and writes it again.
+    ///
+    /// # Errors
+    ///
+    /// The JSON does not have the shape of the type.
+    pub fn rewrite(&self, json: &Json) -> Result<Json, ModelError> {
+        (self.rewrite)(json)
+    }
+}
+
+/// A method of the model.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// The name of its type.
+    pub name: &'static str,
+    /// Its name on the wire.
+    pub method: Method,
+    /// The type of its parameters.
+    pub params: Shape,
+    /// The type of its result, unless it is a notification.
+    pub result: Option<Shape>,
+}
+
+macro_rules! requests {
+    ($($name:ident)*) => {
+        /// Every request.
+        pub fn requests() -> Vec<Entry> {
+            use model::Request;
+            vec![$(Entry {
+                name: stringify!($name),
+                method: model::$name::METHOD,
+                params: Shape::of::<<model::$name as Request>::Params>("params"),
+                result: Some(Shape::of::<<model::$name as Request>::Result>("result")),
+            },)*]
+        }
+    };
+}
+
+requests! {
+    CallToolRequest CancelTaskRequest CompleteRequest CreateMessageRequest ElicitRequest GetPromptRequest
+    GetTaskPayloadRequest GetTaskRequest InitializeRequest ListPromptsRequest ListResourceTemplatesRequest
+    ListResourcesRequest ListRootsRequest ListTasksRequest ListToolsRequest PingRequest ReadResourceRequest
+    SetLevelRequest SubscribeRequest UnsubscribeRequest
+}
+
+macro_rules! notifications {
+    ($($name:ident)*) => {
+        /// Every notification.
+        pub fn notifications() -> Vec<Entry> {
+            use model::Notification;
+            vec![$(Entry {
+                name: stringify!($name),
+                method: model::$name::METHOD,
+                params: Shape::of::<<model::$name as Notification>::Params>("params"),
+                result: None,
+            },)*]
+        }
+    };
+}
+
+notifications! {
+    CancelledNotification ElicitationCompleteNotification InitializedNotification LoggingMessageNotification
+    ProgressNotification PromptListChangedNotification ResourceListChangedNotification ResourceUpdatedNotification
+    RootsListChangedNotification TaskStatusNotification ToolListChangedNotification
+}
+
+macro_rules! shapes {
+    ($($name:ident)*) => {
+        /// Every type that a schema has a name for, or an older name.
+        pub fn shapes() -> Vec<Shape> {
+            vec![
+                $(Shape::of::<model::$name>(stringify!($name)),)*
+                Shape::of::<model::ResourceTemplateReference>("ResourceReference"),
+                Shape::of::<model::PrimitiveSchemaDefinition>("EnumSchema"),
+                Shape::of::<model::PrimitiveSchemaDefinition>("MultiSelectEnumSchema"),
+                Shape::of::<model::PrimitiveSchemaDefinition>("SingleSelectEnumSchema"),
+            ]
+        }
+    };
+}
+
+shapes! {
+    Annotations AudioContent BlobResourceContents BooleanSchema CallToolRequestParams CallToolResult CancelTaskResult
+    CancelledNotificationParams ClientCapabilities CompleteRequestParams CompleteResult ContentBlock
+    CreateMessageRequestParams CreateMessageResult CreateTaskResult ElicitRequestFormParams ElicitRequestParams
+    ElicitRequestURLParams ElicitResult EmbeddedResource EmptyResult GetPromptRequestParams GetPromptResult
+    GetTaskPayloadResult GetTaskResult Icon ImageContent Implementation InitializeRequestParams InitializeResult
+    LegacyTitledEnumSchema ListPromptsResult ListResourceTemplatesResult ListResourcesResult ListRootsResult
+    ListTasksResult ListToolsResult LoggingLevel LoggingMessageNotificationParams ModelHint ModelPreferences
+    NotificationParams NumberSchema PaginatedRequestParams PrimitiveSchemaDefinition ProgressNotificationParams
+    ProgressToken Prompt PromptArgument PromptMessage PromptReference ReadResourceRequestParams ReadResourceResult
+    RequestParams Resource ResourceContents ResourceLink ResourceTemplate ResourceTemplateReference
+    ResourceUpdatedNotificationParams Role Root SamplingMessage SamplingMessageContentBlock ServerCapabilities
+    SetLevelRequestParams StringSchema SubscribeRequestParams Task TaskMetadata TaskStatus
+    TaskStatusNotificationParams TextContent TextResourceContents TitledMultiSelectEnumSchema
+    TitledSingleSelectEnumSchema Tool ToolAnnotations ToolChoice ToolExecution ToolResultContent ToolUseContent
+    UnsubscribeRequestParams UntitledMultiSelectEnumSchema UntitledSingleSelectEnumSchema
+}
+
+/// The shape of that name.
+pub fn shape(name: &str) -> Option<Shape> {
+    shapes().into_iter().find(|shape| shape.name == name)
+}

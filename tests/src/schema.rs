@@ -1,0 +1,214 @@
+//! The official JSON schemas of the protocol, which are not a part of this repository, and values made from them.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+
+use mcp_proto::ProtocolVersion;
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+/// Once is enough.
+static TELL: Once = Once::new();
+
+/// The schema of one revision.
+#[derive(Debug)]
+pub struct Schema {
+    /// The revision.
+    pub version: ProtocolVersion,
+    root: Value,
+    /// The member that holds the definitions, which changed its name.
+    definitions: &'static str,
+}
+
+impl Schema {
+    /// The schemas of the revisions that the model is for. Where there are none, this says so on stderr.
+    ///
+    /// They are looked for in the folder that the environment names as `MCP_SCHEMAS`, or else in `shared/spec/schema`
+    /// beside the repository, as `2025-11-25.json` and so on.
+    pub fn all() -> Vec<Self> {
+        let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/spec/schema");
+        let folder = std::env::var_os("MCP_SCHEMAS").map_or(beside, PathBuf::from);
+        let versions = ProtocolVersion::ALL.into_iter().filter(|&version| version <= ProtocolVersion::LATEST_LEGACY);
+        let schemas: Vec<_> = versions.clone().filter_map(|version| Self::load(&folder, version)).collect();
+        let wanted = versions.count();
+        if schemas.len() < wanted {
+            TELL.call_once(|| tell(wanted - schemas.len(), wanted, &folder));
+        }
+        schemas
+    }
+
+    fn load(folder: &Path, version: ProtocolVersion) -> Option<Self> {
+        let text = fs::read(folder.join(format!("{version}.json"))).ok()?;
+        let root: Value = serde_json::from_slice(&text).expect("a schema is JSON");
+        let definitions = if root.get("$defs").is_some() { "$defs" } else { "definitions" };
+        Some(Self { version, root, definitions })
+    }
+
+    /// The names of all definitions.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.root[self.definitions].as_object().expect("definitions").keys().map(String::as_str)
+    }
+
+    /// A definition.
+    pub fn definition(&self, name: &str) -> &Value {
+        &self.root[self.definitions][name]
+    }
+
+    /// The names of those that a union is of.
+    pub fn union(&self, name: &str) -> Vec<&str> {
+        let members = self.definition(name)["anyOf"].as_array().expect("a union");
+        members.iter().map(|member| target(member).expect("a reference")).collect()
+    }
+
+    /// A schema of this document as a document of its own.
+    pub fn document(&self, schema: &Value) -> Value {
+        json!({
+            "$schema": self.root["$schema"],
+            self.definitions: self.root[self.definitions],
+            "allOf": [schema],
+        })
+    }
+
+    /// Follows a reference.
+    pub fn resolve<'s>(&'s self, schema: &'s Value) -> &'s Value {
+        target(schema).map_or(schema, |name| self.resolve(self.definition(name)))
+    }
+
+    /// Values of a schema of this document. With `all`, every optional member is there; without, some are, as are
+    /// members that the schema does not know but allows.
+    pub fn values(&self, schema: &Value, all: bool) -> BoxedStrategy<Value> {
+        let schema = self.resolve(schema);
+        if let Some(value) = schema.get("const") {
+            return Just(value.clone()).boxed();
+        }
+        if let Some(words) = schema["enum"].as_array() {
+            return prop::sample::select(words.clone()).boxed();
+        }
+        if let Some(choices) = schema["anyOf"].as_array() {
+            return self.one_of(choices.iter(), all);
+        }
+        if let Some(parts) = schema["allOf"].as_array() {
+            let parts: Vec<_> = parts.iter().map(|part| self.values(part, all)).collect();
+            return parts.prop_map(merged).boxed();
+        }
+        match &schema["type"] {
+            Value::Array(types) => {
+                let choices: Vec<_> = types.iter().map(|one| json!({ "type": one })).collect();
+                self.one_of(choices.iter(), all)
+            }
+            Value::String(one) => self.values_of_type(one, schema, all),
+            _ => anything(),
+        }
+    }
+
+    fn one_of<'s>(&self, choices: impl Iterator<Item = &'s Value>, all: bool) -> BoxedStrategy<Value> {
+        prop::strategy::Union::new(choices.map(|choice| self.values(choice, all)).collect::<Vec<_>>()).boxed()
+    }
+
+    fn values_of_type(&self, one: &str, schema: &Value, all: bool) -> BoxedStrategy<Value> {
+        match one {
+            "null" => Just(Value::Null).boxed(),
+            "boolean" => any::<bool>().prop_map(Value::from).boxed(),
+            "integer" => prop_oneof![any::<i64>(), 0..100_i64].prop_map(Value::from).boxed(),
+            "number" => number(schema),
+            "string" => string(schema),
+            "array" => prop::collection::vec(self.values(&schema["items"], all), usize::from(all)..3)
+                .prop_map(Value::from)
+                .boxed(),
+            "object" => self.object(schema, all),
+            other => panic!("{other} is no type of JSON Schema"),
+        }
+    }
+
+    fn object(&self, schema: &Value, all: bool) -> BoxedStrategy<Value> {
+        let required: Vec<_> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let nothing = Map::new();
+        let properties = schema["properties"].as_object().unwrap_or(&nothing);
+        let members: Vec<_> = properties
+            .iter()
+            .map(|(name, schema)| {
+                let always = all || required.contains(&name.as_str());
+                let name = name.clone();
+                (self.values(schema, all), any::<bool>())
+                    .prop_map(move |(value, given)| (always || given).then(|| (name.clone(), value)))
+                    .boxed()
+            })
+            .collect();
+        let more = match &schema["additionalProperties"] {
+            Value::Bool(false) => return object(members, Just(Vec::new()).boxed()),
+            Value::Object(schema) if !schema.is_empty() => self.values(&schema.clone().into(), all),
+            _ => anything(),
+        };
+        let more = prop::collection::vec(("x-[a-z é\"]{0,5}", more), if all { 0..1 } else { 0..3 });
+        object(members, more.boxed())
+    }
+}
+
+/// The name of the definition that a schema refers to.
+fn target(schema: &Value) -> Option<&str> {
+    schema["$ref"].as_str()?.rsplit('/').next()
+}
+
+/// Says what was not checked. A test that passes shows what the print macros write to nobody.
+fn tell(missing: usize, wanted: usize, folder: &Path) {
+    let text = format!(
+        "NOT CHECKED: {missing} of {wanted} official schemas are not in {}; set MCP_SCHEMAS to the folder that has them",
+        folder.display(),
+    );
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+fn object(
+    members: Vec<BoxedStrategy<Option<(String, Value)>>>,
+    more: BoxedStrategy<Vec<(String, Value)>>,
+) -> BoxedStrategy<Value> {
+    (members, more)
+        .prop_map(|(members, more)| Value::Object(members.into_iter().flatten().chain(more).collect()))
+        .boxed()
+}
+
+fn merged(parts: Vec<Value>) -> Value {
+    parts
+        .into_iter()
+        .filter_map(|part| if let Value::Object(part) = part { Some(part) } else { None })
+        .flatten()
+        .collect()
+}
+
+fn number(schema: &Value) -> BoxedStrategy<Value> {
+    match (schema["minimum"].as_f64(), schema["maximum"].as_f64()) {
+        (Some(least), Some(most)) => (least..=most).prop_map(Value::from).boxed(),
+        _ => prop_oneof![any::<f64>().prop_map(Value::from), any::<i64>().prop_map(Value::from)]
+            .prop_filter("JSON has no such number", Value::is_number)
+            .boxed(),
+    }
+}
+
+fn string(schema: &Value) -> BoxedStrategy<Value> {
+    let text = match schema["format"].as_str() {
+        Some("uri" | "uri-template") => "https://example\\.com/[a-z]{0,8}",
+        Some("byte") => "([A-Za-z0-9+/]{4}){0,4}",
+        _ => "\\PC{0,12}|[\"\\\\\n\u{1}/é]{0,4}",
+    };
+    text.prop_map(Value::from).boxed()
+}
+
+/// Any JSON.
+fn anything() -> BoxedStrategy<Value> {
+    let scalar = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        "\\PC{0,8}".prop_map(Value::from),
+    ];
+    scalar
+        .prop_recursive(2, 8, 3, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+                prop::collection::hash_map("[a-z]{1,4}", inner, 0..3).prop_map(|map| map.into_iter().collect()),
+            ]
+        })
+        .boxed()
+}

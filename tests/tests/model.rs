@@ -1,0 +1,612 @@
+//! The typed model: it reads what the official schemas allow, loses nothing, and writes what they allow.
+
+use jsonschema::Validator;
+use mcp_proto::model::{
+    Annotations, BlobResourceContents, CallToolRequestParams, CallToolResult, ClientCapabilities,
+    CompleteRequestParams, CompleteResult, Completion, CompletionArgument, CompletionReference, ContentBlock,
+    CreateMessageRequestParams, CreateMessageResult, CreateTaskResult, ElicitRequestFormParams, ElicitRequestParams,
+    ElicitRequestURLParams, ElicitResult, ElicitationCapability, EnumOption, GetPromptResult, GetTaskResult, Icon,
+    Implementation, InitializeResult, JsonObject, ListRootsResult, ListToolsResult, LoggingLevel,
+    LoggingMessageNotificationParams, Meta, Number, NumberKind, NumberSchema, Payload, PrimitiveSchemaDefinition,
+    ProgressNotificationParams, ProgressToken, Prompt, PromptArgument, PromptMessage, PromptReference,
+    ReadResourceResult, RequestedSchema, Resource, ResourceContents, ResourceLink, ResourceTemplate, Role, Root,
+    RootsCapability, SamplingMessage, SamplingMessageContentBlock, ServerCapabilities, StringSchema, Task,
+    TaskMetadata, TaskStatus, TextContent, TextResourceContents, TitledItems, TitledMultiSelectEnumSchema, Tool,
+    ToolAnnotations, ToolResultContent, ToolUseContent, ToolsCapability, Ttl,
+};
+use mcp_proto::{ErrorObject, Json, Message, Method, ProtocolVersion, Response, code};
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use serde_json::{Value, json};
+use tests::json_text;
+use tests::model::{Entry, Shape, notifications, requests, shape, shapes};
+use tests::schema::Schema;
+use tests::vectors::Capture;
+
+fn to_json(value: &Value) -> Json {
+    Json::from_serialize(value).unwrap()
+}
+
+fn to_value(json: &Json) -> Value {
+    json.read().unwrap()
+}
+
+fn read<T: Payload>(text: &str) -> T {
+    T::from_json(&Json::parse(text.to_owned()).unwrap()).unwrap()
+}
+
+fn validator(schema: &Schema, part: &Value) -> Validator {
+    jsonschema::validator_for(&schema.document(part)).unwrap()
+}
+
+fn methods() -> Vec<Entry> {
+    requests().into_iter().chain(notifications()).collect()
+}
+
+/// The parts of a schema that types of the model stand for, with a name for messages.
+fn parts(schema: &Schema) -> Vec<(String, &Value, Shape)> {
+    let named = schema.names().filter_map(|name| {
+        let shape = shape(name)?;
+        Some((format!("{} {name}", schema.version), schema.definition(name), shape))
+    });
+    let params = methods().into_iter().filter_map(|entry| {
+        let params = schema.definition(entry.name).pointer("/properties/params")?;
+        Some((format!("{} {}", schema.version, entry.name), params, entry.params))
+    });
+    let results = requests().into_iter().filter_map(|entry| {
+        let name = format!("{}Result", entry.name.strip_suffix("Request")?);
+        let definition = schema.definition(&name);
+        definition.is_object().then(|| (format!("{} {name}", schema.version), definition, entry.result.unwrap()))
+    });
+    named.chain(params).chain(results).collect()
+}
+
+#[test]
+fn what_a_schema_allows_is_read_and_written_without_loss() {
+    for schema in Schema::all() {
+        for (name, part, shape) in parts(&schema) {
+            let validator = validator(&schema, part);
+            let config = ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() };
+            let outcome = TestRunner::new(config).run(&schema.values(part, false), |value| {
+                prop_assert!(validator.is_valid(&value), "the test made a wrong value");
+                let written = shape.rewrite(&to_json(&value));
+                prop_assert_eq!(written.as_ref().map(to_value), Ok(value));
+                Ok(())
+            });
+            assert!(outcome.is_ok(), "{name}: {outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn every_method_of_a_schema_has_its_types() {
+    for schema in Schema::all() {
+        for (union, entries) in [
+            ("ClientRequest", requests()),
+            ("ServerRequest", requests()),
+            ("ClientNotification", notifications()),
+            ("ServerNotification", notifications()),
+        ] {
+            for name in schema.union(union) {
+                let entry = entries.iter().find(|entry| entry.name == name);
+                let entry = entry.unwrap_or_else(|| panic!("{}: the model has no {name}", schema.version));
+                let method = schema.definition(name).pointer("/properties/method/const");
+                assert_eq!(method.and_then(Value::as_str), Some(entry.method.as_str()), "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_definition_of_a_schema_has_its_type() {
+    let without = [
+        ("Annotated", "a base of others"),
+        ("BaseMetadata", "a base of others"),
+        ("ClientNotification", "a union of messages"),
+        ("ClientRequest", "a union of messages"),
+        ("ClientResult", "a union of results"),
+        ("Cursor", "a string"),
+        ("Error", "mcp_proto::ErrorObject"),
+        ("Icons", "a base of others"),
+        ("JSONRPCBatchRequest", "mcp_proto::Frame"),
+        ("JSONRPCBatchResponse", "mcp_proto::Frame"),
+        ("JSONRPCError", "mcp_proto::Response"),
+        ("JSONRPCErrorResponse", "mcp_proto::Response"),
+        ("JSONRPCMessage", "mcp_proto::Message"),
+        ("JSONRPCNotification", "mcp_proto::Notification"),
+        ("JSONRPCRequest", "mcp_proto::Request"),
+        ("JSONRPCResponse", "mcp_proto::Response"),
+        ("JSONRPCResultResponse", "mcp_proto::Response"),
+        ("Notification", "a base of others"),
+        ("PaginatedRequest", "a base of others"),
+        ("PaginatedResult", "a base of others"),
+        ("RelatedTaskMetadata", "Meta::related_task"),
+        ("Request", "a base of others"),
+        ("RequestId", "mcp_proto::RequestId"),
+        ("ResourceRequestParams", "a base of others"),
+        ("Result", "a base of others"),
+        ("ServerNotification", "a union of messages"),
+        ("ServerRequest", "a union of messages"),
+        ("ServerResult", "a union of results"),
+        ("TaskAugmentedRequestParams", "a base of others"),
+        ("URLElicitationRequiredError", "mcp_proto::ErrorObject, whose data holds ElicitRequestURLParams"),
+    ];
+    let known = |name: &str| {
+        shape(name).is_some()
+            || methods().iter().any(|entry| entry.name == name)
+            || without.iter().any(|(other, _)| *other == name)
+    };
+    for schema in Schema::all() {
+        for name in schema.names() {
+            assert!(known(name), "{}: the model has no {name}", schema.version);
+        }
+    }
+}
+
+/// The places of all members that a schema names within itself, as JSON pointers, below `at`.
+fn places(schema: &Value, at: &str, found: &mut Vec<String>) {
+    // These are the application's own, or of any kind in the next revision, or read on demand.
+    let open = ["_meta", "inputSchema", "outputSchema", "structuredContent"];
+    for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
+        let place = format!("{at}/{name}");
+        if !open.contains(&name.as_str()) {
+            places(schema, &place, found);
+        }
+        if name != "structuredContent" {
+            found.push(place);
+        }
+    }
+}
+
+/// A member that the model did not know would be kept whatever it is.
+#[test]
+fn every_member_that_a_schema_names_is_known_to_its_type() {
+    let mut members = 0;
+    for schema in Schema::all() {
+        for (name, part, shape) in parts(&schema) {
+            // Of one of several objects, a strange member makes one that the model does not know, and keeps.
+            if name.ends_with(" ResourceContents") || !part["anyOf"].is_null() {
+                continue;
+            }
+            let validator = validator(&schema, part);
+            let whole = schema.values(part, true).new_tree(&mut TestRunner::deterministic()).unwrap().current();
+            let mut found = Vec::new();
+            places(part, "", &mut found);
+            for place in found {
+                let refused = [json!(true), json!(7), json!([7])].into_iter().find_map(|wrong| {
+                    let mut changed = whole.clone();
+                    *changed.pointer_mut(&place)? = wrong;
+                    (!validator.is_valid(&changed)).then(|| shape.rewrite(&to_json(&changed)))
+                });
+                let Some(refused) = refused else { continue };
+                let error = refused.expect_err(&format!("{name}{place} was not read as its type"));
+                assert!(format!("/{}", error.path().replace('.', "/")).starts_with(&place), "{name}{place}: {error}");
+                members += 1;
+            }
+        }
+    }
+    assert!(members > 1000 || Schema::all().is_empty(), "{members}");
+}
+
+#[test]
+fn every_kind_of_object_that_a_schema_names_is_known_to_its_union() {
+    macro_rules! is_known {
+        ($($union:ident: $($name:literal)*;)*) => {{
+            fn is_known(name: &str, json: &Json) -> bool {
+                match name {
+                    $($($name)|* => !matches!($union::from_json(json).unwrap(), $union::Other(_)),)*
+                    _ => panic!("{name} is of no union"),
+                }
+            }
+            ([$($($name,)*)*], is_known)
+        }};
+    }
+    let (names, is_known) = is_known! {
+        CompletionReference: "PromptReference" "ResourceReference" "ResourceTemplateReference";
+        ContentBlock: "TextContent" "ImageContent" "AudioContent" "ResourceLink" "EmbeddedResource";
+        ElicitRequestParams: "ElicitRequestFormParams" "ElicitRequestURLParams";
+        PrimitiveSchemaDefinition: "BooleanSchema" "EnumSchema" "LegacyTitledEnumSchema" "NumberSchema" "StringSchema"
+            "TitledMultiSelectEnumSchema" "TitledSingleSelectEnumSchema" "UntitledMultiSelectEnumSchema"
+            "UntitledSingleSelectEnumSchema";
+        ResourceContents: "BlobResourceContents" "TextResourceContents";
+        SamplingMessageContentBlock: "ToolResultContent" "ToolUseContent";
+    };
+    for schema in Schema::all() {
+        for name in schema.names().filter(|name| names.contains(name)) {
+            let values = schema.values(schema.definition(name), false);
+            let value = values.new_tree(&mut TestRunner::deterministic()).unwrap().current();
+            assert!(is_known(name, &to_json(&value)), "{} {name}", schema.version);
+        }
+    }
+}
+
+/// What the constructors of the model make, since when a revision has it, and what a schema calls it.
+fn built() -> Vec<(ProtocolVersion, &'static str, Json)> {
+    let oldest = ProtocolVersion::V2024_11_05;
+    let audio = ProtocolVersion::V2025_03_26;
+    let titles = ProtocolVersion::V2025_06_18;
+    let tasks = ProtocolVersion::V2025_11_25;
+    let schema = JsonObject::new().with("type", "object");
+    let task = Task::new("t1", TaskStatus::Working, "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z", Ttl::Unlimited);
+    let form = RequestedSchema::form()
+        .with_required("name", StringSchema::new().min_length(1))
+        .with("age", NumberSchema::new(NumberKind::Integer).minimum(0));
+    let choice = EnumOption::new("a", "A");
+    let choices = RequestedSchema::form().with("any", TitledMultiSelectEnumSchema::new(TitledItems::new([choice])));
+    let asked = CreateMessageRequestParams::new([SamplingMessage::user("Hello?")], 10).temperature(0.5);
+    let tool_use = ToolUseContent::new("u1", "weather", JsonObject::new());
+    let tool_result = ToolResultContent::new("u1");
+    let argument = CompletionArgument::new("city", "Pa");
+    vec![
+        (oldest, "CallToolResult", CallToolResult::text("hi").into()),
+        (oldest, "CallToolResult", CallToolResult::new().into()),
+        (oldest, "CallToolResult", CallToolResult::error("no").into()),
+        (oldest, "CallToolResult", CallToolResult::image(b"\x89PNG", "image/png").and("a text").into()),
+        (oldest, "CallToolResult", CallToolResult::resource(TextResourceContents::new("file:///a", "a")).into()),
+        (
+            oldest,
+            "CallToolResult",
+            CallToolResult::resource(BlobResourceContents::from_bytes("file:///a", b"a")).into(),
+        ),
+        (audio, "CallToolResult", CallToolResult::audio(b"RIFF", "audio/wav").into()),
+        (titles, "CallToolResult", CallToolResult::resource_link(ResourceLink::new("file:///a", "a")).into()),
+        (titles, "CallToolResult", CallToolResult::resource_link(Resource::new("file:///a", "a").size(7_u64)).into()),
+        (titles, "CallToolResult", CallToolResult::structured(JsonObject::new().with("n", 1)).into()),
+        (oldest, "Tool", Tool::without_arguments("a").description("A").into()),
+        (audio, "Tool", Tool::new("a", schema.clone()).annotations(ToolAnnotations::new().read_only_hint(true)).into()),
+        (tasks, "Tool", Tool::new("a", schema).title("A").icons([Icon::new("https://example.com/a.png")]).into()),
+        (oldest, "ListToolsResult", ListToolsResult::new([Tool::without_arguments("a")]).next_cursor("p2").into()),
+        (oldest, "Prompt", Prompt::new("a").arguments([PromptArgument::new("b").required(true)]).into()),
+        (oldest, "GetPromptResult", GetPromptResult::new([PromptMessage::assistant("a")]).into()),
+        (
+            oldest,
+            "ReadResourceResult",
+            ReadResourceResult::new([TextResourceContents::new("file:///a", "").into()]).into(),
+        ),
+        (oldest, "ResourceTemplate", ResourceTemplate::new("file:///{a}", "a").mime_type("text/plain").into()),
+        (
+            oldest,
+            "TextContent",
+            TextContent::new("a").annotations(Annotations::new().priority(0.5).audience([Role::User])).into(),
+        ),
+        (oldest, "CompleteResult", CompleteResult::new(Completion::new(["Paris".to_owned()]).total(1)).into()),
+        (tasks, "CompleteRequestParams", CompleteRequestParams::new(PromptReference::new("a"), argument).into()),
+        (oldest, "Implementation", Implementation::new("a", "1").into()),
+        (
+            oldest,
+            "ClientCapabilities",
+            ClientCapabilities::new().roots(RootsCapability::new().list_changed(true)).into(),
+        ),
+        (titles, "ClientCapabilities", ClientCapabilities::new().elicitation(ElicitationCapability::new()).into()),
+        (
+            oldest,
+            "ServerCapabilities",
+            ServerCapabilities::new().tools(ToolsCapability::new()).logging(JsonObject::new()).into(),
+        ),
+        (
+            oldest,
+            "InitializeResult",
+            InitializeResult::new("2024-11-05", ServerCapabilities::new(), Implementation::new("a", "1")).into(),
+        ),
+        (oldest, "ListRootsResult", ListRootsResult::new([Root::new("file:///a").name("a")]).into()),
+        (tasks, "CreateMessageRequestParams", asked.into()),
+        (oldest, "CreateMessageResult", CreateMessageResult::new(Role::Assistant, "Hi.", "m").into()),
+        (
+            tasks,
+            "CreateMessageResult",
+            CreateMessageResult::new(Role::Assistant, vec![tool_use.into(), tool_result.into()], "m").into(),
+        ),
+        (tasks, "ElicitRequestFormParams", ElicitRequestFormParams::new("Who?", form).into()),
+        (tasks, "ElicitRequestFormParams", ElicitRequestFormParams::new("Which?", choices).into()),
+        (
+            tasks,
+            "ElicitRequestURLParams",
+            ElicitRequestURLParams::new("Go", "https://example.com").elicitation_id("e1").into(),
+        ),
+        (titles, "ElicitResult", ElicitResult::accept(JsonObject::new().with("name", "Ada")).into()),
+        (titles, "ElicitResult", ElicitResult::cancel().into()),
+        (tasks, "CallToolRequestParams", CallToolRequestParams::new("a").task(TaskMetadata::new().ttl(60_000)).into()),
+        (tasks, "GetTaskResult", GetTaskResult::from(task.clone()).into()),
+        (tasks, "CreateTaskResult", CreateTaskResult::new(task).meta(Meta::new().with_related_task("t1")).into()),
+        (
+            tasks,
+            "LoggingMessageNotificationParams",
+            LoggingMessageNotificationParams::new(LoggingLevel::Info, "a").into(),
+        ),
+        (tasks, "ProgressNotificationParams", ProgressNotificationParams::new(7, 0.5).total(1).message("half").into()),
+    ]
+}
+
+#[test]
+fn what_the_constructors_make_is_what_a_schema_allows() {
+    for schema in Schema::all() {
+        for (since, name, made) in built() {
+            if since <= schema.version {
+                let outcome =
+                    validator(&schema, schema.definition(name)).validate(&to_value(&made)).map_err(|e| e.to_string());
+                assert_eq!(outcome, Ok(()), "{} {name}: {}", schema.version, made.to_text());
+            }
+        }
+    }
+}
+
+#[test]
+fn recorded_messages_are_read_and_written_without_loss() {
+    let (mut read, mut results, mut strange) = (0, 0, Vec::new());
+    for capture in Capture::all("") {
+        let messages = capture.messages();
+        for (side, message) in &messages {
+            let (what, shape, payload) = match message {
+                Message::Request(request) => {
+                    let Some(entry) = requests().into_iter().find(|entry| entry.method == request.method) else {
+                        continue;
+                    };
+                    (entry.name, entry.params, request.params.clone())
+                }
+                Message::Notification(told) => {
+                    let Some(entry) = notifications().into_iter().find(|entry| entry.method == told.method) else {
+                        continue;
+                    };
+                    (entry.name, entry.params, told.params.clone())
+                }
+                Message::Response(Response::Result { id, result }) => {
+                    // Revision 2026-07-28 has results that ask back, in place of the method's own.
+                    if to_value(result)["resultType"] == "input_required" {
+                        continue;
+                    }
+                    let mut asked = messages.iter().filter_map(|(by, message)| match message {
+                        Message::Request(request) if by != side && request.id == *id => Some(&request.method),
+                        _ => None,
+                    });
+                    let Some(method) = asked.next() else { continue };
+                    if asked.any(|other| other != method) {
+                        continue; // Some clients use ids again.
+                    }
+                    let Some(entry) = requests().into_iter().find(|entry| entry.method == *method) else { continue };
+                    (entry.name, entry.result.unwrap(), Some(result.clone()))
+                }
+                Message::Response(Response::Error { .. }) => continue,
+            };
+            let Some(payload) = payload else { continue };
+            match shape.rewrite(&payload) {
+                Ok(written) => {
+                    assert_eq!(to_value(&written), to_value(&payload), "{}: {what}", capture.name);
+                    read += 1;
+                    results += usize::from(shape.name == "result");
+                }
+                Err(error) => strange.push(format!("{}: {what} {}: {error}", capture.name, shape.name)),
+            }
+        }
+    }
+    // The client that walked through this server answered it so.
+    assert_eq!(strange, ["server-everysse-2024-11-05.txt: ListRootsRequest result: roots: missing"]);
+    assert!(read > 700 && results > 300, "{read} payloads, {results} results");
+}
+
+/// JSON that is almost what types expect: their members with wrong values, and no value that is fit to be shown.
+fn almost() -> impl Strategy<Value = String> {
+    let names = [
+        "_meta",
+        "action",
+        "annotations",
+        "anyOf",
+        "argument",
+        "arguments",
+        "blob",
+        "capabilities",
+        "completion",
+        "content",
+        "contents",
+        "enum",
+        "icons",
+        "items",
+        "messages",
+        "mode",
+        "name",
+        "oneOf",
+        "progress",
+        "progressToken",
+        "prompts",
+        "properties",
+        "ref",
+        "requestedSchema",
+        "resource",
+        "resources",
+        "role",
+        "secret",
+        "status",
+        "structuredContent",
+        "task",
+        "text",
+        "title",
+        "tools",
+        "ttl",
+        "type",
+        "uri",
+        "values",
+    ];
+    let words = [
+        "secret",
+        "text",
+        "image",
+        "resource",
+        "tool_result",
+        "ref/prompt",
+        "object",
+        "string",
+        "array",
+        "form",
+        "user",
+    ];
+    let leaf = prop_oneof![
+        json_text::value(),
+        prop::sample::select(words.to_vec()).prop_map(|word| format!("\"{word}\"")),
+        Just("\"secret\"".to_owned()),
+    ];
+    leaf.prop_recursive(4, 40, 5, move |inner| {
+        prop_oneof![
+            1 => prop::collection::vec(inner.clone(), 0..3).prop_map(|elements| format!("[{}]", elements.join(","))),
+            4 => prop::collection::vec((prop::sample::select(names.to_vec()), inner), 0..6).prop_map(|members| {
+                let members: Vec<_> = members.into_iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+                format!("{{{}}}", members.join(","))
+            }),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_json_is_read_or_refused_without_showing_it(text in almost()) {
+        let json = Json::parse(text).unwrap();
+        for shape in shapes().into_iter().chain(methods().into_iter().map(|entry| entry.params)) {
+            match shape.rewrite(&json) {
+                Ok(written) => {
+                    // What was written is read as the same again.
+                    prop_assert_eq!(shape.rewrite(&written), Ok(written), "{}", shape.name);
+                }
+                Err(error) => {
+                    let shown = format!("{error} {error:?} {:?}", ErrorObject::from(error.clone()).message());
+                    prop_assert!(!shown.contains("secret"), "{shown}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_members_keep_their_bytes(value in json_text::value()) {
+        let blank_free = Json::parse(value).unwrap();
+        let text = format!(r#"{{"name":"a","inputSchema":{{"type":"object"}},"x":{}}}"#, blank_free.to_text());
+        let tool: Tool = read(&text);
+        prop_assert_eq!(&tool.extra["x"], &blank_free);
+        let written = tool.to_json();
+        prop_assert_eq!(written.to_text(), text);
+    }
+}
+
+#[test]
+fn numbers_keep_their_digits() {
+    for digits in ["1", "1.0", "-0", "1e400", "12345678901234567890123456789.10"] {
+        let text = format!(r#"{{"progressToken":1,"progress":{digits}}}"#);
+        let params: ProgressNotificationParams = read(&text);
+        assert_eq!(params.to_json().to_text(), text);
+    }
+    for (number, written) in [
+        (Number::from(f64::NAN), "0.0"),
+        (Number::from(f64::INFINITY), "1.7976931348623157e+308"),
+        (Number::from(0.1), "0.1"),
+        (Number::from(u64::MAX), "18446744073709551615"),
+    ] {
+        assert_eq!(number.to_json().to_text(), written);
+    }
+}
+
+#[test]
+fn words_and_content_of_a_newer_revision_are_kept() {
+    let text = r#"{"content":[{"type":"video","data":"AA==","n":1.0},{"type":"text","text":"a"}]}"#;
+    let result: CallToolResult = read(text);
+    assert!(matches!(result.content[..], [ContentBlock::Other(_), ContentBlock::Text(_)]), "{result:?}");
+    assert_eq!(result.to_json().to_text(), text);
+
+    let text = r#"{"level":"chatty","data":null}"#;
+    let params: LoggingMessageNotificationParams = read(text);
+    assert_eq!(params.level, LoggingLevel::Other("chatty".to_owned()));
+    assert_eq!(params.to_json().to_text(), text);
+}
+
+#[test]
+fn absent_content_is_read_as_empty_and_written() {
+    let result: CallToolResult = read(r#"{"structuredContent":{"a":1}}"#);
+    assert_eq!(result.content, []);
+    assert_eq!(result.to_json().to_text(), r#"{"content":[],"structuredContent":{"a":1}}"#);
+}
+
+#[test]
+fn a_member_that_is_null_is_absent_unless_null_is_a_value() {
+    let tool: Tool = read(r#"{"name":"a","inputSchema":{},"title":null}"#);
+    assert_eq!(tool.title, None);
+    let result: CallToolResult = read(r#"{"content":[],"structuredContent":null}"#);
+    assert_eq!(result.to_json().to_text(), r#"{"content":[],"structuredContent":null}"#);
+}
+
+#[test]
+fn a_member_is_written_once_whatever_extra_holds() {
+    let mut tool = Tool::new("a", JsonObject::new());
+    tool.extra.insert("name".to_owned(), Json::from("b"));
+    tool.extra.insert("x".to_owned(), Json::from(1));
+    assert_eq!(tool.to_json().to_text(), r#"{"name":"a","inputSchema":{},"x":1}"#);
+}
+
+#[test]
+fn p2_two_members_of_one_name_are_refused() {
+    for text in [r#"{"name":"a","name":"b"}"#, r#"{"name":"a","x":1,"\u0078":2}"#] {
+        let json = Json::parse(text).unwrap();
+        let error = CallToolRequestParams::from_json(&json).unwrap_err();
+        assert_eq!(error.to_string(), "an object has two members of one name");
+    }
+}
+
+#[test]
+fn errors_name_the_place_and_answer_the_caller() {
+    for (text, expected) in [
+        ("[]", "expected an object"),
+        ("{}", "requestedSchema: missing"),
+        (
+            r#"{"requestedSchema":{"type":"object","properties":{"secret":{"type":7}}}}"#,
+            "requestedSchema.properties[0].type: expected a string",
+        ),
+        (r#"{"requestedSchema":{"type":"secret","properties":{}}}"#, "requestedSchema.type: expected object"),
+    ] {
+        let mut text = text.to_owned();
+        if text.len() > 1 && text.starts_with('{') {
+            text = text.replacen('{', r#"{"message":"m","#, 1).replace(",}", "}");
+        }
+        let error = ElicitRequestFormParams::from_json(&Json::parse(text).unwrap()).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+        let answer = ErrorObject::from(error);
+        assert_eq!((answer.code(), answer.message()), (code::INVALID_PARAMS, format!("invalid params: {expected}")));
+    }
+}
+
+#[test]
+fn types_that_derive_serde_may_hold_types_of_the_model() {
+    #[derive(serde::Serialize, serde::Deserialize)]
+    struct Cache {
+        tools: Vec<Tool>,
+        token: ProgressToken,
+    }
+    let text = r#"{"tools":[{"name":"a","inputSchema":{"b":1,"a":1.0},"x":[1e2]}],"token":"t"}"#;
+    let cache: Cache = serde_json::from_str(text).unwrap();
+    assert_eq!(cache.token, ProgressToken::from("t"));
+    assert_eq!(serde_json::to_string(&cache).unwrap(), text);
+    let error = serde_json::from_str::<Cache>(r#"{"tools":[{"name":7,"secret":1}]}"#).err().unwrap();
+    assert!(error.to_string().starts_with("name: expected a string"), "{error}");
+}
+
+#[test]
+fn base64_is_read_with_and_without_padding_and_errors_show_none() {
+    for data in ["aGk=", "aGk"] {
+        let blob = BlobResourceContents::new("file:///a", data);
+        assert_eq!(blob.to_bytes().as_deref(), Ok(&b"hi"[..]));
+    }
+    let error = BlobResourceContents::new("file:///a", "sec*ret").to_bytes().unwrap_err();
+    assert_eq!(error.to_string(), "blob: expected Base64");
+}
+
+#[test]
+fn metadata_is_read_on_demand_and_never_in_the_way() {
+    let params: CallToolRequestParams =
+        read(r#"{"name":"a","_meta":{"progressToken":[],"io.modelcontextprotocol/related-task":7}}"#);
+    let meta = params.meta.unwrap();
+    assert_eq!((meta.progress_token(), meta.related_task()), (None, None));
+    let meta = Meta::new().with_progress_token(7).with_related_task("t1");
+    assert_eq!((meta.progress_token(), meta.related_task().as_deref()), (Some(ProgressToken::from(7)), Some("t1")));
+}
+
+#[test]
+fn names_of_methods_are_constants() {
+    for entry in methods() {
+        assert_eq!(Method::from(entry.method.as_str()), entry.method);
+    }
+}
