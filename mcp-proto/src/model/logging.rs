@@ -57,3 +57,9 @@ words! {
         Emergency = "emergency",
     }
 }
+
+impl From<crate::server::LoggingLevel> for LoggingLevel {
+    fn from(level: crate::server::LoggingLevel) -> Self {
+        Self::from(level.as_str())
+    }
+}
