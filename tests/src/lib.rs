@@ -1,6 +1,7 @@
 //! What the scenarios share: inputs, oracles, and the simulated world that machines run in.
 
 pub mod chunks;
+pub mod examples;
 pub mod http1;
 pub mod json_text;
 pub mod loopback;

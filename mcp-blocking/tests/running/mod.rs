@@ -46,6 +46,10 @@ pub(crate) fn json(text: &str) -> Json {
 fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
     match incoming.method().as_str() {
         "echo" => Ok(incoming.params().cloned().unwrap_or(Json::empty_object())),
+        "tools/list" => {
+            Ok(json(r#"{"tools":[{"name":"hello","description":"Says hello.","inputSchema":{"type":"object"}}]}"#))
+        }
+        "tools/call" => Ok(json(r#"{"content":[{"type":"text","text":"Hello!"}]}"#)),
         "wait" => {
             while !incoming.is_cancelled() {
                 thread::sleep(Duration::from_millis(5));
