@@ -1,9 +1,8 @@
 //! Calls a tool: `cargo run -p mcp-tokio --example tokio_client -- http://127.0.0.1:3000/mcp hello`
 
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "an example shows what it does")]
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use mcp_proto::Json;
-use mcp_proto::client::Call;
+use mcp_proto::model::{CallToolRequest, CallToolRequestParams, ListToolsRequest, PaginatedRequestParams};
 use mcp_tokio::Client;
 
 #[tokio::main(flavor = "current_thread")]
@@ -12,13 +11,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (Some(url), Some(tool)) = (arguments.next(), arguments.next()) else { return Err("usage: URL TOOL".into()) };
     let client = Client::builder().name("my-app", "1.0.0").http(&url)?.connect().await?;
     println!("revision {}", client.version());
-    println!("{}", client.request("tools/list", None).await?.to_text());
-    let params = format!(r#"{{"name":{},"arguments":{{}}}}"#, Json::from(tool.as_str()).to_text());
-    let mut call = client.call(Call::new("tools/call").params(Json::parse(params)?).with_progress()).await?;
-    while let Some(progress) = call.progress().await {
-        eprintln!("{}", progress.to_text());
+    for tool in client.request_as::<ListToolsRequest>(PaginatedRequestParams::new()).await?.tools {
+        println!("{}: {}", tool.name, tool.description.unwrap_or_default());
     }
-    println!("{}", call.wait().await?.to_text());
+    let called = client.request_as::<CallToolRequest>(CallToolRequestParams::new(tool)).await?;
+    for text in called.content.iter().filter_map(|content| content.as_text()) {
+        println!("{text}");
+    }
     client.close().await; // Without this, the session is ended in the background.
     Ok(())
 }
