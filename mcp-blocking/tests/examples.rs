@@ -1,18 +1,9 @@
 //! The examples, one against the other.
 
-#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
-
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
-/// The examples are built beside the tests.
-fn example(name: &str) -> Command {
-    let mut folder: PathBuf = std::env::current_exe().unwrap();
-    folder.pop();
-    folder.pop();
-    Command::new(folder.join("examples").join(name))
-}
+use tests::examples::example;
 
 struct Running(Child);
 

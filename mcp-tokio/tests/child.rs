@@ -1,7 +1,7 @@
 //! Servers in processes of their own: how they are started, and that nothing is left of them.
 
 #![cfg(unix)]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod journal;
 

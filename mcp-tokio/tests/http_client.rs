@@ -23,6 +23,7 @@ use mcp_proto::server::TwoEndpoints;
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, RedirectRefused};
 use mcp_tokio::{Client, Error, Handler, reqwest};
 use running::{Running, json};
+use tests::examples::example;
 use tests::loopback::{Connection, Loopback, WIRE_FAULTS, echo_server, mcp_server};
 use tests::world::{error, event, result};
 use tokio::time::timeout;
@@ -383,4 +384,15 @@ async fn the_journal_tells_what_happened_and_no_secret() {
     }
     let ours: Vec<_> = text.lines().filter(|line| line.contains("mcp_tokio")).collect();
     assert!(!ours.iter().any(|line| line.contains("secret") || line.contains("the-session")), "{ours:#?}");
+}
+
+#[test]
+fn the_example_calls_the_servers_tool() {
+    let server = Running::new();
+    let output = example("tokio_client").args([&server.url, "hello"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    for expected in ["revision 2025-11-25\n", "Says hello.", "Hello!"] {
+        assert!(text.contains(expected), "{text}");
+    }
 }
