@@ -51,8 +51,11 @@ pub struct Http {
 impl Http {
     pub(crate) fn new(url: &str) -> Result<Self, UsageError> {
         let user_agent = concat!("mcp-tokio/", env!("CARGO_PKG_VERSION"));
+        let config = HttpConfig::new(url)?;
         let client = reqwest::Client::builder().user_agent(user_agent).connect_timeout(CONNECT);
-        Ok(Self { config: HttpConfig::new(url)?, client })
+        // A proxy that the environment names is not for this machine's own servers.
+        let client = if is_own(url) { client.no_proxy() } else { client };
+        Ok(Self { config, client })
     }
 }
 
@@ -196,8 +199,8 @@ async fn exchange(client: &reqwest::Client, request: Request<Bytes>, hand_in: &H
     let (taken, mut is_taken) = oneshot::channel();
     let request = request
         .map(|body| if has_body { reqwest::Body::wrap(Outgoing::new(body, taken)) } else { reqwest::Body::default() });
-    let request =
-        reqwest::Request::try_from(request).map_err(|_| Failure::Hopeless { detail: "its URL is no URL".into() })?;
+    let request = reqwest::Request::try_from(request)
+        .map_err(|_| Failure::Hopeless { detail: "its URL cannot be used".into() })?;
     let mut response = pin!(client.execute(request));
     let mut is_begun = !has_body;
     let response = tokio::select! {
@@ -220,6 +223,12 @@ async fn exchange(client: &reqwest::Client, request: Request<Bytes>, hand_in: &H
         }
     }
     Ok(())
+}
+
+/// Whether the server is on this machine.
+fn is_own(url: &str) -> bool {
+    let url = reqwest::Url::parse(url);
+    url.is_ok_and(|url| matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]")))
 }
 
 fn head(response: &mut reqwest::Response) -> Parts {

@@ -56,7 +56,7 @@
 //! # Features
 //!
 //! `http-client` (on by default): clients over HTTP, on [`reqwest`] with rustls. It takes the certificate authorities of
-//! the operating system, and the proxies that the environment names; [`Builder::http_client`] takes anything else.
+//! the operating system, and the proxies that the environment names, except for servers on this machine; [`Builder::http_client`] takes anything else.
 //!
 //! # How the source is laid out
 //!

@@ -267,7 +267,8 @@ async fn a_server_that_is_not_there_is_an_error_in_words() {
             "the server at http://no-such-host.invalid/mcp cannot be reached: its name cannot be looked up",
         ),
     ] {
-        let outcome = Client::builder().http(url).unwrap().connect().await;
+        let direct = reqwest::Client::builder().no_proxy();
+        let outcome = Client::builder().http(url).unwrap().http_client(direct).connect().await;
         let error = outcome.unwrap_err().to_string();
         assert!(error.starts_with(text), "{error}");
     }
