@@ -155,10 +155,14 @@ impl Link for Exchanges {
         if !machine.wants_input() {
             return std::future::pending().await;
         }
-        let mut next = self.received.recv().await;
-        while let Some((exchange, received)) = next {
+        // This holds a sender itself, so the channel is never closed.
+        let Some((exchange, received)) = self.received.recv().await else { return };
+        self.feed(machine, exchange, received);
+        // What waits is taken at once, but not so much that nothing else gets its turn.
+        for _ in 0..WAITING {
+            let next = if machine.wants_input() { self.received.try_recv().ok() } else { None };
+            let Some((exchange, received)) = next else { break };
             self.feed(machine, exchange, received);
-            next = if machine.wants_input() { self.received.try_recv().ok() } else { None };
         }
         while self.tasks.try_join_next().is_some() {}
     }
