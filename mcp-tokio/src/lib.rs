@@ -14,7 +14,8 @@
 //! use mcp_tokio::Client;
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let client = Client::builder().name("my-app", "1.0.0").http("https://example.com/mcp")?.bearer("secret")?.connect().await?;
+//! let builder = Client::builder().name("my-app", "1.0.0").http("https://example.com/mcp")?;
+//! let client = builder.bearer("secret")?.connect().await?;
 //! let params = Json::parse(r#"{"name":"search","arguments":{"query":"tokio"}}"#)?;
 //! println!("{}", client.request("tools/call", Some(params)).await?.to_text());
 //! client.close().await;
@@ -96,7 +97,8 @@
 //! # Features
 //!
 //! `http-client` (on by default): clients over HTTP, on [`reqwest`] with rustls. It takes the certificate authorities of
-//! the operating system, and the proxies that the environment names, except for servers on this machine; [`Builder::http_client`] takes anything else.
+//! the operating system, and the proxies that the environment names, except for servers on this machine;
+//! [`Builder::http_client`] takes anything else.
 //!
 //! `http-server` (on by default): servers over HTTP, on hyper.
 //!
