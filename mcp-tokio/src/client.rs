@@ -10,7 +10,7 @@
 
 mod builder;
 mod byte_stream;
-pub(crate) mod driver;
+mod driver;
 mod handler;
 pub(crate) mod link;
 

@@ -6,15 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_proto::client::{self as proto, Call, Event, Occasion, Outcome, Unavailable};
-use mcp_proto::{ErrorObject, Instant, Json, Notification, Output, RequestKey, Ticket, TicketKey, UsageError};
+use mcp_proto::{ErrorObject, Json, Notification, Output, RequestKey, Ticket, TicketKey, UsageError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
-use tokio::time::{sleep_until, timeout};
+use tokio::time::timeout;
 use tracing::{Instrument, Span};
 
 use super::handler::AnyHandler;
 use super::link::Link;
 use super::{Greeting, InFlight};
+use crate::clock::{Alarm, now};
 
 /// Progress and notifications that wait to be heard; more are dropped, because a handler may be waiting for an answer
 /// that comes behind them.
@@ -100,7 +101,7 @@ impl<L: Link> Driver<L> {
     /// Runs until the connection has ended.
     pub(super) async fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
         let (notices, noticing) = self.spawn_notifier();
-        let mut has_clients = true;
+        let (mut has_clients, mut alarm) = (true, Alarm::new());
         let connecting = self.machine.connect(now());
         debug_assert!(connecting.is_ok(), "nothing was connected before");
 
@@ -120,7 +121,7 @@ impl<L: Link> Driver<L> {
                         self.machine.answer(ticket, answer, now());
                     }
                 }
-                () = sleep(due), if due.is_some() => self.machine.handle_timeout(now()),
+                () = alarm.wait(due) => self.machine.handle_timeout(now()),
             }
         }
         drop(notices);
@@ -270,14 +271,4 @@ impl Caller {
         self.span.record("outcome", how);
         let _ = self.outcome.send(outcome);
     }
-}
-
-async fn sleep(due: Option<Instant>) {
-    if let Some(due) = due {
-        sleep_until(due.into()).await;
-    }
-}
-
-pub(crate) fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
 }
