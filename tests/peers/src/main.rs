@@ -107,11 +107,11 @@ async fn contest(name: &str, callers: &[Caller; 2], calls: u32, allocations: Opt
 async fn round(caller: &Caller, calls: u32) -> Figures {
     let (start, before) = (Instant::now(), cpu_time());
     let times = one_at_a_time(caller, calls).await;
-    let (taken, cpu) = (start.elapsed(), cpu_time() - before);
+    let (taken, cpu) = (start.elapsed(), cpu_time().saturating_sub(before));
     let calls_at_once = calls * 4;
     let (start, before) = (Instant::now(), cpu_time());
     many_at_once(caller, calls_at_once).await;
-    let (taken_at_once, cpu_at_once) = (start.elapsed(), cpu_time() - before);
+    let (taken_at_once, cpu_at_once) = (start.elapsed(), cpu_time().saturating_sub(before));
     Figures {
         rate: f64::from(calls) / taken.as_secs_f64(),
         median: median(times.iter().map(Duration::as_secs_f64).collect()) * 1e6,
