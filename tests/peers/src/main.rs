@@ -105,20 +105,23 @@ async fn contest(name: &str, callers: &[Caller; 2], calls: u32, allocations: Opt
 }
 
 async fn round(caller: &Caller, calls: u32) -> Figures {
-    let (start, before) = (Instant::now(), cpu_time());
-    let times = one_at_a_time(caller, calls).await;
-    let (taken, cpu) = (start.elapsed(), cpu_time().saturating_sub(before));
     let calls_at_once = calls * 4;
-    let (start, before) = (Instant::now(), cpu_time());
-    many_at_once(caller, calls_at_once).await;
-    let (taken_at_once, cpu_at_once) = (start.elapsed(), cpu_time().saturating_sub(before));
+    let (times, taken, cpu) = measured(one_at_a_time(caller, calls)).await;
+    let ((), taken_at_once, cpu_at_once) = measured(many_at_once(caller, calls_at_once)).await;
     Figures {
-        rate: f64::from(calls) / taken.as_secs_f64(),
+        rate: f64::from(calls) / taken,
         median: median(times.iter().map(Duration::as_secs_f64).collect()) * 1e6,
-        rate_at_once: f64::from(calls_at_once) / taken_at_once.as_secs_f64(),
-        cpu: cpu.as_secs_f64() * 1e6 / f64::from(calls),
-        cpu_at_once: cpu_at_once.as_secs_f64() * 1e6 / f64::from(calls_at_once),
+        rate_at_once: f64::from(calls_at_once) / taken_at_once,
+        cpu: cpu * 1e6 / f64::from(calls),
+        cpu_at_once: cpu_at_once * 1e6 / f64::from(calls_at_once),
     }
+}
+
+/// What comes of some work, and the seconds that it takes: by the clock, and of the processors.
+async fn measured<T>(work: impl Future<Output = T>) -> (T, f64, f64) {
+    let (start, before) = (Instant::now(), cpu_time());
+    let outcome = work.await;
+    (outcome, start.elapsed().as_secs_f64(), cpu_time().saturating_sub(before).as_secs_f64())
 }
 
 /// Of all threads of this process.
