@@ -137,6 +137,7 @@ mod json;
 mod limits;
 pub mod line;
 mod message;
+mod mirror;
 #[cfg(feature = "model")]
 pub mod model;
 mod outbox;
@@ -160,6 +161,7 @@ pub use message::{
     ErrorObject, Frame, Message, Method, Notification, ParseError, ParseErrorKind, Request, RequestId, Response,
     Subject, UnreadableId, code,
 };
+pub use mirror::InvalidAnnotation;
 pub use outbox::Output;
 pub use pending::{RequestKey, SessionKey, Ticket, TicketKey};
 pub use relay::Relay;
