@@ -137,8 +137,8 @@ mod json;
 mod limits;
 pub mod line;
 mod message;
-#[expect(dead_code, reason = "each role uses its half; removed when both do")]
 mod meta;
+#[expect(dead_code, reason = "clients of revision 2026-07-28 write with it")]
 mod mirror;
 #[cfg(feature = "model")]
 pub mod model;
