@@ -1,52 +1,36 @@
 //! A connection over a pair of byte streams, such as the stdin and stdout of a server.
 
+use std::io;
 use std::process::ExitStatus;
-use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use mcp_proto::client as proto;
 use mcp_proto::{Stdio, StdioAction};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::time::timeout;
 
-use super::driver::now;
 use super::link::Link;
 use crate::child::Child;
+use crate::clock::now;
+use crate::lines::{FLUSH, Lines};
 
 /// Bytes that are read at once.
 const CHUNK: usize = 64 * 1024;
-/// Lines that wait to be written. Further ones wait in the machine, which then wants no input in the end.
-const LINES: usize = 64;
-/// How long the last lines may take to be written after everything else has ended.
-const FLUSH: Duration = Duration::from_secs(1);
 
 /// Both streams, and the process that is at their other end.
-pub(super) struct ByteStream<R> {
+pub(super) struct ByteStream<R, W> {
     read: R,
     is_readable: bool,
     buffer: BytesMut,
-    /// Where lines are taken to be written, until the machine closes that.
-    lines: Option<mpsc::Sender<Bytes>>,
-    /// A line that found no room.
-    unwritten: Option<Bytes>,
-    writer: JoinHandle<()>,
+    /// Nothing once the other side takes no more.
+    lines: Option<Lines<W>>,
     child: Option<Child>,
 }
 
-impl<R: AsyncRead + Send + Unpin + 'static> ByteStream<R> {
-    pub(super) fn new(read: R, write: impl AsyncWrite + Send + Unpin + 'static, child: Option<Child>) -> Self {
-        let (lines, writer) = spawn_writer(write);
-        Self {
-            read,
-            is_readable: true,
-            buffer: BytesMut::with_capacity(CHUNK),
-            lines: Some(lines),
-            unwritten: None,
-            writer,
-            child,
-        }
+impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'static> ByteStream<R, W> {
+    pub(super) fn new(read: R, write: W, child: Option<Child>) -> Self {
+        let lines = Some(Lines::new(write));
+        Self { read, is_readable: true, buffer: BytesMut::with_capacity(CHUNK), lines, child }
     }
 
     fn has_ended(&mut self, machine: &mut proto::Client<Stdio>) {
@@ -55,24 +39,20 @@ impl<R: AsyncRead + Send + Unpin + 'static> ByteStream<R> {
     }
 }
 
-impl<R: AsyncRead + Send + Unpin + 'static> Link for ByteStream<R> {
+impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'static> Link for ByteStream<R, W> {
     type Transport = Stdio;
 
     fn act(&mut self, action: StdioAction) {
+        let Some(lines) = &mut self.lines else { return };
         match action {
-            StdioAction::Write(line) => {
-                let sent = self.lines.as_ref().map(|lines| lines.try_send(line));
-                if let Some(Err(mpsc::error::TrySendError::Full(line))) = sent {
-                    self.unwritten = Some(line);
-                }
-            }
-            StdioAction::CloseWrite => self.lines = None,
+            StdioAction::Write(line) => lines.push(line),
+            StdioAction::CloseWrite => lines.complete(),
             _ => {}
         }
     }
 
     fn has_room(&self) -> bool {
-        self.unwritten.is_none()
+        self.lines.as_ref().is_none_or(Lines::has_room)
     }
 
     async fn turn(&mut self, machine: &mut proto::Client<Stdio>) {
@@ -86,52 +66,28 @@ impl<R: AsyncRead + Send + Unpin + 'static> Link for ByteStream<R> {
                     self.buffer.clear();
                 }
             },
-            is_gone = hand_on(self.lines.as_ref(), &mut self.unwritten), if self.unwritten.is_some() => if is_gone {
-                // Nobody reads what is written.
+            written = write(&mut self.lines) => if let Err(error) = written {
+                tracing::debug!(%error, "the server reads no more");
+                self.lines = None;
                 self.has_ended(machine);
             },
-            else => std::future::pending().await,
         }
     }
 
-    async fn end(mut self) -> Option<ExitStatus> {
-        drop(self.lines);
-        // The last lines are written, but a server that does not read them is not waited for.
-        if timeout(FLUSH, &mut self.writer).await.is_err() {
-            self.writer.abort();
+    async fn end(self) -> Option<ExitStatus> {
+        if let Some(lines) = self.lines {
+            // The last lines are written, but a server that does not read them is not waited for.
+            let _ = timeout(FLUSH, lines.finish()).await;
         }
         drop(self.read);
         self.child?.end().await
     }
 }
 
-/// Writes lines until the sender is dropped or the other side takes no more.
-fn spawn_writer(mut write: impl AsyncWrite + Send + Unpin + 'static) -> (mpsc::Sender<Bytes>, JoinHandle<()>) {
-    let (lines, mut waiting) = mpsc::channel::<Bytes>(LINES);
-    let task = tokio::spawn(async move {
-        while let Some(line) = waiting.recv().await {
-            if write.write_all(&line).await.is_err() {
-                return;
-            }
-            if waiting.is_empty() && write.flush().await.is_err() {
-                return;
-            }
-        }
-        let _ = write.shutdown().await;
-    });
-    (lines, task)
-}
-
-/// Hands a line to the writer once that has room; `true` if it is gone.
-async fn hand_on(lines: Option<&mpsc::Sender<Bytes>>, unwritten: &mut Option<Bytes>) -> bool {
-    let permit = match lines {
-        Some(lines) => lines.reserve().await.ok(),
-        None => None,
-    };
-    match (permit, unwritten.take()) {
-        (Some(permit), Some(line)) => permit.send(line),
-        (Some(_), None) => {}
-        (None, _) => return true,
+/// Writes some of what waits, once something does.
+async fn write(lines: &mut Option<Lines<impl AsyncWrite + Unpin>>) -> io::Result<()> {
+    match lines {
+        Some(lines) if !lines.is_idle() => lines.write_some().await,
+        Some(_) | None => std::future::pending().await,
     }
-    false
 }
