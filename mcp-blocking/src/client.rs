@@ -18,6 +18,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use mcp_proto::client::{Call, HttpTransport, Outcome};
+use mcp_proto::model::{ModelError, Payload, Request};
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, RequestKey, UsageError};
 
 use crate::mailbox::{Mailbox, News};
@@ -79,6 +80,29 @@ impl Client {
     pub fn request(&self, method: impl Into<Method>, params: Option<Json>) -> Result<Json, Error> {
         let call = Call::new(method);
         self.call(params.map_or(call.clone(), |params| call.params(params)))?.wait()
+    }
+
+    /// Makes a request with typed parameters, and reads its result.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Result`] if the result does not have the shape that the method's results have, and as
+    /// [`Client::request`].
+    ///
+    /// # Example
+    ///
+    /// ```no_run
+    /// use mcp_proto::model::{CallToolRequest, CallToolRequestParams, ListToolsRequest, PaginatedRequestParams};
+    ///
+    /// # fn example(client: mcp_blocking::Client) -> Result<(), mcp_blocking::Error> {
+    /// let tools = client.request_as::<ListToolsRequest>(PaginatedRequestParams::new())?.tools;
+    /// let called = client.request_as::<CallToolRequest>(CallToolRequestParams::new("hello"))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn request_as<R: Request>(&self, params: R::Params) -> Result<R::Result, Error> {
+        let result = self.request(R::METHOD, Some(params.to_json()))?;
+        R::Result::from_json(&result).map_err(Error::Result)
     }
 
     /// Makes a request, and returns at once.
@@ -215,6 +239,9 @@ pub enum Error {
         /// Why not.
         reason: Failed,
     },
+    /// The result does not have the shape that the method's results have.
+    #[error("the server's result is not one of this method: {0}")]
+    Result(ModelError),
     /// The command cannot be carried out as given.
     #[error(transparent)]
     Usage(#[from] UsageError),

@@ -1,44 +1,8 @@
 //! The examples, one against the other.
 
-#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
-
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-
-/// The examples are built beside the tests.
-fn example(name: &str) -> Command {
-    let mut folder: PathBuf = std::env::current_exe().unwrap();
-    folder.pop();
-    folder.pop();
-    Command::new(folder.join("examples").join(name))
-}
-
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use tests::examples::Serving;
 
 #[test]
 fn the_client_calls_the_servers_tool() {
-    let mut server = Running(
-        example("server")
-            .arg("127.0.0.1:0")
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("`cargo test` builds the examples, unless it is asked for one test"),
-    );
-    let mut url = String::new();
-    BufReader::new(server.0.stderr.take().unwrap()).read_line(&mut url).unwrap();
-    let output = example("client").args([url.trim(), "hello"]).output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{text}");
-    assert!(
-        text.starts_with("revision 2025-11-25\n") && text.contains("Says hello.") && text.contains("Hello!"),
-        "{text}"
-    );
+    assert_eq!(Serving::start("server").called_by("client"), "revision 2025-11-25\nhello: Says hello.\nHello!\n");
 }

@@ -1,25 +1,28 @@
-//! A server in a router of axum: `cargo run -p mcp-tokio --example axum_server -- 127.0.0.1:3000`
+//! A server with one tool in a router of axum: `cargo run -p mcp-tokio --example axum_server -- 127.0.0.1:3000`
 
-use axum::{Router, routing::get};
+use mcp_proto::model::{
+    CallToolRequest, CallToolResult, ListToolsResult, Request, ServerCapabilities, Tool, ToolsCapability,
+};
 use mcp_proto::server::{Config, HttpConfig};
-use mcp_proto::{ErrorObject, Json, code};
+use mcp_proto::{ErrorObject, Json};
 use mcp_tokio::{Incoming, Server};
 
 async fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {
-    let text = match incoming.method().as_str() {
-        "tools/list" => r#"{"tools":[{"name":"hello","inputSchema":{"type":"object"}}]}"#,
-        "tools/call" => r#"{"content":[{"type":"text","text":"Hello!"}]}"#,
-        _ => return Err(ErrorObject::new(code::METHOD_NOT_FOUND, "method not found")),
-    };
-    Json::parse(text).map_err(|error| ErrorObject::new(code::INTERNAL_ERROR, &error.to_string()))
+    match incoming.method().as_str() {
+        "tools/list" => Ok(ListToolsResult::new([Tool::without_arguments("hello").description("Says hello.")]).into()),
+        "tools/call" if CallToolRequest::params(incoming.params())?.name == "hello" => {
+            Ok(CallToolResult::text("Hello!").into())
+        }
+        "tools/call" => Err(ErrorObject::invalid_params("unknown tool")),
+        _ => Err(ErrorObject::method_not_found(incoming.method())),
+    }
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut config = Config::new("my-tools", "1.0.0");
-    config.capabilities = Json::parse(r#"{"tools":{}}"#)?;
-    let service = Server::new(config, serve).http(HttpConfig::new())?;
-    let app = Router::new().route_service("/mcp", service).route("/health", get(async || "well"));
+    let capabilities = ServerCapabilities::new().tools(ToolsCapability::new());
+    let server = Server::new(Config::new("my-tools", "1.0.0").with_capabilities(capabilities), serve);
+    let app = axum::Router::new().route_service("/mcp", server.http(HttpConfig::new())?);
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:3000".to_owned());
     Ok(axum::serve(tokio::net::TcpListener::bind(address).await?, app).await?)
 }

@@ -1,28 +1,30 @@
 //! A server with one tool, over stdio or HTTP: `cargo run -p mcp-tokio --example tokio_server -- 127.0.0.1:3000`
 
+use mcp_proto::model::{
+    CallToolRequest, CallToolResult, ListToolsResult, Request, ServerCapabilities, Tool, ToolsCapability,
+};
 use mcp_proto::server::{Config, HttpConfig};
-use mcp_proto::{ErrorObject, Json, code};
+use mcp_proto::{ErrorObject, Json};
 use mcp_tokio::{Incoming, Server};
-use tokio::net::TcpListener;
 
 async fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {
-    let text = match incoming.method().as_str() {
-        "tools/list" => r#"{"tools":[{"name":"hello","inputSchema":{"type":"object"}}]}"#,
-        "tools/call" => r#"{"content":[{"type":"text","text":"Hello!"}]}"#,
-        _ => return Err(ErrorObject::new(code::METHOD_NOT_FOUND, "method not found")),
-    };
-    Ok(Json::parse(text).expect("JSON"))
+    match incoming.method().as_str() {
+        "tools/list" => Ok(ListToolsResult::new([Tool::without_arguments("hello").description("Says hello.")]).into()),
+        "tools/call" if CallToolRequest::params(incoming.params())?.name == "hello" => {
+            Ok(CallToolResult::text("Hello!").into())
+        }
+        "tools/call" => Err(ErrorObject::invalid_params("unknown tool")),
+        _ => Err(ErrorObject::method_not_found(incoming.method())),
+    }
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut config = Config::new("my-tools", "1.0.0");
-    config.capabilities = Json::parse(r#"{"tools":{}}"#)?;
-    let server = Server::new(config, serve);
-    if let Some(address) = std::env::args().nth(1) {
-        server.http(HttpConfig::new())?.serve(TcpListener::bind(address).await?).await?;
-    } else {
-        server.serve_stdio().await?;
+    let capabilities = ServerCapabilities::new().tools(ToolsCapability::new());
+    let server = Server::new(Config::new("my-tools", "1.0.0").with_capabilities(capabilities), serve);
+    match std::env::args().nth(1) {
+        Some(address) => server.http(HttpConfig::new())?.serve(tokio::net::TcpListener::bind(address).await?).await?,
+        None => drop(server.serve_stdio().await),
     }
     Ok(())
 }

@@ -18,6 +18,7 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 
 use mcp_proto::client::{Call, HttpTransport, Outcome, Unavailable};
+use mcp_proto::model::{ModelError, Payload, Request};
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, RequestKey, UsageError};
 use tokio::sync::{mpsc, oneshot};
 
@@ -72,6 +73,29 @@ impl Client {
         let call = Call::new(method);
         let call = if let Some(params) = params { call.params(params) } else { call };
         self.call(call).await?.wait().await
+    }
+
+    /// Makes a request with typed parameters, and reads its result. Dropping the future cancels the request.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Result`] if the result does not have the shape that the method's results have, and as
+    /// [`Client::request`].
+    ///
+    /// # Example
+    ///
+    /// ```no_run
+    /// use mcp_proto::model::{CallToolRequest, CallToolRequestParams, ListToolsRequest, PaginatedRequestParams};
+    ///
+    /// # async fn example(client: mcp_tokio::Client) -> Result<(), mcp_tokio::Error> {
+    /// let tools = client.request_as::<ListToolsRequest>(PaginatedRequestParams::new()).await?.tools;
+    /// let called = client.request_as::<CallToolRequest>(CallToolRequestParams::new("hello")).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn request_as<R: Request>(&self, params: R::Params) -> Result<R::Result, Error> {
+        let result = self.request(R::METHOD, Some(params.to_json())).await?;
+        R::Result::from_json(&result).map_err(Error::Result)
     }
 
     /// Makes a request, and returns when it was accepted.
@@ -199,6 +223,9 @@ pub enum Error {
         /// Why not.
         reason: Failed,
     },
+    /// The result does not have the shape that the method's results have.
+    #[error("the server's result is not one of this method: {0}")]
+    Result(ModelError),
     /// The command cannot be carried out as given.
     #[error(transparent)]
     Usage(#[from] UsageError),

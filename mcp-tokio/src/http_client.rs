@@ -51,8 +51,11 @@ pub struct Http {
 impl Http {
     pub(crate) fn new(url: &str) -> Result<Self, UsageError> {
         let user_agent = concat!("mcp-tokio/", env!("CARGO_PKG_VERSION"));
+        let config = HttpConfig::new(url)?;
         let client = reqwest::Client::builder().user_agent(user_agent).connect_timeout(CONNECT);
-        Ok(Self { config: HttpConfig::new(url)?, client })
+        // A proxy that the environment names is not for this machine's own servers.
+        let client = if is_own(url) { client.no_proxy() } else { client };
+        Ok(Self { config, client })
     }
 }
 
@@ -152,10 +155,14 @@ impl Link for Exchanges {
         if !machine.wants_input() {
             return std::future::pending().await;
         }
-        let mut next = self.received.recv().await;
-        while let Some((exchange, received)) = next {
+        // This holds a sender itself, so the channel is never closed.
+        let Some((exchange, received)) = self.received.recv().await else { return };
+        self.feed(machine, exchange, received);
+        // What waits is taken at once, but not so much that nothing else gets its turn.
+        for _ in 0..WAITING {
+            let next = if machine.wants_input() { self.received.try_recv().ok() } else { None };
+            let Some((exchange, received)) = next else { break };
             self.feed(machine, exchange, received);
-            next = if machine.wants_input() { self.received.try_recv().ok() } else { None };
         }
         while self.tasks.try_join_next().is_some() {}
     }
@@ -196,8 +203,8 @@ async fn exchange(client: &reqwest::Client, request: Request<Bytes>, hand_in: &H
     let (taken, mut is_taken) = oneshot::channel();
     let request = request
         .map(|body| if has_body { reqwest::Body::wrap(Outgoing::new(body, taken)) } else { reqwest::Body::default() });
-    let request =
-        reqwest::Request::try_from(request).map_err(|_| Failure::Hopeless { detail: "its URL is no URL".into() })?;
+    let request = reqwest::Request::try_from(request)
+        .map_err(|_| Failure::Hopeless { detail: "its URL cannot be used".into() })?;
     let mut response = pin!(client.execute(request));
     let mut is_begun = !has_body;
     let response = tokio::select! {
@@ -220,6 +227,12 @@ async fn exchange(client: &reqwest::Client, request: Request<Bytes>, hand_in: &H
         }
     }
     Ok(())
+}
+
+/// Whether the server is on this machine.
+fn is_own(url: &str) -> bool {
+    let url = reqwest::Url::parse(url);
+    url.is_ok_and(|url| matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]")))
 }
 
 fn head(response: &mut reqwest::Response) -> Parts {

@@ -1,4 +1,4 @@
-//! The client against a server in memory, and against processes.
+//! The client against a server in memory.
 
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
@@ -9,7 +9,6 @@ use mcp_proto::server::{Config, Event, Progress, Server};
 use mcp_proto::{ErrorObject, Failed, Instant, Json, Method, Notification, Output, Stdio, StdioAction, Ticket, code};
 use mcp_tokio::{Builder, Client, Error, Handler};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
-use tokio::process::Command;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -159,20 +158,4 @@ async fn the_end_of_the_stream_fails_what_waits() {
     let call = client.call(Call::new("tools/list")).await.unwrap();
     drop(theirs);
     assert!(matches!(call.wait().await, Err(Error::Failed { reason: Failed::Closed, .. })));
-}
-
-#[tokio::test]
-async fn a_process_that_is_no_server_is_an_error_and_is_ended() {
-    let outcome = Client::builder().spawn(Command::new("/no/such/program")).await;
-    assert!(matches!(outcome, Err(Error::Start(_))));
-    let outcome = Client::builder().spawn(Command::new("true")).await;
-    assert!(matches!(outcome, Err(Error::Failed { .. })), "{outcome:?}");
-    // A program that answers nothing and does not end by itself.
-    let mut command = Command::new("sleep");
-    command.arg("1000");
-    let hurried = Client::builder().configure(|config| config.initialize_timeout = Duration::from_millis(100));
-    let connecting = hurried.spawn(command);
-    let outcome = timeout(Duration::from_secs(10), connecting).await.unwrap();
-    let Err(Error::Failed { reason, .. }) = outcome else { panic!("{outcome:?}") };
-    assert!(matches!(reason, Failed::TimedOut { .. }), "{reason}");
 }

@@ -3,6 +3,9 @@
 #![cfg(feature = "http-client")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
 
+#[path = "../../mcp-blocking/tests/authority/mod.rs"]
+mod authority;
+mod journal;
 #[path = "../../mcp-blocking/tests/running/mod.rs"]
 mod running;
 
@@ -13,10 +16,12 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
+use authority::Authority;
+use journal::Journal;
 use mcp_proto::client::{Call, HttpTransport};
 use mcp_proto::server::TwoEndpoints;
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, RedirectRefused};
-use mcp_tokio::{Client, Error, Handler};
+use mcp_tokio::{Client, Error, Handler, reqwest};
 use running::{Running, json};
 use tests::loopback::{Connection, Loopback, WIRE_FAULTS, echo_server, mcp_server};
 use tests::world::{error, event, result};
@@ -261,7 +266,8 @@ async fn a_server_that_is_not_there_is_an_error_in_words() {
             "the server at http://no-such-host.invalid/mcp cannot be reached: its name cannot be looked up",
         ),
     ] {
-        let outcome = Client::builder().http(url).unwrap().connect().await;
+        let direct = reqwest::Client::builder().no_proxy();
+        let outcome = Client::builder().http(url).unwrap().http_client(direct).connect().await;
         let error = outcome.unwrap_err().to_string();
         assert!(error.starts_with(text), "{error}");
     }
@@ -333,4 +339,49 @@ async fn while_the_application_is_behind_nothing_is_read_on() {
     }
     assert!(before < ALL / 2, "{before} bytes went into buffers");
     assert_eq!(call.wait().await.unwrap(), json("{}"));
+}
+
+#[tokio::test]
+async fn certificates_are_checked_and_the_callers_http_client_may_say_how() {
+    let (private, other) = (Authority::new(), Authority::new());
+    let server = authority::server(&private, true);
+    let url = authority::url(&server);
+    let certificate = |authority: &Authority| reqwest::Certificate::from_pem(authority.pem().as_bytes()).unwrap();
+    let connect = |client: reqwest::ClientBuilder| Client::builder().http(&url).unwrap().http_client(client).connect();
+
+    for (trusted, text) in [
+        (vec![], "cannot be reached: its certificate comes from an authority that is not trusted here"),
+        (vec![certificate(&other)], "cannot be reached: TLS failed: "),
+    ] {
+        let outcome = connect(reqwest::Client::builder().tls_certs_only(trusted)).await;
+        let error = outcome.unwrap_err().to_string();
+        assert!(error.contains(text), "{error}");
+    }
+    let trusting = || reqwest::Client::builder().tls_certs_only([certificate(&private)]);
+    assert!(connect(trusting()).await.is_err(), "it wants to see a certificate");
+    let own = private.issue("client");
+    let own = reqwest::Identity::from_pem(format!("{}{}", own.certificate, own.key).as_bytes()).unwrap();
+    let client = connect(trusting().identity(own)).await.unwrap();
+    client.request("tools/call", None).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_journal_tells_what_happened_and_no_secret() {
+    let (journal, _guard) = Journal::begin();
+    let server = echo_server();
+    let builder = Client::builder().http(&format!("{}?key=secret-1", server.url())).unwrap();
+    let client = builder.bearer("secret-2").unwrap().connect().await.unwrap();
+    client.request("tools/call", Some(json(r#"{"name":"secret-3"}"#))).await.unwrap();
+    client.close().await;
+    let text = journal.text();
+    let span = format!("mcp_client{{server=\"{}\"}}", server.url());
+    for expected in [
+        &format!("{span}: mcp_tokio::client::driver: connected version=2025-11-25 transport=Streamable HTTP"),
+        "mcp_request{method=tools/call request=RequestKey {",
+        "} outcome=\"result\"}",
+    ] {
+        assert!(text.contains(expected), "{expected} is missing in {text}");
+    }
+    let ours: Vec<_> = text.lines().filter(|line| line.contains("mcp_tokio")).collect();
+    assert!(!ours.iter().any(|line| line.contains("secret") || line.contains("the-session")), "{ours:#?}");
 }

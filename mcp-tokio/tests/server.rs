@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -189,9 +190,9 @@ async fn a_question_that_nobody_waits_for_is_taken_back() {
     timeout(Duration::from_secs(5), is_dropped).await.unwrap().unwrap();
 }
 
-#[tokio::test]
-async fn rp10_a_handler_waits_for_a_client_that_does_not_read() {
-    let said = Arc::new(Mutex::new(0_usize));
+/// A service that says as much as it may, and how often it has.
+fn flooding() -> (impl Service, Arc<AtomicUsize>) {
+    let said = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&said);
     let service = move |incoming: Incoming| {
         let count = Arc::clone(&count);
@@ -199,10 +200,26 @@ async fn rp10_a_handler_waits_for_a_client_that_does_not_read() {
             let params = Json::empty_object().with_member("data", &Json::from("x".repeat(10_000).as_str()));
             loop {
                 incoming.notify(Notification::with_params("notifications/message", params.clone())).await.unwrap();
-                *count.lock().unwrap() += 1;
+                count.fetch_add(1, Ordering::AcqRel);
             }
         }
     };
+    (service, said)
+}
+
+/// Waits until nothing more is said; how much was.
+async fn silence(said: &AtomicUsize) -> usize {
+    let mut seen = usize::MAX;
+    while said.load(Ordering::Acquire) != seen {
+        seen = said.load(Ordering::Acquire);
+        sleep(Duration::from_millis(200)).await;
+    }
+    seen
+}
+
+#[tokio::test]
+async fn rp10_a_handler_waits_for_a_client_that_does_not_read() {
+    let (service, said) = flooding();
     let (mut ours, theirs) = duplex(1024);
     tokio::spawn(async move {
         let (read, write) = split(theirs);
@@ -210,18 +227,32 @@ async fn rp10_a_handler_waits_for_a_client_that_does_not_read() {
     });
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"flood"}"#;
     ours.write_all(format!("{}\n{call}\n", initialize("2025-11-25")).as_bytes()).await.unwrap();
-    let mut seen = usize::MAX;
-    while *said.lock().unwrap() != seen {
-        seen = *said.lock().unwrap();
-        sleep(Duration::from_millis(100)).await;
-    }
+    let seen = silence(&said).await;
     assert!((1..100).contains(&seen), "{seen} notifications wait");
     // Once it reads, things go on.
     let mut buffer = vec![0; 100_000];
     for _ in 0..50 {
         ours.read_exact(&mut buffer).await.unwrap();
     }
-    assert!(*said.lock().unwrap() > seen);
+    assert!(said.load(Ordering::Acquire) > seen);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rp10_a_handler_waits_for_a_client_that_does_not_read_its_response() {
+    let (service, said) = flooding();
+    let service = Server::new(config(), service).http(HttpConfig::new()).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let remote = Remote::new(&listener.local_addr().unwrap().to_string());
+    let serving = service.clone();
+    tokio::spawn(async move { serving.serve(listener).await });
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"flood"}"#;
+    let flood = spawn_blocking(move || remote.open(&Asked::post(call).in_session(&remote.session("2025-06-18"))));
+    let mut flood = flood.await.unwrap();
+    let seen = silence(&said).await;
+    // The sockets' own buffers hold some megabytes.
+    assert!((1..2000).contains(&seen), "{seen} notifications wait");
+    spawn_blocking(move || flood.events(seen + 100)).await.unwrap();
+    assert!(said.load(Ordering::Acquire) > seen);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 pub mod asked;
 pub mod chunks;
+pub mod examples;
 pub mod http1;
 pub mod json_text;
 pub mod ladder;

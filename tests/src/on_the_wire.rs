@@ -8,7 +8,6 @@
 //! | `nap` | the same after a while |
 //! | `count` | tells of three steps, sends one notification, and answers `{"counted":3}` |
 //! | `ask` | asks the client for `elicitation/create`, and answers with what it said |
-//! | `wait` | waits until it is cancelled |
 //! | `panic` | panics |
 //! | `flood` | sends a thousand notifications of 100 kB, and answers `{}` |
 //!
@@ -23,7 +22,7 @@ use mcp_proto::server::{Config, HttpConfig};
 
 use crate::asked::{Asked, initialize};
 use crate::ladder::{self, PING, Row};
-use crate::socket::Remote;
+use crate::socket::{Conversation, Remote};
 
 /// Makes a test of each scenario. It takes a function that starts a server which was configured by the function that
 /// it is given, and returns something with an `address` that stops the server when it is dropped.
@@ -197,18 +196,25 @@ pub fn rp9_a_flood_of_notifications_is_taken(server: &Remote) {
 }
 
 pub fn rp11_a_call_can_be_taken_back(server: &Remote) {
-    let id = server.session("2025-06-18");
+    let (id, other) = (server.session("2025-06-18"), server.session("2025-06-18"));
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"w"}}"#;
-    let mut waiting = server.open(&call(&id, "\"w\"", "wait", "{}"));
+    let (mut cancelled, mut foreign) = (served(server, &id, "\"w\""), served(server, &id, "8"));
     // One of another session, and one of another type, are other requests.
-    let (other, mut foreign) = (server.session("2025-06-18"), server.open(&call(&id, "8", "wait", "{}")));
     for (body, session) in [(cancel, &other), (&cancel.replace("\"w\"", "\"8\""), &id)] {
         assert_eq!(server.answer(&Asked::post(body.to_owned()).in_session(session)).code(), 202);
     }
-    assert!(waiting.is_silent() && foreign.is_silent());
+    assert!(cancelled.is_silent() && foreign.is_silent());
     assert_eq!(server.answer(&Asked::post(cancel).in_session(&id)).code(), 202);
-    assert_eq!(waiting.until(|sent| sent.is_over).text(), "");
+    let data = cancelled.until(|sent| sent.is_over).data();
+    assert!(!data.iter().any(|data| data.contains(r#""id":"w""#)), "it is not answered: {data:?}");
     assert!(foreign.is_silent());
+}
+
+/// A call that is certainly being served: its client was asked something.
+fn served(server: &Remote, session: &str, id: &str) -> Conversation {
+    let mut conversation = server.open(&call(session, id, "ask", "{}"));
+    conversation.events(1);
+    conversation
 }
 
 pub fn rp15_a_handler_that_panics_fails_its_own_request(server: &Remote) {
@@ -233,7 +239,7 @@ pub fn se3_se11_a_session_that_has_ended_is_unknown(server: &Remote) {
     let id = server.session("2025-06-18");
     let mut own = server.open(&Asked::get().in_session(&id));
     assert_eq!(own.until(|sent| sent.code() != 0).code(), 200);
-    let mut waiting = server.open(&call(&id, "1", "wait", "{}"));
+    let mut waiting = served(server, &id, "1");
     let delete = Asked::new("DELETE", "");
     assert_eq!(server.answer(&delete.clone().in_session("0123456789abcdef")).code(), 404, "nobody else's");
     assert_eq!(server.answer(&delete.clone().in_session(&id)).code() / 100, 2);

@@ -1,7 +1,8 @@
 //! A client that says what it likes, over real sockets.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::asked::{Asked, Sent, initialize};
@@ -20,6 +21,26 @@ impl Remote {
     /// The server at this address, such as `127.0.0.1:3000`.
     pub fn new(address: &str) -> Self {
         Self { address: address.to_owned() }
+    }
+
+    /// The server that a process of this test's will start at this address, which nobody listens on now.
+    pub fn free() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        Self::new(&listener.local_addr().expect("its address").to_string())
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Waits until it listens.
+    pub fn wait(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        while TcpStream::connect(&self.address).is_err() {
+            assert!(Instant::now() < deadline, "nobody listens at {}", self.address);
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Sends a request on a connection of its own, and reads the whole response.

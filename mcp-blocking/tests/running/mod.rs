@@ -51,6 +51,10 @@ fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
             }
             Ok(incoming.params().cloned().unwrap_or(Json::empty_object()))
         }
+        "tools/list" => {
+            Ok(json(r#"{"tools":[{"name":"hello","description":"Says hello.","inputSchema":{"type":"object"}}]}"#))
+        }
+        "tools/call" => Ok(json(r#"{"content":[{"type":"text","text":"Hello!"}]}"#)),
         "wait" => {
             while !incoming.is_cancelled() {
                 thread::sleep(Duration::from_millis(5));

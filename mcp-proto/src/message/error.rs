@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::json::Json;
 use crate::json::string::quote_into;
-use crate::message::RequestId;
+use crate::message::{Method, RequestId};
 
 /// The JSON-RPC error codes that this crate sends (RULES 1.3).
 pub mod code {
@@ -54,6 +54,18 @@ impl ErrorObject {
     #[must_use]
     pub fn new(code: i64, message: &str) -> Self {
         Self::build(code, message, None)
+    }
+
+    /// The answer to a method that there is not.
+    #[must_use]
+    pub fn method_not_found(method: &Method) -> Self {
+        Self::new(code::METHOD_NOT_FOUND, &format!("method not found: {method}"))
+    }
+
+    /// The answer to parameters that do not fit the method, in words.
+    #[must_use]
+    pub fn invalid_params(reason: &str) -> Self {
+        Self::new(code::INVALID_PARAMS, &format!("invalid params: {reason}"))
     }
 
     /// An error with data.

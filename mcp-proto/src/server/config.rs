@@ -16,8 +16,8 @@ use crate::version::{Era, ProtocolVersion};
 /// use mcp_proto::Json;
 /// use mcp_proto::server::Config;
 ///
-/// let mut config = Config::new("my-tools", "1.0.0");
-/// config.capabilities = Json::parse(r#"{"tools":{}}"#)?;
+/// let mut config = Config::new("my-tools", "1.0.0").with_capabilities(Json::parse(r#"{"tools":{}}"#)?);
+/// config.instructions = Some("Ask for nothing else.".into());
 /// # Ok::<(), mcp_proto::JsonError>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -65,6 +65,12 @@ impl Config {
             forwarding: Forwarding::Own,
             strict_json: true,
         }
+    }
+
+    /// The same with these capabilities, such as `ServerCapabilities` of the module `model`.
+    #[must_use]
+    pub fn with_capabilities(self, capabilities: impl Into<Json>) -> Self {
+        Self { capabilities: capabilities.into(), ..self }
     }
 
     pub(crate) fn check(&self) -> Result<(), UsageError> {

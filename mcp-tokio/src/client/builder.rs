@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_proto::client::{self as proto, Config};
+use mcp_proto::client::{self as proto, ClientTransport, Config};
 use mcp_proto::{Json, Stdio, UsageError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::process::Command;
@@ -65,25 +65,6 @@ impl<T> Builder<T> {
         change(&mut self.config);
         self
     }
-
-    async fn connect_with<L: Link>(
-        self,
-        transport: L::Transport,
-        link: L,
-        server: String,
-        span: Span,
-    ) -> Result<Client, Error> {
-        let server = Arc::from(server);
-        let machine = proto::Client::new(transport, self.config)?;
-        let (commands, inputs) = mpsc::channel(COMMANDS);
-        let (connected, answer) = oneshot::channel();
-        let driver = Driver::new(machine, link, self.handler, Arc::clone(&server), connected);
-        tokio::spawn(driver.run(inputs).instrument(span));
-        match answer.await.map_err(|_| UsageError::Closed)? {
-            Ok(greeting) => Ok(Client { commands, greeting: Arc::new(greeting) }),
-            Err(refused) => Err(Error::not_connected(refused, &server)),
-        }
-    }
 }
 
 impl Builder {
@@ -136,7 +117,7 @@ impl Builder {
     ) -> Result<Client, Error> {
         let span = tracing::info_span!("mcp_client");
         let link = ByteStream::new(read, write, None);
-        self.connect_with(Stdio::new(), link, "the server".to_owned(), span).await
+        self.connect_with(link, "the server".to_owned(), span).await
     }
 
     /// Starts a server as a child process, and connects over its stdin and stdout. Its stderr is this process's, unless
@@ -159,7 +140,7 @@ impl Builder {
         let started = span.in_scope(|| child::start(command, self.log_stderr));
         let (child, write, read) = started.map_err(Error::Start)?;
         let link = ByteStream::new(read, write, Some(child));
-        self.connect_with(Stdio::new(), link, "the server".to_owned(), span).await
+        self.connect_with(link, "the server".to_owned(), span).await
     }
 }
 
@@ -210,8 +191,24 @@ impl Builder<Http> {
         let server = http.server();
         let span = tracing::info_span!("mcp_client", server);
         let link = Exchanges::new(client).map_err(Error::HttpClient)?;
-        let common = Builder { config, handler, transport: (), log_stderr };
-        common.connect_with(proto::Http::new(http), link, format!("the server at {server}"), span).await
+        let transport = proto::Http::new(http);
+        let builder = Builder { config, handler, transport, log_stderr };
+        builder.connect_with(link, format!("the server at {server}"), span).await
+    }
+}
+
+impl<T: ClientTransport<Action: Send> + Send> Builder<T> {
+    async fn connect_with<L: Link<Transport = T>>(self, link: L, server: String, span: Span) -> Result<Client, Error> {
+        let server = Arc::from(server);
+        let machine = proto::Client::new(self.transport, self.config)?;
+        let (commands, inputs) = mpsc::channel(COMMANDS);
+        let (connected, answer) = oneshot::channel();
+        let driver = Driver::new(machine, link, self.handler, Arc::clone(&server), connected);
+        tokio::spawn(driver.run(inputs).instrument(span));
+        match answer.await.map_err(|_| UsageError::Closed)? {
+            Ok(greeting) => Ok(Client { commands, greeting: Arc::new(greeting) }),
+            Err(refused) => Err(Error::not_connected(refused, &server)),
+        }
     }
 }
 

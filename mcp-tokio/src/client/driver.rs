@@ -5,7 +5,7 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_proto::client::{self as proto, Call, Event, Occasion, Outcome, Unavailable};
+use mcp_proto::client::{self as proto, Call, CloseReason, Event, Occasion, Outcome, Unavailable};
 use mcp_proto::{ErrorObject, Instant, Json, Notification, Output, RequestKey, Ticket, TicketKey, UsageError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
@@ -151,7 +151,11 @@ impl<L: Link> Driver<L> {
                 None => return Next::GoOn,
                 Some(Output::Action(action)) => self.link.act(action),
                 Some(Output::Event(Event::Closed(reason))) => {
-                    tracing::debug!(?reason, "the connection has ended");
+                    if reason == CloseReason::Local {
+                        tracing::debug!("the connection has ended");
+                    } else {
+                        tracing::warn!(?reason, "the connection has ended, and nobody here has closed it");
+                    }
                     return Next::End;
                 }
                 Some(Output::Event(event)) => self.on_event(event, notices),

@@ -20,7 +20,7 @@ pub(super) fn failure(error: &reqwest::Error, is_begun: bool) -> Failure {
     if causes(error).any(|error| error.to_string() == "dns error") {
         return unreachable("its name cannot be looked up");
     }
-    if let Some(error) = cause::<io::Error>(error) {
+    if let Some(error) = cause::<io::Error>(error).map(unwrapped) {
         return if is_begun { Failure::exchanging(error) } else { Failure::connecting(error) };
     }
     if error.is_timeout() {
@@ -45,6 +45,14 @@ fn causes<'e>(error: &'e reqwest::Error) -> impl Iterator<Item = &'e (dyn Error 
 
 fn cause<T: Error + 'static>(error: &reqwest::Error) -> Option<&T> {
     causes(error).find_map(|error| error.downcast_ref())
+}
+
+/// Layers of the library wrap the error of the system, or of TLS, in others.
+fn unwrapped(mut error: &io::Error) -> &io::Error {
+    while let Some(inner) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
+        error = inner;
+    }
+    error
 }
 
 /// What a client that cannot be set up lacks.
