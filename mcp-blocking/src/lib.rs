@@ -62,4 +62,4 @@ mod stdio;
 pub use client::{Builder, Client, Error, Handler, InFlight, Observation};
 pub use http_client::{HttpOptions, OptionsError};
 pub use proxy::{Observer, Proxy, Stopper};
-pub use server::{Incoming, Server, ServerStopper, Service};
+pub use server::{Incoming, Server, ServerPublisher, ServerStopper, Service, StateKeys};

@@ -7,6 +7,12 @@ use crate::error::BodyKind;
 
 pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+/// RULES 8.2
+pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+/// RULES 8.2
+pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
+/// What the names of headers for the arguments of a tool begin with (RULES 8.3).
+pub(crate) const PARAM_PREFIX: &str = "mcp-param-";
 pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// SH-C-04, HT5, EV-23: the media type's essence in any case, parameters ignored.

@@ -137,6 +137,9 @@ mod json;
 mod limits;
 pub mod line;
 mod message;
+mod meta;
+#[expect(dead_code, reason = "clients of revision 2026-07-28 write with it")]
+mod mirror;
 #[cfg(feature = "model")]
 pub mod model;
 mod outbox;
@@ -160,6 +163,7 @@ pub use message::{
     ErrorObject, Frame, Message, Method, Notification, ParseError, ParseErrorKind, Request, RequestId, Response,
     Subject, UnreadableId, code,
 };
+pub use mirror::InvalidAnnotation;
 pub use outbox::Output;
 pub use pending::{RequestKey, SessionKey, Ticket, TicketKey};
 pub use relay::Relay;

@@ -16,6 +16,7 @@ use crate::json::scan::DEEPEST;
 /// server over stdio   message + chunk + queue + (requests_in + requests_out) * 1 KiB
 /// server over HTTP    requests whose body arrives * message + queue
 ///                     + sessions * (2 KiB + HttpConfig::replay + (requests_in + requests_out) * 1 KiB)
+///                     + stateless_requests * 2 KiB + subscriptions * 64 KiB
 /// ```
 ///
 /// where `chunk` is the largest slice that the driver hands in at once, and `queue` is `queue_bytes` plus what one chunk
@@ -75,6 +76,10 @@ pub struct Limits {
     pub reconnects: u32,
     /// Lines within a minute that are no messages, before a byte stream counts as something else (FR10). Default 1000.
     pub garbage: usize,
+    /// Requests of revision 2026-07-28 that a server over HTTP has not answered yet, of all its clients. Default 10,000.
+    pub stateless_requests: usize,
+    /// `subscriptions/listen` that are open at one time, of all clients (MD-L-14); each holds at most 64 KiB. Default 256.
+    pub subscriptions: usize,
     /// Ended requests whose late answers are still recognised. Default 1024.
     pub tombstones: usize,
 }
@@ -107,6 +112,8 @@ impl Limits {
             ("event_id", self.event_id, LARGEST),
             ("session_id", self.session_id, LARGEST),
             ("garbage", self.garbage, MANY),
+            ("stateless_requests", self.stateless_requests, MANY),
+            ("subscriptions", self.subscriptions, MANY),
             ("tombstones", self.tombstones, MANY),
         ] {
             if value == 0 || value > largest {
@@ -142,6 +149,8 @@ impl Default for Limits {
             max_retry: Duration::from_secs(300),
             reconnects: 10,
             garbage: 1000,
+            stateless_requests: 10_000,
+            subscriptions: 256,
             tombstones: 1024,
         }
     }

@@ -53,34 +53,65 @@ impl Json {
         members(&self.0).find(|member| member.is_named(&self.0, name)).map(|member| Self(self.0.slice(member.value)))
     }
 
+    /// The first members of these names, found in one pass.
+    pub(crate) fn first_members<const N: usize>(&self, names: [&str; N]) -> [Option<Self>; N] {
+        let mut found = [const { None }; N];
+        for member in members(&self.0) {
+            let Some(name) = member.key.name(&self.0) else { continue };
+            for (slot, wanted) in found.iter_mut().zip(names) {
+                if slot.is_none() && name.as_ref() == wanted.as_bytes() {
+                    *slot = Some(Self(self.0.slice(member.value.clone())));
+                }
+            }
+        }
+        found
+    }
+
     /// This object with the member `name` set to `value`; every other byte stays as it is.
     ///
     /// A text that is not an object is returned unchanged.
     #[must_use]
     pub fn with_member(&self, name: &str, value: &Self) -> Self {
+        self.with_members(&[(name, value)])
+    }
+
+    /// The same for several members, in one pass. Those that are new stand at the beginning, in the order given.
+    pub(crate) fn with_members(&self, set: &[(&str, &Self)]) -> Self {
         let text = &self.0;
         let Some(inside) = text.strip_prefix(b"{") else { return self.clone() };
-        let mut edited = Vec::with_capacity(text.len() + name.len() + value.len() + 4);
-        if let Some(member) = members(text).find(|member| member.is_named(text, name)) {
-            edited.extend_from_slice(text.get(..member.value.start).unwrap_or_default());
-            edited.extend_from_slice(&value.0);
-            edited.extend_from_slice(text.get(member.value.end..).unwrap_or_default());
-        } else {
-            edited.push(b'{');
+        let mut missing = set.to_vec();
+        let mut replaced = Vec::new();
+        let mut is_empty = true;
+        for member in members(text) {
+            is_empty = false;
+            if let Some(at) = missing.iter().position(|(name, _)| member.is_named(text, name)) {
+                let (_, value) = missing.remove(at);
+                replaced.push((member.value, value));
+            }
+        }
+        let added: usize = set.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
+        let mut edited = Vec::with_capacity(text.len() + added);
+        edited.push(b'{');
+        for (at, (name, value)) in missing.iter().enumerate() {
             quote_into(&mut edited, name);
             edited.push(b':');
             edited.extend_from_slice(&value.0);
-            if members(text).next().is_some() {
+            if !is_empty || at + 1 < missing.len() {
                 edited.push(b',');
             }
-            edited.extend_from_slice(inside);
         }
+        let mut copied = text.len() - inside.len();
+        for (span, value) in replaced {
+            edited.extend_from_slice(text.get(copied..span.start).unwrap_or_default());
+            edited.extend_from_slice(&value.0);
+            copied = span.end;
+        }
+        edited.extend_from_slice(text.get(copied..).unwrap_or_default());
         Self(Bytes::from(edited))
     }
 
     /// The names and values of this object's members, in order; nothing if it is none. A name with an unpaired
     /// surrogate stands for no string, and is `None`.
-    #[cfg(feature = "model")]
     pub(crate) fn entries(&self) -> impl Iterator<Item = (Option<String>, Self)> {
         members(&self.0).map(|member| {
             let name = member.key.name(&self.0).and_then(|name| String::from_utf8(name.into_owned()).ok());
@@ -268,6 +299,20 @@ mod tests {
             (r"[1]", r"[1]"),
         ] {
             assert_eq!(json(before).with_member("k", &json("7")).to_text(), after);
+        }
+    }
+
+    #[test]
+    fn several_members_are_read_and_set_in_one_pass() {
+        let object = json(r#"{"a":1,"b": 2,"a":3}"#);
+        assert_eq!(object.first_members(["b", "c", "a"]), [Some(json("2")), None, Some(json("1"))]);
+        let seven = json("7");
+        for (before, after) in [
+            ("{}", r#"{"x":7,"b":7}"#),
+            (r#"{"a":1,"b": 2 }"#, r#"{"x":7,"a":1,"b": 7 }"#),
+            (r#"{"b":1,"x":2}"#, r#"{"b":7,"x":7}"#),
+        ] {
+            assert_eq!(json(before).with_members(&[("x", &seven), ("b", &seven)]).to_text(), after);
         }
     }
 

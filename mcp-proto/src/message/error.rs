@@ -18,6 +18,12 @@ pub mod code {
     pub const INVALID_PARAMS: i64 = -32602;
     /// Something unexpected happened.
     pub const INTERNAL_ERROR: i64 = -32603;
+    /// The headers of an HTTP request do not say what its body says.
+    pub const HEADER_MISMATCH: i64 = -32020;
+    /// The request needs something that its client has not said it can do.
+    pub const MISSING_REQUIRED_CLIENT_CAPABILITY: i64 = -32021;
+    /// The revision of the request is not served.
+    pub const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;
 }
 
 /// More requests than this side takes on at one time (RP10). JSON-RPC leaves the range to implementations, and the

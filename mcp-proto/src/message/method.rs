@@ -33,6 +33,10 @@ methods! {
     PING = "ping";
     /// Asks a server of revision 2026-07-28 what it can do.
     SERVER_DISCOVER = "server/discover";
+    /// Asks to be told of changes for as long as the request is open.
+    SUBSCRIPTIONS_LISTEN = "subscriptions/listen";
+    /// Tells which changes are told.
+    SUBSCRIPTIONS_ACKNOWLEDGED = "notifications/subscriptions/acknowledged";
     /// Tells that the sender no longer wants an answer.
     CANCELLED = "notifications/cancelled";
     /// Tells how far a request has come.
@@ -87,6 +91,10 @@ methods! {
     TASKS_LIST = "tasks/list";
     /// Ends a task.
     TASKS_CANCEL = "tasks/cancel";
+    /// Answers what a task has asked for.
+    TASKS_UPDATE = "tasks/update";
+    /// Tells how a task of the extension stands.
+    TASKS = "notifications/tasks";
     /// Tells how a task stands.
     TASKS_STATUS = "notifications/tasks/status";
 }

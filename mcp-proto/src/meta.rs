@@ -1,0 +1,114 @@
+//! The reserved keys of `_meta` (RULES 8.1): read from requests, stamped into what is sent.
+//!
+//! Stamping splices: every byte that is not set stays as it is.
+
+use crate::json::Json;
+use crate::message::RequestId;
+
+/// The revision that a request is made in.
+pub(crate) const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+/// What the client can do, for this request.
+pub(crate) const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+/// Who the client is.
+pub(crate) const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+/// From which level on log messages about this request are wanted.
+pub(crate) const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+/// Who the server is.
+pub(crate) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+/// To which `subscriptions/listen` something belongs.
+pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// What a request says of itself in `_meta`. A value of the wrong type counts as missing (MD-M-03).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct RequestMeta {
+    /// It says something that only requests of the modern era say, of whatever type (ER-41).
+    pub(crate) is_claimed: bool,
+    /// The name of a revision, which may be none that is known.
+    pub(crate) version: Option<Box<str>>,
+    /// An object.
+    pub(crate) client_capabilities: Option<Json>,
+    /// An object.
+    pub(crate) client_info: Option<Json>,
+    /// A string, which may be no level.
+    pub(crate) log_level: Option<Box<str>>,
+}
+
+impl RequestMeta {
+    pub(crate) fn read(params: Option<&Json>) -> Self {
+        let Some(meta) = params.and_then(|params| params.first_member("_meta")) else { return Self::default() };
+        let [version, capabilities, info, level] =
+            meta.first_members([PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL]);
+        let is_claimed = version.is_some() || capabilities.is_some();
+        let text = |value: Option<Json>| value.and_then(|value| value.as_string().map(|text| Box::from(&*text)));
+        Self {
+            is_claimed,
+            version: text(version),
+            client_capabilities: capabilities.filter(Json::is_object),
+            client_info: info.filter(Json::is_object),
+            log_level: text(level),
+        }
+    }
+}
+
+/// An object with these members of its `_meta` set. A `_meta` that is no object is replaced.
+pub(crate) fn stamp(object: &Json, set: &[(&str, &Json)]) -> Json {
+    let meta = object.first_member("_meta").filter(Json::is_object).unwrap_or(Json::empty_object());
+    object.with_members(&[("_meta", &meta.with_members(set))])
+}
+
+/// Parameters of a notification that belongs to the `subscriptions/listen` with this id (MD-L-04).
+pub(crate) fn with_subscription_id(params: &Json, id: &RequestId) -> Json {
+    stamp(params, &[(SUBSCRIPTION_ID, &id.to_json())])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &str) -> Json {
+        Json::parse(text.to_owned()).expect("the test's text is JSON")
+    }
+
+    #[test]
+    fn md_m_03_what_has_the_wrong_type_counts_as_missing() {
+        let read = |meta: &str| RequestMeta::read(Some(&json(&format!(r#"{{"_meta":{meta}}}"#))));
+        let full = read(
+            r#"{"progressToken":1,"io.modelcontextprotocol/protocolVersion":"2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities":{"roots":{}},
+                "io.modelcontextprotocol/clientInfo":{"name":"c"},"io.modelcontextprotocol/logLevel":"loud"}"#,
+        );
+        assert_eq!(full.version.as_deref(), Some("2026-07-28"));
+        assert_eq!(full.client_capabilities, Some(json(r#"{"roots":{}}"#)));
+        assert_eq!(full.client_info, Some(json(r#"{"name":"c"}"#)));
+        assert_eq!(full.log_level.as_deref(), Some("loud"));
+        let wrong = read(
+            r#"{"io.modelcontextprotocol/protocolVersion":20260728,"io.modelcontextprotocol/clientCapabilities":[],
+                "io.modelcontextprotocol/clientInfo":"c","io.modelcontextprotocol/logLevel":7}"#,
+        );
+        assert_eq!(wrong, RequestMeta { is_claimed: true, ..RequestMeta::default() });
+        for meta in ["[]", "null", "\"\"", "{}"] {
+            assert_eq!(read(meta), RequestMeta::default(), "{meta}");
+        }
+        assert_eq!(RequestMeta::read(None), RequestMeta::default());
+    }
+
+    #[test]
+    fn stamping_leaves_every_other_byte() {
+        let id = RequestId::from(7);
+        for (before, after) in [
+            ("{}", r#"{"_meta":{"io.modelcontextprotocol/subscriptionId":7}}"#),
+            (r#"{"uri":"a"}"#, r#"{"_meta":{"io.modelcontextprotocol/subscriptionId":7},"uri":"a"}"#),
+            (
+                r#"{ "_meta" : { "x": 1.0 } }"#,
+                r#"{ "_meta" : {"io.modelcontextprotocol/subscriptionId":7, "x": 1.0 } }"#,
+            ),
+            (
+                r#"{"_meta":{"io.modelcontextprotocol/subscriptionId":"other"}}"#,
+                r#"{"_meta":{"io.modelcontextprotocol/subscriptionId":7}}"#,
+            ),
+            (r#"{"_meta":null}"#, r#"{"_meta":{"io.modelcontextprotocol/subscriptionId":7}}"#),
+        ] {
+            assert_eq!(with_subscription_id(&json(before), &id).to_text(), after);
+        }
+    }
+}

@@ -1,0 +1,423 @@
+//! Headers that repeat the body, so that intermediaries can route a request without reading it (RULES 8.2, 8.3).
+//!
+//! A client writes them and a server compares them, from the same tables.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderName, HeaderValue};
+
+use crate::headers::PARAM_PREFIX;
+use crate::json::Json;
+use crate::json::scan::{Kind, Scanner};
+use crate::json::string::unquote;
+use crate::message::Method;
+
+/// How deep a schema is read.
+const DEPTH: usize = 64;
+/// Annotations that one tool may have.
+const ANNOTATIONS: usize = 64;
+/// Bytes that the names on the way to one argument may have together.
+const PATH: usize = 1024;
+
+const OPEN: &str = "=?base64?";
+const CLOSE: &str = "?=";
+
+/// The member of `params` that `Mcp-Name` repeats.
+pub(crate) fn name_member(method: &Method) -> Option<&'static str> {
+    match method.as_str() {
+        "tools/call" | "prompts/get" => Some("name"),
+        "resources/read" => Some("uri"),
+        "tasks/get" | "tasks/update" | "tasks/cancel" => Some("taskId"),
+        _ => None,
+    }
+}
+
+/// A text as a header value: as it is, or in Base64 if it could be misread (MD-P-08, MD-H-06).
+pub(crate) fn encode(text: &str) -> HeaderValue {
+    let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+        && !text.starts_with(' ')
+        && !text.ends_with(' ')
+        && !(text.starts_with(OPEN) && text.ends_with(CLOSE));
+    let value = if is_plain {
+        HeaderValue::from_str(text)
+    } else {
+        HeaderValue::from_str(&format!("{OPEN}{}{CLOSE}", STANDARD.encode(text)))
+    };
+    // Visible ASCII and blanks are what a header value may be made of.
+    value.unwrap_or(HeaderValue::from_static(""))
+}
+
+/// The text that a header value stands for; `None` if it has characters that it may not have, or is Base64 of no text
+/// (MD-H-03, MD-P-09, MD-P-13). Surrounding white space does not count (MD-H-04).
+pub(crate) fn decode(value: &HeaderValue) -> Option<Cow<'_, str>> {
+    let text = value.to_str().ok()?.trim_matches([' ', '\t']);
+    match text.strip_prefix(OPEN).and_then(|text| text.strip_suffix(CLOSE)) {
+        None => Some(Cow::Borrowed(text)),
+        Some(encoded) => String::from_utf8(STANDARD.decode(encoded).ok()?).ok().map(Cow::Owned),
+    }
+}
+
+/// The arguments of one tool that headers repeat, out of its `inputSchema`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Annotations(Vec<Annotation>);
+
+/// One argument that a header repeats.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Annotation {
+    header: HeaderName,
+    /// The names of the properties on the way to it.
+    path: Vec<Box<str>>,
+}
+
+impl Annotations {
+    /// Reads the `x-mcp-header` annotations of a schema.
+    ///
+    /// # Errors
+    ///
+    /// An annotation may not be what or where it is (MD-P-02 to MD-P-04): then the tool's definition is invalid.
+    pub(crate) fn read(schema: &Json) -> Result<Self, InvalidAnnotation> {
+        let mut reader = Reader {
+            text: schema.as_bytes(),
+            scanner: Scanner::new(schema.as_bytes(), DEPTH),
+            path: Vec::new(),
+            names: BTreeSet::new(),
+            found: Vec::new(),
+        };
+        match reader.schema(true) {
+            Ok(()) => Ok(Self(reader.found)),
+            // What nobody annotates may be as deep as it likes.
+            Err(InvalidAnnotation::TooDeep) if !mentions_annotations(schema) => Ok(Self::default()),
+            Err(invalid) => Err(invalid),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Bytes that it takes to remember them, roughly.
+    pub(crate) fn weight(&self) -> usize {
+        let weight = |annotation: &Annotation| {
+            let path: usize = annotation.path.iter().map(|name| name.len() + size_of::<Box<str>>()).sum();
+            size_of::<Annotation>() + annotation.header.as_str().len() + path
+        };
+        self.0.iter().map(weight).sum()
+    }
+
+    /// Each header with its argument; `None` if there is none.
+    pub(crate) fn arguments(&self, arguments: Option<&Json>) -> impl Iterator<Item = (&HeaderName, Option<Json>)> {
+        self.0.iter().map(move |annotation| {
+            let mut names = annotation.path.iter();
+            let first = arguments.cloned();
+            (&annotation.header, names.try_fold(first, |value, name| Some(value?.first_member(name))).flatten())
+        })
+    }
+
+    /// Each header with the text of its argument; `None` if there is no such argument, or it is `null` (MD-P-06), and
+    /// no header stands for it.
+    pub(crate) fn values(&self, arguments: Option<&Json>) -> impl Iterator<Item = (&HeaderName, Option<String>)> {
+        self.arguments(arguments).map(|(header, value)| (header, value.as_ref().and_then(value_text)))
+    }
+}
+
+/// Whether what a header says is this argument; `None` where no header may be. Numbers are compared as such (MD-P-10).
+pub(crate) fn says(header: &str, argument: &Json) -> Option<bool> {
+    let text = value_text(argument)?;
+    let is_number = argument.as_bytes().first().is_some_and(|first| matches!(first, b'-' | b'0'..=b'9'));
+    let is_json = || Json::parse(header.to_owned()).is_ok();
+    Some(header == text || (is_number && is_json() && integer_text(header) == text))
+}
+
+/// MD-P-07: the text form of an argument; `None` for `null` and for what no header can repeat.
+fn value_text(value: &Json) -> Option<String> {
+    let text = value.as_bytes();
+    match text.first()? {
+        b'"' => value.as_string().map(Cow::into_owned),
+        b't' | b'f' => Some(value.to_text().into_owned()),
+        b'-' | b'0'..=b'9' => Some(integer_text(&value.to_text())),
+        _ => None,
+    }
+}
+
+/// An integer in decimal form, however its number was written; other numbers as they are.
+fn integer_text(number: &str) -> String {
+    const EXACT: f64 = 9_007_199_254_740_991.0;
+    let is_decimal = !number.contains(['.', 'e', 'E']);
+    match number.parse::<f64>() {
+        Ok(value) if !is_decimal && value.fract() == 0.0 && value.abs() <= EXACT => format!("{value:.0}"),
+        Ok(_) | Err(_) => number.to_owned(),
+    }
+}
+
+/// Why a tool's definition cannot be used over HTTP: one of its `x-mcp-header` annotations is invalid (MD-P-05).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidAnnotation {
+    /// It is no text, an empty one, or has characters that no header name may have (MD-P-02).
+    #[error("an 'x-mcp-header' is no name for a header")]
+    Name,
+    /// Two annotations have one name, whatever the case of its letters (MD-P-02).
+    #[error("two 'x-mcp-header' have one name")]
+    Duplicate,
+    /// It belongs to something else than a string, an integer or a boolean (MD-P-03).
+    #[error("an 'x-mcp-header' belongs to something else than a string, an integer or a boolean")]
+    Type,
+    /// It belongs to something that is not reached through properties alone (MD-P-04).
+    #[error("an 'x-mcp-header' belongs to something else than a property")]
+    Place,
+    /// There are more of them, or longer ways to them, than this crate remembers.
+    #[error("more 'x-mcp-header' than are supported")]
+    TooMany,
+    /// The schema is nested deeper than this crate reads.
+    #[error("a schema with 'x-mcp-header' is nested too deep")]
+    TooDeep,
+}
+
+fn mentions_annotations(schema: &Json) -> bool {
+    memchr::memmem::find(schema.as_bytes(), b"x-mcp-header").is_some()
+}
+
+/// Walks a schema once, from left to right. It is as deep on the stack as the schema is nested, up to [`DEPTH`].
+struct Reader<'t> {
+    text: &'t [u8],
+    scanner: Scanner<'t>,
+    path: Vec<Box<str>>,
+    names: BTreeSet<String>,
+    found: Vec<Annotation>,
+}
+
+impl Reader<'_> {
+    /// A schema, or an array of them; `is_reachable` if only properties led here.
+    fn schema(&mut self, is_reachable: bool) -> Result<(), InvalidAnnotation> {
+        match self.kind()? {
+            Kind::Object => {}
+            Kind::Array => return self.schemas(),
+            Kind::String | Kind::Number | Kind::True | Kind::False | Kind::Null => return self.skip().map(drop),
+        }
+        let (mut annotation, mut kind) = (None, None);
+        let mut more = self.enter()?;
+        while more {
+            match self.key()?.as_ref() {
+                b"x-mcp-header" => annotation = Some(self.skip()?),
+                b"type" => kind = Some(self.skip()?),
+                b"properties" => self.schemas_by_name(is_reachable)?,
+                b"$defs" | b"definitions" | b"patternProperties" | b"dependentSchemas" => {
+                    self.schemas_by_name(false)?;
+                }
+                // Values, not schemas.
+                b"const" | b"default" | b"enum" | b"examples" => drop(self.skip()?),
+                _ => self.schema(false)?,
+            }
+            more = self.more(b'}')?;
+        }
+        match annotation {
+            Some(name) => self.annotation(name, kind, is_reachable),
+            None => Ok(()),
+        }
+    }
+
+    fn schemas(&mut self) -> Result<(), InvalidAnnotation> {
+        let mut more = self.enter()?;
+        while more {
+            self.schema(false)?;
+            more = self.more(b']')?;
+        }
+        Ok(())
+    }
+
+    fn schemas_by_name(&mut self, is_reachable: bool) -> Result<(), InvalidAnnotation> {
+        if self.kind()? != Kind::Object {
+            return self.skip().map(drop);
+        }
+        let mut more = self.enter()?;
+        while more {
+            let name = self.key()?;
+            if is_reachable {
+                self.path.push(String::from_utf8_lossy(&name).into());
+            }
+            self.schema(is_reachable)?;
+            if is_reachable {
+                self.path.pop();
+            }
+            more = self.more(b'}')?;
+        }
+        Ok(())
+    }
+
+    fn annotation(&mut self, name: &[u8], kind: Option<&[u8]>, is_reachable: bool) -> Result<(), InvalidAnnotation> {
+        if !is_reachable || self.path.is_empty() {
+            return Err(InvalidAnnotation::Place);
+        }
+        if !matches!(kind.and_then(unquote).as_deref(), Some("string" | "integer" | "boolean")) {
+            return Err(InvalidAnnotation::Type);
+        }
+        let name = unquote(name).filter(|name| !name.is_empty()).ok_or(InvalidAnnotation::Name)?;
+        // A header name is a token in any case of its letters, and stays one behind the prefix.
+        let header: HeaderName = format!("{PARAM_PREFIX}{name}").parse().map_err(|_| InvalidAnnotation::Name)?;
+        if self.found.len() >= ANNOTATIONS || self.path.iter().map(|name| name.len()).sum::<usize>() > PATH {
+            return Err(InvalidAnnotation::TooMany);
+        }
+        if !self.names.insert(name.to_ascii_lowercase()) {
+            return Err(InvalidAnnotation::Duplicate);
+        }
+        self.found.push(Annotation { header, path: self.path.clone() });
+        Ok(())
+    }
+
+    fn kind(&mut self) -> Result<Kind, InvalidAnnotation> {
+        self.scanner.peek_kind().map_err(|_| InvalidAnnotation::TooDeep)
+    }
+
+    // The text was validated before, so that its depth is all that can be wrong with it.
+    fn enter(&mut self) -> Result<bool, InvalidAnnotation> {
+        self.scanner.enter().map_err(|_| InvalidAnnotation::TooDeep)
+    }
+
+    fn more(&mut self, close: u8) -> Result<bool, InvalidAnnotation> {
+        self.scanner.next_element(close).map_err(|_| InvalidAnnotation::TooDeep)
+    }
+}
+
+impl<'t> Reader<'t> {
+    fn key(&mut self) -> Result<Cow<'t, [u8]>, InvalidAnnotation> {
+        let key = self.scanner.key().map_err(|_| InvalidAnnotation::TooDeep)?;
+        Ok(key.name(self.text).unwrap_or_default())
+    }
+
+    /// Passes over a value, and returns its text.
+    fn skip(&mut self) -> Result<&'t [u8], InvalidAnnotation> {
+        let value = self.scanner.value().map_err(|_| InvalidAnnotation::TooDeep)?;
+        Ok(value.text(self.text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &str) -> Json {
+        Json::parse(text.to_owned()).expect("the test's text is JSON")
+    }
+
+    fn read(properties: &str) -> Result<Annotations, InvalidAnnotation> {
+        Annotations::read(&json(&format!(r#"{{"type":"object","properties":{properties}}}"#)))
+    }
+
+    #[test]
+    fn md_p_08_what_could_be_misread_is_base64() {
+        for (text, value) in [
+            ("us-west1", "us-west1"),
+            ("us west 1", "us west 1"),
+            ("", ""),
+            (" us-west1", "=?base64?IHVzLXdlc3Qx?="),
+            ("us-west1 ", "=?base64?dXMtd2VzdDEg?="),
+            ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="),
+            ("line1\r\nline2", "=?base64?bGluZTENCmxpbmUy?="),
+            ("a\tb", "=?base64?YQli?="),
+            ("=?base64?YQ==?=", "=?base64?PT9iYXNlNjQ/WVE9PT89?="),
+            ("=?BASE64?YQ==?=", "=?BASE64?YQ==?="),
+        ] {
+            assert_eq!(encode(text), value, "{text:?}");
+            assert_eq!(decode(&encode(text)).as_deref(), Some(text));
+        }
+    }
+
+    #[test]
+    fn md_p_13_malformed_base64_is_refused_and_an_incomplete_sentinel_is_a_text() {
+        for (value, text) in [
+            ("=?base64?YQ?=", None),
+            ("=?base64?Y*==?=", None),
+            ("=?base64?/w==?=", None),
+            ("=?base64?YQ==", Some("=?base64?YQ==")),
+            ("YQ==?=", Some("YQ==?=")),
+            ("=?Base64?YQ==?=", Some("=?Base64?YQ==?=")),
+            ("\ttext  ", Some("text")),
+        ] {
+            assert_eq!(decode(&HeaderValue::from_str(value).unwrap()).as_deref(), text, "{value}");
+        }
+        assert_eq!(decode(&HeaderValue::from_bytes(b"caf\xe9").unwrap()), None);
+    }
+
+    #[test]
+    fn md_p_02_to_04_invalid_annotations_are_found() {
+        use InvalidAnnotation as I;
+        for (properties, expected) in [
+            (r#"{"a":{"type":"string","x-mcp-header":""}}"#, I::Name),
+            (r#"{"a":{"type":"string","x-mcp-header":7}}"#, I::Name),
+            (r#"{"a":{"type":"string","x-mcp-header":"My Region"}}"#, I::Name),
+            (r#"{"a":{"type":"string","x-mcp-header":"Region:Primary"}}"#, I::Name),
+            (r#"{"a":{"type":"string","x-mcp-header":"Région"}}"#, I::Name),
+            (r#"{"a":{"type":"string","x-mcp-header":"Region\t1"}}"#, I::Name),
+            (r#"{"a":{"type":"number","x-mcp-header":"A"}}"#, I::Type),
+            (r#"{"a":{"type":"object","x-mcp-header":"A"}}"#, I::Type),
+            (r#"{"a":{"type":["string","null"],"x-mcp-header":"A"}}"#, I::Type),
+            (r#"{"a":{"x-mcp-header":"A"}}"#, I::Type),
+            (r#"{"a":{"type":"string","x-mcp-header":"My"},"b":{"type":"string","x-mcp-header":"my"}}"#, I::Duplicate),
+            (r#"{"a":{"type":"array","items":{"type":"string","x-mcp-header":"A"}}}"#, I::Place),
+            (r#"{"a":{"anyOf":[{"type":"string","x-mcp-header":"A"}]}}"#, I::Place),
+            (r#"{"a":{"$defs":{"b":{"type":"string","x-mcp-header":"A"}}}}"#, I::Place),
+            (r#"{"a":{"not":{"properties":{"b":{"type":"string","x-mcp-header":"A"}}}}}"#, I::Place),
+        ] {
+            assert_eq!(read(properties), Err(expected), "{properties}");
+        }
+        assert_eq!(Annotations::read(&json(r#"{"type":"string","x-mcp-header":"A"}"#)), Err(I::Place));
+    }
+
+    #[test]
+    fn md_p_04_a_name_or_a_value_is_no_annotation() {
+        for properties in [
+            r#"{"x-mcp-header":{"type":"string"}}"#,
+            r#"{"a":{"type":"object","default":{"x-mcp-header":"A"}}}"#,
+            r#"{"a":{"enum":[{"x-mcp-header":""}],"const":{"x-mcp-header":""}}}"#,
+            r#"{"a":{"items":{"properties":{"x-mcp-header":{"type":"null"}}}}}"#,
+            r#"{"a":true,"b":{"properties":7}}"#,
+        ] {
+            assert_eq!(read(properties), Ok(Annotations::default()), "{properties}");
+        }
+        for schema in ["true", "[]", "{}", "null"] {
+            assert!(Annotations::read(&json(schema)).unwrap().is_empty());
+        }
+    }
+
+    #[test]
+    fn deep_schemas_are_refused_only_with_annotations() {
+        let nested = |inner: &str| format!("{}{inner}{}", r#"{"properties":{"a":"#.repeat(50), "}}".repeat(50));
+        assert!(Annotations::read(&json(&nested("{}"))).unwrap().is_empty());
+        let annotated = json(&nested(r#"{"type":"string","x-mcp-header":"A"}"#));
+        assert_eq!(Annotations::read(&annotated), Err(InvalidAnnotation::TooDeep));
+        let many: Vec<_> =
+            (0..65).map(|number| format!(r#""{number}":{{"type":"string","x-mcp-header":"H{number}"}}"#)).collect();
+        assert_eq!(read(&format!("{{{}}}", many.join(","))), Err(InvalidAnnotation::TooMany));
+    }
+
+    #[test]
+    fn md_p_06_and_07_values_stand_at_their_paths_in_text_form() {
+        let annotations = read(
+            r#"{
+                "region": {"type":"string","x-mcp-header":"Region"},
+                "page": {"type":"object","properties":{"n":{"type":"integer","x-mcp-header":"Page"}}},
+                "dry\u002drun": {"x-mcp-header":"Dry-Run","type":"boolean"}
+            }"#,
+        )
+        .unwrap();
+        for (arguments, expected) in [
+            (r#"{"region":"eu","page":{"n":42},"dry-run":false}"#, [Some("eu"), Some("42"), Some("false")]),
+            (r#"{"region":"","page":{"n":42.0}}"#, [Some(""), Some("42"), None]),
+            (r#"{"region":null,"page":{"n":-4.2e1},"dry-run":null}"#, [None, Some("-42"), None]),
+            (r#"{"region":"\u0041","page":{"n":9007199254740993}}"#, [Some("A"), Some("9007199254740993"), None]),
+            (r#"{"region":["eu"],"page":7}"#, [None, None, None]),
+            ("[]", [None, None, None]),
+        ] {
+            let arguments = json(arguments);
+            let found: Vec<_> = annotations.values(Some(&arguments)).collect();
+            let names: Vec<_> = found.iter().map(|(name, _)| name.as_str()).collect();
+            assert_eq!(names, ["mcp-param-region", "mcp-param-page", "mcp-param-dry-run"]);
+            let values: Vec<_> = found.iter().map(|(_, value)| value.as_deref()).collect();
+            assert_eq!(values, expected, "{arguments:?}");
+        }
+        assert!(annotations.values(None).all(|(_, value)| value.is_none()));
+    }
+}
