@@ -107,7 +107,9 @@
 //!
 //! # Revisions
 //!
-//! `2024-11-05`, `2025-03-26`, `2025-06-18` and `2025-11-25` are spoken by both roles, over byte streams and over HTTP. The stateless `2026-07-28` is in the table of [`ProtocolVersion`]; no machine negotiates it yet.
+//! `2024-11-05`, `2025-03-26`, `2025-06-18` and `2025-11-25` are spoken by both roles, over byte streams and over HTTP.
+//! `2026-07-28`, in which every request stands alone, is spoken by servers, beside the others: on one endpoint, or in one
+//! process.
 //!
 //! # How the source is laid out
 //!

@@ -19,6 +19,9 @@ use crate::json::scan::DEEPEST;
 ///                     + stateless_requests * 2 KiB + subscriptions * 64 KiB
 /// ```
 ///
+/// beside the parameters of `tools/call`, `prompts/get` and `resources/read` in sessions, which stay until the request is
+/// answered, as they do with the application that serves it,
+///
 /// where `chunk` is the largest slice that the driver hands in at once, and `queue` is `queue_bytes` plus what one chunk
 /// can add to it.
 ///

@@ -9,6 +9,9 @@
 //!                                       all answered, or no time left: Closed
 //! ```
 //!
+//! A request of 2026-07-28 stands alone. It needs no phase and changes none, and on one stream or endpoint it may come
+//! between those of a session (ER-40). Over HTTP, such requests belong to a peer of their own, which is always there.
+//!
 //! | file | what it does |
 //! |---|---|
 //! | `config` | what the server is told before it serves |

@@ -389,12 +389,14 @@ pub fn hm10_a_client_of_the_newer_revision_that_goes_has_cancelled(server: &Remo
     }
     assert_eq!(server.answer(&echo).code(), 503, "as many as may wait");
     drop(waiting.pop());
-    let served = (0..500).any(|_| {
+    let has_room = (0..500).any(|_| {
         thread::sleep(Duration::from_millis(10));
         server.answer(&echo).code() == 200
     });
-    assert!(served, "the one that is gone is still served");
-    assert!(waiting.iter_mut().all(|client| client.is_silent()));
+    assert!(has_room, "the one that is gone is still served");
+    for client in &mut waiting {
+        assert!(client.is_silent());
+    }
 }
 
 pub fn hm11_requests_of_one_id_that_stand_alone_each_get_their_own_answer(server: &Remote) {

@@ -663,6 +663,18 @@ fn rp10_requests_that_stand_alone_are_bounded() {
 }
 
 #[test]
+fn what_belongs_to_no_session_cannot_be_ended_as_one() {
+    let mut site = site();
+    let first = site.ask(&Asked::stateless_call("1", "a", ""));
+    let ticket = site.ticket();
+    site.server.end(ticket.key().session(), site.now);
+    assert!(site.events().is_empty());
+    site.respond(ticket, "{}");
+    assert_eq!(site.take(first).code(), 200);
+    assert_eq!(site.answer(&Asked::stateless("1", "server/discover", "")).code(), 200);
+}
+
+#[test]
 fn invariant_1_closing_answers_everybody() {
     let mut site = site();
     let key = site.ask(&Asked::stateless_call("1", "a", ""));

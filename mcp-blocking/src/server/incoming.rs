@@ -25,7 +25,7 @@ pub(super) struct Context {
     pub(super) ticket: TicketKey,
     pub(super) inbox: SyncSender<Input>,
     pub(super) shared: Arc<Shared>,
-    pub(super) about: RequestContext,
+    pub(super) about: Box<RequestContext>,
     pub(super) headers: HeaderMap,
 }
 
@@ -66,25 +66,25 @@ impl Incoming {
 
     /// What holds for the request: its revision, and what its client is and can do.
     #[must_use]
-    pub const fn context(&self) -> &RequestContext {
+    pub fn context(&self) -> &RequestContext {
         &self.context.about
     }
 
     /// The revision of the request.
     #[must_use]
-    pub const fn version(&self) -> ProtocolVersion {
+    pub fn version(&self) -> ProtocolVersion {
         self.context.about.version
     }
 
     /// What the client can do: an object.
     #[must_use]
-    pub const fn client_capabilities(&self) -> &Json {
+    pub fn client_capabilities(&self) -> &Json {
         &self.context.about.client_capabilities
     }
 
     /// Who the client says it is: an object. Nothing may depend on it.
     #[must_use]
-    pub const fn client_info(&self) -> Option<&Json> {
+    pub fn client_info(&self) -> Option<&Json> {
         self.context.about.client_info.as_ref()
     }
 

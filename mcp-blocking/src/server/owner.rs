@@ -211,7 +211,7 @@ impl Owner {
         match event {
             Event::Requested { ticket, method, params } => {
                 let key = ticket.key();
-                let Some(about) = self.machine.context(&ticket) else { return };
+                let Some(about) = self.machine.context(&ticket).map(Box::new) else { return };
                 let headers = self.machine.request_head(&ticket).map(|head| head.headers.clone()).unwrap_or_default();
                 let shared = Arc::new(Shared::default());
                 self.tickets.insert(key, (ticket, Arc::clone(&shared)));

@@ -16,6 +16,10 @@ impl AnnotatedTools {
     /// Takes in what a result of `tools/list` says of the tools in it. The list is the application's, so that its size
     /// is not the client's to choose.
     pub(super) fn learn(&mut self, result: &Json) {
+        let is_annotated = memchr::memmem::find(result.as_bytes(), b"x-mcp-header").is_some();
+        if self.0.is_empty() && !is_annotated {
+            return;
+        }
         let Some(tools) = result.first_member("tools") else { return };
         for tool in tools.elements() {
             let [name, schema] = tool.first_members(["name", "inputSchema"]);

@@ -26,7 +26,8 @@ pub enum Event {
         /// Which session.
         session: SessionKey,
     },
-    /// The client asks for something, and waits.
+    /// The client asks for something, and waits. A request that required input comes again, as the same or a new one
+    /// (see [`Server::require_input`](super::Server::require_input)).
     Requested {
         /// The right to answer.
         ticket: Ticket,
@@ -35,7 +36,8 @@ pub enum Event {
         /// Its parameters, as they came.
         params: Option<Json>,
     },
-    /// The client no longer wants an answer. Answering does nothing.
+    /// The client no longer wants an answer: it says so or, since 2026-07-28, its HTTP connection has ended (SH-S-17).
+    /// Answering does nothing.
     Cancelled {
         /// Which request.
         ticket: TicketKey,

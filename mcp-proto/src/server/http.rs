@@ -197,8 +197,12 @@ impl Server<Http> {
         }
     }
 
-    /// Ends a session: everybody who waits in it is answered. Later requests in it are answered with 404 (SH-S-43).
+    /// Ends a session: everybody who waits in it is answered. Later requests in it are answered with 404 (SH-S-43). What
+    /// requests that stand alone belong to is no session, and stays.
     pub fn end(&mut self, session: SessionKey, now: Instant) {
+        if session == SessionKey::ONLY {
+            return;
+        }
         self.end_session(session, CloseReason::Local, now);
     }
 

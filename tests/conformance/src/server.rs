@@ -5,6 +5,7 @@ mod input;
 mod prompts;
 mod resources;
 mod samples;
+mod tasks;
 mod tools;
 
 use mcp_proto::model::{
@@ -14,15 +15,16 @@ use mcp_proto::{ErrorObject, Json, code};
 
 use caller::{Caller, run};
 
-/// The object `capabilities` of `initialize`.
+/// The object `capabilities` of `initialize` and `server/discover`.
 #[must_use]
-pub fn capabilities() -> ServerCapabilities {
-    ServerCapabilities::new()
+pub fn capabilities() -> Json {
+    let capabilities = ServerCapabilities::new()
         .completions(JsonObject::new())
         .logging(JsonObject::new())
         .prompts(PromptsCapability::new().list_changed(true))
         .resources(ResourcesCapability::new().subscribe(true))
-        .tools(ToolsCapability::new().list_changed(true))
+        .tools(ToolsCapability::new().list_changed(true));
+    Json::from(capabilities).with_member("extensions", &tasks::capability())
 }
 
 /// Answers a request on a thread.
@@ -55,6 +57,7 @@ async fn serve(caller: &Caller<'_>) -> Result<Json, ErrorObject> {
         "prompts/list" => Ok(prompts::list().into()),
         "prompts/get" => prompts::get(caller),
         "completion/complete" => Ok(CompleteResult::new(Completion::new([]).total(0).has_more(false)).into()),
+        "tasks/get" | "tasks/update" | "tasks/cancel" => tasks::on_task(caller),
         _ => Err(ErrorObject::new(code::METHOD_NOT_FOUND, "method not found")),
     }
 }

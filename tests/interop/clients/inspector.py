@@ -39,7 +39,7 @@ assert len(resources) == 3, resources
 read = ask("--method", "resources/read", "--uri", "test://static-text")
 assert "static text resource" in read["contents"][0]["text"], read
 prompts = ask("--method", "prompts/list")["prompts"]
-assert len(prompts) == 4, prompts
+assert len(prompts) == 5, prompts
 prompt = ask("--method", "prompts/get", "--prompt-name", "test_prompt_with_arguments", "--prompt-args", "arg1=a", "arg2=b")
 assert prompt["messages"][0]["content"]["text"].endswith("arg1='a', arg2='b'"), prompt
 assert ask("--method", "logging/setLevel", "--log-level", "warning") == {}

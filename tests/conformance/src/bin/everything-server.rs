@@ -1,4 +1,4 @@
-//! A server that offers what the official conformance suite asks for, up to revision 2025-11-25.
+//! A server that offers what the official conformance suite asks for, in every revision.
 //!
 //! Usage: `everything-server blocking|tokio [ADDRESS]`. The first line that it writes is its URL. With `stdio`, it serves
 //! the process that started it, on `mcp-tokio`.
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let adapter = arguments.next().ok_or("usage: everything-server blocking|tokio|stdio [ADDRESS]")?;
     let address = arguments.next().unwrap_or_else(|| "127.0.0.1:0".to_owned());
     let mut config = Config::new("everything-server", env!("CARGO_PKG_VERSION"));
-    config.capabilities = server::capabilities().into();
+    config.capabilities = server::capabilities();
     let mut http = HttpConfig::new();
     // Clients come back for what they have missed, and shall do so quickly.
     http.retry = Some(Duration::from_millis(500));

@@ -27,7 +27,7 @@ pub(super) const TOOLS: [Asking; 9] = [
         call: |_, answers| {
             Ok(match answers.text("user_name", "name") {
                 Some(name) => text(&format!("Hello, {name}!")),
-                None => InputRequired::new().ask("user_name", "elicitation/create", name_form()).into(),
+                None => ask_for_name(),
             })
         },
     },
@@ -84,7 +84,7 @@ pub(super) const TOOLS: [Asking; 9] = [
         call: |_, answers| {
             Ok(match answers.text("user_name", "name") {
                 Some(name) => text(&format!("Hello, {name}!")),
-                None => InputRequired::new().ask("user_name", "elicitation/create", name_form()).into(),
+                None => ask_for_name(),
             })
         },
     },
@@ -94,6 +94,11 @@ impl Asking {
     pub(super) fn call(&self, caller: &Caller<'_>) -> Result<Json, ErrorObject> {
         (self.call)(caller, &Answers::of(caller))
     }
+}
+
+/// What a tool answers that needs the user's name.
+pub(super) fn ask_for_name() -> Json {
+    InputRequired::new().ask("user_name", "elicitation/create", name_form()).into()
 }
 
 /// A prompt whose text depends on the user.
@@ -184,7 +189,7 @@ impl Answers {
         (answer["action"] == "accept").then(|| &answer["content"])
     }
 
-    fn text(&self, key: &str, field: &str) -> Option<String> {
+    pub(super) fn text(&self, key: &str, field: &str) -> Option<String> {
         self.content(key)?[field].as_str().map(str::to_owned)
     }
 

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::caller::Caller;
 use super::samples::{PNG, WAV};
-use super::{input, invalid, resources};
+use super::{input, invalid, resources, tasks};
 
 /// Between two steps of a tool that shows its work.
 const STEP: Duration = Duration::from_millis(50);
@@ -27,6 +27,8 @@ const AWAY: Duration = Duration::from_millis(100);
 
 /// The tool that needs something of its client, and asks for nothing.
 const NEEDS_SAMPLING: &str = "test_missing_capability";
+/// The tool beside those whose calls become tasks.
+const GREET: &str = "greet";
 
 struct Offered {
     name: &'static str,
@@ -160,13 +162,22 @@ pub(crate) fn list() -> ListToolsResult {
     let tools = TOOLS.iter().map(|tool| Tool::new(tool.name, (tool.input)()).description(tool.description));
     let asking = input::TOOLS.iter().map(|tool| Tool::new(tool.name, nothing()).description(tool.description));
     let sampling = Tool::new(NEEDS_SAMPLING, nothing()).description("Needs a client with a model");
-    ListToolsResult::new(tools.chain(asking).chain([sampling]).collect::<Vec<_>>())
+    let lasting = tasks::TOOLS.iter().map(|(name, description)| Tool::new(*name, nothing()).description(*description));
+    let greeting = Tool::new(GREET, texts("name", "Who is greeted")).description("Greets");
+    ListToolsResult::new(tools.chain(asking).chain(lasting).chain([sampling, greeting]).collect::<Vec<_>>())
 }
 
 pub(crate) async fn call(caller: &Caller<'_>) -> Result<Json, ErrorObject> {
     let params = CallToolRequest::params(caller.params())?;
     if let Some(tool) = input::TOOLS.iter().find(|tool| tool.name == params.name) {
         return tool.call(caller);
+    }
+    if tasks::TOOLS.iter().any(|(name, _)| *name == params.name) {
+        return tasks::call(caller, &params.name).await;
+    }
+    if params.name == GREET {
+        let name = argument(&params, "name").map_err(|reason| invalid(&reason))?;
+        return Ok(CallToolResult::text(format!("Hello, {name}!")).into());
     }
     if params.name == NEEDS_SAMPLING {
         let sampling = Json::empty_object().with_member("sampling", &Json::empty_object());
