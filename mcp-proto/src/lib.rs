@@ -107,7 +107,9 @@
 //!
 //! # Revisions
 //!
-//! `2024-11-05`, `2025-03-26`, `2025-06-18` and `2025-11-25` are spoken by both roles, over byte streams and over HTTP. The stateless `2026-07-28` is in the table of [`ProtocolVersion`]; no machine negotiates it yet.
+//! `2024-11-05`, `2025-03-26`, `2025-06-18` and `2025-11-25` are spoken by both roles, over byte streams and over HTTP. The
+//! stateless `2026-07-28` is spoken by the client, which finds out what the server speaks (`client::Config::versions`); no
+//! server negotiates it yet.
 //!
 //! # How the source is laid out
 //!
@@ -156,7 +158,7 @@ pub use std::time::Instant;
 
 pub use buffer::CowBytes;
 pub use client::Client;
-pub use error::{BodyKind, Failed, Fault, InvalidResponse, Quirk, RedirectRefused, Refusal, UsageError};
+pub use error::{BodyKind, Failed, Fault, InvalidResponse, NoInput, Quirk, RedirectRefused, Refusal, UsageError};
 pub use json::{DuplicateKey, Json, JsonError};
 pub use limits::Limits;
 pub use message::{

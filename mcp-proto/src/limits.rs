@@ -75,6 +75,12 @@ pub struct Limits {
     pub reconnects: u32,
     /// Lines within a minute that are no messages, before a byte stream counts as something else (FR10). Default 1000.
     pub garbage: usize,
+    /// `subscriptions/listen` that are open at one time, of all clients (MD-L-14); each holds at most 64 KiB. Default 256.
+    pub subscriptions: usize,
+    /// How often a request may be answered with a wish for input before it counts as failed (MD-I-10). Default 10.
+    pub input_rounds: usize,
+    /// Bytes that a client over HTTP remembers of the `x-mcp-header` annotations of tools (RULES 8.3). Default 256 KiB.
+    pub tool_headers: usize,
     /// Ended requests whose late answers are still recognised. Default 1024.
     pub tombstones: usize,
 }
@@ -107,6 +113,9 @@ impl Limits {
             ("event_id", self.event_id, LARGEST),
             ("session_id", self.session_id, LARGEST),
             ("garbage", self.garbage, MANY),
+            ("subscriptions", self.subscriptions, MANY),
+            ("input_rounds", self.input_rounds, MANY),
+            ("tool_headers", self.tool_headers, LARGEST),
             ("tombstones", self.tombstones, MANY),
         ] {
             if value == 0 || value > largest {
@@ -142,6 +151,9 @@ impl Default for Limits {
             max_retry: Duration::from_secs(300),
             reconnects: 10,
             garbage: 1000,
+            subscriptions: 256,
+            input_rounds: 10,
+            tool_headers: 256 * 1024,
             tombstones: 1024,
         }
     }

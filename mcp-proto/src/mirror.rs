@@ -344,10 +344,7 @@ mod tests {
             (r#"{"a":{"type":"object","x-mcp-header":"A"}}"#, I::Type),
             (r#"{"a":{"type":["string","null"],"x-mcp-header":"A"}}"#, I::Type),
             (r#"{"a":{"x-mcp-header":"A"}}"#, I::Type),
-            (
-                r#"{"a":{"type":"string","x-mcp-header":"My"},"b":{"type":"string","x-mcp-header":"my"}}"#,
-                I::Duplicate,
-            ),
+            (r#"{"a":{"type":"string","x-mcp-header":"My"},"b":{"type":"string","x-mcp-header":"my"}}"#, I::Duplicate),
             (r#"{"a":{"type":"array","items":{"type":"string","x-mcp-header":"A"}}}"#, I::Place),
             (r#"{"a":{"anyOf":[{"type":"string","x-mcp-header":"A"}]}}"#, I::Place),
             (r#"{"a":{"$defs":{"b":{"type":"string","x-mcp-header":"A"}}}}"#, I::Place),

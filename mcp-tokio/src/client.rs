@@ -6,6 +6,7 @@
 //! | `driver` | the task that owns the machine |
 //! | `link` | what that task needs of a transport |
 //! | `byte_stream` | a pair of byte streams |
+//! | `subscription` | changes that the application has subscribed to |
 //! | `handler` | what the application does about what the server tells and asks |
 
 mod builder;
@@ -13,19 +14,21 @@ mod byte_stream;
 pub(crate) mod driver;
 mod handler;
 pub(crate) mod link;
+mod subscription;
 
 use std::process::ExitStatus;
 use std::sync::Arc;
 
-use mcp_proto::client::{Call, HttpTransport, Outcome, Unavailable};
+use mcp_proto::client::{Call, HttpTransport, Outcome, Unavailable, Verdict};
 use mcp_proto::model::{ModelError, Payload, Request};
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, RequestKey, UsageError};
 use tokio::sync::{mpsc, oneshot};
 
-use driver::{Input, Refused};
+use driver::{Dropped, Input, Refused};
 
 pub use builder::Builder;
 pub use handler::Handler;
+pub use subscription::{Change, Subscription};
 
 /// A client of one server.
 ///
@@ -56,6 +59,7 @@ struct Greeting {
     version: ProtocolVersion,
     result: Json,
     transport: Option<HttpTransport>,
+    verdict: Verdict,
 }
 
 impl Client {
@@ -116,6 +120,19 @@ impl Client {
         accepted.await.map_err(|_| UsageError::Closed)?.map_err(Error::Usage)
     }
 
+    /// Subscribes to changes, at servers of revision 2026-07-28. `filter` is the object `notifications` of
+    /// `subscriptions/listen`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] if that cannot be done; older servers tell [`Handler::notified`] without being asked, and take
+    /// `resources/subscribe`.
+    pub async fn listen(&self, filter: impl Into<Json>) -> Result<Subscription, Error> {
+        let (accept, accepted) = oneshot::channel();
+        self.send(Input::Listen { filter: filter.into(), accept }).await?;
+        accepted.await.map_err(|_| UsageError::Closed)?.map_err(Error::Usage)
+    }
+
     /// Sends a notification.
     ///
     /// # Errors
@@ -133,10 +150,16 @@ impl Client {
         self.greeting.version
     }
 
-    /// The server's answer to `initialize`: its name, capabilities and instructions.
+    /// The server's answer to `initialize` or `server/discover`: its name, capabilities and instructions.
     #[must_use]
     pub fn initialize_result(&self) -> &Json {
         &self.greeting.result
+    }
+
+    /// Which era the server belongs to, and what told so.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        self.greeting.verdict
     }
 
     /// The HTTP transport that the server turned out to have; `None` on a byte stream.
@@ -167,7 +190,7 @@ pub struct InFlight {
     outcome: Option<oneshot::Receiver<Outcome>>,
     progress: mpsc::Receiver<Json>,
     /// Unbounded, because a destructor cannot wait; each request says this once.
-    cancel: mpsc::UnboundedSender<RequestKey>,
+    cancel: mpsc::UnboundedSender<Dropped>,
 }
 
 impl InFlight {
@@ -196,7 +219,7 @@ impl InFlight {
 
     /// Takes the request back; its outcome is [`Failed::Cancelled`] unless it has ended.
     pub fn cancel(&self) {
-        let _ = self.cancel.send(self.request);
+        let _ = self.cancel.send(Dropped::Request(self.request));
     }
 }
 

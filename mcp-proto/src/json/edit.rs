@@ -112,7 +112,6 @@ impl Json {
 
     /// The names and values of this object's members, in order; nothing if it is none. A name with an unpaired
     /// surrogate stands for no string, and is `None`.
-    #[cfg(feature = "model")]
     pub(crate) fn entries(&self) -> impl Iterator<Item = (Option<String>, Self)> {
         members(&self.0).map(|member| {
             let name = member.key.name(&self.0).and_then(|name| String::from_utf8(name.into_owned()).ok());

@@ -1,5 +1,6 @@
 //! A connection over a pair of byte streams, such as the stdin and stdout of a server.
 
+use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -7,9 +8,11 @@ use bytes::{Bytes, BytesMut};
 use mcp_proto::client as proto;
 use mcp_proto::{Stdio, StdioAction};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::process::ChildStdin;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tracing::Instrument;
 
 use super::driver::now;
 use super::link::Link;
@@ -33,10 +36,26 @@ pub(super) struct ByteStream<R> {
     unwritten: Option<Bytes>,
     writer: JoinHandle<()>,
     child: Option<Child>,
+    /// Starts the process anew.
+    restart: Option<Start<R>>,
+    /// The stream ended outside of a turn.
+    has_failed: bool,
 }
 
+/// Starts a process.
+struct Start<R>(Box<dyn FnMut() -> io::Result<(Child, ChildStdin, R)> + Send>);
+
 impl<R: AsyncRead + Send + Unpin + 'static> ByteStream<R> {
-    pub(super) fn new(read: R, write: impl AsyncWrite + Send + Unpin + 'static, child: Option<Child>) -> Self {
+    /// The stream to a process that `start` starts, and starts again.
+    pub(super) fn start(
+        mut start: impl FnMut() -> io::Result<(Child, ChildStdin, R)> + Send + 'static,
+    ) -> io::Result<Self> {
+        let (child, write, read) = start()?;
+        let stream = Self::new(read, write);
+        Ok(Self { child: Some(child), restart: Some(Start(Box::new(start))), ..stream })
+    }
+
+    pub(super) fn new(read: R, write: impl AsyncWrite + Send + Unpin + 'static) -> Self {
         let (lines, writer) = spawn_writer(write);
         Self {
             read,
@@ -45,7 +64,33 @@ impl<R: AsyncRead + Send + Unpin + 'static> ByteStream<R> {
             lines: Some(lines),
             unwritten: None,
             writer,
-            child,
+            child: None,
+            restart: None,
+            has_failed: false,
+        }
+    }
+
+    /// Goes on with a new process; the old one has ended, or does so without being waited for.
+    fn respawn(&mut self) {
+        self.lines = None;
+        self.unwritten = None;
+        self.buffer.clear();
+        self.writer.abort();
+        if let Some(child) = self.child.take() {
+            tokio::spawn(child.end().in_current_span());
+        }
+        match self.restart.as_mut().map(|start| (start.0)()) {
+            Some(Ok((child, write, read))) => {
+                tracing::info!("the server ended when it was asked for its revisions; it is started anew");
+                let (lines, writer) = spawn_writer(write);
+                (self.read, self.is_readable) = (read, true);
+                (self.lines, self.writer, self.child) = (Some(lines), writer, Some(child));
+            }
+            Some(Err(error)) => {
+                tracing::warn!(%error, "the server cannot be started anew");
+                self.has_failed = true;
+            }
+            None => self.has_failed = true,
         }
     }
 
@@ -67,6 +112,7 @@ impl<R: AsyncRead + Send + Unpin + 'static> Link for ByteStream<R> {
                 }
             }
             StdioAction::CloseWrite => self.lines = None,
+            StdioAction::Respawn => self.respawn(),
             _ => {}
         }
     }
@@ -76,6 +122,9 @@ impl<R: AsyncRead + Send + Unpin + 'static> Link for ByteStream<R> {
     }
 
     async fn turn(&mut self, machine: &mut proto::Client<Stdio>) {
+        if std::mem::take(&mut self.has_failed) {
+            return self.has_ended(machine);
+        }
         // Reading goes on while a line waits: a server that does one thing at a time may be waiting for that.
         let wants_input = self.is_readable && machine.wants_input();
         tokio::select! {

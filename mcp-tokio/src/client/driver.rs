@@ -5,8 +5,12 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_proto::client::{self as proto, Call, CloseReason, Event, Occasion, Outcome, Unavailable};
-use mcp_proto::{ErrorObject, Instant, Json, Notification, Output, RequestKey, Ticket, TicketKey, UsageError};
+use mcp_proto::client::{
+    self as proto, Call, CloseReason, Event, Occasion, Outcome, Scope, SubscriptionKey, Unavailable, Verdict,
+};
+use mcp_proto::{
+    ErrorObject, Instant, Json, Notification, Output, ProtocolVersion, RequestKey, Ticket, TicketKey, UsageError,
+};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{sleep_until, timeout};
@@ -14,7 +18,8 @@ use tracing::{Instrument, Span};
 
 use super::handler::AnyHandler;
 use super::link::Link;
-use super::{Greeting, InFlight};
+use super::subscription::Told;
+use super::{Greeting, InFlight, Subscription};
 
 /// Progress and notifications that wait to be heard; more are dropped, because a handler may be waiting for an answer
 /// that comes behind them.
@@ -26,8 +31,16 @@ const HEARD: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) enum Input {
     Request { call: Call, span: Span, accept: oneshot::Sender<Result<InFlight, UsageError>> },
+    Listen { filter: Json, accept: oneshot::Sender<Result<Subscription, UsageError>> },
     Notify { notification: Notification, accept: oneshot::Sender<Result<(), UsageError>> },
     Close(Option<oneshot::Sender<()>>),
+}
+
+/// What nobody waits for any more.
+#[derive(Debug)]
+pub(super) enum Dropped {
+    Request(RequestKey),
+    Subscription(SubscriptionKey),
 }
 
 /// Why the connection could not be made, and how the server's process ended, if it did so by itself.
@@ -46,12 +59,13 @@ pub(super) struct Driver<L: Link> {
     connected: Option<oneshot::Sender<Result<Greeting, Refused>>>,
     refused: Option<Unavailable>,
     callers: BTreeMap<RequestKey, Caller>,
+    listeners: BTreeMap<SubscriptionKey, mpsc::Sender<Told>>,
     /// Requests of the server's that are being served.
     serving: BTreeMap<TicketKey, (Ticket, AbortHandle)>,
     answers: mpsc::UnboundedSender<(TicketKey, Result<Json, ErrorObject>)>,
     answered: mpsc::UnboundedReceiver<(TicketKey, Result<Json, ErrorObject>)>,
-    cancel: mpsc::UnboundedSender<RequestKey>,
-    cancelled: mpsc::UnboundedReceiver<RequestKey>,
+    cancel: mpsc::UnboundedSender<Dropped>,
+    cancelled: mpsc::UnboundedReceiver<Dropped>,
     /// Who waits for the end.
     closing: Vec<oneshot::Sender<()>>,
 }
@@ -88,6 +102,7 @@ impl<L: Link> Driver<L> {
             connected: Some(connected),
             refused: None,
             callers: BTreeMap::new(),
+            listeners: BTreeMap::new(),
             serving: BTreeMap::new(),
             answers,
             answered,
@@ -114,7 +129,10 @@ impl<L: Link> Driver<L> {
                     has_clients = false;
                     self.machine.close(now());
                 },
-                Some(request) = self.cancelled.recv() => self.machine.cancel(request, None, now()),
+                Some(dropped) = self.cancelled.recv() => match dropped {
+                    Dropped::Request(request) => self.machine.cancel(request, None, now()),
+                    Dropped::Subscription(subscription) => self.machine.unlisten(subscription, now()),
+                },
                 Some((ticket, answer)) = self.answered.recv() => {
                     if let Some((ticket, _)) = self.serving.remove(&ticket) {
                         self.machine.answer(ticket, answer, now());
@@ -178,6 +196,14 @@ impl<L: Link> Driver<L> {
                 // A caller that is gone drops what it is given, which cancels the request.
                 let _ = accept.send(accepted);
             }
+            Input::Listen { filter, accept } => {
+                let accepted = self.machine.listen(filter, now()).map(|key| {
+                    let (listener, told) = mpsc::channel(UNHEARD);
+                    self.listeners.insert(key, listener);
+                    Subscription { key, server: Arc::clone(&self.server), told, dropped: self.cancel.clone() }
+                });
+                let _ = accept.send(accepted);
+            }
             Input::Notify { notification, accept } => {
                 let _ = accept.send(self.machine.notify(notification, now()));
             }
@@ -190,7 +216,10 @@ impl<L: Link> Driver<L> {
 
     fn on_event(&mut self, event: Event, notices: &mpsc::Sender<Notification>) {
         match event {
-            Event::Connected { version, result, occasion } => self.on_connected(version, result, occasion),
+            Event::Connected { version, result, occasion, verdict, .. } => {
+                tracing::debug!(era = ?verdict.era, "{}", verdict.evidence);
+                self.on_connected(version, result, occasion, verdict);
+            }
             Event::Unavailable { reason, .. } => {
                 if self.connected.is_some() {
                     self.refused = Some(reason);
@@ -229,6 +258,17 @@ impl<L: Link> Driver<L> {
                     task.abort();
                 }
             }
+            Event::Notified { scope: Scope::Subscription(subscription), method, params } => {
+                self.tell(subscription, Told::Notified(Notification { method, params }));
+            }
+            Event::Listening { subscription, filter } => self.tell(subscription, Told::Listening(filter)),
+            Event::ListeningInterrupted { subscription, reason, .. } => {
+                self.tell(subscription, Told::Interrupted(reason));
+            }
+            Event::ListeningEnded { subscription, outcome } => {
+                self.tell(subscription, Told::Ended(outcome));
+                self.listeners.remove(&subscription);
+            }
             Event::Notified { method, params, .. } => {
                 let outcome = notices.try_send(Notification { method, params });
                 outcome.unwrap_or_else(|_| tracing::warn!("a notification was dropped: the handler is behind"));
@@ -240,7 +280,14 @@ impl<L: Link> Driver<L> {
         }
     }
 
-    fn on_connected(&mut self, version: mcp_proto::ProtocolVersion, result: Json, occasion: Occasion) {
+    /// A listener that is behind misses what it has no room for.
+    fn tell(&mut self, subscription: SubscriptionKey, told: Told) {
+        if let Some(listener) = self.listeners.get(&subscription) {
+            let _ = listener.try_send(told);
+        }
+    }
+
+    fn on_connected(&mut self, version: ProtocolVersion, result: Json, occasion: Occasion, verdict: Verdict) {
         let transport = L::http_transport(&self.machine);
         let spoken = transport.map(tracing::field::display);
         match occasion {
@@ -248,7 +295,7 @@ impl<L: Link> Driver<L> {
             Occasion::Again => tracing::info!(%version, transport = spoken, "connected again"),
         }
         if let Some(connected) = self.connected.take() {
-            let _ = connected.send(Ok(Greeting { version, result, transport }));
+            let _ = connected.send(Ok(Greeting { version, result, transport, verdict }));
         }
     }
 
