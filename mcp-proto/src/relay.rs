@@ -291,7 +291,8 @@ impl Relay {
             E::Progressed { request, params } if self.upward.contains_key(&request) => {
                 self.notify_client(Method::PROGRESS, Some(params), now);
             }
-            E::Progressed { .. } => {}
+            // Besides, it subscribes to nothing.
+            E::Progressed { .. } | E::Listening { .. } | E::ListeningInterrupted { .. } | E::ListeningEnded { .. } => {}
             E::Requested { ticket, method, params, .. } => {
                 let call = Call { method, params, timeout: None, progress: false };
                 match self.server.request(self.server.session(), call, now) {
@@ -312,8 +313,6 @@ impl Relay {
                 }
             }
             E::Notified { method, params, .. } => self.notify_client(method, params, now),
-            // The relay subscribes to nothing.
-            E::Listening { .. } | E::ListeningInterrupted { .. } | E::ListeningEnded { .. } => {}
             E::Faulted(fault) => self.out.tell(Event::Faulted { side: Side::Server, fault }),
             E::QuirkMet(quirk) => self.out.tell(Event::QuirkMet(quirk)),
             E::Closed(reason) => {

@@ -162,13 +162,13 @@ impl Detection {
     pub(super) fn on_discovered(&mut self, outcome: &Outcome) -> Step {
         match outcome {
             // ER-02
-            Outcome::Result(result) => match named_versions(result.first_member("supportedVersions")) {
-                Some(named) => self.choose(&named, Evidence::Discovered, Step::Adopt),
-                None => {
-                    let reason = InvalidResponse::Incomplete { method: "server/discover" };
-                    self.legacy(Evidence::OtherAnswer, Unavailable::Failed(Failed::InvalidResponse { reason }))
+            Outcome::Result(result) => {
+                if let Some(named) = named_versions(result.first_member("supportedVersions")) {
+                    return self.choose(&named, Evidence::Discovered, Step::Adopt);
                 }
-            },
+                let reason = InvalidResponse::Incomplete { method: "server/discover" };
+                self.legacy(Evidence::OtherAnswer, Unavailable::Failed(Failed::InvalidResponse { reason }))
+            }
             Outcome::Error(error) => self.on_error(error),
             Outcome::Failed(reason) => {
                 let evidence = match reason {
@@ -211,15 +211,12 @@ impl Detection {
         match error.code() {
             code::UNSUPPORTED_PROTOCOL_VERSION => match supported_versions(error) {
                 // ER-03, MD-V-02: once more for each revision that both speak.
-                Some(named) => {
-                    let step = self.choose(&named, evidence, Step::Discover);
-                    match step {
-                        Step::Discover(version) if !self.corrected.insert(version) => {
-                            Step::Fail(Unavailable::Error(error.clone()))
-                        }
-                        step => step,
+                Some(named) => match self.choose(&named, evidence, Step::Discover) {
+                    Step::Discover(version) if !self.corrected.insert(version) => {
+                        Step::Fail(Unavailable::Error(error.clone()))
                     }
-                }
+                    step @ (Step::Discover(_) | Step::Initialize(_) | Step::Adopt(_) | Step::Fail(_)) => step,
+                },
                 None => self.legacy(evidence, Unavailable::Error(error.clone())),
             },
             code::HEADER_MISMATCH | code::MISSING_REQUIRED_CLIENT_CAPABILITY => {

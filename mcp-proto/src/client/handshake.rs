@@ -259,7 +259,7 @@ impl<T: Carrier> Client<T> {
     pub(super) fn on_ended(&mut self, now: Instant) {
         if let Phase::Opening { awaited, .. } = self.phase {
             if let Some(step) = self.detection.on_exit().filter(|_| self.config.respawn) {
-                self.with_wire(now, |transport, wire| transport.respawn(wire));
+                self.with_wire(now, Carrier::respawn);
                 return self.follow(step, awaited, now);
             }
         }
