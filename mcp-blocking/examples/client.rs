@@ -10,10 +10,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (Some(url), Some(tool)) = (arguments.next(), arguments.next()) else { return Err("usage: URL TOOL".into()) };
     let client = Client::builder(&url)?.name("my-app", "1.0.0").connect()?;
     println!("revision {}", client.version());
-    for tool in client.request_as::<ListToolsRequest>(PaginatedRequestParams::new())?.tools {
+    for tool in client.request_as::<ListToolsRequest>(&PaginatedRequestParams::new())?.tools {
         println!("{}: {}", tool.name, tool.description.unwrap_or_default());
     }
-    let called = client.request_as::<CallToolRequest>(CallToolRequestParams::new(tool))?;
+    let called = client.request_as::<CallToolRequest>(&CallToolRequestParams::new(tool))?;
     for text in called.content.iter().filter_map(|content| content.as_text()) {
         println!("{text}");
     }

@@ -102,12 +102,12 @@ impl Client {
     /// use mcp_proto::model::{CallToolRequest, CallToolRequestParams, ListToolsRequest, PaginatedRequestParams};
     ///
     /// # fn example(client: mcp_blocking::Client) -> Result<(), mcp_blocking::Error> {
-    /// let tools = client.request_as::<ListToolsRequest>(PaginatedRequestParams::new())?.tools;
-    /// let called = client.request_as::<CallToolRequest>(CallToolRequestParams::new("hello"))?;
+    /// let tools = client.request_as::<ListToolsRequest>(&PaginatedRequestParams::new())?.tools;
+    /// let called = client.request_as::<CallToolRequest>(&CallToolRequestParams::new("hello"))?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn request_as<R: Request>(&self, params: R::Params) -> Result<R::Result, Error> {
+    pub fn request_as<R: Request>(&self, params: &R::Params) -> Result<R::Result, Error> {
         let result = self.request(R::METHOD, Some(params.to_json()))?;
         R::Result::from_json(&result).map_err(Error::Result)
     }

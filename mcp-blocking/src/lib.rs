@@ -62,4 +62,4 @@ mod stdio;
 pub use client::{Builder, Change, Client, Error, Handler, InFlight, Observation, Subscription};
 pub use http_client::{HttpOptions, OptionsError};
 pub use proxy::{Observer, Proxy, Stopper};
-pub use server::{Incoming, Server, ServerStopper, Service};
+pub use server::{Incoming, Server, ServerPublisher, ServerStopper, Service, StateKeys};

@@ -10,12 +10,14 @@
 //! | `owner` | the thread that owns the machine |
 //! | `handlers` | the threads on which requests are served |
 //! | `incoming` | a request as its handler sees it |
+//! | `state` | states that clients carry and cannot alter |
 
 mod connection;
 mod handlers;
 mod http1;
 mod incoming;
 mod owner;
+mod state;
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -28,13 +30,14 @@ use std::time::{Duration, Instant};
 
 use mcp_proto::client::CloseReason;
 use mcp_proto::server::{Config, Http, HttpConfig};
-use mcp_proto::{ErrorObject, Json, Notification, ProtocolVersion, UsageError};
+use mcp_proto::{ErrorObject, Json, Notification, UsageError};
 
 use connection::Connection;
 use handlers::Handlers;
 use owner::{Input, Owner};
 
-pub use incoming::Incoming;
+pub use incoming::{Incoming, ServerPublisher};
+pub use state::StateKeys;
 
 /// Serves requests. A closure will do.
 ///
@@ -66,13 +69,6 @@ impl<F: Fn(&Incoming) -> Result<Json, ErrorObject> + Send + Sync + 'static> Serv
 
 /// How long the last answers may take to be written when a server is stopped.
 const LAST_WORDS: Duration = Duration::from_secs(5);
-
-/// How a session began.
-#[derive(Debug)]
-struct Greeting {
-    version: ProtocolVersion,
-    params: Json,
-}
 
 /// A server that listens.
 ///
@@ -163,6 +159,12 @@ impl Server {
     #[must_use]
     pub fn stopper(&self) -> ServerStopper {
         ServerStopper { inbox: self.inbox.clone(), is_stopped: Arc::clone(&self.is_stopped), address: self.address }
+    }
+
+    /// A way to tell clients of changes while the server runs.
+    #[must_use]
+    pub fn publisher(&self) -> ServerPublisher {
+        ServerPublisher { inbox: self.inbox.clone() }
     }
 
     /// Serves until the server is stopped.

@@ -82,6 +82,15 @@ pub enum UsageError {
         /// Its name.
         capability: &'static str,
     },
+    /// A client is required to give nothing: neither an answer nor a state (MD-I-02).
+    #[error("input was required without a request for input or a state")]
+    NothingRequired,
+    /// The notification tells of no change, or does not say of which (MD-L-03).
+    #[error("the notification '{method}' tells of no change that can be listened to")]
+    NoChange {
+        /// Its method.
+        method: Method,
+    },
     /// The revision has no such thing.
     #[error("{what} does not exist in revision {version}")]
     NotInRevision {

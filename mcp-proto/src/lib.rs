@@ -107,9 +107,8 @@
 //!
 //! # Revisions
 //!
-//! `2024-11-05`, `2025-03-26`, `2025-06-18` and `2025-11-25` are spoken by both roles, over byte streams and over HTTP. The
-//! stateless `2026-07-28` is spoken by the client, which finds out what the server speaks (`client::Config::versions`); no
-//! server negotiates it yet.
+//! All five are spoken by both roles, over byte streams and over HTTP. A server serves whatever its clients speak. A client
+//! begins with `initialize`, unless `client::Config::versions` names `2026-07-28`: then it finds out what its server speaks.
 //!
 //! # How the source is laid out
 //!
@@ -139,7 +138,6 @@ mod json;
 mod limits;
 pub mod line;
 mod message;
-#[expect(dead_code, reason = "each role uses its half; removed when both do")]
 mod meta;
 mod mirror;
 #[cfg(feature = "model")]

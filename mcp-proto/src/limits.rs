@@ -13,9 +13,11 @@ use crate::json::scan::DEEPEST;
 /// ```text
 /// client over stdio   message + chunk + queue + requests_out * 1 KiB
 /// client over HTTP    exchanges * (max(message, event) + chunk) + queue + requests_out * 1 KiB + what it was asked to send
+///                     + tool_headers
 /// server over stdio   message + chunk + queue + (requests_in + requests_out) * 1 KiB
 /// server over HTTP    requests whose body arrives * message + queue
 ///                     + sessions * (2 KiB + HttpConfig::replay + (requests_in + requests_out) * 1 KiB)
+///                     + stateless_requests * 2 KiB + subscriptions * 64 KiB
 /// ```
 ///
 /// where `chunk` is the largest slice that the driver hands in at once, and `queue` is `queue_bytes` plus what one chunk
@@ -75,6 +77,8 @@ pub struct Limits {
     pub reconnects: u32,
     /// Lines within a minute that are no messages, before a byte stream counts as something else (FR10). Default 1000.
     pub garbage: usize,
+    /// Requests of revision 2026-07-28 that a server over HTTP has not answered yet, of all its clients. Default 10,000.
+    pub stateless_requests: usize,
     /// `subscriptions/listen` that are open at one time, of all clients (MD-L-14); each holds at most 64 KiB. Default 256.
     pub subscriptions: usize,
     /// How often a request may be answered with a wish for input before it counts as failed (MD-I-10). Default 10.
@@ -113,6 +117,7 @@ impl Limits {
             ("event_id", self.event_id, LARGEST),
             ("session_id", self.session_id, LARGEST),
             ("garbage", self.garbage, MANY),
+            ("stateless_requests", self.stateless_requests, MANY),
             ("subscriptions", self.subscriptions, MANY),
             ("input_rounds", self.input_rounds, MANY),
             ("tool_headers", self.tool_headers, LARGEST),
@@ -151,6 +156,7 @@ impl Default for Limits {
             max_retry: Duration::from_secs(300),
             reconnects: 10,
             garbage: 1000,
+            stateless_requests: 10_000,
             subscriptions: 256,
             input_rounds: 10,
             tool_headers: 256 * 1024,

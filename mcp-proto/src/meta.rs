@@ -21,6 +21,8 @@ pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId
 /// What a request says of itself in `_meta`. A value of the wrong type counts as missing (MD-M-03).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct RequestMeta {
+    /// It says something that only requests of the modern era say, of whatever type (ER-41).
+    pub(crate) is_claimed: bool,
     /// The name of a revision, which may be none that is known.
     pub(crate) version: Option<Box<str>>,
     /// An object.
@@ -36,8 +38,10 @@ impl RequestMeta {
         let Some(meta) = params.and_then(|params| params.first_member("_meta")) else { return Self::default() };
         let [version, capabilities, info, level] =
             meta.first_members([PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL]);
+        let is_claimed = version.is_some() || capabilities.is_some();
         let text = |value: Option<Json>| value.and_then(|value| value.as_string().map(|text| Box::from(&*text)));
         Self {
+            is_claimed,
             version: text(version),
             client_capabilities: capabilities.filter(Json::is_object),
             client_info: info.filter(Json::is_object),
@@ -81,7 +85,7 @@ mod tests {
             r#"{"io.modelcontextprotocol/protocolVersion":20260728,"io.modelcontextprotocol/clientCapabilities":[],
                 "io.modelcontextprotocol/clientInfo":"c","io.modelcontextprotocol/logLevel":7}"#,
         );
-        assert_eq!(wrong, RequestMeta::default());
+        assert_eq!(wrong, RequestMeta { is_claimed: true, ..RequestMeta::default() });
         for meta in ["[]", "null", "\"\"", "{}"] {
             assert_eq!(read(meta), RequestMeta::default(), "{meta}");
         }

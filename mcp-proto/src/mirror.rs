@@ -51,7 +51,6 @@ pub(crate) fn encode(text: &str) -> HeaderValue {
 
 /// The text that a header value stands for; `None` if it has characters that it may not have, or is Base64 of no text
 /// (MD-H-03, MD-P-09, MD-P-13). Surrounding white space does not count (MD-H-04).
-#[cfg_attr(not(test), expect(dead_code, reason = "servers of revision 2026-07-28 compare with it"))]
 pub(crate) fn decode(value: &HeaderValue) -> Option<Cow<'_, str>> {
     let text = value.to_str().ok()?.trim_matches([' ', '\t']);
     match text.strip_prefix(OPEN).and_then(|text| text.strip_suffix(CLOSE)) {
@@ -107,16 +106,28 @@ impl Annotations {
         self.0.iter().map(weight).sum()
     }
 
-    /// Each header with the text of its argument; `None` if there is no such argument, or it is `null` (MD-P-06), and
-    /// no header stands for it.
-    pub(crate) fn values(&self, arguments: Option<&Json>) -> impl Iterator<Item = (&HeaderName, Option<String>)> {
+    /// Each header with its argument; `None` if there is none.
+    pub(crate) fn arguments(&self, arguments: Option<&Json>) -> impl Iterator<Item = (&HeaderName, Option<Json>)> {
         self.0.iter().map(move |annotation| {
             let mut names = annotation.path.iter();
             let first = arguments.cloned();
-            let value = names.try_fold(first, |value, name| Some(value?.first_member(name))).flatten();
-            (&annotation.header, value.as_ref().and_then(value_text))
+            (&annotation.header, names.try_fold(first, |value, name| Some(value?.first_member(name))).flatten())
         })
     }
+
+    /// Each header with the text of its argument; `None` if there is no such argument, or it is `null` (MD-P-06), and
+    /// no header stands for it.
+    pub(crate) fn values(&self, arguments: Option<&Json>) -> impl Iterator<Item = (&HeaderName, Option<String>)> {
+        self.arguments(arguments).map(|(header, value)| (header, value.as_ref().and_then(value_text)))
+    }
+}
+
+/// Whether what a header says is this argument; `None` where no header may be. Numbers are compared as such (MD-P-10).
+pub(crate) fn says(header: &str, argument: &Json) -> Option<bool> {
+    let text = value_text(argument)?;
+    let is_number = argument.as_bytes().first().is_some_and(|first| matches!(first, b'-' | b'0'..=b'9'));
+    let is_json = || Json::parse(header.to_owned()).is_ok();
+    Some(header == text || (is_number && is_json() && integer_text(header) == text))
 }
 
 /// MD-P-07: the text form of an argument; `None` for `null` and for what no header can repeat.

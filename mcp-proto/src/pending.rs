@@ -212,7 +212,7 @@ pub(crate) struct Incoming<T> {
     session: SessionKey,
     next: u64,
     open: BTreeMap<TicketKey, (RequestId, T)>,
-    by_id: BTreeMap<RequestId, Vec<TicketKey>>,
+    by_id: BTreeMap<RequestId, BTreeSet<TicketKey>>,
 }
 
 impl<T> Incoming<T> {
@@ -231,26 +231,35 @@ impl<T> Incoming<T> {
     pub(crate) fn insert(&mut self, id: RequestId, about: T) -> Ticket {
         let key = TicketKey { session: self.session, number: self.next };
         self.next += 1;
-        self.by_id.entry(id.clone()).or_default().push(key);
+        self.by_id.entry(id.clone()).or_default().insert(key);
         self.open.insert(key, (id, about));
         Ticket(key)
     }
 
     /// All unanswered requests with this id.
     pub(crate) fn with_id(&self, id: &RequestId) -> Vec<TicketKey> {
-        self.by_id.get(id).cloned().unwrap_or_default()
+        self.by_id.get(id).into_iter().flatten().copied().collect()
     }
 
     /// Takes a request out because it is answered or must not be (CX-03); `None` if that has happened already.
     pub(crate) fn remove(&mut self, key: TicketKey) -> Option<(RequestId, T)> {
         let (id, about) = self.open.remove(&key)?;
         if let Some(keys) = self.by_id.get_mut(&id) {
-            keys.retain(|other| *other != key);
+            keys.remove(&key);
             if keys.is_empty() {
                 self.by_id.remove(&id);
             }
         }
         Some((id, about))
+    }
+
+    /// The right to answer a request that is handed up once more, after its ticket was used for something else.
+    pub(crate) fn ticket(&self, key: TicketKey) -> Option<Ticket> {
+        self.open.contains_key(&key).then_some(Ticket(key))
+    }
+
+    pub(crate) fn id(&self, key: TicketKey) -> Option<&RequestId> {
+        self.open.get(&key).map(|(id, _)| id)
     }
 
     pub(crate) fn get(&self, key: TicketKey) -> Option<&T> {

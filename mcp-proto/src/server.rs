@@ -17,18 +17,30 @@
 //! | `inbound` | what the client asks, tells and answers |
 //! | `batch` | batches of 2025-03-26 |
 //! | `logging` | the levels of log messages |
+//! | `era` | requests that stand alone: admitting them, completing what answers them |
+//! | `context` | what holds for one request |
+//! | `input` | input that a request needs from its client |
+//! | `state` | states that clients carry and cannot alter |
+//! | `listen` | subscriptions |
+//! | `annotated` | tools whose arguments headers repeat |
 //! | `carrier` | what it needs of a transport |
 //! | `stdio` | the server on a byte stream |
 //! | `http` | the server over HTTP |
 
+mod annotated;
 mod batch;
 mod carrier;
 mod config;
+mod context;
+mod era;
 mod event;
 mod http;
 mod inbound;
+mod input;
+mod listen;
 mod logging;
 mod peer;
+mod state;
 mod stdio;
 
 use std::collections::BTreeMap;
@@ -45,14 +57,20 @@ use crate::outbox::{Outbox, Output};
 use crate::pending::{RequestKey, SessionKey, Ticket, TicketKey};
 use crate::transport::Transport;
 use crate::version::ProtocolVersion;
+use annotated::AnnotatedTools;
 use carrier::{Hub, Wire};
+use listen::Publication;
 use peer::Peer;
 
 pub use carrier::Carrier;
 pub use config::Config;
+pub use context::Context;
+pub use era::CacheScope;
 pub use event::Event;
 pub use http::{Access, Arrival, ExchangeKey, Http, HttpAction, HttpConfig, Principal, TwoEndpoints};
+pub use input::InputRequired;
 pub use logging::LoggingLevel;
+pub use state::{StateBinding, StateKey};
 
 /// The server's side of one connection.
 ///
@@ -88,6 +106,8 @@ pub struct Server<T: Transport> {
     transport: T,
     peers: BTreeMap<SessionKey, Peer>,
     timers: Deadlines<Timer>,
+    tools: AnnotatedTools,
+    subscriptions: usize,
     out: Outbox<T::Action, Event>,
 }
 
@@ -95,6 +115,8 @@ pub struct Server<T: Transport> {
 enum Timer {
     Answer(RequestKey),
     Drain(SessionKey),
+    /// A request is handed up again.
+    Again(TicketKey),
 }
 
 /// What a message of the server's belongs to.
@@ -174,7 +196,8 @@ impl<T: Carrier> Server<T> {
         config.check()?;
         let only = transport.configure(&config)?;
         let peers = only.map(|session| (session, Peer::new(session, &config.limits))).into_iter().collect();
-        Ok(Self { config, transport, peers, timers: Deadlines::new(), out: Outbox::new() })
+        let (tools, timers) = (AnnotatedTools::default(), Deadlines::new());
+        Ok(Self { config, transport, peers, timers, tools, subscriptions: 0, out: Outbox::new() })
     }
 
     /// Answers a request of the client's.
@@ -195,6 +218,42 @@ impl<T: Carrier> Server<T> {
         let (peers, hub) = &mut self.split(now);
         let Some(peer) = peers.get_mut(&ticket.key().session()) else { return Ok(()) };
         peer.respond(ticket.key(), answer, hub)
+    }
+
+    /// Answers a request with what it needs before it can be answered. In either era, it is then handed up again as a
+    /// new or the same [`Event::Requested`], whose parameters hold `inputResponses` by their keys and `requestState`. What
+    /// is in them is the client's word, and may be wrong or missing (MD-I-11).
+    ///
+    /// If the client cannot give what is needed, it is answered with an error (MD-I-04).
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError::NotInRevision`] if the request or what is asked for is of another method than those that there are
+    /// (MD-I-01, MD-I-03), and [`UsageError::NothingRequired`]. The client has been answered with an internal error then.
+    #[expect(clippy::needless_pass_by_value, reason = "a ticket is good for one answer")]
+    pub fn require_input(&mut self, ticket: Ticket, required: InputRequired, now: Instant) -> Result<(), UsageError> {
+        let (peers, hub) = &mut self.split(now);
+        let Some(peer) = peers.get_mut(&ticket.key().session()) else { return Ok(()) };
+        peer.require_input(ticket.key(), &required, hub)
+    }
+
+    /// Tells everybody whom it concerns of a change: who listens to it since 2026-07-28, and earlier clients in their
+    /// sessions, of a resource if they have subscribed to it.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError::NoChange`] if the notification is none of `list_changed`, `resources/updated` and the extension's
+    /// `notifications/tasks`, and [`UsageError::NotDeclared`] if [`Config::capabilities`] does not promise it (LC-18).
+    #[expect(clippy::needless_pass_by_value, reason = "a notification is given away, here as elsewhere")]
+    pub fn publish(&mut self, notification: Notification, now: Instant) -> Result<(), UsageError> {
+        let name = listen::name_of(&notification);
+        let publication = Publication::of(&notification.method, name.as_deref())?;
+        publication.check(&self.config)?;
+        let (peers, hub) = &mut self.split(now);
+        for peer in peers.values_mut() {
+            peer.publish(&notification, &publication, hub);
+        }
+        Ok(())
     }
 
     /// Tells how far a request has come, if its client asked for that. Progress that does not grow is not told (PR-02).
@@ -269,7 +328,8 @@ impl<T: Carrier> Server<T> {
             return Err(UsageError::NotDeclared { capability: "logging" });
         }
         let peer = peers.get_mut(&scope.session()).ok_or(UsageError::Closed)?;
-        if level < peer.logging_level {
+        // What a request wants of its own log messages is looked at where notifications are.
+        if !peer.states_its_own(scope.ticket()) && level < peer.logging_level {
             return Ok(());
         }
         let mut params = Json::empty_object().with_member("data", data);
@@ -341,6 +401,19 @@ impl<T: Carrier> Server<T> {
         self.transport.request_head(peer.exchange_of(Some(ticket.key()))?)
     }
 
+    /// What holds for a request that is not answered: its revision, and what its client is and can do.
+    #[must_use]
+    pub fn context(&self, ticket: &Ticket) -> Option<Context> {
+        let peer = self.peers.get(&ticket.key().session())?;
+        peer.context(ticket.key(), &self.config, &self.transport)
+    }
+
+    /// `subscriptions/listen` that are open.
+    #[must_use]
+    pub const fn subscriptions(&self) -> usize {
+        self.subscriptions
+    }
+
     /// Requests of all clients that are not answered yet.
     #[must_use]
     pub fn requests_in_flight(&self) -> usize {
@@ -363,6 +436,11 @@ impl<T: Carrier> Server<T> {
                         peer.on_answer_timeout(request, hub);
                     }
                 }
+                Timer::Again(ticket) => {
+                    if let Some(peer) = peers.get_mut(&ticket.session()) {
+                        peer.hand_up_again(ticket, hub);
+                    }
+                }
                 Timer::Drain(session) => {
                     if let Some(peer) = peers.get_mut(&session) {
                         peer.close(CloseReason::Peer, hub);
@@ -373,7 +451,7 @@ impl<T: Carrier> Server<T> {
     }
 
     fn split(&mut self, now: Instant) -> (&mut BTreeMap<SessionKey, Peer>, Hub<'_, T>) {
-        let Self { config, transport, peers, timers, out } = self;
-        (peers, Hub { config, transport, timers, wire: Wire { out, now } })
+        let Self { config, transport, peers, timers, tools, subscriptions, out } = self;
+        (peers, Hub { config, transport, timers, tools, subscriptions, wire: Wire { out, now } })
     }
 }

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::message::{Method, UnreadableId};
+use crate::message::{Method, UnreadableId, code};
 
 /// A published revision of the Model Context Protocol.
 ///
@@ -87,6 +87,15 @@ pub enum Era {
     Modern,
 }
 
+impl Era {
+    /// The era of a revision by its name, which is a date; that of an unknown name by its place among the dates.
+    pub(crate) fn named_by(name: &str) -> Self {
+        let first_modern = ProtocolVersion::ALL.into_iter().find(|version| version.rules().era == Self::Modern);
+        let is_modern = first_modern.is_some_and(|first| name >= first.as_str());
+        if is_modern { Self::Modern } else { Self::Legacy }
+    }
+}
+
 /// How a client takes a request back over HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CancelBy {
@@ -150,6 +159,12 @@ pub struct Rules {
     pub allowed_codes: &'static [i64],
     /// Codes outside of that range that may not be sent.
     pub refused_codes: &'static [i64],
+    /// The code for a resource that is not there (RULES 1.3).
+    pub resource_not_found: i64,
+    /// The code for a request that needs something which its client cannot do (MD-M-05).
+    pub missing_capability: i64,
+    /// Methods of clients that earlier revisions had, and that there are no longer (RULES 8.4).
+    pub removed_methods: &'static [&'static str],
 }
 
 impl Rules {
@@ -188,6 +203,9 @@ const LEGACY: Rules = Rules {
     reserved_codes: (-32099, -32020),
     allowed_codes: &[],
     refused_codes: &[],
+    resource_not_found: -32002,
+    missing_capability: code::INVALID_REQUEST,
+    removed_methods: &[],
 };
 
 const RULES: [Rules; 5] = [
@@ -223,6 +241,17 @@ const RULES: [Rules; 5] = [
         reserved_codes: (-32099, -32020),
         allowed_codes: &[-32020, -32021, -32022],
         refused_codes: &[-32002],
+        resource_not_found: code::INVALID_PARAMS,
+        missing_capability: code::MISSING_REQUIRED_CLIENT_CAPABILITY,
+        removed_methods: &[
+            "initialize",
+            "ping",
+            "logging/setLevel",
+            "resources/subscribe",
+            "resources/unsubscribe",
+            "tasks/list",
+            "tasks/result",
+        ],
     },
 ];
 
@@ -245,6 +274,22 @@ mod tests {
             (ProtocolVersion::V2026_07_28, 7, true),
         ] {
             assert_eq!(version.rules().allows_error_code(code), allowed, "{version} {code}");
+        }
+    }
+
+    #[test]
+    fn er_43_an_unknown_name_belongs_to_an_era_by_its_date() {
+        for (name, era) in [
+            ("2024-11-05", Era::Legacy),
+            ("2025-11-25", Era::Legacy),
+            ("2026-07-27", Era::Legacy),
+            ("", Era::Legacy),
+            ("1.0", Era::Legacy),
+            ("2026-07-28", Era::Modern),
+            ("2027-01-01", Era::Modern),
+            ("v999", Era::Modern),
+        ] {
+            assert_eq!(Era::named_by(name), era, "{name}");
         }
     }
 

@@ -11,24 +11,28 @@
 
 mod builder;
 mod byte_stream;
-pub(crate) mod driver;
+mod driver;
 mod handler;
 pub(crate) mod link;
 mod subscription;
 
 use std::process::ExitStatus;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use mcp_proto::client::{Call, HttpTransport, Outcome, Unavailable, Verdict};
 use mcp_proto::model::{ModelError, Payload, Request};
-use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, RequestKey, UsageError};
+use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, UsageError};
 use tokio::sync::{mpsc, oneshot};
 
-use driver::{Dropped, Input, Refused};
+use driver::{CallNumber, Caller, Input, Refused};
 
 pub use builder::Builder;
 pub use handler::Handler;
 pub use subscription::{Change, Subscription};
+
+/// Progress of one call that waits to be heard. More is dropped.
+const UNHEARD: usize = 256;
 
 /// A client of one server.
 ///
@@ -50,6 +54,11 @@ pub use subscription::{Change, Subscription};
 #[derive(Debug, Clone)]
 pub struct Client {
     commands: mpsc::Sender<Input>,
+    /// Unbounded, because a destructor cannot wait; each request says this once.
+    cancel: mpsc::UnboundedSender<CallNumber>,
+    next_call: Arc<AtomicU64>,
+    /// The server, for people to read.
+    server: Arc<str>,
     greeting: Arc<Greeting>,
 }
 
@@ -76,7 +85,8 @@ impl Client {
     pub async fn request(&self, method: impl Into<Method>, params: Option<Json>) -> Result<Json, Error> {
         let call = Call::new(method);
         let call = if let Some(params) = params { call.params(params) } else { call };
-        self.call(call).await?.wait().await
+        // Nobody hears of progress, and that it was accepted is part of the outcome.
+        self.hand_in(call, None, None).await?.outcome().await
     }
 
     /// Makes a request with typed parameters, and reads its result. Dropping the future cancels the request.
@@ -92,12 +102,12 @@ impl Client {
     /// use mcp_proto::model::{CallToolRequest, CallToolRequestParams, ListToolsRequest, PaginatedRequestParams};
     ///
     /// # async fn example(client: mcp_tokio::Client) -> Result<(), mcp_tokio::Error> {
-    /// let tools = client.request_as::<ListToolsRequest>(PaginatedRequestParams::new()).await?.tools;
-    /// let called = client.request_as::<CallToolRequest>(CallToolRequestParams::new("hello")).await?;
+    /// let tools = client.request_as::<ListToolsRequest>(&PaginatedRequestParams::new()).await?.tools;
+    /// let called = client.request_as::<CallToolRequest>(&CallToolRequestParams::new("hello")).await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn request_as<R: Request>(&self, params: R::Params) -> Result<R::Result, Error> {
+    pub async fn request_as<R: Request>(&self, params: &R::Params) -> Result<R::Result, Error> {
         let result = self.request(R::METHOD, Some(params.to_json())).await?;
         R::Result::from_json(&result).map_err(Error::Result)
     }
@@ -109,15 +119,12 @@ impl Client {
     /// [`Error::Usage`] if the request cannot be made.
     pub async fn call(&self, call: Call) -> Result<InFlight, Error> {
         let (accept, accepted) = oneshot::channel();
-        let span = tracing::debug_span!(
-            "mcp_request",
-            method = %call.method(),
-            request = tracing::field::Empty,
-            outcome = tracing::field::Empty,
-        );
-        // One that is dropped before it was accepted is cancelled by the task.
-        self.send(Input::Request { call, span, accept }).await?;
-        accepted.await.map_err(|_| UsageError::Closed)?.map_err(Error::Usage)
+        let (progress, heard) = mpsc::channel(UNHEARD);
+        let waiting = self.hand_in(call, Some(progress), Some(accept)).await?;
+        match accepted.await {
+            Ok(()) => Ok(InFlight { waiting, progress: heard }),
+            Err(_) => Err(waiting.refusal().await),
+        }
     }
 
     /// Subscribes to changes, at servers of revision 2026-07-28. `filter` is the object `notifications` of
@@ -176,6 +183,27 @@ impl Client {
         }
     }
 
+    /// Hands a request to the task. One that is not accepted is told its reason instead of an outcome.
+    async fn hand_in(
+        &self,
+        call: Call,
+        progress: Option<mpsc::Sender<Json>>,
+        accept: Option<oneshot::Sender<()>>,
+    ) -> Result<Waiting, Error> {
+        let span = tracing::debug_span!(
+            "mcp_request",
+            method = %call.method(),
+            request = tracing::field::Empty,
+            outcome = tracing::field::Empty,
+        );
+        let number = CallNumber(self.next_call.fetch_add(1, Ordering::Relaxed));
+        let (outcome, waiting) = oneshot::channel();
+        let caller = Caller { number, outcome, progress, span };
+        self.send(Input::Request { call, caller, accept }).await?;
+        let (server, cancel) = (Arc::clone(&self.server), self.cancel.clone());
+        Ok(Waiting { number, server, outcome: Some(waiting), cancel })
+    }
+
     async fn send(&self, input: Input) -> Result<(), Error> {
         self.commands.send(input).await.map_err(|_| Error::Usage(UsageError::Closed))
     }
@@ -185,12 +213,8 @@ impl Client {
 #[derive(Debug)]
 #[must_use = "a request that nobody waits for is cancelled"]
 pub struct InFlight {
-    request: RequestKey,
-    server: Arc<str>,
-    outcome: Option<oneshot::Receiver<Outcome>>,
+    waiting: Waiting,
     progress: mpsc::Receiver<Json>,
-    /// Unbounded, because a destructor cannot wait; each request says this once.
-    cancel: mpsc::UnboundedSender<Dropped>,
 }
 
 impl InFlight {
@@ -199,17 +223,8 @@ impl InFlight {
     /// # Errors
     ///
     /// [`Error::Server`] if the server answered with an error, [`Error::Failed`] if it did not answer.
-    pub async fn wait(mut self) -> Result<Json, Error> {
-        let outcome = match &mut self.outcome {
-            Some(outcome) => outcome.await.unwrap_or(Outcome::Failed(Failed::Closed)),
-            None => Outcome::Failed(Failed::Closed),
-        };
-        self.outcome = None;
-        match outcome {
-            Outcome::Result(result) => Ok(result),
-            Outcome::Error(error) => Err(Error::Server(error)),
-            Outcome::Failed(reason) => Err(Error::failed(&self.server, reason)),
-        }
+    pub async fn wait(self) -> Result<Json, Error> {
+        self.waiting.outcome().await
     }
 
     /// The parameters of the next progress notification; `None` once the request has ended.
@@ -219,16 +234,59 @@ impl InFlight {
 
     /// Takes the request back; its outcome is [`Failed::Cancelled`] unless it has ended.
     pub fn cancel(&self) {
-        let _ = self.cancel.send(Dropped::Request(self.request));
+        self.waiting.cancel();
     }
 }
 
-impl Drop for InFlight {
+/// Whoever waits for an outcome. If it is dropped before that, the request is cancelled.
+#[derive(Debug)]
+struct Waiting {
+    number: CallNumber,
+    server: Arc<str>,
+    outcome: Option<oneshot::Receiver<Result<Outcome, UsageError>>>,
+    cancel: mpsc::UnboundedSender<CallNumber>,
+}
+
+impl Waiting {
+    async fn outcome(mut self) -> Result<Json, Error> {
+        let failed = |reason| Err(Error::failed(&self.server, reason));
+        match ended(&mut self.outcome).await {
+            Some(Ok(Outcome::Result(result))) => Ok(result),
+            Some(Ok(Outcome::Error(error))) => Err(Error::Server(error)),
+            Some(Ok(Outcome::Failed(reason))) => failed(reason),
+            Some(Err(refusal)) => Err(Error::Usage(refusal)),
+            None => failed(Failed::Closed),
+        }
+    }
+
+    /// Why the request was not accepted.
+    async fn refusal(mut self) -> Error {
+        match ended(&mut self.outcome).await {
+            Some(Err(refusal)) => Error::Usage(refusal),
+            Some(Ok(_)) | None => Error::Usage(UsageError::Closed),
+        }
+    }
+
+    fn cancel(&self) {
+        let _ = self.cancel.send(self.number);
+    }
+}
+
+impl Drop for Waiting {
     fn drop(&mut self) {
-        if self.outcome.is_some() {
+        if let Some(outcome) = &mut self.outcome {
+            // In this order: a task that has not taken the request yet finds that nobody waits for it.
+            outcome.close();
             self.cancel();
         }
     }
+}
+
+/// How a request has ended; `None` if the task has ended before.
+async fn ended<T>(outcome: &mut Option<oneshot::Receiver<T>>) -> Option<T> {
+    let ended = outcome.as_mut()?.await.ok();
+    *outcome = None;
+    ended
 }
 
 /// Why there is no result.

@@ -27,8 +27,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 use tracing::Instrument;
 
-use crate::client::driver::now;
 use crate::client::link::Link;
+use crate::clock::now;
 use failure::failure;
 use outgoing::Outgoing;
 

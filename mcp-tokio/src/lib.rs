@@ -137,4 +137,4 @@ pub use http_client::Http;
 pub use reqwest;
 #[cfg(feature = "http-server")]
 pub use server::{HttpBody, HttpService};
-pub use server::{Incoming, Server, Service};
+pub use server::{Incoming, Server, Service, StateKeys};

@@ -17,16 +17,19 @@ const PIECES: usize = 32;
 /// The writing half of a byte stream.
 #[derive(Debug)]
 pub(crate) struct Lines<W> {
-    write: W,
+    /// Nothing once the stream was ended.
+    write: Option<W>,
     waiting: VecDeque<Bytes>,
     length: usize,
     /// Something was written that may not have left yet.
     is_unflushed: bool,
+    /// Nothing more is pushed.
+    is_complete: bool,
 }
 
 impl<W: AsyncWrite + Unpin> Lines<W> {
     pub(crate) const fn new(write: W) -> Self {
-        Self { write, waiting: VecDeque::new(), length: 0, is_unflushed: false }
+        Self { write: Some(write), waiting: VecDeque::new(), length: 0, is_unflushed: false, is_complete: false }
     }
 
     pub(crate) fn push(&mut self, line: Bytes) {
@@ -41,38 +44,58 @@ impl<W: AsyncWrite + Unpin> Lines<W> {
         self.length < ROOM
     }
 
-    /// Whether everything has left.
+    /// Ends the stream after what waits: nothing may be pushed any more.
+    pub(crate) const fn complete(&mut self) {
+        self.is_complete = true;
+    }
+
+    /// Whether there is nothing to write and nothing to end.
     pub(crate) fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && !self.is_unflushed
+        self.write.is_none() || self.waiting.is_empty() && !self.is_unflushed && !self.is_complete
     }
 
     /// Writes some of what waits. If the future is dropped, nothing is lost or written twice.
     pub(crate) async fn write_some(&mut self) -> io::Result<()> {
-        if self.waiting.is_empty() {
-            self.write.flush().await?;
-            self.is_unflushed = false;
-            return Ok(());
+        let Some(write) = &mut self.write else { return Ok(()) };
+        if !self.waiting.is_empty() {
+            let mut pieces = [IoSlice::new(&[]); PIECES];
+            for (piece, line) in pieces.iter_mut().zip(&self.waiting) {
+                *piece = IoSlice::new(line);
+            }
+            let count = self.waiting.len().min(PIECES);
+            let written = write.write_vectored(pieces.get(..count).unwrap_or_default()).await?;
+            if written == 0 {
+                return Err(ErrorKind::WriteZero.into());
+            }
+            self.is_unflushed = true;
+            self.forget(written);
+            if !self.waiting.is_empty() {
+                return Ok(());
+            }
         }
-        let mut pieces = [IoSlice::new(&[]); PIECES];
-        for (piece, line) in pieces.iter_mut().zip(&self.waiting) {
-            *piece = IoSlice::new(line);
-        }
-        let count = self.waiting.len().min(PIECES);
-        let written = self.write.write_vectored(pieces.get(..count).unwrap_or_default()).await?;
-        if written == 0 {
-            return Err(ErrorKind::WriteZero.into());
-        }
-        self.is_unflushed = true;
-        self.forget(written);
-        Ok(())
+        self.flush().await
     }
 
     /// Writes everything, and ends the stream.
     pub(crate) async fn finish(mut self) -> io::Result<()> {
+        self.complete();
         while !self.is_idle() {
             self.write_some().await?;
         }
-        self.write.shutdown().await
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> io::Result<()> {
+        let Some(write) = &mut self.write else { return Ok(()) };
+        if self.is_unflushed {
+            write.flush().await?;
+            self.is_unflushed = false;
+        }
+        if self.is_complete {
+            write.shutdown().await?;
+            self.write = None;
+        }
+        Ok(())
     }
 
     fn forget(&mut self, mut written: usize) {
@@ -110,6 +133,20 @@ mod tests {
         finished.unwrap();
         assert_eq!(length.unwrap(), expected.len());
         assert_eq!(read, expected);
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_is_complete_ends_after_its_last_line() {
+        let (ours, mut theirs) = tokio::io::duplex(64);
+        let mut lines = Lines::new(ours);
+        lines.push(Bytes::from_static(b"line\n"));
+        lines.complete();
+        while !lines.is_idle() {
+            lines.write_some().await.unwrap();
+        }
+        let mut read = Vec::new();
+        theirs.read_to_end(&mut read).await.unwrap();
+        assert_eq!(read, b"line\n");
     }
 
     #[tokio::test]

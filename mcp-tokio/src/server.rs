@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `service` | what the application does with requests |
 //! | `incoming` | a request as its handler sees it |
+//! | `state` | states that clients carry and cannot alter |
 //! | `requests` | requests that are being served: between the machine and the handlers |
 //! | `stream` | the task of a server on a byte stream |
 //! | `http` | the server as a service of HTTP requests |
@@ -16,6 +17,7 @@ mod http;
 mod incoming;
 mod requests;
 mod service;
+mod state;
 mod stream;
 
 use std::fmt;
@@ -33,6 +35,7 @@ use service::AnyService;
 pub use http::{HttpBody, HttpService};
 pub use incoming::Incoming;
 pub use service::Service;
+pub use state::StateKeys;
 
 /// A service, and what clients are told about it.
 ///

@@ -145,7 +145,32 @@ async fn a_call_that_is_not_answered_fails_in_time() {
 }
 
 #[tokio::test]
+async fn a_call_that_is_dropped_before_the_task_took_it_is_not_sent() {
+    let (client, mut theirs) = connect_by_hand().await;
+    tokio::select! {
+        biased;
+        outcome = client.request("dropped", None) => panic!("{outcome:?}"),
+        // The task is on this thread, and has not run.
+        () = std::future::ready(()) => {}
+    }
+    let call = client.call(Call::new("kept")).await.unwrap();
+    drop(client);
+    let mut written = String::new();
+    theirs.read_to_string(&mut written).await.unwrap();
+    assert!(written.contains("kept") && !written.contains("dropped"), "{written}");
+    assert!(matches!(call.wait().await, Err(Error::Failed { reason: Failed::Closed, .. })));
+}
+
+#[tokio::test]
 async fn the_end_of_the_stream_fails_what_waits() {
+    let (client, theirs) = connect_by_hand().await;
+    let call = client.call(Call::new("tools/list")).await.unwrap();
+    drop(theirs);
+    assert!(matches!(call.wait().await, Err(Error::Failed { reason: Failed::Closed, .. })));
+}
+
+/// A client, and the stream at whose other end it is, with `initialize` answered.
+async fn connect_by_hand() -> (Client, DuplexStream) {
     let (ours, mut theirs) = duplex(4096);
     let (read, write) = split(ours);
     let connecting = tokio::spawn(Client::builder().connect(read, write));
@@ -154,8 +179,5 @@ async fn the_end_of_the_stream_fails_what_waits() {
     let result = r#"{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}"#;
     let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{result}}}\n");
     theirs.write_all(line.as_bytes()).await.unwrap();
-    let client = connecting.await.unwrap().unwrap();
-    let call = client.call(Call::new("tools/list")).await.unwrap();
-    drop(theirs);
-    assert!(matches!(call.wait().await, Err(Error::Failed { reason: Failed::Closed, .. })));
+    (connecting.await.unwrap().unwrap(), theirs)
 }

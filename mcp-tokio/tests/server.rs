@@ -8,9 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use mcp_proto::client::{Call, CloseReason, Outcome};
-use mcp_proto::server::{Config, HttpConfig, LoggingLevel, Principal, Progress};
+use mcp_proto::server::{Config, HttpConfig, InputRequired, LoggingLevel, Principal, Progress};
 use mcp_proto::{ErrorObject, Json, Method, Notification, SessionKey, code};
-use mcp_tokio::{Builder, Client, Error, Handler, HttpService, Incoming, Server, Service};
+use mcp_tokio::{Builder, Client, Error, Handler, HttpService, Incoming, Server, Service, StateKeys};
 use tests::asked::{Asked, initialize};
 use tests::socket::Remote;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
@@ -107,7 +107,21 @@ async fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {
             }
             Ok(Json::empty_object())
         }
-        "client" => Ok(incoming.client().clone()),
+        "change" => {
+            incoming.publish(Notification::new("notifications/tools/list_changed")).await.unwrap();
+            Ok(Json::empty_object())
+        }
+        "tools/call" => {
+            let keys = StateKeys::new([8; 32]).with_earlier([7; 32]);
+            let answers = incoming.params().and_then(|params| params.member("inputResponses").unwrap());
+            if let (Some(answers), Some("asked")) = (answers, keys.open(&incoming)?.as_deref()) {
+                return Ok(answers);
+            }
+            // A server whose key has changed meanwhile opens what it has sealed before.
+            let state = StateKeys::new([7; 32]).seal(&incoming, "asked", Duration::from_secs(60));
+            Ok(InputRequired::new().ask("who", "elicitation/create", Json::empty_object()).state(&state).into())
+        }
+        "client" => Ok(incoming.client_info().cloned().unwrap_or(Json::empty_object())),
         _ => Err(ErrorObject::new(code::METHOD_NOT_FOUND, "method not found")),
     }
 }

@@ -108,6 +108,21 @@ impl Asked {
         self.with("mcp-session-id", id)
     }
 
+    /// A POST of a request of 2026-07-28, with the headers that say the same.
+    pub fn stateless(id: &str, method: &str, members: &str) -> Self {
+        Self::post(modern(id, method, members)).mirrored(method)
+    }
+
+    /// A call of a tool.
+    pub fn stateless_call(id: &str, tool: &str, members: &str) -> Self {
+        Self::stateless(id, "tools/call", &format!(r#""name":"{tool}",{members}"#)).with("mcp-name", tool)
+    }
+
+    /// With the headers of a request of this method of 2026-07-28.
+    pub fn mirrored(self, method: &str) -> Self {
+        self.with("mcp-protocol-version", "2026-07-28").with("mcp-method", method)
+    }
+
     /// A GET of a stream.
     pub fn get() -> Self {
         Self::new("GET", "")
@@ -118,6 +133,15 @@ impl Asked {
         self.principal = Some(Principal::new(principal));
         self
     }
+}
+
+/// What every request of 2026-07-28 says of itself, as members of `_meta`.
+pub const META: &str =
+    r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}"#;
+
+/// A request of 2026-07-28, with these further members of `params`, which end with a comma.
+pub fn modern(id: &str, method: &str, members: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{{members}"_meta":{{{META}}}}}}}"#)
 }
 
 /// The message that opens a session.

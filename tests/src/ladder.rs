@@ -1,11 +1,14 @@
 //! Requests that the server's ladder (RULES 5.2) refuses, for the machine and for what listens on sockets.
 
+use mcp_proto::Json;
 use mcp_proto::server::{Config, HttpConfig, TwoEndpoints};
 
-use crate::asked::{Asked, initialize};
+use crate::asked::{Asked, META, initialize, modern};
 
 /// A request that is always answered.
 pub const PING: &str = r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#;
+
+const RESPONSE: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
 
 /// A request that is refused.
 #[derive(Debug, Clone)]
@@ -24,12 +27,21 @@ pub struct Row {
 pub fn configure(http: &mut HttpConfig, config: &mut Config) {
     http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
     config.limits.message = 1000;
+    config.capabilities =
+        Json::parse(r#"{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{}}"#).expect("JSON");
 }
 
 /// All of them; `id` names a session of 2025-11-25.
 pub fn rows(id: &str) -> Vec<Row> {
     let post = || Asked::post(PING).in_session(id);
     let get = || Asked::new("GET", "").in_session(id);
+    let list = || Asked::stateless("1", "tools/list", "");
+    let call = || Asked::stateless_call("1", "a", "");
+    let stated = |meta: &str| {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{{"_meta":{{{meta}}}}}}}"#);
+        Asked::post(body).mirrored("tools/list")
+    };
+    let versioned = |version: &str| stated(&META.replace("2026-07-28", version));
     let rows = vec![
         ("another path", post().at("/"), 404, -32600),
         ("OR1: a page of another origin", post().with("origin", "https://evil.example"), 403, -32600),
@@ -61,7 +73,39 @@ pub fn rows(id: &str) -> Vec<Row> {
         ("row 18, SE2", Asked::post(initialize("2025-06-18")).in_session(id), 400, -32600),
         ("row 20", post().with("mcp-protocol-version", "1999-01-01"), 400, -32600),
         ("row 20: DELETE", Asked::new("DELETE", "").in_session(id).with("mcp-protocol-version", "1"), 400, -32600),
-        ("row 20: not served", post().with("mcp-protocol-version", "2026-07-28"), 400, -32600),
+        ("MD-M-02: no _meta", post().with("mcp-protocol-version", "2026-07-28"), 400, -32602),
+        ("HM8: GET in the newer revision", get().with("mcp-protocol-version", "2026-07-28"), 405, -32600),
+        ("HM8: DELETE in the newer revision", Asked::new("DELETE", "").mirrored("x"), 405, -32600),
+        ("HM9: a response in the newer revision", Asked::post(RESPONSE).mirrored("x"), 400, -32600),
+        ("HM9: a batch in the newer revision", Asked::post(format!("[{PING}]")).mirrored("ping"), 400, -32600),
+        ("JR-38: a batch with such a request", Asked::post(format!("[{}]", modern("1", "x", ""))), 400, -32600),
+        ("HM7: a newer body with an older header", list().with("mcp-protocol-version", "2025-11-25"), 400, -32020),
+        ("HM7: a newer body without the header", list().without("mcp-protocol-version"), 400, -32020),
+        ("HM7: an older body with a newer header", Asked::post(PING).mirrored("ping"), 400, -32602),
+        ("ER-44", Asked::post(initialize("2025-11-25")).mirrored("initialize"), 400, -32020),
+        ("HM1: another method", list().with("mcp-method", "tools/call"), 400, -32020),
+        ("HM1: the method in another case", list().with("mcp-method", "Tools/List"), 400, -32020),
+        ("HM1: no method", list().without("mcp-method"), 400, -32020),
+        ("HM1: an empty method", list().with("mcp-method", ""), 400, -32020),
+        ("HM1: another name", call().with("mcp-name", "b"), 400, -32020),
+        ("HM1: no name", call().without("mcp-name"), 400, -32020),
+        ("HM2: two versions", list().and("mcp-protocol-version", "2026-07-28"), 400, -32020),
+        ("HM2: two methods", list().and("mcp-method", "tools/list"), 400, -32020),
+        ("HM2: two names", call().and("mcp-name", "a"), 400, -32020),
+        ("HM3: two names in the body", Asked::stateless_call("1", "a", r#""name":"a","#), 400, -32602),
+        ("HM4: broken Base64", call().with("mcp-name", "=?base64?Y?="), 400, -32020),
+        ("HM4: Base64 within Base64", call().with("mcp-name", "=?base64?PT9iYXNlNjQ/WVE9PT89?="), 400, -32020),
+        ("MD-V-01", versioned("2027-01-01").with("mcp-protocol-version", "2027-01-01"), 400, -32022),
+        ("MD-V-01: an older one", versioned("2025-11-25").with("mcp-protocol-version", "2025-11-25"), 400, -32022),
+        ("8.4: the header comes before the version", versioned("v999"), 400, -32020),
+        ("MD-M-02: no capabilities", stated(r#""io.modelcontextprotocol/protocolVersion":"2026-07-28""#), 400, -32602),
+        ("MD-M-02: no version", stated(r#""io.modelcontextprotocol/clientCapabilities":{}"#), 400, -32602),
+        ("MD-M-03", stated(r#""io.modelcontextprotocol/protocolVersion":1"#), 400, -32602),
+        ("MD-M-10", stated(&format!(r#"{META},"io.modelcontextprotocol/logLevel":"loud""#)), 400, -32602),
+        ("8.4: ping is no more", Asked::stateless("1", "ping", ""), 404, -32601),
+        ("8.4: initialize is no more", Asked::stateless("1", "initialize", ""), 404, -32601),
+        ("MD-V-05: not declared", Asked::stateless("1", "prompts/list", ""), 404, -32601),
+        ("MD-L-01", Asked::stateless("1", "subscriptions/listen", ""), 400, -32602),
         ("SE8: a forged event", get().with("last-event-id", "0000000000000000-1"), 400, -32600),
         ("SE8: no event at all", get().with("last-event-id", "é"), 400, -32600),
         ("LE4: no session named", Asked::post(PING).at("/messages"), 404, -32600),

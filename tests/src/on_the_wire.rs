@@ -9,6 +9,8 @@
 //! | `count` | tells of three steps, sends one notification, and answers `{"counted":3}` |
 //! | `ask` | asks the client for `elicitation/create`, and answers with what it said |
 //! | `panic` | panics |
+//! | `change` | tells that the list of tools has changed, and answers `{}` |
+//! | `tools/call` | requires input `who` by `elicitation/create` with a sealed state `asked`; with both, echoes `inputResponses` |
 //! | `flood` | sends a thousand notifications of 100 kB, and answers `{}` |
 //!
 //! [`wire_tests!`](crate::wire_tests) makes a test of each scenario.
@@ -20,7 +22,7 @@ use std::time::Duration;
 
 use mcp_proto::server::{Config, HttpConfig};
 
-use crate::asked::{Asked, initialize};
+use crate::asked::{Asked, initialize, modern};
 use crate::ladder::{self, PING, Row};
 use crate::socket::{Conversation, Remote};
 
@@ -52,6 +54,10 @@ macro_rules! wire_tests {
             sh_s_52_a_call_survives_its_connection
             sh_s_54_priming_events_are_only_for_those_who_know_them
             hs_04_a_two_endpoint_session_answers_on_its_stream
+            hm10_a_client_of_the_newer_revision_that_goes_has_cancelled
+            hm11_requests_of_one_id_that_stand_alone_each_get_their_own_answer
+            md_l_who_listens_is_told_of_changes
+            md_i_input_is_required_in_both_eras_alike
             a_client_that_does_not_read_holds_nobody_up
         }
     };
@@ -68,12 +74,15 @@ macro_rules! wire_tests {
 
 /// Sessions at one time.
 const SESSIONS: usize = 6;
+/// Requests that stand alone, at one time.
+const STATELESS: usize = 4;
 
 /// Configures a server for the scenarios.
 pub fn configure(http: &mut HttpConfig, config: &mut Config) {
     ladder::configure(http, config);
     http.body_timeout = Duration::from_millis(300);
     http.max_sessions = SESSIONS;
+    config.limits.stateless_requests = STATELESS;
 }
 
 fn call(session: &str, id: &str, method: &str, params: &str) -> Asked {
@@ -370,6 +379,70 @@ pub fn hs_04_a_two_endpoint_session_answers_on_its_stream(server: &Remote) {
         post(PING.to_owned()).code()
     });
     assert!(codes.any(|code| code == 404));
+}
+
+pub fn hm10_a_client_of_the_newer_revision_that_goes_has_cancelled(server: &Remote) {
+    let mut waiting: Vec<_> = (0..STATELESS).map(|_| server.open(&Asked::stateless("1", "wait", ""))).collect();
+    let echo = Asked::stateless("1", "echo", "");
+    for client in &mut waiting {
+        assert!(client.is_silent());
+    }
+    assert_eq!(server.answer(&echo).code(), 503, "as many as may wait");
+    drop(waiting.pop());
+    let served = (0..500).any(|_| {
+        thread::sleep(Duration::from_millis(10));
+        server.answer(&echo).code() == 200
+    });
+    assert!(served, "the one that is gone is still served");
+    assert!(waiting.iter_mut().all(|client| client.is_silent()));
+}
+
+pub fn hm11_requests_of_one_id_that_stand_alone_each_get_their_own_answer(server: &Remote) {
+    let asked = |n: u32| Asked::stateless("1", "nap", &format!(r#""n":{n},"#));
+    let mut open: Vec<_> = (0..3).map(|n| (n, server.open(&asked(n)))).collect();
+    for (n, client) in &mut open {
+        let text = client.until(|sent| sent.is_over).text();
+        assert!(text.contains(&format!(r#""n":{n},"#)) && text.contains(r#""id":1,"#), "{text}");
+    }
+}
+
+pub fn md_l_who_listens_is_told_of_changes(server: &Remote) {
+    let listen = |id: &str, filter: &str| {
+        server.open(&Asked::stateless(id, "subscriptions/listen", &format!(r#""notifications":{filter},"#)))
+    };
+    let (mut told, mut silent) = (listen("1", r#"{"toolsListChanged":true}"#), listen("1", "{}"));
+    assert!(told.events(1)[0].contains("notifications/subscriptions/acknowledged"));
+    assert_eq!(silent.events(1).len(), 1);
+    assert_eq!(server.answer(&Asked::stateless("\"c\"", "change", "")).code(), 200);
+    let events = told.events(2);
+    assert!(events[1].contains("notifications/tools/list_changed") && events[1].contains(r#"subscriptionId":1"#));
+    assert!(silent.is_silent());
+}
+
+pub fn md_i_input_is_required_in_both_eras_alike(server: &Remote) {
+    let answer = r#"{"action":"accept"}"#;
+    let elicits = |body: String| body.replace("apabilities\":{}", r#"apabilities":{"elicitation":{}}"#);
+    let ask = |members: &str| {
+        let body = elicits(modern("1", "tools/call", &format!(r#""name":"a",{members}"#)));
+        server.answer(&Asked::post(body).mirrored("tools/call").with("mcp-name", "a")).text()
+    };
+    let required = ask("");
+    assert!(required.contains(r#""resultType":"input_required""#), "{required}");
+    let state = required.split(r#""requestState":""#).nth(1).and_then(|rest| rest.split('"').next()).expect("a state");
+    let retry = |state: &str| ask(&format!(r#""inputResponses":{{"who":{answer}}},"requestState":"{state}","#));
+    let given = format!(r#""who":{answer}"#);
+    assert!(retry(state).contains(&given));
+    // MR1
+    assert!(retry(&format!("{state}A")).contains("\"code\":-32602"));
+
+    let opened = server.answer(&Asked::post(elicits(initialize("2025-11-25"))));
+    let id = opened.headers["mcp-session-id"].to_str().expect("text").to_owned();
+    let confirmed = Asked::post(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).in_session(&id);
+    assert_eq!(server.answer(&confirmed).code(), 202);
+    let mut calling = server.open(&call(&id, "7", "tools/call", r#"{"name":"a"}"#));
+    assert!(calling.events(1)[0].contains("elicitation/create"));
+    assert_eq!(server.answer(&Asked::post(result("1", answer)).in_session(&id)).code(), 202);
+    assert!(calling.until(|sent| sent.is_over).data()[1].contains(&given));
 }
 
 pub fn a_client_that_does_not_read_holds_nobody_up(server: &Remote) {

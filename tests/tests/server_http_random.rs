@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mcp_proto::client::Call;
-use mcp_proto::server::{Event, ExchangeKey, Progress, Scope, TwoEndpoints};
-use mcp_proto::{ErrorObject, Json, Notification, RequestKey, SessionKey, Ticket};
-use tests::asked::{Asked, initialize};
+use mcp_proto::server::{Event, ExchangeKey, InputRequired, Progress, Scope, TwoEndpoints};
+use mcp_proto::{Era, ErrorObject, Json, Notification, RequestKey, SessionKey, Ticket, TicketKey};
+use tests::asked::{Asked, initialize, modern};
 use tests::site::Site;
 
 /// A small generator: a run is a function of its seed.
@@ -40,6 +40,10 @@ struct Exchange {
     is_gone: bool,
     /// It is a POST whose body arrived whole, so it must be answered.
     is_whole: bool,
+    /// What its request holds, if that stands alone.
+    mark: Option<u64>,
+    /// It stays open until its client goes.
+    is_listening: bool,
 }
 
 struct World {
@@ -52,6 +56,13 @@ struct World {
     places: Vec<String>,
     keys: Vec<SessionKey>,
     tickets: Vec<Ticket>,
+    /// What their requests hold.
+    marks_of: BTreeMap<TicketKey, u64>,
+    /// Requests that are to be handed up again, and how often they were.
+    parked: BTreeSet<TicketKey>,
+    rounds: BTreeMap<TicketKey, u32>,
+    /// Marks of requests whose headers say something else, which nobody may see.
+    forbidden: BTreeSet<u64>,
     asked: BTreeSet<RequestKey>,
     ended: BTreeSet<SessionKey>,
     event_ids: Vec<String>,
@@ -73,6 +84,9 @@ impl World {
             config.limits.requests_in = 8;
             config.limits.requests_out = 4;
             config.limits.message = 4000;
+            config.limits.stateless_requests = 6;
+            config.limits.subscriptions = 3;
+            config.capabilities = Json::parse(r#"{"tools":{"listChanged":true}}"#).unwrap();
         });
         Self {
             site,
@@ -83,6 +97,10 @@ impl World {
             places: vec!["/messages?sessionId=none".to_owned()],
             keys: Vec::new(),
             tickets: Vec::new(),
+            marks_of: BTreeMap::new(),
+            parked: BTreeSet::new(),
+            rounds: BTreeMap::new(),
+            forbidden: BTreeSet::new(),
             asked: BTreeSet::new(),
             ended: BTreeSet::new(),
             event_ids: vec!["0000000000000000-0".to_owned()],
@@ -115,7 +133,7 @@ impl World {
 
     fn step(&mut self) {
         let now = self.site.now;
-        match self.dice.roll(24) {
+        match self.dice.roll(30) {
             0 | 1 => {
                 let version = *self.dice.pick(&VERSIONS).unwrap();
                 self.post(Asked::post(initialize(version)), initialize(version));
@@ -150,15 +168,31 @@ impl World {
                     self.site.server.handle_disconnect(key, now);
                     self.exchanges.get_mut(&key).unwrap().is_gone = true;
                     self.half.retain(|half| half.key != key);
+                    self.look();
+                    // SH-S-17
+                    let mark = self.exchanges[&key].mark;
+                    let is_open = |ticket: &Ticket| mark.is_some() && self.marks_of.get(&ticket.key()) == mark.as_ref();
+                    assert!(!self.tickets.iter().any(is_open), "a client that is gone is still served");
                 }
             }
             14..=16 => {
                 if !self.tickets.is_empty() {
                     let at = usize::try_from(self.dice.roll(self.tickets.len() as u64)).unwrap();
                     let ticket = self.tickets.swap_remove(at);
-                    let answer = match self.dice.roll(3) {
+                    let mark = self.marks_of.get(&ticket.key()).copied().unwrap_or_default();
+                    let answer = match self.dice.roll(5) {
                         0 => Err(ErrorObject::new(-32602, "no")),
-                        _ => Ok(Json::parse(r#"{"content":[]}"#).unwrap()),
+                        1 => {
+                            let context = self.site.server.context(&ticket).unwrap();
+                            let rounds = self.rounds.entry(ticket.key()).or_default();
+                            *rounds += 1;
+                            // One that is handed up too often is answered instead.
+                            if context.version.rules().era == Era::Legacy && *rounds <= 10 {
+                                self.parked.insert(ticket.key());
+                            }
+                            Ok(InputRequired::new().state("s").into())
+                        }
+                        _ => Ok(Json::parse(format!(r#"{{"content":[],"answer":{mark}}}"#)).unwrap()),
                     };
                     self.site.server.respond(ticket, answer, now).unwrap();
                 }
@@ -195,6 +229,11 @@ impl World {
                     self.site.server.cancel(request, None, now);
                 }
             }
+            23..=26 => self.post_modern(),
+            27 => {
+                let changed = Notification::new("notifications/tools/list_changed");
+                self.site.server.publish(changed, now).unwrap();
+            }
             22 => {
                 let time = Duration::from_secs([1, 10, 40, 130, 301][usize::try_from(self.dice.roll(5)).unwrap()]);
                 self.site.pass(time);
@@ -216,7 +255,32 @@ impl World {
         self.look();
     }
 
-    fn post(&mut self, asked: Asked, body: String) {
+    /// A request that stands alone. Its headers may say something else.
+    fn post_modern(&mut self) {
+        self.marks += 1;
+        let (id, mark) = (self.dice.roll(2).to_string(), self.marks);
+        let method = ["tools/call", "tools/call", "subscriptions/listen", "server/discover", "ping"];
+        let method = *self.dice.pick(&method).unwrap();
+        let members = format!(r#""name":"a","notifications":{{"toolsListChanged":true}},"mark":{mark},"#);
+        let body = modern(&id, method, &members);
+        let asked = Asked::post(body.clone()).mirrored(method).with("mcp-name", "a");
+        let asked = match self.dice.roll(10) {
+            0 => asked.with("mcp-method", "tools/list"),
+            1 => asked.with("mcp-protocol-version", "2025-11-25"),
+            2 => asked.and("mcp-method", method),
+            3 if method == "tools/call" => asked.with("mcp-name", "b"),
+            _ => {
+                let key = self.post(asked, body);
+                let exchange = self.exchanges.get_mut(&key).unwrap();
+                (exchange.mark, exchange.is_listening) = (Some(mark), method == "subscriptions/listen");
+                return;
+            }
+        };
+        self.forbidden.insert(mark);
+        self.post(asked, body);
+    }
+
+    fn post(&mut self, asked: Asked, body: String) -> ExchangeKey {
         let key = self.site.begin(&asked);
         self.exchanges.insert(key, Exchange::default());
         self.half.push(Half { key, rest: body.into_bytes() });
@@ -225,6 +289,7 @@ impl World {
                 self.feed_at(self.half.len() - 1);
             }
         }
+        key
     }
 
     fn feed(&mut self) {
@@ -273,6 +338,13 @@ impl World {
                 self.places.push(format!("/messages?sessionId={id}"));
                 self.sessions.push(id);
             }
+            if let Some(mark) = exchange.mark {
+                let answers = exchange.text.split("\"answer\":").skip(1).map(|rest| rest.split('}').next().unwrap());
+                for answer in answers {
+                    let answer = answer.split(',').next().unwrap();
+                    assert_eq!(answer, mark.to_string(), "HM11: an answer to somebody else");
+                }
+            }
             (exchange.has_status, exchange.is_over) = (sent.status.is_some(), sent.is_over);
         }
         for event in self.site.events() {
@@ -281,14 +353,21 @@ impl World {
                     assert!(!self.is_closed, "a session after the end");
                     self.keys.push(session);
                 }
-                Event::Requested { ticket, .. } => {
+                Event::Requested { ticket, params, .. } => {
+                    let mark = params.and_then(|params| params.member("mark").ok().flatten());
+                    let mark = mark.and_then(|mark| mark.to_text().parse().ok()).unwrap_or_default();
+                    assert!(!self.forbidden.contains(&mark), "a request whose headers say something else");
+                    self.marks_of.insert(ticket.key(), mark);
+                    self.parked.remove(&ticket.key());
                     assert!(!self.ended.contains(&ticket.key().session()), "a request after the session's end");
                     self.tickets.push(ticket);
                 }
                 Event::Cancelled { ticket, .. } => {
-                    let before = self.tickets.len();
+                    let before = self.tickets.len() + self.parked.len();
                     self.tickets.retain(|other| other.key() != ticket);
-                    assert_eq!(self.tickets.len() + 1, before, "what was not asked is not cancelled");
+                    self.parked.remove(&ticket);
+                    let after = self.tickets.len() + self.parked.len();
+                    assert_eq!(after + 1, before, "what was not asked is not cancelled");
                 }
                 Event::Responded { request, .. } => assert!(self.asked.remove(&request), "an outcome that is none"),
                 Event::Closed { session, .. } => {
@@ -301,19 +380,24 @@ impl World {
             }
         }
         assert!(self.site.server.sessions() <= 6);
-        assert_eq!(self.site.server.requests_in_flight(), self.tickets.len(), "requests and tickets");
+        assert!(self.site.server.subscriptions() <= 3);
+        let served = self.tickets.len() + self.parked.len();
+        assert_eq!(self.site.server.requests_in_flight(), served, "requests and tickets");
     }
 
     /// Whether everything that arrived whole and was not given up by its client was answered.
     fn check_answered(&self) {
         for (key, exchange) in &self.exchanges {
-            assert!(!exchange.is_whole || exchange.is_gone || exchange.is_over, "{key:?}: {}", exchange.text);
+            let is_served = exchange.is_gone || exchange.is_over || (exchange.is_listening && !self.is_closed);
+            assert!(!exchange.is_whole || is_served, "{key:?}: {}", exchange.text);
         }
     }
 
     fn finish(mut self) {
         if self.dice.roll(2) == 0 {
             // Every handler answers.
+            self.site.pass(Duration::from_secs(1));
+            self.look();
             for ticket in std::mem::take(&mut self.tickets) {
                 self.site.server.respond(ticket, Ok(Json::empty_object()), self.site.now).unwrap();
             }

@@ -6,10 +6,9 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 
 use http::HeaderMap;
 use mcp_proto::client::{Call, Outcome};
-use mcp_proto::server::{LoggingLevel, Progress, Scope};
+use mcp_proto::server::{Context as RequestContext, LoggingLevel, Progress, Scope};
 use mcp_proto::{ErrorObject, Json, Method, Notification, ProtocolVersion, SessionKey, TicketKey, UsageError};
 
-use super::Greeting;
 use super::owner::Input;
 
 /// A request of a client's, and the ways to talk to that client while it is served.
@@ -26,7 +25,7 @@ pub(super) struct Context {
     pub(super) ticket: TicketKey,
     pub(super) inbox: SyncSender<Input>,
     pub(super) shared: Arc<Shared>,
-    pub(super) greeting: Arc<Greeting>,
+    pub(super) about: RequestContext,
     pub(super) headers: HeaderMap,
 }
 
@@ -65,16 +64,28 @@ impl Incoming {
         self.context.ticket.session()
     }
 
-    /// The revision of the session.
+    /// What holds for the request: its revision, and what its client is and can do.
     #[must_use]
-    pub fn version(&self) -> ProtocolVersion {
-        self.context.greeting.version
+    pub const fn context(&self) -> &RequestContext {
+        &self.context.about
     }
 
-    /// The parameters of the client's `initialize`: its name and capabilities.
+    /// The revision of the request.
     #[must_use]
-    pub fn client(&self) -> &Json {
-        &self.context.greeting.params
+    pub const fn version(&self) -> ProtocolVersion {
+        self.context.about.version
+    }
+
+    /// What the client can do: an object.
+    #[must_use]
+    pub const fn client_capabilities(&self) -> &Json {
+        &self.context.about.client_capabilities
+    }
+
+    /// Who the client says it is: an object. Nothing may depend on it.
+    #[must_use]
+    pub const fn client_info(&self) -> Option<&Json> {
+        self.context.about.client_info.as_ref()
     }
 
     /// The headers of the HTTP request.
@@ -123,6 +134,15 @@ impl Incoming {
         accepted.recv().map_err(|_| UsageError::Closed)?
     }
 
+    /// Tells all clients whom it concerns of a change, as [`ServerPublisher::publish`].
+    ///
+    /// # Errors
+    ///
+    /// As [`ServerPublisher::publish`].
+    pub fn publish(&self, notification: Notification) -> Result<(), UsageError> {
+        publish(&self.context.inbox, notification)
+    }
+
     /// Asks the client for something because of this request, and waits for the outcome.
     ///
     /// # Errors
@@ -145,4 +165,28 @@ impl Incoming {
     fn send(&self, input: Input) -> Result<(), UsageError> {
         self.context.inbox.send(input).map_err(|_| UsageError::Closed)
     }
+}
+
+/// Tells clients of changes, from any thread.
+#[derive(Debug, Clone)]
+pub struct ServerPublisher {
+    pub(super) inbox: SyncSender<Input>,
+}
+
+impl ServerPublisher {
+    /// Tells everybody whom it concerns of a change: `list_changed` of tools, prompts or resources, or
+    /// `resources/updated`.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if it is no such notification, the server's capabilities do not promise it, or the server has ended.
+    pub fn publish(&self, notification: Notification) -> Result<(), UsageError> {
+        publish(&self.inbox, notification)
+    }
+}
+
+fn publish(inbox: &SyncSender<Input>, notification: Notification) -> Result<(), UsageError> {
+    let (accept, accepted) = sync_channel(1);
+    inbox.send(Input::Publish { notification, accept }).map_err(|_| UsageError::Closed)?;
+    accepted.recv().map_err(|_| UsageError::Closed)?
 }

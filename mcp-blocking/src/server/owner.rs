@@ -7,14 +7,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use http::request::Parts;
 use mcp_proto::client::{Call, Outcome};
 use mcp_proto::server::{Arrival, Event, ExchangeKey, Http, HttpAction, LoggingLevel, Progress, Scope, Server};
-use mcp_proto::{
-    ErrorObject, Instant, Json, Notification, Output, RequestKey, SessionKey, Ticket, TicketKey, UsageError, code,
-};
+use mcp_proto::{ErrorObject, Instant, Json, Notification, Output, RequestKey, Ticket, TicketKey, UsageError, code};
 
+use super::Service;
 use super::connection::{Replies, Reply};
 use super::handlers::{Handlers, Job};
 use super::incoming::{Context, Incoming, Shared};
-use super::{Greeting, Service};
 
 /// What happens to the owner.
 #[derive(Debug)]
@@ -41,6 +39,8 @@ pub(super) enum Input {
         data: Json,
         accept: SyncSender<Result<(), UsageError>>,
     },
+    /// Something has changed that clients may want to know.
+    Publish { notification: Notification, accept: SyncSender<Result<(), UsageError>> },
     /// A handler asks the client for something.
     Ask { ticket: TicketKey, call: Call, outcome: SyncSender<Result<Outcome, UsageError>> },
     /// The server shall end.
@@ -57,7 +57,6 @@ pub(super) struct Owner {
     tickets: BTreeMap<TicketKey, (Ticket, Arc<Shared>)>,
     /// Who waits for what clients were asked.
     asked: BTreeMap<RequestKey, SyncSender<Result<Outcome, UsageError>>>,
-    greetings: BTreeMap<SessionKey, Arc<Greeting>>,
 }
 
 impl Owner {
@@ -76,7 +75,6 @@ impl Owner {
             replies: BTreeMap::new(),
             tickets: BTreeMap::new(),
             asked: BTreeMap::new(),
-            greetings: BTreeMap::new(),
         }
     }
 
@@ -150,6 +148,9 @@ impl Owner {
                 let scope = Scope::Request(ticket);
                 let _ = accept.send(self.machine.log(scope, level, logger.as_deref(), &data, now));
             }
+            Input::Publish { notification, accept } => {
+                let _ = accept.send(self.machine.publish(notification, now));
+            }
             Input::Ask { ticket, call, outcome } => match self.machine.request(Scope::Request(ticket), call, now) {
                 Ok(request) => {
                     self.asked.insert(request, outcome);
@@ -208,16 +209,13 @@ impl Owner {
     #[expect(clippy::wildcard_enum_match_arm, reason = "what else is told concerns no handler")]
     fn on_event(&mut self, event: Event, now: Instant) {
         match event {
-            Event::Connected { session, version, params } => {
-                self.greetings.insert(session, Arc::new(Greeting { version, params }));
-            }
             Event::Requested { ticket, method, params } => {
                 let key = ticket.key();
-                let Some(greeting) = self.greetings.get(&key.session()).map(Arc::clone) else { return };
+                let Some(about) = self.machine.context(&ticket) else { return };
                 let headers = self.machine.request_head(&ticket).map(|head| head.headers.clone()).unwrap_or_default();
                 let shared = Arc::new(Shared::default());
                 self.tickets.insert(key, (ticket, Arc::clone(&shared)));
-                let context = Context { ticket: key, inbox: self.inbox.clone(), shared, greeting, headers };
+                let context = Context { ticket: key, inbox: self.inbox.clone(), shared, about, headers };
                 let job =
                     Job::Call { service: Arc::clone(&self.service), incoming: Incoming::new(method, params, context) };
                 self.hand_over(job, now);
@@ -237,8 +235,7 @@ impl Owner {
                 }
             }
             Event::Faulted(fault) => log::info!("a client did something wrong: {fault}"),
-            Event::Closed { session, reason } => {
-                self.greetings.remove(&session);
+            Event::Closed { reason, .. } => {
                 self.hand_over(Job::Ended { service: Arc::clone(&self.service), reason }, now);
             }
             _ => {}

@@ -3,9 +3,9 @@
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use mcp_blocking::{Incoming, Server, ServerStopper};
+use mcp_blocking::{Incoming, Server, ServerStopper, StateKeys};
 use mcp_proto::client::{Call, Outcome};
-use mcp_proto::server::{Config, HttpConfig, Progress};
+use mcp_proto::server::{Config, HttpConfig, InputRequired, Progress};
 use mcp_proto::{ErrorObject, Json, Notification, code};
 
 /// A server on a thread of its own, stopped at the end of the test.
@@ -54,7 +54,9 @@ fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
         "tools/list" => {
             Ok(json(r#"{"tools":[{"name":"hello","description":"Says hello.","inputSchema":{"type":"object"}}]}"#))
         }
-        "tools/call" => Ok(json(r#"{"content":[{"type":"text","text":"Hello!"}]}"#)),
+        "tools/call" if incoming.params().is_some_and(|params| params.member("name") == Ok(Some("hello".into()))) => {
+            Ok(json(r#"{"content":[{"type":"text","text":"Hello!"}]}"#))
+        }
         "wait" => {
             while !incoming.is_cancelled() {
                 thread::sleep(Duration::from_millis(5));
@@ -94,7 +96,21 @@ fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
             }
             Ok(Json::empty_object())
         }
-        "client" => Ok(incoming.client().clone()),
+        "change" => {
+            incoming.publish(Notification::new("notifications/tools/list_changed")).unwrap();
+            Ok(Json::empty_object())
+        }
+        "tools/call" => {
+            let keys = StateKeys::new([8; 32]).with_earlier([7; 32]);
+            let answers = incoming.params().and_then(|params| params.member("inputResponses").unwrap());
+            if let (Some(answers), Some("asked")) = (answers, keys.open(incoming)?.as_deref()) {
+                return Ok(answers);
+            }
+            // A server whose key has changed meanwhile opens what it has sealed before.
+            let state = StateKeys::new([7; 32]).seal(incoming, "asked", Duration::from_secs(60));
+            Ok(InputRequired::new().ask("who", "elicitation/create", Json::empty_object()).state(&state).into())
+        }
+        "client" => Ok(incoming.client_info().cloned().unwrap_or(Json::empty_object())),
         _ => Err(ErrorObject::new(code::METHOD_NOT_FOUND, "method not found")),
     }
 }

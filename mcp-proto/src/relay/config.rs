@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::client::{self, Confirmation, Forwarding, HttpConfig};
 use crate::limits::Limits;
 use crate::server;
+use crate::version::Era;
 
 /// How a relay behaves. The fields may be set one by one.
 ///
@@ -58,6 +59,7 @@ impl Config {
     pub(super) fn split(self, mut http: HttpConfig) -> (server::Config, client::Config, HttpConfig) {
         http.redelivery = self.redelivery;
         let mut server = server::Config::new("", "");
+        server.versions.retain(|version| version.rules().era == Era::Legacy);
         server.limits = self.limits.clone();
         // TO-04: the one who answers may be a person.
         server.request_timeout = self.max_timeout;

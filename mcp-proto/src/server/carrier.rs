@@ -3,6 +3,7 @@
 use http::request::Parts;
 
 use super::Timer;
+use super::annotated::AnnotatedTools;
 use super::config::Config;
 use super::event::Event;
 use super::http::{ExchangeKey, Principal};
@@ -21,6 +22,9 @@ pub(super) struct Hub<'s, T: Transport> {
     pub(super) config: &'s Config,
     pub(super) transport: &'s mut T,
     pub(super) timers: &'s mut Deadlines<Timer>,
+    pub(super) tools: &'s mut AnnotatedTools,
+    /// Subscriptions of all clients.
+    pub(super) subscriptions: &'s mut usize,
     pub(super) wire: Wire<'s, T::Action>,
 }
 

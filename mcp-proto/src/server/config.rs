@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::era::CacheScope;
 use crate::client::Forwarding;
 use crate::error::UsageError;
 use crate::json::Json;
@@ -23,15 +24,22 @@ use crate::version::{Era, ProtocolVersion};
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Config {
-    /// `serverInfo` of the answer to `initialize` (LC-07).
+    /// `serverInfo` of the answer to `initialize` (LC-07), and of every result since 2026-07-28.
     pub server_info: Json,
-    /// `capabilities` of the answer to `initialize`. With `logging`, the machine answers `logging/setLevel` itself.
+    /// Whether results say who the server is (RULES 8.1). Default `true`.
+    pub names_itself: bool,
+    /// `capabilities` of the answers to `initialize` and `server/discover`. With `logging`, the machine answers `logging/setLevel` itself.
     pub capabilities: Json,
-    /// `instructions` of the answer to `initialize`.
+    /// `instructions` of the answers to `initialize` and `server/discover`.
     pub instructions: Option<Box<str>>,
-    /// The revisions that are served; the newest is offered to clients that ask for another (LC-05). Default: all that
-    /// begin with `initialize`.
+    /// The revisions that are served, of one era or of both (ER-40). The newest that begins with `initialize` is offered
+    /// to clients that ask for another (LC-05). Default: all.
     pub versions: Vec<ProtocolVersion>,
+    /// How long clients may keep lists and resources, unless a result says so itself with `ttlMs` (MD-K-01). Default: not
+    /// at all.
+    pub cache_ttl: Duration,
+    /// Who may keep them, unless a result says so itself with `cacheScope`. Default [`CacheScope::Private`].
+    pub cache_scope: CacheScope,
     /// What the client may make this server hold.
     pub limits: Limits,
     /// How long the client may take to answer a request of this side. Default 60 s.
@@ -55,9 +63,12 @@ impl Config {
             Json::empty_object().with_member("version", &Json::from(version)).with_member("name", &Json::from(name));
         Self {
             server_info,
+            names_itself: true,
             capabilities: Json::empty_object(),
             instructions: None,
-            versions: ProtocolVersion::ALL.into_iter().filter(|version| version.rules().era == Era::Legacy).collect(),
+            versions: ProtocolVersion::ALL.into(),
+            cache_ttl: Duration::ZERO,
+            cache_scope: CacheScope::Private,
             limits: Limits::default(),
             request_timeout: Duration::from_secs(60),
             max_timeout: Duration::from_secs(600),
@@ -77,20 +88,29 @@ impl Config {
         if !self.server_info.is_object() || !self.capabilities.is_object() {
             return Err(UsageError::ParamsNotAnObject);
         }
-        if let Some(version) = self.versions.iter().find(|version| version.rules().era != Era::Legacy) {
-            return Err(UsageError::NotInRevision { what: "initialize", version: *version });
-        }
         self.limits.check()
+    }
+
+    /// Whether any revision of this era is served. Without a single one, the newest of the legacy era is.
+    pub(crate) fn serves(&self, era: Era) -> bool {
+        match era {
+            Era::Modern => self.versions.iter().any(|version| version.rules().era == Era::Modern),
+            Era::Legacy => {
+                self.versions.is_empty() || self.versions.iter().any(|version| version.rules().era == Era::Legacy)
+            }
+        }
     }
 
     pub(crate) fn declares(&self, capability: &str) -> bool {
         self.capabilities.first_member(capability).is_some()
     }
 
-    /// LC-04, LC-05: the revision that is asked for if it is served, else the newest that is.
+    /// LC-04, LC-05: the revision that is asked for if it is served, else the newest that is. ER-46: never one of the
+    /// other era.
     pub(crate) fn negotiate(&self, asked: &str) -> ProtocolVersion {
-        let asked = ProtocolVersion::from_text(asked).filter(|version| self.versions.contains(version));
-        let newest = self.versions.iter().max().copied().unwrap_or(ProtocolVersion::LATEST_LEGACY);
+        let legacy = || self.versions.iter().copied().filter(|version| version.rules().era == Era::Legacy);
+        let asked = ProtocolVersion::from_text(asked).filter(|asked| legacy().any(|version| version == *asked));
+        let newest = legacy().max().unwrap_or(ProtocolVersion::LATEST_LEGACY);
         asked.unwrap_or(newest)
     }
 

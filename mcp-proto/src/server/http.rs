@@ -21,6 +21,8 @@
 //! | `ladder` | the order in which a request's head is looked at |
 //! | `arrival` | what is known of a request besides its head |
 //! | `post` | messages that clients post |
+//! | `stateless` | requests that stand alone |
+//! | `agree` | whether headers say what the body says |
 //! | `get` | streams that clients open |
 //! | `refusal` | requests that are answered by their status |
 //! | `action` | what the driver is asked to do |
@@ -31,6 +33,7 @@
 
 mod access;
 mod action;
+pub(super) mod agree;
 mod arrival;
 mod carrier;
 mod config;
@@ -40,6 +43,7 @@ mod ladder;
 mod post;
 mod refusal;
 mod session;
+mod stateless;
 mod stream;
 
 use std::collections::BTreeMap;
@@ -73,6 +77,10 @@ pub use exchange::ExchangeKey;
 pub struct Http {
     config: HttpConfig,
     limits: Limits,
+    /// Sessions begin with `initialize`.
+    serves_sessions: bool,
+    /// Requests may stand alone.
+    serves_stateless: bool,
     /// The revisions that `MCP-Protocol-Version` may name.
     versions: Vec<ProtocolVersion>,
     sessions: Sessions,
@@ -101,6 +109,8 @@ impl Http {
         Self {
             config,
             limits: Limits::default(),
+            serves_sessions: true,
+            serves_stateless: false,
             versions: Vec::new(),
             sessions: Sessions::new(),
             exchanges: BTreeMap::new(),
@@ -168,9 +178,17 @@ impl Server<Http> {
         }
     }
 
-    /// The client is gone from an exchange. What it asked for is still done (SH-S-16).
+    /// The client is gone from an exchange. What it asked for in a session is still done (SH-S-16); what stood alone is
+    /// cancelled (SH-S-17).
     pub fn handle_disconnect(&mut self, exchange: ExchangeKey, now: Instant) {
         let Some(closed) = self.transport.close_exchange(exchange, now) else { return };
+        if closed.session() == Some(SessionKey::ONLY) {
+            let (peers, hub) = &mut self.split(now);
+            if let Some(peer) = peers.get_mut(&SessionKey::ONLY) {
+                peer.on_disconnect(exchange, hub);
+            }
+            return;
+        }
         if let Exchange::Streaming { session, stream: None } = closed {
             // HS-10
             if self.transport.sessions.get(session).is_some_and(|session| session.is_two_endpoint) {
@@ -189,6 +207,10 @@ impl Server<Http> {
         self.transport.is_closed = true;
         for session in self.transport.sessions.keys() {
             self.end_session(session, CloseReason::Local, now);
+        }
+        let (peers, hub) = &mut self.split(now);
+        if let Some(peer) = peers.get_mut(&SessionKey::ONLY) {
+            peer.refuse_waiting(hub);
         }
     }
 

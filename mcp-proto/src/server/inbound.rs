@@ -1,8 +1,11 @@
 //! What the client asks, tells and answers.
 
 use super::carrier::{Carrier, Hub, Kind};
+use super::context::Context;
+use super::era::Envelope;
+use super::input::{Parked, takes_input};
 use super::peer::{Origin, Peer, Phase, Source};
-use super::{Event, LoggingLevel, Timer};
+use super::{Event, LoggingLevel, Timer, era};
 use crate::client::{Forwarding, Outcome};
 use crate::deadlines::after;
 use crate::error::{Failed, Fault, InvalidResponse};
@@ -10,9 +13,10 @@ use crate::json::{Json, check_unique_keys};
 use crate::message::{
     BUSY, ErrorObject, Message, Method, Notification, ParseError, Request, RequestId, Response, Subject, code,
 };
-use crate::pending::{Match, progress_token};
+use crate::meta::RequestMeta;
+use crate::pending::Match;
 use crate::transport::too_long;
-use crate::version::ProtocolVersion;
+use crate::version::{Era, ProtocolVersion};
 
 impl Peer {
     pub(super) fn on_message<T: Carrier>(&mut self, message: Message, source: Source, hub: &mut Hub<'_, T>) {
@@ -47,12 +51,22 @@ impl Peer {
     }
 
     fn on_request<T: Carrier>(&mut self, request: Request, source: Source, hub: &mut Hub<'_, T>) {
+        if hub.config.forwarding == Forwarding::Own && hub.config.serves(Era::Modern) {
+            let meta = RequestMeta::read(request.params.as_ref());
+            // ER-41
+            if meta.is_claimed || !hub.config.serves(Era::Legacy) {
+                return self.on_stateless(request, meta, Envelope::default(), source, hub);
+            }
+        }
         let Request { id, method, params } = request;
         if let Err(error) = self.admit(&method, params.as_ref(), source, hub) {
             self.refuse(Some(id), &error, source, hub);
             return;
         }
         let opens_session = method == Method::INITIALIZE;
+        if opens_session {
+            self.client.clone_from(&params);
+        }
         let is_own = hub.config.forwarding == Forwarding::Own;
         // LC-17. A relay's server may not be there yet; the client hears from us that we are.
         if method == Method::PING && (is_own || self.phase == Phase::Awaiting) {
@@ -77,9 +91,90 @@ impl Peer {
         if let Some(batch) = source.batch {
             self.batches.expect_one_more(batch);
         }
-        let token = progress_token(params.as_ref());
-        let ticket = self.incoming.insert(id, Origin::new(source, opens_session, token));
+        let mut origin = Origin::new(source, method.clone(), params.as_ref());
+        if is_own && takes_input(&method) {
+            origin.parked = Some(Parked::new(params.clone()));
+        }
+        if is_own && [Method::RESOURCES_SUBSCRIBE, Method::RESOURCES_UNSUBSCRIBE].contains(&method) {
+            let uri = params.as_ref().and_then(|params| params.first_member("uri"));
+            origin.uri = uri.as_ref().and_then(Json::as_string).map(|uri| Box::from(&*uri));
+        }
+        let ticket = self.incoming.insert(id, origin);
         hub.wire.out.tell(Event::Requested { ticket, method, params });
+    }
+
+    /// A request that stands alone (RULES 8).
+    pub(super) fn on_stateless<T: Carrier>(
+        &mut self,
+        request: Request,
+        meta: RequestMeta,
+        envelope: Envelope<'_>,
+        source: Source,
+        hub: &mut Hub<'_, T>,
+    ) {
+        let on_exchange = source.exchange.is_some();
+        let admitted = if source.batch.is_some() {
+            // JR-38
+            Err(ErrorObject::new(code::INVALID_REQUEST, "a request of this revision in a batch"))
+        } else {
+            self.admit_stateless(&request, on_exchange, hub)
+                .and_then(|()| era::admit(hub.config, hub.tools, &request, meta, envelope))
+        };
+        let Request { id, method, params } = request;
+        let context = match admitted {
+            Ok(context) => Context {
+                principal: context.principal.or_else(|| hub.transport.principal(self.key).cloned()),
+                ..context
+            },
+            Err(error) => return self.refuse(Some(id), &error, source, hub),
+        };
+        if self.version.is_none() {
+            hub.transport.negotiated(self.key, context.version);
+        }
+        if method == Method::SERVER_DISCOVER {
+            let result = era::complete(hub.config, &method, &era::discover(hub.config));
+            return self.answer_at_once(id, Ok(result), source, hub);
+        }
+        if method == Method::SUBSCRIPTIONS_LISTEN {
+            return self.listen(id, params.as_ref(), &context, source, hub);
+        }
+        // Over HTTP, ids of different clients are equal as they like (C1).
+        if !on_exchange && self.incoming.is_in_use(&id) {
+            hub.wire.out.tell(Event::Faulted(Fault::DuplicateId { id: id.clone() }));
+        }
+        let mut origin = Origin::new(source, method.clone(), params.as_ref());
+        let cancels = context.version.rules().disconnect_cancels;
+        origin.stated = Some(Box::new(context));
+        let ticket = self.incoming.insert(id, origin);
+        if let Some(exchange) = source.exchange.filter(|_| cancels) {
+            self.exchanges.insert(exchange, ticket.key());
+        }
+        hub.wire.out.tell(Event::Requested { ticket, method, params });
+    }
+
+    /// What is looked at before the request is understood.
+    fn admit_stateless<T: Carrier>(
+        &self,
+        request: &Request,
+        on_exchange: bool,
+        hub: &mut Hub<'_, T>,
+    ) -> Result<(), ErrorObject> {
+        if self.input_ended {
+            return Err(ErrorObject::new(code::INVALID_REQUEST, "the connection is being closed"));
+        }
+        let params = request.params.as_ref();
+        // HM3: before anything is compared, since two readers may compare with two members.
+        if hub.config.strict_json && params.is_some_and(|params| check_unique_keys(params).is_err()) {
+            hub.wire.out.tell(Event::Faulted(Fault::DuplicateKey));
+            return Err(ErrorObject::new(code::INVALID_PARAMS, "invalid params: two members of one name"));
+        }
+        let limits = &hub.config.limits;
+        let limit = if on_exchange { limits.stateless_requests } else { limits.requests_in };
+        if self.incoming.len() >= limit {
+            hub.wire.out.tell(Event::Faulted(Fault::TooManyRequests { limit }));
+            return Err(ErrorObject::new(code::INTERNAL_ERROR, "too many requests at one time"));
+        }
+        Ok(())
     }
 
     /// Whether a request may be handed up; if not, how it is answered.
@@ -212,9 +307,14 @@ impl Peer {
                 continue;
             }
             let Some((_, origin)) = self.incoming.remove(ticket) else { continue };
+            hub.timers.clear(Timer::Again(ticket));
             self.give_up_asked(&origin, hub);
             self.settle(origin.source, None, hub);
             hub.wire.out.tell(Event::Cancelled { ticket, params: params.cloned() });
+        }
+        // MD-L-08
+        for listen in self.listens.with_id(&id) {
+            self.unlisten(listen, hub);
         }
         self.close_if_drained(hub);
     }
@@ -294,7 +394,13 @@ impl Peer {
         self.refuse(answered, answer, source, hub);
     }
 
-    fn refuse<T: Carrier>(&mut self, id: Option<RequestId>, error: &ErrorObject, source: Source, hub: &mut Hub<'_, T>) {
+    pub(super) fn refuse<T: Carrier>(
+        &mut self,
+        id: Option<RequestId>,
+        error: &ErrorObject,
+        source: Source,
+        hub: &mut Hub<'_, T>,
+    ) {
         let message = Message::Response(Response::Error { id, error: error.clone() });
         match source.batch {
             Some(batch) => self.batches.add(batch, message),

@@ -1,11 +1,14 @@
 //! One client: its session's life, its requests, and what is asked of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::batch::{BatchKey, Batches};
 use super::carrier::{Carrier, Hub, Kind, Route};
+use super::context::Context;
 use super::http::ExchangeKey;
-use super::{Event, LoggingLevel, Progress, Timer};
+use super::input::{InputRequired, Parked};
+use super::listen::Listen;
+use super::{Config, Event, LoggingLevel, Progress, Timer, era};
 use crate::client::{Call, CloseReason, Forwarding, Outcome};
 use crate::deadlines::after;
 use crate::error::{Failed, UsageError};
@@ -13,7 +16,7 @@ use crate::json::Json;
 use crate::limits::Limits;
 use crate::message::{ErrorObject, Message, Method, Notification, Request, RequestId, Response, code};
 use crate::pending::{Incoming, Pending, RequestKey, SessionKey, TicketKey, Waiting, progress_token};
-use crate::version::ProtocolVersion;
+use crate::version::{Era, ProtocolVersion};
 
 /// The server's half of one session.
 #[derive(Debug)]
@@ -29,6 +32,17 @@ pub(super) struct Peer {
     pub(super) pending: Pending,
     /// Log messages below this are not wanted.
     pub(super) logging_level: LoggingLevel,
+    /// The parameters of `initialize`.
+    pub(super) client: Option<Json>,
+    /// Resources that the client has subscribed to in its session.
+    pub(super) subscribed: BTreeSet<Box<str>>,
+    /// What requests of the client's wait for, and under which key it is wanted.
+    pub(super) inputs: BTreeMap<RequestKey, (TicketKey, Box<str>)>,
+    pub(super) listens: Incoming<Listen>,
+    /// The same by their exchanges, as far as they have one.
+    pub(super) listening: BTreeMap<ExchangeKey, TicketKey>,
+    /// Requests that end with their exchange (SH-S-17).
+    pub(super) exchanges: BTreeMap<ExchangeKey, TicketKey>,
 }
 
 /// Where a session is in its life (RULES 7.3).
@@ -53,7 +67,14 @@ pub(super) struct Source {
 #[derive(Debug)]
 pub(super) struct Origin {
     pub(super) source: Source,
+    pub(super) method: Method,
     pub(super) opens_session: bool,
+    /// What the request says of itself, where it stands alone.
+    pub(super) stated: Option<Box<Context>>,
+    /// What may come in between, where the client is asked by requests.
+    pub(super) parked: Option<Parked>,
+    /// The resource that is subscribed to, or no longer.
+    pub(super) uri: Option<Box<str>>,
     pub(super) token: Option<RequestId>,
     /// The last progress that was told (PR-02).
     pub(super) progress: f64,
@@ -62,8 +83,18 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    pub(super) const fn new(source: Source, opens_session: bool, token: Option<RequestId>) -> Self {
-        Self { source, opens_session, token, progress: f64::NEG_INFINITY, asked: BTreeSet::new() }
+    pub(super) fn new(source: Source, method: Method, params: Option<&Json>) -> Self {
+        Self {
+            source,
+            opens_session: method == Method::INITIALIZE,
+            method,
+            stated: None,
+            parked: None,
+            uri: None,
+            token: progress_token(params),
+            progress: f64::NEG_INFINITY,
+            asked: BTreeSet::new(),
+        }
     }
 }
 
@@ -79,6 +110,12 @@ impl Peer {
             batches: Batches::new(),
             pending: Pending::new(key, limits.tombstones),
             logging_level: LoggingLevel::Debug,
+            client: None,
+            subscribed: BTreeSet::new(),
+            inputs: BTreeMap::new(),
+            listens: Incoming::new(key),
+            listening: BTreeMap::new(),
+            exchanges: BTreeMap::new(),
         }
     }
 
@@ -94,7 +131,21 @@ impl Peer {
         self.incoming.len()
     }
 
+    /// A result that requires input is the same as requiring it, so that none passes that may not (MD-I-01).
     pub(super) fn respond<T: Carrier>(
+        &mut self,
+        ticket: TicketKey,
+        answer: Result<Json, ErrorObject>,
+        hub: &mut Hub<'_, T>,
+    ) -> Result<(), UsageError> {
+        let required = answer.as_ref().ok().filter(|_| hub.config.forwarding == Forwarding::Own);
+        match required.and_then(InputRequired::read) {
+            Some(required) => self.require_input(ticket, &required, hub),
+            None => self.answer(ticket, answer, hub),
+        }
+    }
+
+    pub(super) fn answer<T: Carrier>(
         &mut self,
         ticket: TicketKey,
         answer: Result<Json, ErrorObject>,
@@ -102,7 +153,8 @@ impl Peer {
     ) -> Result<(), UsageError> {
         let Some((id, origin)) = self.incoming.remove(ticket) else { return Ok(()) };
         let is_own = hub.config.forwarding == Forwarding::Own;
-        let rules = self.version.unwrap_or(ProtocolVersion::LATEST_LEGACY).rules();
+        self.forget_exchange(&origin);
+        let rules = self.version_of(&origin).rules();
         let reserved =
             answer.as_ref().err().map(ErrorObject::code).filter(|code| is_own && !rules.allows_error_code(*code));
         let answer = match reserved {
@@ -112,6 +164,7 @@ impl Peer {
         if origin.opens_session {
             self.on_initialize_answered(answer.as_ref().ok(), hub);
         }
+        let answer = answer.map(|result| self.on_result(&origin, result, is_own, hub));
         self.give_up_asked(&origin, hub);
         self.settle(origin.source, Some(Response::new(id, answer)), hub);
         if let Some(early) = self.early_confirmation.take().filter(|_| self.phase == Phase::Open) {
@@ -140,9 +193,15 @@ impl Peer {
         during: Option<TicketKey>,
         hub: &mut Hub<'_, T>,
     ) -> Result<(), UsageError> {
-        self.check_open()?;
+        self.check_open(during)?;
         if notification.method == Method::CANCELLED {
             return Err(UsageError::ReservedMethod { method: notification.method });
+        }
+        let origin = during.and_then(|ticket| self.incoming.get(ticket));
+        if let Some(stated) = origin.and_then(|origin| origin.stated.as_ref()) {
+            if !stated.lets_pass(&notification)? {
+                return Ok(());
+            }
         }
         if during.is_none_or(|ticket| self.incoming.get(ticket).is_some()) {
             self.write(&notification.into(), self.exchange_of(during), hub);
@@ -156,7 +215,14 @@ impl Peer {
         during: Option<TicketKey>,
         hub: &mut Hub<'_, T>,
     ) -> Result<RequestKey, UsageError> {
-        self.check_open()?;
+        self.check_open(during)?;
+        let origin = during.and_then(|ticket| self.incoming.get(ticket));
+        if let Some(version) = origin.map(|origin| self.version_of(origin)) {
+            // SH-S-15
+            if !version.rules().server_requests {
+                return Err(UsageError::NotInRevision { what: "a request of the server's", version });
+            }
+        }
         if self.input_ended {
             return Err(UsageError::Closed);
         }
@@ -231,7 +297,7 @@ impl Peer {
         let params = params.with_member("requestId", &request.to_wire().to_json());
         self.write(&Notification::with_params(Method::CANCELLED, params).into(), exchange, hub);
         hub.timers.clear(Timer::Answer(request));
-        hub.wire.out.tell(Event::Responded { request, outcome: Outcome::Failed(reason) });
+        self.on_outcome(request, Outcome::Failed(reason), hub);
     }
 
     /// The client sends nothing more: what it has asked for is still answered, what it was asked for has failed (H4).
@@ -248,9 +314,18 @@ impl Peer {
             return;
         }
         self.phase = Phase::Closed;
-        // Invariant 1: who still waits hears that nothing more will come.
+        self.refuse_waiting(hub);
+        hub.timers.clear(Timer::Drain(self.key));
+        hub.transport.ended(self.key, &mut hub.wire);
+        hub.wire.out.tell(Event::Closed { session: self.key, reason });
+    }
+
+    /// Invariant 1: who still waits hears that nothing more will come.
+    pub(super) fn refuse_waiting<T: Carrier>(&mut self, hub: &mut Hub<'_, T>) {
         for ticket in self.incoming.keys() {
             let Some((id, origin)) = self.incoming.remove(ticket) else { continue };
+            self.forget_exchange(&origin);
+            hub.timers.clear(Timer::Again(ticket));
             let error = ErrorObject::new(code::INTERNAL_ERROR, "the connection was closed before the answer came");
             self.settle(origin.source, Some(Response::Error { id: Some(id), error }), hub);
             hub.wire.out.tell(Event::Cancelled { ticket, params: None });
@@ -258,9 +333,7 @@ impl Peer {
         for request in self.pending.keys() {
             self.finish(request, Outcome::Failed(Failed::Closed), hub);
         }
-        hub.timers.clear(Timer::Drain(self.key));
-        hub.transport.ended(self.key, &mut hub.wire);
-        hub.wire.out.tell(Event::Closed { session: self.key, reason });
+        self.end_listens(hub);
     }
 
     pub(super) fn close_if_drained<T: Carrier>(&mut self, hub: &mut Hub<'_, T>) {
@@ -269,8 +342,10 @@ impl Peer {
         }
     }
 
-    fn check_open(&self) -> Result<(), UsageError> {
+    /// A request that stands alone needs no session.
+    fn check_open(&self, during: Option<TicketKey>) -> Result<(), UsageError> {
         match self.phase {
+            Phase::Awaiting if during.is_some() => Ok(()),
             Phase::Awaiting => Err(UsageError::NotConnected),
             Phase::Closed => Err(UsageError::Closed),
             Phase::Opening | Phase::Open | Phase::Ready => Ok(()),
@@ -288,7 +363,70 @@ impl Peer {
             origin.asked.remove(&request);
         }
         hub.timers.clear(Timer::Answer(request));
-        hub.wire.out.tell(Event::Responded { request, outcome });
+        self.on_outcome(request, outcome, hub);
+    }
+
+    fn on_outcome<T: Carrier>(&mut self, request: RequestKey, outcome: Outcome, hub: &mut Hub<'_, T>) {
+        if !self.on_input(request, &outcome, hub) {
+            hub.wire.out.tell(Event::Responded { request, outcome });
+        }
+    }
+
+    /// What holds for a request that is not answered.
+    pub(super) fn context<T: Carrier>(&self, ticket: TicketKey, config: &Config, transport: &T) -> Option<Context> {
+        let origin = self.incoming.get(ticket)?;
+        if let Some(stated) = &origin.stated {
+            return Some((**stated).clone());
+        }
+        let of_client = |name: &str| {
+            let member = self.client.as_ref().and_then(|client| client.first_member(name));
+            member.filter(Json::is_object)
+        };
+        Some(Context {
+            version: self.version?,
+            client_capabilities: of_client("capabilities").unwrap_or(Json::empty_object()),
+            client_info: of_client("clientInfo"),
+            logging_level: config.declares("logging").then_some(self.logging_level),
+            principal: transport.principal(self.key).cloned(),
+        })
+    }
+
+    /// Whether this is a request that stands alone, or one that has ended.
+    pub(super) fn states_its_own(&self, ticket: Option<TicketKey>) -> bool {
+        ticket.is_some_and(|ticket| self.incoming.get(ticket).is_none_or(|origin| origin.stated.is_some()))
+    }
+
+    fn version_of(&self, origin: &Origin) -> ProtocolVersion {
+        let stated = origin.stated.as_ref().map(|stated| stated.version);
+        stated.or(self.version).unwrap_or(ProtocolVersion::LATEST_LEGACY)
+    }
+
+    /// SH-S-17: the client is gone from an exchange, and with that wants no answer.
+    pub(super) fn on_disconnect<T: Carrier>(&mut self, exchange: ExchangeKey, hub: &mut Hub<'_, T>) {
+        if let Some(key) = self.listening.remove(&exchange) {
+            self.unlisten(key, hub);
+        }
+        let Some(ticket) = self.exchanges.remove(&exchange) else { return };
+        if self.incoming.remove(ticket).is_some() {
+            hub.wire.out.tell(Event::Cancelled { ticket, params: None });
+        }
+    }
+
+    pub(super) fn forget_exchange(&mut self, origin: &Origin) {
+        if let Some(exchange) = origin.source.exchange {
+            self.exchanges.remove(&exchange);
+        }
+    }
+
+    /// The application has answered with a result: what it says is taken in, and what is missing is added.
+    fn on_result<T: Carrier>(&mut self, origin: &Origin, result: Json, is_own: bool, hub: &mut Hub<'_, T>) -> Json {
+        if let Some(uri) = &origin.uri {
+            self.on_subscription(&origin.method, uri);
+        }
+        if origin.method == Method::TOOLS_LIST && is_own && hub.config.serves(Era::Modern) {
+            hub.tools.learn(&result);
+        }
+        if origin.stated.is_some() { era::complete(hub.config, &origin.method, &result) } else { result }
     }
 
     /// A request of the client's has its outcome, which for a cancelled one is no answer.

@@ -217,14 +217,17 @@ impl Builder<Http> {
 
 impl<T: ClientTransport<Action: Send> + Send> Builder<T> {
     async fn connect_with<L: Link<Transport = T>>(self, link: L, server: String, span: Span) -> Result<Client, Error> {
-        let server = Arc::from(server);
+        let server: Arc<str> = Arc::from(server);
         let machine = proto::Client::new(self.transport, self.config)?;
         let (commands, inputs) = mpsc::channel(COMMANDS);
         let (connected, answer) = oneshot::channel();
-        let driver = Driver::new(machine, link, self.handler, Arc::clone(&server), connected);
+        let (cancel, cancelled) = mpsc::unbounded_channel();
+        let driver = Driver::new(machine, link, self.handler, Arc::clone(&server), connected, cancelled);
         tokio::spawn(driver.run(inputs).instrument(span));
         match answer.await.map_err(|_| UsageError::Closed)? {
-            Ok(greeting) => Ok(Client { commands, greeting: Arc::new(greeting) }),
+            Ok(greeting) => {
+                Ok(Client { commands, cancel, next_call: Arc::default(), server, greeting: greeting.into() })
+            }
             Err(refused) => Err(Error::not_connected(refused, &server)),
         }
     }

@@ -2,89 +2,61 @@
 
 use std::io;
 use std::process::ExitStatus;
-use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use mcp_proto::client as proto;
 use mcp_proto::{Stdio, StdioAction};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::process::ChildStdin;
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::time::timeout;
 use tracing::Instrument;
 
-use super::driver::now;
 use super::link::Link;
 use crate::child::Child;
+use crate::clock::now;
+use crate::lines::{FLUSH, Lines};
 
 /// Bytes that are read at once.
 const CHUNK: usize = 64 * 1024;
-/// Lines that wait to be written. Further ones wait in the machine, which then wants no input in the end.
-const LINES: usize = 64;
-/// How long the last lines may take to be written after everything else has ended.
-const FLUSH: Duration = Duration::from_secs(1);
 
 /// Both streams, and the process that is at their other end.
-pub(super) struct ByteStream<R> {
+pub(super) struct ByteStream<R, W> {
     read: R,
     is_readable: bool,
     buffer: BytesMut,
-    /// Where lines are taken to be written, until the machine closes that.
-    lines: Option<mpsc::Sender<Bytes>>,
-    /// A line that found no room.
-    unwritten: Option<Bytes>,
-    writer: JoinHandle<()>,
+    /// Nothing once the other side takes no more.
+    lines: Option<Lines<W>>,
     child: Option<Child>,
     /// Starts the process anew.
-    restart: Option<Start<R>>,
-    /// The stream ended outside of a turn.
+    start: Option<Start<R, W>>,
+    /// The process could not be started anew, and the machine does not know it yet.
     has_failed: bool,
 }
 
 /// Starts a process.
-struct Start<R>(Box<dyn FnMut() -> io::Result<(Child, ChildStdin, R)> + Send>);
+struct Start<R, W>(Box<dyn FnMut() -> io::Result<(Child, W, R)> + Send>);
 
-impl<R: AsyncRead + Send + Unpin + 'static> ByteStream<R> {
-    /// The stream to a process that `start` starts, and starts again.
-    pub(super) fn start(
-        mut start: impl FnMut() -> io::Result<(Child, ChildStdin, R)> + Send + 'static,
-    ) -> io::Result<Self> {
+impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'static> ByteStream<R, W> {
+    pub(super) fn new(read: R, write: W) -> Self {
+        let (buffer, lines) = (BytesMut::with_capacity(CHUNK), Some(Lines::new(write)));
+        Self { read, is_readable: true, buffer, lines, child: None, start: None, has_failed: false }
+    }
+
+    /// The streams of a process that `start` starts, and may have to start once more.
+    pub(super) fn start(mut start: impl FnMut() -> io::Result<(Child, W, R)> + Send + 'static) -> io::Result<Self> {
         let (child, write, read) = start()?;
-        let stream = Self::new(read, write);
-        Ok(Self { child: Some(child), restart: Some(Start(Box::new(start))), ..stream })
+        Ok(Self { child: Some(child), start: Some(Start(Box::new(start))), ..Self::new(read, write) })
     }
 
-    pub(super) fn new(read: R, write: impl AsyncWrite + Send + Unpin + 'static) -> Self {
-        let (lines, writer) = spawn_writer(write);
-        Self {
-            read,
-            is_readable: true,
-            buffer: BytesMut::with_capacity(CHUNK),
-            lines: Some(lines),
-            unwritten: None,
-            writer,
-            child: None,
-            restart: None,
-            has_failed: false,
-        }
-    }
-
-    /// Goes on with a new process; the old one has ended, or does so without being waited for.
     fn respawn(&mut self) {
+        tracing::info!("the server ended when it was asked for its revisions; it is started anew");
         self.lines = None;
-        self.unwritten = None;
-        self.buffer.clear();
-        self.writer.abort();
         if let Some(child) = self.child.take() {
             tokio::spawn(child.end().in_current_span());
         }
-        match self.restart.as_mut().map(|start| (start.0)()) {
+        match self.start.as_mut().map(|start| (start.0)()) {
             Some(Ok((child, write, read))) => {
-                tracing::info!("the server ended when it was asked for its revisions; it is started anew");
-                let (lines, writer) = spawn_writer(write);
                 (self.read, self.is_readable) = (read, true);
-                (self.lines, self.writer, self.child) = (Some(lines), writer, Some(child));
+                (self.lines, self.child) = (Some(Lines::new(write)), Some(child));
             }
             Some(Err(error)) => {
                 tracing::warn!(%error, "the server cannot be started anew");
@@ -100,25 +72,20 @@ impl<R: AsyncRead + Send + Unpin + 'static> ByteStream<R> {
     }
 }
 
-impl<R: AsyncRead + Send + Unpin + 'static> Link for ByteStream<R> {
+impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'static> Link for ByteStream<R, W> {
     type Transport = Stdio;
 
     fn act(&mut self, action: StdioAction) {
-        match action {
-            StdioAction::Write(line) => {
-                let sent = self.lines.as_ref().map(|lines| lines.try_send(line));
-                if let Some(Err(mpsc::error::TrySendError::Full(line))) = sent {
-                    self.unwritten = Some(line);
-                }
-            }
-            StdioAction::CloseWrite => self.lines = None,
-            StdioAction::Respawn => self.respawn(),
+        match (action, &mut self.lines) {
+            (StdioAction::Write(line), Some(lines)) => lines.push(line),
+            (StdioAction::CloseWrite, Some(lines)) => lines.complete(),
+            (StdioAction::Respawn, _) => self.respawn(),
             _ => {}
         }
     }
 
     fn has_room(&self) -> bool {
-        self.unwritten.is_none()
+        self.lines.as_ref().is_none_or(Lines::has_room)
     }
 
     async fn turn(&mut self, machine: &mut proto::Client<Stdio>) {
@@ -135,52 +102,28 @@ impl<R: AsyncRead + Send + Unpin + 'static> Link for ByteStream<R> {
                     self.buffer.clear();
                 }
             },
-            is_gone = hand_on(self.lines.as_ref(), &mut self.unwritten), if self.unwritten.is_some() => if is_gone {
-                // Nobody reads what is written.
+            written = write(&mut self.lines) => if let Err(error) = written {
+                tracing::debug!(%error, "the server reads no more");
+                self.lines = None;
                 self.has_ended(machine);
             },
-            else => std::future::pending().await,
         }
     }
 
-    async fn end(mut self) -> Option<ExitStatus> {
-        drop(self.lines);
-        // The last lines are written, but a server that does not read them is not waited for.
-        if timeout(FLUSH, &mut self.writer).await.is_err() {
-            self.writer.abort();
+    async fn end(self) -> Option<ExitStatus> {
+        if let Some(lines) = self.lines {
+            // The last lines are written, but a server that does not read them is not waited for.
+            let _ = timeout(FLUSH, lines.finish()).await;
         }
         drop(self.read);
         self.child?.end().await
     }
 }
 
-/// Writes lines until the sender is dropped or the other side takes no more.
-fn spawn_writer(mut write: impl AsyncWrite + Send + Unpin + 'static) -> (mpsc::Sender<Bytes>, JoinHandle<()>) {
-    let (lines, mut waiting) = mpsc::channel::<Bytes>(LINES);
-    let task = tokio::spawn(async move {
-        while let Some(line) = waiting.recv().await {
-            if write.write_all(&line).await.is_err() {
-                return;
-            }
-            if waiting.is_empty() && write.flush().await.is_err() {
-                return;
-            }
-        }
-        let _ = write.shutdown().await;
-    });
-    (lines, task)
-}
-
-/// Hands a line to the writer once that has room; `true` if it is gone.
-async fn hand_on(lines: Option<&mpsc::Sender<Bytes>>, unwritten: &mut Option<Bytes>) -> bool {
-    let permit = match lines {
-        Some(lines) => lines.reserve().await.ok(),
-        None => None,
-    };
-    match (permit, unwritten.take()) {
-        (Some(permit), Some(line)) => permit.send(line),
-        (Some(_), None) => {}
-        (None, _) => return true,
+/// Writes some of what waits, once something does.
+async fn write(lines: &mut Option<Lines<impl AsyncWrite + Unpin>>) -> io::Result<()> {
+    match lines {
+        Some(lines) if !lines.is_idle() => lines.write_some().await,
+        Some(_) | None => std::future::pending().await,
     }
-    false
 }

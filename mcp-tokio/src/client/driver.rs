@@ -8,21 +8,20 @@ use std::time::Duration;
 use mcp_proto::client::{
     self as proto, Call, CloseReason, Event, Occasion, Outcome, Scope, SubscriptionKey, Unavailable, Verdict,
 };
-use mcp_proto::{
-    ErrorObject, Instant, Json, Notification, Output, ProtocolVersion, RequestKey, Ticket, TicketKey, UsageError,
-};
+use mcp_proto::{ErrorObject, Json, Notification, Output, ProtocolVersion, RequestKey, Ticket, TicketKey, UsageError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
-use tokio::time::{sleep_until, timeout};
+use tokio::time::timeout;
 use tracing::{Instrument, Span};
 
 use super::handler::AnyHandler;
 use super::link::Link;
 use super::subscription::Told;
-use super::{Greeting, InFlight, Subscription};
+use super::{Greeting, Subscription};
+use crate::clock::{Alarm, now};
 
-/// Progress and notifications that wait to be heard; more are dropped, because a handler may be waiting for an answer
-/// that comes behind them.
+/// Notifications that wait to be heard; more are dropped, because a handler may be waiting for an answer that comes
+/// behind them.
 const UNHEARD: usize = 256;
 /// How long the last notifications may take to be heard after everything else has ended.
 const HEARD: Duration = Duration::from_secs(1);
@@ -30,17 +29,24 @@ const HEARD: Duration = Duration::from_secs(1);
 /// What a client asks of its task.
 #[derive(Debug)]
 pub(super) enum Input {
-    Request { call: Call, span: Span, accept: oneshot::Sender<Result<InFlight, UsageError>> },
+    Request { call: Call, caller: Caller, accept: Option<oneshot::Sender<()>> },
     Listen { filter: Json, accept: oneshot::Sender<Result<Subscription, UsageError>> },
     Notify { notification: Notification, accept: oneshot::Sender<Result<(), UsageError>> },
     Close(Option<oneshot::Sender<()>>),
 }
 
-/// What nobody waits for any more.
+/// Names a request before the machine has named it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct CallNumber(pub(super) u64);
+
+/// Who made a request.
 #[derive(Debug)]
-pub(super) enum Dropped {
-    Request(RequestKey),
-    Subscription(SubscriptionKey),
+pub(super) struct Caller {
+    pub(super) number: CallNumber,
+    pub(super) outcome: oneshot::Sender<Result<Outcome, UsageError>>,
+    /// Where progress is heard, if it is.
+    pub(super) progress: Option<mpsc::Sender<Json>>,
+    pub(super) span: Span,
 }
 
 /// Why the connection could not be made, and how the server's process ended, if it did so by itself.
@@ -59,21 +65,18 @@ pub(super) struct Driver<L: Link> {
     connected: Option<oneshot::Sender<Result<Greeting, Refused>>>,
     refused: Option<Unavailable>,
     callers: BTreeMap<RequestKey, Caller>,
+    requests: BTreeMap<CallNumber, RequestKey>,
     listeners: BTreeMap<SubscriptionKey, mpsc::Sender<Told>>,
+    /// Unbounded, because a destructor cannot wait; each subscription says this once.
+    unlisten: mpsc::UnboundedSender<SubscriptionKey>,
+    unlistened: mpsc::UnboundedReceiver<SubscriptionKey>,
     /// Requests of the server's that are being served.
     serving: BTreeMap<TicketKey, (Ticket, AbortHandle)>,
     answers: mpsc::UnboundedSender<(TicketKey, Result<Json, ErrorObject>)>,
     answered: mpsc::UnboundedReceiver<(TicketKey, Result<Json, ErrorObject>)>,
-    cancel: mpsc::UnboundedSender<Dropped>,
-    cancelled: mpsc::UnboundedReceiver<Dropped>,
+    cancelled: mpsc::UnboundedReceiver<CallNumber>,
     /// Who waits for the end.
     closing: Vec<oneshot::Sender<()>>,
-}
-
-struct Caller {
-    outcome: oneshot::Sender<Outcome>,
-    progress: mpsc::Sender<Json>,
-    span: Span,
 }
 
 /// Whether the task goes on.
@@ -90,10 +93,11 @@ impl<L: Link> Driver<L> {
         handler: Arc<dyn AnyHandler>,
         server: Arc<str>,
         connected: oneshot::Sender<Result<Greeting, Refused>>,
+        cancelled: mpsc::UnboundedReceiver<CallNumber>,
     ) -> Self {
-        // The machine bounds both: what the server asks at one time, and what is in flight.
+        // The machine bounds what the server asks at one time.
         let (answers, answered) = mpsc::unbounded_channel();
-        let (cancel, cancelled) = mpsc::unbounded_channel();
+        let (unlisten, unlistened) = mpsc::unbounded_channel();
         Self {
             machine,
             link,
@@ -102,11 +106,13 @@ impl<L: Link> Driver<L> {
             connected: Some(connected),
             refused: None,
             callers: BTreeMap::new(),
+            requests: BTreeMap::new(),
             listeners: BTreeMap::new(),
+            unlisten,
+            unlistened,
             serving: BTreeMap::new(),
             answers,
             answered,
-            cancel,
             cancelled,
             closing: Vec::new(),
         }
@@ -115,7 +121,7 @@ impl<L: Link> Driver<L> {
     /// Runs until the connection has ended.
     pub(super) async fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
         let (notices, noticing) = self.spawn_notifier();
-        let mut has_clients = true;
+        let (mut has_clients, mut alarm) = (true, Alarm::new());
         let connecting = self.machine.connect(now());
         debug_assert!(connecting.is_ok(), "nothing was connected before");
 
@@ -129,16 +135,16 @@ impl<L: Link> Driver<L> {
                     has_clients = false;
                     self.machine.close(now());
                 },
-                Some(dropped) = self.cancelled.recv() => match dropped {
-                    Dropped::Request(request) => self.machine.cancel(request, None, now()),
-                    Dropped::Subscription(subscription) => self.machine.unlisten(subscription, now()),
+                Some(number) = self.cancelled.recv() => if let Some(&request) = self.requests.get(&number) {
+                    self.machine.cancel(request, None, now());
                 },
+                Some(subscription) = self.unlistened.recv() => self.machine.unlisten(subscription, now()),
                 Some((ticket, answer)) = self.answered.recv() => {
                     if let Some((ticket, _)) = self.serving.remove(&ticket) {
                         self.machine.answer(ticket, answer, now());
                     }
                 }
-                () = sleep(due), if due.is_some() => self.machine.handle_timeout(now()),
+                () = alarm.wait(due) => self.machine.handle_timeout(now()),
             }
         }
         drop(notices);
@@ -184,23 +190,12 @@ impl<L: Link> Driver<L> {
 
     fn on_input(&mut self, input: Input) {
         match input {
-            Input::Request { call, span, accept } => {
-                let accepted = self.machine.request(call, now()).map(|request| {
-                    let (outcome, waiting) = oneshot::channel();
-                    let (progress, heard) = mpsc::channel(UNHEARD);
-                    span.record("request", tracing::field::debug(request));
-                    self.callers.insert(request, Caller { outcome, progress, span });
-                    let (server, cancel) = (Arc::clone(&self.server), self.cancel.clone());
-                    InFlight { request, server, outcome: Some(waiting), progress: heard, cancel }
-                });
-                // A caller that is gone drops what it is given, which cancels the request.
-                let _ = accept.send(accepted);
-            }
+            Input::Request { call, caller, accept } => self.on_request(call, caller, accept),
             Input::Listen { filter, accept } => {
                 let accepted = self.machine.listen(filter, now()).map(|key| {
                     let (listener, told) = mpsc::channel(UNHEARD);
                     self.listeners.insert(key, listener);
-                    Subscription { key, server: Arc::clone(&self.server), told, dropped: self.cancel.clone() }
+                    Subscription { key, server: Arc::clone(&self.server), told, unlisten: self.unlisten.clone() }
                 });
                 let _ = accept.send(accepted);
             }
@@ -214,10 +209,27 @@ impl<L: Link> Driver<L> {
         }
     }
 
+    fn on_request(&mut self, call: Call, caller: Caller, accept: Option<oneshot::Sender<()>>) {
+        // Its caller has cancelled it, when it had no name here yet.
+        if caller.outcome.is_closed() {
+            return;
+        }
+        match self.machine.request(call, now()) {
+            Ok(request) => {
+                caller.span.record("request", tracing::field::debug(request));
+                self.requests.insert(caller.number, request);
+                self.callers.insert(request, caller);
+                let _ = accept.map(|accept| accept.send(()));
+            }
+            Err(refusal) => {
+                let _ = caller.outcome.send(Err(refusal));
+            }
+        }
+    }
+
     fn on_event(&mut self, event: Event, notices: &mpsc::Sender<Notification>) {
         match event {
             Event::Connected { version, result, occasion, verdict, .. } => {
-                tracing::debug!(era = ?verdict.era, "{}", verdict.evidence);
                 self.on_connected(version, result, occasion, verdict);
             }
             Event::Unavailable { reason, .. } => {
@@ -235,12 +247,13 @@ impl<L: Link> Driver<L> {
             Event::SessionLost => tracing::info!("the session was lost; it is opened again"),
             Event::Responded { request, outcome } => {
                 if let Some(caller) = self.callers.remove(&request) {
+                    self.requests.remove(&caller.number);
                     caller.ended(outcome);
                 }
             }
             Event::Progressed { request, params } => {
-                if let Some(caller) = self.callers.get(&request) {
-                    let _ = caller.progress.try_send(params);
+                if let Some(progress) = self.callers.get(&request).and_then(|caller| caller.progress.as_ref()) {
+                    let _ = progress.try_send(params);
                 }
             }
             Event::Requested { ticket, method, params, .. } => {
@@ -288,6 +301,7 @@ impl<L: Link> Driver<L> {
     }
 
     fn on_connected(&mut self, version: ProtocolVersion, result: Json, occasion: Occasion, verdict: Verdict) {
+        tracing::debug!(era = ?verdict.era, "{}", verdict.evidence);
         let transport = L::http_transport(&self.machine);
         let spoken = transport.map(tracing::field::display);
         match occasion {
@@ -319,16 +333,6 @@ impl Caller {
             Outcome::Failed(reason) => reason.name(),
         };
         self.span.record("outcome", how);
-        let _ = self.outcome.send(outcome);
+        let _ = self.outcome.send(Ok(outcome));
     }
-}
-
-async fn sleep(due: Option<Instant>) {
-    if let Some(due) = due {
-        sleep_until(due.into()).await;
-    }
-}
-
-pub(crate) fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
 }

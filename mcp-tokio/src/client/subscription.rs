@@ -7,7 +7,6 @@ use mcp_proto::{Failed, Json, Notification};
 use tokio::sync::mpsc;
 
 use super::Error;
-use super::driver::Dropped;
 
 /// Changes that the server tells of, as [`Client::listen`](super::Client::listen) asked. Dropping it ends that.
 #[derive(Debug)]
@@ -16,7 +15,7 @@ pub struct Subscription {
     pub(super) key: SubscriptionKey,
     pub(super) server: Arc<str>,
     pub(super) told: mpsc::Receiver<Told>,
-    pub(super) dropped: mpsc::UnboundedSender<Dropped>,
+    pub(super) unlisten: mpsc::UnboundedSender<SubscriptionKey>,
 }
 
 /// What becomes of a subscription.
@@ -58,6 +57,6 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let _ = self.dropped.send(Dropped::Subscription(self.key));
+        let _ = self.unlisten.send(self.key);
     }
 }

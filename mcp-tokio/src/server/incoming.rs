@@ -1,10 +1,8 @@
 //! A request as its handler sees it.
 
-use std::sync::Arc;
-
 use http::HeaderMap;
 use mcp_proto::client::{Call, Outcome};
-use mcp_proto::server::{LoggingLevel, Principal, Progress, Scope};
+use mcp_proto::server::{Context, LoggingLevel, Principal, Progress, Scope};
 use mcp_proto::{Json, Method, Notification, ProtocolVersion, RequestKey, SessionKey, TicketKey, UsageError};
 use tokio::sync::{mpsc, oneshot};
 
@@ -16,19 +14,10 @@ pub struct Incoming {
     pub(super) method: Method,
     pub(super) params: Option<Json>,
     pub(super) ticket: TicketKey,
-    pub(super) session: Arc<Session>,
+    pub(super) context: Context,
     pub(super) headers: HeaderMap,
     pub(super) said: mpsc::Sender<Said>,
     pub(super) last: mpsc::UnboundedSender<Last>,
-}
-
-/// What is known of a session.
-#[derive(Debug)]
-pub(super) struct Session {
-    pub(super) version: ProtocolVersion,
-    /// The parameters of `initialize`.
-    pub(super) params: Json,
-    pub(super) principal: Option<Principal>,
 }
 
 impl Incoming {
@@ -50,23 +39,35 @@ impl Incoming {
         self.ticket.session()
     }
 
-    /// The revision of the session.
+    /// What holds for the request: its revision, and what its client is and can do.
     #[must_use]
-    pub fn version(&self) -> ProtocolVersion {
-        self.session.version
+    pub const fn context(&self) -> &Context {
+        &self.context
     }
 
-    /// The parameters of the client's `initialize`: its name and capabilities.
+    /// The revision of the request.
     #[must_use]
-    pub fn client(&self) -> &Json {
-        &self.session.params
+    pub const fn version(&self) -> ProtocolVersion {
+        self.context.version
     }
 
-    /// Who opened the session, if something in front of the server checked that and put a [`Principal`] among the
+    /// What the client can do: an object.
+    #[must_use]
+    pub const fn client_capabilities(&self) -> &Json {
+        &self.context.client_capabilities
+    }
+
+    /// Who the client says it is: an object. Nothing may depend on it.
+    #[must_use]
+    pub const fn client_info(&self) -> Option<&Json> {
+        self.context.client_info.as_ref()
+    }
+
+    /// Who sent the request or opened its session, if something in front of the server checked that and put a [`Principal`] among the
     /// extensions of the HTTP request.
     #[must_use]
-    pub fn principal(&self) -> Option<&Principal> {
-        self.session.principal.as_ref()
+    pub const fn principal(&self) -> Option<&Principal> {
+        self.context.principal.as_ref()
     }
 
     /// The headers of the HTTP request; none on a byte stream.
@@ -101,6 +102,17 @@ impl Incoming {
         let (accept, accepted) = oneshot::channel();
         let scope = Scope::Request(self.ticket);
         self.say(Said::Notify { scope, notification, accept }, accepted).await
+    }
+
+    /// Tells all clients whom it concerns of a change: `list_changed` of tools, prompts or resources, or
+    /// `resources/updated`. It waits until there is room for more.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if it is no such notification, or the server's capabilities do not promise it.
+    pub async fn publish(&self, notification: Notification) -> Result<(), UsageError> {
+        let (accept, accepted) = oneshot::channel();
+        self.say(Said::Publish { notification, accept }, accepted).await
     }
 
     /// Asks the client for something because of this request, and waits for the outcome. Dropping the future takes it

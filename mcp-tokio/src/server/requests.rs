@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tracing::Instrument;
 
-use super::incoming::{Incoming, Session};
+use super::incoming::Incoming;
 use super::service::AnyService;
 
 /// What handlers say that has not been dealt with. With more, they wait.
@@ -26,6 +26,7 @@ const UNHEARD: usize = 256;
 pub(super) enum Said {
     Progress { ticket: TicketKey, progress: Progress, accept: Accept<()> },
     Notify { scope: Scope, notification: Notification, accept: Accept<()> },
+    Publish { notification: Notification, accept: Accept<()> },
     Log { ticket: TicketKey, level: LoggingLevel, logger: Option<Box<str>>, data: Json, accept: Accept<()> },
     Ask { ticket: TicketKey, call: Call, accept: Accept<RequestKey>, outcome: oneshot::Sender<Outcome> },
 }
@@ -54,7 +55,6 @@ pub(super) struct Requests {
     open: BTreeMap<TicketKey, (Ticket, AbortHandle)>,
     most: usize,
     asked: BTreeMap<RequestKey, oneshot::Sender<Outcome>>,
-    sessions: BTreeMap<SessionKey, Arc<Session>>,
     said: mpsc::Sender<Said>,
     last: mpsc::UnboundedSender<Last>,
     notices: Notices,
@@ -66,16 +66,8 @@ impl Requests {
         let (say, said) = mpsc::channel(UNSAID);
         let (say_last, last) = mpsc::unbounded_channel();
         let notices = Notices::new(&service);
-        let requests = Self {
-            service,
-            open: BTreeMap::new(),
-            most,
-            asked: BTreeMap::new(),
-            sessions: BTreeMap::new(),
-            said: say,
-            last: say_last,
-            notices,
-        };
+        let requests =
+            Self { service, open: BTreeMap::new(), most, asked: BTreeMap::new(), said: say, last: say_last, notices };
         (requests, Heard { said, last })
     }
 
@@ -91,6 +83,7 @@ impl Requests {
             Said::Notify { scope, notification, accept } => {
                 Accepted { accept, outcome: machine.notify(scope, notification, now) }
             }
+            Said::Publish { notification, accept } => Accepted { accept, outcome: machine.publish(notification, now) },
             Said::Log { ticket, level, logger, data, accept } => {
                 let scope = Scope::Request(ticket);
                 Accepted { accept, outcome: machine.log(scope, level, logger.as_deref(), &data, now) }
@@ -132,10 +125,8 @@ impl Requests {
     #[expect(clippy::wildcard_enum_match_arm, reason = "what else is told concerns no handler")]
     pub(super) fn on_event<T: Carrier>(&mut self, event: Event, machine: &mut Server<T>, now: Instant) {
         match event {
-            Event::Connected { session, version, params } => {
+            Event::Connected { session, version, .. } => {
                 tracing::debug!(?session, %version, "a session was opened");
-                let principal = machine.principal(session).cloned();
-                self.sessions.insert(session, Arc::new(Session { version, params, principal }));
             }
             Event::Requested { ticket, method, params } => self.serve(ticket, method, params, machine, now),
             Event::Cancelled { ticket, .. } => {
@@ -154,9 +145,7 @@ impl Requests {
             Event::Faulted(fault) => tracing::info!(%fault, "a client did something wrong"),
             Event::Closed { session, reason } => {
                 tracing::debug!(?session, ?reason, "a session has ended");
-                if self.sessions.remove(&session).is_some() {
-                    self.notices.tell_end(session, reason);
-                }
+                self.notices.tell_end(session, reason);
             }
             _ => {}
         }
@@ -171,8 +160,8 @@ impl Requests {
         now: Instant,
     ) {
         let key = ticket.key();
-        let session = self.sessions.get(&key.session()).filter(|_| self.open.len() < self.most);
-        let Some(session) = session.map(Arc::clone) else {
+        let context = machine.context(&ticket).filter(|_| self.open.len() < self.most);
+        let Some(context) = context else {
             tracing::warn!(most = self.most, "there are too many requests; one was refused");
             let error = ErrorObject::new(code::INTERNAL_ERROR, "the server is too busy");
             // The code is one that anybody may use.
@@ -182,7 +171,7 @@ impl Requests {
         let headers = machine.request_head(&ticket).map(|head| head.headers.clone()).unwrap_or_default();
         let span = tracing::info_span!("request", %method, session = ?key.session());
         let (said, last) = (self.said.clone(), self.last.clone());
-        let incoming = Incoming { method, params, ticket: key, session, headers, said, last };
+        let incoming = Incoming { method, params, ticket: key, context, headers, said, last };
         let (service, unanswered) = (Arc::clone(&self.service), Unanswered { ticket: key, last: self.last.clone() });
         let serving = async move {
             let answer = service.serve(incoming).await;

@@ -1,6 +1,7 @@
 //! What `everything-server` offers, on either adapter.
 
 mod caller;
+mod input;
 mod prompts;
 mod resources;
 mod samples;
@@ -19,9 +20,9 @@ pub fn capabilities() -> ServerCapabilities {
     ServerCapabilities::new()
         .completions(JsonObject::new())
         .logging(JsonObject::new())
-        .prompts(PromptsCapability::new())
+        .prompts(PromptsCapability::new().list_changed(true))
         .resources(ResourcesCapability::new().subscribe(true))
-        .tools(ToolsCapability::new())
+        .tools(ToolsCapability::new().list_changed(true))
 }
 
 /// Answers a request on a thread.
@@ -45,14 +46,14 @@ pub async fn serve_tokio(incoming: mcp_tokio::Incoming) -> Result<Json, ErrorObj
 async fn serve(caller: &Caller<'_>) -> Result<Json, ErrorObject> {
     match caller.method().as_str() {
         "tools/list" => Ok(tools::list().into()),
-        "tools/call" => tools::call(caller).await.map(Json::from),
+        "tools/call" => tools::call(caller).await,
         "resources/list" => Ok(resources::list().into()),
         "resources/templates/list" => Ok(resources::templates().into()),
         "resources/read" => resources::read(caller).map(Json::from),
         "resources/subscribe" => resources::subscribe(caller).map(Json::from),
         "resources/unsubscribe" => resources::unsubscribe(caller).map(Json::from),
         "prompts/list" => Ok(prompts::list().into()),
-        "prompts/get" => prompts::get(caller).map(Json::from),
+        "prompts/get" => prompts::get(caller),
         "completion/complete" => Ok(CompleteResult::new(Completion::new([]).total(0).has_more(false)).into()),
         _ => Err(ErrorObject::new(code::METHOD_NOT_FOUND, "method not found")),
     }

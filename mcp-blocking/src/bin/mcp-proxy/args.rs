@@ -43,8 +43,8 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Transport::Auto)]
     transport: Transport,
 
-    /// With `--check`, the revision or era that is spoken with the server; `auto` finds out
-    #[arg(long, value_name = "auto|legacy|modern|REVISION", value_parser = versions, default_value = "auto")]
+    /// With `--check`: the revision or era that is spoken with the server; `auto` finds out
+    #[arg(long, value_name = "auto|legacy|modern|REVISION", value_parser = versions, default_value = "auto", requires = "check")]
     protocol: Versions,
 
     /// How long connecting to the server may take

@@ -17,7 +17,7 @@ use crate::message::{Message, Response as Answer, UnreadableId};
 use crate::pending::SessionKey;
 use crate::server::Config;
 use crate::server::carrier::{Carrier, Kind, Route, Wire};
-use crate::version::ProtocolVersion;
+use crate::version::{Era, ProtocolVersion};
 
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
@@ -29,11 +29,17 @@ impl Carrier for Http {
             return Err(UsageError::NotInRevision { what: "forwarding to many clients", version });
         }
         self.limits = config.limits.clone();
-        self.versions.clone_from(&config.versions);
-        Ok(None)
+        self.versions = config.versions.iter().copied().filter(|version| version.rules().sessions).collect();
+        (self.serves_sessions, self.serves_stateless) = (config.serves(Era::Legacy), config.serves(Era::Modern));
+        // What belongs to no session has a peer of its own, which is always there.
+        Ok(self.serves_stateless.then_some(SessionKey::ONLY))
     }
 
     fn write(&mut self, message: &Message, route: Route, wire: &mut Wire<'_, HttpAction>) {
+        if route.session == SessionKey::ONLY {
+            let text = message.to_bytes_with(UnreadableId::Omitted);
+            return self.send_stateless(message, text, route, wire);
+        }
         let text = message.to_bytes_with(self.unreadable_id(route.session));
         let is_result = matches!(message, Message::Response(Answer::Result { .. }));
         self.send(text, is_result, route, wire);

@@ -6,11 +6,11 @@ use http::{HeaderMap, Method, StatusCode};
 
 use super::access::{is_host_allowed, is_origin_allowed};
 use super::refusal::Refusal;
-use super::{Http, Principal};
+use super::{Http, Principal, agree};
 use crate::error::BodyKind;
 use crate::headers::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID, accepts, body_kind};
 use crate::pending::SessionKey;
-use crate::version::ProtocolVersion;
+use crate::version::{Era, ProtocolVersion};
 
 /// What a request asks for, as far as its head tells.
 #[derive(Debug, PartialEq, Eq)]
@@ -50,7 +50,12 @@ impl Http {
         if self.config.path.as_deref().is_some_and(|own| own != path) {
             return Err(Refusal::new(StatusCode::NOT_FOUND, "there is nothing at this path"));
         }
+        let is_modern = self.serves_stateless && agree::named_era(&head.headers) == Some(Era::Modern);
+        let has_streams = self.serves_sessions && !is_modern;
         match head.method {
+            // SH-S-59: who names the newer revision has neither a session nor a stream.
+            _ if head.method != Method::POST && !has_streams => Err(Refusal::method("POST")),
+            Method::POST if !has_streams => self.plan_stateless(head),
             Method::POST => self.plan_post(head, principal),
             Method::GET if self.config.get_stream => self.plan_get(head, principal),
             Method::DELETE if self.config.delete => {
@@ -65,17 +70,27 @@ impl Http {
         }
     }
 
+    fn plan_stateless(&self, head: &Parts) -> Result<Plan, Refusal> {
+        self.check_message(head)?;
+        Ok(Plan::Post { session: None })
+    }
+
     fn plan_post(&self, head: &Parts, principal: Option<&Principal>) -> Result<Plan, Refusal> {
-        self.check_body(head)?;
-        if !accepts(&head.headers, "application/json") || !accepts(&head.headers, "text/event-stream") {
-            let text = "the answer may be application/json or text/event-stream, and Accept must allow both";
-            return Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, text));
-        }
+        self.check_message(head)?;
         if !head.headers.contains_key(SESSION_ID) {
             return Ok(Plan::Post { session: None });
         }
         let session = self.session_of_revision(head, principal)?;
         Ok(Plan::Post { session: Some(session) })
+    }
+
+    fn check_message(&self, head: &Parts) -> Result<(), Refusal> {
+        self.check_body(head)?;
+        if !accepts(&head.headers, "application/json") || !accepts(&head.headers, "text/event-stream") {
+            let text = "the answer may be application/json or text/event-stream, and Accept must allow both";
+            return Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, text));
+        }
+        Ok(())
     }
 
     fn plan_get(&self, head: &Parts, principal: Option<&Principal>) -> Result<Plan, Refusal> {

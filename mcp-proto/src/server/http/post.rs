@@ -23,6 +23,9 @@ impl Server<Http> {
         arrival: &Arrival,
         now: Instant,
     ) {
+        if self.is_stateless(&frame, &head) {
+            return self.on_stateless(exchange, frame, head, arrival, now);
+        }
         let opens = matches!(
             &frame,
             Ok(Frame::Single(Message::Request(request))) if request.method == Method::INITIALIZE

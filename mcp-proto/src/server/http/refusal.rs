@@ -16,11 +16,18 @@ pub(super) struct Refusal {
     text: Cow<'static, str>,
     /// The methods that would do.
     allow: Option<&'static str>,
+    unreadable_id: UnreadableId,
 }
 
 impl Refusal {
     pub(super) const fn new(status: StatusCode, text: &'static str) -> Self {
-        Self { status, code: code::INVALID_REQUEST, text: Cow::Borrowed(text), allow: None }
+        Self {
+            status,
+            code: code::INVALID_REQUEST,
+            text: Cow::Borrowed(text),
+            allow: None,
+            unreadable_id: UnreadableId::Null,
+        }
     }
 
     pub(super) fn method(allow: &'static str) -> Self {
@@ -31,13 +38,24 @@ impl Refusal {
     /// The body is no message, and nobody is there to be answered (SH-S-04).
     pub(super) fn frame(error: &ParseError) -> Self {
         let text = Cow::Owned(error.to_string());
-        Self { status: StatusCode::BAD_REQUEST, code: error.code(), text, allow: None }
+        Self { code: error.code(), text, ..Self::new(StatusCode::BAD_REQUEST, "") }
+    }
+
+    /// What the headers of a notification say is not what it says.
+    pub(super) fn error(error: &ErrorObject) -> Self {
+        let text = Cow::Owned(error.message());
+        Self { code: error.code(), text, ..Self::new(StatusCode::BAD_REQUEST, "") }.without_id()
+    }
+
+    /// A28: for clients of revisions in which an error need not have an id.
+    pub(super) fn without_id(self) -> Self {
+        Self { unreadable_id: UnreadableId::Omitted, ..self }
     }
 
     /// SH-S-04, SH-S-08: the body is a JSON-RPC error that answers no request.
     pub(super) fn into_response(self) -> Response<Bytes> {
         let error = ErrorObject::new(self.code, &self.text);
-        let body = Message::Response(Answer::Error { id: None, error }).to_bytes_with(UnreadableId::Null);
+        let body = Message::Response(Answer::Error { id: None, error }).to_bytes_with(self.unreadable_id);
         let mut response = json(self.status, body);
         if let Some(allow) = self.allow {
             response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));

@@ -6,8 +6,11 @@ use std::thread;
 use std::time::Duration;
 
 use mcp_proto::client::{Call, Outcome};
-use mcp_proto::server::{LoggingLevel, Progress};
-use mcp_proto::{Json, Method, UsageError};
+use mcp_proto::server::{Context as RequestContext, LoggingLevel, Progress};
+use mcp_proto::{ErrorObject, Json, Method, Notification, UsageError};
+
+/// What seals states here. A server that others can reach has a random one.
+const KEY: [u8; 32] = *b"a key that everybody may know: 1";
 
 /// A request of a client's, and the ways to talk to that client.
 #[derive(Debug)]
@@ -33,10 +36,37 @@ impl Caller<'_> {
         }
     }
 
-    pub(super) fn client(&self) -> &Json {
+    pub(super) fn context(&self) -> &RequestContext {
         match self {
-            Self::Blocking(incoming) => incoming.client(),
-            Self::Tokio(incoming) => incoming.client(),
+            Self::Blocking(incoming) => incoming.context(),
+            Self::Tokio(incoming) => incoming.context(),
+        }
+    }
+
+    pub(super) fn declares(&self, capability: &str) -> bool {
+        self.context().client_capabilities.member(capability).is_ok_and(|declared| declared.is_some())
+    }
+
+    /// A state that only this server can have made, for this request.
+    pub(super) fn seal_state(&self, state: &str, lifetime: Duration) -> String {
+        match self {
+            Self::Blocking(incoming) => mcp_blocking::StateKeys::new(KEY).seal(incoming, state, lifetime),
+            Self::Tokio(incoming) => mcp_tokio::StateKeys::new(KEY).seal(incoming, state, lifetime),
+        }
+    }
+
+    /// The state that came with the request, if one did.
+    pub(super) fn open_state(&self) -> Result<Option<String>, ErrorObject> {
+        match self {
+            Self::Blocking(incoming) => mcp_blocking::StateKeys::new(KEY).open(incoming),
+            Self::Tokio(incoming) => mcp_tokio::StateKeys::new(KEY).open(incoming),
+        }
+    }
+
+    pub(super) async fn publish(&self, notification: Notification) -> Result<(), UsageError> {
+        match self {
+            Self::Blocking(incoming) => incoming.publish(notification),
+            Self::Tokio(incoming) => incoming.publish(notification).await,
         }
     }
 

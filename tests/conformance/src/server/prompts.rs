@@ -1,14 +1,14 @@
 //! Prompts.
 
-use mcp_proto::ErrorObject;
 use mcp_proto::model::{
     EmbeddedResource, GetPromptRequest, GetPromptRequestParams, GetPromptResult, ImageContent, ListPromptsResult,
     Prompt, PromptArgument, PromptMessage, Request,
 };
+use mcp_proto::{ErrorObject, Json};
 
 use super::caller::Caller;
 use super::samples::PNG;
-use super::{invalid, resources};
+use super::{input, invalid, resources};
 
 pub(crate) fn list() -> ListPromptsResult {
     ListPromptsResult::new([
@@ -21,15 +21,23 @@ pub(crate) fn list() -> ListPromptsResult {
             .description("A prompt with a resource")
             .arguments([PromptArgument::new("resourceUri").description("The URI of the resource").required(true)]),
         Prompt::new("test_prompt_with_image").description("A prompt with a picture"),
+        Prompt::new("test_input_required_result_prompt").description("A prompt that asks its user first"),
     ])
 }
 
-pub(crate) fn get(caller: &Caller<'_>) -> Result<GetPromptResult, ErrorObject> {
+pub(crate) fn get(caller: &Caller<'_>) -> Result<Json, ErrorObject> {
     let get = GetPromptRequest::params(caller.params())?;
+    if get.name == "test_input_required_result_prompt" {
+        return Ok(input::prompt_with_context(caller));
+    }
+    plain(&get).map(Json::from)
+}
+
+fn plain(get: &GetPromptRequestParams) -> Result<GetPromptResult, ErrorObject> {
     match get.name.as_str() {
         "test_simple_prompt" => Ok(GetPromptResult::new([PromptMessage::user("This is a simple prompt for testing.")])),
-        "test_prompt_with_arguments" => with_arguments(&get),
-        "test_prompt_with_embedded_resource" => with_resource(&get),
+        "test_prompt_with_arguments" => with_arguments(get),
+        "test_prompt_with_embedded_resource" => with_resource(get),
         "test_prompt_with_image" => Ok(with_image()),
         unknown => Err(invalid(&format!("unknown prompt: {unknown}"))),
     }

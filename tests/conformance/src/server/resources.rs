@@ -11,9 +11,6 @@ use serde_json::json;
 use super::caller::Caller;
 use super::samples::PNG;
 
-/// The code for a resource that is not there, up to revision 2025-11-25.
-const NOT_FOUND: i64 = -32002;
-
 const TEXT: &str = "test://static-text";
 const BINARY: &str = "test://static-binary";
 const WATCHED: &str = "test://watched-resource";
@@ -34,24 +31,24 @@ pub(crate) fn templates() -> ListResourceTemplatesResult {
 
 pub(crate) fn read(caller: &Caller<'_>) -> Result<ReadResourceResult, ErrorObject> {
     let params = ReadResourceRequest::params(caller.params())?;
-    Ok(ReadResourceResult::new([contents(&params.uri)?]))
+    Ok(ReadResourceResult::new([contents(caller, &params.uri)?]))
 }
 
 /// Nothing here ever changes, so there is nothing to remember.
 pub(crate) fn subscribe(caller: &Caller<'_>) -> Result<EmptyResult, ErrorObject> {
-    contents(&SubscribeRequest::params(caller.params())?.uri).map(|_| EmptyResult::new())
+    contents(caller, &SubscribeRequest::params(caller.params())?.uri).map(|_| EmptyResult::new())
 }
 
 pub(crate) fn unsubscribe(caller: &Caller<'_>) -> Result<EmptyResult, ErrorObject> {
-    contents(&UnsubscribeRequest::params(caller.params())?.uri).map(|_| EmptyResult::new())
+    contents(caller, &UnsubscribeRequest::params(caller.params())?.uri).map(|_| EmptyResult::new())
 }
 
-fn contents(uri: &str) -> Result<ResourceContents, ErrorObject> {
+fn contents(caller: &Caller<'_>, uri: &str) -> Result<ResourceContents, ErrorObject> {
     match uri {
         TEXT => Ok(text(uri, "This is the content of the static text resource.").into()),
         BINARY => Ok(BlobResourceContents::new(uri, PNG).mime_type("image/png").into()),
         WATCHED => Ok(text(uri, "This resource may be watched.").into()),
-        _ => templated(uri).map(ResourceContents::from).ok_or_else(|| not_found(uri)),
+        _ => templated(uri).map(ResourceContents::from).ok_or_else(|| not_found(caller, uri)),
     }
 }
 
@@ -69,7 +66,7 @@ fn templated(uri: &str) -> Option<TextResourceContents> {
     Some(TextResourceContents::new(uri, data.to_string()).mime_type("application/json"))
 }
 
-fn not_found(uri: &str) -> ErrorObject {
+fn not_found(caller: &Caller<'_>, uri: &str) -> ErrorObject {
     let data = Json::empty_object().with_member("uri", &Json::from(uri));
-    ErrorObject::with_data(NOT_FOUND, "Resource not found", &data)
+    ErrorObject::with_data(caller.context().version.rules().resource_not_found, "Resource not found", &data)
 }

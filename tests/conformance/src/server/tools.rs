@@ -7,23 +7,26 @@ use mcp_proto::client::{Call, Outcome};
 use mcp_proto::model::{
     AudioContent, BooleanSchema, CallToolRequest, CallToolRequestParams, CallToolResult, ContentBlock,
     CreateMessageRequest, CreateMessageRequestParams, ElicitRequest, ElicitRequestFormParams, EmbeddedResource,
-    EnumOption, ImageContent, InitializeRequestParams, JsonObject, LegacyTitledEnumSchema, ListToolsResult, NumberKind,
-    NumberSchema, Payload, Request, RequestedSchema, SamplingMessage, StringSchema, TextResourceContents, TitledItems,
+    EnumOption, ImageContent, JsonObject, LegacyTitledEnumSchema, ListToolsResult, NumberKind, NumberSchema, Payload,
+    Request, RequestedSchema, SamplingMessage, StringSchema, TextResourceContents, TitledItems,
     TitledMultiSelectEnumSchema, TitledSingleSelectEnumSchema, Tool, UntitledItems, UntitledMultiSelectEnumSchema,
     UntitledSingleSelectEnumSchema,
 };
 use mcp_proto::server::{LoggingLevel, Progress};
-use mcp_proto::{ErrorObject, Json, UsageError};
+use mcp_proto::{ErrorObject, Json, Method, Notification, UsageError};
 use serde_json::{Value, json};
 
 use super::caller::Caller;
 use super::samples::{PNG, WAV};
-use super::{invalid, resources};
+use super::{input, invalid, resources};
 
 /// Between two steps of a tool that shows its work.
 const STEP: Duration = Duration::from_millis(50);
 /// How long the tool works whose client has to come back for the answer.
 const AWAY: Duration = Duration::from_millis(100);
+
+/// The tool that needs something of its client, and asks for nothing.
+const NEEDS_SAMPLING: &str = "test_missing_capability";
 
 struct Offered {
     name: &'static str,
@@ -38,7 +41,7 @@ type Calling<'c> = Pin<Box<dyn Future<Output = Called> + Send + 'c>>;
 /// The content, or why there is none: for the model that called the tool.
 type Called = Result<Vec<ContentBlock>, String>;
 
-const TOOLS: [Offered; 14] = [
+const TOOLS: [Offered; 18] = [
     Offered {
         name: "test_simple_text",
         description: "Answers with a text",
@@ -118,6 +121,32 @@ const TOOLS: [Offered; 14] = [
         call: |caller, _| Box::pin(async move { Ok(vec![after_a_break(caller).await]) }),
     },
     Offered {
+        name: "test_logging_tool",
+        description: "Writes log messages while it works",
+        input: nothing,
+        call: |caller, _| Box::pin(with_logging(caller)),
+    },
+    Offered {
+        name: "test_trigger_tool_change",
+        description: "Tells that the list of tools has changed",
+        input: nothing,
+        call: |caller, _| Box::pin(after_a_change(caller, Method::TOOLS_LIST_CHANGED)),
+    },
+    Offered {
+        name: "test_trigger_prompt_change",
+        description: "Tells that the list of prompts has changed",
+        input: nothing,
+        call: |caller, _| Box::pin(after_a_change(caller, Method::PROMPTS_LIST_CHANGED)),
+    },
+    Offered {
+        name: "test_x_mcp_header",
+        description: "Takes a region that the headers repeat",
+        input: region,
+        call: |_, params| {
+            Box::pin(async move { Ok(vec![format!("Called in {}", argument(params, "region")?).into()]) })
+        },
+    },
+    Offered {
         name: "json_schema_2020_12_tool",
         description: "Has an input schema with keywords of JSON Schema 2020-12",
         input: schema_2020_12,
@@ -129,17 +158,28 @@ const TOOLS: [Offered; 14] = [
 
 pub(crate) fn list() -> ListToolsResult {
     let tools = TOOLS.iter().map(|tool| Tool::new(tool.name, (tool.input)()).description(tool.description));
-    ListToolsResult::new(tools.collect::<Vec<_>>())
+    let asking = input::TOOLS.iter().map(|tool| Tool::new(tool.name, nothing()).description(tool.description));
+    let sampling = Tool::new(NEEDS_SAMPLING, nothing()).description("Needs a client with a model");
+    ListToolsResult::new(tools.chain(asking).chain([sampling]).collect::<Vec<_>>())
 }
 
-pub(crate) async fn call(caller: &Caller<'_>) -> Result<CallToolResult, ErrorObject> {
+pub(crate) async fn call(caller: &Caller<'_>) -> Result<Json, ErrorObject> {
     let params = CallToolRequest::params(caller.params())?;
+    if let Some(tool) = input::TOOLS.iter().find(|tool| tool.name == params.name) {
+        return tool.call(caller);
+    }
+    if params.name == NEEDS_SAMPLING {
+        let sampling = Json::empty_object().with_member("sampling", &Json::empty_object());
+        caller.context().require(&sampling)?;
+        return Ok(CallToolResult::text("The client has a model.").into());
+    }
     let tool = TOOLS.iter().find(|tool| tool.name == params.name);
     let tool = tool.ok_or_else(|| invalid(&format!("unknown tool: {}", params.name)))?;
-    Ok(match (tool.call)(caller, &params).await {
+    let result = match (tool.call)(caller, &params).await {
         Ok(content) => content.into_iter().fold(CallToolResult::new(), CallToolResult::and),
         Err(reason) => CallToolResult::error(reason),
-    })
+    };
+    Ok(result.into())
 }
 
 fn image() -> ContentBlock {
@@ -179,6 +219,11 @@ async fn with_progress(caller: &Caller<'_>) -> ContentBlock {
     "The work is done.".into()
 }
 
+async fn after_a_change(caller: &Caller<'_>, changed: Method) -> Called {
+    caller.publish(Notification::new(changed)).await.map_err(|error| unsent(&error))?;
+    Ok(vec!["Those who listen were told.".into()])
+}
+
 async fn after_a_break(caller: &Caller<'_>) -> ContentBlock {
     caller.release();
     caller.sleep(AWAY).await;
@@ -211,8 +256,7 @@ async fn elicit(caller: &Caller<'_>, message: &str, form: RequestedSchema) -> Re
 }
 
 async fn ask<R: Request>(caller: &Caller<'_>, capability: &str, asked: &R::Params) -> Result<R::Result, String> {
-    let client = InitializeRequestParams::from_json(caller.client()).map_err(|error| error.to_string())?;
-    if client.capabilities.to_json().member(capability) == Ok(None) {
+    if !caller.declares(capability) {
         return Err(format!("The client does not offer {capability}."));
     }
     match caller.ask(Call::new(R::METHOD).params(asked.to_json())).await.map_err(|error| unsent(&error))? {
@@ -249,6 +293,14 @@ fn texts(name: &str, description: &str) -> JsonObject {
         "type": "object",
         "properties": { name: { "type": "string", "description": description } },
         "required": [name],
+    }))
+}
+
+fn region() -> JsonObject {
+    object(&json!({
+        "type": "object",
+        "properties": { "region": { "type": "string", "x-mcp-header": "Region" } },
+        "required": ["region"],
     }))
 }
 

@@ -1,0 +1,115 @@
+//! States that clients carry between two tries of a request, and cannot alter.
+
+use std::time::{Duration, SystemTime};
+
+use hmac::{Hmac, KeyInit, Mac};
+use mcp_proto::ErrorObject;
+use mcp_proto::server::{StateBinding, StateKey};
+use sha2::Sha256;
+
+use super::Incoming;
+
+/// The keys that seal `requestState`, with HMAC-SHA-256. Servers that share them open each other's states.
+///
+/// A state is good for the request that it was made for, asked again by the same principal, until it expires. It is not
+/// secret, and not used up by its use: whoever needs that keeps a list.
+///
+/// # Example: a handler that asks once
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use mcp_proto::server::InputRequired;
+/// use mcp_proto::{ErrorObject, Json};
+/// use mcp_blocking::{Incoming, StateKeys};
+///
+/// fn book(incoming: &Incoming, keys: &StateKeys) -> Result<Json, ErrorObject> {
+///     if keys.open(incoming)?.as_deref() == Some("asked") {
+///         return Ok(Json::parse(r#"{"content":[]}"#).expect("JSON"));
+///     }
+///     let state = keys.seal(incoming, "asked", Duration::from_secs(600));
+///     let params = r#"{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}"#;
+///     let form = Json::parse(params).expect("JSON");
+///     Ok(InputRequired::new().ask("sure", "elicitation/create", form).state(&state).into())
+/// }
+/// ```
+#[derive(Clone)]
+pub struct StateKeys {
+    current: HmacKey,
+    earlier: Vec<HmacKey>,
+}
+
+impl StateKeys {
+    /// One key: random bytes from a secure source.
+    #[must_use]
+    pub fn new(key: [u8; 32]) -> Self {
+        Self { current: HmacKey(key), earlier: Vec::new() }
+    }
+
+    /// With a key that states were sealed with before, which still opens them.
+    #[must_use]
+    pub fn with_earlier(mut self, key: [u8; 32]) -> Self {
+        self.earlier.push(HmacKey(key));
+        self
+    }
+
+    /// A state as text for `requestState`, which is good for so long.
+    #[must_use]
+    pub fn seal(&self, incoming: &Incoming, state: &str, lifetime: Duration) -> String {
+        binding(incoming).seal(&self.current, state, seconds().saturating_add(lifetime.as_secs()))
+    }
+
+    /// The state that came with a request, if one did.
+    ///
+    /// # Errors
+    ///
+    /// The answer to a client whose `requestState` is none of these keys', has expired, or belongs to another request.
+    pub fn open(&self, incoming: &Incoming) -> Result<Option<String>, ErrorObject> {
+        let state = incoming.params().and_then(|params| params.member("requestState").ok().flatten());
+        let Some(state) = state else { return Ok(None) };
+        let text = state.as_string().unwrap_or_default();
+        let (binding, now) = (binding(incoming), seconds());
+        let opened = self.earlier.iter().find_map(|key| binding.open(key, &text, now).ok());
+        opened.map_or_else(|| binding.open(&self.current, &text, now), Ok).map(Some)
+    }
+}
+
+/// Shows no key.
+impl std::fmt::Debug for StateKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StateKeys").field("earlier", &self.earlier.len()).finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone)]
+struct HmacKey([u8; 32]);
+
+impl HmacKey {
+    fn over(&self, message: &[u8]) -> Hmac<Sha256> {
+        // RFC 2104, section 2: a key is filled up to a block with zeros.
+        let mut block = [0; 64];
+        block.iter_mut().zip(self.0).for_each(|(slot, byte)| *slot = byte);
+        let mut hmac = Hmac::<Sha256>::new(&block.into());
+        hmac.update(message);
+        hmac
+    }
+}
+
+impl StateKey for HmacKey {
+    fn sign(&self, message: &[u8]) -> [u8; 32] {
+        self.over(message).finalize().into_bytes().into()
+    }
+
+    fn verify(&self, message: &[u8], tag: &[u8; 32]) -> bool {
+        self.over(message).verify_slice(tag).is_ok()
+    }
+}
+
+fn binding(incoming: &Incoming) -> StateBinding {
+    let principal = incoming.context().principal.as_ref();
+    StateBinding::new(principal, incoming.method(), incoming.params())
+}
+
+fn seconds() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+}

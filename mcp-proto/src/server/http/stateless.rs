@@ -1,0 +1,138 @@
+//! Requests that stand alone (RULES 8): each has its exchange, and nothing else.
+
+use bytes::Bytes;
+use http::StatusCode;
+use http::request::Parts;
+
+use super::agree;
+use super::exchange::Exchange;
+use super::refusal::{Refusal, empty, json};
+use super::{Arrival, ExchangeKey, Http, HttpAction, Timer, ladder};
+use crate::Instant;
+use crate::deadlines::after;
+use crate::message::{Frame, Message, ParseError, Response, code};
+use crate::meta::RequestMeta;
+use crate::pending::SessionKey;
+use crate::server::Server;
+use crate::server::carrier::{Kind, Route, Wire};
+use crate::server::era::Envelope;
+use crate::server::peer::Source;
+use crate::sse::{EventName, encode_event};
+use crate::version::Era;
+
+impl Server<Http> {
+    /// Whether a message belongs to no session (ER-43): its body decides, and the header where that says nothing.
+    pub(super) fn is_stateless(&self, frame: &Result<Frame, ParseError>, head: &Parts) -> bool {
+        if !self.config.serves(Era::Modern) {
+            return false;
+        }
+        let is_named = agree::named_era(&head.headers) == Some(Era::Modern);
+        is_named || !self.config.serves(Era::Legacy) || frame.as_ref().is_ok_and(is_claimed)
+    }
+
+    pub(super) fn on_stateless(
+        &mut self,
+        exchange: ExchangeKey,
+        frame: Result<Frame, ParseError>,
+        head: Box<Parts>,
+        arrival: &Arrival,
+        now: Instant,
+    ) {
+        if self.transport.is_closed {
+            return self.refuse(exchange, ladder::stopped());
+        }
+        let request = match frame {
+            Ok(Frame::Single(Message::Request(request))) => request,
+            // CX-10: acting on an id that the client chose would let one client cancel for another.
+            Ok(Frame::Single(Message::Notification(notification))) => {
+                let response = match agree::notification(&head.headers, &notification.method) {
+                    Ok(()) => empty(StatusCode::ACCEPTED),
+                    Err(error) => Refusal::error(&error).into_response(),
+                };
+                return self.out.act(HttpAction::Respond { exchange, response });
+            }
+            // Row 4, JR-37
+            Ok(Frame::Single(Message::Response(_)) | Frame::Batch(_)) => {
+                let text = "a POST of this revision holds one request or notification";
+                return self.refuse(exchange, Refusal::new(StatusCode::BAD_REQUEST, text).without_id());
+            }
+            Err(error) => return self.refuse(exchange, Refusal::frame(&error).without_id()),
+        };
+        let meta = RequestMeta::read(request.params.as_ref());
+        let headers = head.headers.clone();
+        let session = SessionKey::ONLY;
+        let tag = arrival.tag(16);
+        self.transport.insert_exchange(exchange, Exchange::Waiting { session, head, opens: false, tag });
+        let (peers, hub) = &mut self.split(now);
+        let Some(peer) = peers.get_mut(&session) else { return };
+        let envelope = Envelope { headers: Some(&headers), principal: arrival.principal.clone() };
+        peer.on_stateless(request, meta, envelope, Source { exchange: Some(exchange), batch: None }, hub);
+    }
+}
+
+fn is_claimed(frame: &Frame) -> bool {
+    let claims = |message: &Message| match message {
+        Message::Request(request) => RequestMeta::read(request.params.as_ref()).is_claimed,
+        Message::Notification(_) | Message::Response(_) => false,
+    };
+    match frame {
+        Frame::Single(message) => claims(message),
+        // JR-38
+        Frame::Batch(items) => items.iter().flatten().any(claims),
+    }
+}
+
+impl Http {
+    /// Sends what belongs to a request that stands alone: JSON until something must precede the answer, then events
+    /// without ids, which nobody can come back for (SH-C-43).
+    pub(super) fn send_stateless(
+        &mut self,
+        message: &Message,
+        text: Bytes,
+        route: Route,
+        wire: &mut Wire<'_, HttpAction>,
+    ) {
+        let Some(key) = route.exchange else { return };
+        let is_last = match route.kind {
+            Kind::Reply | Kind::Refusal => true,
+            Kind::Message => false,
+        };
+        match self.exchanges.get(&key) {
+            Some(Exchange::Waiting { .. }) if is_last => {
+                self.respond(key, json(status(message, route.kind), text), wire);
+                return;
+            }
+            Some(Exchange::Waiting { session, .. }) => {
+                let session = *session;
+                self.exchanges.insert(key, Exchange::Streaming { session, stream: Some(key) });
+                self.open_stream(key, wire);
+            }
+            Some(Exchange::Streaming { .. }) => {}
+            Some(Exchange::Receiving { .. }) | None => return,
+        }
+        let mut chunk = Vec::with_capacity(text.len() + 32);
+        encode_event(&EventName::MESSAGE, &text, None, &mut chunk);
+        wire.out.act(HttpAction::Write { exchange: key, chunk: chunk.into() });
+        if is_last {
+            self.finish(key, wire);
+        } else {
+            self.timers.set(Timer::KeepAlive(key), after(wire.now, self.config.keep_alive));
+        }
+    }
+}
+
+/// Rows 20 to 28: the status that goes with an answer. What a handler says is in the body alone, unless the
+/// specification names a status for it (A3).
+fn status(message: &Message, kind: Kind) -> StatusCode {
+    let Message::Response(Response::Error { error, .. }) = message else { return StatusCode::OK };
+    match (error.code(), kind) {
+        (code::METHOD_NOT_FOUND, _) => StatusCode::NOT_FOUND,
+        (code::HEADER_MISMATCH | code::MISSING_REQUIRED_CLIENT_CAPABILITY | code::UNSUPPORTED_PROTOCOL_VERSION, _) => {
+            StatusCode::BAD_REQUEST
+        }
+        // There is too much to do.
+        (code::INTERNAL_ERROR, Kind::Refusal) => StatusCode::SERVICE_UNAVAILABLE,
+        (_, Kind::Refusal) => StatusCode::BAD_REQUEST,
+        (_, Kind::Reply | Kind::Message) => StatusCode::OK,
+    }
+}

@@ -1,0 +1,271 @@
+//! Input that a request needs from its client: the same for a handler in both eras (RULES 8.6).
+//!
+//! Since 2026-07-28, what is needed is the result of the request, and the client asks again. Before, the client is asked
+//! by requests of the server's, and the request is handed up again as if the client had asked again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::carrier::{Carrier, Hub};
+use super::context::Context;
+use super::peer::Peer;
+use super::{Event, Timer};
+use crate::client::{Call, Outcome};
+use crate::deadlines::after;
+use crate::error::UsageError;
+use crate::json::Json;
+use crate::message::{ErrorObject, Method, code};
+use crate::pending::{RequestKey, TicketKey};
+use crate::version::Era;
+
+/// The pause before a request that needs nothing but another try is handed up again (MD-I-06).
+const PACE: Duration = Duration::from_millis(250);
+/// How often one request of a legacy session is handed up.
+const ROUNDS: u32 = 10;
+
+/// What a request needs before it can be answered. It is a result, too: answering with it requires the input.
+///
+/// # Example: a question for the user
+///
+/// ```
+/// use mcp_proto::Json;
+/// use mcp_proto::server::InputRequired;
+///
+/// let params = r#"{"message":"Your name?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}"#;
+/// let required = InputRequired::new().ask("name", "elicitation/create", Json::parse(params)?).state("asked once");
+/// # Ok::<(), mcp_proto::JsonError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[must_use = "the client waits for an answer"]
+pub struct InputRequired {
+    requests: BTreeMap<Box<str>, (Method, Json)>,
+    state: Option<Box<str>>,
+}
+
+impl InputRequired {
+    /// Nothing yet; at least one request or a state must follow (MD-I-02).
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With this question, whose answer will stand under the same key: `elicitation/create`, `sampling/createMessage` or
+    /// `roots/list` (MD-I-03).
+    pub fn ask(mut self, key: &str, method: impl Into<Method>, params: impl Into<Json>) -> Self {
+        self.requests.insert(key.into(), (method.into(), params.into()));
+        self
+    }
+
+    /// With a state that comes back as it is. Whoever asks again could have altered it (MD-I-12).
+    pub fn state(mut self, state: &str) -> Self {
+        self.state = Some(state.into());
+        self
+    }
+
+    /// What a result says that requires input; `None` for every other.
+    pub(super) fn read(result: &Json) -> Option<Self> {
+        // Most results can be told from such by a look.
+        memchr::memmem::find(result.as_bytes(), b"\"input_required\"")?;
+        let [kind, requests, state] = result.first_members(["resultType", "inputRequests", "requestState"]);
+        kind.filter(|kind| kind.as_bytes() == b"\"input_required\"")?;
+        let mut required =
+            Self { state: state.as_ref().and_then(Json::as_string).map(|state| Box::from(&*state)), ..Self::new() };
+        for (key, request) in requests.iter().flat_map(Json::entries) {
+            let [method, params] = request.first_members(["method", "params"]);
+            let method = method.as_ref().and_then(Json::as_string).unwrap_or_default();
+            required = required.ask(&key.unwrap_or_default(), &*method, params.unwrap_or(Json::empty_object()));
+        }
+        Some(required)
+    }
+
+    /// The result of 2026-07-28.
+    fn to_result(&self) -> Json {
+        let mut requests = Json::empty_object();
+        for (key, (method, params)) in self.requests.iter().rev() {
+            let request =
+                Json::empty_object().with_members(&[("method", &Json::from(method.as_str())), ("params", params)]);
+            requests = requests.with_member(key, &request);
+        }
+        let mut result = Json::empty_object();
+        if let Some(state) = &self.state {
+            result = result.with_member("requestState", &Json::from(&**state));
+        }
+        if !self.requests.is_empty() {
+            result = result.with_member("inputRequests", &requests);
+        }
+        result.with_member("resultType", &Json::from("input_required"))
+    }
+
+    /// MD-I-01 to MD-I-03: what is wrong with it as an answer to this method.
+    fn check(&self, method: &Method, context: &Context) -> Result<(), UsageError> {
+        let version = context.version;
+        if !takes_input(method) {
+            return Err(UsageError::NotInRevision { what: "input for a request of this method", version });
+        }
+        if self.requests.is_empty() && self.state.is_none() {
+            return Err(UsageError::NothingRequired);
+        }
+        if self.requests.values().any(|(method, params)| needed(method, params).is_none()) {
+            return Err(UsageError::NotInRevision { what: "a request for input of this method", version });
+        }
+        Ok(())
+    }
+
+    /// MD-I-04: what the client must be able to do.
+    fn capabilities(&self) -> Json {
+        let needed = self.requests.values().filter_map(|(method, params)| needed(method, params));
+        needed.fold(Json::empty_object(), |all, (name, inside)| {
+            let known = all.first_member(name).unwrap_or(Json::empty_object());
+            let known = inside.map_or(known.clone(), |inside| known.with_member(inside, &Json::empty_object()));
+            all.with_member(name, &known)
+        })
+    }
+}
+
+impl From<InputRequired> for Json {
+    fn from(required: InputRequired) -> Self {
+        required.to_result()
+    }
+}
+
+/// MD-I-01
+pub(super) fn takes_input(method: &Method) -> bool {
+    [Method::TOOLS_CALL, Method::PROMPTS_GET, Method::RESOURCES_READ].contains(method)
+}
+
+/// The capability, and what of it, that a request for input needs; `None` if it is no such request.
+fn needed(method: &Method, params: &Json) -> Option<(&'static str, Option<&'static str>)> {
+    let [mode, tools, choice] = params.first_members(["mode", "tools", "toolChoice"]);
+    match method.as_str() {
+        "elicitation/create" => {
+            let is_url = mode.is_some_and(|mode| mode.as_bytes() == b"\"url\"");
+            Some(("elicitation", Some(if is_url { "url" } else { "form" })))
+        }
+        "sampling/createMessage" => Some(("sampling", (tools.is_some() || choice.is_some()).then_some("tools"))),
+        "roots/list" => Some(("roots", None)),
+        _ => None,
+    }
+}
+
+/// A request of a legacy session that waits for what its client was asked.
+#[derive(Debug)]
+pub(super) struct Parked {
+    params: Option<Json>,
+    waiting: usize,
+    answers: BTreeMap<Box<str>, Json>,
+    state: Option<Box<str>>,
+    rounds: u32,
+}
+
+impl Parked {
+    pub(super) const fn new(params: Option<Json>) -> Self {
+        Self { params, waiting: 0, answers: BTreeMap::new(), state: None, rounds: 0 }
+    }
+
+    /// The parameters as a client would send them that asks again (MD-I-08).
+    fn params_of_retry(&self) -> Json {
+        let mut answers = Json::empty_object();
+        for (key, answer) in self.answers.iter().rev() {
+            answers = answers.with_member(key, answer);
+        }
+        let params = self.params.clone().unwrap_or(Json::empty_object()).with_member("inputResponses", &answers);
+        match &self.state {
+            Some(state) => params.with_member("requestState", &Json::from(&**state)),
+            None => params,
+        }
+    }
+}
+
+impl Peer {
+    pub(super) fn require_input<T: Carrier>(
+        &mut self,
+        ticket: TicketKey,
+        required: &InputRequired,
+        hub: &mut Hub<'_, T>,
+    ) -> Result<(), UsageError> {
+        let Some(context) = self.context(ticket, hub.config, hub.transport) else { return Ok(()) };
+        let Some(origin) = self.incoming.get_mut(ticket) else { return Ok(()) };
+        if let Err(error) = required.check(&origin.method, &context) {
+            let internal = ErrorObject::new(code::INTERNAL_ERROR, "internal error");
+            self.answer(ticket, Err(internal), hub)?;
+            return Err(error);
+        }
+        if let Err(missing) = context.require(&required.capabilities()) {
+            return self.answer(ticket, Err(missing), hub);
+        }
+        match context.version.rules().era {
+            Era::Modern => self.answer(ticket, Ok(required.to_result()), hub),
+            Era::Legacy => self.park(ticket, required, hub),
+        }
+    }
+
+    /// Asks the client by requests.
+    fn park<T: Carrier>(
+        &mut self,
+        ticket: TicketKey,
+        required: &InputRequired,
+        hub: &mut Hub<'_, T>,
+    ) -> Result<(), UsageError> {
+        let Some(parked) = self.incoming.get_mut(ticket).and_then(|origin| origin.parked.as_mut()) else {
+            return Ok(());
+        };
+        parked.rounds += 1;
+        if parked.rounds > ROUNDS {
+            let error = ErrorObject::new(code::INTERNAL_ERROR, "the request needs input too often");
+            return self.answer(ticket, Err(error), hub);
+        }
+        parked.waiting = required.requests.len();
+        parked.answers = BTreeMap::new();
+        parked.state.clone_from(&required.state);
+        if required.requests.is_empty() {
+            hub.timers.set(Timer::Again(ticket), after(hub.wire.now, PACE));
+        }
+        for (key, (method, params)) in &required.requests {
+            let call = Call::new(method.clone()).params(params.clone());
+            match self.request(call, Some(ticket), hub) {
+                Ok(request) => drop(self.inputs.insert(request, (ticket, key.clone()))),
+                Err(error) => {
+                    let text = format!("the client could not be asked: {error}");
+                    return self.answer(ticket, Err(ErrorObject::new(code::INTERNAL_ERROR, &text)), hub);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Something that a request waits for has its outcome; `true` if it was that.
+    pub(super) fn on_input<T: Carrier>(
+        &mut self,
+        request: RequestKey,
+        outcome: &Outcome,
+        hub: &mut Hub<'_, T>,
+    ) -> bool {
+        let Some((ticket, key)) = self.inputs.remove(&request) else { return false };
+        let parked = self.incoming.get_mut(ticket).and_then(|origin| origin.parked.as_mut());
+        let Some(parked) = parked else { return true };
+        match outcome {
+            Outcome::Result(answer) => {
+                parked.answers.insert(key, answer.clone());
+                parked.waiting -= 1;
+                if parked.waiting == 0 {
+                    self.hand_up_again(ticket, hub);
+                }
+            }
+            // MD-I-10: what the client does not give ends the request.
+            Outcome::Error(_) | Outcome::Failed(_) => {
+                let error = ErrorObject::new(code::INTERNAL_ERROR, "the client did not give what the request needs");
+                // The code is one that anybody may use.
+                let _ = self.answer(ticket, Err(error), hub);
+            }
+        }
+        true
+    }
+
+    pub(super) fn hand_up_again<T: Carrier>(&mut self, ticket: TicketKey, hub: &mut Hub<'_, T>) {
+        let Some(origin) = self.incoming.get(ticket) else { return };
+        let Some(parked) = &origin.parked else { return };
+        let (method, params) = (origin.method.clone(), Some(parked.params_of_retry()));
+        if let Some(ticket) = self.incoming.ticket(ticket) {
+            hub.wire.out.tell(Event::Requested { ticket, method, params });
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Calls, one at a time and many at once.
+
+use std::time::{Duration, Instant};
+
+use crate::Caller;
+
+/// Calls that are made at once.
+pub const DEPTH: u32 = 64;
+
+/// Makes so many calls, each after the one before; how long each took.
+///
+/// They are made from a task of the runtime, as an application does.
+pub async fn one_at_a_time(caller: &Caller, calls: u32) -> Vec<Duration> {
+    let caller = caller.clone();
+    let calling = async move {
+        let mut times = Vec::with_capacity(calls as usize);
+        for number in 0..calls {
+            let start = Instant::now();
+            caller.call(number).await;
+            times.push(start.elapsed());
+        }
+        times
+    };
+    tokio::spawn(calling).await.expect("a task that does not fail")
+}
+
+/// Makes so many calls, [`DEPTH`] at once.
+pub async fn many_at_once(caller: &Caller, calls: u32) {
+    let task = |caller: Caller| async move {
+        for number in 0..calls / DEPTH {
+            caller.call(number).await;
+        }
+    };
+    let tasks: Vec<_> = (0..DEPTH).map(|_| tokio::spawn(task(caller.clone()))).collect();
+    for task in tasks {
+        task.await.expect("a task that does not fail");
+    }
+}

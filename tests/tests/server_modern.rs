@@ -1,0 +1,677 @@
+//! The server in revision 2026-07-28, over both transports: every request stands alone.
+
+use std::time::Duration;
+
+use mcp_proto::client::Call;
+use mcp_proto::server::{CacheScope, Config, Event, InputRequired, LoggingLevel, Progress, Scope};
+use mcp_proto::{Era, ErrorObject, Json, Method, Notification, ProtocolVersion, Ticket, UsageError};
+use tests::asked::{Asked, META, Sent, initialize, modern};
+use tests::site::Site;
+use tests::stream::ServerStream;
+
+const CAPABILITIES: &str = r#"{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true},"logging":{}}"#;
+const SERVER: &str = r#""_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}"#;
+
+fn json(text: &str) -> Json {
+    Json::parse(text.to_owned()).expect("the test's text is JSON")
+}
+
+fn configure(config: &mut Config) {
+    config.capabilities = json(CAPABILITIES);
+}
+
+fn site() -> Site {
+    Site::with(|_, config| configure(config))
+}
+
+fn stream() -> ServerStream {
+    ServerStream::server_with(configure)
+}
+
+/// A call with these capabilities of the client.
+fn call_with(capabilities: &str, members: &str) -> String {
+    let meta = META.replace("Capabilities\":{}", &format!("Capabilities\":{capabilities}"));
+    format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"a",{members}"_meta":{{{meta}}}}}}}"#)
+}
+
+fn post_call(body: String) -> Asked {
+    Asked::post(body).mirrored("tools/call").with("mcp-name", "a")
+}
+
+fn requested(events: Vec<Event>) -> (Ticket, Method, Option<Json>) {
+    let mut found = events.into_iter().filter_map(|event| match event {
+        Event::Requested { ticket, method, params } => Some((ticket, method, params)),
+        _ => None,
+    });
+    let request = found.next().expect("a request");
+    assert!(found.next().is_none(), "one request");
+    request
+}
+
+fn result(sent: &Sent) -> Json {
+    json(sent.data().last().unwrap_or(&sent.text())).member("result").unwrap().expect("a result")
+}
+
+#[test]
+fn md_v_04_discovery_is_answered_by_the_machine_on_both_transports() {
+    let expected = format!(
+        r#"{{"resultType":"complete","ttlMs":0,"cacheScope":"private",{SERVER},"supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"capabilities":{CAPABILITIES},"instructions":"Be kind."}}"#
+    );
+    let config = |config: &mut Config| {
+        configure(config);
+        config.instructions = Some("Be kind.".into());
+    };
+    let mut site = Site::with(|_, c| config(c));
+    let sent = site.answer(&Asked::stateless("\"d\"", "server/discover", ""));
+    let answer = format!(r#"{{"jsonrpc":"2.0","id":"d","result":{expected}}}"#);
+    assert_eq!((sent.code(), sent.text().as_str(), sent.is_stream), (200, answer.as_str(), false));
+    assert!(!sent.headers.contains_key("mcp-session-id"), "SH-S-59");
+    let mut stream = ServerStream::server_with(config);
+    stream.line(modern("\"d\"", "server/discover", ""));
+    assert_eq!(stream.lines(), [answer]);
+    assert!(site.events().is_empty() && stream.events().is_empty());
+}
+
+#[test]
+fn jr_14_results_are_completed_and_otherwise_stay_as_they_are() {
+    for (method, given, expected) in [
+        (
+            "tools/call",
+            r#"{"content":[],"n":1.0}"#,
+            format!(r#"{{"resultType":"complete",{SERVER},"content":[],"n":1.0}}"#),
+        ),
+        (
+            "tools/list",
+            r#"{"tools":[]}"#,
+            format!(r#"{{"resultType":"complete","ttlMs":5000,"cacheScope":"public",{SERVER},"tools":[]}}"#),
+        ),
+        (
+            "resources/read",
+            r#"{ "ttlMs": 7, "_meta": {"x": 1}}"#,
+            format!(
+                r#"{{"resultType":"complete","cacheScope":"public", "ttlMs": 7, "_meta": {},"x": 1}}}}"#,
+                SERVER.strip_prefix("\"_meta\":").unwrap().strip_suffix('}').unwrap()
+            ),
+        ),
+        (
+            "tools/call",
+            r#"{"resultType":"task","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"other"}}}"#,
+            r#"{"resultType":"task","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"other"}}}"#.to_owned(),
+        ),
+    ] {
+        let mut stream = ServerStream::server_with(|config| {
+            configure(config);
+            config.cache_ttl = Duration::from_secs(5);
+            config.cache_scope = CacheScope::Public;
+        });
+        stream.line(modern("1", method, ""));
+        let ticket = stream.requested().pop().unwrap();
+        stream.machine.respond(ticket, Ok(json(given)), stream.now).unwrap();
+        assert_eq!(stream.lines(), [format!(r#"{{"jsonrpc":"2.0","id":1,"result":{expected}}}"#)], "{method}");
+    }
+    let mut stream = ServerStream::server_with(|config| {
+        configure(config);
+        config.names_itself = false;
+    });
+    stream.line(modern("1", "tools/call", ""));
+    let ticket = stream.requested().pop().unwrap();
+    stream.machine.respond(ticket, Ok(Json::empty_object()), stream.now).unwrap();
+    assert_eq!(stream.lines(), [r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete"}}"#]);
+}
+
+#[test]
+fn a3_the_status_says_what_the_specification_names_and_no_more() {
+    for (code, status) in [(-32601, 404), (-32021, 400), (-32602, 200), (-32603, 200), (7, 200)] {
+        let mut site = site();
+        let key = site.ask(&Asked::stateless_call("1", "a", ""));
+        let ticket = site.ticket();
+        site.server.respond(ticket, Err(ErrorObject::new(code, "no")), site.now).unwrap();
+        assert_eq!(site.take(key).code(), status, "{code}");
+    }
+}
+
+#[test]
+fn rp15_a_code_that_is_reserved_is_not_sent() {
+    for code in [-32002, -32042, -32099] {
+        let mut stream = stream();
+        stream.line(modern("1", "tools/call", ""));
+        let ticket = stream.requested().pop().unwrap();
+        let refused = stream.machine.respond(ticket, Err(ErrorObject::new(code, "no")), stream.now);
+        assert_eq!(refused, Err(UsageError::ReservedErrorCode { code }));
+        assert_eq!(stream.lines(), [r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}"#]);
+    }
+}
+
+#[test]
+fn hm11_clients_with_equal_ids_get_their_own_answers() {
+    let mut site = site();
+    let mut open = Vec::new();
+    for name in ["a", "b", "c"] {
+        let key = site.ask(&Asked::stateless_call("1", name, ""));
+        open.push((key, name, site.ticket()));
+    }
+    assert!(site.events().is_empty(), "equal ids are no fault");
+    let keys: Vec<_> = open.iter().map(|(key, name, _)| (*key, *name)).collect();
+    for (_, name, ticket) in open.into_iter().rev() {
+        site.respond(ticket, &format!(r#"{{"n":"{name}"}}"#));
+    }
+    for (key, name) in keys {
+        let sent = site.take(key);
+        assert!(sent.is_over && sent.text().contains(&format!(r#""n":"{name}""#)), "{}", sent.text());
+    }
+}
+
+#[test]
+fn hm10_a_disconnect_cancels_and_nothing_more_is_written() {
+    let mut site = site();
+    for streams in [false, true] {
+        let key = site.ask(&Asked::stateless("1", "tools/call", r#""name":"a","#).with("mcp-name", "a"));
+        let ticket = site.ticket();
+        if streams {
+            site.server.notify(Scope::from(&ticket), Notification::new("x/y"), site.now).unwrap();
+            assert!(site.take(key).is_stream);
+        }
+        site.server.handle_disconnect(key, site.now);
+        assert_eq!(site.events(), [Event::Cancelled { ticket: ticket.key(), params: None }]);
+        assert_eq!(site.server.requests_in_flight(), 0);
+        assert_eq!(site.server.notify(Scope::from(&ticket), Notification::new("x/y"), site.now), Ok(()));
+        site.respond(ticket, "{}");
+        assert!(site.take(key).body.is_empty());
+        assert_eq!(site.server.poll_timeout(), None);
+    }
+}
+
+#[test]
+fn cx_10_a_posted_cancellation_is_accepted_and_ignored() {
+    let mut site = site();
+    let key = site.ask(&Asked::stateless_call("1", "a", ""));
+    let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
+    assert_eq!(site.answer(&Asked::post(cancel).mirrored("notifications/cancelled")).code(), 202);
+    assert_eq!(site.answer(&Asked::post(cancel).mirrored("x")).code(), 400, "A11");
+    assert_eq!(site.answer(&Asked::post(cancel).mirrored("x").without("mcp-method")).code(), 202, "A11");
+    let ticket = site.ticket();
+    assert!(site.events().is_empty());
+    site.respond(ticket, "{}");
+    assert_eq!(site.take(key).code(), 200);
+}
+
+#[test]
+fn st_15_on_a_stream_a_cancellation_cancels() {
+    let mut stream = stream();
+    stream.line(modern("1", "tools/call", ""));
+    let ticket = stream.requested().pop().unwrap();
+    stream.line(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
+    assert!(matches!(&stream.events()[..], [Event::Cancelled { ticket: key, .. }] if *key == ticket.key()));
+    stream.machine.respond(ticket, Ok(Json::empty_object()), stream.now).unwrap();
+    assert!(stream.lines().is_empty(), "ST-16");
+}
+
+#[test]
+fn sh_s_21_an_answer_becomes_a_stream_without_ids_when_something_precedes_it() {
+    let mut site = site();
+    let body = modern("1", "tools/call", r#""name":"a","#).replace(r#""_meta":{"#, r#""_meta":{"progressToken":"t","#);
+    let key = site.ask(&post_call(body));
+    let ticket = site.ticket();
+    site.server.progress(&ticket, &Progress { progress: 1.0, total: None, message: None }, site.now);
+    site.pass(Duration::from_secs(16));
+    site.respond(ticket, "{}");
+    let sent = site.take(key);
+    assert!(sent.is_stream && sent.is_over && sent.ids().is_empty());
+    assert!(sent.text().contains("\n:"), "a comment keeps it alive: {}", sent.text());
+    assert_eq!(sent.data().len(), 2);
+    assert!(sent.data()[0].contains(r#""progressToken":"t""#) && sent.data()[1].contains("complete"));
+}
+
+#[test]
+fn md_m_09_a_request_gets_the_log_messages_that_it_asks_for() {
+    for (level, wanted) in [(None, &[][..]), (Some("warning"), &["error"][..]), (Some("debug"), &["info", "error"][..])]
+    {
+        let mut stream = stream();
+        let meta = level.map(|level| format!(r#""io.modelcontextprotocol/logLevel":"{level}","#)).unwrap_or_default();
+        stream.line(modern("1", "tools/call", "").replace(r#""_meta":{"#, &format!(r#""_meta":{{{meta}"#)));
+        let ticket = stream.requested().pop().unwrap();
+        for level in [LoggingLevel::Info, LoggingLevel::Error] {
+            stream.machine.log(&ticket, level, None, &Json::from("x"), stream.now).unwrap();
+        }
+        let sneaked = Notification::with_params("notifications/message", json(r#"{"level":"debug","data":1}"#));
+        stream.machine.notify(&ticket, sneaked, stream.now).unwrap();
+        let lines = stream.lines();
+        let levels: Vec<_> =
+            ["info", "error"].into_iter().filter(|l| lines.iter().any(|line| line.contains(l))).collect();
+        assert_eq!(levels, wanted, "{lines:?}");
+        assert_eq!(lines.len(), if level == Some("debug") { 3 } else { wanted.len() });
+    }
+}
+
+#[test]
+fn sh_s_15_the_server_asks_nothing_and_says_nothing_unrelated() {
+    let mut stream = stream();
+    stream.line(modern("1", "tools/call", ""));
+    let ticket = stream.requested().pop().unwrap();
+    let asked = stream.machine.request(&ticket, Call::new("roots/list"), stream.now);
+    assert!(matches!(asked, Err(UsageError::NotInRevision { version: ProtocolVersion::V2026_07_28, .. })), "{asked:?}");
+    let change = Notification::new("notifications/tools/list_changed");
+    let told = stream.machine.notify(&ticket, change.clone(), stream.now);
+    assert!(matches!(told, Err(UsageError::NotInRevision { .. })), "SH-S-14");
+    let session = stream.machine.session();
+    assert_eq!(stream.machine.notify(session, change, stream.now), Err(UsageError::NotConnected));
+    assert!(stream.lines().is_empty());
+}
+
+#[test]
+fn md_m_04_what_holds_is_what_the_request_says() {
+    let mut site = site();
+    let key = site.ask(&post_call(call_with(r#"{"roots":{}}"#, "")).by("ann"));
+    let ticket = site.ticket();
+    let context = site.server.context(&ticket).unwrap();
+    assert_eq!(context.version, ProtocolVersion::V2026_07_28);
+    assert_eq!(context.client_capabilities, json(r#"{"roots":{}}"#));
+    assert_eq!((context.client_info, context.logging_level), (None, None));
+    assert_eq!(context.principal.as_ref().map(|principal| principal.as_str()), Some("ann"));
+    assert_eq!(site.server.request_head(&ticket).unwrap().headers["mcp-name"], "a");
+    site.respond(ticket, "{}");
+    assert_eq!(site.take(key).code(), 200);
+    let id = site.session_of("2025-06-18", Some("bob"));
+    site.ask(&Asked::post(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#).in_session(&id).by("bob"));
+    let ticket = site.ticket();
+    let context = site.server.context(&ticket).unwrap();
+    assert_eq!(context.version, ProtocolVersion::V2025_06_18);
+    assert_eq!(context.client_info, Some(json(r#"{"name":"c","version":"1"}"#)));
+    assert_eq!(context.principal.as_ref().map(|principal| principal.as_str()), Some("bob"));
+}
+
+#[test]
+fn md_m_12_capabilities_are_required_by_mode() {
+    for (declared, required, missing) in [
+        ("{}", r#"{"roots":{}}"#, Some(r#"{"roots":{}}"#)),
+        (r#"{"elicitation":{}}"#, r#"{"elicitation":{"form":{}}}"#, None),
+        (r#"{"elicitation":{}}"#, r#"{"elicitation":{"url":{}}}"#, Some(r#"{"elicitation":{"url":{}}}"#)),
+        (r#"{"elicitation":{"url":{}}}"#, r#"{"elicitation":{"url":{}}}"#, None),
+        (r#"{"elicitation":{"url":{}}}"#, r#"{"elicitation":{}}"#, Some(r#"{"elicitation":{}}"#)),
+        (
+            r#"{"sampling":{}}"#,
+            r#"{"sampling":{"tools":{}},"roots":{}}"#,
+            Some(r#"{"roots":{},"sampling":{"tools":{}}}"#),
+        ),
+        (r#"{"extensions":{"a/b":{}}}"#, r#"{"extensions":{"a/b":{}}}"#, None),
+    ] {
+        let mut stream = stream();
+        stream.line(call_with(declared, ""));
+        let ticket = stream.requested().pop().unwrap();
+        let context = stream.machine.context(&ticket).unwrap();
+        let found = context.require(&json(required)).err().map(|error| (error.code(), error.data().unwrap()));
+        let expected = missing.map(|missing| (-32021, json(&format!(r#"{{"requiredCapabilities":{missing}}}"#))));
+        assert_eq!(found, expected, "{declared} {required}");
+    }
+}
+
+fn name_and_roots() -> InputRequired {
+    InputRequired::new()
+        .ask("name", "elicitation/create", json(r#"{"message":"Name?"}"#))
+        .ask("roots", "roots/list", Json::empty_object())
+        .state("s\"1")
+}
+
+#[test]
+fn md_i_02_what_is_required_is_the_result() {
+    let mut site = site();
+    let key = site.ask(&post_call(call_with(r#"{"elicitation":{},"roots":{}}"#, "")));
+    let ticket = site.ticket();
+    site.server.require_input(ticket, name_and_roots(), site.now).unwrap();
+    let sent = site.take(key);
+    assert!(sent.is_over, "MD-I-16");
+    let expected = format!(
+        r#"{{{SERVER},"resultType":"input_required","inputRequests":{{"name":{{"method":"elicitation/create","params":{{"message":"Name?"}}}},"roots":{{"method":"roots/list","params":{{}}}}}},"requestState":"s\"1"}}"#
+    );
+    assert_eq!(result(&sent).to_text(), expected);
+    assert_eq!(site.server.requests_in_flight(), 0, "MD-I-13");
+}
+
+#[test]
+fn md_i_04_nothing_is_required_that_the_client_cannot_give() {
+    let mut site = site();
+    // The same whether it is a command or a result.
+    for is_result in [false, true] {
+        let key = site.ask(&post_call(call_with(r#"{"elicitation":{"url":{}},"roots":{}}"#, "")));
+        let ticket = site.ticket();
+        if is_result {
+            site.server.respond(ticket, Ok(name_and_roots().into()), site.now).unwrap();
+        } else {
+            site.server.require_input(ticket, name_and_roots(), site.now).unwrap();
+        }
+        let sent = site.take(key);
+        assert_eq!(sent.code(), 400);
+        assert!(
+            sent.text().contains(r#""data":{"requiredCapabilities":{"elicitation":{"form":{}}}}"#),
+            "{}",
+            sent.text()
+        );
+    }
+}
+
+#[test]
+fn md_i_01_and_03_input_is_required_where_it_may_be() {
+    for (method, required) in [
+        ("tools/list", name_and_roots()),
+        ("tools/call", InputRequired::new()),
+        ("tools/call", InputRequired::new().ask("a", "tools/call", Json::empty_object())),
+    ] {
+        for is_result in [false, true] {
+            let mut stream = stream();
+            stream.line(modern("1", method, ""));
+            let (ticket, now) = (stream.requested().pop().unwrap(), stream.now);
+            let refused = if is_result {
+                stream.machine.respond(ticket, Ok(required.clone().into()), now)
+            } else {
+                stream.machine.require_input(ticket, required.clone(), now)
+            };
+            assert!(refused.is_err(), "{method}");
+            assert!(stream.lines()[0].contains(r#""code":-32603"#), "MR5");
+        }
+    }
+}
+
+#[test]
+fn br_l_a_legacy_client_is_asked_by_requests_and_the_handler_is_called_again() {
+    let mut stream = ServerStream::server_with(configure);
+    let capabilities =
+        initialize("2025-11-25").replace("\"capabilities\":{}", r#""capabilities":{"elicitation":{},"roots":{}}"#);
+    stream.line(capabilities);
+    stream.line(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+    stream.lines();
+    stream.events();
+    stream.line(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a","n":1.0}}"#);
+    let ticket = stream.requested().pop().unwrap();
+    let key = ticket.key();
+    stream.machine.require_input(ticket, name_and_roots(), stream.now).unwrap();
+    let lines = stream.lines();
+    assert!(lines[0].contains("elicitation/create") && lines[1].contains("roots/list"), "{lines:?}");
+    stream.line(r#"{"jsonrpc":"2.0","id":2,"result":{"roots":[]}}"#);
+    assert!(stream.events().is_empty(), "not all is there");
+    stream.line(r#"{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}"#);
+    let (ticket, method, params) = requested(stream.events());
+    assert_eq!((ticket.key(), method), (key, Method::TOOLS_CALL));
+    assert_eq!(
+        params.unwrap().to_text(),
+        r#"{"requestState":"s\"1","inputResponses":{"name":{"action":"accept"},"roots":{"roots":[]}},"name":"a","n":1.0}"#
+    );
+    // A state alone comes back after a moment.
+    stream.machine.require_input(ticket, InputRequired::new().state("2"), stream.now).unwrap();
+    assert!(stream.events().is_empty() && stream.lines().is_empty());
+    stream.pass(Duration::from_millis(250));
+    let (ticket, _, params) = requested(stream.events());
+    assert!(params.unwrap().to_text().starts_with(r#"{"requestState":"2","inputResponses":{},"#));
+    stream.machine.respond(ticket, Ok(json(r#"{"content":[]}"#)), stream.now).unwrap();
+    assert_eq!(stream.lines(), [r#"{"jsonrpc":"2.0","id":7,"result":{"content":[]}}"#]);
+    assert_eq!(stream.machine.poll_timeout(), None);
+}
+
+#[test]
+fn md_i_10_a_legacy_request_ends_without_what_it_needs() {
+    for answer in [Some(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}"#), None] {
+        let mut stream = ServerStream::server_with(configure);
+        stream.line(initialize("2025-11-25").replace("\"capabilities\":{}", r#""capabilities":{"roots":{}}"#));
+        stream.line(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+        stream.line(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{}}"#);
+        let ticket = stream.requested().pop().unwrap();
+        let required = InputRequired::new().ask("r", "roots/list", Json::empty_object());
+        stream.machine.require_input(ticket, required, stream.now).unwrap();
+        stream.lines();
+        match answer {
+            Some(answer) => stream.line(answer),
+            None => stream.pass(Duration::from_secs(61)),
+        }
+        let lines = stream.lines();
+        assert!(lines.iter().any(|line| line.contains(r#""id":7,"error":{"code":-32603"#)), "{lines:?}");
+        assert!(stream.events().is_empty());
+        assert_eq!(stream.machine.requests_in_flight(), 0);
+    }
+    // What was never declared is not even asked for.
+    let mut stream = ServerStream::ready("2025-11-25");
+    stream.line(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{}}"#);
+    let ticket = stream.requested().pop().unwrap();
+    stream.machine.require_input(ticket, name_and_roots(), stream.now).unwrap();
+    assert!(stream.lines()[0].contains(r#""id":7,"error":{"code":-32600"#));
+}
+
+fn listen(id: &str, filter: &str) -> String {
+    modern(id, "subscriptions/listen", &format!(r#""notifications":{filter},"#))
+}
+
+#[test]
+fn md_l_who_listens_is_told_of_what_was_asked_for_and_nothing_else() {
+    let mut site = site();
+    let filters = [
+        r#"{"toolsListChanged":true,"promptsListChanged":true}"#,
+        r#"{"resourceSubscriptions":["a:b","a:c"],"resourcesListChanged":true}"#,
+        "{}",
+    ];
+    let keys = filters.map(|filter| site.ask(&Asked::post(listen("\"l\"", filter)).mirrored("subscriptions/listen")));
+    let honoured = [r#"{"toolsListChanged":true}"#, r#"{"resourceSubscriptions":["a:b","a:c"]}"#, "{}"];
+    for (key, honoured) in keys.into_iter().zip(honoured) {
+        let sent = site.take(key);
+        assert!(sent.is_stream && !sent.is_over, "MD-L-08");
+        let ack = format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":"l"}},"notifications":{honoured}}}}}"#
+        );
+        assert_eq!(sent.data(), [ack], "MD-L-02");
+    }
+    site.server.publish(Notification::new("notifications/tools/list_changed"), site.now).unwrap();
+    for uri in ["a:c", "a:d"] {
+        let params = Json::empty_object().with_member("uri", &Json::from(uri));
+        site.server.publish(Notification::with_params("notifications/resources/updated", params), site.now).unwrap();
+    }
+    let told = |method: &str, params: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/{method}","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":"l"}}{params}}}}}"#
+        )
+    };
+    assert_eq!(site.take(keys[0]).data(), [told("tools/list_changed", "")], "MD-L-04");
+    assert_eq!(site.take(keys[1]).data(), [told("resources/updated", r#","uri":"a:c""#)]);
+    assert!(site.take(keys[2]).body.is_empty(), "MD-L-03");
+    site.pass(Duration::from_secs(16));
+    assert!(site.take(keys[2]).text().starts_with(':'), "MD-L-16");
+    assert_eq!((site.server.subscriptions(), site.server.requests_in_flight()), (3, 0));
+    site.server.handle_disconnect(keys[0], site.now);
+    assert_eq!(site.server.subscriptions(), 2);
+    site.server.close(site.now);
+    for key in &keys[1..] {
+        let sent = site.take(*key);
+        assert!(sent.is_over && sent.text().contains(r#""resultType":"complete""#), "MD-L-09: {}", sent.text());
+        assert!(sent.text().contains(r#""io.modelcontextprotocol/subscriptionId":"l""#));
+    }
+    assert_eq!((site.server.subscriptions(), site.server.poll_timeout()), (0, None));
+}
+
+#[test]
+fn md_l_on_a_stream_subscriptions_are_told_apart_by_their_ids() {
+    let mut stream = stream();
+    stream.line(listen("1", r#"{"toolsListChanged":true}"#));
+    stream.line(listen("\"1\"", r#"{"toolsListChanged":true}"#));
+    assert_eq!(stream.lines().len(), 2);
+    stream.line(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
+    stream.machine.publish(Notification::new("notifications/tools/list_changed"), stream.now).unwrap();
+    let lines = stream.lines();
+    assert!(lines.len() == 1 && lines[0].contains(r#"subscriptionId":"1""#), "{lines:?}");
+    stream.eof();
+    assert!(stream.lines()[0].contains(r#""id":"1","result""#), "MD-L-09");
+    assert!(matches!(&stream.events()[..], [Event::InputEnded, Event::Closed { .. }]));
+}
+
+#[test]
+fn md_l_14_subscriptions_and_filters_are_bounded() {
+    let mut site = Site::with(|_, config| {
+        configure(config);
+        config.limits.subscriptions = 1;
+    });
+    let post = |filter: &str| Asked::post(listen("1", filter)).mirrored("subscriptions/listen");
+    let many: Vec<_> = (0..513).map(|n| format!("\"{n}\"")).collect();
+    for filter in [
+        format!(r#"{{"resourceSubscriptions":[{}]}}"#, many.join(",")),
+        format!(r#"{{"resourceSubscriptions":["{}"]}}"#, "x".repeat(40_000)),
+        r#"{"resourceSubscriptions":[1]}"#.to_owned(),
+        "[]".to_owned(),
+    ] {
+        let sent = site.answer(&post(&filter));
+        assert!(sent.code() == 400 && sent.text().contains("-32602"), "{}", sent.text());
+    }
+    let open = site.ask(&post("{}"));
+    let refused = site.answer(&post("{}"));
+    assert!(refused.code() == 503 && refused.text().contains("-32603"), "{}", refused.text());
+    site.server.handle_disconnect(open, site.now);
+    assert!(site.answer(&post("{}")).is_stream);
+}
+
+#[test]
+fn lc_18_a_legacy_session_is_told_of_lists_and_of_what_it_has_subscribed_to() {
+    let mut stream = ServerStream::ready_with("2025-11-25", configure);
+    let updated = Notification::with_params("notifications/resources/updated", json(r#"{"uri":"a:b"}"#));
+    stream.machine.publish(updated.clone(), stream.now).unwrap();
+    assert!(stream.lines().is_empty());
+    for (method, told) in [("resources/subscribe", 1), ("resources/unsubscribe", 0)] {
+        stream.line(format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{"uri":"a:b"}}}}"#));
+        let ticket = stream.requested().pop().unwrap();
+        stream.machine.respond(ticket, Ok(Json::empty_object()), stream.now).unwrap();
+        stream.lines();
+        stream.machine.publish(updated.clone(), stream.now).unwrap();
+        assert_eq!(stream.lines().len(), told, "{method}");
+    }
+    stream.machine.publish(Notification::new("notifications/tools/list_changed"), stream.now).unwrap();
+    assert_eq!(stream.lines(), [r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#]);
+    let undeclared = Notification::new("notifications/prompts/list_changed");
+    assert_eq!(stream.machine.publish(undeclared, stream.now), Err(UsageError::NotDeclared { capability: "prompts" }));
+    for no_change in ["notifications/message", "notifications/resources/updated"] {
+        let told = stream.machine.publish(Notification::new(no_change), stream.now);
+        assert!(matches!(told, Err(UsageError::NoChange { .. })));
+    }
+}
+
+#[test]
+fn hm5_headers_that_repeat_arguments_say_the_same() {
+    let mut site = site();
+    let list = site.ask(&Asked::stateless("1", "tools/list", ""));
+    let ticket = site.ticket();
+    site.respond(
+        ticket,
+        r#"{"tools":[{"name":"a","inputSchema":{"type":"object","properties":{
+            "region":{"type":"string","x-mcp-header":"Region"},
+            "page":{"type":"object","properties":{"n":{"type":"integer","x-mcp-header":"Page"}}},
+            "dry":{"type":"boolean","x-mcp-header":"Dry"}}}},{"name":"b","inputSchema":{}}]}"#,
+    );
+    assert_eq!(site.take(list).code(), 200);
+    for (arguments, headers, served) in [
+        (r#"{"region":"eu"}"#, vec![("mcp-param-region", "eu")], true),
+        (r#"{"region":"eu"}"#, vec![("Mcp-Param-REGION", "\t eu ")], true),
+        (r#"{"region":"é"}"#, vec![("mcp-param-region", "=?base64?w6k=?=")], true),
+        (r#"{"region":"eu"}"#, vec![("mcp-param-region", "EU")], false),
+        (r#"{"region":"eu"}"#, vec![("mcp-param-region", "=?base64?ZXU?=")], false),
+        (r#"{"region":"eu"}"#, vec![("mcp-param-region", "eu"), ("mcp-param-region", "eu")], false),
+        (r#"{"region":"eu"}"#, vec![], false),
+        (r#"{"region":"42"}"#, vec![("mcp-param-region", "42.0")], false),
+        (r#"{"region":null}"#, vec![], true),
+        (r#"{"region":null}"#, vec![("mcp-param-region", "null")], false),
+        (r"{}", vec![("mcp-param-region", "")], false),
+        (r#"{"region":""}"#, vec![("mcp-param-region", "")], true),
+        (r#"{"page":{"n":42}}"#, vec![("mcp-param-page", "42.0")], true),
+        (r#"{"page":{"n":42}}"#, vec![("mcp-param-page", "43")], false),
+        (r#"{"dry":true}"#, vec![("mcp-param-dry", "true")], true),
+        (r#"{"dry":true}"#, vec![("mcp-param-dry", "True")], false),
+        (r"{}", vec![("mcp-param-unknown", "x")], true),
+    ] {
+        let mut asked = Asked::stateless_call("1", "a", &format!(r#""arguments":{arguments},"#));
+        for (name, value) in &headers {
+            asked = asked.and(name, value);
+        }
+        let key = site.ask(&asked);
+        if served {
+            let ticket = site.ticket();
+            site.respond(ticket, "{}");
+        } else {
+            assert!(site.events().is_empty(), "it reaches nobody");
+        }
+        let sent = site.take(key);
+        assert_eq!(sent.code(), if served { 200 } else { 400 }, "{arguments} {headers:?}: {}", sent.text());
+        assert!(served || sent.text().contains("-32020"));
+    }
+}
+
+#[test]
+fn er_40_one_stream_serves_both_eras() {
+    let mut stream = ServerStream::ready_with("2025-11-25", configure);
+    stream.line(modern("1", "tools/call", ""));
+    stream.line(r#"{"jsonrpc":"2.0","id":2,"method":"tools/call"}"#);
+    let tickets = stream.requested();
+    let versions: Vec<_> = tickets.iter().map(|ticket| stream.machine.context(ticket).unwrap().version).collect();
+    assert_eq!(versions, [ProtocolVersion::V2026_07_28, ProtocolVersion::V2025_11_25]);
+    for ticket in tickets {
+        stream.machine.respond(ticket, Ok(Json::empty_object()), stream.now).unwrap();
+    }
+    let lines = stream.lines();
+    assert!(lines[0].contains("resultType") && !lines[1].contains("resultType"), "{lines:?}");
+}
+
+#[test]
+fn er_42_a_server_of_one_era_says_which_revisions_it_has() {
+    let only_modern = |config: &mut Config| {
+        configure(config);
+        config.versions.retain(|version| version.rules().era == Era::Modern);
+    };
+    let refused = r#""code":-32022,"message":"this revision is not served","data":{"supported":["2026-07-28"],"requested":"2025-11-25"}"#;
+    let mut stream = ServerStream::server_with(only_modern);
+    stream.line(initialize("2025-11-25"));
+    assert!(stream.lines()[0].contains(refused));
+    stream.line(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#);
+    assert!(stream.lines()[0].contains("-32602"));
+    let mut site = Site::with(|_, config| only_modern(config));
+    let sent = site.answer(&Asked::post(initialize("2025-11-25")));
+    assert!(sent.code() == 400 && sent.text().contains(refused), "{}", sent.text());
+    for method in ["GET", "DELETE"] {
+        let sent = site.answer(&Asked::new(method, ""));
+        assert_eq!((sent.code(), &sent.headers["allow"]), (405, &http::HeaderValue::from_static("POST")));
+    }
+    let only_legacy = |config: &mut Config| config.versions.retain(|version| version.rules().era == Era::Legacy);
+    let mut stream = ServerStream::server_with(only_legacy);
+    stream.line(modern("1", "server/discover", ""));
+    assert!(stream.lines()[0].contains("-32601"), "ER-24");
+    let mut site = Site::with(|_, config| only_legacy(config));
+    assert_eq!(site.answer(&Asked::stateless("1", "server/discover", "")).code(), 400);
+}
+
+#[test]
+fn sh_s_59_sessions_and_events_of_earlier_revisions_are_ignored() {
+    let mut site = site();
+    let asked = Asked::stateless_call("1", "a", "").with("mcp-session-id", "x").with("last-event-id", "y");
+    let key = site.ask(&asked);
+    let ticket = site.ticket();
+    site.respond(ticket, "{}");
+    let sent = site.take(key);
+    assert_eq!(sent.code(), 200);
+    assert!(!sent.headers.contains_key("mcp-session-id"));
+}
+
+#[test]
+fn rp10_requests_that_stand_alone_are_bounded() {
+    let mut site = Site::with(|_, config| {
+        configure(config);
+        config.limits.stateless_requests = 2;
+    });
+    let open: Vec<_> = (0..2).map(|_| site.ask(&Asked::stateless_call("1", "a", ""))).collect();
+    let refused = site.answer(&Asked::stateless_call("1", "a", ""));
+    assert!(refused.code() == 503 && refused.text().contains(r#""id":1,"error":{"code":-32603"#));
+    site.server.handle_disconnect(open[0], site.now);
+    assert_eq!(site.answer(&Asked::stateless_call("1", "a", "")).code(), 0, "it waits");
+}
+
+#[test]
+fn invariant_1_closing_answers_everybody() {
+    let mut site = site();
+    let key = site.ask(&Asked::stateless_call("1", "a", ""));
+    let half = site.begin(&Asked::stateless_call("1", "a", ""));
+    let ticket = site.ticket();
+    site.server.close(site.now);
+    assert!(site.take(key).text().contains(r#""id":1,"error""#));
+    assert_eq!(site.events(), [Event::Cancelled { ticket: ticket.key(), params: None }]);
+    site.server.handle_end(half, site.now);
+    assert_eq!(site.take(half).code(), 503);
+    assert_eq!(site.server.poll_timeout(), None);
+}
