@@ -3,8 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use mcp_proto::client::{Call, Event, ExchangeKey, Failure, Http};
-use mcp_proto::{Client, Frame, Limits, Message, Notification, Relay, Request, RequestKey, Response, relay};
+use mcp_proto::client::{Call, Event, ExchangeKey, Failure, Http, SubscriptionKey};
+use mcp_proto::{
+    Client, ErrorObject, Frame, Json, Limits, Message, Notification, Relay, Request, RequestKey, Response, Ticket,
+    relay,
+};
 use tests::world::{self, Machine, Opened, Reply, World};
 
 /// The bytes that decide.
@@ -78,6 +81,20 @@ impl Server {
                 self.open.remove(&key);
                 world.reply(key, &reply);
             }
+            // A subscription is open.
+            3 => {
+                let notice = format!(
+                    r#"{{"jsonrpc":"2.0","method":"{}","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{}}}}}}}"#,
+                    ["notifications/subscriptions/acknowledged", "notifications/tools/list_changed"]
+                        [usize::from(what / 12 % 2)],
+                    if opened.request.body().is_empty() { "1".to_owned() } else { opened.id() },
+                );
+                world.send(key, world::event(&notice).as_bytes());
+            }
+            0 if !opened.request.body().is_empty() && !opened.id().is_empty() => {
+                let text = correction(opened, what / 12);
+                world.send(key, world::event(&text).as_bytes());
+            }
             5 => {
                 self.forget(key);
                 world.fail(key, Failure::Unreachable { detail: "x".into() });
@@ -120,8 +137,24 @@ fn result_for(opened: &Opened) -> String {
         "initialize" => {
             world::initialize_result(["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"][opened.body().len() % 4])
         }
+        "server/discover" => world::DISCOVERED.to_owned(),
+        "tools/list" => r#"{"resultType":"complete","tools":[{"name":"x","inputSchema":{"properties":{"a":{"type":"string","x-mcp-header":"A"}}}},{"name":"y","inputSchema":{"x-mcp-header":""}}]}"#.to_owned(),
+        "tools/call" if opened.header("mcp-method").is_empty() => r#"{"content":[]}"#.to_owned(),
+        "tools/call" => [
+            r#"{"resultType":"complete","content":[]}"#,
+            r#"{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"},"b":{"method":"roots/list"}},"requestState":"s"}"#,
+            r#"{"resultType":"input_required","requestState":"s"}"#,
+        ][opened.id().len() % 3]
+            .to_owned(),
         _ => r#"{"content":[]}"#.to_owned(),
     }
+}
+
+/// An error with which a server of 2026-07-28 wants something done before the request is made again.
+fn correction(opened: &Opened, how: u8) -> String {
+    let code = [-32020, -32021, -32022, -32601][usize::from(how % 4)];
+    let data = r#"{"supported":["2026-07-28","2025-06-18"]}"#;
+    format!(r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":{code},"message":"no","data":{data}}}}}"#, opened.id())
 }
 
 fn right_answer(opened: &Opened, how: u8) -> Reply {
@@ -145,53 +178,87 @@ fn right_answer(opened: &Opened, how: u8) -> Reply {
 /// application do; nothing is done to an exchange after it was dropped; the machine falls silent.
 pub fn client(data: &[u8]) {
     let mut script = Script(data);
-    let mut world = World::client();
+    // One bit of the first byte that nothing else depends on.
+    let may_be_modern = data.first().is_some_and(|byte| byte & 0x80 != 0);
+    let mut world = if may_be_modern {
+        World::detecting_client_with(|config, _| config.capabilities = Json::parse(r#"{"roots":{}}"#).expect("JSON"))
+    } else {
+        World::client()
+    };
     let mut server = Server::default();
-    let mut waiting = BTreeSet::new();
-    let mut tickets = Vec::new();
-    while client_step(&mut world, &mut server, &mut script, &mut waiting, &mut tickets).is_some() {
-        client_events(&mut world, &mut waiting, &mut tickets);
+    let mut app = App::default();
+    while client_step(&mut world, &mut server, &mut script, &mut app).is_some() {
+        client_events(&mut world, &mut app);
     }
     world.machine.close(world.now);
     world.pass(Duration::from_secs(3));
-    client_events(&mut world, &mut waiting, &mut tickets);
-    assert!(waiting.is_empty(), "{waiting:?} never ended");
+    client_events(&mut world, &mut app);
+    assert!(app.waiting.is_empty(), "{:?} never ended", app.waiting);
+    assert!(app.listening.is_empty(), "{:?} never ended", app.listening);
     assert!(world.machine.is_closed());
     assert_eq!(world.machine.poll_timeout(), None);
+}
+
+/// The application of a client.
+#[derive(Default)]
+struct App {
+    waiting: BTreeSet<RequestKey>,
+    listening: BTreeSet<SubscriptionKey>,
+    tickets: Vec<Ticket>,
 }
 
 fn client_step(
     world: &mut World<Client<Http>>,
     server: &mut Server,
     script: &mut Script<'_>,
-    waiting: &mut BTreeSet<RequestKey>,
-    tickets: &mut Vec<mcp_proto::Ticket>,
+    app: &mut App,
 ) -> Option<()> {
     server.look(world);
     let now = world.now;
     match script.byte()? % 8 {
         0 => {
-            if let Ok(request) = world.machine.request(Call::new("tools/call").with_progress(), now) {
-                assert!(waiting.insert(request), "a key was used twice");
+            let params = Json::parse(r#"{"name":"x","arguments":{"a":"\u00e9"}}"#).expect("JSON");
+            if let Ok(request) = world.machine.request(Call::new("tools/call").params(params).with_progress(), now) {
+                assert!(app.waiting.insert(request), "a key was used twice");
             }
         }
         1 => {
             let pick = usize::from(script.byte()?);
-            if let Some(request) = waiting.iter().nth(pick % waiting.len().max(1)).copied() {
+            if let Some(request) = app.waiting.iter().nth(pick % app.waiting.len().max(1)).copied() {
                 world.machine.cancel(request, None, now);
             }
         }
         2 => world.pass(Duration::from_millis(u64::from(script.byte()?).pow(2))),
         3 => {
             // What the application may do at any time, and must not harm.
-            match script.byte()? % 6 {
+            match script.byte()? % 10 {
                 0 => drop(world.machine.connect(now)),
                 1 => drop(world.machine.confirm(None, now)),
                 2 => drop(world.machine.notify(Notification::new("n"), now)),
                 3 => world.machine.handle_timeout(now),
                 4 => {
-                    if let Some(ticket) = tickets.pop() {
-                        world.machine.answer(ticket, Ok(mcp_proto::Json::empty_object()), now);
+                    if let Some(ticket) = app.tickets.pop() {
+                        world.machine.answer(ticket, Ok(Json::empty_object()), now);
+                    }
+                }
+                5 => {
+                    if let Ok(subscription) = world.machine.listen(Json::empty_object(), now) {
+                        assert!(app.listening.insert(subscription), "a key was used twice");
+                    }
+                }
+                6 => {
+                    if let Some(subscription) = app.listening.first().copied() {
+                        world.machine.unlisten(subscription, now);
+                    }
+                }
+                7 => {
+                    if let Some(ticket) = app.tickets.pop() {
+                        world.machine.answer(ticket, Err(ErrorObject::new(-1, "no")), now);
+                    }
+                }
+                8 => {
+                    if let Ok(request) = world.machine.request(Call::new("tools/list"), now) {
+                        assert!(app.waiting.insert(request), "a key was used twice");
                     }
                 }
                 _ => world.machine.close(now),
@@ -202,15 +269,14 @@ fn client_step(
     Some(())
 }
 
-fn client_events(
-    world: &mut World<Client<Http>>,
-    waiting: &mut BTreeSet<RequestKey>,
-    tickets: &mut Vec<mcp_proto::Ticket>,
-) {
+fn client_events(world: &mut World<Client<Http>>, app: &mut App) {
     for event in world.events() {
         match event {
-            Event::Responded { request, .. } => assert!(waiting.remove(&request), "{request:?} ended twice"),
-            Event::Requested { ticket, .. } => tickets.push(ticket),
+            Event::Responded { request, .. } => assert!(app.waiting.remove(&request), "{request:?} ended twice"),
+            Event::ListeningEnded { subscription, .. } => {
+                assert!(app.listening.remove(&subscription), "{subscription:?} ended twice");
+            }
+            Event::Requested { ticket, .. } => app.tickets.push(ticket),
             _ => {}
         }
     }

@@ -7,17 +7,19 @@
 //! |---|---|
 //! | `builder` | what the client is told before it connects |
 //! | `owner` | the thread that owns the machine |
+//! | `subscription` | changes that the application has subscribed to |
 //! | `handler` | what the application does about what the server tells and asks |
 
 mod builder;
 mod handler;
 mod owner;
+mod subscription;
 
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use mcp_proto::client::{Call, HttpTransport, Outcome};
+use mcp_proto::client::{Call, HttpTransport, Outcome, Verdict};
 use mcp_proto::model::{ModelError, Payload, Request};
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, RequestKey, UsageError};
 
@@ -26,6 +28,10 @@ use owner::Input;
 
 pub use builder::Builder;
 pub use handler::{Handler, Observation};
+pub use subscription::{Change, Subscription};
+
+/// Changes that wait to be heard; more are missed.
+const UNHEARD: usize = 256;
 
 /// A client of one server.
 ///
@@ -60,6 +66,7 @@ struct Greeting {
     version: ProtocolVersion,
     result: Json,
     transport: HttpTransport,
+    verdict: Verdict,
 }
 
 impl Client {
@@ -124,6 +131,21 @@ impl Client {
         })
     }
 
+    /// Subscribes to changes, at servers of revision 2026-07-28. `filter` is the object `notifications` of
+    /// `subscriptions/listen`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] if that cannot be done; older servers tell [`Handler::notified`] without being asked, and take
+    /// `resources/subscribe`.
+    pub fn listen(&self, filter: impl Into<Json>) -> Result<Subscription, Error> {
+        let (listener, told) = sync_channel(UNHEARD);
+        let (accept, accepted) = sync_channel(1);
+        self.send(Input::Listen { filter: filter.into(), listener, accept })?;
+        let key = accepted.recv().map_err(|_| UsageError::Closed)??;
+        Ok(Subscription { key, server: self.shared.server.clone(), told, inbox: self.shared.inbox.clone() })
+    }
+
     /// Sends a notification.
     ///
     /// # Errors
@@ -142,10 +164,16 @@ impl Client {
         self.shared.greeting.version
     }
 
-    /// The server's answer to `initialize`: its name, capabilities and instructions.
+    /// The server's answer to `initialize` or `server/discover`: its name, capabilities and instructions.
     #[must_use]
     pub fn initialize_result(&self) -> &Json {
         &self.shared.greeting.result
+    }
+
+    /// Which era the server belongs to, and what told so.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        self.shared.greeting.verdict
     }
 
     /// The HTTP transport that the server turned out to have.

@@ -59,7 +59,7 @@ mod proxy;
 mod server;
 mod stdio;
 
-pub use client::{Builder, Client, Error, Handler, InFlight, Observation};
+pub use client::{Builder, Change, Client, Error, Handler, InFlight, Observation, Subscription};
 pub use http_client::{HttpOptions, OptionsError};
 pub use proxy::{Observer, Proxy, Stopper};
 pub use server::{Incoming, Server, ServerPublisher, ServerStopper, Service, StateKeys};

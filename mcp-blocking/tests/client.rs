@@ -6,10 +6,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mcp_blocking::{Client, Error, Handler, Observation};
-use mcp_proto::client::Call;
-use mcp_proto::{ErrorObject, Failed, Json, Method, Notification};
-use tests::loopback::{Loopback, WIRE_FAULTS, echo_server, mcp_server};
+use mcp_blocking::{Change, Client, Error, Handler, Observation};
+use mcp_proto::client::{Call, Evidence};
+use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion};
+use tests::loopback::{Loopback, WIRE_FAULTS, echo_server, mcp_server, modern_server};
 use tests::world::{event, request, result};
 
 fn connect(server: &Loopback) -> Client {
@@ -319,4 +319,29 @@ fn memory_of_a_large_answer_is_given_back_and_a_larger_one_is_refused() {
     let reason = failure(client.request("tools/call", Some(json(r#"{"large":1}"#))));
     assert_eq!(reason, Failed::TooLarge { limit: 16 << 20 });
     client.request("ping", None).unwrap();
+}
+
+#[test]
+fn a_server_of_2026_07_28_asks_and_tells() {
+    struct Roots;
+    impl Handler for Roots {
+        fn requested(&mut self, method: &Method, _params: Option<&Json>) -> Result<Json, ErrorObject> {
+            assert_eq!(method.as_str(), "roots/list");
+            Ok(json(r#"{"roots":[]}"#))
+        }
+    }
+    let server = modern_server();
+    let builder = Client::builder(&server.url()).unwrap().versions(ProtocolVersion::ALL).handler(Roots);
+    let client = builder.capabilities(json(r#"{"roots":{}}"#)).connect().unwrap();
+    assert_eq!((client.version(), client.verdict().evidence), (ProtocolVersion::V2026_07_28, Evidence::Discovered));
+    client.request("tools/call", Some(json(r#"{"name":"t"}"#))).unwrap();
+    let last = server.requests().pop().unwrap();
+    assert!(String::from_utf8_lossy(&last.body).contains(r#""inputResponses":{"r":{"roots":[]}}"#));
+    let changes: Vec<_> = client.listen(json(r#"{"toolsListChanged":true}"#)).unwrap().collect();
+    assert!(
+        matches!(&changes[..], [Change::Listening(_), Change::Notified(told), Change::Ended(Ok(_))]
+            if told.method == Method::TOOLS_LIST_CHANGED),
+        "{changes:?}"
+    );
+    assert!(matches!(client.listen(json("[]")), Err(Error::Usage(_))));
 }

@@ -15,16 +15,22 @@
 //! | `event` | what it tells |
 //! | `inbound` | what the server asks, tells and answers |
 //! | `stdio` | the client on a byte stream |
+//! | `era` | which era the server belongs to (RULES section 10) |
 //! | `handshake` | opening, confirming, losing and opening again (RULES section 7) |
+//! | `calls` | requests of the modern era, which may take several on the wire |
+//! | `listen` | subscriptions of the modern era |
 //! | `carrier` | what it needs of a transport |
 //! | `http` | HTTP |
 
+mod calls;
 mod carrier;
 mod config;
+mod era;
 mod event;
 mod handshake;
 mod http;
 mod inbound;
+mod listen;
 mod stdio;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -39,14 +45,19 @@ use crate::message::{ErrorObject, Message, Method, Notification, Request, Reques
 use crate::outbox::{Outbox, Output};
 use crate::pending::{Incoming, Pending, RequestKey, SessionKey, Ticket, Waiting, progress_token};
 use crate::transport::Transport;
-use crate::version::ProtocolVersion;
+use crate::version::{Era, ProtocolVersion};
+use calls::Calls;
 use carrier::{Carrier, Inbound, Role, Wire};
+use era::Detection;
 use handshake::{Handshake, Phase};
+use listen::Listening;
 
 pub use carrier::ClientTransport;
 pub use config::{Call, Config, Confirmation, Forwarding};
+pub use era::{Evidence, Verdict};
 pub use event::{CloseReason, Event, Occasion, Outcome, Scope, Unavailable};
 pub use http::{ExchangeKey, Failure, Http, HttpAction, HttpConfig, HttpTransport};
+pub use listen::SubscriptionKey;
 
 /// The client's side of one connection.
 ///
@@ -86,11 +97,18 @@ pub struct Client<T: Transport> {
     pub(crate) transport: T,
     phase: Phase,
     handshake: Option<Handshake>,
+    detection: Detection,
     version: Option<ProtocolVersion>,
     pending: Pending,
     /// Requests that wait for the handshake.
-    held: VecDeque<(RequestKey, Message)>,
-    incoming: Incoming<Scope>,
+    held: VecDeque<(RequestKey, Method, Option<Json>)>,
+    /// Requests of the modern era.
+    calls: Calls,
+    /// Requests that nobody but the machine knows of.
+    internal: BTreeMap<RequestKey, Internal>,
+    subscriptions: BTreeMap<SubscriptionKey, Listening>,
+    next_subscription: SubscriptionKey,
+    incoming: Incoming<Asked>,
     timers: Deadlines<Timer>,
     backoff: Backoff,
     jitter: Jitter,
@@ -105,9 +123,33 @@ pub struct Client<T: Transport> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     Answer(RequestKey),
+    /// A request is sent again that needs no input.
+    Round(RequestKey),
+    /// A subscription is opened again.
+    Listen(SubscriptionKey),
+    /// A subscription was not acknowledged.
+    Acknowledged(SubscriptionKey),
     Reconnect,
     /// Requests wait no longer for the application to confirm the session.
     Unconfirmed,
+}
+
+/// What a request of the machine's own is for.
+#[derive(Debug, Clone, Copy)]
+enum Internal {
+    /// It carries a subscription.
+    Listen(SubscriptionKey),
+    /// It fetches schemas for a call, page by page.
+    Tools { call: RequestKey, page: usize },
+}
+
+/// What the server asks.
+#[derive(Debug, Clone, Copy)]
+enum Asked {
+    /// By a request of its own.
+    Request(Scope),
+    /// By its answer to this request (RULES 8.6).
+    Input(RequestKey),
 }
 
 impl<T: Carrier> Client<T> {
@@ -123,9 +165,14 @@ impl<T: Carrier> Client<T> {
             transport,
             phase: Phase::Idle,
             handshake: None,
+            detection: Detection::new(&config.versions, config.verdict, T::SILENCE_TELLS),
             version: None,
             pending: Pending::new(SessionKey::ONLY, config.limits.tombstones),
             held: VecDeque::new(),
+            calls: Calls::default(),
+            internal: BTreeMap::new(),
+            subscriptions: BTreeMap::new(),
+            next_subscription: SubscriptionKey::FIRST,
             incoming: Incoming::new(SessionKey::ONLY),
             timers: Deadlines::new(),
             backoff: Backoff::new(&config.limits),
@@ -139,7 +186,8 @@ impl<T: Carrier> Client<T> {
         })
     }
 
-    /// Opens the connection with the `initialize` that the configuration describes.
+    /// Opens the connection as the configuration describes: with `initialize`, or with `server/discover` where that may
+    /// find a server of the modern era.
     ///
     /// [`Event::Connected`] or [`Event::Unavailable`] follows. Requests may be made at once; they wait.
     ///
@@ -147,26 +195,31 @@ impl<T: Carrier> Client<T> {
     ///
     /// [`UsageError::AlreadyConnected`] or [`UsageError::Closed`].
     pub fn connect(&mut self, now: Instant) -> Result<(), UsageError> {
-        let params = self.config.initialize_params();
-        self.connect_with(params, now)
+        self.check_unconnected()?;
+        let mut versions = self.config.versions.clone();
+        if !self.transport.may_be_modern() {
+            versions.retain(|version| version.rules().era == Era::Legacy);
+        }
+        let known = self.detection.settled().or(self.config.verdict);
+        self.detection = Detection::new(&versions, known, T::SILENCE_TELLS);
+        self.handshake = Some(Handshake::new(None));
+        self.open(true, now);
+        Ok(())
     }
 
     /// Opens the connection with these parameters of `initialize`, which cross as they are.
     ///
-    /// Where nobody has used the connection yet, or it could not be made, this may be called again, and begins anew.
+    /// The server is not asked which era it belongs to. Where nobody has used the connection yet, or it could not be made, this may be called again, and begins anew.
     ///
     /// # Errors
     ///
     /// [`UsageError::AlreadyConnected`] or [`UsageError::Closed`].
     pub fn connect_with(&mut self, params: Json, now: Instant) -> Result<(), UsageError> {
-        match self.phase {
-            Phase::Idle | Phase::Down | Phase::Unconfirmed | Phase::Opening { awaited: false, .. } => {}
-            Phase::Opening { awaited: true, .. } | Phase::Confirming | Phase::Ready => {
-                return Err(UsageError::AlreadyConnected);
-            }
-            Phase::Closing(_) | Phase::Closed => return Err(UsageError::Closed),
-        }
-        self.handshake = Some(Handshake::new(params));
+        self.check_unconnected()?;
+        let mut versions = ProtocolVersion::ALL.to_vec();
+        versions.retain(|version| version.rules().era == Era::Legacy);
+        self.detection = Detection::new(&versions, None, T::SILENCE_TELLS);
+        self.handshake = Some(Handshake::new(Some(params)));
         self.open(true, now);
         Ok(())
     }
@@ -195,7 +248,9 @@ impl<T: Carrier> Client<T> {
     /// [`UsageError`] if the request cannot be made; nothing was sent then.
     pub fn request(&mut self, call: Call, now: Instant) -> Result<RequestKey, UsageError> {
         self.check_open()?;
-        if [Method::INITIALIZE, Method::INITIALIZED, Method::CANCELLED].contains(&call.method) {
+        if [Method::INITIALIZE, Method::INITIALIZED, Method::CANCELLED, Method::SUBSCRIPTIONS_LISTEN]
+            .contains(&call.method)
+        {
             return Err(UsageError::ReservedMethod { method: call.method });
         }
         self.check_params(call.params.as_ref())?;
@@ -205,11 +260,11 @@ impl<T: Carrier> Client<T> {
         }
         let timeout = call.timeout.unwrap_or(self.config.request_timeout);
         let params = if call.progress { self.with_progress_token(call.params) } else { call.params };
-        let (request, message) = self.wait_for(call.method, params, timeout, now);
+        let (request, _) = self.wait_for(call.method.clone(), params.clone(), timeout, now);
         if self.phase.takes_requests() && self.held.is_empty() {
-            self.with_wire(now, |transport, wire| transport.send(&message, Role::Request(request), now, wire));
+            self.dispatch(request, call.method, params, now);
         } else {
-            self.held.push_back((request, message));
+            self.held.push_back((request, call.method, params));
             self.try_on_demand(now);
         }
         Ok(request)
@@ -253,9 +308,13 @@ impl<T: Carrier> Client<T> {
     /// If the server has cancelled it, or its session is gone, this does nothing.
     #[expect(clippy::needless_pass_by_value, reason = "a ticket is good for one answer")]
     pub fn answer(&mut self, ticket: Ticket, answer: Result<Json, ErrorObject>, now: Instant) {
-        if let Some((id, scope)) = self.incoming.remove(ticket.key()) {
-            self.resume_deadlines(scope, now);
-            self.send_answer(id, answer, now);
+        match self.incoming.remove(ticket.key()) {
+            Some((id, Asked::Request(scope))) => {
+                self.resume_deadlines(scope, now);
+                self.send_answer(id, answer, now);
+            }
+            Some((_, Asked::Input(request))) => self.on_input(request, ticket.key(), answer, now),
+            None => {}
         }
     }
 
@@ -269,6 +328,9 @@ impl<T: Carrier> Client<T> {
         while let Some(timer) = self.timers.pop_due(now) {
             match timer {
                 Timer::Answer(request) => self.on_answer_timeout(request, now),
+                Timer::Round(request) => self.send_call_again(request, now),
+                Timer::Listen(subscription) => self.open_subscription(subscription, now),
+                Timer::Acknowledged(subscription) => self.on_not_acknowledged(subscription, now),
                 Timer::Unconfirmed => self.send_held(now),
                 Timer::Reconnect => {
                     if self.phase == Phase::Down {
@@ -329,7 +391,23 @@ impl<T: Carrier> Client<T> {
     /// Requests that have no outcome yet.
     #[must_use]
     pub fn requests_in_flight(&self) -> usize {
-        self.pending.len()
+        self.pending.len() - self.internal.len()
+    }
+
+    /// Which era the server belongs to, as far as that is known.
+    #[must_use]
+    pub const fn verdict(&self) -> Option<Verdict> {
+        self.detection.verdict()
+    }
+
+    fn check_unconnected(&self) -> Result<(), UsageError> {
+        match self.phase {
+            Phase::Idle | Phase::Down | Phase::Unconfirmed | Phase::Opening { awaited: false, .. } => Ok(()),
+            Phase::Opening { awaited: true, .. } | Phase::Confirming | Phase::Ready => {
+                Err(UsageError::AlreadyConnected)
+            }
+            Phase::Closing(_) | Phase::Closed => Err(UsageError::Closed),
+        }
     }
 
     fn check_open(&self) -> Result<(), UsageError> {
@@ -375,10 +453,9 @@ impl<T: Carrier> Client<T> {
         let Some(waiting) = self.pending.get(request) else { return };
         let reason = Failed::TimedOut { after: waiting.timeout };
         if self.phase.opening() == Some(request) {
-            // LC-14: `initialize` is never cancelled.
+            // LC-14, ER-07: `initialize` and `server/discover` are never cancelled.
             self.with_wire(now, |transport, wire| transport.abandon(request, now, wire));
-            self.pending.give_up(request);
-            self.opening_failed(Unavailable::Failed(reason), now);
+            self.on_opening_outcome(Outcome::Failed(reason), now);
             return;
         }
         // TO-02
@@ -392,25 +469,47 @@ impl<T: Carrier> Client<T> {
             return;
         }
         let was_held = self.held.len();
-        self.held.retain(|(held, _)| *held != request);
-        if self.held.len() == was_held {
-            let params = params.with_member("requestId", &request.to_wire().to_json());
+        self.held.retain(|(held, ..)| *held != request);
+        let on_wire = self.end_call(request, Some(request));
+        if let Some(on_wire) = on_wire.filter(|_| self.held.len() == was_held) {
+            if on_wire != request {
+                self.pending.bury(on_wire);
+            }
+            let params = params.with_member("requestId", &on_wire.to_wire().to_json());
             let notice = Message::Notification(Notification::with_params(Method::CANCELLED, params));
-            self.with_wire(now, |transport, wire| transport.cancel(request, &notice, now, wire));
+            self.with_wire(now, |transport, wire| transport.cancel(on_wire, &notice, now, wire));
         }
-        self.tell_outcome(request, Outcome::Failed(reason));
+        self.tell_outcome(request, Outcome::Failed(reason), now);
     }
 
-    fn finish(&mut self, request: RequestKey, outcome: Outcome) {
+    fn finish(&mut self, request: RequestKey, outcome: Outcome, now: Instant) {
         if self.pending.remove(request).is_some() {
-            self.tell_outcome(request, outcome);
+            self.end_call(request, None);
+            self.tell_outcome(request, outcome, now);
         }
     }
 
-    fn tell_outcome(&mut self, request: RequestKey, outcome: Outcome) {
+    /// Forgets a call of the modern era, with everything that the server asked because of it. Returns what is on the
+    /// wire for it; for other requests, that is `otherwise`.
+    fn end_call(&mut self, request: RequestKey, otherwise: Option<RequestKey>) -> Option<RequestKey> {
+        let Some(ended) = self.calls.end(request) else { return otherwise };
+        self.timers.clear(Timer::Round(request));
+        for ticket in ended.asked {
+            if self.incoming.remove(ticket).is_some() {
+                self.out.tell(Event::RequestCancelled { ticket, params: Json::empty_object() });
+            }
+        }
+        ended.wire
+    }
+
+    fn tell_outcome(&mut self, request: RequestKey, outcome: Outcome, now: Instant) {
         self.timers.clear(Timer::Answer(request));
         self.late_progress.remove(&request);
-        self.out.tell(Event::Responded { request, outcome });
+        match self.internal.remove(&request) {
+            None => self.out.tell(Event::Responded { request, outcome }),
+            Some(Internal::Listen(subscription)) => self.on_listen_outcome(subscription, outcome, now),
+            Some(Internal::Tools { call, page }) => self.on_tools_fetched(call, page, &outcome, now),
+        }
     }
 
     fn send_answer(&mut self, id: RequestId, answer: Result<Json, ErrorObject>, now: Instant) {
@@ -432,9 +531,10 @@ impl<T: Carrier> Client<T> {
                 self.pending.remove(request);
                 self.out.tell(Event::Unavailable { reason: Unavailable::Failed(Failed::Closed), retry_at: None });
             } else {
-                self.finish(request, Outcome::Failed(Failed::Closed));
+                self.finish(request, Outcome::Failed(Failed::Closed), now);
             }
         }
+        self.end_subscriptions(&Outcome::Failed(Failed::Closed), now);
         self.with_wire(now, |transport, wire| transport.close(now, wire));
     }
 

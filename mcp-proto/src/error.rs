@@ -8,9 +8,10 @@
 mod failed;
 
 use crate::message::{Method, ParseError, RequestId, code};
+use crate::mirror::InvalidAnnotation;
 use crate::version::ProtocolVersion;
 
-pub use failed::{BodyKind, Failed, InvalidResponse, RedirectRefused, Refusal};
+pub use failed::{BodyKind, Failed, InvalidResponse, NoInput, RedirectRefused, Refusal};
 
 /// A command that cannot be carried out as given.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -51,6 +52,15 @@ pub enum UsageError {
         /// `Limits::requests_out`.
         limit: usize,
     },
+    /// As many subscriptions are open as the limit allows.
+    #[error("{limit} subscriptions are open")]
+    TooManySubscriptions {
+        /// `Limits::subscriptions`.
+        limit: usize,
+    },
+    /// No revision is named that could be spoken.
+    #[error("no revision is named")]
+    NoVersion,
     /// The method is one that the machine sends itself, at its time.
     #[error("the method '{method}' is sent by the protocol itself")]
     ReservedMethod {
@@ -182,6 +192,14 @@ pub enum Fault {
     /// An `endpoint` event where none may come (LE2).
     #[error("a second endpoint event")]
     SecondEndpoint,
+    /// A tool cannot be called over HTTP, and was taken out of the list (MD-P-05).
+    #[error("the tool {tool:?} was taken out of the list: {reason}")]
+    InvalidTool {
+        /// Its name, or the beginning of it.
+        tool: Box<str>,
+        /// Why not.
+        reason: InvalidAnnotation,
+    },
     /// The server could not be told to end the session.
     #[error("the session could not be ended: {reason}")]
     SessionNotEnded {
@@ -212,6 +230,7 @@ impl Fault {
             | Self::UnknownEvent
             | Self::SessionIdChanged
             | Self::SecondEndpoint
+            | Self::InvalidTool { .. }
             | Self::SessionNotEnded { .. } => None,
         }
     }
@@ -245,6 +264,9 @@ pub enum Quirk {
     /// A body began with a byte order mark.
     #[error("begins a body with a byte order mark")]
     ByteOrderMark,
+    /// A result of revision 2026-07-28 does not say what kind of result it is (JR-16, A7).
+    #[error("sends results without 'resultType'")]
+    ResultTypeMissing,
     /// An HTTP error explained itself with a JSON-RPC error whose id was not the request's.
     #[error("explains HTTP errors with a foreign request id")]
     ForeignErrorId,

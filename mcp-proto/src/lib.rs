@@ -107,9 +107,8 @@
 //!
 //! # Revisions
 //!
-//! `2024-11-05`, `2025-03-26`, `2025-06-18` and `2025-11-25` are spoken by both roles, over byte streams and over HTTP.
-//! `2026-07-28`, in which every request stands alone, is spoken by servers, beside the others: on one endpoint, or in one
-//! process.
+//! All five are spoken by both roles, over byte streams and over HTTP. A server serves whatever its clients speak, on one
+//! endpoint or in one process. A client begins with `initialize`, unless `client::Config::versions` names `2026-07-28`: then it finds out what its server speaks.
 //!
 //! # How the source is laid out
 //!
@@ -140,7 +139,6 @@ mod limits;
 pub mod line;
 mod message;
 mod meta;
-#[expect(dead_code, reason = "clients of revision 2026-07-28 write with it")]
 mod mirror;
 #[cfg(feature = "model")]
 pub mod model;
@@ -158,7 +156,7 @@ pub use std::time::Instant;
 
 pub use buffer::CowBytes;
 pub use client::Client;
-pub use error::{BodyKind, Failed, Fault, InvalidResponse, Quirk, RedirectRefused, Refusal, UsageError};
+pub use error::{BodyKind, Failed, Fault, InvalidResponse, NoInput, Quirk, RedirectRefused, Refusal, UsageError};
 pub use json::{DuplicateKey, Json, JsonError};
 pub use limits::Limits;
 pub use message::{

@@ -13,6 +13,7 @@ use crate::json::scan::DEEPEST;
 /// ```text
 /// client over stdio   message + chunk + queue + requests_out * 1 KiB
 /// client over HTTP    exchanges * (max(message, event) + chunk) + queue + requests_out * 1 KiB + what it was asked to send
+///                     + tool_headers
 /// server over stdio   message + chunk + queue + (requests_in + requests_out) * 1 KiB
 /// server over HTTP    requests whose body arrives * message + queue
 ///                     + sessions * (2 KiB + HttpConfig::replay + (requests_in + requests_out) * 1 KiB)
@@ -83,6 +84,10 @@ pub struct Limits {
     pub stateless_requests: usize,
     /// `subscriptions/listen` that are open at one time, of all clients (MD-L-14); each holds at most 64 KiB. Default 256.
     pub subscriptions: usize,
+    /// How often a request may be answered with a wish for input before it counts as failed (MD-I-10). Default 10.
+    pub input_rounds: usize,
+    /// Bytes that a client over HTTP remembers of the `x-mcp-header` annotations of tools (RULES 8.3). Default 256 KiB.
+    pub tool_headers: usize,
     /// Ended requests whose late answers are still recognised. Default 1024.
     pub tombstones: usize,
 }
@@ -117,6 +122,8 @@ impl Limits {
             ("garbage", self.garbage, MANY),
             ("stateless_requests", self.stateless_requests, MANY),
             ("subscriptions", self.subscriptions, MANY),
+            ("input_rounds", self.input_rounds, MANY),
+            ("tool_headers", self.tool_headers, LARGEST),
             ("tombstones", self.tombstones, MANY),
         ] {
             if value == 0 || value > largest {
@@ -154,6 +161,8 @@ impl Default for Limits {
             garbage: 1000,
             stateless_requests: 10_000,
             subscriptions: 256,
+            input_rounds: 10,
+            tool_headers: 256 * 1024,
             tombstones: 1024,
         }
     }

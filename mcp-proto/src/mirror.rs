@@ -38,8 +38,8 @@ pub(crate) fn name_member(method: &Method) -> Option<&'static str> {
 /// A text as a header value: as it is, or in Base64 if it could be misread (MD-P-08, MD-H-06).
 pub(crate) fn encode(text: &str) -> HeaderValue {
     let is_padded = text.starts_with(' ') || text.ends_with(' ');
-    let is_encoded = text.starts_with(OPEN) && text.ends_with(CLOSE);
-    let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~')) && !is_padded && !is_encoded;
+    let is_sentinel = text.starts_with(OPEN) && text.ends_with(CLOSE);
+    let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~')) && !is_padded && !is_sentinel;
     let value = if is_plain {
         HeaderValue::from_str(text)
     } else {

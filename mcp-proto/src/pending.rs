@@ -99,9 +99,15 @@ impl Pending {
         RequestKey { session: self.session, number: self.next }
     }
 
-    pub(crate) fn insert(&mut self, waiting: Waiting) -> RequestKey {
+    /// A key for a request that is entered in another table.
+    pub(crate) const fn reserve(&mut self) -> RequestKey {
         let key = self.next_key();
         self.next += 1;
+        key
+    }
+
+    pub(crate) fn insert(&mut self, waiting: Waiting) -> RequestKey {
+        let key = self.reserve();
         if let Some(token) = &waiting.token {
             self.by_token.insert(token.clone(), key);
         }
@@ -144,6 +150,12 @@ impl Pending {
     /// Takes a request out whose answer may still come.
     pub(crate) fn give_up(&mut self, key: RequestKey) -> Option<Waiting> {
         let waiting = self.remove(key)?;
+        self.bury(key);
+        Some(waiting)
+    }
+
+    /// Remembers a request whose answer may still come.
+    pub(crate) fn bury(&mut self, key: RequestKey) {
         self.given_up.insert(key);
         self.given_up_order.push_back(key);
         if self.given_up_order.len() > self.tombstones {
@@ -151,7 +163,6 @@ impl Pending {
                 self.given_up.remove(&oldest);
             }
         }
-        Some(waiting)
     }
 
     pub(crate) fn keys(&self) -> Vec<RequestKey> {

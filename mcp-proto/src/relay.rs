@@ -198,6 +198,8 @@ impl Relay {
                 match output {
                     Output::Action(StdioAction::Write(bytes)) => self.out.act(Action::Write(bytes)),
                     Output::Action(StdioAction::CloseWrite) => self.out.act(Action::CloseWrite),
+                    // Who serves starts nobody.
+                    Output::Action(StdioAction::Respawn) => {}
                     Output::Event(event) => self.on_server_event(event, now),
                 }
             } else if let Some(output) = self.client.poll_output() {
@@ -272,7 +274,7 @@ impl Relay {
     fn on_client_event(&mut self, event: client::Event, now: Instant) {
         use client::Event as E;
         match event {
-            E::Connected { version, result, occasion } => {
+            E::Connected { version, result, occasion, .. } => {
                 self.out.tell(Event::Connected { version, result: result.clone(), occasion });
                 self.on_connected(result, occasion, now);
             }
@@ -289,7 +291,8 @@ impl Relay {
             E::Progressed { request, params } if self.upward.contains_key(&request) => {
                 self.notify_client(Method::PROGRESS, Some(params), now);
             }
-            E::Progressed { .. } => {}
+            // Besides, it subscribes to nothing.
+            E::Progressed { .. } | E::Listening { .. } | E::ListeningInterrupted { .. } | E::ListeningEnded { .. } => {}
             E::Requested { ticket, method, params, .. } => {
                 let call = Call { method, params, timeout: None, progress: false };
                 match self.server.request(self.server.session(), call, now) {

@@ -45,6 +45,10 @@ pub enum StdioAction {
     Write(Bytes),
     /// Close the outgoing stream, once everything before was written (ST-17).
     CloseWrite,
+    /// The server's process has ended because it was asked what it does not know (ER-06): start another one. What was
+    /// not written yet to the old one is dropped, and nothing more of it is handed in; what follows goes to the new one.
+    /// If it cannot be started, its stream has ended.
+    Respawn,
 }
 
 impl Default for Stdio {
@@ -63,7 +67,7 @@ impl Weight for StdioAction {
     fn weight(&self) -> usize {
         match self {
             Self::Write(bytes) => bytes.len(),
-            Self::CloseWrite => 0,
+            Self::CloseWrite | Self::Respawn => 0,
         }
     }
 }
@@ -124,6 +128,13 @@ impl Stdio {
     pub(crate) fn end(&mut self) -> Option<Result<(), Fault>> {
         let decoder = self.decoder.take()?;
         Some(decoder.finish().map_err(|truncated| Fault::Truncated { bytes: truncated.bytes }))
+    }
+
+    /// Begins anew, with another process at the other end.
+    pub(crate) fn respawn<E: Weight>(&mut self, out: &mut Outbox<StdioAction, E>) {
+        let limits = self.limits.clone();
+        self.set_limits(&limits);
+        out.act(StdioAction::Respawn);
     }
 
     /// FR10: counts lines that are no messages; `true` when a minute has seen more of them than the limit.

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::message::{UnreadableId, code};
+use crate::message::{Method, UnreadableId, code};
 
 /// A published revision of the Model Context Protocol.
 ///
@@ -168,6 +168,12 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// Whether the answer to this method may be a wish for input (MD-I-01).
+    #[must_use]
+    pub fn may_require_input(&self, method: &Method) -> bool {
+        self.era == Era::Modern && [Method::TOOLS_CALL, Method::PROMPTS_GET, Method::RESOURCES_READ].contains(method)
+    }
+
     /// Whether an application may answer with an error of this code (RP15).
     #[must_use]
     pub fn allows_error_code(&self, code: i64) -> bool {

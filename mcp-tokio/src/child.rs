@@ -30,12 +30,12 @@ pub(crate) struct Child {
 }
 
 /// Starts a server whose stdin and stdout are ours.
-pub(crate) fn start(mut command: Command, log_stderr: bool) -> io::Result<(Child, ChildStdin, ChildStdout)> {
+pub(crate) fn start(command: &mut Command, log_stderr: bool) -> io::Result<(Child, ChildStdin, ChildStdout)> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
     if log_stderr {
         command.stderr(Stdio::piped());
     }
-    group::lead(&mut command);
+    group::lead(command);
     let mut process = command.spawn()?;
     let group = Group::of(&process);
     let stderr = process.stderr.take().map(|stderr| tokio::spawn(log(stderr).in_current_span()));

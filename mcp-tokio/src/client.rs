@@ -6,6 +6,7 @@
 //! | `driver` | the task that owns the machine |
 //! | `link` | what that task needs of a transport |
 //! | `byte_stream` | a pair of byte streams |
+//! | `subscription` | changes that the application has subscribed to |
 //! | `handler` | what the application does about what the server tells and asks |
 
 mod builder;
@@ -13,12 +14,13 @@ mod byte_stream;
 mod driver;
 mod handler;
 pub(crate) mod link;
+mod subscription;
 
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use mcp_proto::client::{Call, HttpTransport, Outcome, Unavailable};
+use mcp_proto::client::{Call, HttpTransport, Outcome, Unavailable, Verdict};
 use mcp_proto::model::{ModelError, Payload, Request};
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, UsageError};
 use tokio::sync::{mpsc, oneshot};
@@ -27,6 +29,7 @@ use driver::{CallNumber, Caller, Input, Refused};
 
 pub use builder::Builder;
 pub use handler::Handler;
+pub use subscription::{Change, Subscription};
 
 /// Progress of one call that waits to be heard. More is dropped.
 const UNHEARD: usize = 256;
@@ -65,6 +68,7 @@ struct Greeting {
     version: ProtocolVersion,
     result: Json,
     transport: Option<HttpTransport>,
+    verdict: Verdict,
 }
 
 impl Client {
@@ -123,6 +127,19 @@ impl Client {
         }
     }
 
+    /// Subscribes to changes, at servers of revision 2026-07-28. `filter` is the object `notifications` of
+    /// `subscriptions/listen`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] if that cannot be done; older servers tell [`Handler::notified`] without being asked, and take
+    /// `resources/subscribe`.
+    pub async fn listen(&self, filter: impl Into<Json>) -> Result<Subscription, Error> {
+        let (accept, accepted) = oneshot::channel();
+        self.send(Input::Listen { filter: filter.into(), accept }).await?;
+        accepted.await.map_err(|_| UsageError::Closed)?.map_err(Error::Usage)
+    }
+
     /// Sends a notification.
     ///
     /// # Errors
@@ -140,10 +157,16 @@ impl Client {
         self.greeting.version
     }
 
-    /// The server's answer to `initialize`: its name, capabilities and instructions.
+    /// The server's answer to `initialize` or `server/discover`: its name, capabilities and instructions.
     #[must_use]
     pub fn initialize_result(&self) -> &Json {
         &self.greeting.result
+    }
+
+    /// Which era the server belongs to, and what told so.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        self.greeting.verdict
     }
 
     /// The HTTP transport that the server turned out to have; `None` on a byte stream.

@@ -129,7 +129,7 @@ mod http_client;
 mod lines;
 mod server;
 
-pub use client::{Builder, Client, Error, Handler, InFlight};
+pub use client::{Builder, Change, Client, Error, Handler, InFlight, Subscription};
 #[cfg(feature = "http-client")]
 pub use http_client::Http;
 /// The HTTP client's library, for [`Builder::http_client`].

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use mcp_proto::Json;
 
 use crate::http1::{self, Exchange};
-use crate::world::{initialize_result, result};
+use crate::world::{DISCOVERED, complete, event, initialize_result, result};
 
 /// A server that hands every request to a function.
 #[derive(Debug, Clone)]
@@ -375,3 +375,33 @@ pub const WIRE_FAULTS: [(&str, fn(&mut Connection) -> io::Result<()>, &str); 9] 
         "redirects elsewhere",
     ),
 ];
+
+/// An [`mcp_server`] of 2026-07-28, whose tools ask for the roots before they answer, and whose subscriptions tell of one
+/// change before they end. A tool named `hang` does not answer.
+pub fn modern_server() -> Loopback {
+    const NOTICE: &str = r#""params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"#;
+    Loopback::start(mcp_server(|asked, connection| match asked.method.as_str() {
+        "server/discover" => connection.json(result(&asked.id, DISCOVERED)),
+        "subscriptions/listen" => {
+            let id = &asked.id;
+            connection.begin_events()?;
+            for text in [
+                format!(
+                    r#"{{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged",{NOTICE}{id}}},"notifications":{{"toolsListChanged":true}}}}}}"#
+                ),
+                format!(r#"{{"jsonrpc":"2.0","method":"notifications/tools/list_changed",{NOTICE}{id}}}}}}}"#),
+                complete(id),
+            ] {
+                connection.chunk(event(&text))?;
+            }
+            connection.finish()
+        }
+        "tools/call" if asked.params.contains(r#""name":"hang""#) => connection.hang(),
+        "tools/call" if !asked.params.contains("inputResponses") => {
+            let inputs =
+                r#"{"resultType":"input_required","inputRequests":{"r":{"method":"roots/list"}},"requestState":"s"}"#;
+            connection.json(result(&asked.id, inputs))
+        }
+        _ => connection.json(complete(&asked.id)),
+    }))
+}

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use mcp_proto::client::{self, Call, Client, Outcome};
-use mcp_proto::server::{self, Progress, Server};
-use mcp_proto::{ErrorObject, Json, Output, RequestKey, Stdio, StdioAction, Ticket, TicketKey};
+use mcp_proto::server::{self, InputRequired, Progress, Server};
+use mcp_proto::{ErrorObject, Json, Output, ProtocolVersion, RequestKey, Stdio, StdioAction, Ticket, TicketKey};
 
 /// A small generator of pseudo-random numbers: the same seed gives the same run.
 #[derive(Debug)]
@@ -93,10 +93,13 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// A client and a server that are about to connect.
+    /// A client and a server that are about to connect. With an even seed, they meet in 2026-07-28.
     pub fn new(seed: u64) -> Self {
         let mut client_config = client::Config::new("c", "1");
         client_config.capabilities = Json::parse(r#"{"roots":{}}"#).expect("JSON");
+        if seed % 2 == 0 {
+            client_config.versions = ProtocolVersion::ALL.to_vec();
+        }
         let now = Instant::now();
         let mut client = Client::new(Stdio::new(), client_config).expect("a configuration");
         client.connect(now).expect("a fresh client");
@@ -121,7 +124,7 @@ impl Pair {
     /// The client makes a request, which the server's application will answer with the same text.
     pub fn request(&mut self, text: &str) -> RequestKey {
         let params = Json::empty_object().with_member("text", &Json::from(text));
-        let call = Call::new("echo").params(params).timeout(Duration::from_secs(1)).with_progress();
+        let call = Call::new("tools/call").params(params).timeout(Duration::from_secs(1)).with_progress();
         let request = self.client.request(call, self.now).expect("an accepted request");
         self.waiting.insert(request, text.to_owned());
         request
@@ -240,10 +243,23 @@ impl Pair {
         self.trace.push(format!("server {event:?}"));
         match event {
             server::Event::Requested { ticket, params, .. } => {
+                let needs_input = self.random.below(4) == 0;
+                if needs_input {
+                    let required = InputRequired::new();
+                    // Not always a question: some only have to come again.
+                    let required = if self.random.below(4) == 0 {
+                        required
+                    } else {
+                        required.ask("roots", "roots/list", Json::empty_object())
+                    };
+                    self.server.require_input(ticket, required.state("a\"b"), self.now).expect("a tool may ask");
+                    return;
+                }
                 let text = params.and_then(|params| params.member("text").expect("unique members"));
                 let text = text.filter(|_| self.random.below(5) > 0);
                 let job = Job { ticket, text, progress: self.random.below(4) };
-                if self.random.below(4) == 0 {
+                let is_legacy = self.client.version().is_some_and(|version| version.rules().server_requests);
+                if is_legacy && self.random.below(4) == 0 {
                     self.server
                         .request(self.server.session(), Call::new("roots/list"), self.now)
                         .expect("a connected server");

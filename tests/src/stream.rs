@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use mcp_proto::client::{self, Call, Client, Outcome};
 use mcp_proto::server::{self, Server};
-use mcp_proto::{Output, RequestKey, Stdio, StdioAction};
+use mcp_proto::{Output, ProtocolVersion, RequestKey, Stdio, StdioAction};
 
-use crate::world::{INITIALIZED, initialize, initialize_result, result};
+use crate::world::{DISCOVERED, INITIALIZED, initialize, initialize_result, result};
 
 /// A machine and what it has said.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub struct Stream<M, E> {
     written: Vec<u8>,
     /// The machine closed its outgoing stream.
     pub is_write_closed: bool,
+    /// How often the machine wanted its server started anew.
+    pub respawned: usize,
 }
 
 /// A server, whose client is the test.
@@ -54,6 +56,11 @@ macro_rules! stream {
                         Output::Action(StdioAction::Write(bytes)) => {
                             assert!(!self.is_write_closed, "written after the stream was closed");
                             self.written.extend_from_slice(&bytes);
+                        }
+                        Output::Action(StdioAction::Respawn) => {
+                            // Another process knows nothing of what the old one was told.
+                            self.written.clear();
+                            self.respawned += 1;
                         }
                         Output::Action(_) => self.is_write_closed = true,
                         Output::Event(event) => self.events.push(event),
@@ -95,7 +102,14 @@ stream!(ClientStream, client::Event);
 
 impl<M, E> Stream<M, E> {
     fn of(machine: M) -> Self {
-        Self { machine, now: Instant::now(), events: Vec::new(), written: Vec::new(), is_write_closed: false }
+        Self {
+            machine,
+            now: Instant::now(),
+            events: Vec::new(),
+            written: Vec::new(),
+            is_write_closed: false,
+            respawned: 0,
+        }
     }
 }
 
@@ -156,6 +170,27 @@ impl ClientStream {
         assert_eq!(stream.lines().len(), 1);
         stream.line(result("1", &initialize_result("2025-11-25")));
         assert_eq!(stream.lines(), [INITIALIZED]);
+        stream.events();
+        stream
+    }
+
+    /// A client that may speak every revision, and has just asked the server which it speaks.
+    pub fn detecting_with(change: impl FnOnce(&mut client::Config)) -> Self {
+        let mut config = client::Config::new("c", "1");
+        config.versions = ProtocolVersion::ALL.to_vec();
+        config.respawn = true;
+        change(&mut config);
+        let mut stream = Self::of(Client::new(Stdio::new(), config).expect("a configuration"));
+        stream.machine.connect(stream.now).expect("a fresh client");
+        stream
+    }
+
+    /// A client that is connected to a server of 2026-07-28.
+    pub fn modern_with(change: impl FnOnce(&mut client::Config)) -> Self {
+        let mut stream = Self::detecting_with(change);
+        assert_eq!(stream.lines().len(), 1);
+        stream.line(result("1", DISCOVERED));
+        assert!(stream.machine.is_connected());
         stream.events();
         stream
     }

@@ -8,7 +8,7 @@ use http::response::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use mcp_proto::client::{self, Client, Config, ExchangeKey, Failure, Http, HttpAction, HttpConfig, Outcome};
 use mcp_proto::relay::{self, Relay};
-use mcp_proto::{Json, Output, RequestKey};
+use mcp_proto::{Json, Output, ProtocolVersion, RequestKey};
 
 /// Where the server of a [`World`] is.
 pub const URL: &str = "http://server.example/mcp";
@@ -135,6 +135,12 @@ impl Opened {
     /// A header, or the empty string.
     pub fn header(&self, name: &str) -> &str {
         self.request.headers().get(name).map_or("", |value| value.to_str().expect("a visible header"))
+    }
+
+    /// A member of the parameters as text, or the empty string.
+    pub fn param(&self, name: &str) -> String {
+        let params = Json::parse(self.member("params")).expect("bodies have parameters");
+        params.member(name).expect("unique members").map(|value| value.to_text().into_owned()).unwrap_or_default()
     }
 
     /// The body as text.
@@ -467,6 +473,42 @@ impl World<Client<Http>> {
         world
     }
 
+    /// A client that may speak every revision, and knows nothing of the server yet.
+    pub fn detecting_client() -> Self {
+        Self::detecting_client_with(|_, _| {})
+    }
+
+    /// The same, configured otherwise.
+    pub fn detecting_client_with(change: impl FnOnce(&mut Config, &mut HttpConfig)) -> Self {
+        Self::client_with(|config, http| {
+            config.versions = ProtocolVersion::ALL.to_vec();
+            change(config, http);
+        })
+    }
+
+    /// A client that is connected to a server of 2026-07-28.
+    pub fn modern_client() -> Self {
+        Self::modern_client_with(|_, _| {})
+    }
+
+    /// The same, configured otherwise.
+    pub fn modern_client_with(change: impl FnOnce(&mut Config, &mut HttpConfig)) -> Self {
+        let mut world = Self::detecting_client_with(change);
+        let opened = world.opened();
+        assert_eq!(opened.method(), "server/discover");
+        world.reply(opened.key, &Reply::json(result(&opened.id(), DISCOVERED)));
+        assert!(world.machine.is_connected());
+        world.events();
+        world
+    }
+
+    /// Makes a request with parameters; returns its key and the exchange that it caused.
+    pub fn call(&mut self, method: &str, params: &str) -> (RequestKey, Opened) {
+        let call = client::Call::new(method).params(Json::parse(params.to_owned()).expect("JSON"));
+        let request = self.machine.request(call, self.now).expect("an accepted request");
+        (request, self.opened())
+    }
+
     /// Makes a request; returns its key and the exchange that it caused.
     pub fn request(&mut self, method: &str) -> (RequestKey, Opened) {
         let request = self.machine.request(client::Call::new(method), self.now).expect("an accepted request");
@@ -523,6 +565,14 @@ pub fn initialize_result(version: &str) -> String {
     format!(
         r#"{{"protocolVersion":"{version}","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"s","version":"1"}}}}"#
     )
+}
+
+/// The result of `server/discover`.
+pub const DISCOVERED: &str = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}"#;
+
+/// A result that is final.
+pub fn complete(id: &str) -> String {
+    result(id, r#"{"resultType":"complete","content":[]}"#)
 }
 
 /// The answer to `initialize`.

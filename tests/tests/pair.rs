@@ -39,6 +39,13 @@ fn a_client_and_a_server_shake_hands_and_talk() {
     assert_eq!(pair.outcomes.len(), 2);
 }
 
+#[test]
+fn a_client_that_may_speak_every_revision_meets_a_server_in_the_newest() {
+    let pair = converse(8, &[("hello".to_owned(), None), ("wörld\n".to_owned(), None)]);
+    assert_eq!(pair.client.version(), Some(ProtocolVersion::V2026_07_28));
+    assert_eq!(pair.outcomes.len(), 2);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 

@@ -89,9 +89,9 @@ fn the_core_names_nothing_that_does_io_or_reads_a_clock() {
             let text = std::fs::read_to_string(&path).unwrap();
             let code = text.split("#[cfg(test)]").next().unwrap_or_default();
             for (number, line) in code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")) {
-                // What drivers saw go wrong has to have a name, as the time has.
-                let is_vocabulary = line == "use std::io::{Error, ErrorKind};";
-                for name in banned.iter().filter(|name| !(is_vocabulary && **name == "std::io")) {
+                // What an error is called does nothing.
+                let line = line.replace("std::io::{Error, ErrorKind}", "").replace("std::io::Error", "");
+                for name in banned {
                     assert!(!line.contains(name), "{name} in {} line {}", path.display(), number + 1);
                 }
             }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use mcp_proto::client::{self as proto, Config, Http, HttpConfig, Unavailable};
-use mcp_proto::{Json, UsageError};
+use mcp_proto::{Json, ProtocolVersion, UsageError};
 
 use super::owner::{Input, Owner};
 use super::{Client, Error, Handler, Shared};
@@ -87,6 +87,14 @@ impl Builder {
     #[must_use]
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.config.request_timeout = timeout;
+        self
+    }
+
+    /// The revisions that may be spoken. With 2026-07-28 among them, the server is first asked which era it belongs to;
+    /// without, the connection begins with `initialize`, which is the default.
+    #[must_use]
+    pub fn versions(mut self, versions: impl IntoIterator<Item = ProtocolVersion>) -> Self {
+        self.config.versions = versions.into_iter().collect();
         self
     }
 

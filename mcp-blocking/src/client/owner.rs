@@ -6,11 +6,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::thread;
 use std::time::Duration;
 
-use mcp_proto::client::{self as proto, Call, Event, ExchangeKey, Http, HttpAction, Unavailable};
+use mcp_proto::client::{
+    self as proto, Call, Event, ExchangeKey, Http, HttpAction, Scope, SubscriptionKey, Unavailable,
+};
 use mcp_proto::{
     ErrorObject, Failed, Fault, Instant, Json, Method, Notification, Output, RequestKey, Ticket, UsageError, code,
 };
 
+use super::subscription::Told;
 use super::{Greeting, Handler, Observation};
 use crate::gate::Gate;
 use crate::http_client::{HttpOptions, Pool, Received};
@@ -28,6 +31,8 @@ pub(super) enum Input {
     Request { call: Call, postman: Postman, accept: SyncSender<Result<RequestKey, UsageError>> },
     Notify { notification: Notification, accept: SyncSender<Result<(), UsageError>> },
     Cancel(RequestKey),
+    Listen { filter: Json, listener: SyncSender<Told>, accept: SyncSender<Result<SubscriptionKey, UsageError>> },
+    Unlisten(SubscriptionKey),
     Answer { ticket: Ticket, answer: Result<Json, ErrorObject> },
     Close,
 }
@@ -47,6 +52,7 @@ pub(super) struct Owner {
     gate: Arc<Gate>,
     inbox: SyncSender<Input>,
     callers: BTreeMap<RequestKey, Postman>,
+    listeners: BTreeMap<SubscriptionKey, SyncSender<Told>>,
     /// Events that the handler had no room for.
     dropped: u64,
     connected: Option<SyncSender<Result<Greeting, Unavailable>>>,
@@ -61,7 +67,16 @@ impl Owner {
     ) -> Self {
         let gate = Arc::new(Gate::new());
         let pool = Pool::new(options, inbox.clone(), Arc::clone(&gate));
-        Self { machine, pool, gate, inbox, callers: BTreeMap::new(), dropped: 0, connected: Some(connected) }
+        Self {
+            machine,
+            pool,
+            gate,
+            inbox,
+            callers: BTreeMap::new(),
+            listeners: BTreeMap::new(),
+            dropped: 0,
+            connected: Some(connected),
+        }
     }
 
     pub(super) fn run(mut self, inputs: &Receiver<Input>, handler: Box<dyn Handler>) {
@@ -127,6 +142,14 @@ impl Owner {
                 let _ = accept.send(self.machine.notify(notification, now));
             }
             Input::Cancel(request) => self.machine.cancel(request, None, now),
+            Input::Listen { filter, listener, accept } => {
+                let accepted = self.machine.listen(filter, now);
+                if let Ok(subscription) = accepted {
+                    self.listeners.insert(subscription, listener);
+                }
+                let _ = accept.send(accepted);
+            }
+            Input::Unlisten(subscription) => self.machine.unlisten(subscription, now),
             Input::Answer { ticket, answer } => self.machine.answer(ticket, answer, now),
             Input::Close => self.machine.close(now),
         }
@@ -135,10 +158,10 @@ impl Owner {
     /// Serves the callers, and returns what is for the handler.
     fn on_event(&mut self, event: Event) -> Option<ForHandler> {
         match event {
-            Event::Connected { version, result, .. } => match self.connected.take() {
+            Event::Connected { version, result, verdict, .. } => match self.connected.take() {
                 Some(connected) => {
                     let transport = self.machine.http_transport();
-                    let _ = connected.send(Ok(Greeting { version, result, transport }));
+                    let _ = connected.send(Ok(Greeting { version, result, transport, verdict }));
                     None
                 }
                 None => Some(ForHandler::Observed(Observation::Reconnected)),
@@ -165,6 +188,18 @@ impl Owner {
                 }
                 None
             }
+            Event::Notified { scope: Scope::Subscription(subscription), method, params } => {
+                self.tell(subscription, Told::Notified(Notification { method, params }))
+            }
+            Event::Listening { subscription, filter } => self.tell(subscription, Told::Listening(filter)),
+            Event::ListeningInterrupted { subscription, reason, .. } => {
+                self.tell(subscription, Told::Interrupted(reason))
+            }
+            Event::ListeningEnded { subscription, outcome } => {
+                self.tell(subscription, Told::Ended(outcome));
+                self.listeners.remove(&subscription);
+                None
+            }
             Event::Requested { ticket, method, params, .. } => Some(ForHandler::Requested(ticket, method, params)),
             Event::Notified { method, params, .. } => Some(ForHandler::Notified(Notification { method, params })),
             Event::Faulted(fault) => Some(ForHandler::Observed(Observation::Faulted(fault))),
@@ -172,6 +207,14 @@ impl Owner {
             // An answer to a request that was cancelled meanwhile goes nowhere.
             Event::RequestCancelled { .. } | Event::SessionLost | Event::Closed(_) | _ => None,
         }
+    }
+
+    /// A listener that is behind misses what it has no room for.
+    fn tell(&self, subscription: SubscriptionKey, told: Told) -> Option<ForHandler> {
+        if let Some(listener) = self.listeners.get(&subscription) {
+            let _ = listener.try_send(told);
+        }
+        None
     }
 
     /// Gives an event to the handler's thread, as far as it keeps up.

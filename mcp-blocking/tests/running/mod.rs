@@ -54,7 +54,9 @@ fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
         "tools/list" => {
             Ok(json(r#"{"tools":[{"name":"hello","description":"Says hello.","inputSchema":{"type":"object"}}]}"#))
         }
-        "tools/call" => Ok(json(r#"{"content":[{"type":"text","text":"Hello!"}]}"#)),
+        "tools/call" if incoming.params().is_some_and(|params| params.member("name") == Ok(Some("hello".into()))) => {
+            Ok(json(r#"{"content":[{"type":"text","text":"Hello!"}]}"#))
+        }
         "wait" => {
             while !incoming.is_cancelled() {
                 thread::sleep(Duration::from_millis(5));

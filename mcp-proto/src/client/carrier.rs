@@ -38,6 +38,8 @@ impl<A: Weight> Wire<'_, A> {
 pub enum Role {
     /// `initialize`, which opens a session.
     Initialize(RequestKey),
+    /// `server/discover` in this revision, before it is known whether the server speaks it.
+    Discover(RequestKey, ProtocolVersion),
     /// Any other request.
     Request(RequestKey),
     /// `notifications/initialized`: nothing else is sent until it was accepted (BR-T-08).
@@ -53,7 +55,7 @@ pub enum Role {
 impl Role {
     pub(crate) const fn request(self) -> Option<RequestKey> {
         match self {
-            Self::Initialize(key) | Self::Request(key) => Some(key),
+            Self::Initialize(key) | Self::Discover(key, _) | Self::Request(key) => Some(key),
             Self::Confirmation | Self::Answer | Self::Cancellation | Self::Notification => None,
         }
     }
@@ -108,17 +110,26 @@ impl<T: Carrier> ClientTransport for T {}
 
 /// A transport as a client uses it.
 pub trait Carrier: Transport<Action: Weight> {
+    /// Nothing but the server can be the reason if it does not answer (ER-04, ER-26).
+    const SILENCE_TELLS: bool;
     /// Takes over what the client was configured with.
     fn configure(&mut self, limits: &Limits, seed: u64);
     /// Forgets the session, if there is one: `initialize` comes next.
     fn begin(&mut self, now: Instant, wire: &mut Wire<'_, Self::Action>);
     /// Sends a message.
     fn send(&mut self, message: &Message, role: Role, now: Instant, wire: &mut Wire<'_, Self::Action>);
-    /// Takes a request back with `notice`, unless it was not sent yet, in which case it never is.
+    /// Whether the modern era can be spoken over it.
+    fn may_be_modern(&self) -> bool;
+    /// Whether the arguments of tools are repeated in headers, as far as their schemas are known (RULES 8.3).
+    fn repeats_arguments(&self) -> bool;
+    /// Starts with a new process of the server, if there is such a thing.
+    fn respawn(&mut self, wire: &mut Wire<'_, Self::Action>);
+    /// Takes a request back, with `notice` where that takes a message, unless it was not sent yet, in which case it never
+    /// is.
     fn cancel(&mut self, request: RequestKey, notice: &Message, now: Instant, wire: &mut Wire<'_, Self::Action>);
     /// Nobody waits for the answer to this request any more.
     fn abandon(&mut self, request: RequestKey, now: Instant, wire: &mut Wire<'_, Self::Action>);
-    /// `initialize` was answered: this revision holds now.
+    /// `initialize` or `server/discover` was answered: this revision holds now.
     fn negotiated(&mut self, version: ProtocolVersion, wire: &mut Wire<'_, Self::Action>);
     /// The handshake is over.
     fn ready(&mut self, now: Instant, wire: &mut Wire<'_, Self::Action>);
@@ -131,6 +142,8 @@ pub trait Carrier: Transport<Action: Weight> {
 }
 
 impl Carrier for Stdio {
+    const SILENCE_TELLS: bool = true;
+
     fn configure(&mut self, limits: &Limits, _seed: u64) {
         self.set_limits(limits);
     }
@@ -142,6 +155,18 @@ impl Carrier for Stdio {
         if role == Role::Confirmation {
             wire.inbound.push_back(Inbound::Confirmed);
         }
+    }
+
+    fn may_be_modern(&self) -> bool {
+        true
+    }
+
+    fn repeats_arguments(&self) -> bool {
+        false
+    }
+
+    fn respawn(&mut self, wire: &mut Wire<'_, StdioAction>) {
+        Self::respawn(self, wire.out);
     }
 
     fn cancel(&mut self, _request: RequestKey, notice: &Message, _now: Instant, wire: &mut Wire<'_, StdioAction>) {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::Verdict;
 use crate::error::UsageError;
 use crate::json::Json;
 use crate::limits::Limits;
@@ -22,20 +23,29 @@ use crate::version::{Era, ProtocolVersion};
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Config {
-    /// `clientInfo` of `initialize` (LC-02).
+    /// `clientInfo` of `initialize`, or of every request (LC-02, RULES 8.1).
     pub client_info: Json,
-    /// `capabilities` of `initialize`. A request of the server for something that is not declared here is refused.
+    /// `capabilities` of `initialize`, or of every request. A request of the server for something that is not declared here is refused.
     pub capabilities: Json,
-    /// The revision that is offered; the newest that begins with `initialize` (LC-03).
-    pub version: ProtocolVersion,
+    /// The revisions that may be spoken. Among those that begin with `initialize`, the newest is offered (LC-03). With
+    /// 2026-07-28 among them, the server is asked with `server/discover` first. Default: all that begin with `initialize`.
+    pub versions: Vec<ProtocolVersion>,
+    /// What is known of the server's era already. Default: nothing.
+    pub verdict: Option<Verdict>,
     /// What the server may make this client hold.
     pub limits: Limits,
     /// How long an answer may take when a call does not say otherwise (TO-01). Default 60 s.
     pub request_timeout: Duration,
     /// How long an answer may take at most, however much progress is made (TO-03). Default 10 min.
     pub max_timeout: Duration,
-    /// How long `initialize` may take. Default 30 s.
+    /// How long `initialize` may take, and `server/discover` where silence tells nothing. Default 30 s.
     pub initialize_timeout: Duration,
+    /// How long a server on a byte stream may take to answer `server/discover` before it counts as one that begins with
+    /// `initialize` (ER-04). Default 10 s.
+    pub discover_timeout: Duration,
+    /// Whether the driver can start a server that has ended anew, when
+    /// [`StdioAction::Respawn`](crate::StdioAction::Respawn) asks for that (ER-06). Default `false`.
+    pub respawn: bool,
     /// Who says that `notifications/initialized` may be sent. Default [`Confirmation::Automatic`].
     pub confirmation: Confirmation,
     /// Whether the connection is tried again, with growing pauses, when it could not be made or the session could not
@@ -75,11 +85,14 @@ impl Config {
         Self {
             client_info,
             capabilities: Json::empty_object(),
-            version: ProtocolVersion::LATEST_LEGACY,
+            versions: ProtocolVersion::ALL.into_iter().filter(|version| version.rules().era == Era::Legacy).collect(),
+            verdict: None,
             limits: Limits::default(),
             request_timeout: Duration::from_secs(60),
             max_timeout: Duration::from_secs(600),
             initialize_timeout: Duration::from_secs(30),
+            discover_timeout: Duration::from_secs(10),
+            respawn: false,
             confirmation: Confirmation::Automatic,
             reconnect: false,
             forwarding: Forwarding::Own,
@@ -91,17 +104,21 @@ impl Config {
         if !self.client_info.is_object() || !self.capabilities.is_object() {
             return Err(UsageError::ParamsNotAnObject);
         }
-        if self.version.rules().era != Era::Legacy {
-            return Err(UsageError::NotInRevision { what: "initialize", version: self.version });
+        if self.versions.is_empty() {
+            return Err(UsageError::NoVersion);
         }
         self.limits.check()
     }
 
-    pub(crate) fn initialize_params(&self) -> Json {
+    pub(super) fn newest(&self) -> Option<ProtocolVersion> {
+        self.versions.iter().max().copied()
+    }
+
+    pub(super) fn initialize_params(&self, version: ProtocolVersion) -> Json {
         Json::empty_object()
             .with_member("clientInfo", &self.client_info)
             .with_member("capabilities", &self.capabilities)
-            .with_member("protocolVersion", &Json::from(self.version.as_str()))
+            .with_member("protocolVersion", &Json::from(version.as_str()))
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a client tells.
 
+use super::{SubscriptionKey, Verdict};
 use crate::Instant;
 use crate::error::{Failed, Fault, Quirk};
 use crate::json::Json;
@@ -12,14 +13,18 @@ use crate::version::ProtocolVersion;
 #[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// The server answered `initialize`.
+    /// The server answered `initialize`, or `server/discover`.
     Connected {
         /// The revision in force.
         version: ProtocolVersion,
-        /// The result of `initialize`, as it came.
+        /// The result of `initialize` or `server/discover`, as it came.
         result: Json,
         /// The first time, or again after the session was lost.
         occasion: Occasion,
+        /// Which era the server belongs to, and what told so.
+        verdict: Verdict,
+        /// A newer revision would have been spoken if the server knew it.
+        is_downgrade: bool,
     },
     /// The connection could not be made, or the session not opened again. Requests that waited for it have failed.
     Unavailable {
@@ -72,6 +77,29 @@ pub enum Event {
         /// Its parameters, as they came.
         params: Option<Json>,
     },
+    /// A subscription is open: the server will tell of this. It may be less than what was asked for (MD-L-07).
+    Listening {
+        /// Which one.
+        subscription: SubscriptionKey,
+        /// The object `notifications` of the acknowledgement, as it came.
+        filter: Json,
+    },
+    /// A subscription broke off, and is opened again. What changed meanwhile is not told (MD-L-11).
+    ListeningInterrupted {
+        /// Which one.
+        subscription: SubscriptionKey,
+        /// Why.
+        reason: Failed,
+        /// When it is opened again.
+        retry_at: Instant,
+    },
+    /// A subscription has ended. This comes exactly once for each.
+    ListeningEnded {
+        /// Which one.
+        subscription: SubscriptionKey,
+        /// How: with a result if the server ended it in good order (MD-L-09).
+        outcome: Outcome,
+    },
     /// The server did something wrong that could be coped with.
     Faulted(Fault),
     /// The server did something odd that could be put up with. Each is told once per connection.
@@ -115,6 +143,8 @@ pub enum Outcome {
 pub enum Scope {
     /// It came on the stream of this request (SH-S-13).
     Request(RequestKey),
+    /// It was subscribed to (MD-L-04).
+    Subscription(SubscriptionKey),
     /// It came on a stream that serves the whole connection.
     Connection,
 }
@@ -141,13 +171,19 @@ impl Weight for Event {
     fn weight(&self) -> usize {
         const ENTRY: usize = size_of::<Event>();
         let payload = match self {
-            Self::Connected { result, .. } | Self::Responded { outcome: Outcome::Result(result), .. } => result.len(),
-            Self::Responded { outcome: Outcome::Error(error), .. } => error.as_json().len(),
+            Self::Connected { result, .. }
+            | Self::Responded { outcome: Outcome::Result(result), .. }
+            | Self::ListeningEnded { outcome: Outcome::Result(result), .. } => result.len(),
+            Self::Responded { outcome: Outcome::Error(error), .. }
+            | Self::ListeningEnded { outcome: Outcome::Error(error), .. } => error.as_json().len(),
+            Self::Listening { filter, .. } => filter.len(),
             Self::Progressed { params, .. } | Self::RequestCancelled { params, .. } => params.len(),
             Self::Requested { params, .. } | Self::Notified { params, .. } => params.as_ref().map_or(0, Json::len),
             Self::Unavailable { .. }
             | Self::SessionLost
             | Self::Responded { outcome: Outcome::Failed(_), .. }
+            | Self::ListeningInterrupted { .. }
+            | Self::ListeningEnded { outcome: Outcome::Failed(_), .. }
             | Self::Faulted(_)
             | Self::QuirkMet(_)
             | Self::Closed(_) => 0,

@@ -1,9 +1,10 @@
-//! The handshake of the legacy era: opening, confirming, losing the session and opening it again (RULES section 7).
+//! The connection: opening it in either era, confirming, losing the session and opening it again (RULES section 7).
 
 use std::time::Duration;
 
 use super::carrier::{Carrier, Role};
 use super::config::Confirmation;
+use super::era::{Step, Verdict};
 use super::event::{CloseReason, Event, Occasion, Outcome, Unavailable};
 use super::{Client, Timer};
 use crate::Instant;
@@ -21,7 +22,7 @@ const CONFIRMATION_PAUSE: Duration = Duration::from_millis(100);
 pub(super) enum Phase {
     /// `connect` was not called.
     Idle,
-    /// `initialize` is on its way.
+    /// `initialize` or `server/discover` is on its way.
     Opening {
         request: RequestKey,
         /// The application has asked for it and waits; otherwise the machine tries by itself.
@@ -65,7 +66,8 @@ impl Phase {
 /// What is said to open a session, kept to say it again.
 #[derive(Debug)]
 pub(super) struct Handshake {
-    params: Json,
+    /// The application's own parameters, if it has any.
+    params: Option<Json>,
     /// What the application has confirmed it with, if it has.
     confirmed: Option<Notification>,
     /// The revision that the first session had.
@@ -73,35 +75,118 @@ pub(super) struct Handshake {
 }
 
 impl Handshake {
-    pub(super) const fn new(params: Json) -> Self {
+    pub(super) const fn new(params: Option<Json>) -> Self {
         Self { params, confirmed: None, version: None }
     }
 }
 
 impl<T: Carrier> Client<T> {
-    /// LC-01, LC-02: sends `initialize`.
     pub(super) fn open(&mut self, awaited: bool, now: Instant) {
-        let Some(handshake) = &self.handshake else { return };
-        let params = handshake.params.clone();
+        let step = self.detection.begin();
+        self.follow(step, awaited, now);
+    }
+
+    /// Does what the detection of the era wants to be done.
+    fn follow(&mut self, step: Step, awaited: bool, now: Instant) {
+        match step {
+            Step::Discover(version) => {
+                let patience = if self.detection.silence_tells() {
+                    self.config.discover_timeout
+                } else {
+                    self.config.initialize_timeout
+                };
+                let params = self.stamped(None, version);
+                self.send_opening(Method::SERVER_DISCOVER, params, patience, awaited, now, |request| {
+                    Role::Discover(request, version)
+                });
+            }
+            // LC-01, LC-02
+            Step::Initialize(version) => {
+                let params = self.handshake.as_ref().and_then(|handshake| handshake.params.clone());
+                let params = params.unwrap_or_else(|| self.config.initialize_params(version));
+                let timeout = self.config.initialize_timeout;
+                self.send_opening(Method::INITIALIZE, params, timeout, awaited, now, Role::Initialize);
+            }
+            Step::Fail(reason) => {
+                let is_final = reason == Unavailable::Failed(Failed::NoCommonVersion);
+                self.opening_failed(reason, now);
+                if is_final {
+                    self.close_because(CloseReason::NoCommonVersion, now);
+                }
+            }
+            // What is adopted was discovered, and told with it.
+            Step::Adopt(_) => {}
+        }
+    }
+
+    fn send_opening(
+        &mut self,
+        method: Method,
+        params: Json,
+        timeout: Duration,
+        awaited: bool,
+        now: Instant,
+        role: impl FnOnce(RequestKey) -> Role,
+    ) {
         if let Some(request) = self.phase.opening() {
             self.pending.give_up(request);
             self.timers.clear(Timer::Answer(request));
             self.with_wire(now, |transport, wire| transport.abandon(request, now, wire));
         }
         self.timers.clear(Timer::Reconnect);
-        let timeout = self.config.initialize_timeout;
-        let (request, message) = self.wait_for(Method::INITIALIZE, Some(params), timeout, now);
+        let (request, message) = self.wait_for(method, Some(params), timeout, now);
         self.phase = Phase::Opening { request, awaited };
+        let role = role(request);
         self.with_wire(now, |transport, wire| {
             transport.begin(now, wire);
-            transport.send(&message, Role::Initialize(request), now, wire);
+            transport.send(&message, role, now, wire);
         });
     }
 
-    pub(super) fn on_initialize_outcome(&mut self, outcome: Outcome, now: Instant) {
+    /// What opens the connection has ended.
+    pub(super) fn on_opening_outcome(&mut self, outcome: Outcome, now: Instant) {
+        let Phase::Opening { request, awaited } = self.phase else { return };
+        self.timers.clear(Timer::Answer(request));
+        let waiting = match outcome {
+            Outcome::Failed(_) => self.pending.give_up(request),
+            Outcome::Result(_) | Outcome::Error(_) => self.pending.remove(request),
+        };
+        if waiting.is_none_or(|waiting| waiting.method != Method::SERVER_DISCOVER) {
+            return self.on_initialize_outcome(outcome, awaited, now);
+        }
+        match (self.detection.on_discovered(&outcome), outcome) {
+            (Step::Adopt(version), Outcome::Result(result)) => self.on_adopted(version, result, now),
+            (step, _) => self.follow(step, awaited, now),
+        }
+    }
+
+    /// The server is a modern one: there is nothing to confirm.
+    fn on_adopted(&mut self, version: ProtocolVersion, result: Json, now: Instant) {
+        self.version = Some(version);
+        self.backoff.has_borne_fruit();
+        self.detection.settle();
+        self.phase = Phase::Ready;
+        self.with_wire(now, |transport, wire| transport.negotiated(version, wire));
+        self.tell_connected(version, result, Occasion::First);
+        self.with_wire(now, |transport, wire| transport.ready(now, wire));
+        self.send_held(now);
+        self.open_subscriptions(now);
+    }
+
+    fn tell_connected(&mut self, version: ProtocolVersion, result: Json, occasion: Occasion) {
+        let verdict = self.detection.verdict().unwrap_or(Verdict::known(version.rules().era));
+        let is_own = self.handshake.as_ref().is_some_and(|handshake| handshake.params.is_none());
+        let is_downgrade = is_own && self.config.newest() != Some(version);
+        self.out.tell(Event::Connected { version, result, occasion, verdict, is_downgrade });
+    }
+
+    fn on_initialize_outcome(&mut self, outcome: Outcome, awaited: bool, now: Instant) {
         let result = match outcome {
             Outcome::Result(result) => result,
-            Outcome::Error(error) => return self.opening_failed(Unavailable::Error(error), now),
+            Outcome::Error(error) => match self.detection.on_initialize_refused(&error) {
+                Some(step) => return self.follow(step, awaited, now),
+                None => return self.opening_failed(Unavailable::Error(error), now),
+            },
             Outcome::Failed(reason) => return self.opening_failed(Unavailable::Failed(reason), now),
         };
         let Some(version) = result.first_member("protocolVersion").filter(|_| result.is_object()) else {
@@ -109,7 +194,7 @@ impl<T: Carrier> Client<T> {
             return self.opening_failed(Unavailable::Failed(Failed::InvalidResponse { reason }), now);
         };
         let version = version.as_string().and_then(|version| ProtocolVersion::from_text(&version));
-        let Some(version) = version.filter(|version| version.rules().era == Era::Legacy) else {
+        let Some(version) = version.filter(|version| self.is_acceptable(*version)) else {
             // LC-06, A1
             self.opening_failed(Unavailable::Failed(Failed::NoCommonVersion), now);
             return self.close_because(CloseReason::NoCommonVersion, now);
@@ -121,18 +206,25 @@ impl<T: Carrier> Client<T> {
             return self.opening_failed(Unavailable::Failed(Failed::VersionChanged { version }), now);
         }
         handshake.version = Some(version);
+        self.detection.settle();
         self.version = Some(version);
         self.backoff.has_borne_fruit();
         self.with_wire(now, |transport, wire| transport.negotiated(version, wire));
         let occasion = if confirmed.is_some() { Occasion::Again } else { Occasion::First };
         self.phase = Phase::Unconfirmed;
-        self.out.tell(Event::Connected { version, result, occasion });
+        self.tell_connected(version, result, occasion);
         match (confirmed, self.config.confirmation) {
             (Some(notification), _) => self.send_confirmation(notification, now),
             (None, Confirmation::Automatic) => self.send_confirmation(Notification::new(Method::INITIALIZED), now),
             // The confirmation should go first, but need not come at all (LC-11).
             (None, Confirmation::Manual) => self.timers.set(Timer::Unconfirmed, now + CONFIRMATION_PAUSE),
         }
+    }
+
+    /// LC-06: a relay's client judges for itself.
+    fn is_acceptable(&self, version: ProtocolVersion) -> bool {
+        let is_own = self.handshake.as_ref().is_some_and(|handshake| handshake.params.is_none());
+        version.rules().era == Era::Legacy && (!is_own || self.config.versions.contains(&version))
     }
 
     /// LC-08
@@ -153,13 +245,26 @@ impl<T: Carrier> Client<T> {
         self.phase = Phase::Ready;
         self.with_wire(now, |transport, wire| transport.ready(now, wire));
         self.send_held(now);
+        self.open_subscriptions(now);
     }
 
     pub(super) fn send_held(&mut self, now: Instant) {
         while self.phase.takes_requests() {
-            let Some((request, message)) = self.held.pop_front() else { break };
-            self.with_wire(now, |transport, wire| transport.send(&message, Role::Request(request), now, wire));
+            let Some((request, method, params)) = self.held.pop_front() else { break };
+            self.dispatch(request, method, params, now);
         }
+    }
+
+    /// The byte stream has ended. ER-06: a server that could not bear to be asked is started anew, if that can be done.
+    pub(super) fn on_ended(&mut self, now: Instant) {
+        if let Phase::Opening { awaited, .. } = self.phase {
+            if let Some(step) = self.detection.on_exit().filter(|_| self.config.respawn) {
+                self.with_wire(now, Carrier::respawn);
+                return self.follow(step, awaited, now);
+            }
+        }
+        // H1, H4: everything that waits gets its outcome at once.
+        self.close_because(CloseReason::Peer, now);
     }
 
     /// There is no connection now. What waited for it has failed.
@@ -186,8 +291,9 @@ impl<T: Carrier> Client<T> {
         self.out.tell(Event::Unavailable { reason, retry_at });
         for request in self.pending.keys() {
             self.with_wire(now, |transport, wire| transport.abandon(request, now, wire));
-            self.finish(request, outcome.clone());
+            self.finish(request, outcome.clone(), now);
         }
+        self.end_subscriptions(&outcome, now);
     }
 
     /// A request came while there is no connection: it is worth an attempt now, within reason.
@@ -221,7 +327,7 @@ impl<T: Carrier> Client<T> {
 }
 
 /// Whether the same attempt may succeed later.
-fn may_pass(failed: &Failed) -> bool {
+pub(super) fn may_pass(failed: &Failed) -> bool {
     match failed {
         Failed::Unreachable { .. }
         | Failed::Broken { .. }
@@ -243,10 +349,13 @@ fn may_pass(failed: &Failed) -> bool {
         | Failed::NoCommonVersion
         | Failed::InvalidSessionId
         | Failed::EndpointRejected
+        | Failed::NoInput { .. }
+        | Failed::EndedByServer
+        | Failed::NotInRevision { .. }
         | Failed::Closed => false,
     }
 }
 
-fn retry_after(failed: &Failed) -> Option<Duration> {
+pub(super) fn retry_after(failed: &Failed) -> Option<Duration> {
     if let Failed::Refused(refusal) = failed { refusal.retry_after } else { None }
 }

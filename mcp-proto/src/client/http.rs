@@ -19,6 +19,8 @@
 //! | `exchange` | one exchange: its purpose and how it is read |
 //! | `carrier` | what the client asks of this transport |
 //! | `answer` | what arrives on an exchange: heads, bodies, ends and failures |
+//! | `mirrored` | headers that repeat the body of a request |
+//! | `tools` | tools whose arguments are repeated in headers |
 //! | `route` | events and bodies to messages, each to the request that it belongs to |
 //! | `failure` | how exchanges fail, as drivers see it |
 //! | `refusal` | HTTP errors, and the JSON-RPC errors in their bodies |
@@ -35,12 +37,14 @@ mod endpoint;
 mod exchange;
 mod failure;
 mod headers;
+mod mirrored;
 mod redirect;
 mod refusal;
 mod resume;
 mod route;
 mod server_stream;
 mod session;
+mod tools;
 mod two_endpoint;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -63,6 +67,7 @@ use exchange::{Exchange, Post, Purpose, Reading};
 use headers::{Common, SessionId};
 use resume::Cursor;
 use session::Closing;
+use tools::Tools;
 use two_endpoint::Wiring;
 
 pub use config::{HttpConfig, HttpTransport};
@@ -143,6 +148,7 @@ pub struct Http {
     held: BTreeMap<u64, Post>,
     next_held: u64,
     server_stream: ServerStream,
+    tools: Tools,
     timers: Deadlines<Timer>,
     closing: Closing,
 }
@@ -152,6 +158,8 @@ pub struct Http {
 struct Carried {
     place: Place,
     cursor: Cursor,
+    /// Its result names tools, from which headers are learned.
+    lists_tools: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -225,6 +233,7 @@ impl Http {
             parked: Vec::new(),
             held: BTreeMap::new(),
             next_held: 0,
+            tools: Tools::default(),
             timers: Deadlines::new(),
             closing: Closing::No,
         }
@@ -275,9 +284,9 @@ impl Http {
         let common = Common {
             user: &self.config.headers,
             session: self.session.as_ref().filter(|_| !opens_session),
-            version: self.version.filter(|_| !opens_session),
+            version: post.version.or(self.version.filter(|_| !opens_session)),
         };
-        let request = common.post(to, post.body.clone());
+        let request = common.post(to, post.body.clone(), post.mirrored.as_deref());
         let role = post.role;
         let exchange = self.open(request, Purpose::Post(post), wire);
         match role.request() {
@@ -334,6 +343,13 @@ impl Http {
         Some(exchange)
     }
 
+    /// CX-07, CX-08: closing the exchange is the cancellation.
+    fn close_exchange(&mut self, request: RequestKey, wire: &mut Wire<'_, HttpAction>) {
+        if let Some(Carried { place: Place::Exchange(key), .. }) = self.forget(request) {
+            self.abort(key, wire);
+        }
+    }
+
     /// The request will get no answer.
     fn unanswered(&mut self, request: RequestKey, reason: Failed, wire: &mut Wire<'_, HttpAction>) {
         if self.forget(request).is_some() {
@@ -381,7 +397,9 @@ impl Http {
 
     fn undelivered(&mut self, role: Role, reason: Failed, wire: &mut Wire<'_, HttpAction>) {
         match role {
-            Role::Initialize(request) | Role::Request(request) => self.unanswered(request, reason, wire),
+            Role::Initialize(request) | Role::Discover(request, _) | Role::Request(request) => {
+                self.unanswered(request, reason, wire);
+            }
             Role::Confirmation => {
                 wire.fault(Fault::NotAccepted { reason });
                 wire.inbound.push_back(Inbound::Confirmed);

@@ -1,9 +1,9 @@
 //! What the server asks, tells and answers.
 
 use super::carrier::{Carrier, Inbound};
-use super::event::{CloseReason, Event, Outcome, Scope, Unavailable};
+use super::event::{CloseReason, Event, Outcome, Scope};
 use super::handshake::Phase;
-use super::{Client, Forwarding, Timer};
+use super::{Asked, Client, Forwarding, Timer};
 use crate::Instant;
 use crate::deadlines::after;
 use crate::error::{Fault, Quirk};
@@ -22,19 +22,20 @@ impl<T: Carrier> Client<T> {
             return;
         }
         match inbound {
-            Inbound::Message { message: Message::Request(request), during } => self.on_request(request, during, now),
+            Inbound::Message { message: Message::Request(request), during } => {
+                self.on_request(request, during.and_then(|wire| self.owner(wire)), now);
+            }
             Inbound::Message { message: Message::Notification(notification), during } => {
-                self.on_notification(notification, during, now);
+                self.on_notification(notification, during.and_then(|wire| self.owner(wire)), now);
             }
             Inbound::Message { message: Message::Response(response), .. } => self.on_response(response, now),
             Inbound::Invalid { error, during } => self.on_invalid(error, during, now),
             Inbound::StrayResponse(id) => self.on_stray_response(id),
             Inbound::Unanswered { request, reason } => {
                 if self.phase.opening() == Some(request) {
-                    self.pending.remove(request);
-                    self.opening_failed(Unavailable::Failed(reason), now);
-                } else {
-                    self.finish(request, Outcome::Failed(reason));
+                    self.on_opening_outcome(Outcome::Failed(reason), now);
+                } else if let Some(request) = self.owner(request) {
+                    self.finish(request, Outcome::Failed(reason), now);
                 }
             }
             Inbound::Confirmed => self.on_confirmed(now),
@@ -55,6 +56,11 @@ impl<T: Carrier> Client<T> {
         if matches!(self.phase, Phase::Closing(_)) {
             return;
         }
+        // RULES 0.1: such a server asks with its answers, and takes no answer of ours to a message.
+        if self.version.is_some_and(|version| !version.rules().server_requests) {
+            self.out.tell(Event::Faulted(Fault::UnexpectedRequest { method }));
+            return;
+        }
         let limit = self.config.limits.requests_in;
         if self.incoming.len() >= limit {
             self.out.tell(Event::Faulted(Fault::TooManyRequests { limit }));
@@ -68,25 +74,29 @@ impl<T: Carrier> Client<T> {
                 return;
             }
             // LC-19, RP14
-            if let Some(capability) = needed_capability(&method) {
-                if self.config.capabilities.first_member(capability).is_none() {
-                    let error = ErrorObject::new(code::METHOD_NOT_FOUND, "the client did not declare this capability");
-                    self.out.tell(Event::Faulted(Fault::UnexpectedRequest { method }));
-                    self.send_answer(id, Err(error), now);
-                    return;
-                }
+            if !self.declares(&method) {
+                let error = ErrorObject::new(code::METHOD_NOT_FOUND, "the client did not declare this capability");
+                self.out.tell(Event::Faulted(Fault::UnexpectedRequest { method }));
+                self.send_answer(id, Err(error), now);
+                return;
             }
         }
         if self.incoming.is_in_use(&id) {
             self.out.tell(Event::Faulted(Fault::DuplicateId { id: id.clone() }));
         }
         let scope = scope(during);
-        let ticket = self.incoming.insert(id, scope);
+        let ticket = self.incoming.insert(id, Asked::Request(scope));
         self.pause_deadlines(scope);
         self.tell_bounded(Event::Requested { ticket, scope, method, params }, now);
     }
 
+    /// Whether the capability is declared that a request of the server's needs.
+    pub(super) fn declares(&self, method: &Method) -> bool {
+        needed_capability(method).is_none_or(|name| self.config.capabilities.first_member(name).is_some())
+    }
+
     fn on_notification(&mut self, notification: Notification, during: Option<RequestKey>, now: Instant) {
+        let Some(notification) = self.on_subscribed(notification, during, now) else { return };
         let Notification { method, params } = notification;
         if method == Method::CANCELLED {
             self.on_cancelled(params, now);
@@ -102,9 +112,13 @@ impl<T: Carrier> Client<T> {
         let Some(params) = params else { return };
         let Some(id) = params.first_member("requestId") else { return };
         let Some(id) = RequestId::from_json_text(id.as_bytes()) else { return };
+        if self.is_modern() {
+            // MD-L-10
+            return self.on_taken_back(&id, now);
+        }
         // RP4: with one id for several requests, nobody knows which is meant, so none is left running.
         for ticket in self.incoming.with_id(&id) {
-            if let Some((_, scope)) = self.incoming.remove(ticket) {
+            if let Some((_, Asked::Request(scope))) = self.incoming.remove(ticket) {
                 self.resume_deadlines(scope, now);
             }
             self.out.tell(Event::RequestCancelled { ticket, params: params.clone() });
@@ -128,7 +142,7 @@ impl<T: Carrier> Client<T> {
 
     /// TO-04: while the server waits for an answer of ours, which a person may have to give, the requests that it asks
     /// for may take as long as they ever may.
-    fn pause_deadlines(&mut self, scope: Scope) {
+    pub(super) fn pause_deadlines(&mut self, scope: Scope) {
         for request in self.requests_in(scope) {
             if let Some(waiting) = self.pending.get(request) {
                 self.timers.set(Timer::Answer(request), waiting.latest);
@@ -148,7 +162,7 @@ impl<T: Carrier> Client<T> {
         match scope {
             Scope::Request(request) => vec![request],
             // Any of them may be the reason.
-            Scope::Connection => self.pending.keys(),
+            Scope::Connection | Scope::Subscription(_) => self.pending.keys(),
         }
     }
 
@@ -159,31 +173,31 @@ impl<T: Carrier> Client<T> {
             }
             return;
         };
-        let Match::Open(request) = self.pending.find(id) else {
+        let Match::Open(request) = self.find(id) else {
             self.on_stray_response(id.clone());
             return;
         };
-        if self.held.iter().any(|(held, _)| *held == request) {
+        if self.held.iter().any(|(held, ..)| *held == request) {
             // What was never sent cannot be answered.
             self.on_stray_response(id.clone());
             return;
+        }
+        if self.calls.contains(request) {
+            return self.on_call_answered(request, response, now);
         }
         let outcome = match response {
             Response::Result { result, .. } => Outcome::Result(result),
             Response::Error { error, .. } => Outcome::Error(error),
         };
         if self.phase.opening() == Some(request) {
-            self.pending.remove(request);
-            self.timers.clear(Timer::Answer(request));
-            self.on_initialize_outcome(outcome, now);
-            return;
+            return self.on_opening_outcome(outcome, now);
         }
         self.judge_result(request, &outcome);
-        self.finish(request, outcome);
+        self.finish(request, outcome, now);
     }
 
     /// Results cross as they are; what is odd about them is told.
-    fn judge_result(&mut self, request: RequestKey, outcome: &Outcome) {
+    pub(super) fn judge_result(&mut self, request: RequestKey, outcome: &Outcome) {
         let Outcome::Result(result) = outcome else { return };
         let is_tool_call = self.pending.get(request).is_some_and(|waiting| waiting.method == Method::TOOLS_CALL);
         if is_tool_call && !self.quirks.contains(&Quirk::ToolResultWithoutContent) {
@@ -195,7 +209,7 @@ impl<T: Carrier> Client<T> {
     }
 
     fn on_stray_response(&mut self, id: RequestId) {
-        let fault = match self.pending.find(&id) {
+        let fault = match self.find(&id) {
             Match::Late => Fault::LateResponse { id },
             Match::Open(_) | Match::Unknown => Fault::UnknownResponse { id },
         };
@@ -214,20 +228,15 @@ impl<T: Carrier> Client<T> {
         }
     }
 
-    fn meet(&mut self, quirk: Quirk) {
+    pub(super) fn meet(&mut self, quirk: Quirk) {
         if self.quirks.insert(quirk) {
             self.out.tell(Event::QuirkMet(quirk));
         }
     }
 
-    /// The byte stream has ended: everything that waits gets its outcome at once (H1, H4).
-    fn on_ended(&mut self, now: Instant) {
-        self.close_because(CloseReason::Peer, now);
-    }
-
     /// Tells what the server can send as much of as it likes. Over the limits, progress is reduced to the newest, what
     /// can be missed is dropped, and anything else ends the connection (RP9).
-    fn tell_bounded(&mut self, event: Event, now: Instant) {
+    pub(super) fn tell_bounded(&mut self, event: Event, now: Instant) {
         if !self.out.is_overfull(&self.config.limits) {
             self.out.tell(event);
             return;

@@ -6,7 +6,6 @@ use super::event::CloseReason;
 use crate::Instant;
 use crate::error::{Failed, Fault, InvalidResponse};
 use crate::message::{ParseError, Subject};
-use crate::pending::Match;
 use crate::transport::{Line, Stdio, too_long};
 
 impl Client<Stdio> {
@@ -47,7 +46,7 @@ impl Client<Stdio> {
         };
         let reason = InvalidResponse::from(&error);
         self.on_inbound(Inbound::Invalid { error, during: None }, now);
-        if let Some(Match::Open(request)) = about.map(|id| self.pending.find(&id)) {
+        if let Some(request) = about.and_then(|id| self.on_wire(&id)) {
             self.on_inbound(Inbound::Unanswered { request, reason: Failed::InvalidResponse { reason } }, now);
         }
         self.count_garbage(now);
@@ -58,7 +57,7 @@ impl Client<Stdio> {
         self.on_inbound(Inbound::Faulted(Fault::LineTooLong { limit }), now);
         match subject {
             Subject::Response(id) | Subject::Either(id) => {
-                if let Match::Open(request) = self.pending.find(&id) {
+                if let Some(request) = self.on_wire(&id) {
                     self.on_inbound(Inbound::Unanswered { request, reason: Failed::TooLarge { limit } }, now);
                 }
             }

@@ -91,6 +91,18 @@ pub enum Failed {
     EndpointRejected,
     /// The stream of a two-endpoint server did not begin with its endpoint (HS-02).
     NoEndpoint,
+    /// The server asked for input that it does not get (MD-I-10).
+    NoInput {
+        /// Why not.
+        reason: NoInput,
+    },
+    /// The server ended the subscription by taking it back (A6).
+    EndedByServer,
+    /// The revision in force has no such thing.
+    NotInRevision {
+        /// The revision.
+        version: ProtocolVersion,
+    },
     /// The connection was closed before the answer came.
     Closed,
 }
@@ -124,6 +136,9 @@ impl Failed {
             Self::InvalidSessionId => format!("{server} gave a session id that cannot be sent back"),
             Self::EndpointRejected => format!("{server} wants its messages on another origin, which is refused"),
             Self::NoEndpoint => format!("{server} did not name the endpoint for messages"),
+            Self::NoInput { reason } => format!("{server} asked for input that it does not get: {reason}"),
+            Self::EndedByServer => format!("{server} ended the subscription"),
+            Self::NotInRevision { version } => format!("{server} speaks revision {version}, which has no such thing"),
             Self::Closed => "the connection was closed".to_owned(),
         }
     }
@@ -156,6 +171,9 @@ impl Failed {
             Self::InvalidSessionId => "invalid_session_id",
             Self::EndpointRejected => "endpoint_rejected",
             Self::NoEndpoint => "no_endpoint",
+            Self::NoInput { .. } => "no_input",
+            Self::EndedByServer => "ended_by_server",
+            Self::NotInRevision { .. } => "not_in_revision",
             Self::Closed => "closed",
         }
     }
@@ -182,6 +200,9 @@ impl Failed {
             | Self::InvalidSessionId
             | Self::EndpointRejected
             | Self::NoEndpoint
+            | Self::NoInput { .. }
+            | Self::EndedByServer
+            | Self::NotInRevision { .. }
             | Self::Closed => None,
         }
     }
@@ -194,6 +215,33 @@ impl fmt::Display for Failed {
 }
 
 impl std::error::Error for Failed {}
+
+/// Why a request that needs input does not get it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoInput {
+    /// It asks for what this client did not declare (MD-I-04).
+    #[error("the client did not declare that it can do that")]
+    NotDeclared,
+    /// The application answered with an error of this code.
+    #[error("it was refused with error {code}")]
+    Refused {
+        /// The code.
+        code: i64,
+    },
+    /// It asked again and again.
+    #[error("it asked {limit} times")]
+    TooManyRounds {
+        /// `Limits::input_rounds`.
+        limit: usize,
+    },
+    /// It asked for more than may be unanswered at one time.
+    #[error("it asked for more than {limit} things")]
+    TooMuch {
+        /// `Limits::requests_in`.
+        limit: usize,
+    },
+}
 
 /// An HTTP answer that refuses a message without saying why in JSON-RPC (HT8).
 #[derive(Clone, PartialEq, Eq)]
@@ -279,6 +327,12 @@ pub enum InvalidResponse {
     /// A response to another request.
     #[error("it has another id than the request")]
     WrongId,
+    /// A result of a kind that was not agreed on (JR-15).
+    #[error("its 'resultType' is unknown")]
+    ResultType,
+    /// A result that requires input, and does not say which (MD-I-02), or where there is none (MD-I-01).
+    #[error("it requires input in a way that there is not")]
+    InputRequired,
     /// A result that lacks what the method's results have.
     #[error("the result lacks what every '{method}' result has")]
     Incomplete {

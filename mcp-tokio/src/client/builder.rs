@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_proto::client::{self as proto, ClientTransport, Config};
-use mcp_proto::{Json, Stdio, UsageError};
+use mcp_proto::{Json, ProtocolVersion, Stdio, UsageError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::process::Command;
 use tokio::sync::{mpsc, oneshot};
@@ -57,6 +57,21 @@ impl<T> Builder<T> {
     /// How long an answer may take.
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.config.request_timeout = timeout;
+        self
+    }
+
+    /// The revisions that may be spoken. With 2026-07-28 among them, the server is first asked which era it belongs to;
+    /// without, the connection begins with `initialize`, which is the default.
+    ///
+    /// # Example: every revision
+    ///
+    /// ```
+    /// use mcp_proto::ProtocolVersion;
+    ///
+    /// let builder = mcp_tokio::Client::builder().versions(ProtocolVersion::ALL);
+    /// ```
+    pub fn versions(mut self, versions: impl IntoIterator<Item = ProtocolVersion>) -> Self {
+        self.config.versions = versions.into_iter().collect();
         self
     }
 
@@ -116,7 +131,7 @@ impl Builder {
         write: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Result<Client, Error> {
         let span = tracing::info_span!("mcp_client");
-        let link = ByteStream::new(read, write, None);
+        let link = ByteStream::new(read, write);
         self.connect_with(link, "the server".to_owned(), span).await
     }
 
@@ -128,6 +143,8 @@ impl Builder {
     /// in a terminal does not reach it, but it sees that its stdin is closed when this process ends. Elsewhere it is
     /// killed after the first two seconds, and what it has started itself is not.
     ///
+    /// A server that ends when it is asked which era it belongs to is started once more (ER-06).
+    ///
     /// The server is ended in the background when the last clone of the client is dropped, and killed if the runtime
     /// ends before that is done; [`Client::close`] waits for its end.
     ///
@@ -135,11 +152,12 @@ impl Builder {
     ///
     /// [`Error::Start`] if it could not be started, [`Error::Exited`] if it ended before it answered, and as
     /// [`Builder::connect`].
-    pub async fn spawn(self, command: Command) -> Result<Client, Error> {
+    pub async fn spawn(mut self, mut command: Command) -> Result<Client, Error> {
         let span = tracing::info_span!("mcp_client", program = ?command.as_std().get_program());
-        let started = span.in_scope(|| child::start(command, self.log_stderr));
-        let (child, write, read) = started.map_err(Error::Start)?;
-        let link = ByteStream::new(read, write, Some(child));
+        let log_stderr = self.log_stderr;
+        self.config.respawn = true;
+        let link = span.in_scope(|| ByteStream::start(move || child::start(&mut command, log_stderr)));
+        let link = link.map_err(Error::Start)?;
         self.connect_with(link, "the server".to_owned(), span).await
     }
 }
@@ -204,7 +222,7 @@ impl<T: ClientTransport<Action: Send> + Send> Builder<T> {
         let (commands, inputs) = mpsc::channel(COMMANDS);
         let (connected, answer) = oneshot::channel();
         let (cancel, cancelled) = mpsc::unbounded_channel();
-        let driver = Driver::new(machine, link, self.handler, connected, cancelled);
+        let driver = Driver::new(machine, link, self.handler, Arc::clone(&server), connected, cancelled);
         tokio::spawn(driver.run(inputs).instrument(span));
         match answer.await.map_err(|_| UsageError::Closed)? {
             Ok(greeting) => {

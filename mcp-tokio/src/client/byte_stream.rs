@@ -8,6 +8,7 @@ use mcp_proto::client as proto;
 use mcp_proto::{Stdio, StdioAction};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::time::timeout;
+use tracing::Instrument;
 
 use super::link::Link;
 use crate::child::Child;
@@ -25,12 +26,44 @@ pub(super) struct ByteStream<R, W> {
     /// Nothing once the other side takes no more.
     lines: Option<Lines<W>>,
     child: Option<Child>,
+    /// Starts the process anew.
+    start: Option<Start<R, W>>,
+    /// The process could not be started anew, and the machine does not know it yet.
+    has_failed: bool,
 }
 
+/// Starts a process.
+struct Start<R, W>(Box<dyn FnMut() -> io::Result<(Child, W, R)> + Send>);
+
 impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'static> ByteStream<R, W> {
-    pub(super) fn new(read: R, write: W, child: Option<Child>) -> Self {
-        let lines = Some(Lines::new(write));
-        Self { read, is_readable: true, buffer: BytesMut::with_capacity(CHUNK), lines, child }
+    pub(super) fn new(read: R, write: W) -> Self {
+        let (buffer, lines) = (BytesMut::with_capacity(CHUNK), Some(Lines::new(write)));
+        Self { read, is_readable: true, buffer, lines, child: None, start: None, has_failed: false }
+    }
+
+    /// The streams of a process that `start` starts, and may have to start once more.
+    pub(super) fn start(mut start: impl FnMut() -> io::Result<(Child, W, R)> + Send + 'static) -> io::Result<Self> {
+        let (child, write, read) = start()?;
+        Ok(Self { child: Some(child), start: Some(Start(Box::new(start))), ..Self::new(read, write) })
+    }
+
+    fn respawn(&mut self) {
+        tracing::info!("the server ended when it was asked for its revisions; it is started anew");
+        self.lines = None;
+        if let Some(child) = self.child.take() {
+            tokio::spawn(child.end().in_current_span());
+        }
+        match self.start.as_mut().map(|start| (start.0)()) {
+            Some(Ok((child, write, read))) => {
+                (self.read, self.is_readable) = (read, true);
+                (self.lines, self.child) = (Some(Lines::new(write)), Some(child));
+            }
+            Some(Err(error)) => {
+                tracing::warn!(%error, "the server cannot be started anew");
+                self.has_failed = true;
+            }
+            None => self.has_failed = true,
+        }
     }
 
     fn has_ended(&mut self, machine: &mut proto::Client<Stdio>) {
@@ -43,10 +76,10 @@ impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'stat
     type Transport = Stdio;
 
     fn act(&mut self, action: StdioAction) {
-        let Some(lines) = &mut self.lines else { return };
-        match action {
-            StdioAction::Write(line) => lines.push(line),
-            StdioAction::CloseWrite => lines.complete(),
+        match (action, &mut self.lines) {
+            (StdioAction::Write(line), Some(lines)) => lines.push(line),
+            (StdioAction::CloseWrite, Some(lines)) => lines.complete(),
+            (StdioAction::Respawn, _) => self.respawn(),
             _ => {}
         }
     }
@@ -56,6 +89,9 @@ impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'stat
     }
 
     async fn turn(&mut self, machine: &mut proto::Client<Stdio>) {
+        if std::mem::take(&mut self.has_failed) {
+            return self.has_ended(machine);
+        }
         // Reading goes on while a line waits: a server that does one thing at a time may be waiting for that.
         let wants_input = self.is_readable && machine.wants_input();
         tokio::select! {

@@ -5,16 +5,19 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_proto::client::{self as proto, Call, CloseReason, Event, Occasion, Outcome, Unavailable};
-use mcp_proto::{ErrorObject, Json, Notification, Output, RequestKey, Ticket, TicketKey, UsageError};
+use mcp_proto::client::{
+    self as proto, Call, CloseReason, Event, Occasion, Outcome, Scope, SubscriptionKey, Unavailable, Verdict,
+};
+use mcp_proto::{ErrorObject, Json, Notification, Output, ProtocolVersion, RequestKey, Ticket, TicketKey, UsageError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 use tracing::{Instrument, Span};
 
-use super::Greeting;
 use super::handler::AnyHandler;
 use super::link::Link;
+use super::subscription::Told;
+use super::{Greeting, Subscription};
 use crate::clock::{Alarm, now};
 
 /// Notifications that wait to be heard; more are dropped, because a handler may be waiting for an answer that comes
@@ -27,6 +30,7 @@ const HEARD: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) enum Input {
     Request { call: Call, caller: Caller, accept: Option<oneshot::Sender<()>> },
+    Listen { filter: Json, accept: oneshot::Sender<Result<Subscription, UsageError>> },
     Notify { notification: Notification, accept: oneshot::Sender<Result<(), UsageError>> },
     Close(Option<oneshot::Sender<()>>),
 }
@@ -56,10 +60,16 @@ pub(super) struct Driver<L: Link> {
     machine: proto::Client<L::Transport>,
     link: L,
     handler: Arc<dyn AnyHandler>,
+    /// The server, for people to read.
+    server: Arc<str>,
     connected: Option<oneshot::Sender<Result<Greeting, Refused>>>,
     refused: Option<Unavailable>,
     callers: BTreeMap<RequestKey, Caller>,
     requests: BTreeMap<CallNumber, RequestKey>,
+    listeners: BTreeMap<SubscriptionKey, mpsc::Sender<Told>>,
+    /// Unbounded, because a destructor cannot wait; each subscription says this once.
+    unlisten: mpsc::UnboundedSender<SubscriptionKey>,
+    unlistened: mpsc::UnboundedReceiver<SubscriptionKey>,
     /// Requests of the server's that are being served.
     serving: BTreeMap<TicketKey, (Ticket, AbortHandle)>,
     answers: mpsc::UnboundedSender<(TicketKey, Result<Json, ErrorObject>)>,
@@ -81,19 +91,25 @@ impl<L: Link> Driver<L> {
         machine: proto::Client<L::Transport>,
         link: L,
         handler: Arc<dyn AnyHandler>,
+        server: Arc<str>,
         connected: oneshot::Sender<Result<Greeting, Refused>>,
         cancelled: mpsc::UnboundedReceiver<CallNumber>,
     ) -> Self {
         // The machine bounds what the server asks at one time.
         let (answers, answered) = mpsc::unbounded_channel();
+        let (unlisten, unlistened) = mpsc::unbounded_channel();
         Self {
             machine,
             link,
             handler,
+            server,
             connected: Some(connected),
             refused: None,
             callers: BTreeMap::new(),
             requests: BTreeMap::new(),
+            listeners: BTreeMap::new(),
+            unlisten,
+            unlistened,
             serving: BTreeMap::new(),
             answers,
             answered,
@@ -122,6 +138,7 @@ impl<L: Link> Driver<L> {
                 Some(number) = self.cancelled.recv() => if let Some(&request) = self.requests.get(&number) {
                     self.machine.cancel(request, None, now());
                 },
+                Some(subscription) = self.unlistened.recv() => self.machine.unlisten(subscription, now()),
                 Some((ticket, answer)) = self.answered.recv() => {
                     if let Some((ticket, _)) = self.serving.remove(&ticket) {
                         self.machine.answer(ticket, answer, now());
@@ -174,6 +191,14 @@ impl<L: Link> Driver<L> {
     fn on_input(&mut self, input: Input) {
         match input {
             Input::Request { call, caller, accept } => self.on_request(call, caller, accept),
+            Input::Listen { filter, accept } => {
+                let accepted = self.machine.listen(filter, now()).map(|key| {
+                    let (listener, told) = mpsc::channel(UNHEARD);
+                    self.listeners.insert(key, listener);
+                    Subscription { key, server: Arc::clone(&self.server), told, unlisten: self.unlisten.clone() }
+                });
+                let _ = accept.send(accepted);
+            }
             Input::Notify { notification, accept } => {
                 let _ = accept.send(self.machine.notify(notification, now()));
             }
@@ -204,7 +229,9 @@ impl<L: Link> Driver<L> {
 
     fn on_event(&mut self, event: Event, notices: &mpsc::Sender<Notification>) {
         match event {
-            Event::Connected { version, result, occasion } => self.on_connected(version, result, occasion),
+            Event::Connected { version, result, occasion, verdict, .. } => {
+                self.on_connected(version, result, occasion, verdict);
+            }
             Event::Unavailable { reason, .. } => {
                 if self.connected.is_some() {
                     self.refused = Some(reason);
@@ -244,6 +271,17 @@ impl<L: Link> Driver<L> {
                     task.abort();
                 }
             }
+            Event::Notified { scope: Scope::Subscription(subscription), method, params } => {
+                self.tell(subscription, Told::Notified(Notification { method, params }));
+            }
+            Event::Listening { subscription, filter } => self.tell(subscription, Told::Listening(filter)),
+            Event::ListeningInterrupted { subscription, reason, .. } => {
+                self.tell(subscription, Told::Interrupted(reason));
+            }
+            Event::ListeningEnded { subscription, outcome } => {
+                self.tell(subscription, Told::Ended(outcome));
+                self.listeners.remove(&subscription);
+            }
             Event::Notified { method, params, .. } => {
                 let outcome = notices.try_send(Notification { method, params });
                 outcome.unwrap_or_else(|_| tracing::warn!("a notification was dropped: the handler is behind"));
@@ -255,7 +293,15 @@ impl<L: Link> Driver<L> {
         }
     }
 
-    fn on_connected(&mut self, version: mcp_proto::ProtocolVersion, result: Json, occasion: Occasion) {
+    /// A listener that is behind misses what it has no room for.
+    fn tell(&mut self, subscription: SubscriptionKey, told: Told) {
+        if let Some(listener) = self.listeners.get(&subscription) {
+            let _ = listener.try_send(told);
+        }
+    }
+
+    fn on_connected(&mut self, version: ProtocolVersion, result: Json, occasion: Occasion, verdict: Verdict) {
+        tracing::debug!(era = ?verdict.era, "{}", verdict.evidence);
         let transport = L::http_transport(&self.machine);
         let spoken = transport.map(tracing::field::display);
         match occasion {
@@ -263,7 +309,7 @@ impl<L: Link> Driver<L> {
             Occasion::Again => tracing::info!(%version, transport = spoken, "connected again"),
         }
         if let Some(connected) = self.connected.take() {
-            let _ = connected.send(Ok(Greeting { version, result, transport }));
+            let _ = connected.send(Ok(Greeting { version, result, transport, verdict }));
         }
     }
 

@@ -17,14 +17,21 @@ type Done = Result<(), Box<dyn Error>>;
 ///
 /// The scenario is unknown, or the server did not do its part.
 pub async fn run(scenario: &str, builder: Builder<Http>) -> Done {
-    let builder = builder.capabilities(Json::from_serialize(&json!({ "elicitation": {} }))?).handler(Person);
+    let capabilities = json!({ "elicitation": {}, "roots": {}, "sampling": {} });
+    let builder = builder.capabilities(Json::from_serialize(&capabilities)?).handler(Person);
     let client = builder.connect().await?;
     let done = match scenario {
-        "initialize" => client.request("tools/list", None).await.map(drop).map_err(Into::into),
+        "initialize" | "request-metadata" | "json-schema-ref-no-deref" => {
+            client.request("tools/list", None).await.map(drop).map_err(Into::into)
+        }
         "tools_call" => call(&client, "add_numbers", &json!({ "a": 2, "b": 3 })).await,
         "elicitation-sep1034-client-defaults" => call(&client, "test_client_elicitation_defaults", &json!({})).await,
         "sse-retry" => call(&client, "test_reconnection", &json!({})).await,
         "json-schema-2020-12-preservation" => send_schema_back(&client).await,
+        "http-standard-headers" => read_everything(&client).await,
+        "http-custom-headers" => call_as_told(&client).await,
+        "http-invalid-tool-headers" => call_every_tool(&client).await,
+        "sep-2322-client-request-state" => answer_questions(&client).await,
         unknown => Err(format!("no such scenario: {unknown}").into()),
     };
     client.close().await;
@@ -61,6 +68,62 @@ async fn call(client: &Client, name: &str, arguments: &(impl Serialize + ?Sized)
     let call = Call::new("tools/call").params(Json::from_serialize(&Params { name, arguments })?);
     client.call(call).await?.wait().await?;
     Ok(())
+}
+
+/// Calls every tool, and reads every resource and every prompt that the server lists.
+async fn read_everything(client: &Client) -> Done {
+    call_every_tool(client).await?;
+    for uri in listed(client, "resources/list", "resources", "uri").await? {
+        client.request("resources/read", Some(Json::from_serialize(&json!({ "uri": uri }))?)).await?;
+    }
+    for name in listed(client, "prompts/list", "prompts", "name").await? {
+        client.request("prompts/get", Some(Json::from_serialize(&json!({ "name": name }))?)).await?;
+    }
+    Ok(())
+}
+
+async fn call_every_tool(client: &Client) -> Done {
+    for tool in tools(client).await? {
+        call(client, &tool.name, &json!({})).await?;
+    }
+    Ok(())
+}
+
+/// A text member of everything in one list.
+async fn listed(client: &Client, method: &str, list: &str, member: &str) -> Result<Vec<String>, Box<dyn Error>> {
+    let result: Map<String, Value> = client.request(method, None).await?.read()?;
+    let entries = result.get(list).and_then(Value::as_array).ok_or("the result has no list")?;
+    let text = |entry: &Value| entry.get(member).and_then(Value::as_str).map(str::to_owned);
+    Ok(entries.iter().filter_map(text).collect())
+}
+
+/// Makes the calls that the suite names in the environment.
+async fn call_as_told(client: &Client) -> Done {
+    #[derive(Deserialize)]
+    struct Context {
+        #[serde(rename = "toolCalls")]
+        tool_calls: Vec<ToolCall>,
+    }
+    #[derive(Deserialize)]
+    struct ToolCall {
+        name: String,
+        arguments: Box<RawValue>,
+    }
+    let context: Context = serde_json::from_str(&std::env::var("MCP_CONFORMANCE_CONTEXT")?)?;
+    for ToolCall { name, arguments } in context.tool_calls {
+        call(client, &name, &arguments).await?;
+    }
+    Ok(())
+}
+
+/// Calls tools that ask before they answer, and one that does not at the same time.
+async fn answer_questions(client: &Client) -> Done {
+    let none = json!({});
+    let (asked, unrelated) =
+        tokio::join!(call(client, "test_mrtr_echo_state", &none), call(client, "test_mrtr_unrelated", &none));
+    asked.and(unrelated)?;
+    call(client, "test_mrtr_no_state", &none).await?;
+    call(client, "test_mrtr_no_result_type", &none).await
 }
 
 /// A schema crosses as it is, also with keywords that nobody here knows.

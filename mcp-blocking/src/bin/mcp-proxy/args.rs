@@ -8,8 +8,8 @@ use bytesize::ByteSize;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use mcp_blocking::HttpOptions;
-use mcp_proto::Limits;
 use mcp_proto::client::{HttpConfig, HttpTransport};
+use mcp_proto::{Era, Limits, ProtocolVersion};
 
 /// Joins an MCP client that speaks stdio to an MCP server over HTTP.
 ///
@@ -42,6 +42,10 @@ pub(crate) struct Args {
     /// The HTTP transport; `auto` finds out
     #[arg(long, value_enum, default_value_t = Transport::Auto)]
     transport: Transport,
+
+    /// With `--check`: the revision or era that is spoken with the server; `auto` finds out
+    #[arg(long, value_name = "auto|legacy|modern|REVISION", value_parser = versions, default_value = "auto", requires = "check")]
+    protocol: Versions,
 
     /// How long connecting to the server may take
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "10")]
@@ -131,9 +135,27 @@ impl From<LogLevel> for log::LevelFilter {
     }
 }
 
+/// Revisions that may be spoken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Versions(Vec<ProtocolVersion>);
+
+fn versions(text: &str) -> Result<Versions, String> {
+    let of_era = |era| ProtocolVersion::ALL.into_iter().filter(|version| version.rules().era == era).collect();
+    Ok(Versions(match text {
+        "auto" => ProtocolVersion::ALL.to_vec(),
+        "legacy" => of_era(Era::Legacy),
+        "modern" => of_era(Era::Modern),
+        _ => vec![ProtocolVersion::from_text(text).ok_or_else(|| {
+            let known = ProtocolVersion::ALL.map(ProtocolVersion::as_str).join(", ");
+            format!("neither auto, legacy, modern nor one of {known}")
+        })?],
+    }))
+}
+
 /// What the command line says about the server.
 #[derive(Debug)]
 pub(crate) struct Settings {
+    pub(crate) versions: Vec<ProtocolVersion>,
     pub(crate) http: HttpConfig,
     pub(crate) options: HttpOptions,
     pub(crate) limits: Limits,
@@ -175,7 +197,7 @@ impl Args {
         limits.event = limit;
         limits.queue_bytes = limits.queue_bytes.max(limit.min(1 << 30));
         limits.check().map_err(|error| format!("--max-message: {error}"))?;
-        Ok(Settings { http, options: self.options()?, limits, secrets })
+        Ok(Settings { versions: self.protocol.0.clone(), http, options: self.options()?, limits, secrets })
     }
 
     fn options(&self) -> Result<HttpOptions, String> {
@@ -268,6 +290,14 @@ mod tests {
         assert_eq!(expand("a${PATH}b$c"), Ok(format!("a{path}b$c")));
         assert!(expand("${NO_SUCH_VARIABLE_HERE}").is_err());
         assert!(expand("${PATH").is_err());
+    }
+
+    #[test]
+    fn revisions_are_named_alone_or_by_their_era() {
+        for (text, count) in [("auto", 5), ("legacy", 4), ("modern", 1), ("2025-06-18", 1)] {
+            assert_eq!(versions(text).map(|versions| versions.0.len()), Ok(count), "{text}");
+        }
+        assert!(versions("2025-06-19").unwrap_err().contains("2026-07-28"));
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use mcp_blocking::{Client, Error, Handler, Observation};
-use mcp_proto::{Json, Quirk};
+use mcp_proto::client::Verdict;
+use mcp_proto::{Era, Json, Quirk};
 
 use crate::args::Settings;
 
@@ -65,10 +66,19 @@ struct Tools {
 
 #[derive(serde::Deserialize)]
 struct Greeting {
-    #[serde(rename = "serverInfo", default)]
-    server_info: ServerInfo,
+    #[serde(rename = "serverInfo")]
+    server_info: Option<ServerInfo>,
+    #[serde(rename = "_meta", default)]
+    meta: Meta,
     #[serde(default)]
     capabilities: serde_json::Map<String, serde_json::Value>,
+}
+
+/// Where servers of revision 2026-07-28 say who they are.
+#[derive(serde::Deserialize, Default)]
+struct Meta {
+    #[serde(rename = "io.modelcontextprotocol/serverInfo")]
+    server_info: Option<ServerInfo>,
 }
 
 #[derive(serde::Deserialize, Default)]
@@ -86,7 +96,7 @@ struct ServerInfo {
 /// The findings cannot be printed.
 pub(crate) fn check(settings: Settings, request_timeout: Duration, out: &mut impl Write) -> io::Result<bool> {
     let findings = Findings::default();
-    let Settings { http, options, limits, .. } = settings;
+    let Settings { versions, http, options, limits, .. } = settings;
     writeln!(out, "server:       {}", http.server())?;
     let started = Instant::now();
     let builder = match Client::builder("http://localhost/") {
@@ -96,6 +106,7 @@ pub(crate) fn check(settings: Settings, request_timeout: Duration, out: &mut imp
     let connected = builder
         .name("mcp-proxy", env!("CARGO_PKG_VERSION"))
         .handler(findings.clone())
+        .versions(versions)
         .configure(|own_config, own_http, own_options| {
             own_config.limits = limits;
             own_config.reconnect = false;
@@ -112,13 +123,16 @@ pub(crate) fn check(settings: Settings, request_timeout: Duration, out: &mut imp
     let connecting = started.elapsed();
     writeln!(out, "transport:    {}", client.transport())?;
     writeln!(out, "revision:     {}", client.version())?;
+    let Verdict { era, evidence } = client.verdict();
+    let era = if era == Era::Modern { "modern" } else { "legacy" };
+    writeln!(out, "era:          {era}: {evidence}")?;
     if let Ok(greeting) = client.initialize_result().read::<Greeting>() {
-        let ServerInfo { name, version } = greeting.server_info;
+        let ServerInfo { name, version } = greeting.server_info.or(greeting.meta.server_info).unwrap_or_default();
         writeln!(out, "name:         {} {}", printable(&name), printable(&version))?;
         let names: Vec<_> = greeting.capabilities.keys().map(|name| printable(name)).collect();
         writeln!(out, "capabilities: {}", if names.is_empty() { "none".to_owned() } else { names.join(", ") })?;
     }
-    writeln!(out, "initialize:   {}", milliseconds(connecting))?;
+    writeln!(out, "connected:    {}", milliseconds(connecting))?;
     let fine = look_around(&client, &findings, out)?;
     // What the server says at the end counts too.
     drop(client);
@@ -131,7 +145,11 @@ pub(crate) fn check(settings: Settings, request_timeout: Duration, out: &mut imp
 
 /// Makes requests that change nothing.
 fn look_around(client: &Client, findings: &Findings, out: &mut impl Write) -> io::Result<bool> {
-    let mut fine = report(out, "ping", timed(|| client.request("ping", None)))?.is_some();
+    let mut fine = true;
+    // Revision 2026-07-28 has no ping.
+    if client.verdict().era == Era::Legacy {
+        fine = report(out, "ping", timed(|| client.request("ping", None)))?.is_some();
+    }
     let has_tools = client.initialize_result().member("capabilities").ok().flatten();
     let has_tools = has_tools.and_then(|capabilities| capabilities.member("tools").ok().flatten()).is_some();
     if !has_tools {

@@ -52,7 +52,7 @@ fn ended(outcome: io::Result<bool>) -> ExitCode {
 }
 
 fn serve(args: &Args, settings: Settings) -> io::Result<()> {
-    let Settings { http, options, limits, secrets } = settings;
+    let Settings { http, options, limits, secrets, .. } = settings;
     let recorder = match &args.record {
         None => None,
         Some(path) => match Recorder::new(path, limits.message, secrets) {

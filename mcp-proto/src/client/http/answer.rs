@@ -384,7 +384,8 @@ impl Http {
 
     /// Hands up the answer to a request.
     pub(super) fn answered(&mut self, request: RequestKey, response: Response, wire: &mut Wire<'_, HttpAction>) {
-        if self.forget(request).is_some() {
+        if let Some(carried) = self.forget(request) {
+            let response = if carried.lists_tools { self.learn_tools(response, wire) } else { response };
             wire.inbound.push_back(Inbound::Message { message: Message::Response(response), during: Some(request) });
         }
     }

@@ -1,5 +1,6 @@
 //! What the client asks of this transport.
 
+use super::config::HttpTransport;
 use super::resume::Cursor;
 use super::{Carried, Http, HttpAction, Place, Post, Purpose, Timer};
 use crate::Instant;
@@ -8,10 +9,10 @@ use crate::client::carrier::{Carrier, Role, Wire};
 use crate::deadlines::after;
 use crate::error::Failed;
 use crate::limits::Limits;
-use crate::message::Message;
+use crate::message::{Message, Method};
 use crate::pending::RequestKey;
 use crate::transport::{Transport, sealed};
-use crate::version::ProtocolVersion;
+use crate::version::{CancelBy, ProtocolVersion};
 
 impl sealed::Sealed for Http {}
 
@@ -20,6 +21,8 @@ impl Transport for Http {
 }
 
 impl Carrier for Http {
+    const SILENCE_TELLS: bool = false;
+
     fn configure(&mut self, limits: &Limits, seed: u64) {
         self.limits = limits.clone();
         self.jitter = Jitter::new(seed);
@@ -31,14 +34,45 @@ impl Carrier for Http {
     }
 
     fn send(&mut self, message: &Message, role: Role, now: Instant, wire: &mut Wire<'_, HttpAction>) {
-        if let Some(request) = role.request() {
-            self.requests.insert(request, Carried { place: Place::Queued, cursor: Cursor::new(&self.limits) });
+        let mut post = Post::new(role, message.to_bytes());
+        let version = match role {
+            Role::Discover(_, version) => Some(version),
+            Role::Initialize(_) => None,
+            Role::Request(_) | Role::Confirmation | Role::Answer | Role::Cancellation | Role::Notification => {
+                self.version
+            }
+        };
+        let is_mirrored = version.is_some_and(|version| version.rules().mirrored_headers);
+        if is_mirrored {
+            post.version = version;
+            post.mirrored = Some(Box::new(self.mirrored(message)));
         }
-        self.enqueue(Post::new(role, message.to_bytes()));
+        if let Some(request) = role.request() {
+            let lists_tools =
+                is_mirrored && matches!(message, Message::Request(request) if request.method == Method::TOOLS_LIST);
+            let cursor = Cursor::new(&self.limits);
+            self.requests.insert(request, Carried { place: Place::Queued, cursor, lists_tools });
+        }
+        self.enqueue(post);
         self.pump(now, wire);
     }
 
+    fn may_be_modern(&self) -> bool {
+        self.config.transport != HttpTransport::HttpSse
+    }
+
+    fn repeats_arguments(&self) -> bool {
+        true
+    }
+
+    fn respawn(&mut self, _wire: &mut Wire<'_, HttpAction>) {}
+
     fn cancel(&mut self, request: RequestKey, notice: &Message, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+        if self.version.is_some_and(|version| version.rules().cancel_by == CancelBy::ClosingTheExchange) {
+            self.close_exchange(request, wire);
+            self.pump(now, wire);
+            return;
+        }
         let Some(carried) = self.requests.get(&request) else { return };
         let post = Post::new(Role::Cancellation, notice.to_bytes());
         match carried.place {

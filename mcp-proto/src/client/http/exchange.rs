@@ -1,6 +1,7 @@
 //! One HTTP exchange: what it is for, and how far it has been read.
 
 use bytes::Bytes;
+use http::HeaderMap;
 
 use super::endpoint::Endpoint;
 use crate::Instant;
@@ -10,6 +11,7 @@ use crate::error::Refusal;
 use crate::limits::Limits;
 use crate::pending::RequestKey;
 use crate::sse::{Decoder, EventId};
+use crate::version::ProtocolVersion;
 
 /// Names one HTTP exchange. The machine chooses the keys and uses each once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,6 +23,10 @@ pub(super) struct Post {
     pub(super) role: Role,
     /// The message. It is let go once the server has begun to answer.
     pub(super) body: Bytes,
+    /// The revision that it is in, if that is not the one in force (RULES 8.2).
+    pub(super) version: Option<ProtocolVersion>,
+    /// Headers that repeat it.
+    pub(super) mirrored: Option<Box<HeaderMap>>,
     /// Where it goes instead of to the endpoint, after a redirect.
     pub(super) to: Option<Endpoint>,
     pub(super) redirects: usize,
@@ -33,7 +39,17 @@ pub(super) struct Post {
 
 impl Post {
     pub(super) const fn new(role: Role, body: Bytes) -> Self {
-        Self { role, body, to: None, redirects: 0, first_tried: None, attempts: 0, is_second_session: false }
+        Self {
+            role,
+            body,
+            version: None,
+            mirrored: None,
+            to: None,
+            redirects: 0,
+            first_tried: None,
+            attempts: 0,
+            is_second_session: false,
+        }
     }
 }
 

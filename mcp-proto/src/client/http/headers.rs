@@ -36,11 +36,13 @@ pub(crate) struct Common<'c> {
 
 impl Common<'_> {
     /// SH-C-01 to SH-C-03
-    pub(crate) fn post(&self, to: &Endpoint, body: Bytes) -> Request<Bytes> {
+    pub(crate) fn post(&self, to: &Endpoint, body: Bytes, mirrored: Option<&HeaderMap>) -> Request<Bytes> {
         let mut request = self.request(Method::POST, to, body);
         let headers = request.headers_mut();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        // RULES 8.2
+        headers.extend(mirrored.into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())));
         request
     }
 

@@ -5,7 +5,8 @@ use http::StatusCode;
 use super::exchange::{Exchange, Purpose, Reading};
 use super::{Http, HttpAction};
 use crate::Instant;
-use crate::client::carrier::Wire;
+use crate::client::carrier::{Role, Wire};
+use crate::client::era::says_nothing;
 use crate::error::{BodyKind, Failed, Quirk, Refusal};
 use crate::limits::Limits;
 use crate::message::{ErrorObject, Frame, Message, RequestId, Response, code};
@@ -17,6 +18,11 @@ impl Http {
         let (Purpose::Post(post), Reading::Refusal { refusal, body }) = (exchange.purpose, exchange.reading) else {
             return;
         };
+        if let (Role::Discover(request, _), true) = (post.role, says_nothing(refusal.status)) {
+            // ER-26: whatever the body says.
+            self.unanswered(request, Failed::Refused(refusal), wire);
+            return;
+        }
         let error = read_error(&refusal, body, &self.limits);
         let own_id = post.role.request().map(RequestKey::to_wire);
         let is_for_us = error.as_ref().is_some_and(|(id, _)| id.is_some() && *id == own_id);

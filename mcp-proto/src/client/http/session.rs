@@ -86,7 +86,7 @@ impl Http {
         let again = match post.role {
             Role::Request(_) | Role::Notification => !post.is_second_session,
             // SH-C-08: what the old session asked for is of no use to the next.
-            Role::Initialize(_) | Role::Confirmation | Role::Answer | Role::Cancellation => false,
+            Role::Initialize(_) | Role::Discover(..) | Role::Confirmation | Role::Answer | Role::Cancellation => false,
         };
         if !again {
             self.undelivered(post.role, Failed::SessionLost, wire);
@@ -135,7 +135,7 @@ impl Http {
         for post in queued.requests.into_iter().chain(queued.others).chain(held.into_values()) {
             match post.role {
                 Role::Request(_) | Role::Notification => self.park(post),
-                Role::Initialize(_) | Role::Confirmation | Role::Answer | Role::Cancellation => {}
+                Role::Initialize(_) | Role::Discover(..) | Role::Confirmation | Role::Answer | Role::Cancellation => {}
             }
         }
     }

@@ -7,6 +7,7 @@ use super::exchange::{Next, Post, Purpose};
 use super::{Http, HttpAction, Timer};
 use crate::Instant;
 use crate::client::carrier::{Role, Wire};
+use crate::client::era::says_nothing;
 use crate::deadlines::after;
 use crate::error::{Failed, Fault, Refusal};
 use crate::sse::{Event, EventName};
@@ -68,9 +69,7 @@ impl Http {
             FallbackOn::AnyClientError => status.is_client_error(),
             FallbackOn::NoSuchEndpoint => matches!(status.as_u16(), 400 | 404 | 405),
         };
-        // ER-29, ER-26: these say something about credentials and load, and nothing about the transport.
-        let says_nothing = matches!(status.as_u16(), 401 | 403 | 407 | 408 | 429);
-        !says_nothing && ProtocolVersion::ALL.iter().any(|version| allows(version.rules().fallback_on))
+        !says_nothing(status) && ProtocolVersion::ALL.iter().any(|version| allows(version.rules().fallback_on))
     }
 
     /// ER-27: the same URL may be a stream that names an endpoint.

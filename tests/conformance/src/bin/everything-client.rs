@@ -1,4 +1,4 @@
-//! A client that does what the official conformance suite wants to see, up to revision 2025-11-25.
+//! A client that does what the official conformance suite wants to see.
 //!
 //! Usage: `everything-client URL`, with the scenario and the revision in the environment, where the suite puts them.
 
@@ -16,7 +16,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // The older version of the suite tells no revision.
     if let Ok(version) = std::env::var("MCP_CONFORMANCE_PROTOCOL_VERSION") {
         let version = ProtocolVersion::from_text(&version).ok_or("an unknown revision")?;
-        builder = builder.configure(|config| config.version = version);
+        // As the suite says it: this revision, whichever era it belongs to.
+        builder = builder.versions([version]);
     }
     client::run(&scenario, builder.http(&url)?).await
 }

@@ -103,13 +103,11 @@ pub(super) fn ask_for_name() -> Json {
 
 /// A prompt whose text depends on the user.
 pub(super) fn prompt_with_context(caller: &Caller<'_>) -> Json {
-    match Answers::of(caller).text("user_context", "context") {
-        Some(context) => GetPromptResult::new([PromptMessage::user(format!("The context is: {context}"))]).into(),
-        None => {
-            let form = form("What context should the prompt use?", "context", "string");
-            InputRequired::new().ask("user_context", "elicitation/create", form).into()
-        }
-    }
+    let Some(context) = Answers::of(caller).text("user_context", "context") else {
+        let form = form("What context should the prompt use?", "context", "string");
+        return InputRequired::new().ask("user_context", "elicitation/create", form).into();
+    };
+    GetPromptResult::new([PromptMessage::user(format!("The context is: {context}"))]).into()
 }
 
 fn confirmed(caller: &Caller<'_>, answers: &Answers) -> Result<Json, ErrorObject> {
@@ -143,18 +141,14 @@ fn multi_round(caller: &Caller<'_>, answers: &Answers) -> Result<Json, ErrorObje
         return Ok(text(&format!("{name} likes {color}.")));
     }
     let asked_before = state.as_deref() == Some("first");
-    match name.or_else(|| answers.text("step1", "name").filter(|_| asked_before)) {
-        Some(name) => {
-            let form = form("Step 2: What is your favorite color?", "color", "string");
-            let state = caller.seal_state(&format!("name:{name}"), LIFETIME);
-            Ok(InputRequired::new().ask("step2", "elicitation/create", form).state(&state).into())
-        }
-        None => {
-            let form = form("Step 1: What is your name?", "name", "string");
-            let state = caller.seal_state("first", LIFETIME);
-            Ok(InputRequired::new().ask("step1", "elicitation/create", form).state(&state).into())
-        }
-    }
+    let Some(name) = name.or_else(|| answers.text("step1", "name").filter(|_| asked_before)) else {
+        let form = form("Step 1: What is your name?", "name", "string");
+        let state = caller.seal_state("first", LIFETIME);
+        return Ok(InputRequired::new().ask("step1", "elicitation/create", form).state(&state).into());
+    };
+    let form = form("Step 2: What is your favorite color?", "color", "string");
+    let state = caller.seal_state(&format!("name:{name}"), LIFETIME);
+    Ok(InputRequired::new().ask("step2", "elicitation/create", form).state(&state).into())
 }
 
 fn what_is_declared(caller: &Caller<'_>, answers: &Answers) -> Result<Json, ErrorObject> {

@@ -1,0 +1,69 @@
+//! Changes that a client has subscribed to.
+
+use std::sync::mpsc::{Receiver, SyncSender};
+
+use mcp_proto::client::{Outcome, SubscriptionKey};
+use mcp_proto::{Failed, Json, Notification};
+
+use super::Error;
+use super::owner::Input;
+
+/// Changes that the server tells of, as [`Client::listen`](super::Client::listen) asked, until they end. Dropping it ends
+/// them.
+///
+/// Changes that were not taken in time are missed.
+#[derive(Debug)]
+#[must_use = "what nobody listens to is ended"]
+pub struct Subscription {
+    pub(super) key: SubscriptionKey,
+    pub(super) server: String,
+    pub(super) told: Receiver<Told>,
+    pub(super) inbox: SyncSender<Input>,
+}
+
+/// What becomes of a subscription.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Change {
+    /// The server tells of this from now on: the object `notifications` of its acknowledgement.
+    Listening(Json),
+    /// Something has changed.
+    Notified(Notification),
+    /// The subscription broke off, and is opened again. What changes meanwhile is not told: read again what matters.
+    Interrupted(Failed),
+    /// It has ended: with a result if the server ended it in good order. Nothing follows.
+    Ended(Result<Json, Error>),
+}
+
+/// A change, before it is known whom an error is told.
+#[derive(Debug)]
+pub(super) enum Told {
+    Listening(Json),
+    Notified(Notification),
+    Interrupted(Failed),
+    Ended(Outcome),
+}
+
+/// Waits for the next change.
+impl Iterator for Subscription {
+    type Item = Change;
+
+    fn next(&mut self) -> Option<Change> {
+        Some(match self.told.recv().ok()? {
+            Told::Listening(filter) => Change::Listening(filter),
+            Told::Notified(notification) => Change::Notified(notification),
+            Told::Interrupted(reason) => Change::Interrupted(reason),
+            Told::Ended(Outcome::Result(result)) => Change::Ended(Ok(result)),
+            Told::Ended(Outcome::Error(error)) => Change::Ended(Err(Error::Server(error))),
+            Told::Ended(Outcome::Failed(reason)) => {
+                Change::Ended(Err(Error::Failed { server: self.server.clone(), reason }))
+            }
+        })
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let _ = self.inbox.send(Input::Unlisten(self.key));
+    }
+}

@@ -1,0 +1,434 @@
+//! Requests of the modern era, each of which may take several on the wire: for input, for another revision, for headers
+//! (RULES 8.5, 8.6, MD-P-12).
+//!
+//! ```text
+//!          answer                     all answered
+//!  sent ───────────▶ asking ───────────────────────────▶ sent again, with a new id (MD-I-08)
+//!    │  input_required       state only: after a pause
+//!    │ -32022, -32020: corrected, sent again
+//!    ▼
+//!  outcome
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::carrier::{Carrier, Role};
+use super::era::supported_versions;
+use super::event::{Event, Outcome, Scope};
+use super::{Call, Client, Forwarding, Timer};
+use crate::Instant;
+use crate::deadlines::after;
+use crate::error::{Failed, Fault, InvalidResponse, NoInput, Quirk};
+use crate::json::Json;
+use crate::message::{ErrorObject, Message, Method, Request, RequestId, Response, code};
+use crate::meta::{self, CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION};
+use crate::pending::{Match, RequestKey, SessionKey, TicketKey};
+use crate::version::{Era, ProtocolVersion};
+
+/// The pause before a request is sent again that needs no input (MD-I-06); it doubles.
+const PAUSE: Duration = Duration::from_millis(250);
+/// Pages of tools that are fetched to learn one schema.
+const PAGES: usize = 32;
+
+/// All requests of the application's in the modern era that have no outcome.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    open: BTreeMap<RequestKey, Calling>,
+    /// What is on the wire, where it has another key than the application's.
+    by_wire: BTreeMap<RequestKey, RequestKey>,
+}
+
+/// One of them.
+#[derive(Debug)]
+struct Calling {
+    method: Method,
+    /// As the application gave them.
+    params: Option<Json>,
+    /// What is on the wire for it now.
+    wire: Option<RequestKey>,
+    /// How often it was answered with a wish for input.
+    rounds: usize,
+    /// What the next attempt repeats (MD-I-07).
+    state: Option<Json>,
+    /// What it adds: keys, as they came, and answers; `None` if nothing was asked for.
+    inputs: Option<Vec<(Json, Option<Json>)>>,
+    /// Tickets of what is asked and not answered, with their places in `inputs`.
+    asked: BTreeMap<TicketKey, usize>,
+    /// MD-V-02
+    corrected: BTreeSet<ProtocolVersion>,
+    /// MD-P-12
+    has_fetched_tools: bool,
+}
+
+/// A call as far as others need to know it.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) wire: Option<RequestKey>,
+    pub(super) asked: Vec<TicketKey>,
+}
+
+impl Calls {
+    fn begin(&mut self, request: RequestKey, method: Method, params: Option<Json>) {
+        let calling = Calling {
+            method,
+            params,
+            wire: None,
+            rounds: 0,
+            state: None,
+            inputs: None,
+            asked: BTreeMap::new(),
+            corrected: BTreeSet::new(),
+            has_fetched_tools: false,
+        };
+        self.open.insert(request, calling);
+    }
+
+    pub(super) fn contains(&self, request: RequestKey) -> bool {
+        self.open.contains_key(&request)
+    }
+
+    /// The application's key of what is on the wire; `None` if that is no call, or is on the wire no longer.
+    fn owner(&self, wire: RequestKey) -> Option<RequestKey> {
+        let request = self.by_wire.get(&wire).copied().unwrap_or(wire);
+        let calling = self.open.get(&request)?;
+        (calling.wire == Some(wire)).then_some(request)
+    }
+
+    fn put_on_wire(&mut self, request: RequestKey, wire: RequestKey) {
+        if let Some(calling) = self.open.get_mut(&request) {
+            calling.wire = Some(wire);
+            if wire != request {
+                self.by_wire.insert(wire, request);
+            }
+        }
+    }
+
+    fn take_off_wire(&mut self, request: RequestKey) {
+        if let Some(wire) = self.open.get_mut(&request).and_then(|calling| calling.wire.take()) {
+            self.by_wire.remove(&wire);
+        }
+    }
+
+    /// Takes a call out that has its outcome.
+    pub(super) fn end(&mut self, request: RequestKey) -> Option<Ended> {
+        let calling = self.open.remove(&request)?;
+        if let Some(wire) = calling.wire {
+            self.by_wire.remove(&wire);
+        }
+        Some(Ended { wire: calling.wire, asked: calling.asked.into_keys().collect() })
+    }
+}
+
+impl<T: Carrier> Client<T> {
+    /// Sends a request of the application's for the first time.
+    pub(super) fn dispatch(&mut self, request: RequestKey, method: Method, params: Option<Json>, now: Instant) {
+        if self.is_modern() {
+            self.calls.begin(request, method, params);
+            self.send_call(request, request, now);
+        } else {
+            let message = Message::Request(Request { id: request.to_wire(), method, params });
+            self.with_wire(now, |transport, wire| transport.send(&message, Role::Request(request), now, wire));
+        }
+    }
+
+    pub(super) fn is_modern(&self) -> bool {
+        self.version.is_some_and(|version| version.rules().era == Era::Modern)
+    }
+
+    /// Parameters with what every request of the modern era says of itself (MD-M-01).
+    pub(super) fn stamped(&self, params: Option<&Json>, version: ProtocolVersion) -> Json {
+        let set = [
+            (PROTOCOL_VERSION, &Json::from(version.as_str())),
+            (CLIENT_CAPABILITIES, &self.config.capabilities),
+            (CLIENT_INFO, &self.config.client_info),
+        ];
+        meta::stamp(params.unwrap_or(&Json::empty_object()), &set)
+    }
+
+    fn send_call(&mut self, request: RequestKey, wire_key: RequestKey, now: Instant) {
+        let (Some(version), Some(calling)) = (self.version, self.calls.open.get_mut(&request)) else { return };
+        let mut params = calling.params.clone().unwrap_or(Json::empty_object());
+        // MD-I-05, MD-I-09: they are for this attempt, and for no other.
+        if let Some(inputs) = calling.inputs.take() {
+            params = params.with_member("inputResponses", &responses(&inputs));
+        }
+        if let Some(state) = calling.state.take() {
+            params = params.with_member("requestState", &state);
+        }
+        let method = calling.method.clone();
+        let params = Some(self.stamped(Some(&params), version));
+        self.calls.put_on_wire(request, wire_key);
+        let message = Message::Request(Request { id: wire_key.to_wire(), method, params });
+        self.with_wire(now, |transport, wire| transport.send(&message, Role::Request(wire_key), now, wire));
+    }
+
+    /// Sends a request again, under a new id (MD-I-08).
+    pub(super) fn send_call_again(&mut self, request: RequestKey, now: Instant) {
+        let Some(waiting) = self.pending.get(request) else { return };
+        self.timers.set(Timer::Answer(request), after(now, waiting.timeout).min(waiting.latest));
+        let wire = self.pending.reserve();
+        self.send_call(request, wire, now);
+    }
+
+    /// The request that something on the wire stands for, by the key that it has there.
+    pub(super) fn owner(&self, wire: RequestKey) -> Option<RequestKey> {
+        self.calls.owner(wire).or_else(|| {
+            let is_own = self.pending.get(wire).is_some() && !self.calls.open.contains_key(&wire);
+            is_own.then_some(wire)
+        })
+    }
+
+    /// The request that a response with this id answers.
+    pub(super) fn find(&self, id: &RequestId) -> Match {
+        match self.pending.find(id) {
+            Match::Late => Match::Late,
+            Match::Open(_) | Match::Unknown => {
+                let owner = self.on_wire(id).and_then(|wire| self.owner(wire));
+                owner.map_or(Match::Unknown, Match::Open)
+            }
+        }
+    }
+
+    /// What the answer with this id ends, by the key that it has on the wire; `None` if it answers nothing.
+    pub(super) fn on_wire(&self, id: &RequestId) -> Option<RequestKey> {
+        RequestKey::from_wire(id, SessionKey::ONLY).filter(|wire| self.owner(*wire).is_some())
+    }
+
+    /// A request of the modern era was answered.
+    pub(super) fn on_call_answered(&mut self, request: RequestKey, response: Response, now: Instant) {
+        let Some(calling) = self.calls.open.get(&request) else { return };
+        match response {
+            Response::Error { error, .. } => {
+                let code = error.code();
+                if code == code::UNSUPPORTED_PROTOCOL_VERSION {
+                    self.correct_version(request, error, now);
+                } else if code == code::HEADER_MISMATCH && self.can_fetch_tools(request) {
+                    self.calls.take_off_wire(request);
+                    self.fetch_tools(request, None, 0, now);
+                } else {
+                    self.finish(request, Outcome::Error(error), now);
+                }
+            }
+            Response::Result { result, .. } => {
+                let kind = result.first_member("resultType");
+                match (&kind, kind.as_ref().and_then(Json::as_string).as_deref()) {
+                    // JR-16
+                    (None, _) => {
+                        self.meet(Quirk::ResultTypeMissing);
+                        self.finish_call(request, result, now);
+                    }
+                    (Some(_), Some("complete")) => self.finish_call(request, result, now),
+                    (Some(_), Some("input_required")) => {
+                        let may =
+                            self.version.is_some_and(|version| version.rules().may_require_input(&calling.method));
+                        if may {
+                            self.on_input_required(request, &result, now);
+                        } else {
+                            self.invalid(request, InvalidResponse::InputRequired, now);
+                        }
+                    }
+                    // JR-15: other kinds come from extensions, which the application knows if it declared any.
+                    (Some(_), Some(_)) if self.declares_extensions() => self.finish_call(request, result, now),
+                    (Some(_), Some(_) | None) => self.invalid(request, InvalidResponse::ResultType, now),
+                }
+            }
+        }
+    }
+
+    fn finish_call(&mut self, request: RequestKey, result: Json, now: Instant) {
+        let outcome = Outcome::Result(result);
+        self.judge_result(request, &outcome);
+        self.finish(request, outcome, now);
+    }
+
+    fn invalid(&mut self, request: RequestKey, reason: InvalidResponse, now: Instant) {
+        self.finish(request, Outcome::Failed(Failed::InvalidResponse { reason }), now);
+    }
+
+    fn declares_extensions(&self) -> bool {
+        let extensions = self.config.capabilities.first_member("extensions");
+        extensions.is_some_and(|extensions| extensions.is_object() && extensions.as_bytes() != b"{}")
+    }
+
+    /// MD-V-02: once more for each revision that both speak.
+    fn correct_version(&mut self, request: RequestKey, error: ErrorObject, now: Instant) {
+        let named = supported_versions(&error).unwrap_or_default();
+        let is_mutual = |version: &&ProtocolVersion| version.rules().era == Era::Modern && named.contains(version);
+        let mutual = self.config.versions.iter().filter(is_mutual);
+        let version = mutual.max().copied();
+        let calling = self.calls.open.get_mut(&request);
+        match (version, calling) {
+            (Some(version), Some(calling)) if !calling.corrected.contains(&version) => {
+                calling.corrected.insert(version);
+                self.calls.take_off_wire(request);
+                self.version = Some(version);
+                self.with_wire(now, |transport, wire| transport.negotiated(version, wire));
+                self.send_call_again(request, now);
+            }
+            _ => self.finish(request, Outcome::Error(error), now),
+        }
+    }
+
+    fn can_fetch_tools(&self, request: RequestKey) -> bool {
+        let is_first = |calling: &Calling| calling.method == Method::TOOLS_CALL && !calling.has_fetched_tools;
+        self.transport.repeats_arguments() && self.calls.open.get(&request).is_some_and(is_first)
+    }
+
+    /// MD-P-12: the schemas are read again, page by page, and then the call is made once more.
+    fn fetch_tools(&mut self, request: RequestKey, cursor: Option<&Json>, page: usize, now: Instant) {
+        let (Some(version), Some(calling)) = (self.version, self.calls.open.get_mut(&request)) else { return };
+        calling.has_fetched_tools = true;
+        let params = cursor.map(|cursor| Json::empty_object().with_member("cursor", cursor));
+        let params = self.stamped(params.as_ref(), version);
+        let call = Call::new(Method::TOOLS_LIST).params(params);
+        let fetching = super::Internal::Tools { call: request, page };
+        self.send_internal(call, fetching, now);
+    }
+
+    /// A page of tools has come, or will not.
+    pub(super) fn on_tools_fetched(&mut self, request: RequestKey, page: usize, outcome: &Outcome, now: Instant) {
+        if !self.calls.open.contains_key(&request) {
+            return;
+        }
+        let next = match outcome {
+            Outcome::Result(result) => result.first_member("nextCursor").filter(|next| next.as_string().is_some()),
+            Outcome::Error(_) | Outcome::Failed(_) => None,
+        };
+        match next {
+            Some(cursor) if page + 1 < PAGES => self.fetch_tools(request, Some(&cursor), page + 1, now),
+            Some(_) | None => self.send_call_again(request, now),
+        }
+    }
+
+    /// MD-I-02: the server wants input before it goes on.
+    fn on_input_required(&mut self, request: RequestKey, result: &Json, now: Instant) {
+        let [inputs, state] = result.first_members(["inputRequests", "requestState"]);
+        let is_valid = (inputs.is_some() || state.is_some())
+            && inputs.as_ref().is_none_or(Json::is_object)
+            && state.as_ref().is_none_or(|state| state.as_bytes().starts_with(b"\""));
+        let Some(inputs) = inputs.as_ref().map_or(Some(Vec::new()), read_inputs).filter(|_| is_valid) else {
+            return self.invalid(request, InvalidResponse::InputRequired, now);
+        };
+        let limit = self.config.limits.input_rounds;
+        let Some(calling) = self.calls.open.get_mut(&request) else { return };
+        calling.rounds += 1;
+        let rounds = calling.rounds;
+        calling.state = state;
+        self.calls.take_off_wire(request);
+        if rounds > limit {
+            return self.no_input(request, NoInput::TooManyRounds { limit }, now);
+        }
+        if inputs.is_empty() {
+            let doublings = u32::try_from(rounds - 1).unwrap_or(u32::MAX).min(5);
+            self.timers.set(Timer::Round(request), now + PAUSE * 2_u32.pow(doublings));
+            return;
+        }
+        let room = self.config.limits.requests_in.saturating_sub(self.incoming.len());
+        if inputs.len() > room {
+            let limit = self.config.limits.requests_in;
+            self.out.tell(Event::Faulted(Fault::TooManyRequests { limit }));
+            return self.no_input(request, NoInput::TooMuch { limit }, now);
+        }
+        // MD-I-04
+        let is_allowed = |input: &Input| self.config.forwarding == Forwarding::All || self.declares(&input.method);
+        if let Some(input) = inputs.iter().find(|input| !is_allowed(input)) {
+            self.out.tell(Event::Faulted(Fault::UnexpectedRequest { method: input.method.clone() }));
+            return self.no_input(request, NoInput::NotDeclared, now);
+        }
+        self.ask(request, inputs, now);
+    }
+
+    /// Hands up what is asked for, as if the server had sent requests.
+    fn ask(&mut self, request: RequestKey, inputs: Vec<Input>, now: Instant) {
+        let scope = Scope::Request(request);
+        let keys = inputs.iter().map(|input| (input.key.clone(), None)).collect();
+        if let Some(calling) = self.calls.open.get_mut(&request) {
+            calling.inputs = Some(keys);
+        }
+        self.pause_deadlines(scope);
+        for (at, input) in inputs.into_iter().enumerate() {
+            // It has no id, and nothing on the wire names it.
+            let id = RequestId::from(i64::try_from(at).unwrap_or(i64::MAX));
+            let ticket = self.incoming.insert(id, super::Asked::Input(request));
+            let Some(calling) = self.calls.open.get_mut(&request) else { return };
+            calling.asked.insert(ticket.key(), at);
+            let Input { method, params, .. } = input;
+            self.tell_bounded(Event::Requested { ticket, scope, method, params }, now);
+        }
+    }
+
+    /// The application has answered something that the server wants to know.
+    pub(super) fn on_input(
+        &mut self,
+        request: RequestKey,
+        ticket: TicketKey,
+        answer: Result<Json, ErrorObject>,
+        now: Instant,
+    ) {
+        let Some(calling) = self.calls.open.get_mut(&request) else { return };
+        let Some(at) = calling.asked.remove(&ticket) else { return };
+        match answer {
+            Err(error) => self.no_input(request, NoInput::Refused { code: error.code() }, now),
+            Ok(answer) => {
+                if let Some((_, slot)) = calling.inputs.as_mut().and_then(|inputs| inputs.get_mut(at)) {
+                    *slot = Some(answer);
+                }
+                if calling.asked.is_empty() {
+                    self.send_call_again(request, now);
+                }
+            }
+        }
+    }
+
+    /// MD-I-10: the call ends here; no message says so.
+    fn no_input(&mut self, request: RequestKey, reason: NoInput, now: Instant) {
+        self.finish(request, Outcome::Failed(Failed::NoInput { reason }), now);
+    }
+}
+
+/// One entry of `inputRequests`.
+#[derive(Debug)]
+struct Input {
+    /// The text of its key, with the quotes.
+    key: Json,
+    method: Method,
+    params: Option<Json>,
+}
+
+/// MD-I-03; `None` if an entry is no request.
+fn read_inputs(inputs: &Json) -> Option<Vec<Input>> {
+    let mut keys = BTreeSet::new();
+    let mut read = Vec::new();
+    for (key, entry) in inputs.entries() {
+        let key = key?;
+        let [method, params] = entry.first_members(["method", "params"]);
+        let method = Method::from(&*method?.as_string()?);
+        let is_input = [Method::ELICITATION_CREATE, Method::SAMPLING_CREATE_MESSAGE, Method::ROOTS_LIST];
+        if !is_input.contains(&method) || params.as_ref().is_some_and(|params| !params.is_object()) {
+            return None;
+        }
+        let text = Json::from(&*key);
+        if !keys.insert(key) {
+            return None;
+        }
+        read.push(Input { key: text, method, params });
+    }
+    Some(read)
+}
+
+/// MD-I-05: the answers under the keys of the questions.
+fn responses(inputs: &[(Json, Option<Json>)]) -> Json {
+    let mut text = vec![b'{'];
+    for (key, answer) in inputs {
+        let Some(answer) = answer else { continue };
+        if text.len() > 1 {
+            text.push(b',');
+        }
+        text.extend_from_slice(key.as_bytes());
+        text.push(b':');
+        text.extend_from_slice(answer.as_bytes());
+    }
+    text.push(b'}');
+    Json::from_validated(text.into())
+}

@@ -1,0 +1,329 @@
+//! Finding out which era a server belongs to: a state machine of its own, without messages and without time (RULES
+//! 10.1, 10.2).
+//!
+//! ```text
+//!             DiscoverResult, or -32022 with a revision in common
+//!  Discover ─────────────────────────────────────────────────────▶ Adopt
+//!     │  ▲ -32022 to `initialize`, once (ER-08)
+//!     ▼  │
+//!  Initialize   any other error; on a byte stream also silence, or the end of the process
+//! ```
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::event::{Outcome, Unavailable};
+use crate::error::{Failed, InvalidResponse};
+use crate::json::Json;
+use crate::message::{ErrorObject, code};
+use crate::version::{Era, ProtocolVersion};
+
+/// Which era a server belongs to, and what told so.
+///
+/// It may be kept and handed back in [`Config::verdict`](super::Config), so that the next connection asks no question
+/// that was answered. A server may have changed meanwhile: give what you keep an expiry (ER-09).
+///
+/// # Example
+///
+/// ```
+/// use mcp_proto::Era;
+/// use mcp_proto::client::{Config, Verdict};
+///
+/// let mut config = Config::new("my-app", "1.0.0");
+/// config.verdict = Some(Verdict::known(Era::Legacy));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Verdict {
+    /// The era.
+    pub era: Era,
+    /// What told so.
+    pub evidence: Evidence,
+}
+
+impl Verdict {
+    /// A verdict that was found earlier.
+    #[must_use]
+    pub const fn known(era: Era) -> Self {
+        Self { era, evidence: Evidence::Known }
+    }
+}
+
+/// What told which era a server belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Evidence {
+    /// Nothing else was allowed.
+    Configured,
+    /// It was known before.
+    Known,
+    /// It answered `server/discover`.
+    Discovered,
+    /// It answered `server/discover` with an error of this code.
+    Error {
+        /// The code.
+        code: i64,
+    },
+    /// It answered `server/discover` with this HTTP status and no JSON-RPC error.
+    Status {
+        /// The status.
+        status: u16,
+    },
+    /// It answered `server/discover` with something else than its revisions.
+    OtherAnswer,
+    /// It did not answer `server/discover`.
+    Silence,
+    /// Its process ended when it was asked.
+    Exited,
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Configured => f.write_str("nothing else was allowed"),
+            Self::Known => f.write_str("it was known before"),
+            Self::Discovered => f.write_str("it answered server/discover"),
+            Self::Error { code } => write!(f, "it answered server/discover with error {code}"),
+            Self::Status { status } => write!(f, "it answered server/discover with status {status}"),
+            Self::OtherAnswer => f.write_str("it answered server/discover with something else"),
+            Self::Silence => f.write_str("it did not answer server/discover"),
+            Self::Exited => f.write_str("it ended when it was asked server/discover"),
+        }
+    }
+}
+
+/// What comes next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Ask with `server/discover`, in this revision (ER-01, ER-20).
+    Discover(ProtocolVersion),
+    /// Open a session with `initialize`, offering this revision.
+    Initialize(ProtocolVersion),
+    /// Go on in this revision of the modern era.
+    Adopt(ProtocolVersion),
+    /// There is no connection.
+    Fail(Unavailable),
+}
+
+/// What is allowed, and what is known so far.
+#[derive(Debug)]
+pub(super) struct Detection {
+    versions: Vec<ProtocolVersion>,
+    /// What was known at the beginning, or was found out for good: a connection was made.
+    settled: Option<Verdict>,
+    verdict: Option<Verdict>,
+    /// MD-V-02: revisions that were tried again because the server named them.
+    corrected: BTreeSet<ProtocolVersion>,
+    has_asked_again: bool,
+    /// The server's process was asked with `server/discover`, and has not been started anew since.
+    has_asked_process: bool,
+    /// Silence tells something: nothing else than the server can be the reason (ER-04, ER-26).
+    silence_tells: bool,
+}
+
+impl Detection {
+    /// A detection among these revisions.
+    pub(super) fn new(versions: &[ProtocolVersion], known: Option<Verdict>, silence_tells: bool) -> Self {
+        let mut eras = versions.iter().map(|version| version.rules().era);
+        let first = eras.next().unwrap_or(Era::Legacy);
+        let only = eras.all(|era| era == first).then_some(Verdict { era: first, evidence: Evidence::Configured });
+        Self {
+            versions: versions.to_vec(),
+            settled: only.or(known),
+            verdict: only.or(known),
+            corrected: BTreeSet::new(),
+            has_asked_again: false,
+            has_asked_process: false,
+            silence_tells,
+        }
+    }
+
+    /// What to begin with.
+    pub(super) fn begin(&mut self) -> Step {
+        self.corrected.clear();
+        self.has_asked_again = false;
+        self.verdict = self.settled;
+        match (self.newest(Era::Modern), self.verdict.map(|verdict| verdict.era)) {
+            (None, _) | (Some(_), Some(Era::Legacy)) => self.initialize(None),
+            // ER-10: a server that can only be modern is asked too, so that one that is not is found out.
+            (Some(newest), Some(Era::Modern) | None) => self.discover(newest),
+        }
+    }
+
+    /// Whether it tells something if there is no answer to `server/discover`.
+    pub(super) fn silence_tells(&self) -> bool {
+        self.silence_tells && !self.is_known_modern() && self.newest(Era::Legacy).is_some()
+    }
+
+    pub(super) const fn verdict(&self) -> Option<Verdict> {
+        self.verdict
+    }
+
+    /// What follows from the outcome of `server/discover`.
+    pub(super) fn on_discovered(&mut self, outcome: &Outcome) -> Step {
+        match outcome {
+            // ER-02
+            Outcome::Result(result) => {
+                if let Some(named) = named_versions(result.first_member("supportedVersions")) {
+                    return self.choose(&named, Evidence::Discovered, Step::Adopt);
+                }
+                let reason = InvalidResponse::Incomplete { method: "server/discover" };
+                self.legacy(Evidence::OtherAnswer, Unavailable::Failed(Failed::InvalidResponse { reason }))
+            }
+            Outcome::Error(error) => self.on_error(error),
+            Outcome::Failed(reason) => {
+                let evidence = match reason {
+                    Failed::TimedOut { .. } if self.silence_tells() => Evidence::Silence,
+                    // ER-23, ER-26
+                    Failed::Refused(refusal) if tells_era(refusal.status) => {
+                        Evidence::Status { status: refusal.status.as_u16() }
+                    }
+                    Failed::InvalidResponse { .. } | Failed::NoAnswer { .. } | Failed::ContentType { .. } => {
+                        Evidence::OtherAnswer
+                    }
+                    Failed::TimedOut { .. }
+                    | Failed::Refused(_)
+                    | Failed::Cancelled
+                    | Failed::Unreachable { .. }
+                    | Failed::Broken { .. }
+                    | Failed::StreamEnded
+                    | Failed::ContentEncoding
+                    | Failed::Redirected { .. }
+                    | Failed::TooLarge { .. }
+                    | Failed::SessionLost
+                    | Failed::VersionChanged { .. }
+                    | Failed::NoCommonVersion
+                    | Failed::InvalidSessionId
+                    | Failed::EndpointRejected
+                    | Failed::NoEndpoint
+                    | Failed::NoInput { .. }
+                    | Failed::EndedByServer
+                    | Failed::NotInRevision { .. }
+                    | Failed::Closed => return Step::Fail(Unavailable::Failed(reason.clone())),
+                };
+                self.legacy(evidence, Unavailable::Failed(reason.clone()))
+            }
+        }
+    }
+
+    /// What follows from an error that answers `server/discover` (ER-24, ER-25).
+    fn on_error(&mut self, error: &ErrorObject) -> Step {
+        let evidence = Evidence::Error { code: error.code() };
+        match error.code() {
+            code::UNSUPPORTED_PROTOCOL_VERSION => match supported_versions(error) {
+                // ER-03, MD-V-02: once more for each revision that both speak.
+                Some(named) => match self.choose(&named, evidence, Step::Discover) {
+                    Step::Discover(version) if !self.corrected.insert(version) => {
+                        Step::Fail(Unavailable::Error(error.clone()))
+                    }
+                    step @ (Step::Discover(_) | Step::Initialize(_) | Step::Adopt(_) | Step::Fail(_)) => step,
+                },
+                None => self.legacy(evidence, Unavailable::Error(error.clone())),
+            },
+            code::HEADER_MISMATCH | code::MISSING_REQUIRED_CLIENT_CAPABILITY => {
+                Step::Fail(Unavailable::Error(error.clone()))
+            }
+            // ER-05: whatever the code is.
+            _ => self.legacy(evidence, Unavailable::Error(error.clone())),
+        }
+    }
+
+    /// The server refused `initialize`. ER-08: it may have been too slow to say that it is modern.
+    pub(super) fn on_initialize_refused(&mut self, error: &ErrorObject) -> Option<Step> {
+        let is_modern = matches!(error.code(), code::UNSUPPORTED_PROTOCOL_VERSION | code::METHOD_NOT_FOUND);
+        let newest = self.newest(Era::Modern).filter(|_| is_modern && !self.has_asked_again)?;
+        self.has_asked_again = true;
+        self.verdict = None;
+        Some(self.discover(newest))
+    }
+
+    /// The connection was made.
+    pub(super) fn settle(&mut self) {
+        self.settled = self.verdict;
+    }
+
+    /// What holds for the next connection too.
+    pub(super) const fn settled(&self) -> Option<Verdict> {
+        self.settled
+    }
+
+    /// The server's process has ended while the connection was being made. ER-06: if it was asked what only a modern
+    /// server knows, a new one may take `initialize`.
+    pub(super) fn on_exit(&mut self) -> Option<Step> {
+        let newest = self.newest(Era::Legacy).filter(|_| self.has_asked_process)?;
+        self.has_asked_process = false;
+        self.verdict = Some(Verdict { era: Era::Legacy, evidence: Evidence::Exited });
+        Some(Step::Initialize(newest))
+    }
+
+    /// The best revision out of those that the server names: a modern one if there is any in common (A4, ER-30).
+    fn choose(&mut self, named: &[ProtocolVersion], evidence: Evidence, then: fn(ProtocolVersion) -> Step) -> Step {
+        let mutual = |era| {
+            let mutual = self.versions.iter().filter(|version| version.rules().era == era && named.contains(version));
+            mutual.max().copied()
+        };
+        if let Some(version) = mutual(Era::Modern) {
+            self.verdict = Some(Verdict { era: Era::Modern, evidence });
+            return then(version);
+        }
+        match mutual(Era::Legacy) {
+            Some(version) => {
+                self.verdict = Some(Verdict { era: Era::Legacy, evidence });
+                self.initialize(Some(version))
+            }
+            None => Step::Fail(Unavailable::Failed(Failed::NoCommonVersion)),
+        }
+    }
+
+    /// The server is no modern one. Who speaks nothing else learns why.
+    fn legacy(&mut self, evidence: Evidence, reason: Unavailable) -> Step {
+        if self.newest(Era::Legacy).is_none() {
+            let is_answer = !matches!(reason, Unavailable::Failed(Failed::TimedOut { .. }));
+            let none = Unavailable::Failed(Failed::NoCommonVersion);
+            return Step::Fail(if is_answer { none } else { reason });
+        }
+        self.verdict = Some(Verdict { era: Era::Legacy, evidence });
+        self.initialize(None)
+    }
+
+    fn initialize(&self, version: Option<ProtocolVersion>) -> Step {
+        match version.or(self.newest(Era::Legacy)) {
+            Some(version) => Step::Initialize(version),
+            None => Step::Fail(Unavailable::Failed(Failed::NoCommonVersion)),
+        }
+    }
+
+    const fn discover(&mut self, version: ProtocolVersion) -> Step {
+        self.has_asked_process = true;
+        Step::Discover(version)
+    }
+
+    fn is_known_modern(&self) -> bool {
+        self.verdict.is_some_and(|verdict| verdict.era == Era::Modern)
+    }
+
+    fn newest(&self, era: Era) -> Option<ProtocolVersion> {
+        self.versions.iter().filter(|version| version.rules().era == era).max().copied()
+    }
+}
+
+/// `data.supported` of an error that a revision is not served, as far as they are known.
+pub(super) fn supported_versions(error: &ErrorObject) -> Option<Vec<ProtocolVersion>> {
+    named_versions(error.data().and_then(|data| data.first_member("supported")))
+}
+
+/// The known revisions of an array of their names; `None` if it is none.
+fn named_versions(names: Option<Json>) -> Option<Vec<ProtocolVersion>> {
+    let names = names.filter(|names| names.as_bytes().starts_with(b"["))?;
+    let version = |name: Json| name.as_string().and_then(|name| ProtocolVersion::from_text(&name));
+    Some(names.elements().filter_map(version).collect())
+}
+
+/// ER-23, ER-26: whether a status says something about what a server understands, and not about credentials or load.
+fn tells_era(status: http::StatusCode) -> bool {
+    status.is_client_error() && !says_nothing(status)
+}
+
+/// ER-26, ER-29: these say something about credentials and load, and nothing about the protocol.
+pub(super) fn says_nothing(status: http::StatusCode) -> bool {
+    matches!(status.as_u16(), 401 | 403 | 407 | 408 | 425 | 429) || status.is_server_error()
+}

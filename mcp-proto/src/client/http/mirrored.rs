@@ -1,0 +1,52 @@
+//! The headers that repeat the body of a message (RULES 8.2, 8.3), and where the ones for arguments are learned.
+
+use http::{HeaderMap, HeaderValue};
+
+use super::{Http, HttpAction};
+use crate::client::carrier::Wire;
+use crate::headers::{METHOD, NAME};
+use crate::json::Json;
+use crate::message::{Message, Method, Response};
+use crate::mirror::{encode, name_member};
+
+impl Http {
+    pub(super) fn mirrored(&self, message: &Message) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        let (method, params) = match message {
+            Message::Request(request) => (&request.method, request.params.as_ref()),
+            // A11
+            Message::Notification(notification) => (&notification.method, notification.params.as_ref()),
+            Message::Response(_) => return headers,
+        };
+        // MD-H-06: there is no encoding for it. A method that no header can carry is refused by the server.
+        if let Ok(value) = HeaderValue::from_str(method.as_str()) {
+            headers.insert(METHOD, value);
+        }
+        let member = |name| params.and_then(|params| params.first_member(name));
+        let Some(name) = name_member(method).and_then(member) else { return headers };
+        let Some(name) = name.as_string() else { return headers };
+        headers.insert(NAME, encode(&name));
+        if *method == Method::TOOLS_CALL {
+            if let Some(annotations) = self.tools.get(&name) {
+                let arguments = member("arguments");
+                for (header, value) in annotations.values(arguments.as_ref()) {
+                    // MD-P-06
+                    if let Some(value) = value {
+                        headers.insert(header.clone(), encode(&value));
+                    }
+                }
+            }
+        }
+        headers
+    }
+
+    /// Learns from a list of tools, and takes those out that cannot be called.
+    pub(super) fn learn_tools(&mut self, response: Response, wire: &mut Wire<'_, HttpAction>) -> Response {
+        let Response::Result { id, result } = response else { return response };
+        let (cut, faults): (Option<Json>, _) = self.tools.learn(&result, self.limits.tool_headers);
+        for fault in faults {
+            wire.fault(fault);
+        }
+        Response::Result { id, result: cut.unwrap_or(result) }
+    }
+}

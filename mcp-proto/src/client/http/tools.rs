@@ -1,0 +1,126 @@
+//! Tools whose arguments are repeated in headers: learned from the lists that pass through (RULES 8.3).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::error::Fault;
+use crate::json::Json;
+use crate::mirror::Annotations;
+
+/// Bytes of a tool's name that a fault tells.
+const NAME: usize = 128;
+
+/// The annotations of the tools that have any, by name, as they were last listed (MD-P-06).
+#[derive(Debug, Default)]
+pub(super) struct Tools {
+    known: BTreeMap<Box<str>, Annotations>,
+    /// The longest known first.
+    order: VecDeque<Box<str>>,
+    weight: usize,
+}
+
+impl Tools {
+    pub(super) fn get(&self, name: &str) -> Option<&Annotations> {
+        self.known.get(name)
+    }
+
+    /// Learns from a result of `tools/list`. Returns the result without the tools that cannot be called, if there are any,
+    /// and what is wrong with them (MD-P-05).
+    pub(super) fn learn(&mut self, result: &Json, limit: usize) -> (Option<Json>, Vec<Fault>) {
+        let mut faults = Vec::new();
+        let Some(tools) = result.first_member("tools").filter(|tools| tools.as_bytes().starts_with(b"[")) else {
+            return (None, faults);
+        };
+        let mut kept = vec![b'['];
+        for tool in tools.elements() {
+            let [name, schema] = tool.first_members(["name", "inputSchema"]);
+            let name = name.as_ref().and_then(Json::as_string).unwrap_or_default();
+            match schema.as_ref().map_or(Ok(Annotations::default()), Annotations::read) {
+                Ok(annotations) => {
+                    self.remember(&name, annotations, limit);
+                    if kept.len() > 1 {
+                        kept.push(b',');
+                    }
+                    kept.extend_from_slice(tool.as_bytes());
+                }
+                Err(reason) => {
+                    self.forget(&name);
+                    let tool = name.chars().take(NAME).collect::<String>().into();
+                    faults.push(Fault::InvalidTool { tool, reason });
+                }
+            }
+        }
+        kept.push(b']');
+        let cut = (!faults.is_empty()).then(|| result.with_member("tools", &Json::from_validated(kept.into())));
+        (cut, faults)
+    }
+
+    fn remember(&mut self, name: &str, annotations: Annotations, limit: usize) {
+        self.forget(name);
+        if annotations.is_empty() {
+            return;
+        }
+        self.weight += weight(name, &annotations);
+        self.known.insert(name.into(), annotations);
+        self.order.push_back(name.into());
+        while self.weight > limit {
+            let Some(oldest) = self.order.front().cloned() else { break };
+            self.forget(&oldest);
+        }
+    }
+
+    fn forget(&mut self, name: &str) {
+        if let Some(annotations) = self.known.remove(name) {
+            self.weight -= weight(name, &annotations);
+            // Lists come in the same order again and again, so that it is found at the beginning.
+            if let Some(at) = self.order.iter().position(|known| &**known == name) {
+                self.order.remove(at);
+            }
+        }
+    }
+}
+
+fn weight(name: &str, annotations: &Annotations) -> usize {
+    2 * (name.len() + size_of::<Box<str>>()) + annotations.weight()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mirror::InvalidAnnotation;
+
+    fn list(tools: &str) -> Json {
+        Json::parse(format!(r#"{{"x": 1.0, "tools" : {tools} ,"nextCursor":"2"}}"#)).expect("the test's text is JSON")
+    }
+
+    fn tool(name: &str, property: &str) -> String {
+        format!(r#"{{ "name":"{name}","inputSchema":{{"type":"object","properties":{{"a":{property}}}}}}}"#)
+    }
+
+    #[test]
+    fn md_p_05_only_tools_with_invalid_annotations_are_taken_out() {
+        let good = tool("good", r#"{"type":"string","x-mcp-header":"A"}"#);
+        let plain = tool("plain", r#"{"type":"number"}"#);
+        let bad = tool("bad", r#"{"type":"number","x-mcp-header":"A"}"#);
+        let mut tools = Tools::default();
+        let (cut, faults) = tools.learn(&list(&format!("[{good}, {bad} ,{plain}]")), 10_000);
+        assert_eq!(cut, Some(list(&format!("[{good},{plain}]"))));
+        assert_eq!(faults, [Fault::InvalidTool { tool: "bad".into(), reason: InvalidAnnotation::Type }]);
+        assert!(tools.get("good").is_some() && tools.get("plain").is_none() && tools.get("bad").is_none());
+        // Without annotations, the tool of that name needs no headers any more.
+        let (cut, faults) = tools.learn(&list(&format!("[{}]", tool("good", "true"))), 10_000);
+        assert_eq!((cut, faults.len()), (None, 0));
+        assert!(tools.get("good").is_none());
+        assert_eq!(tools.weight, 0);
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut tools = Tools::default();
+        for number in 0..1000 {
+            let listed = tool(&format!("tool{number}"), r#"{"type":"string","x-mcp-header":"A"}"#);
+            assert!(tools.learn(&list(&format!("[{listed}]")), 2000).1.is_empty());
+            assert!(tools.weight <= 2000 && tools.known.len() == tools.order.len());
+        }
+        assert!(tools.get("tool999").is_some() && tools.get("tool0").is_none());
+    }
+}

@@ -1,0 +1,234 @@
+//! Subscriptions of the modern era: opened, acknowledged, lost and opened again, ended (RULES 8.7).
+
+use std::time::Duration;
+
+use super::carrier::{Carrier, Role};
+use super::event::{Event, Outcome, Scope};
+use super::handshake::{may_pass, retry_after};
+use super::{Call, Client, Internal, Timer};
+use crate::Instant;
+use crate::backoff::Backoff;
+use crate::deadlines::after;
+use crate::error::{Failed, UsageError};
+use crate::json::Json;
+use crate::message::{Message, Method, Notification, RequestId};
+use crate::meta::SUBSCRIPTION_ID;
+use crate::pending::{Match, RequestKey};
+
+/// Names one subscription, also when it was lost and is opened again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SubscriptionKey(u64);
+
+impl SubscriptionKey {
+    pub(super) const FIRST: Self = Self(0);
+
+    const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+/// One subscription.
+#[derive(Debug)]
+pub(super) struct Listening {
+    filter: Json,
+    /// The request that carries it, unless it waits to be opened.
+    request: Option<RequestKey>,
+    is_acknowledged: bool,
+    /// It was acknowledged before, and is worth another attempt.
+    was_acknowledged: bool,
+    backoff: Backoff,
+}
+
+impl<T: Carrier> Client<T> {
+    /// Subscribes to changes. `filter` is the object `notifications` of `subscriptions/listen` (MD-L-01).
+    ///
+    /// [`Event::Listening`] follows when the server has agreed, and [`Event::ListeningEnded`] exactly once. A subscription
+    /// that was open and broke off is opened again, with growing pauses.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError::NotInRevision`] if the server begins with `initialize`: such servers take `resources/subscribe`, and
+    /// tell of lists without being asked. [`UsageError`] otherwise if it cannot be opened; nothing was sent then.
+    pub fn listen(&mut self, filter: Json, now: Instant) -> Result<SubscriptionKey, UsageError> {
+        self.check_open()?;
+        if !filter.is_object() {
+            return Err(UsageError::ParamsNotAnObject);
+        }
+        if let Some(version) = self.version.filter(|_| self.phase.takes_requests() && !self.is_modern()) {
+            return Err(UsageError::NotInRevision { what: "subscriptions/listen", version });
+        }
+        let limit = self.config.limits.subscriptions;
+        if self.subscriptions.len() >= limit {
+            return Err(UsageError::TooManySubscriptions { limit });
+        }
+        let key = self.next_subscription;
+        self.next_subscription = key.next();
+        let backoff = Backoff::new(&self.config.limits);
+        let listening = Listening { filter, request: None, is_acknowledged: false, was_acknowledged: false, backoff };
+        self.subscriptions.insert(key, listening);
+        if self.phase.takes_requests() {
+            self.open_subscription(key, now);
+        } else {
+            self.try_on_demand(now);
+        }
+        Ok(key)
+    }
+
+    /// Ends a subscription. Its outcome is [`Failed::Cancelled`], unless it has ended already.
+    pub fn unlisten(&mut self, subscription: SubscriptionKey, now: Instant) {
+        self.end_subscription(subscription, Outcome::Failed(Failed::Cancelled), now);
+    }
+
+    /// Opens what waits for the connection.
+    pub(super) fn open_subscriptions(&mut self, now: Instant) {
+        let waiting: Vec<_> = self
+            .subscriptions
+            .iter()
+            .filter(|(key, listening)| listening.request.is_none() && !self.timers.is_set(Timer::Listen(**key)))
+            .map(|(key, _)| *key)
+            .collect();
+        for key in waiting {
+            self.open_subscription(key, now);
+        }
+    }
+
+    pub(super) fn open_subscription(&mut self, key: SubscriptionKey, now: Instant) {
+        let Some(version) = self.version else { return };
+        if !self.is_modern() {
+            return self.end_subscription(key, Outcome::Failed(Failed::NotInRevision { version }), now);
+        }
+        let Some(listening) = self.subscriptions.get_mut(&key) else { return };
+        listening.is_acknowledged = false;
+        let params = Json::empty_object().with_member("notifications", &listening.filter);
+        let params = self.stamped(Some(&params), version);
+        // MD-L-13: there is no end to it; only the acknowledgement is waited for.
+        let call = Call::new(Method::SUBSCRIPTIONS_LISTEN).params(params).timeout(Duration::MAX);
+        let request = self.send_internal(call, Internal::Listen(key), now);
+        if let Some(listening) = self.subscriptions.get_mut(&key) {
+            listening.request = Some(request);
+            self.timers.clear(Timer::Answer(request));
+            self.timers.set(Timer::Acknowledged(key), after(now, self.config.request_timeout));
+        }
+    }
+
+    /// The server did not acknowledge in time.
+    pub(super) fn on_not_acknowledged(&mut self, key: SubscriptionKey, now: Instant) {
+        let reason = Failed::TimedOut { after: self.config.request_timeout };
+        self.end_subscription(key, Outcome::Failed(reason), now);
+    }
+
+    /// Deals with a notification if a subscription is concerned; gives it back otherwise.
+    pub(super) fn on_subscribed(
+        &mut self,
+        notification: Notification,
+        during: Option<RequestKey>,
+        now: Instant,
+    ) -> Option<Notification> {
+        let key = during.and_then(|request| self.subscription(request));
+        let key = key.or_else(|| {
+            let id = notification.params.as_ref()?.first_member("_meta")?.first_member(SUBSCRIPTION_ID)?;
+            let id = RequestId::from_json_text(id.as_bytes())?;
+            let Match::Open(request) = self.find(&id) else { return None };
+            self.subscription(request)
+        });
+        let Some(key) = key else { return Some(notification) };
+        let Notification { method, params } = notification;
+        if method == Method::SUBSCRIPTIONS_ACKNOWLEDGED {
+            self.on_acknowledged(key, params);
+        } else {
+            self.tell_bounded(Event::Notified { scope: Scope::Subscription(key), method, params }, now);
+        }
+        None
+    }
+
+    fn subscription(&self, request: RequestKey) -> Option<SubscriptionKey> {
+        match self.internal.get(&request) {
+            Some(Internal::Listen(key)) => Some(*key),
+            Some(Internal::Tools { .. }) | None => None,
+        }
+    }
+
+    /// MD-L-02
+    fn on_acknowledged(&mut self, key: SubscriptionKey, params: Option<Json>) {
+        let Some(listening) = self.subscriptions.get_mut(&key) else { return };
+        if std::mem::replace(&mut listening.is_acknowledged, true) {
+            return;
+        }
+        listening.was_acknowledged = true;
+        listening.backoff.has_borne_fruit();
+        self.timers.clear(Timer::Acknowledged(key));
+        let filter = params.and_then(|params| params.first_member("notifications")).unwrap_or(Json::empty_object());
+        self.out.tell(Event::Listening { subscription: key, filter });
+    }
+
+    /// A6: a server on a byte stream may take a subscription back.
+    pub(super) fn on_taken_back(&mut self, id: &RequestId, now: Instant) {
+        let Match::Open(request) = self.find(id) else { return };
+        if let Some(key) = self.subscription(request) {
+            self.forget_request_of(key, now);
+            self.end_subscription(key, Outcome::Failed(Failed::EndedByServer), now);
+        }
+    }
+
+    /// The request that carries a subscription has ended.
+    pub(super) fn on_listen_outcome(&mut self, key: SubscriptionKey, outcome: Outcome, now: Instant) {
+        let Some(listening) = self.subscriptions.get_mut(&key) else { return };
+        listening.request = None;
+        self.timers.clear(Timer::Acknowledged(key));
+        match outcome {
+            // MD-L-11
+            Outcome::Failed(reason)
+                if listening.was_acknowledged && may_pass(&reason) && self.phase.takes_requests() =>
+            {
+                let asked = retry_after(&reason);
+                let pause = listening.backoff.next(asked, &self.config.limits, &mut self.jitter, now);
+                let retry_at = now + pause;
+                self.timers.set(Timer::Listen(key), retry_at);
+                self.out.tell(Event::ListeningInterrupted { subscription: key, reason, retry_at });
+            }
+            outcome @ (Outcome::Result(_) | Outcome::Error(_) | Outcome::Failed(_)) => {
+                self.end_subscription(key, outcome, now);
+            }
+        }
+    }
+
+    pub(super) fn end_subscription(&mut self, key: SubscriptionKey, outcome: Outcome, now: Instant) {
+        let Some(listening) = self.subscriptions.remove(&key) else { return };
+        self.timers.clear(Timer::Acknowledged(key));
+        self.timers.clear(Timer::Listen(key));
+        if let Some(request) = listening.request.filter(|request| self.internal.remove(request).is_some()) {
+            self.pending.give_up(request);
+            // MD-L-08
+            let params = Json::empty_object().with_member("requestId", &request.to_wire().to_json());
+            let notice = Message::Notification(Notification::with_params(Method::CANCELLED, params));
+            self.with_wire(now, |transport, wire| transport.cancel(request, &notice, now, wire));
+        }
+        self.out.tell(Event::ListeningEnded { subscription: key, outcome });
+    }
+
+    /// Ends what is left of them.
+    pub(super) fn end_subscriptions(&mut self, outcome: &Outcome, now: Instant) {
+        for key in self.subscriptions.keys().copied().collect::<Vec<_>>() {
+            self.end_subscription(key, outcome.clone(), now);
+        }
+    }
+
+    /// The server knows already that nothing is listened to any more.
+    fn forget_request_of(&mut self, key: SubscriptionKey, now: Instant) {
+        let request = self.subscriptions.get_mut(&key).and_then(|listening| listening.request.take());
+        if let Some(request) = request {
+            self.internal.remove(&request);
+            self.pending.give_up(request);
+            self.with_wire(now, |transport, wire| transport.abandon(request, now, wire));
+        }
+    }
+
+    /// Sends a request of the machine's own.
+    pub(super) fn send_internal(&mut self, call: Call, internal: Internal, now: Instant) -> RequestKey {
+        let timeout = call.timeout.unwrap_or(self.config.request_timeout);
+        let (request, message) = self.wait_for(call.method, call.params, timeout, now);
+        self.internal.insert(request, internal);
+        self.with_wire(now, |transport, wire| transport.send(&message, Role::Request(request), now, wire));
+        request
+    }
+}

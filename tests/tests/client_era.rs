@@ -1,0 +1,259 @@
+//! How a client finds out which era a server belongs to.
+
+use std::time::Duration;
+
+use mcp_proto::client::{CloseReason, Event, Evidence, HttpTransport, Outcome, Unavailable, Verdict};
+use mcp_proto::{Era, Failed, ProtocolVersion};
+use tests::stream::ClientStream;
+use tests::world::{DISCOVERED, Opened, Reply, World, broken, error, initialize_result, result};
+
+const MODERN: [ProtocolVersion; 1] = [ProtocolVersion::V2026_07_28];
+
+fn error_reply(opened: &Opened, status: u16, code: i64, data: &str) -> Reply {
+    let body =
+        format!(r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":{code},"message":"no","data":{data}}}}}"#, opened.id());
+    Reply::json(body).with_status(status)
+}
+
+#[test]
+fn er_02_a_server_that_answers_is_modern() {
+    let mut world = World::detecting_client();
+    let opened = world.opened();
+    world.reply(opened.key, &Reply::json(result(&opened.id(), DISCOVERED)));
+    let events = world.events();
+    let [Event::Connected { version, verdict, is_downgrade, .. }] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(*version, ProtocolVersion::V2026_07_28);
+    assert_eq!(*verdict, Verdict { era: Era::Modern, evidence: Evidence::Discovered });
+    assert!(!is_downgrade);
+    assert_eq!(world.machine.verdict(), Some(*verdict));
+}
+
+#[test]
+fn er_23_to_25_what_no_modern_server_answers_leads_to_initialize() {
+    let legacy = r#"{"supported":["2025-06-18","2025-03-26"]}"#;
+    for (name, reply, evidence, offered) in [
+        ("404", (|_| Reply::html(404)) as fn(&Opened) -> Reply, Evidence::Status { status: 404 }, "2025-11-25"),
+        ("405", |_| Reply::status(405), Evidence::Status { status: 405 }, "2025-11-25"),
+        (
+            "400",
+            |_| Reply::json(error("null", -32000, "no session")).with_status(400),
+            Evidence::Error { code: -32000 },
+            "2025-11-25",
+        ),
+        ("-32601", |to| error_reply(to, 404, -32601, "null"), Evidence::Error { code: -32601 }, "2025-11-25"),
+        ("-32602 with 200", |to| error_reply(to, 200, -32602, "{}"), Evidence::Error { code: -32602 }, "2025-11-25"),
+        ("-32022 without data", |to| error_reply(to, 400, -32022, "7"), Evidence::Error { code: -32022 }, "2025-11-25"),
+        ("a result of another kind", |to| Reply::json(result(&to.id(), "{}")), Evidence::OtherAnswer, "2025-11-25"),
+        ("202", |_| Reply::status(202), Evidence::OtherAnswer, "2025-11-25"),
+    ] {
+        let mut world = World::detecting_client();
+        let opened = world.opened();
+        world.reply(opened.key, &reply(&opened));
+        let initialize = world.opened();
+        assert_eq!(initialize.method(), "initialize", "{name}");
+        assert_eq!(initialize.param("protocolVersion"), format!("\"{offered}\""), "{name}");
+        assert_eq!((initialize.header("mcp-protocol-version"), initialize.header("mcp-method")), ("", ""), "{name}");
+        world.reply(initialize.key, &Reply::json(result(&initialize.id(), &initialize_result(offered))));
+        let events = world.events();
+        let connected = Verdict { era: Era::Legacy, evidence };
+        assert!(
+            events.iter().any(
+                |event| matches!(event, Event::Connected { verdict, is_downgrade: true, .. } if *verdict == connected)
+            ),
+            "{name}: {events:?}"
+        );
+    }
+    // ER-30, A4
+    for reply in [
+        (|to| error_reply(to, 400, -32022, r#"{"supported":["2025-06-18","2025-03-26"]}"#)) as fn(&Opened) -> Reply,
+        |to| Reply::json(result(&to.id(), r#"{"supportedVersions":["2025-03-26","2025-06-18"]}"#)),
+    ] {
+        let mut world = World::detecting_client();
+        let opened = world.opened();
+        world.reply(opened.key, &reply(&opened));
+        assert_eq!(world.opened().param("protocolVersion"), "\"2025-06-18\"", "{legacy}");
+    }
+}
+
+#[test]
+fn er_26_credentials_load_and_the_network_say_nothing_about_the_era() {
+    for status in [401, 403, 407, 408, 429, 500, 502, 503] {
+        let mut world = World::detecting_client();
+        let opened = world.opened();
+        world.reply(opened.key, &error_reply(&opened, status, -32601, "{}"));
+        assert!(!world.has_opened(), "{status}");
+        let events = world.events();
+        assert!(
+            matches!(&events[..], [Event::Unavailable { reason: Unavailable::Failed(Failed::Refused(_)), .. }]),
+            "{status}: {events:?}"
+        );
+        assert_eq!(world.machine.verdict(), None);
+    }
+    let mut world = World::detecting_client();
+    let opened = world.opened();
+    world.fail(opened.key, broken());
+    assert!(!world.has_opened());
+    let mut world = World::detecting_client();
+    world.opened();
+    world.pass(Duration::from_secs(31));
+    assert!(!world.has_opened());
+    assert!(matches!(
+        &world.events()[..],
+        [Event::Unavailable { reason: Unavailable::Failed(Failed::TimedOut { .. }), .. }]
+    ));
+    assert_eq!(world.machine.verdict(), None);
+}
+
+#[test]
+fn er_22_an_error_that_only_modern_servers_know_is_no_reason_to_fall_back() {
+    for code in [-32020, -32021] {
+        let mut world = World::detecting_client();
+        let opened = world.opened();
+        world.reply(opened.key, &error_reply(&opened, 400, code, "{}"));
+        assert!(!world.has_opened(), "{code}");
+        assert!(matches!(&world.events()[..], [Event::Unavailable { reason: Unavailable::Error(_), .. }]), "{code}");
+    }
+    let mut world = World::detecting_client();
+    for _ in 0..2 {
+        let opened = world.opened();
+        assert_eq!(opened.method(), "server/discover");
+        world.reply(opened.key, &error_reply(&opened, 400, -32022, r#"{"supported":["2026-07-28"]}"#));
+    }
+    assert!(!world.has_opened());
+    assert!(matches!(&world.events()[..], [Event::Unavailable { reason: Unavailable::Error(_), .. }]));
+    let mut world = World::detecting_client();
+    let opened = world.opened();
+    world.reply(opened.key, &error_reply(&opened, 400, -32022, r#"{"supported":["2027-07-28"]}"#));
+    let events = world.events();
+    assert!(events.contains(&Event::Closed(CloseReason::NoCommonVersion)), "{events:?}");
+}
+
+#[test]
+fn er_28_a_two_endpoint_server_is_reached_in_three_steps() {
+    let mut world = World::detecting_client();
+    for method in ["server/discover", "initialize"] {
+        let opened = world.opened();
+        assert_eq!(opened.method(), method);
+        world.reply(opened.key, &Reply::html(404));
+    }
+    let stream = world.opened();
+    assert_eq!(stream.line(), "GET /mcp");
+    world.begin(stream.key, &Reply::events("event: endpoint\ndata: /messages\n\n"));
+    let initialize = world.opened();
+    assert_eq!((initialize.line().as_str(), initialize.method().as_str()), ("POST /messages", "initialize"));
+}
+
+#[test]
+fn er_10_a_modern_only_client_fails_cleanly() {
+    let mut world = World::client_with(|config, _| config.versions = MODERN.to_vec());
+    let opened = world.opened();
+    assert_eq!(opened.method(), "server/discover");
+    world.reply(opened.key, &Reply::html(404));
+    let events = world.events();
+    assert_eq!(
+        events,
+        [
+            Event::Unavailable { reason: Unavailable::Failed(Failed::NoCommonVersion), retry_at: None },
+            Event::Closed(CloseReason::NoCommonVersion)
+        ]
+    );
+    let mut world = World::client_with(|config, http| {
+        config.versions = MODERN.to_vec();
+        http.transport = HttpTransport::HttpSse;
+    });
+    assert!(!world.has_opened());
+    assert!(matches!(&world.events()[..], [Event::Unavailable { .. }, Event::Closed(CloseReason::NoCommonVersion)]));
+}
+
+#[test]
+fn er_09_a_verdict_that_is_handed_back_saves_the_question() {
+    let mut world = World::detecting_client_with(|config, _| config.verdict = Some(Verdict::known(Era::Legacy)));
+    assert_eq!(world.opened().method(), "initialize");
+    let mut world = World::detecting_client_with(|config, _| config.verdict = Some(Verdict::known(Era::Modern)));
+    assert_eq!(world.opened().method(), "server/discover");
+    // A legacy verdict that is wrong is found out (ER-08).
+    let mut world = World::detecting_client_with(|config, _| config.verdict = Some(Verdict::known(Era::Legacy)));
+    let opened = world.opened();
+    world.reply(opened.key, &error_reply(&opened, 400, -32022, r#"{"supported":["2026-07-28"]}"#));
+    assert_eq!(world.opened().method(), "server/discover");
+}
+
+#[test]
+fn requests_that_come_early_are_made_in_the_era_that_is_found() {
+    let mut world = World::detecting_client();
+    let request = world.machine.request(mcp_proto::client::Call::new("tools/list"), world.now).unwrap();
+    let opened = world.opened();
+    world.reply(opened.key, &Reply::json(result(&opened.id(), DISCOVERED)));
+    let opened = world.opened();
+    assert!(opened.body().contains("io.modelcontextprotocol/protocolVersion"));
+    world.reply(opened.key, &Reply::json(tests::world::complete(&opened.id())));
+    assert!(matches!(world.outcomes().remove(&request), Some(Outcome::Result(_))));
+}
+
+fn only_method(stream: &mut ClientStream) -> String {
+    let lines = stream.lines();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    lines[0].split("\"method\":\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn er_04_and_07_on_a_byte_stream_silence_is_an_answer_and_the_question_is_not_taken_back() {
+    let mut stream = ClientStream::detecting_with(|_| {});
+    assert_eq!(only_method(&mut stream), "server/discover");
+    stream.pass(Duration::from_secs(10));
+    assert_eq!(only_method(&mut stream), "initialize");
+    stream.line(result("1", DISCOVERED));
+    stream.line(result("2", &initialize_result("2025-11-25")));
+    let events = stream.events();
+    let verdict = Verdict { era: Era::Legacy, evidence: Evidence::Silence };
+    assert!(events.iter().any(|event| matches!(event, Event::Connected { verdict: found, .. } if *found == verdict)));
+    // ER-10
+    let mut stream = ClientStream::detecting_with(|config| config.versions = MODERN.to_vec());
+    stream.pass(Duration::from_secs(31));
+    assert_eq!(only_method(&mut stream), "server/discover");
+    assert!(matches!(&stream.events()[..], [Event::Unavailable { .. }]));
+}
+
+#[test]
+fn er_08_a_server_that_was_too_slow_to_say_that_it_is_modern_is_asked_once_more() {
+    let mut stream = ClientStream::detecting_with(|_| {});
+    stream.pass(Duration::from_secs(10));
+    stream.lines();
+    stream.line(error("2", -32022, "no"));
+    assert_eq!(only_method(&mut stream), "server/discover");
+    stream.line(result("3", DISCOVERED));
+    assert!(stream.machine.is_connected());
+}
+
+#[test]
+fn er_06_a_server_that_ends_when_it_is_asked_is_started_anew() {
+    // At once, or after it has answered with an error.
+    for answers in [false, true] {
+        let mut stream = ClientStream::detecting_with(|_| {});
+        assert_eq!(only_method(&mut stream), "server/discover");
+        stream.bytes(b"half a li");
+        if answers {
+            stream.bytes(b"ne\n");
+            stream.line(error("1", -32600, "initialize comes first"));
+        }
+        stream.eof();
+        assert_eq!(stream.respawned, 1);
+        assert_eq!(only_method(&mut stream), "initialize");
+        let id = if answers { "3" } else { "2" };
+        stream.line(result(id, &initialize_result("2025-11-25")));
+        assert!(stream.machine.is_connected());
+        let verdict = stream.machine.verdict().unwrap();
+        assert_eq!(verdict, Verdict { era: Era::Legacy, evidence: Evidence::Exited });
+        stream.eof();
+        assert!(stream.machine.is_closed());
+    }
+    // Once is enough, and not every driver can.
+    for (respawn, respawned) in [(true, 1), (false, 0)] {
+        let mut stream = ClientStream::detecting_with(|config| config.respawn = respawn);
+        stream.eof();
+        stream.eof();
+        assert_eq!(stream.respawned, respawned);
+        assert!(stream.machine.is_closed());
+        assert!(matches!(&stream.events()[..], [.., Event::Unavailable { .. }, Event::Closed(CloseReason::Peer)]));
+    }
+}

@@ -1,0 +1,479 @@
+//! A client of servers of revision 2026-07-28.
+
+use std::time::Duration;
+
+use mcp_proto::client::{Call, Event, Outcome, Scope};
+use mcp_proto::{ErrorObject, Failed, Fault, InvalidResponse, Json, NoInput, Notification, Quirk, Ticket};
+use tests::stream::ClientStream;
+use tests::world::{Opened, Reply, World, broken, complete, error, event, request, result};
+
+type ClientWorld = World<mcp_proto::Client<mcp_proto::client::Http>>;
+
+fn json(text: &str) -> Json {
+    Json::parse(text.to_owned()).expect("the test's text is JSON")
+}
+
+fn asking(capabilities: &'static str) -> ClientWorld {
+    World::modern_client_with(|config, _| config.capabilities = json(capabilities))
+}
+
+fn tickets(world: &mut ClientWorld) -> Vec<Ticket> {
+    let ticket = |event| if let Event::Requested { ticket, .. } = event { Some(ticket) } else { None };
+    world.events().into_iter().filter_map(ticket).collect()
+}
+
+fn input_required(id: &str, rest: &str) -> Reply {
+    Reply::json(result(id, &format!(r#"{{"resultType":"input_required",{rest}}}"#)))
+}
+
+const ELICITATION: &str = r#"{"method":"elicitation/create","params":{"message":"?","requestedSchema":{}}}"#;
+
+fn supported(opened: &Opened, versions: &str) -> Reply {
+    let error = format!(r#"{{"code":-32022,"message":"no","data":{{"supported":{versions},"requested":"x"}}}}"#);
+    Reply::json(format!(r#"{{"jsonrpc":"2.0","id":{},"error":{error}}}"#, opened.id())).with_status(400)
+}
+
+#[test]
+fn md_m_01_every_request_says_revision_capabilities_and_name_in_body_and_headers() {
+    let mut world = World::detecting_client_with(|config, _| config.capabilities = json(r#"{"roots":{}}"#));
+    let meta = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"roots":{}},"io.modelcontextprotocol/clientInfo":{"name":"tests","version":"1"}"#;
+    let discover = world.opened();
+    assert_eq!(discover.param("_meta"), format!("{meta}}}"));
+    assert_eq!(discover.header("mcp-protocol-version"), "2026-07-28");
+    assert_eq!(discover.header("mcp-method"), "server/discover");
+    world.reply(discover.key, &Reply::json(result("1", tests::world::DISCOVERED)));
+    let (_, call) =
+        world.call("tools/call", r#"{"name":"naïve tool","arguments":{"n":1.0},"_meta":{"traceparent":"x"}}"#);
+    assert_eq!(call.param("_meta"), format!(r#"{meta},"traceparent":"x"}}"#));
+    assert_eq!(call.param("arguments"), r#"{"n":1.0}"#);
+    assert_eq!(call.header("mcp-protocol-version"), "2026-07-28");
+    assert_eq!(call.header("mcp-method"), "tools/call");
+    assert_eq!(call.header("mcp-name"), "=?base64?bmHDr3ZlIHRvb2w=?=");
+    for (method, params, name) in [
+        ("resources/read", r#"{"uri":"file:///a%20b?id=1"}"#, "file:///a%20b?id=1"),
+        ("prompts/get", r#"{"name":"p"}"#, "p"),
+        ("tasks/get", r#"{"taskId":"t"}"#, "t"),
+        ("tools/list", "{}", ""),
+    ] {
+        assert_eq!(world.call(method, params).1.header("mcp-name"), name, "{method}");
+    }
+    world.machine.notify(Notification::new("notifications/x"), world.now).unwrap();
+    assert_eq!(world.opened().header("mcp-method"), "notifications/x");
+}
+
+#[test]
+fn nothing_opens_a_session_or_a_stream_of_the_server() {
+    let mut world = World::detecting_client();
+    let opened = world.opened();
+    let reply = Reply::json(result(&opened.id(), tests::world::DISCOVERED)).header("mcp-session-id", "s");
+    world.reply(opened.key, &reply);
+    assert!(!world.has_opened());
+    let (_, opened) = world.request("tools/list");
+    assert_eq!(opened.header("mcp-session-id"), "");
+    world.reply(opened.key, &Reply::json(complete(&opened.id())));
+    world.machine.close(world.now);
+    assert!(!world.has_opened());
+    assert!(world.machine.is_closed());
+}
+
+#[test]
+fn jr_15_and_16_the_kind_of_a_result_is_read() {
+    for (kind, expected) in [
+        (r#""resultType":"complete","#, Ok(None)),
+        ("", Ok(Some(Quirk::ResultTypeMissing))),
+        (r#""resultType":"other","#, Err(InvalidResponse::ResultType)),
+        (r#""resultType":7,"#, Err(InvalidResponse::ResultType)),
+        (r#""resultType":"input_required","requestState":"s","#, Err(InvalidResponse::InputRequired)),
+    ] {
+        let mut world = World::modern_client();
+        let (_, opened) = world.request("tools/list");
+        world.reply(opened.key, &Reply::json(result(&opened.id(), &format!(r#"{{{kind}"tools":[]}}"#))));
+        let mut events = world.events();
+        let Some(Event::Responded { outcome, .. }) = events.pop() else { panic!("{events:?}") };
+        match (expected, outcome) {
+            (Ok(quirk), Outcome::Result(_)) => assert_eq!(events.pop(), quirk.map(Event::QuirkMet), "{kind}"),
+            (Err(reason), outcome) => {
+                assert_eq!(outcome, Outcome::Failed(Failed::InvalidResponse { reason }), "{kind}");
+            }
+            (Ok(_), outcome) => panic!("{kind}: {outcome:?}"),
+        }
+    }
+    // Who declares an extension knows its kinds of results.
+    let mut world = asking(r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#);
+    let (_, opened) = world.call("tools/call", r#"{"name":"slow"}"#);
+    let task = r#"{"resultType":"task","taskId":"7"}"#;
+    world.reply(opened.key, &Reply::json(result(&opened.id(), task)));
+    assert_eq!(world.outcome(), Outcome::Result(json(task)));
+}
+
+#[test]
+fn cx_07_closing_the_exchange_is_the_cancellation() {
+    for has_begun in [false, true] {
+        let mut world = World::modern_client();
+        let (request, opened) = world.request("tools/call");
+        if has_begun {
+            world.begin(opened.key, &Reply::events(": here\n\n"));
+        }
+        world.machine.cancel(request, Some("enough"), world.now);
+        assert!(world.is_aborted(opened.key));
+        assert!(!world.has_opened());
+        assert_eq!(world.outcome(), Outcome::Failed(Failed::Cancelled));
+    }
+    let mut world = World::modern_client();
+    let (_, opened) = world.request("tools/call");
+    world.pass(Duration::from_secs(60));
+    assert!(world.is_aborted(opened.key) && !world.has_opened());
+}
+
+#[test]
+fn h1_a_stream_that_ends_is_not_resumed() {
+    let mut world = World::modern_client();
+    let (_, opened) = world.request("tools/call");
+    world.begin(opened.key, &Reply::events("id: 1\ndata:\n\n"));
+    world.end(opened.key);
+    assert!(!world.has_opened());
+    assert_eq!(world.outcome(), Outcome::Failed(Failed::StreamEnded));
+}
+
+#[test]
+fn rules_0_1_a_request_of_the_server_is_neither_served_nor_answered() {
+    let mut world = asking(r#"{"roots":{}}"#);
+    let (_, opened) = world.request("tools/call");
+    world.begin(opened.key, &Reply::events(event(&request("7", "roots/list", "{}"))));
+    assert!(matches!(&world.events()[..], [Event::Faulted(Fault::UnexpectedRequest { .. })]));
+    assert!(!world.has_opened());
+}
+
+#[test]
+fn md_v_02_a_refused_revision_is_tried_again_once_if_both_speak_it() {
+    let mut world = World::modern_client();
+    let (_, opened) = world.request("tools/call");
+    world.reply(opened.key, &supported(&opened, r#"["2026-07-28"]"#));
+    let again = world.opened();
+    assert_ne!(again.id(), opened.id());
+    world.reply(again.key, &supported(&again, r#"["2026-07-28"]"#));
+    assert!(!world.has_opened());
+    assert!(matches!(world.outcome(), Outcome::Error(error) if error.code() == -32022));
+    let (_, opened) = world.request("tools/call");
+    world.reply(opened.key, &supported(&opened, r#"["2027-01-01"]"#));
+    assert!(matches!(world.outcome(), Outcome::Error(_)));
+}
+
+#[test]
+fn md_i_05_to_09_a_call_that_needs_input_is_made_again_with_it() {
+    let mut world = asking(r#"{"elicitation":{},"roots":{}}"#);
+    let (key, opened) = world.call("tools/call", r#"{"name":"t","arguments":{"n":1.0}}"#);
+    let state = r#""a\u0062\/ ""#;
+    let rest = format!(
+        r#""inputRequests":{{"na\"me":{ELICITATION},"roots":{{"method":"roots/list"}}}},"requestState":{state}"#
+    );
+    world.reply(opened.key, &input_required(&opened.id(), &rest));
+    let mut asked = Vec::new();
+    for event in world.events() {
+        let Event::Requested { ticket, scope, method, params } = event else { panic!("{event:?}") };
+        assert_eq!(scope, Scope::Request(key));
+        assert_eq!(params.is_some(), method.as_str() == "elicitation/create");
+        asked.push(ticket);
+    }
+    // Another call meanwhile knows nothing of it.
+    let (_, other) = world.call("tools/call", r#"{"name":"other"}"#);
+    assert_eq!((other.param("inputResponses"), other.param("requestState")), (String::new(), String::new()));
+    world.machine.answer(asked.pop().unwrap(), Ok(json(r#"{"roots":[]}"#)), world.now);
+    assert!(!world.has_opened());
+    world.machine.answer(asked.pop().unwrap(), Ok(json(r#"{"action":"accept"}"#)), world.now);
+    let again = world.opened();
+    assert_ne!(again.id(), opened.id());
+    assert_eq!(again.param("arguments"), r#"{"n":1.0}"#);
+    assert_eq!(again.param("inputResponses"), r#"{"na\"me":{"action":"accept"},"roots":{"roots":[]}}"#);
+    assert_eq!(again.param("requestState"), state);
+    assert_eq!((again.header("mcp-name"), again.header("mcp-method")), ("t", "tools/call"));
+    // The next round is its own: no state was given, and no answer is left over.
+    world.reply(again.key, &input_required(&again.id(), &format!(r#""inputRequests":{{"x":{ELICITATION}}}"#)));
+    let ticket = tickets(&mut world).pop().unwrap();
+    world.machine.answer(ticket, Ok(json("{}")), world.now);
+    let last = world.opened();
+    assert_eq!((last.param("inputResponses"), last.param("requestState")), (r#"{"x":{}}"#.to_owned(), String::new()));
+    world.reply(last.key, &Reply::json(complete(&last.id())));
+    assert!(matches!(world.outcomes().remove(&key), Some(Outcome::Result(_))));
+}
+
+#[test]
+fn md_i_06_a_state_alone_is_sent_back_after_a_growing_pause_and_not_for_ever() {
+    let mut world = World::modern_client();
+    let (_, mut opened) = world.request("resources/read");
+    for round in 0..10 {
+        world.reply(opened.key, &input_required(&opened.id(), r#""requestState":"s""#));
+        assert!(!world.has_opened());
+        world.pass(Duration::from_millis(250 << round.min(5)));
+        opened = world.opened();
+        assert_eq!(opened.param("requestState"), r#""s""#);
+    }
+    world.reply(opened.key, &input_required(&opened.id(), r#""requestState":"s""#));
+    let reason = NoInput::TooManyRounds { limit: 10 };
+    assert_eq!(world.outcome(), Outcome::Failed(Failed::NoInput { reason }));
+}
+
+#[test]
+fn md_i_02_and_03_malformed_wishes_for_input_fail_the_call() {
+    for rest in [
+        r#""x":1"#,
+        r#""inputRequests":[]"#,
+        r#""inputRequests":{},"requestState":7"#,
+        r#""inputRequests":{"a":{}}"#,
+        r#""inputRequests":{"a":{"method":"tools/call"}}"#,
+        r#""inputRequests":{"a":{"method":"roots/list","params":[]}}"#,
+        r#""inputRequests":{"a":{"method":"roots/list"},"\u0061":{"method":"roots/list"}}"#,
+    ] {
+        let mut world = asking(r#"{"roots":{}}"#);
+        let (_, opened) = world.request("prompts/get");
+        world.reply(opened.key, &input_required(&opened.id(), rest));
+        let reason = InvalidResponse::InputRequired;
+        assert_eq!(world.outcome(), Outcome::Failed(Failed::InvalidResponse { reason }), "{rest}");
+    }
+}
+
+#[test]
+fn md_i_04_and_10_a_call_ends_where_its_input_is_not_given() {
+    let both = format!(r#""inputRequests":{{"a":{ELICITATION},"b":{ELICITATION}}}"#);
+    let mut world = World::modern_client();
+    let (_, opened) = world.request("tools/call");
+    world.reply(opened.key, &input_required(&opened.id(), &both));
+    assert_eq!(world.outcome(), Outcome::Failed(Failed::NoInput { reason: NoInput::NotDeclared }));
+
+    let mut world = asking(r#"{"elicitation":{}}"#);
+    let (_, opened) = world.request("tools/call");
+    world.reply(opened.key, &input_required(&opened.id(), &both));
+    let mut asked = tickets(&mut world);
+    let (left, refused) = (asked.pop().unwrap(), asked.pop().unwrap());
+    world.machine.answer(refused, Err(ErrorObject::new(-32603, "nobody is here")), world.now);
+    let events = world.events();
+    let [Event::RequestCancelled { ticket, .. }, Event::Responded { outcome, .. }] = &events[..] else {
+        panic!("{events:?}")
+    };
+    assert_eq!(*ticket, left.key());
+    assert_eq!(*outcome, Outcome::Failed(Failed::NoInput { reason: NoInput::Refused { code: -32603 } }));
+    world.machine.answer(left, Ok(json("{}")), world.now);
+    assert!(!world.has_opened() && world.events().is_empty());
+}
+
+#[test]
+fn to_04_the_time_of_a_call_is_not_spent_while_a_person_is_asked() {
+    let mut world = asking(r#"{"elicitation":{}}"#);
+    let (key, opened) = world.request("tools/call");
+    world.pass(Duration::from_secs(50));
+    world.reply(opened.key, &input_required(&opened.id(), &format!(r#""inputRequests":{{"a":{ELICITATION}}}"#)));
+    world.pass(Duration::from_secs(300));
+    let ticket = tickets(&mut world).pop().unwrap();
+    world.machine.answer(ticket, Ok(json("{}")), world.now);
+    let again = world.opened();
+    world.pass(Duration::from_secs(59));
+    assert!(world.outcomes().is_empty());
+    world.machine.cancel(key, None, world.now);
+    assert!(world.is_aborted(again.key));
+    assert_eq!(world.outcome(), Outcome::Failed(Failed::Cancelled));
+}
+
+#[test]
+fn a_call_is_taken_back_while_a_person_is_asked() {
+    let mut world = asking(r#"{"elicitation":{}}"#);
+    let (key, opened) = world.request("tools/call");
+    world.reply(opened.key, &input_required(&opened.id(), &format!(r#""inputRequests":{{"a":{ELICITATION}}}"#)));
+    let ticket = tickets(&mut world).pop().unwrap();
+    world.machine.cancel(key, None, world.now);
+    assert!(matches!(&world.events()[..], [Event::RequestCancelled { .. }, Event::Responded { .. }]));
+    world.machine.answer(ticket, Ok(json("{}")), world.now);
+    assert!(!world.has_opened());
+    assert_eq!(world.machine.requests_in_flight(), 0);
+}
+
+const TOOLS: &str = r#"{"resultType":"complete","tools":[{"name":"bad","inputSchema":{"properties":{"a":{"type":"null","x-mcp-header":"A"}}}},{"name":"t","inputSchema":{"properties":{"region":{"type":"string","x-mcp-header":"Region"}}}}]}"#;
+
+#[test]
+fn md_p_05_and_06_arguments_are_repeated_as_the_list_says_and_invalid_tools_are_taken_out() {
+    let mut world = World::modern_client();
+    let (_, opened) = world.request("tools/list");
+    world.reply(opened.key, &Reply::json(result(&opened.id(), TOOLS)));
+    let events = world.events();
+    let [Event::Faulted(Fault::InvalidTool { tool, .. }), Event::Responded { outcome, .. }] = &events[..] else {
+        panic!("{events:?}")
+    };
+    assert_eq!(&**tool, "bad");
+    let Outcome::Result(list) = outcome else { panic!("{outcome:?}") };
+    assert!(list.to_text().starts_with(r#"{"resultType":"complete","tools":[{"name":"t","#));
+    for (arguments, header) in [(r#"{"region":" x"}"#, "=?base64?IHg=?="), (r#"{"region":null}"#, "")] {
+        let (_, call) = world.call("tools/call", &format!(r#"{{"name":"t","arguments":{arguments}}}"#));
+        assert_eq!(call.header("mcp-param-region"), header);
+    }
+}
+
+#[test]
+fn md_p_12_after_a_mismatch_the_list_is_fetched_and_the_call_made_once_more() {
+    for succeeds in [true, false] {
+        let mut world = World::modern_client();
+        let (_, call) = world.call("tools/call", r#"{"name":"t","arguments":{"region":"eu"}}"#);
+        assert_eq!(call.header("mcp-param-region"), "");
+        let mismatch = |opened: &Opened| Reply::json(error(&opened.id(), -32020, "no")).with_status(400);
+        world.reply(call.key, &mismatch(&call));
+        let first = world.opened();
+        assert_eq!(first.method(), "tools/list");
+        let page = r#"{"resultType":"complete","tools":[],"nextCursor":"2"}"#;
+        world.reply(first.key, &Reply::json(result(&first.id(), page)));
+        let second = world.opened();
+        assert_eq!(second.param("cursor"), r#""2""#);
+        world.reply(second.key, &Reply::json(result(&second.id(), TOOLS)));
+        let again = world.opened();
+        assert_eq!((again.method().as_str(), again.header("mcp-param-region")), ("tools/call", "eu"));
+        let reply = if succeeds { Reply::json(complete(&again.id())) } else { mismatch(&again) };
+        world.reply(again.key, &reply);
+        assert!(!world.has_opened());
+        assert_eq!(matches!(world.outcome(), Outcome::Result(_)), succeeds);
+    }
+}
+
+const FILTER: &str = r#"{"toolsListChanged":true,"resourceSubscriptions":["a"]}"#;
+
+fn notice(id: &str, method: &str, params: &str) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}{params}}}}}"#
+    )
+}
+
+fn acknowledged(id: &str) -> String {
+    notice(id, "notifications/subscriptions/acknowledged", r#","notifications":{"toolsListChanged":true}"#)
+}
+
+#[test]
+fn md_l_a_subscription_is_acknowledged_tells_and_ends_with_a_result() {
+    let mut world = World::modern_client();
+    let key = world.machine.listen(json(FILTER), world.now).unwrap();
+    let opened = world.opened();
+    assert_eq!((opened.method().as_str(), opened.param("notifications").as_str()), ("subscriptions/listen", FILTER));
+    world.begin(opened.key, &Reply::events(event(&acknowledged(&opened.id()))));
+    let filter = json(r#"{"toolsListChanged":true}"#);
+    assert_eq!(world.events(), [Event::Listening { subscription: key, filter }]);
+    world.send(opened.key, event(&notice(&opened.id(), "notifications/tools/list_changed", "")).as_bytes());
+    assert!(matches!(&world.events()[..], [Event::Notified { scope: Scope::Subscription(of), .. }] if *of == key));
+    // MD-L-13: it may last as long as it likes.
+    for _ in 0..100 {
+        world.pass(Duration::from_secs(200));
+        world.send(opened.key, b":\n\n");
+    }
+    world.send(opened.key, event(&complete(&opened.id())).as_bytes());
+    let events = world.events();
+    assert!(matches!(&events[..], [Event::ListeningEnded { outcome: Outcome::Result(_), .. }]), "{events:?}");
+    assert_eq!(world.machine.requests_in_flight(), 0);
+}
+
+#[test]
+fn md_l_08_unlistening_closes_the_exchange() {
+    let mut world = World::modern_client();
+    let key = world.machine.listen(json(FILTER), world.now).unwrap();
+    let opened = world.opened();
+    world.begin(opened.key, &Reply::events(event(&acknowledged(&opened.id()))));
+    world.events();
+    world.machine.unlisten(key, world.now);
+    assert!(world.is_aborted(opened.key) && !world.has_opened());
+    let outcome = Outcome::Failed(Failed::Cancelled);
+    assert_eq!(world.events(), [Event::ListeningEnded { subscription: key, outcome }]);
+    world.machine.unlisten(key, world.now);
+    assert!(world.events().is_empty());
+}
+
+#[test]
+fn md_l_11_a_lost_subscription_is_opened_again_with_growing_pauses() {
+    let mut world = World::modern_client();
+    let key = world.machine.listen(json(FILTER), world.now).unwrap();
+    let opened = world.opened();
+    world.begin(opened.key, &Reply::events(event(&acknowledged(&opened.id()))));
+    world.events();
+    world.end(opened.key);
+    assert!(matches!(&world.events()[..], [Event::ListeningInterrupted { reason: Failed::StreamEnded, .. }]));
+    for _ in 0..3 {
+        assert!(!world.has_opened());
+        world.pass(Duration::from_secs(10));
+        let opened = world.opened();
+        assert_eq!(opened.param("notifications"), FILTER);
+        world.fail(opened.key, broken());
+        assert!(
+            matches!(&world.events()[..], [Event::ListeningInterrupted { subscription, .. }] if *subscription == key)
+        );
+    }
+    world.pass(Duration::from_secs(30));
+    let opened = world.opened();
+    world.begin(opened.key, &Reply::events(event(&acknowledged(&opened.id()))));
+    assert!(matches!(&world.events()[..], [Event::Listening { subscription, .. }] if *subscription == key));
+    world.machine.close(world.now);
+    assert!(
+        world.events().contains(&Event::ListeningEnded { subscription: key, outcome: Outcome::Failed(Failed::Closed) })
+    );
+}
+
+#[test]
+fn a_subscription_that_is_refused_or_not_acknowledged_has_ended() {
+    let mut world = World::modern_client();
+    world.machine.listen(json(FILTER), world.now).unwrap();
+    let opened = world.opened();
+    world.reply(opened.key, &Reply::json(error(&opened.id(), -32601, "no")).with_status(404));
+    assert!(matches!(&world.events()[..], [Event::ListeningEnded { outcome: Outcome::Error(_), .. }]));
+    world.machine.listen(json(FILTER), world.now).unwrap();
+    let opened = world.opened();
+    world.begin(opened.key, &Reply::events(":\n\n"));
+    world.pass(Duration::from_secs(61));
+    assert!(world.is_aborted(opened.key));
+    let events = world.events();
+    let timed_out = Failed::TimedOut { after: Duration::from_secs(60) };
+    assert!(
+        matches!(&events[..], [Event::ListeningEnded { outcome: Outcome::Failed(reason), .. }] if *reason == timed_out)
+    );
+}
+
+#[test]
+fn a_legacy_server_has_no_subscriptions_of_that_kind() {
+    let mut world = World::connected_client();
+    assert!(world.machine.listen(json(FILTER), world.now).is_err());
+    assert!(world.machine.request(Call::new("subscriptions/listen"), world.now).is_err());
+}
+
+#[test]
+fn st_input_subscriptions_and_cancellation_on_a_byte_stream() {
+    let mut stream = ClientStream::modern_with(|config| config.capabilities = json(r#"{"roots":{}}"#));
+    // CX-06
+    let (request, id) = stream.request("tools/call");
+    stream.machine.cancel(request, None, stream.now);
+    let cancelled = format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#);
+    assert_eq!(stream.lines(), [cancelled]);
+    stream.line(complete(&id));
+    let (outcomes, others) = stream.outcomes();
+    assert_eq!(outcomes, [(request, Outcome::Failed(Failed::Cancelled))]);
+    assert!(matches!(&others[..], [Event::Faulted(Fault::LateResponse { .. })]));
+    // MD-I-05
+    let (request, id) = stream.request("tools/call");
+    stream.line(result(&id, r#"{"resultType":"input_required","inputRequests":{"r":{"method":"roots/list"}}}"#));
+    let Some(Event::Requested { ticket, .. }) = stream.events().pop() else { panic!() };
+    stream.machine.answer(ticket, Ok(json("{}")), stream.now);
+    let line = stream.lines().pop().unwrap();
+    assert!(line.contains(r#""inputResponses":{"r":{}}"#), "{line}");
+    let again = line.split("\"id\":").nth(1).and_then(|rest| rest.split(',').next()).unwrap().to_owned();
+    assert_ne!(again, id);
+    stream.line(complete(&id));
+    assert!(matches!(&stream.events()[..], [Event::Faulted(Fault::UnknownResponse { .. })]));
+    stream.line(complete(&again));
+    assert!(matches!(&stream.outcomes().0[..], [(key, Outcome::Result(_))] if *key == request));
+    // MD-L-10, A6
+    let key = stream.machine.listen(json(FILTER), stream.now).unwrap();
+    let line = stream.lines().pop().unwrap();
+    let id = line.split("\"id\":").nth(1).and_then(|rest| rest.split(',').next()).unwrap().to_owned();
+    stream.line(acknowledged(&id));
+    stream.line(notice(&id, "notifications/resources/updated", r#","uri":"a""#));
+    stream.line(format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#));
+    let events = stream.events();
+    let [Event::Listening { .. }, Event::Notified { scope, .. }, Event::ListeningEnded { outcome, .. }] = &events[..]
+    else {
+        panic!("{events:?}")
+    };
+    assert_eq!(*scope, Scope::Subscription(key));
+    assert_eq!(*outcome, Outcome::Failed(Failed::EndedByServer));
+    assert!(stream.lines().is_empty());
+    stream.eof();
+    assert_eq!(stream.machine.requests_in_flight(), 0);
+}
