@@ -1,6 +1,6 @@
 //! The client with servers of revision 2026-07-28, and with servers that know nothing of it.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use mcp_proto::client::{Evidence, Verdict};
 use mcp_proto::{Era, ErrorObject, Json, Method, ProtocolVersion};

@@ -16,8 +16,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // The older version of the suite tells no revision.
     if let Ok(version) = std::env::var("MCP_CONFORMANCE_PROTOCOL_VERSION") {
         let version = ProtocolVersion::from_text(&version).ok_or("an unknown revision")?;
-        // As the suite says it: this revision, whichever era it belongs to.
-        builder = builder.versions([version]);
+        // It is offered, and what some scenarios of its era answer with instead is taken.
+        let of_its_era = |other: &ProtocolVersion| *other <= version && other.rules().era == version.rules().era;
+        builder = builder.versions(ProtocolVersion::ALL.into_iter().filter(of_its_era));
     }
     client::run(&scenario, builder.http(&url)?).await
 }
