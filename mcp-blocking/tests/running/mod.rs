@@ -54,6 +54,16 @@ fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
         "tools/list" => {
             Ok(json(r#"{"tools":[{"name":"hello","description":"Says hello.","inputSchema":{"type":"object"}}]}"#))
         }
+        "tools/call" if incoming.params().is_some_and(|params| params.to_text().contains(r#""name":"who""#)) => {
+            let keys = StateKeys::new([8; 32]).with_earlier([7; 32]);
+            let answers = incoming.params().and_then(|params| params.member("inputResponses").unwrap());
+            if let (Some(answers), Some("asked")) = (answers, keys.open(incoming)?.as_deref()) {
+                return Ok(answers);
+            }
+            // A server whose key has changed meanwhile opens what it has sealed before.
+            let state = StateKeys::new([7; 32]).seal(incoming, "asked", Duration::from_secs(60));
+            Ok(InputRequired::new().ask("who", "elicitation/create", Json::empty_object()).state(&state).into())
+        }
         "tools/call" => Ok(json(r#"{"content":[{"type":"text","text":"Hello!"}]}"#)),
         "wait" => {
             while !incoming.is_cancelled() {
@@ -97,16 +107,6 @@ fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
         "change" => {
             incoming.publish(Notification::new("notifications/tools/list_changed")).unwrap();
             Ok(Json::empty_object())
-        }
-        "tools/call" => {
-            let keys = StateKeys::new([8; 32]).with_earlier([7; 32]);
-            let answers = incoming.params().and_then(|params| params.member("inputResponses").unwrap());
-            if let (Some(answers), Some("asked")) = (answers, keys.open(incoming)?.as_deref()) {
-                return Ok(answers);
-            }
-            // A server whose key has changed meanwhile opens what it has sealed before.
-            let state = StateKeys::new([7; 32]).seal(incoming, "asked", Duration::from_secs(60));
-            Ok(InputRequired::new().ask("who", "elicitation/create", Json::empty_object()).state(&state).into())
         }
         "client" => Ok(incoming.client_info().cloned().unwrap_or(Json::empty_object())),
         _ => Err(ErrorObject::new(code::METHOD_NOT_FOUND, "method not found")),
