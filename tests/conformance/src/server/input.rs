@@ -11,7 +11,7 @@ use super::caller::Caller;
 use super::invalid;
 
 /// How long a state is good.
-const LIFETIME: Duration = Duration::from_secs(600);
+const LIFETIME: Duration = Duration::from_mins(10);
 
 /// One of these tools.
 pub(super) struct Asking {
@@ -103,13 +103,11 @@ pub(super) fn ask_for_name() -> Json {
 
 /// A prompt whose text depends on the user.
 pub(super) fn prompt_with_context(caller: &Caller<'_>) -> Json {
-    match Answers::of(caller).text("user_context", "context") {
-        Some(context) => GetPromptResult::new([PromptMessage::user(format!("The context is: {context}"))]).into(),
-        None => {
-            let form = form("What context should the prompt use?", "context", "string");
-            InputRequired::new().ask("user_context", "elicitation/create", form).into()
-        }
+    if let Some(context) = Answers::of(caller).text("user_context", "context") {
+        return GetPromptResult::new([PromptMessage::user(format!("The context is: {context}"))]).into();
     }
+    let form = form("What context should the prompt use?", "context", "string");
+    InputRequired::new().ask("user_context", "elicitation/create", form).into()
 }
 
 fn confirmed(caller: &Caller<'_>, answers: &Answers) -> Result<Json, ErrorObject> {
@@ -143,18 +141,14 @@ fn multi_round(caller: &Caller<'_>, answers: &Answers) -> Result<Json, ErrorObje
         return Ok(text(&format!("{name} likes {color}.")));
     }
     let asked_before = state.as_deref() == Some("first");
-    match name.or_else(|| answers.text("step1", "name").filter(|_| asked_before)) {
-        Some(name) => {
-            let form = form("Step 2: What is your favorite color?", "color", "string");
-            let state = caller.seal_state(&format!("name:{name}"), LIFETIME);
-            Ok(InputRequired::new().ask("step2", "elicitation/create", form).state(&state).into())
-        }
-        None => {
-            let form = form("Step 1: What is your name?", "name", "string");
-            let state = caller.seal_state("first", LIFETIME);
-            Ok(InputRequired::new().ask("step1", "elicitation/create", form).state(&state).into())
-        }
+    if let Some(name) = name.or_else(|| answers.text("step1", "name").filter(|_| asked_before)) {
+        let form = form("Step 2: What is your favorite color?", "color", "string");
+        let state = caller.seal_state(&format!("name:{name}"), LIFETIME);
+        return Ok(InputRequired::new().ask("step2", "elicitation/create", form).state(&state).into());
     }
+    let form = form("Step 1: What is your name?", "name", "string");
+    let state = caller.seal_state("first", LIFETIME);
+    Ok(InputRequired::new().ask("step1", "elicitation/create", form).state(&state).into())
 }
 
 fn what_is_declared(caller: &Caller<'_>, answers: &Answers) -> Result<Json, ErrorObject> {

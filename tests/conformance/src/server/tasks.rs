@@ -17,7 +17,7 @@ use super::invalid;
 /// The name of the extension.
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 /// How long a task can be looked at.
-const LIFETIME: Duration = Duration::from_secs(600);
+const LIFETIME: Duration = Duration::from_mins(10);
 /// How often it should be.
 const POLL: Duration = Duration::from_millis(200);
 /// Tasks at one time. The oldest go first.
