@@ -10,7 +10,7 @@
 //! | `ask` | asks the client for `elicitation/create`, and answers with what it said |
 //! | `panic` | panics |
 //! | `change` | tells that the list of tools has changed, and answers `{}` |
-//! | `tools/call` | requires input `who` by `elicitation/create` with a sealed state `asked`; with both, echoes `inputResponses` |
+//! | `tools/call` of `who` | requires input `who` by `elicitation/create` with a sealed state `asked`; with both, echoes `inputResponses` |
 //! | `flood` | sends a thousand notifications of 100 kB, and answers `{}` |
 //!
 //! [`wire_tests!`](crate::wire_tests) makes a test of each scenario.
@@ -425,8 +425,8 @@ pub fn md_i_input_is_required_in_both_eras_alike(server: &Remote) {
     let answer = r#"{"action":"accept"}"#;
     let elicits = |body: String| body.replace("apabilities\":{}", r#"apabilities":{"elicitation":{}}"#);
     let ask = |members: &str| {
-        let body = elicits(modern("1", "tools/call", &format!(r#""name":"a",{members}"#)));
-        server.answer(&Asked::post(body).mirrored("tools/call").with("mcp-name", "a")).text()
+        let body = elicits(modern("1", "tools/call", &format!(r#""name":"who",{members}"#)));
+        server.answer(&Asked::post(body).mirrored("tools/call").with("mcp-name", "who")).text()
     };
     let required = ask("");
     assert!(required.contains(r#""resultType":"input_required""#), "{required}");
@@ -441,7 +441,7 @@ pub fn md_i_input_is_required_in_both_eras_alike(server: &Remote) {
     let id = opened.headers["mcp-session-id"].to_str().expect("text").to_owned();
     let confirmed = Asked::post(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).in_session(&id);
     assert_eq!(server.answer(&confirmed).code(), 202);
-    let mut calling = server.open(&call(&id, "7", "tools/call", r#"{"name":"a"}"#));
+    let mut calling = server.open(&call(&id, "7", "tools/call", r#"{"name":"who"}"#));
     assert!(calling.events(1)[0].contains("elicitation/create"));
     assert_eq!(server.answer(&Asked::post(result("1", answer)).in_session(&id)).code(), 202);
     assert!(calling.until(|sent| sent.is_over).data()[1].contains(&given));

@@ -1,10 +1,13 @@
 //! Recorded traffic between real clients and servers.
 
 use bytes::Bytes;
+use mcp_proto::server::Event;
 use mcp_proto::sse::{Decoder, Item};
-use mcp_proto::{Frame, Limits, Message};
+use mcp_proto::{Frame, Json, Limits, Message};
+use tests::asked::Asked;
 use tests::chunks::cut;
 use tests::http1::{self, Exchange};
+use tests::site::Site;
 use tests::stream::ServerStream;
 use tests::vectors::{Capture, Side};
 
@@ -74,6 +77,48 @@ fn every_recorded_request_is_a_message_or_was_meant_not_to_be() {
         }
     }
     assert!(messages > 150, "{messages}");
+}
+
+#[test]
+fn a_server_machine_serves_what_recorded_clients_of_the_newest_revision_asked() {
+    let names = ["accept", "content-type", "mcp-protocol-version", "mcp-method", "mcp-name"];
+    let mut served = 0;
+    for capture in Capture::all("client-") {
+        let mut site = Site::with(|_, config| {
+            let capabilities = r#"{"tools":{"listChanged":true},"prompts":{},"resources":{},"completions":{}}"#;
+            config.capabilities = Json::parse(capabilities).unwrap();
+        });
+        for number in capture.connections() {
+            for request in http1::read_all(&capture.stream(number, Side::Client)) {
+                let is_modern = request.header("mcp-protocol-version") == "2026-07-28";
+                // The two-endpoint transport has none of these headers.
+                if !is_modern
+                    || !request.line.starts_with("POST")
+                    || request.line.contains("/messages")
+                    || !request.is_complete
+                {
+                    continue;
+                }
+                let asked = names.iter().fold(Asked::post(request.body.clone()), |asked, name| {
+                    let value = request.header(name);
+                    if value.is_empty() { asked.without(name) } else { asked.with(name, value) }
+                });
+                let key = site.ask(&asked);
+                let what = format!("{}: {}", capture.name, String::from_utf8_lossy(&request.body));
+                for event in site.events() {
+                    match event {
+                        Event::Requested { ticket, .. } => site.respond(ticket, "{}"),
+                        event => panic!("{event:?} for {what}"),
+                    }
+                }
+                let sent = site.take(key);
+                let expected = if what.contains("\"id\":") { 200 } else { 202 };
+                assert_eq!(sent.code(), expected, "{what}: {}", sent.text());
+                served += 1;
+            }
+        }
+    }
+    assert!(served > 40, "{served}");
 }
 
 #[test]

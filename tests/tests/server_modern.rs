@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::client::Call;
-use mcp_proto::server::{CacheScope, Config, Event, InputRequired, LoggingLevel, Progress, Scope};
+use mcp_proto::server::{CacheScope, Config, Event, InputRequired, LoggingLevel, Principal, Progress, Scope};
 use mcp_proto::{Era, ErrorObject, Json, Method, Notification, ProtocolVersion, Ticket, UsageError};
 use tests::asked::{Asked, META, Sent, initialize, modern};
 use tests::site::Site;
@@ -267,7 +267,7 @@ fn md_m_04_what_holds_is_what_the_request_says() {
     assert_eq!(context.version, ProtocolVersion::V2026_07_28);
     assert_eq!(context.client_capabilities, json(r#"{"roots":{}}"#));
     assert_eq!((context.client_info, context.logging_level), (None, None));
-    assert_eq!(context.principal.as_ref().map(|principal| principal.as_str()), Some("ann"));
+    assert_eq!(context.principal.as_ref().map(Principal::as_str), Some("ann"));
     assert_eq!(site.server.request_head(&ticket).unwrap().headers["mcp-name"], "a");
     site.respond(ticket, "{}");
     assert_eq!(site.take(key).code(), 200);
@@ -277,7 +277,7 @@ fn md_m_04_what_holds_is_what_the_request_says() {
     let context = site.server.context(&ticket).unwrap();
     assert_eq!(context.version, ProtocolVersion::V2025_06_18);
     assert_eq!(context.client_info, Some(json(r#"{"name":"c","version":"1"}"#)));
-    assert_eq!(context.principal.as_ref().map(|principal| principal.as_str()), Some("bob"));
+    assert_eq!(context.principal.as_ref().map(Principal::as_str), Some("bob"));
 }
 
 #[test]

@@ -20,8 +20,6 @@ use crate::version::Era;
 
 /// The pause before a request that needs nothing but another try is handed up again (MD-I-06).
 const PACE: Duration = Duration::from_millis(250);
-/// How often one request of a legacy session is handed up.
-const ROUNDS: u32 = 10;
 
 /// What a request needs before it can be answered. It is a result, too: answering with it requires the input.
 ///
@@ -153,7 +151,7 @@ pub(super) struct Parked {
     waiting: usize,
     answers: BTreeMap<Box<str>, Json>,
     state: Option<Box<str>>,
-    rounds: u32,
+    rounds: usize,
 }
 
 impl Parked {
@@ -209,7 +207,7 @@ impl Peer {
             return Ok(());
         };
         parked.rounds += 1;
-        if parked.rounds > ROUNDS {
+        if parked.rounds > hub.config.limits.input_rounds {
             let error = ErrorObject::new(code::INTERNAL_ERROR, "the request needs input too often");
             return self.answer(ticket, Err(error), hub);
         }
