@@ -108,7 +108,8 @@
 //! # Revisions
 //!
 //! All five are spoken by both roles, over byte streams and over HTTP. A server serves whatever its clients speak, on one
-//! endpoint or in one process. A client begins with `initialize`, unless `client::Config::versions` names `2026-07-28`: then it finds out what its server speaks.
+//! endpoint or in one process. A client begins with `initialize`, unless `client::Config::versions` names `2026-07-28`:
+//! then it finds out what its server speaks. The relay joins clients and servers of the first four.
 //!
 //! # How the source is laid out
 //!

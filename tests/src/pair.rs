@@ -266,6 +266,8 @@ impl Pair {
                 }
                 self.later(job);
             }
+            // The answer to something that was asked because of a request which the client has taken back meanwhile.
+            server::Event::Faulted(mcp_proto::Fault::LateResponse { .. }) => {}
             server::Event::Faulted(fault) => panic!("{fault}"),
             _ => {}
         }
