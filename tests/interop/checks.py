@@ -287,12 +287,14 @@ CONVERSATION: dict[str, Callable[[Conversation], None]] = {
 
 
 def doctor(command: list[str], server: Server) -> None:
-    """`--check` finds the server fine, and says which revision it speaks."""
-    run = subprocess.run([*command, "--check"], capture_output=True, text=True, env=environment(), timeout=60)
-    expect(run.returncode == 0, f"exit code {run.returncode}: {run.stdout} {run.stderr}")
-    lines = [line.split() for line in run.stdout.splitlines()]
-    revision = server.revision_for(REVISIONS[-1])
-    expect(["revision:", revision] in lines, f"no revision {revision} in {run.stdout}")
+    """`--check` finds the server fine, and says which revision it speaks: the newest, and the newest with a handshake."""
+    handshake = server.revision_for(REVISIONS[-1])
+    for options, revision in ((), server.newest or handshake), (("--protocol", "legacy"), handshake):
+        asked = [*command, "--check", *options]
+        run = subprocess.run(asked, capture_output=True, text=True, env=environment(), timeout=60)
+        expect(run.returncode == 0, f"exit code {run.returncode}: {run.stdout} {run.stderr}")
+        lines = [line.split() for line in run.stdout.splitlines()]
+        expect(["revision:", revision] in lines, f"no revision {revision} in {run.stdout}")
 
 
 def unknown_authority(command: list[str]) -> None:

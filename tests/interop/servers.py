@@ -24,6 +24,8 @@ from proxy import Failure, Params, expect, shorten
 
 HERE = Path(__file__).resolve().parent
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+"""Those that begin with a handshake."""
+MODERN = "2026-07-28"
 TEN_MEGABYTES = 10 << 20
 START_PATIENCE = 30.0
 
@@ -240,6 +242,8 @@ class Server:
     """A path whose JSON says `"state":"ready"` once the server is up; without one, a connection is enough."""
     highest: str = REVISIONS[-1]
     """The newest handshake revision that it speaks."""
+    newest: str = ""
+    """The newest revision that it speaks, if that has no handshake."""
 
     _process: subprocess.Popen[bytes] | None = None
 
@@ -355,10 +359,10 @@ def all_servers() -> list[Server]:
         ),
         Server("python-1-http", "/mcp", own, python(1, "http")),
         Server("python-1-sse", "/sse", own, python(1, "sse")),
-        Server("python-2-http", "/mcp", own, python(2, "http")),
+        Server("python-2-http", "/mcp", own, python(2, "http"), newest=MODERN),
         Server("python-2-sse", "/sse", own, python(2, "sse")),
-        Server("python-2-json", "/mcp", own, python(2, "json")),
-        Server("python-2-stateless", "/mcp", own, python(2, "stateless")),
+        Server("python-2-json", "/mcp", own, python(2, "json"), newest=MODERN),
+        Server("python-2-stateless", "/mcp", own, python(2, "stateless"), newest=MODERN),
         Server(
             "tls",
             "/mcp",
@@ -366,5 +370,6 @@ def all_servers() -> list[Server]:
             python(2, "http", "server.pem", "server-key.pem"),
             scheme="https",
             prepare=prepare_certificates,
+            newest=MODERN,
         ),
     ]
