@@ -384,16 +384,16 @@ pub fn hs_04_a_two_endpoint_session_answers_on_its_stream(server: &Remote) {
 pub fn hm10_a_client_of_the_newer_revision_that_goes_has_cancelled(server: &Remote) {
     let mut waiting: Vec<_> = (0..STATELESS).map(|_| server.open(&Asked::stateless("1", "wait", ""))).collect();
     let echo = Asked::stateless("1", "echo", "");
-    for client in &mut waiting {
-        assert!(client.is_silent());
-    }
-    assert_eq!(server.answer(&echo).code(), 503, "as many as may wait");
+    // Requests arrive, and clients are missed, when the server's threads come to it.
+    let soon = |code: u16| {
+        (0..500).any(|_| {
+            thread::sleep(Duration::from_millis(10));
+            server.answer(&echo).code() == code
+        })
+    };
+    assert!(soon(503), "more are served than may wait");
     drop(waiting.pop());
-    let has_room = (0..500).any(|_| {
-        thread::sleep(Duration::from_millis(10));
-        server.answer(&echo).code() == 200
-    });
-    assert!(has_room, "the one that is gone is still served");
+    assert!(soon(200), "the one that is gone is still served");
     for client in &mut waiting {
         assert!(client.is_silent());
     }
