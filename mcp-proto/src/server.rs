@@ -18,6 +18,7 @@
 //! | `event` | what it tells |
 //! | `peer` | one client: its session's life, its requests, and what is asked of it |
 //! | `inbound` | what the client asks, tells and answers |
+//! | `ask` | what the client is asked |
 //! | `batch` | batches of 2025-03-26 |
 //! | `logging` | the levels of log messages |
 //! | `era` | requests that stand alone: admitting them, completing what answers them |
@@ -31,6 +32,7 @@
 //! | `http` | the server over HTTP |
 
 mod annotated;
+mod ask;
 mod batch;
 mod carrier;
 mod config;
@@ -73,7 +75,7 @@ pub use event::Event;
 pub use http::{Access, Arrival, ExchangeKey, Http, HttpAction, HttpConfig, Principal, TwoEndpoints};
 pub use input::InputRequired;
 pub use logging::LoggingLevel;
-pub use state::{StateBinding, StateKey};
+pub use state::{StateBinding, StateKey, StateKeys};
 
 /// The server's side of one connection.
 ///

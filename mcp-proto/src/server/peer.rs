@@ -9,13 +9,12 @@ use super::http::ExchangeKey;
 use super::input::{InputRequired, Parked};
 use super::listen::Listen;
 use super::{Config, Event, LoggingLevel, Progress, Timer, era};
-use crate::client::{Call, CloseReason, Forwarding, Outcome};
-use crate::deadlines::after;
+use crate::client::{CloseReason, Forwarding, Outcome};
 use crate::error::{Failed, UsageError};
 use crate::json::Json;
 use crate::limits::Limits;
-use crate::message::{ErrorObject, Message, Method, Notification, Request, RequestId, Response, code};
-use crate::pending::{Incoming, Pending, RequestKey, SessionKey, TicketKey, Waiting, progress_token};
+use crate::message::{ErrorObject, Message, Method, Notification, RequestId, Response, code};
+use crate::pending::{Incoming, Pending, RequestKey, SessionKey, TicketKey, progress_token};
 use crate::version::{Era, ProtocolVersion};
 
 /// The server's half of one session.
@@ -209,97 +208,6 @@ impl Peer {
         Ok(())
     }
 
-    pub(super) fn request<T: Carrier>(
-        &mut self,
-        call: Call,
-        during: Option<TicketKey>,
-        hub: &mut Hub<'_, T>,
-    ) -> Result<RequestKey, UsageError> {
-        self.check_open(during)?;
-        let origin = during.and_then(|ticket| self.incoming.get(ticket));
-        if let Some(version) = origin.map(|origin| self.version_of(origin)) {
-            // SH-S-15
-            if !version.rules().server_requests {
-                return Err(UsageError::NotInRevision { what: "a request of the server's", version });
-            }
-        }
-        if self.input_ended {
-            return Err(UsageError::Closed);
-        }
-        // LC-10: until the client has confirmed, it is asked for nothing but a sign of life.
-        let may_ask = self.phase == Phase::Ready || call.method == Method::PING;
-        if hub.config.forwarding == Forwarding::Own && !may_ask {
-            return Err(UsageError::NotConnected);
-        }
-        let limit = hub.config.limits.requests_out;
-        if self.pending.len() >= limit {
-            return Err(UsageError::TooManyRequests { limit });
-        }
-        let timeout = call.timeout.unwrap_or(hub.config.request_timeout);
-        let latest = after(hub.wire.now, hub.config.max_timeout.max(timeout));
-        let token = progress_token(call.params.as_ref());
-        let method = call.method;
-        let request = self.pending.insert(Waiting { method: method.clone(), timeout, latest, token, during });
-        if let Some(ticket) = during {
-            let Some(origin) = self.incoming.get_mut(ticket) else {
-                // Its request has ended a moment ago, of which whoever asks has not heard yet.
-                self.finish(request, Outcome::Failed(Failed::Cancelled), hub);
-                return Ok(request);
-            };
-            origin.asked.insert(request);
-        }
-        hub.timers.set(Timer::Answer(request), after(hub.wire.now, timeout));
-        let exchange = self.exchange_of(during);
-        self.write(&Request { id: request.to_wire(), method, params: call.params }.into(), exchange, hub);
-        Ok(request)
-    }
-
-    pub(super) fn on_answer_timeout<T: Carrier>(&mut self, request: RequestKey, hub: &mut Hub<'_, T>) {
-        let Some(waiting) = self.pending.get(request) else { return };
-        let reason = Failed::TimedOut { after: waiting.timeout };
-        let params = Json::empty_object().with_member("reason", &Json::from("timed out"));
-        self.give_up(request, reason, &params, hub);
-    }
-
-    pub(super) fn give_up<T: Carrier>(
-        &mut self,
-        request: RequestKey,
-        reason: Failed,
-        params: &Json,
-        hub: &mut Hub<'_, T>,
-    ) {
-        let Some(waiting) = self.pending.give_up(request) else { return };
-        let origin = waiting.during.and_then(|ticket| self.incoming.get_mut(ticket));
-        let exchange = origin.and_then(|origin| {
-            origin.asked.remove(&request);
-            origin.source.exchange
-        });
-        self.on_given_up(request, reason, params, exchange, hub);
-    }
-
-    /// Nobody waits any more for what was asked because of a request that has ended.
-    pub(super) fn give_up_asked<T: Carrier>(&mut self, ended: &Origin, hub: &mut Hub<'_, T>) {
-        for request in &ended.asked {
-            if self.pending.give_up(*request).is_some() {
-                self.on_given_up(*request, Failed::Cancelled, &Json::empty_object(), ended.source.exchange, hub);
-            }
-        }
-    }
-
-    fn on_given_up<T: Carrier>(
-        &mut self,
-        request: RequestKey,
-        reason: Failed,
-        params: &Json,
-        exchange: Option<ExchangeKey>,
-        hub: &mut Hub<'_, T>,
-    ) {
-        let params = params.with_member("requestId", &request.to_wire().to_json());
-        self.write(&Notification::with_params(Method::CANCELLED, params).into(), exchange, hub);
-        hub.timers.clear(Timer::Answer(request));
-        self.on_outcome(request, Outcome::Failed(reason), hub);
-    }
-
     /// The client sends nothing more: what it has asked for is still answered, what it was asked for has failed (H4).
     pub(super) fn drain<T: Carrier>(&mut self, hub: &mut Hub<'_, T>) {
         self.input_ended = true;
@@ -343,7 +251,7 @@ impl Peer {
     }
 
     /// A request that stands alone needs no session.
-    fn check_open(&self, during: Option<TicketKey>) -> Result<(), UsageError> {
+    pub(super) fn check_open(&self, during: Option<TicketKey>) -> Result<(), UsageError> {
         match self.phase {
             Phase::Awaiting if during.is_some() => Ok(()),
             Phase::Awaiting => Err(UsageError::NotConnected),
@@ -357,21 +265,6 @@ impl Peer {
         during.and_then(|ticket| self.incoming.get(ticket)).and_then(|origin| origin.source.exchange)
     }
 
-    pub(super) fn finish<T: Carrier>(&mut self, request: RequestKey, outcome: Outcome, hub: &mut Hub<'_, T>) {
-        let Some(waiting) = self.pending.remove(request) else { return };
-        if let Some(origin) = waiting.during.and_then(|ticket| self.incoming.get_mut(ticket)) {
-            origin.asked.remove(&request);
-        }
-        hub.timers.clear(Timer::Answer(request));
-        self.on_outcome(request, outcome, hub);
-    }
-
-    fn on_outcome<T: Carrier>(&mut self, request: RequestKey, outcome: Outcome, hub: &mut Hub<'_, T>) {
-        if !self.on_input(request, &outcome, hub) {
-            hub.wire.out.tell(Event::Responded { request, outcome });
-        }
-    }
-
     /// What holds for a request that is not answered.
     pub(super) fn context<T: Carrier>(&self, ticket: TicketKey, config: &Config, transport: &T) -> Option<Context> {
         let origin = self.incoming.get(ticket)?;
@@ -383,7 +276,7 @@ impl Peer {
             member.filter(Json::is_object)
         };
         Some(Context {
-            version: self.version?,
+            version: self.version_of(origin),
             client_capabilities: of_client("capabilities").unwrap_or(Json::empty_object()),
             client_info: of_client("clientInfo"),
             logging_level: config.declares("logging").then_some(self.logging_level),
@@ -396,7 +289,7 @@ impl Peer {
         ticket.is_some_and(|ticket| self.incoming.get(ticket).is_none_or(|origin| origin.stated.is_some()))
     }
 
-    fn version_of(&self, origin: &Origin) -> ProtocolVersion {
+    pub(super) fn version_of(&self, origin: &Origin) -> ProtocolVersion {
         let stated = origin.stated.as_ref().map(|stated| stated.version);
         stated.or(self.version).unwrap_or(ProtocolVersion::LATEST_LEGACY)
     }

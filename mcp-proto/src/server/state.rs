@@ -4,6 +4,8 @@
 //! state; and a tag of 32 bytes. The tag covers these, the principal, the method and what the request is for, each with
 //! its length before it. What the state says can be read by the client: it is authentic, and no secret.
 
+use std::fmt;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
@@ -27,9 +29,62 @@ pub trait StateKey {
     fn verify(&self, message: &[u8], tag: &[u8; 32]) -> bool;
 }
 
+/// The keys that seal and open states: one for new ones, and earlier ones that still open what they have sealed.
+#[derive(Clone)]
+pub struct StateKeys<K> {
+    current: K,
+    earlier: Vec<K>,
+}
+
+impl<K: StateKey> StateKeys<K> {
+    /// One key.
+    #[must_use]
+    pub const fn new(key: K) -> Self {
+        Self { current: key, earlier: Vec::new() }
+    }
+
+    /// With a key that states were sealed with before.
+    #[must_use]
+    pub fn with_earlier(mut self, key: K) -> Self {
+        self.earlier.push(key);
+        self
+    }
+
+    /// A state as text for `requestState`, until a second since 1970.
+    #[must_use]
+    pub fn seal(&self, binding: &StateBinding, state: &str, expires: u64) -> String {
+        binding.seal(&self.current, state, expires)
+    }
+
+    /// The state that came with a request, if one did, at a second since 1970.
+    ///
+    /// # Errors
+    ///
+    /// The answer to a client whose `requestState` is none of these keys', is too old, or belongs to another request.
+    pub fn open(&self, binding: &StateBinding, now: u64) -> Result<Option<String>, ErrorObject> {
+        let Some(given) = &binding.given else { return Ok(None) };
+        let text = given.as_string().unwrap_or_default();
+        let mut keys = std::iter::once(&self.current).chain(&self.earlier);
+        keys.find_map(|key| binding.open(key, &text, now)).map(Some).ok_or_else(|| {
+            ErrorObject::new(code::INVALID_PARAMS, "invalid params: requestState is not valid for this request")
+        })
+    }
+}
+
+/// Shows no key.
+impl<K> fmt::Debug for StateKeys<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StateKeys").field("earlier", &self.earlier.len()).finish_non_exhaustive()
+    }
+}
+
 /// What a state is bound to: who asks, and for what (MD-I-12).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StateBinding(Vec<u8>);
+pub struct StateBinding {
+    bound: Vec<u8>,
+    /// What came as `requestState`.
+    given: Option<Json>,
+}
 
 impl StateBinding {
     /// The request with these parameters, by this principal. What is bound are `name`, `uri` and `arguments`, as their
@@ -37,7 +92,7 @@ impl StateBinding {
     #[must_use]
     pub fn new(principal: Option<&Principal>, method: &Method, params: Option<&Json>) -> Self {
         let params = params.cloned().unwrap_or(Json::empty_object());
-        let [name, uri, arguments] = params.first_members(["name", "uri", "arguments"]);
+        let [name, uri, arguments, given] = params.first_members(["name", "uri", "arguments", "requestState"]);
         let mut bound = Vec::new();
         let parts = [
             principal.map(|principal| principal.as_str().as_bytes()),
@@ -53,16 +108,14 @@ impl StateBinding {
             bound.extend_from_slice(&(part.len() as u64).to_be_bytes());
             bound.extend_from_slice(part);
         }
-        Self(bound)
+        Self { bound, given }
     }
 
     fn message(&self, sealed: &[u8]) -> Vec<u8> {
-        [PURPOSE, &self.0, sealed].concat()
+        [PURPOSE, &self.bound, sealed].concat()
     }
 
-    /// A state as text for `requestState`, until a second since 1970.
-    #[must_use]
-    pub fn seal(&self, key: &impl StateKey, state: &str, expires: u64) -> String {
+    fn seal(&self, key: &impl StateKey, state: &str, expires: u64) -> String {
         let mut sealed = vec![FORMAT];
         sealed.extend_from_slice(&expires.to_be_bytes());
         sealed.extend_from_slice(state.as_bytes());
@@ -71,18 +124,7 @@ impl StateBinding {
         URL_SAFE_NO_PAD.encode(sealed)
     }
 
-    /// The state in a text that came back, at a second since 1970.
-    ///
-    /// # Errors
-    ///
-    /// The answer to a client whose text is not what it was given, is too old, or belongs to another request.
-    pub fn open(&self, key: &impl StateKey, text: &str, now: u64) -> Result<String, ErrorObject> {
-        self.read(key, text, now).ok_or_else(|| {
-            ErrorObject::new(code::INVALID_PARAMS, "invalid params: requestState is not valid for this request")
-        })
-    }
-
-    fn read(&self, key: &impl StateKey, text: &str, now: u64) -> Option<String> {
+    fn open(&self, key: &impl StateKey, text: &str, now: u64) -> Option<String> {
         let sealed = URL_SAFE_NO_PAD.decode(text).ok()?;
         let (sealed, tag) = sealed.split_last_chunk::<TAG>()?;
         if !key.verify(&self.message(sealed), tag) {
@@ -120,6 +162,12 @@ mod tests {
         }
     }
 
+    /// What becomes of a text that comes back with a request.
+    fn open(binding: &StateBinding, key: u8, text: &str, now: u64) -> Result<Option<String>, i64> {
+        let binding = StateBinding { given: Some(Json::from(text)), ..binding.clone() };
+        StateKeys::new(Toy(key)).open(&binding, now).map_err(|error| error.code())
+    }
+
     fn binding(principal: Option<&str>, method: &str, params: &str) -> StateBinding {
         let params = Json::parse(params.to_owned()).expect("JSON");
         StateBinding::new(principal.map(Principal::new).as_ref(), &Method::from(method), Some(&params))
@@ -129,37 +177,50 @@ mod tests {
     fn mr1_a_state_is_good_for_its_request_its_principal_its_time_and_its_key() {
         let asked = r#"{"name":"buy","arguments":{"n":1}}"#;
         let bound = binding(Some("ann"), "tools/call", asked);
-        let text = bound.seal(&Toy(7), "step 1 ✓", 1000);
-        assert_eq!(bound.open(&Toy(7), &text, 999).as_deref(), Ok("step 1 ✓"));
+        let text = StateKeys::new(Toy(7)).seal(&bound, "step 1 ✓", 1000);
+        let opened = Ok(Some("step 1 ✓".to_owned()));
+        assert_eq!(open(&bound, 7, &text, 999), opened);
         let again = r#"{"requestState":"x","arguments":{"n":1},"inputResponses":{},"name":"buy","_meta":{}}"#;
-        assert!(binding(Some("ann"), "tools/call", again).open(&Toy(7), &text, 0).is_ok());
+        assert_eq!(open(&binding(Some("ann"), "tools/call", again), 7, &text, 0), opened);
         for (name, other, key, now) in [
-            ("expired", bound.clone(), Toy(7), 1000),
-            ("another key", bound.clone(), Toy(8), 0),
-            ("another principal", binding(Some("bob"), "tools/call", asked), Toy(7), 0),
-            ("nobody", binding(None, "tools/call", asked), Toy(7), 0),
-            ("another method", binding(Some("ann"), "prompts/get", asked), Toy(7), 0),
-            ("another tool", binding(Some("ann"), "tools/call", r#"{"name":"sell","arguments":{"n":1}}"#), Toy(7), 0),
-            ("other arguments", binding(Some("ann"), "tools/call", r#"{"name":"buy","arguments":{"n":2}}"#), Toy(7), 0),
-            ("no arguments", binding(Some("ann"), "tools/call", r#"{"name":"buy"}"#), Toy(7), 0),
+            ("expired", bound.clone(), 7, 1000),
+            ("another key", bound.clone(), 8, 0),
+            ("another principal", binding(Some("bob"), "tools/call", asked), 7, 0),
+            ("nobody", binding(None, "tools/call", asked), 7, 0),
+            ("another method", binding(Some("ann"), "prompts/get", asked), 7, 0),
+            ("another tool", binding(Some("ann"), "tools/call", r#"{"name":"sell","arguments":{"n":1}}"#), 7, 0),
+            ("other arguments", binding(Some("ann"), "tools/call", r#"{"name":"buy","arguments":{"n":2}}"#), 7, 0),
+            ("no arguments", binding(Some("ann"), "tools/call", r#"{"name":"buy"}"#), 7, 0),
         ] {
-            assert_eq!(other.open(&key, &text, now).map_err(|error| error.code()), Err(-32602), "{name}");
+            assert_eq!(open(&other, key, &text, now), Err(-32602), "{name}");
         }
     }
 
     #[test]
     fn mr1_no_altered_text_is_a_state() {
         let bound = binding(None, "tools/call", "{}");
-        let text = bound.seal(&Toy(7), "s", u64::MAX);
+        let text = StateKeys::new(Toy(7)).seal(&bound, "s", u64::MAX);
         for at in 0..text.len() {
             for byte in ["A", "B", "_", "=", ""] {
                 let mut altered = text.clone();
                 altered.replace_range(at..=at, byte);
-                assert!(altered == text || bound.open(&Toy(7), &altered, 0).is_err(), "{at} {byte}");
+                assert!(altered == text || open(&bound, 7, &altered, 0).is_err(), "{at} {byte}");
             }
         }
         for text in ["", "AQ", "é", &format!("{text}-TAMPERED"), &text[..20]] {
-            assert!(bound.open(&Toy(7), text, 0).is_err(), "{text}");
+            assert!(open(&bound, 7, text, 0).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn earlier_keys_open_and_do_not_seal() {
+        let keys = StateKeys::new(Toy(8)).with_earlier(Toy(7));
+        let asked = |given: &str| binding(None, "tools/call", given);
+        assert_eq!(keys.open(&asked("{}"), 0), Ok(None));
+        assert_eq!(keys.open(&asked(r#"{"requestState":7}"#), 0).map_err(|error| error.code()), Err(-32602));
+        let text = StateKeys::new(Toy(7)).seal(&asked("{}"), "old", 1);
+        let again = asked(&format!(r#"{{"requestState":"{text}"}}"#));
+        assert_eq!(keys.open(&again, 0), Ok(Some("old".to_owned())));
+        assert_ne!(keys.seal(&asked("{}"), "old", 1), text);
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use hmac::{Hmac, KeyInit, Mac};
 use mcp_proto::ErrorObject;
-use mcp_proto::server::{StateBinding, StateKey};
+use mcp_proto::server::{self as proto, StateBinding, StateKey};
 use sha2::Sha256;
 
 use super::Incoming;
@@ -33,30 +33,26 @@ use super::Incoming;
 ///     Ok(InputRequired::new().ask("sure", "elicitation/create", form).state(&state).into())
 /// }
 /// ```
-#[derive(Clone)]
-pub struct StateKeys {
-    current: HmacKey,
-    earlier: Vec<HmacKey>,
-}
+#[derive(Debug, Clone)]
+pub struct StateKeys(proto::StateKeys<HmacKey>);
 
 impl StateKeys {
     /// One key: random bytes from a secure source.
     #[must_use]
     pub fn new(key: [u8; 32]) -> Self {
-        Self { current: HmacKey(key), earlier: Vec::new() }
+        Self(proto::StateKeys::new(HmacKey(key)))
     }
 
     /// With a key that states were sealed with before, which still opens them.
     #[must_use]
-    pub fn with_earlier(mut self, key: [u8; 32]) -> Self {
-        self.earlier.push(HmacKey(key));
-        self
+    pub fn with_earlier(self, key: [u8; 32]) -> Self {
+        Self(self.0.with_earlier(HmacKey(key)))
     }
 
     /// A state as text for `requestState`, which is good for so long.
     #[must_use]
     pub fn seal(&self, incoming: &Incoming, state: &str, lifetime: Duration) -> String {
-        binding(incoming).seal(&self.current, state, seconds().saturating_add(lifetime.as_secs()))
+        self.0.seal(&binding(incoming), state, seconds().saturating_add(lifetime.as_secs()))
     }
 
     /// The state that came with a request, if one did.
@@ -65,19 +61,7 @@ impl StateKeys {
     ///
     /// The answer to a client whose `requestState` is none of these keys', has expired, or belongs to another request.
     pub fn open(&self, incoming: &Incoming) -> Result<Option<String>, ErrorObject> {
-        let state = incoming.params().and_then(|params| params.member("requestState").ok().flatten());
-        let Some(state) = state else { return Ok(None) };
-        let text = state.as_string().unwrap_or_default();
-        let (binding, now) = (binding(incoming), seconds());
-        let opened = self.earlier.iter().find_map(|key| binding.open(key, &text, now).ok());
-        opened.map_or_else(|| binding.open(&self.current, &text, now), Ok).map(Some)
-    }
-}
-
-/// Shows no key.
-impl std::fmt::Debug for StateKeys {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StateKeys").field("earlier", &self.earlier.len()).finish_non_exhaustive()
+        self.0.open(&binding(incoming), seconds())
     }
 }
 

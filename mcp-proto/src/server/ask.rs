@@ -1,0 +1,120 @@
+//! What the client is asked: with which request of its own that travels, and how it ends.
+
+use super::carrier::{Carrier, Hub};
+use super::http::ExchangeKey;
+use super::peer::{Origin, Peer, Phase};
+use super::{Event, Timer};
+use crate::client::{Call, Forwarding, Outcome};
+use crate::deadlines::after;
+use crate::error::{Failed, UsageError};
+use crate::json::Json;
+use crate::message::{Method, Notification, Request};
+use crate::pending::{RequestKey, TicketKey, Waiting, progress_token};
+
+impl Peer {
+    pub(super) fn request<T: Carrier>(
+        &mut self,
+        call: Call,
+        during: Option<TicketKey>,
+        hub: &mut Hub<'_, T>,
+    ) -> Result<RequestKey, UsageError> {
+        self.check_open(during)?;
+        let origin = during.and_then(|ticket| self.incoming.get(ticket));
+        if let Some(version) = origin.map(|origin| self.version_of(origin)) {
+            // SH-S-15
+            if !version.rules().server_requests {
+                return Err(UsageError::NotInRevision { what: "a request of the server's", version });
+            }
+        }
+        if self.input_ended {
+            return Err(UsageError::Closed);
+        }
+        // LC-10: until the client has confirmed, it is asked for nothing but a sign of life.
+        let may_ask = self.phase == Phase::Ready || call.method == Method::PING;
+        if hub.config.forwarding == Forwarding::Own && !may_ask {
+            return Err(UsageError::NotConnected);
+        }
+        let limit = hub.config.limits.requests_out;
+        if self.pending.len() >= limit {
+            return Err(UsageError::TooManyRequests { limit });
+        }
+        let timeout = call.timeout.unwrap_or(hub.config.request_timeout);
+        let latest = after(hub.wire.now, hub.config.max_timeout.max(timeout));
+        let token = progress_token(call.params.as_ref());
+        let method = call.method;
+        let request = self.pending.insert(Waiting { method: method.clone(), timeout, latest, token, during });
+        if let Some(ticket) = during {
+            let Some(origin) = self.incoming.get_mut(ticket) else {
+                // Its request has ended a moment ago, of which whoever asks has not heard yet.
+                self.finish(request, Outcome::Failed(Failed::Cancelled), hub);
+                return Ok(request);
+            };
+            origin.asked.insert(request);
+        }
+        hub.timers.set(Timer::Answer(request), after(hub.wire.now, timeout));
+        let exchange = self.exchange_of(during);
+        self.write(&Request { id: request.to_wire(), method, params: call.params }.into(), exchange, hub);
+        Ok(request)
+    }
+
+    pub(super) fn on_answer_timeout<T: Carrier>(&mut self, request: RequestKey, hub: &mut Hub<'_, T>) {
+        let Some(waiting) = self.pending.get(request) else { return };
+        let reason = Failed::TimedOut { after: waiting.timeout };
+        let params = Json::empty_object().with_member("reason", &Json::from("timed out"));
+        self.give_up(request, reason, &params, hub);
+    }
+
+    pub(super) fn give_up<T: Carrier>(
+        &mut self,
+        request: RequestKey,
+        reason: Failed,
+        params: &Json,
+        hub: &mut Hub<'_, T>,
+    ) {
+        let Some(waiting) = self.pending.give_up(request) else { return };
+        let origin = waiting.during.and_then(|ticket| self.incoming.get_mut(ticket));
+        let exchange = origin.and_then(|origin| {
+            origin.asked.remove(&request);
+            origin.source.exchange
+        });
+        self.on_given_up(request, reason, params, exchange, hub);
+    }
+
+    /// Nobody waits any more for what was asked because of a request that has ended.
+    pub(super) fn give_up_asked<T: Carrier>(&mut self, ended: &Origin, hub: &mut Hub<'_, T>) {
+        for request in &ended.asked {
+            if self.pending.give_up(*request).is_some() {
+                self.on_given_up(*request, Failed::Cancelled, &Json::empty_object(), ended.source.exchange, hub);
+            }
+        }
+    }
+
+    fn on_given_up<T: Carrier>(
+        &mut self,
+        request: RequestKey,
+        reason: Failed,
+        params: &Json,
+        exchange: Option<ExchangeKey>,
+        hub: &mut Hub<'_, T>,
+    ) {
+        let params = params.with_member("requestId", &request.to_wire().to_json());
+        self.write(&Notification::with_params(Method::CANCELLED, params).into(), exchange, hub);
+        hub.timers.clear(Timer::Answer(request));
+        self.on_outcome(request, Outcome::Failed(reason), hub);
+    }
+
+    pub(super) fn finish<T: Carrier>(&mut self, request: RequestKey, outcome: Outcome, hub: &mut Hub<'_, T>) {
+        let Some(waiting) = self.pending.remove(request) else { return };
+        if let Some(origin) = waiting.during.and_then(|ticket| self.incoming.get_mut(ticket)) {
+            origin.asked.remove(&request);
+        }
+        hub.timers.clear(Timer::Answer(request));
+        self.on_outcome(request, outcome, hub);
+    }
+
+    fn on_outcome<T: Carrier>(&mut self, request: RequestKey, outcome: Outcome, hub: &mut Hub<'_, T>) {
+        if !self.on_input(request, &outcome, hub) {
+            hub.wire.out.tell(Event::Responded { request, outcome });
+        }
+    }
+}
