@@ -164,10 +164,7 @@ impl Peer {
         }
         let params = request.params.as_ref();
         // HM3: before anything is compared, since two readers may compare with two members.
-        if hub.config.strict_json && params.is_some_and(|params| check_unique_keys(params).is_err()) {
-            hub.wire.out.tell(Event::Faulted(Fault::DuplicateKey));
-            return Err(ErrorObject::new(code::INVALID_PARAMS, "invalid params: two members of one name"));
-        }
+        check_members(params, hub)?;
         let limits = &hub.config.limits;
         let limit = if on_exchange { limits.stateless_requests } else { limits.requests_in };
         if self.incoming.len() >= limit {
@@ -205,10 +202,7 @@ impl Peer {
             (Phase::Awaiting, false) => return refuse(code::INVALID_REQUEST, "the session is not initialized"),
             (Phase::Opening | Phase::Open | Phase::Ready | Phase::Closed, false) => {}
         }
-        if hub.config.strict_json && params.is_some_and(|params| check_unique_keys(params).is_err()) {
-            hub.wire.out.tell(Event::Faulted(Fault::DuplicateKey));
-            return refuse(code::INVALID_PARAMS, "invalid params: two members of one name");
-        }
+        check_members(params, hub)?;
         // JR-12. A relay leaves that to the server.
         if hub.config.forwarding == Forwarding::Own && params.is_some_and(|params| !params.is_object()) {
             return refuse(code::INVALID_PARAMS, "invalid params: they must be an object");
@@ -268,8 +262,7 @@ impl Peer {
 
     fn on_notification<T: Carrier>(&mut self, notification: Notification, hub: &mut Hub<'_, T>) {
         let Notification { method, params } = notification;
-        if hub.config.strict_json && params.as_ref().is_some_and(|params| check_unique_keys(params).is_err()) {
-            hub.wire.out.tell(Event::Faulted(Fault::DuplicateKey));
+        if check_members(params.as_ref(), hub).is_err() {
             return;
         }
         if method == Method::CANCELLED {
@@ -421,4 +414,13 @@ impl Peer {
             None => hub.transport.write(&message, self.route(source.exchange, Kind::Reply), &mut hub.wire),
         }
     }
+}
+
+/// JS6: two readers may read two members of one name differently.
+fn check_members<T: Carrier>(params: Option<&Json>, hub: &mut Hub<'_, T>) -> Result<(), ErrorObject> {
+    if hub.config.strict_json && params.is_some_and(|params| check_unique_keys(params).is_err()) {
+        hub.wire.out.tell(Event::Faulted(Fault::DuplicateKey));
+        return Err(ErrorObject::new(code::INVALID_PARAMS, "invalid params: two members of one name"));
+    }
+    Ok(())
 }
