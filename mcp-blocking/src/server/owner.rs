@@ -211,6 +211,7 @@ impl Owner {
         match event {
             Event::Requested { ticket, method, params } => {
                 let key = ticket.key();
+                // Without one, the client has taken the request back meanwhile.
                 let Some(about) = self.machine.context(&ticket).map(Box::new) else { return };
                 let headers = self.machine.request_head(&ticket).map(|head| head.headers.clone()).unwrap_or_default();
                 let shared = Arc::new(Shared::default());

@@ -160,14 +160,15 @@ impl Requests {
         now: Instant,
     ) {
         let key = ticket.key();
-        let context = machine.context(&ticket).filter(|_| self.open.len() < self.most);
-        let Some(context) = context else {
+        // Without one, the client has taken the request back meanwhile.
+        let Some(context) = machine.context(&ticket) else { return };
+        if self.open.len() >= self.most {
             tracing::warn!(most = self.most, "there are too many requests; one was refused");
             let error = ErrorObject::new(code::INTERNAL_ERROR, "the server is too busy");
             // The code is one that anybody may use.
             let _ = machine.respond(ticket, Err(error), now);
             return;
-        };
+        }
         let headers = machine.request_head(&ticket).map(|head| head.headers.clone()).unwrap_or_default();
         let span = tracing::info_span!("request", %method, session = ?key.session());
         let (said, last) = (self.said.clone(), self.last.clone());
