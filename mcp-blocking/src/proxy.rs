@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-use mcp_proto::client::{ExchangeKey, HttpConfig};
+use mcp_proto::client::{ExchangeKey, Http, HttpAction, HttpConfig};
 use mcp_proto::relay::{Action, Config, Event, Relay};
-use mcp_proto::{Instant, Output, UsageError};
+use mcp_proto::{Instant, Output, StdioAction, UsageError};
 
 use crate::gate::Gate;
 use crate::http_client::{HttpOptions, Pool, Received};
@@ -88,7 +88,7 @@ impl Proxy {
         // One thread carries one exchange.
         config.limits.exchanges = options.max_workers;
         let (inbox, inputs) = sync_channel(64);
-        Ok(Self { relay: Relay::new(http, config)?, options, inbox, inputs })
+        Ok(Self { relay: Relay::new(Http::new(http), config)?, options, inbox, inputs })
     }
 
     /// A way to end this proxy.
@@ -119,16 +119,18 @@ impl Proxy {
         loop {
             while let Some(output) = unwritten.take().or_else(|| relay.poll_output()) {
                 match output {
-                    Output::Action(Action::Write(bytes)) => {
+                    Output::Action(Action::Client(StdioAction::Write(bytes))) => {
                         if let Err(bytes) = writer.push(bytes.clone()) {
-                            unwritten = Some(Output::Action(Action::Write(bytes)));
+                            unwritten = Some(Output::Action(Action::Client(StdioAction::Write(bytes))));
                             break;
                         }
                         observer.written(&bytes);
                     }
-                    Output::Action(Action::CloseWrite) => writer.close(),
-                    Output::Action(Action::Open { exchange, request }) => pool.open(exchange, request),
-                    Output::Action(Action::Abort { exchange }) => pool.abort(exchange),
+                    Output::Action(Action::Client(StdioAction::CloseWrite)) => writer.close(),
+                    Output::Action(Action::Server(HttpAction::Open { exchange, request })) => {
+                        pool.open(exchange, request);
+                    }
+                    Output::Action(Action::Server(HttpAction::Abort { exchange })) => pool.abort(exchange),
                     Output::Action(_) => {}
                     Output::Event(event) => {
                         observer.told(&event);

@@ -51,7 +51,7 @@ use crate::version::{Era, ProtocolVersion};
 use calls::Calls;
 use carrier::{Carrier, Inbound, Role, Wire};
 use era::Detection;
-use handshake::{Handshake, Phase};
+use handshake::{Handshake, Opener, Phase};
 use listen::Listening;
 
 pub use carrier::ClientTransport;
@@ -198,32 +198,57 @@ impl<T: Carrier> Client<T> {
     /// [`UsageError::AlreadyConnected`] or [`UsageError::Closed`].
     pub fn connect(&mut self, now: Instant) -> Result<(), UsageError> {
         self.check_unconnected()?;
-        let mut versions = self.config.versions.clone();
-        if !self.transport.may_be_modern() {
-            versions.retain(|version| version.rules().era == Era::Legacy);
-        }
         let known = self.detection.settled().or(self.config.verdict);
-        self.detection = Detection::new(&versions, known, T::SILENCE_TELLS);
-        self.handshake = Some(Handshake::new(None));
+        self.detection = Detection::new(&self.allowed_versions(), known, T::SILENCE_TELLS);
+        self.handshake = Some(Handshake::new(Opener::Configured));
         self.open(true, now);
         Ok(())
     }
 
     /// Opens the connection with these parameters of `initialize`, which cross as they are.
     ///
-    /// The server is not asked which era it belongs to. Where nobody has used the connection yet, or it could not be made, this may be called again, and begins anew.
+    /// Only if the server refuses them in a way that says so is it asked whether it belongs to another era, where the
+    /// configuration allows that. Where nobody has used the connection yet, or it could not be made, this may be called
+    /// again, and begins anew.
     ///
     /// # Errors
     ///
     /// [`UsageError::AlreadyConnected`] or [`UsageError::Closed`].
     pub fn connect_with(&mut self, params: Json, now: Instant) -> Result<(), UsageError> {
         self.check_unconnected()?;
-        let mut versions = ProtocolVersion::ALL.to_vec();
-        versions.retain(|version| version.rules().era == Era::Legacy);
-        self.detection = Detection::new(&versions, None, T::SILENCE_TELLS);
-        self.handshake = Some(Handshake::new(Some(params)));
+        self.detection = Detection::new(&self.allowed_versions(), Some(Verdict::known(Era::Legacy)), T::SILENCE_TELLS);
+        self.handshake = Some(Handshake::new(Opener::Initialize(params)));
         self.open(true, now);
         Ok(())
+    }
+
+    /// Opens the connection with these parameters of `server/discover`, which cross as they are. In the modern era, so do
+    /// all requests: whoever makes them says what has to be said, and hears what is answered. If the server belongs to
+    /// the other era, the connection is opened as the configuration describes.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError::AlreadyConnected`] or [`UsageError::Closed`].
+    pub(crate) fn discover_with(&mut self, params: Json, now: Instant) -> Result<(), UsageError> {
+        self.check_unconnected()?;
+        self.detection = Detection::new(&self.allowed_versions(), None, T::SILENCE_TELLS);
+        self.handshake = Some(Handshake::new(Opener::Discover(params)));
+        self.open(true, now);
+        Ok(())
+    }
+
+    /// Who the application is and what it can do, from now on.
+    pub(crate) fn introduce(&mut self, client_info: Json, capabilities: Json) {
+        self.config.client_info = client_info;
+        self.config.capabilities = capabilities;
+    }
+
+    /// Says by itself what has to be said, and deals with what it can deal with, from now on.
+    pub(crate) fn speak_for_itself(&mut self) {
+        self.config.forwarding = Forwarding::Own;
+        if let Some(handshake) = &mut self.handshake {
+            handshake.speak_for_itself();
+        }
     }
 
     /// Sends `notifications/initialized`, if the configuration leaves that to the application.
@@ -250,9 +275,8 @@ impl<T: Carrier> Client<T> {
     /// [`UsageError`] if the request cannot be made; nothing was sent then.
     pub fn request(&mut self, call: Call, now: Instant) -> Result<RequestKey, UsageError> {
         self.check_open()?;
-        if [Method::INITIALIZE, Method::INITIALIZED, Method::CANCELLED, Method::SUBSCRIPTIONS_LISTEN]
-            .contains(&call.method)
-        {
+        let is_reserved = [Method::INITIALIZE, Method::INITIALIZED, Method::CANCELLED].contains(&call.method);
+        if is_reserved || (call.method == Method::SUBSCRIPTIONS_LISTEN && !self.passes_on()) {
             return Err(UsageError::ReservedMethod { method: call.method });
         }
         self.check_params(call.params.as_ref())?;
@@ -390,6 +414,11 @@ impl<T: Carrier> Client<T> {
         self.phase == Phase::Closed
     }
 
+    /// The server for people to read.
+    pub(crate) fn peer(&self) -> String {
+        self.transport.peer()
+    }
+
     /// Requests that have no outcome yet.
     #[must_use]
     pub fn requests_in_flight(&self) -> usize {
@@ -400,6 +429,17 @@ impl<T: Carrier> Client<T> {
     #[must_use]
     pub const fn verdict(&self) -> Option<Verdict> {
         self.detection.verdict()
+    }
+
+    fn allowed_versions(&self) -> Vec<ProtocolVersion> {
+        let is_allowed =
+            |version: &ProtocolVersion| self.transport.may_be_modern() || version.rules().era == Era::Legacy;
+        self.config.versions.iter().copied().filter(is_allowed).collect()
+    }
+
+    /// Whether the server belongs to the modern era, and requests cross as they are.
+    fn passes_on(&self) -> bool {
+        self.is_modern() && self.handshake.as_ref().is_some_and(Handshake::passes_on)
     }
 
     fn check_unconnected(&self) -> Result<(), UsageError> {

@@ -56,6 +56,19 @@ pub(crate) fn stamp(object: &Json, set: &[(&str, &Json)]) -> Json {
     object.with_members(&[("_meta", &meta.with_members(set))])
 }
 
+/// An object without these keys of its `_meta`, and without a `_meta` that is empty then.
+pub(crate) fn without_keys(object: &Json, keys: &[&str]) -> Json {
+    let Some(meta) = object.first_member("_meta") else { return object.clone() };
+    let stripped = meta.without_members(keys);
+    if stripped == meta {
+        object.clone()
+    } else if stripped == Json::empty_object() {
+        object.without_members(&["_meta"])
+    } else {
+        object.with_member("_meta", &stripped)
+    }
+}
+
 /// Parameters of a notification that belongs to the `subscriptions/listen` with this id (MD-L-04).
 pub(crate) fn with_subscription_id(params: &Json, id: &RequestId) -> Json {
     stamp(params, &[(SUBSCRIPTION_ID, &id.to_json())])

@@ -189,6 +189,11 @@ impl TicketKey {
     pub const fn session(self) -> SessionKey {
         self.session
     }
+
+    /// The number among those of its session.
+    pub(crate) const fn number(self) -> u64 {
+        self.number
+    }
 }
 
 /// The right to answer one request of the peer, once.

@@ -22,6 +22,7 @@
 //! | `batch` | batches of 2025-03-26 |
 //! | `logging` | the levels of log messages |
 //! | `era` | requests that stand alone: admitting them, completing what answers them |
+//! | `handover` | a relay's server that begins to serve by itself |
 //! | `context` | what holds for one request |
 //! | `input` | input that a request needs from its client |
 //! | `state` | states that clients carry and cannot alter |
@@ -39,6 +40,7 @@ mod config;
 mod context;
 mod era;
 mod event;
+mod handover;
 mod http;
 mod inbound;
 mod input;
@@ -72,8 +74,10 @@ pub use config::Config;
 pub use context::Context;
 pub use era::CacheScope;
 pub use event::Event;
+pub(crate) use handover::Identity;
 pub use http::{Access, Arrival, ExchangeKey, Http, HttpAction, HttpConfig, Principal, TwoEndpoints};
 pub use input::InputRequired;
+pub(crate) use input::capability_for;
 pub use logging::LoggingLevel;
 pub use state::{StateBinding, StateKey, StateKeys};
 
@@ -334,7 +338,7 @@ impl<T: Carrier> Server<T> {
         }
         let peer = peers.get_mut(&scope.session()).ok_or(UsageError::Closed)?;
         // What a request wants of its own log messages is looked at where notifications are.
-        if !peer.states_its_own(scope.ticket()) && level < peer.logging_level {
+        if !peer.states_its_own(scope.ticket()) && peer.logging_level.is_some_and(|lowest| level < lowest) {
             return Ok(());
         }
         let mut params = Json::empty_object().with_member("data", data);

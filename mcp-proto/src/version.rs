@@ -151,6 +151,10 @@ pub struct Rules {
     pub cancel_by: CancelBy,
     /// How an error says that it could not read the request's id (A28).
     pub unreadable_id: UnreadableId,
+    /// Clients may be asked to fill in forms.
+    pub elicitation: bool,
+    /// Clients may be asked to visit a URL.
+    pub url_elicitation: bool,
     /// Which answers to `initialize` make a client try the two-endpoint transport.
     pub fallback_on: FallbackOn,
     /// The codes that an application's error may not have (RP15), apart from `allowed_codes`.
@@ -199,6 +203,8 @@ const LEGACY: Rules = Rules {
     id_reuse: false,
     cancel_by: CancelBy::Notification,
     unreadable_id: UnreadableId::Null,
+    elicitation: false,
+    url_elicitation: false,
     fallback_on: FallbackOn::AnyClientError,
     reserved_codes: (-32099, -32020),
     allowed_codes: &[],
@@ -213,8 +219,10 @@ const RULES: [Rules; 5] = [
     // session, the GET stream and resumption are the transport's and hold here too.
     Rules { two_endpoints: true, version_header: false, ..LEGACY },
     Rules { batches: true, version_header: false, ..LEGACY },
-    LEGACY,
+    Rules { elicitation: true, ..LEGACY },
     Rules {
+        elicitation: true,
+        url_elicitation: true,
         priming_event: true,
         unreadable_id: UnreadableId::Omitted,
         fallback_on: FallbackOn::NoSuchEndpoint,
@@ -237,6 +245,8 @@ const RULES: [Rules; 5] = [
         id_reuse: true,
         cancel_by: CancelBy::ClosingTheExchange,
         unreadable_id: UnreadableId::Omitted,
+        elicitation: true,
+        url_elicitation: true,
         fallback_on: FallbackOn::NoSuchEndpoint,
         reserved_codes: (-32099, -32020),
         allowed_codes: &[-32020, -32021, -32022],

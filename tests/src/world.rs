@@ -7,8 +7,8 @@ use bytes::Bytes;
 use http::response::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use mcp_proto::client::{self, Client, Config, ExchangeKey, Failure, Http, HttpAction, HttpConfig, Outcome};
-use mcp_proto::relay::{self, Relay};
-use mcp_proto::{Json, Output, ProtocolVersion, RequestKey};
+use mcp_proto::relay::{self, Action, Relay};
+use mcp_proto::{Json, Output, ProtocolVersion, RequestKey, StdioAction};
 
 /// Where the server of a [`World`] is.
 pub const URL: &str = "http://server.example/mcp";
@@ -52,15 +52,13 @@ pub trait Machine {
 }
 
 macro_rules! machine {
-    ($machine:ty, $event:ty, $action:ident, { $($extra:tt)* }) => {
+    ($machine:ty, $event:ty, { $($actions:tt)* }) => {
         impl Machine for $machine {
             type Event = $event;
             fn step(&mut self) -> Option<Step<$event>> {
                 Some(match self.poll_output()? {
                     Output::Event(event) => Step::Event(event),
-                    Output::Action($action::Open { exchange, request }) => Step::Open(exchange, request),
-                    Output::Action($action::Abort { exchange }) => Step::Abort(exchange),
-                    $($extra)*
+                    $($actions)*
                     Output::Action(other) => panic!("the tests do not know {other:?}"),
                 })
             }
@@ -89,11 +87,15 @@ macro_rules! machine {
     };
 }
 
-use relay::Action;
-machine!(Client<Http>, client::Event, HttpAction, {});
-machine!(Relay, relay::Event, Action, {
-    Output::Action(Action::Write(bytes)) => Step::Write(bytes),
-    Output::Action(Action::CloseWrite) => Step::CloseWrite,
+machine!(Client<Http>, client::Event, {
+    Output::Action(HttpAction::Open { exchange, request }) => Step::Open(exchange, request),
+    Output::Action(HttpAction::Abort { exchange }) => Step::Abort(exchange),
+});
+machine!(Relay, relay::Event, {
+    Output::Action(Action::Server(HttpAction::Open { exchange, request })) => Step::Open(exchange, request),
+    Output::Action(Action::Server(HttpAction::Abort { exchange })) => Step::Abort(exchange),
+    Output::Action(Action::Client(StdioAction::Write(bytes))) => Step::Write(bytes),
+    Output::Action(Action::Client(StdioAction::CloseWrite)) => Step::CloseWrite,
 });
 
 /// A machine, its exchanges, and the time.
@@ -375,7 +377,7 @@ impl World<Relay> {
         let mut http = HttpConfig::new(URL).expect("a URL");
         let mut config = relay::Config::default();
         change(&mut config, &mut http);
-        Self::new(Relay::new(http, config).expect("a configuration"))
+        Self::new(Relay::new(Http::new(http), config).expect("a configuration"))
     }
 
     /// The client writes a line.

@@ -147,6 +147,7 @@ impl<T: Carrier> Client<T> {
     }
 
     fn send_call(&mut self, request: RequestKey, wire_key: RequestKey, now: Instant) {
+        let passes_on = self.passes_on();
         let (Some(version), Some(calling)) = (self.version, self.calls.open.get_mut(&request)) else { return };
         let mut params = calling.params.clone().unwrap_or(Json::empty_object());
         // MD-I-05, MD-I-09: they are for this attempt, and for no other.
@@ -157,7 +158,7 @@ impl<T: Carrier> Client<T> {
             params = params.with_member("requestState", &state);
         }
         let method = calling.method.clone();
-        let params = Some(self.stamped(Some(&params), version));
+        let params = Some(if passes_on { params } else { self.stamped(Some(&params), version) });
         self.calls.put_on_wire(request, wire_key);
         let message = Message::Request(Request { id: wire_key.to_wire(), method, params });
         self.with_wire(now, |transport, wire| transport.send(&message, Role::Request(wire_key), now, wire));
@@ -197,11 +198,14 @@ impl<T: Carrier> Client<T> {
 
     /// A request of the modern era was answered.
     pub(super) fn on_call_answered(&mut self, request: RequestKey, response: Response, now: Instant) {
+        let passes_on = self.passes_on();
         let Some(calling) = self.calls.open.get(&request) else { return };
         match response {
+            // BR-T-09: what it means is for whoever has asked.
+            Response::Result { result, .. } if passes_on => self.finish(request, Outcome::Result(result), now),
             Response::Error { error, .. } => {
                 let code = error.code();
-                if code == code::UNSUPPORTED_PROTOCOL_VERSION {
+                if code == code::UNSUPPORTED_PROTOCOL_VERSION && !passes_on {
                     self.correct_version(request, error, now);
                 } else if code == code::HEADER_MISMATCH && self.can_fetch_tools(request) {
                     self.calls.take_off_wire(request);

@@ -1,6 +1,7 @@
 //! What a client needs of its transport, and what a transport hands up.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use super::event::Event;
 use crate::Instant;
@@ -112,6 +113,10 @@ impl<T: Carrier> ClientTransport for T {}
 pub trait Carrier: Transport<Action: Weight> {
     /// Nothing but the server can be the reason if it does not answer (ER-04, ER-26).
     const SILENCE_TELLS: bool;
+    /// The server for people to read.
+    fn peer(&self) -> String;
+    /// For how long a message that was surely not delivered is tried again, if there is such a thing.
+    fn redeliver_for(&mut self, time: Duration);
     /// Takes over what the client was configured with.
     fn configure(&mut self, limits: &Limits, seed: u64);
     /// Forgets the session, if there is one: `initialize` comes next.
@@ -143,6 +148,12 @@ pub trait Carrier: Transport<Action: Weight> {
 
 impl Carrier for Stdio {
     const SILENCE_TELLS: bool = true;
+
+    fn peer(&self) -> String {
+        "the server".to_owned()
+    }
+
+    fn redeliver_for(&mut self, _time: Duration) {}
 
     fn configure(&mut self, limits: &Limits, _seed: u64) {
         self.set_limits(limits);

@@ -113,6 +113,8 @@ pub(super) struct Detection {
     verdict: Option<Verdict>,
     /// MD-V-02: revisions that were tried again because the server named them.
     corrected: BTreeSet<ProtocolVersion>,
+    /// The server refused `initialize` with this, and is asked what it is.
+    refused: Option<Unavailable>,
     has_asked_again: bool,
     /// The server's process was asked with `server/discover`, and has not been started anew since.
     has_asked_process: bool,
@@ -131,6 +133,7 @@ impl Detection {
             settled: only.or(known),
             verdict: only.or(known),
             corrected: BTreeSet::new(),
+            refused: None,
             has_asked_again: false,
             has_asked_process: false,
             silence_tells,
@@ -140,6 +143,7 @@ impl Detection {
     /// What to begin with.
     pub(super) fn begin(&mut self) -> Step {
         self.corrected.clear();
+        self.refused = None;
         self.has_asked_again = false;
         self.verdict = self.settled;
         match (self.newest(Era::Modern), self.verdict.map(|verdict| verdict.era)) {
@@ -227,13 +231,32 @@ impl Detection {
         }
     }
 
-    /// The server refused `initialize`. ER-08: it may have been too slow to say that it is modern.
-    pub(super) fn on_initialize_refused(&mut self, error: &ErrorObject) -> Option<Step> {
-        let is_modern = matches!(error.code(), code::UNSUPPORTED_PROTOCOL_VERSION | code::METHOD_NOT_FOUND);
-        let newest = self.newest(Era::Modern).filter(|_| is_modern && !self.has_asked_again)?;
+    /// The server refused `initialize`, or gives the reason back. It may be a modern one that was too slow to say so
+    /// (ER-08), or was not asked; whatever else it is, it is asked no third time.
+    ///
+    /// # Errors
+    ///
+    /// The reason, if it tells nothing about the era.
+    pub(super) fn on_initialize_refused(&mut self, reason: Unavailable) -> Result<Step, Unavailable> {
+        let may_be_modern = match &reason {
+            // ER-42, and what servers say that miss `_meta` or headers.
+            Unavailable::Error(error) => matches!(
+                error.code(),
+                code::UNSUPPORTED_PROTOCOL_VERSION
+                    | code::METHOD_NOT_FOUND
+                    | code::HEADER_MISMATCH
+                    | code::INVALID_PARAMS
+            ),
+            Unavailable::Failed(Failed::Refused(refusal)) => tells_era(refusal.status),
+            Unavailable::Failed(_) => false,
+        };
+        let Some(newest) = self.newest(Era::Modern).filter(|_| may_be_modern && !self.has_asked_again) else {
+            return Err(reason);
+        };
         self.has_asked_again = true;
         self.verdict = None;
-        Some(self.discover(newest))
+        self.refused = Some(reason);
+        Ok(self.discover(newest))
     }
 
     /// The connection was made.
@@ -280,6 +303,9 @@ impl Detection {
             let is_answer = !matches!(reason, Unavailable::Failed(Failed::TimedOut { .. }));
             let none = Unavailable::Failed(Failed::NoCommonVersion);
             return Step::Fail(if is_answer { none } else { reason });
+        }
+        if let Some(refused) = self.refused.take() {
+            return Step::Fail(refused);
         }
         self.verdict = Some(Verdict { era: Era::Legacy, evidence });
         self.initialize(None)

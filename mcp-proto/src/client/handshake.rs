@@ -63,11 +63,21 @@ impl Phase {
     }
 }
 
+/// Whose words open the connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Opener {
+    /// Ours, by the configuration.
+    Configured,
+    /// `initialize` with these parameters, which somebody else has written.
+    Initialize(Json),
+    /// `server/discover` with these parameters, which somebody else has written. So are all requests.
+    Discover(Json),
+}
+
 /// What is said to open a session, kept to say it again.
 #[derive(Debug)]
 pub(super) struct Handshake {
-    /// The application's own parameters, if it has any.
-    params: Option<Json>,
+    opener: Opener,
     /// What the application has confirmed it with, if it has.
     confirmed: Option<Notification>,
     /// The revision that the first session had.
@@ -75,8 +85,17 @@ pub(super) struct Handshake {
 }
 
 impl Handshake {
-    pub(super) const fn new(params: Option<Json>) -> Self {
-        Self { params, confirmed: None, version: None }
+    pub(super) const fn new(opener: Opener) -> Self {
+        Self { opener, confirmed: None, version: None }
+    }
+
+    pub(super) fn speak_for_itself(&mut self) {
+        self.opener = Opener::Configured;
+    }
+
+    /// Requests say of themselves what the protocol wants them to say, and cross as they are.
+    pub(super) const fn passes_on(&self) -> bool {
+        matches!(self.opener, Opener::Discover(_))
     }
 }
 
@@ -95,15 +114,20 @@ impl<T: Carrier> Client<T> {
                 } else {
                     self.config.initialize_timeout
                 };
-                let params = self.stamped(None, version);
+                let params = match self.handshake.as_ref().map(|handshake| &handshake.opener) {
+                    Some(Opener::Discover(params)) => params.clone(),
+                    Some(Opener::Configured | Opener::Initialize(_)) | None => self.stamped(None, version),
+                };
                 self.send_opening(Method::SERVER_DISCOVER, params, patience, awaited, now, |request| {
                     Role::Discover(request, version)
                 });
             }
             // LC-01, LC-02
             Step::Initialize(version) => {
-                let params = self.handshake.as_ref().and_then(|handshake| handshake.params.clone());
-                let params = params.unwrap_or_else(|| self.config.initialize_params(version));
+                let params = match self.handshake.as_ref().map(|handshake| &handshake.opener) {
+                    Some(Opener::Initialize(params)) => params.clone(),
+                    Some(Opener::Configured | Opener::Discover(_)) | None => self.config.initialize_params(version),
+                };
                 let timeout = self.config.initialize_timeout;
                 self.send_opening(Method::INITIALIZE, params, timeout, awaited, now, Role::Initialize);
             }
@@ -175,7 +199,7 @@ impl<T: Carrier> Client<T> {
 
     fn tell_connected(&mut self, version: ProtocolVersion, result: Json, occasion: Occasion) {
         let verdict = self.detection.verdict().unwrap_or(Verdict::known(version.rules().era));
-        let is_own = self.handshake.as_ref().is_some_and(|handshake| handshake.params.is_none());
+        let is_own = self.handshake.as_ref().is_some_and(|handshake| handshake.opener == Opener::Configured);
         let is_downgrade = is_own && self.config.newest() != Some(version);
         self.out.tell(Event::Connected { version, result, occasion, verdict, is_downgrade });
     }
@@ -183,11 +207,8 @@ impl<T: Carrier> Client<T> {
     fn on_initialize_outcome(&mut self, outcome: Outcome, awaited: bool, now: Instant) {
         let result = match outcome {
             Outcome::Result(result) => result,
-            Outcome::Error(error) => match self.detection.on_initialize_refused(&error) {
-                Some(step) => return self.follow(step, awaited, now),
-                None => return self.opening_failed(Unavailable::Error(error), now),
-            },
-            Outcome::Failed(reason) => return self.opening_failed(Unavailable::Failed(reason), now),
+            Outcome::Error(error) => return self.on_initialize_refused(Unavailable::Error(error), awaited, now),
+            Outcome::Failed(reason) => return self.on_initialize_refused(Unavailable::Failed(reason), awaited, now),
         };
         let Some(version) = result.first_member("protocolVersion").filter(|_| result.is_object()) else {
             let reason = InvalidResponse::Incomplete { method: "initialize" };
@@ -221,10 +242,16 @@ impl<T: Carrier> Client<T> {
         }
     }
 
-    /// LC-06: a relay's client judges for itself.
+    fn on_initialize_refused(&mut self, reason: Unavailable, awaited: bool, now: Instant) {
+        match self.detection.on_initialize_refused(reason) {
+            Ok(step) => self.follow(step, awaited, now),
+            Err(reason) => self.opening_failed(reason, now),
+        }
+    }
+
+    /// LC-06
     fn is_acceptable(&self, version: ProtocolVersion) -> bool {
-        let is_own = self.handshake.as_ref().is_some_and(|handshake| handshake.params.is_none());
-        version.rules().era == Era::Legacy && (!is_own || self.config.versions.contains(&version))
+        version.rules().era == Era::Legacy && self.config.versions.contains(&version)
     }
 
     /// LC-08

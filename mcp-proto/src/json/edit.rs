@@ -110,6 +110,43 @@ impl Json {
         Self(Bytes::from(edited))
     }
 
+    /// This object without the members of these names; every byte of the others stays as it is.
+    pub(crate) fn without_members(&self, names: &[&str]) -> Self {
+        let text = &self.0;
+        let is_kept = |member: &Member| !names.iter().any(|name| member.is_named(text, name));
+        if members(text).all(|member| is_kept(&member)) {
+            return self.clone();
+        }
+        let mut edited = Vec::with_capacity(text.len());
+        edited.push(b'{');
+        for member in members(text).filter(is_kept) {
+            if edited.len() > 1 {
+                edited.push(b',');
+            }
+            // The span of a key lies between its quotes.
+            edited.extend_from_slice(text.get(member.key.span.start - 1..member.value.end).unwrap_or_default());
+        }
+        edited.push(b'}');
+        Self(Bytes::from(edited))
+    }
+
+    /// This array with each element replaced by what becomes of it; a text that is none is returned unchanged.
+    pub(crate) fn map_elements(&self, change: impl Fn(Self) -> Self) -> Self {
+        if !self.0.starts_with(b"[") {
+            return self.clone();
+        }
+        let mut edited = Vec::with_capacity(self.0.len());
+        edited.push(b'[');
+        for element in self.elements() {
+            if edited.len() > 1 {
+                edited.push(b',');
+            }
+            edited.extend_from_slice(&change(element).0);
+        }
+        edited.push(b']');
+        Self(Bytes::from(edited))
+    }
+
     /// The names and values of this object's members, in order; nothing if it is none. A name with an unpaired
     /// surrogate stands for no string, and is `None`.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (Option<String>, Self)> {
@@ -299,6 +336,30 @@ mod tests {
             (r"[1]", r"[1]"),
         ] {
             assert_eq!(json(before).with_member("k", &json("7")).to_text(), after);
+        }
+    }
+
+    #[test]
+    fn taking_members_out_leaves_every_byte_of_the_others() {
+        for (before, after) in [
+            ("{}", "{}"),
+            (r#"{ "a" : 1.0 }"#, r#"{ "a" : 1.0 }"#),
+            (r#"{"k":7}"#, "{}"),
+            (r#"{"k":7,"a":1e0 , "\u006c":[{"k":1}]}"#, r#"{"a":1e0}"#),
+            (r#"{ "a": {"k":1}, "k":null, "b":"x" }"#, r#"{"a": {"k":1},"b":"x"}"#),
+            ("[1]", "[1]"),
+        ] {
+            assert_eq!(json(before).without_members(&["k", "l"]).to_text(), after);
+        }
+    }
+
+    #[test]
+    fn elements_are_changed_one_by_one() {
+        let without_a = |element: Json| element.without_members(&["a"]);
+        for (before, after) in
+            [(r#"[{"a":1}, {"b":2} ,3]"#, r#"[{},{"b":2},3]"#), ("[ ]", "[]"), (r#"{"a":1}"#, r#"{"a":1}"#)]
+        {
+            assert_eq!(json(before).map_elements(without_a).to_text(), after);
         }
     }
 

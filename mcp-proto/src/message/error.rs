@@ -86,6 +86,11 @@ impl ErrorObject {
     }
 
     /// Reads an error object; `None` if it is no object, or lacks an integer code or a string message (RP5).
+    /// The same error with another code.
+    pub(crate) fn with_code(&self, code: i64) -> Self {
+        Self { code, text: self.text.with_member("code", &Json::from(code)) }
+    }
+
     pub(crate) fn from_json(text: Json) -> Option<Self> {
         let code = text.member("code").ok()??;
         let code = RequestId::from_json_text(code.as_bytes())?.as_i64()?;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::client::{self, Confirmation, Forwarding, HttpConfig};
+use crate::client::{self, Confirmation, Forwarding};
 use crate::limits::Limits;
 use crate::server;
-use crate::version::Era;
+use crate::version::ProtocolVersion;
 
 /// How a relay behaves. The fields may be set one by one.
 ///
@@ -21,6 +21,8 @@ use crate::version::Era;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Config {
+    /// The revisions that the server may be spoken to in. Default: all. Whatever the client speaks, it is served.
+    pub versions: Vec<ProtocolVersion>,
     /// What both sides may make the relay hold.
     pub limits: Limits,
     /// How long the server may take to answer. Progress extends it, up to `max_timeout`. Default 5 min.
@@ -33,6 +35,11 @@ pub struct Config {
     pub drain_timeout: Duration,
     /// For how long a message that was surely not delivered is tried again before the client hears of it. Default 2 s.
     pub redelivery: Duration,
+    /// For how long a call may wait for its client to come back with what its server has asked for, where the server is a
+    /// legacy one and the client a modern one (BR-M-03). Default 10 min.
+    pub parking_timeout: Duration,
+    /// Whether the driver can start a server on a byte stream anew (ER-06). Default `false`.
+    pub respawn: bool,
     /// Whether parameters with two members of one name are refused (JS6). Default `true`.
     pub strict_json: bool,
     /// Where the jitter of waiting times begins. Two relays should not have the same.
@@ -42,12 +49,15 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            versions: ProtocolVersion::ALL.into(),
             limits: Limits::default(),
             request_timeout: Duration::from_secs(300),
             max_timeout: Duration::from_secs(3600),
             initialize_timeout: Duration::from_secs(30),
             drain_timeout: Duration::from_secs(10),
             redelivery: Duration::from_secs(2),
+            parking_timeout: Duration::from_secs(600),
+            respawn: false,
             strict_json: true,
             seed: 0,
         }
@@ -56,10 +66,8 @@ impl Default for Config {
 
 impl Config {
     /// What the two machines of a relay are told.
-    pub(super) fn split(self, mut http: HttpConfig) -> (server::Config, client::Config, HttpConfig) {
-        http.redelivery = self.redelivery;
+    pub(super) fn split(self) -> (server::Config, client::Config) {
         let mut server = server::Config::new("", "");
-        server.versions.retain(|version| version.rules().era == Era::Legacy);
         server.limits = self.limits.clone();
         // TO-04: the one who answers may be a person.
         server.request_timeout = self.max_timeout;
@@ -68,6 +76,8 @@ impl Config {
         server.forwarding = Forwarding::All;
         server.strict_json = self.strict_json;
         let mut client = client::Config::new("", "");
+        client.versions = self.versions;
+        client.respawn = self.respawn;
         client.limits = self.limits;
         client.request_timeout = self.request_timeout;
         client.max_timeout = self.max_timeout;
@@ -76,6 +86,6 @@ impl Config {
         client.reconnect = true;
         client.forwarding = Forwarding::All;
         client.seed = self.seed;
-        (server, client, http)
+        (server, client)
     }
 }

@@ -1,51 +1,43 @@
 //! What a relay does and tells.
 
-use bytes::Bytes;
-use http::Request;
-
 use crate::Instant;
-use crate::client::{CloseReason, ExchangeKey, Occasion, Unavailable};
+use crate::client::{CloseReason, Occasion, Unavailable};
 use crate::error::{Failed, Fault, Quirk, UsageError};
 use crate::json::Json;
 use crate::message::Method;
 use crate::outbox::Weight;
-use crate::version::ProtocolVersion;
+use crate::transport::StdioAction;
+use crate::version::{Era, ProtocolVersion};
 
-/// What the driver of a relay is asked to do.
+/// What the driver of a relay is asked to do. `A` is what the transport to the server asks for: an
+/// [`HttpAction`](crate::client::HttpAction) or a [`StdioAction`].
 #[derive(Debug)]
-#[non_exhaustive]
-#[expect(clippy::large_enum_variant, reason = "half of all actions are an `Open`")]
-pub enum Action {
-    /// Write these bytes to the client, all of them and in this order.
-    Write(Bytes),
-    /// Close the stream to the client, once everything before was written.
-    CloseWrite,
-    /// Send this request to the server, without following redirects or unpacking bodies.
-    Open {
-        /// The name to hand in under what comes of it.
-        exchange: ExchangeKey,
-        /// The request, with an absolute URL.
-        request: Request<Bytes>,
-    },
-    /// Drop this exchange: close its connection, and hand in nothing more of it.
-    Abort {
-        /// Which one.
-        exchange: ExchangeKey,
-    },
+pub enum Action<A> {
+    /// Do this on the client's stream.
+    Client(StdioAction),
+    /// Do this on the server's side.
+    Server(A),
 }
 
 /// What a relay tells whoever watches over it. Nothing of it needs an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// The server answered `initialize`.
+    /// The server answered `initialize` or `server/discover`.
     Connected {
         /// The revision in force.
         version: ProtocolVersion,
-        /// The result of `initialize`, as it came.
+        /// The result, as it came.
         result: Json,
         /// The first time, or again after the session was lost.
         occasion: Occasion,
+    },
+    /// The two sides speak different eras: the relay is each one's counterpart.
+    Bridging {
+        /// The client's.
+        client: Era,
+        /// The server's.
+        server: Era,
     },
     /// The server cannot be used now. The client was told, if it waited.
     Unavailable {
@@ -85,16 +77,15 @@ pub enum Event {
 pub enum Side {
     /// The client on the byte stream.
     Client,
-    /// The server over HTTP.
+    /// The server.
     Server,
 }
 
-impl Weight for Action {
+impl<A: Weight> Weight for Action<A> {
     fn weight(&self) -> usize {
         match self {
-            Self::Write(bytes) => bytes.len(),
-            Self::Open { .. } => 256,
-            Self::CloseWrite | Self::Abort { .. } => 0,
+            Self::Client(action) => action.weight(),
+            Self::Server(action) => action.weight(),
         }
     }
 }

@@ -50,11 +50,7 @@ pub(super) fn admit(
     if let Some(headers) = envelope.headers {
         agree::version(headers, &asked)?;
     }
-    let version = ProtocolVersion::from_text(&asked).filter(|version| {
-        // MD-V-01
-        version.rules().era == Era::Modern && config.versions.contains(version)
-    });
-    let version = version.ok_or_else(|| unsupported(config, &Json::from(&*asked)))?;
+    let version = served(config, &asked)?;
     if let Some(headers) = envelope.headers {
         agree::method_and_name(headers, method, params.as_ref())?;
     }
@@ -73,6 +69,26 @@ pub(super) fn admit(
     };
     let Envelope { principal, .. } = envelope;
     Ok(Context { version, client_capabilities, client_info: meta.client_info, logging_level, principal })
+}
+
+/// What a request needs to say so that it can be passed on: the rest is for the server to judge (BR-T-09).
+pub(super) fn pass(config: &Config, meta: RequestMeta) -> Result<Context, ErrorObject> {
+    let asked = meta.version.ok_or_else(missing_meta)?;
+    let version = served(config, &asked)?;
+    Ok(Context {
+        version,
+        client_capabilities: meta.client_capabilities.unwrap_or(Json::empty_object()),
+        client_info: meta.client_info,
+        logging_level: meta.log_level.as_deref().and_then(LoggingLevel::from_text),
+        principal: None,
+    })
+}
+
+/// MD-V-01
+fn served(config: &Config, asked: &str) -> Result<ProtocolVersion, ErrorObject> {
+    let version = ProtocolVersion::from_text(asked);
+    let version = version.filter(|version| version.rules().era == Era::Modern && config.versions.contains(version));
+    version.ok_or_else(|| unsupported(config, &Json::from(asked)))
 }
 
 fn names_no_modern(headers: &HeaderMap) -> bool {

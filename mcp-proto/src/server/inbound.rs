@@ -50,11 +50,13 @@ impl Peer {
         self.settle_batch(batch, None, source.exchange, hub);
     }
 
-    fn on_request<T: Carrier>(&mut self, request: Request, source: Source, hub: &mut Hub<'_, T>) {
-        if hub.config.forwarding == Forwarding::Own && hub.config.serves(Era::Modern) {
+    pub(super) fn on_request<T: Carrier>(&mut self, request: Request, source: Source, hub: &mut Hub<'_, T>) {
+        let is_own = hub.config.forwarding == Forwarding::Own;
+        // In a session, a relay leaves it to the server what such a request is.
+        if hub.config.serves(Era::Modern) && (is_own || self.phase == Phase::Awaiting) {
             let meta = RequestMeta::read(request.params.as_ref());
             // ER-41
-            if meta.is_claimed || !hub.config.serves(Era::Legacy) {
+            if meta.is_claimed || (is_own && !hub.config.serves(Era::Legacy)) {
                 return self.on_stateless(request, meta, Envelope::default(), source, hub);
             }
         }
@@ -67,7 +69,6 @@ impl Peer {
         if opens_session {
             self.client.clone_from(&params);
         }
-        let is_own = hub.config.forwarding == Forwarding::Own;
         // LC-17. A relay's server may not be there yet; the client hears from us that we are.
         if method == Method::PING && (is_own || self.phase == Phase::Awaiting) {
             self.answer_at_once(id, Ok(Json::empty_object()), source, hub);
@@ -117,8 +118,10 @@ impl Peer {
             // JR-38
             Err(ErrorObject::new(code::INVALID_REQUEST, "a request of this revision in a batch"))
         } else {
-            self.admit_stateless(&request, on_exchange, hub)
-                .and_then(|()| era::admit(hub.config, hub.tools, &request, meta, envelope))
+            self.admit_stateless(&request, on_exchange, hub).and_then(|()| match hub.config.forwarding {
+                Forwarding::Own => era::admit(hub.config, hub.tools, &request, meta, envelope),
+                Forwarding::All => era::pass(hub.config, meta),
+            })
         };
         let Request { id, method, params } = request;
         let context = match admitted {
@@ -131,11 +134,12 @@ impl Peer {
         if self.version.is_none() {
             hub.transport.negotiated(self.key, context.version);
         }
-        if method == Method::SERVER_DISCOVER {
+        let is_own = hub.config.forwarding == Forwarding::Own;
+        if method == Method::SERVER_DISCOVER && is_own {
             let result = era::complete(hub.config, &method, &era::discover(hub.config));
             return self.answer_at_once(id, Ok(result), source, hub);
         }
-        if method == Method::SUBSCRIPTIONS_LISTEN {
+        if method == Method::SUBSCRIPTIONS_LISTEN && is_own {
             return self.listen(id, params.as_ref(), &context, source, hub);
         }
         // Over HTTP, ids of different clients are equal as they like (C1).
@@ -234,7 +238,7 @@ impl Peer {
         let level = params.and_then(|params| params.first_member("level"));
         let level = level.as_ref().and_then(Json::as_string).and_then(|level| LoggingLevel::from_text(&level));
         let invalid = || ErrorObject::new(code::INVALID_PARAMS, "invalid params: level is none of the eight");
-        self.logging_level = level.ok_or_else(invalid)?;
+        self.logging_level = Some(level.ok_or_else(invalid)?);
         Ok(Json::empty_object())
     }
 

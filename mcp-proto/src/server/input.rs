@@ -119,6 +119,14 @@ impl InputRequired {
     }
 }
 
+/// What a client must be able to do to be asked this (MD-I-04); `None` if it is no request for input (MD-I-03).
+pub(crate) fn capability_for(method: &Method, params: &Json) -> Option<Json> {
+    let (name, inside) = needed(method, params)?;
+    let inside =
+        inside.map_or(Json::empty_object(), |inside| Json::empty_object().with_member(inside, &Json::empty_object()));
+    Some(Json::empty_object().with_member(name, &inside))
+}
+
 impl From<InputRequired> for Json {
     fn from(required: InputRequired) -> Self {
         required.to_result()

@@ -204,6 +204,7 @@ impl Peer {
         let params = with_subscription_id(&params, &id);
         let exchange = source.exchange;
         let ticket = self.listens.insert(id, Listen { exchange, filter });
+        self.listens_have_changed = true;
         if let Some(exchange) = exchange {
             self.listening.insert(exchange, ticket.key());
         }
@@ -238,6 +239,12 @@ impl Peer {
         }
     }
 
+    /// The resources that are listened to.
+    pub(super) fn watched(&self) -> BTreeSet<Box<str>> {
+        let listens = self.listens.keys().into_iter().filter_map(|key| self.listens.get(key));
+        listens.flat_map(|listen| listen.filter.uris.iter().cloned()).collect()
+    }
+
     /// A client in a legacy session has subscribed to a resource, or no longer does.
     pub(super) fn on_subscription(&mut self, method: &Method, uri: &str) {
         if *method == Method::RESOURCES_UNSUBSCRIBE {
@@ -250,6 +257,7 @@ impl Peer {
     /// The client no longer listens.
     pub(super) fn unlisten<T: Carrier>(&mut self, key: TicketKey, hub: &mut Hub<'_, T>) {
         if let Some((_, listen)) = self.listens.remove(key) {
+            self.listens_have_changed = true;
             *hub.subscriptions = hub.subscriptions.saturating_sub(1);
             if let Some(exchange) = listen.exchange {
                 self.listening.remove(&exchange);

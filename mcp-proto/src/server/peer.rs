@@ -29,8 +29,8 @@ pub(super) struct Peer {
     pub(super) incoming: Incoming<Origin>,
     pub(super) batches: Batches,
     pub(super) pending: Pending,
-    /// Log messages below this are not wanted.
-    pub(super) logging_level: LoggingLevel,
+    /// Log messages below this are not wanted, if the client has chosen a level.
+    pub(super) logging_level: Option<LoggingLevel>,
     /// The parameters of `initialize`.
     pub(super) client: Option<Json>,
     /// Resources that the client has subscribed to in its session.
@@ -38,6 +38,7 @@ pub(super) struct Peer {
     /// What requests of the client's wait for, and under which key it is wanted.
     pub(super) inputs: BTreeMap<RequestKey, (TicketKey, Box<str>)>,
     pub(super) listens: Incoming<Listen>,
+    pub(super) listens_have_changed: bool,
     /// The same by their exchanges, as far as they have one.
     pub(super) listening: BTreeMap<ExchangeKey, TicketKey>,
     /// Requests that end with their exchange (SH-S-17).
@@ -108,11 +109,12 @@ impl Peer {
             incoming: Incoming::new(key),
             batches: Batches::new(),
             pending: Pending::new(key, limits.tombstones),
-            logging_level: LoggingLevel::Debug,
+            logging_level: None,
             client: None,
             subscribed: BTreeSet::new(),
             inputs: BTreeMap::new(),
             listens: Incoming::new(key),
+            listens_have_changed: false,
             listening: BTreeMap::new(),
             exchanges: BTreeMap::new(),
         }
@@ -197,7 +199,8 @@ impl Peer {
             return Err(UsageError::ReservedMethod { method: notification.method });
         }
         let origin = during.and_then(|ticket| self.incoming.get(ticket));
-        if let Some(stated) = origin.and_then(|origin| origin.stated.as_ref()) {
+        let is_own = hub.config.forwarding == Forwarding::Own;
+        if let Some(stated) = origin.and_then(|origin| origin.stated.as_ref()).filter(|_| is_own) {
             if !stated.lets_pass(&notification)? {
                 return Ok(());
             }
@@ -279,7 +282,7 @@ impl Peer {
             version: self.version_of(origin),
             client_capabilities: of_client("capabilities").unwrap_or(Json::empty_object()),
             client_info: of_client("clientInfo"),
-            logging_level: config.declares("logging").then_some(self.logging_level),
+            logging_level: config.declares("logging").then_some(self.logging_level.unwrap_or(LoggingLevel::Debug)),
             principal: transport.principal(self.key).cloned(),
         })
     }
@@ -319,7 +322,7 @@ impl Peer {
         if origin.method == Method::TOOLS_LIST && is_own && hub.config.serves(Era::Modern) {
             hub.tools.learn(&result);
         }
-        if origin.stated.is_some() { era::complete(hub.config, &origin.method, &result) } else { result }
+        if origin.stated.is_some() && is_own { era::complete(hub.config, &origin.method, &result) } else { result }
     }
 
     /// A request of the client's has its outcome, which for a cancelled one is no answer.

@@ -1,5 +1,7 @@
 //! What the client asks of this transport.
 
+use std::time::Duration;
+
 use super::config::HttpTransport;
 use super::resume::Cursor;
 use super::{Carried, Http, HttpAction, Place, Post, Purpose, Timer};
@@ -22,6 +24,14 @@ impl Transport for Http {
 
 impl Carrier for Http {
     const SILENCE_TELLS: bool = false;
+
+    fn peer(&self) -> String {
+        format!("the server at {}", self.server())
+    }
+
+    fn redeliver_for(&mut self, time: Duration) {
+        self.config.redelivery = time;
+    }
 
     fn configure(&mut self, limits: &Limits, seed: u64) {
         self.limits = limits.clone();

@@ -1,0 +1,104 @@
+//! What is under way through a relay, in both directions: each side's requests by the keys and tickets of the other.
+
+use std::collections::BTreeMap;
+
+use crate::json::Json;
+use crate::message::Method;
+use crate::pending::{RequestKey, Ticket, TicketKey};
+
+/// All of it.
+#[derive(Debug, Default)]
+pub(super) struct Crossing {
+    /// Requests of the client's that are with the server, by the key that they have there.
+    upward: BTreeMap<RequestKey, Upward>,
+    upward_by_ticket: BTreeMap<TicketKey, RequestKey>,
+    /// Requests of the server's that are with the client, by the key that they have there.
+    downward: BTreeMap<RequestKey, Downward>,
+    downward_by_ticket: BTreeMap<TicketKey, RequestKey>,
+}
+
+/// A request of the client's that is with the server.
+#[derive(Debug)]
+pub(super) struct Upward {
+    pub(super) ticket: Ticket,
+    pub(super) method: Method,
+    /// What was passed on, where it may have to be again.
+    pub(super) params: Option<Json>,
+    /// What it is about, where the client may have to ask again.
+    pub(super) name: Option<Json>,
+    /// The progress token that the client knows it by now, if it has asked again.
+    pub(super) token: Option<Json>,
+    /// The last progress that was told (BR-L-12).
+    pub(super) progress: f64,
+}
+
+impl Upward {
+    pub(super) const fn new(ticket: Ticket, method: Method) -> Self {
+        Self { ticket, method, params: None, name: None, token: None, progress: f64::NEG_INFINITY }
+    }
+}
+
+/// A request of the server's that is with the client.
+#[derive(Debug)]
+pub(super) struct Downward {
+    pub(super) ticket: Ticket,
+    pub(super) method: Method,
+}
+
+impl Crossing {
+    pub(super) fn goes_up(&mut self, request: RequestKey, upward: Upward) {
+        self.upward_by_ticket.insert(upward.ticket.key(), request);
+        self.upward.insert(request, upward);
+    }
+
+    pub(super) fn is_up(&self, request: RequestKey) -> Option<&Upward> {
+        self.upward.get(&request)
+    }
+
+    pub(super) fn is_up_mut(&mut self, request: RequestKey) -> Option<&mut Upward> {
+        self.upward.get_mut(&request)
+    }
+
+    /// All that are with the server.
+    pub(super) fn all_up(&self) -> impl Iterator<Item = (RequestKey, &Upward)> {
+        self.upward.iter().map(|(request, upward)| (*request, upward))
+    }
+
+    /// Whoever has asked gets an answer, or has one.
+    pub(super) fn comes_down(&mut self, request: RequestKey) -> Option<Upward> {
+        let upward = self.upward.remove(&request)?;
+        self.upward_by_ticket.remove(&upward.ticket.key());
+        Some(upward)
+    }
+
+    /// The client has taken its request back.
+    pub(super) fn taken_back(&mut self, ticket: TicketKey) -> Option<RequestKey> {
+        let request = self.upward_by_ticket.remove(&ticket)?;
+        self.upward.remove(&request);
+        Some(request)
+    }
+
+    pub(super) fn goes_down(&mut self, request: RequestKey, ticket: Ticket, method: Method) {
+        self.downward_by_ticket.insert(ticket.key(), request);
+        self.downward.insert(request, Downward { ticket, method });
+    }
+
+    pub(super) fn comes_up(&mut self, request: RequestKey) -> Option<Downward> {
+        let downward = self.downward.remove(&request)?;
+        self.downward_by_ticket.remove(&downward.ticket.key());
+        Some(downward)
+    }
+
+    /// The server has taken its request back.
+    pub(super) fn taken_back_below(&mut self, ticket: TicketKey) -> Option<RequestKey> {
+        let request = self.downward_by_ticket.remove(&ticket)?;
+        self.downward.remove(&request);
+        Some(request)
+    }
+
+    /// What the client was asked is of no use any more.
+    pub(super) fn forget_below(&mut self) -> impl Iterator<Item = RequestKey> + use<> {
+        self.downward_by_ticket.clear();
+        std::mem::take(&mut self.downward).into_keys()
+    }
+}

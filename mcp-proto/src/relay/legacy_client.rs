@@ -1,0 +1,269 @@
+//! A client that begins with `initialize`, and a server of the modern era: the relay is the client's server (RULES 13.1).
+
+use std::collections::BTreeSet;
+
+use super::crossing::{Downward, Upward};
+use super::{Event, Path, Relay, convert};
+use crate::Instant;
+use crate::client::{self, ClientTransport, Outcome, SubscriptionKey};
+use crate::error::Failed;
+use crate::json::Json;
+use crate::message::{ErrorObject, Method, Notification, code};
+use crate::meta::{LOG_LEVEL, stamp};
+use crate::pending::{RequestKey, Ticket};
+use crate::version::ProtocolVersion;
+
+/// The lists that change, as the capabilities, the filter and the notifications name them.
+const LISTS: [(&str, &str, Method); 3] = [
+    ("tools", "toolsListChanged", Method::TOOLS_LIST_CHANGED),
+    ("prompts", "promptsListChanged", Method::PROMPTS_LIST_CHANGED),
+    ("resources", "resourcesListChanged", Method::RESOURCES_LIST_CHANGED),
+];
+
+/// What is kept for the client (BR-L-02).
+#[derive(Debug)]
+pub(super) struct LegacyClient {
+    /// Whether the server tells of changes of each of the lists.
+    lists: [bool; 3],
+    /// The resources that the client has subscribed to.
+    uris: BTreeSet<Box<str>>,
+    /// What the server tells through.
+    subscription: Option<SubscriptionKey>,
+    /// What will take its place once it is acknowledged, and who waits for that (BR-L-04).
+    next: Option<SubscriptionKey>,
+    waiting: Vec<(Ticket, Box<str>)>,
+}
+
+impl LegacyClient {
+    /// `capabilities` are the server's.
+    pub(super) fn new(capabilities: &Json) -> Self {
+        let changes = |name| {
+            let flag = capabilities.first_member(name).and_then(|capability| capability.first_member("listChanged"));
+            flag.is_some_and(|flag| flag.as_bytes() == b"true")
+        };
+        let lists = LISTS.map(|(capability, ..)| changes(capability));
+        Self { lists, uris: BTreeSet::new(), subscription: None, next: None, waiting: Vec::new() }
+    }
+
+    /// The filter of `subscriptions/listen`; `None` if there is nothing to listen to.
+    fn filter(&self) -> Option<Json> {
+        let mut filter = Json::empty_object();
+        if !self.uris.is_empty() {
+            filter = filter.with_member("resourceSubscriptions", &Json::from_serialize(&self.uris).ok()?);
+        }
+        for ((_, name, _), _) in LISTS.iter().zip(self.lists).filter(|(_, changes)| *changes) {
+            filter = filter.with_member(name, &Json::from(true));
+        }
+        (filter != Json::empty_object()).then_some(filter)
+    }
+}
+
+impl<T: ClientTransport> Relay<T> {
+    pub(super) fn on_legacy_request(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
+        let Path::LegacyClient(state) = &mut self.path else { return };
+        if [Method::RESOURCES_SUBSCRIBE, Method::RESOURCES_UNSUBSCRIBE].contains(&method) {
+            let uri = params.and_then(|params| params.first_member("uri"));
+            let Some(uri) = uri.as_ref().and_then(Json::as_string).map(|uri| Box::<str>::from(&*uri)) else {
+                return self.respond(ticket, Err(ErrorObject::invalid_params("uri must be a string")), now);
+            };
+            if method == Method::RESOURCES_SUBSCRIBE {
+                state.uris.insert(uri.clone());
+                state.waiting.push((ticket, uri));
+            } else {
+                state.uris.remove(&uri);
+                self.respond(ticket, Ok(Json::empty_object()), now);
+            }
+            return self.listen_anew(now);
+        }
+        let params = match self.server.chosen_level() {
+            // BR-L-03
+            Some(level) => {
+                let params = params.unwrap_or(Json::empty_object());
+                Some(stamp(&params, &[(LOG_LEVEL, &Json::from(level.as_str()))]))
+            }
+            None => params,
+        };
+        self.pass(ticket, method, params, now);
+    }
+
+    /// BR-L-04: a filter cannot be changed, so that another subscription takes the place of the one that there is.
+    pub(super) fn listen_anew(&mut self, now: Instant) {
+        let Path::LegacyClient(state) = &mut self.path else { return };
+        if let Some(next) = state.next.take() {
+            self.client.unlisten(next, now);
+        }
+        let Some(filter) = state.filter() else {
+            if let Some(subscription) = state.subscription.take() {
+                self.client.unlisten(subscription, now);
+            }
+            return;
+        };
+        match self.client.listen(filter, now) {
+            Ok(next) => state.next = Some(next),
+            Err(error) => self.refuse_subscribers(&ErrorObject::new(code::INTERNAL_ERROR, &error.to_string()), now),
+        }
+    }
+
+    /// The server will tell of what the filter names.
+    pub(super) fn on_listening(&mut self, subscription: SubscriptionKey, filter: &Json, now: Instant) {
+        let Path::LegacyClient(state) = &mut self.path else { return };
+        if state.subscription == Some(subscription) {
+            // It broke off and is open again: nobody knows what changed meanwhile.
+            return self.tell_of_gap(now);
+        }
+        if state.next != Some(subscription) {
+            return;
+        }
+        state.next = None;
+        let waiting = std::mem::take(&mut state.waiting);
+        if let Some(old) = state.subscription.replace(subscription) {
+            self.client.unlisten(old, now);
+        }
+        let honoured = filter.first_member("resourceSubscriptions").unwrap_or(Json::empty_object());
+        let honoured: BTreeSet<_> =
+            honoured.elements().filter_map(|uri| uri.as_string().map(|uri| Box::<str>::from(&*uri))).collect();
+        for (ticket, uri) in waiting {
+            let answer = if honoured.contains(&uri) {
+                Ok(Json::empty_object())
+            } else {
+                if let Path::LegacyClient(state) = &mut self.path {
+                    state.uris.remove(&uri);
+                }
+                Err(ErrorObject::new(code::INVALID_PARAMS, "the server does not tell of changes of this resource"))
+            };
+            self.respond(ticket, answer, now);
+        }
+    }
+
+    pub(super) fn on_listening_ended(&mut self, subscription: SubscriptionKey, outcome: &Outcome, now: Instant) {
+        let Path::LegacyClient(state) = &mut self.path else { return };
+        if state.subscription == Some(subscription) {
+            state.subscription = None;
+        }
+        if state.next != Some(subscription) {
+            return;
+        }
+        state.next = None;
+        let error = match outcome {
+            Outcome::Error(error) => convert::error_to_legacy(&Method::RESOURCES_SUBSCRIBE, error, self.version()),
+            Outcome::Failed(reason) => self.error_for(reason),
+            Outcome::Result(_) => ErrorObject::new(code::INTERNAL_ERROR, "the server tells of no changes"),
+        };
+        self.refuse_subscribers(&error, now);
+    }
+
+    fn refuse_subscribers(&mut self, error: &ErrorObject, now: Instant) {
+        let Path::LegacyClient(state) = &mut self.path else { return };
+        for (ticket, uri) in std::mem::take(&mut state.waiting) {
+            if let Path::LegacyClient(state) = &mut self.path {
+                state.uris.remove(&uri);
+            }
+            self.respond(ticket, Err(error.clone()), now);
+        }
+    }
+
+    fn tell_of_gap(&mut self, now: Instant) {
+        let Path::LegacyClient(state) = &self.path else { return };
+        let lists = LISTS.into_iter().zip(state.lists).filter(|(_, changes)| *changes);
+        let lists = lists.map(|((_, _, method), _)| Notification::new(method));
+        let resources = state.uris.iter().map(|uri| {
+            let params = Json::empty_object().with_member("uri", &Json::from(&**uri));
+            Notification::with_params(Method::RESOURCES_UPDATED, params)
+        });
+        for notification in lists.chain(resources).collect::<Vec<_>>() {
+            self.publish(notification, now);
+        }
+    }
+
+    /// The client takes back a subscription that it waits for.
+    pub(super) fn on_legacy_cancelled(&mut self, ticket: crate::pending::TicketKey) {
+        if let Path::LegacyClient(state) = &mut self.path {
+            state.waiting.retain(|(waiting, _)| waiting.key() != ticket);
+        }
+    }
+
+    pub(super) fn on_legacy_outcome(&mut self, upward: Upward, outcome: Outcome, now: Instant) {
+        let Upward { ticket, method, .. } = upward;
+        let answer = match outcome {
+            Outcome::Result(result) => Ok(convert::result_to_legacy(&method, &result)),
+            Outcome::Error(error) => Err(convert::error_to_legacy(&method, &error, self.version())),
+            // BR-L-06
+            Outcome::Failed(reason @ Failed::NoInput { .. }) if method == Method::TOOLS_CALL => {
+                Ok(convert::tool_error(&reason.describe(&self.client.peer())))
+            }
+            Outcome::Failed(reason) => {
+                let error = self.error_for(&reason);
+                self.out.tell(Event::Failed(reason));
+                Err(error)
+            }
+        };
+        self.respond(ticket, answer, now);
+    }
+
+    /// BR-L-12: the server counts anew with each round, and the client may only hear of more.
+    pub(super) fn on_legacy_progress(&mut self, request: RequestKey, params: Json, now: Instant) {
+        let Some(upward) = self.crossing.is_up_mut(request) else { return };
+        let progress = params.first_member("progress").and_then(|progress| progress.read::<f64>().ok());
+        let Some(progress) = progress.filter(|progress| *progress > upward.progress) else { return };
+        upward.progress = progress;
+        let scope = (&upward.ticket).into();
+        self.tell_client(scope, Method::PROGRESS, Some(params), now);
+    }
+
+    pub(super) fn on_modern_notification(
+        &mut self,
+        scope: client::Scope,
+        method: Method,
+        params: Option<Json>,
+        now: Instant,
+    ) {
+        let about = match scope {
+            client::Scope::Subscription(_) => {
+                let notification = Notification { method, params: convert::without_subscription(params) };
+                return self.publish(notification, now);
+            }
+            client::Scope::Request(request) => self.crossing.is_up(request),
+            client::Scope::Connection => None,
+        };
+        let scope = about.map_or(self.server.session().into(), |upward| (&upward.ticket).into());
+        self.tell_client(scope, method, params, now);
+    }
+
+    /// BR-L-05: what a request needs is asked for by requests, which belong to it.
+    pub(super) fn on_input_required(
+        &mut self,
+        scope: client::Scope,
+        ticket: Ticket,
+        method: Method,
+        params: Option<Json>,
+        now: Instant,
+    ) {
+        let about = match scope {
+            client::Scope::Request(request) => self.crossing.is_up(request),
+            client::Scope::Connection | client::Scope::Subscription(_) => None,
+        };
+        let scope = about.map_or(self.server.session().into(), |upward| (&upward.ticket).into());
+        let id = format!("relay-{}", ticket.key().number());
+        let params = params.map(|params| convert::question_to_legacy(&method, &params, &id));
+        self.ask_client(scope, ticket, method, params, now);
+    }
+
+    /// BR-L-06: a person who is not asked has not agreed; nothing stands for any other answer.
+    pub(super) fn on_legacy_answer(&mut self, downward: Downward, outcome: Outcome, now: Instant) {
+        let Downward { ticket, method } = downward;
+        match outcome {
+            Outcome::Error(_) | Outcome::Failed(_) if method == Method::ELICITATION_CREATE => {
+                let cancel = Json::empty_object().with_member("action", &Json::from("cancel"));
+                self.client.answer(ticket, Ok(cancel), now);
+            }
+            outcome @ (Outcome::Result(_) | Outcome::Error(_) | Outcome::Failed(_)) => {
+                self.pass_answer(ticket, outcome, now);
+            }
+        }
+    }
+
+    /// The revision that the client speaks.
+    fn version(&self) -> ProtocolVersion {
+        self.server.version(self.server.session()).unwrap_or(ProtocolVersion::LATEST_LEGACY)
+    }
+}

@@ -1,0 +1,436 @@
+//! A client of the modern era, and a server that begins with `initialize`: the relay is the client's server (RULES 13.2).
+//!
+//! Such a server asks in the middle of a call. Its client cannot be asked, but can be told to call again with what is
+//! needed. Until it does, the call is parked: still open at the server, and over for the client.
+//!
+//! ```text
+//!  client              relay              server
+//!    ── tools/call ─────▶│── tools/call ─────▶
+//!    ◀─ input_required ──│◀── elicitation ────     parked
+//!    ── tools/call ─────▶│─── its result ────▶     at the server still the same call
+//!    ◀─ result ──────────│◀── result ─────────
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::crossing::Upward;
+use super::{Event, Path, Relay, convert};
+use crate::Instant;
+use crate::client::{self, Call, ClientTransport, Outcome};
+use crate::deadlines::after;
+use crate::json::Json;
+use crate::message::{ErrorObject, Method, Notification, code};
+use crate::mirror::name_member;
+use crate::pending::{RequestKey, Ticket, TicketKey};
+use crate::server::{InputRequired, LoggingLevel, capability_for};
+use crate::version::ProtocolVersion;
+
+/// What is kept for the client.
+#[derive(Debug)]
+pub(super) struct ModernClient {
+    /// The server has levels of log messages.
+    has_levels: bool,
+    /// The one that was chosen last.
+    level: Option<LoggingLevel>,
+    /// Resources that the server was asked to tell of.
+    watched: BTreeSet<Box<str>>,
+    parked: BTreeMap<ParkKey, Parked>,
+    /// The same by what is open at the server.
+    parked_by_request: BTreeMap<RequestKey, ParkKey>,
+    next: ParkKey,
+}
+
+/// Names a parked call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ParkKey(u64);
+
+/// A call that waits for its client to call again (BR-M-03).
+#[derive(Debug)]
+struct Parked {
+    method: Method,
+    /// What is called: the client must not mean something else when it calls again.
+    name: Option<Json>,
+    rest: Rest,
+    /// What the client has to bring, by the keys that it knows it under.
+    questions: BTreeMap<Box<str>, Question>,
+    asked: u64,
+}
+
+/// How a parked call goes on.
+#[derive(Debug)]
+enum Rest {
+    /// The server waits for answers, under this key.
+    Open(RequestKey),
+    /// The server did not wait.
+    Answered(Result<Json, ErrorObject>),
+    /// The server must be called again, with these parameters.
+    Again(Option<Json>),
+}
+
+/// One thing that a parked call needs.
+#[derive(Debug)]
+struct Question {
+    /// The server's request; none if nobody waits for the answer itself.
+    ticket: Option<Ticket>,
+    method: Method,
+    params: Json,
+}
+
+impl ModernClient {
+    /// `capabilities` are the server's.
+    pub(super) fn new(capabilities: &Json) -> Self {
+        Self {
+            has_levels: capabilities.first_member("logging").is_some(),
+            level: None,
+            watched: BTreeSet::new(),
+            parked: BTreeMap::new(),
+            parked_by_request: BTreeMap::new(),
+            next: ParkKey(1),
+        }
+    }
+
+    fn park(&mut self, parked: Parked) -> ParkKey {
+        let key = self.next;
+        self.next = ParkKey(key.0 + 1);
+        if let Rest::Open(request) = parked.rest {
+            self.parked_by_request.insert(request, key);
+        }
+        self.parked.insert(key, parked);
+        key
+    }
+
+    fn unpark(&mut self, key: ParkKey) -> Option<Parked> {
+        let parked = self.parked.remove(&key)?;
+        if let Rest::Open(request) = parked.rest {
+            self.parked_by_request.remove(&request);
+        }
+        Some(parked)
+    }
+}
+
+impl ParkKey {
+    /// The `requestState` that brings it back. There is one client, on a pipe of its own, so that nobody else can name it.
+    fn to_state(self) -> String {
+        format!("relay-{}", self.0)
+    }
+
+    fn from_state(state: &str) -> Option<Self> {
+        state.strip_prefix("relay-")?.parse().ok().map(Self)
+    }
+}
+
+impl Parked {
+    fn ask(&mut self, method: Method, params: Option<Json>, ticket: Option<Ticket>) {
+        self.asked += 1;
+        let params = convert::question_to_modern(&params.unwrap_or(Json::empty_object()));
+        self.questions.insert(self.asked.to_string().into(), Question { ticket, method, params });
+    }
+
+    fn required(&self, key: ParkKey) -> InputRequired {
+        let required = InputRequired::new().state(&key.to_state());
+        let questions = self.questions.iter();
+        questions.fold(required, |required, (key, question)| {
+            required.ask(key, question.method.clone(), question.params.clone())
+        })
+    }
+}
+
+fn takes_input(method: &Method) -> bool {
+    ProtocolVersion::V2026_07_28.rules().may_require_input(method)
+}
+
+/// What a request is about, as far as it has a name.
+fn name_of(method: &Method, params: Option<&Json>) -> Option<Json> {
+    params?.first_member(name_member(method)?)
+}
+
+impl<T: ClientTransport> Relay<T> {
+    pub(super) fn on_modern_request(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
+        let params = params.unwrap_or(Json::empty_object());
+        if takes_input(&method) {
+            if let Some(state) = params.first_member("requestState") {
+                return self.on_call_again(ticket, &method, &params, &state, now);
+            }
+        }
+        self.choose_level(&ticket, now);
+        let converted = Some(convert::request_to_legacy(&params));
+        let mut upward = Upward { name: name_of(&method, Some(&params)), ..Upward::new(ticket, method) };
+        if takes_input(&upward.method) {
+            upward.params.clone_from(&converted);
+        }
+        self.send_up(upward, converted, now);
+    }
+
+    /// BR-M-08: a session has one level, so it is the lowest that any request has wanted.
+    fn choose_level(&mut self, ticket: &Ticket, now: Instant) {
+        let wanted = self.server.stated(ticket).and_then(|context| context.logging_level);
+        let Path::ModernClient(state) = &mut self.path else { return };
+        let Some(wanted) = wanted.filter(|wanted| state.has_levels && state.level.is_none_or(|level| *wanted < level))
+        else {
+            return;
+        };
+        state.level = Some(wanted);
+        self.set_level(wanted, now);
+    }
+
+    fn set_level(&mut self, level: LoggingLevel, now: Instant) {
+        let params = Json::empty_object().with_member("level", &Json::from(level.as_str()));
+        self.request_of_own(Method::LOGGING_SET_LEVEL, params, now);
+    }
+
+    /// Asks the server for something that no client waits for.
+    fn request_of_own(&mut self, method: Method, params: Json, now: Instant) {
+        if let Err(error) = self.client.request(Call::new(method.clone()).params(params), now) {
+            self.out.tell(Event::NotPassed { method, error });
+        }
+    }
+
+    /// BR-M-09: what is listened to is subscribed to, once for all who listen.
+    pub(super) fn on_watched(&mut self, watched: BTreeSet<Box<str>>, now: Instant) {
+        let Path::ModernClient(state) = &mut self.path else { return };
+        let added: Vec<_> = watched.difference(&state.watched).cloned().collect();
+        let removed: Vec<_> = state.watched.difference(&watched).cloned().collect();
+        state.watched = watched;
+        for uri in added {
+            self.watch(Method::RESOURCES_SUBSCRIBE, &uri, now);
+        }
+        for uri in removed {
+            self.watch(Method::RESOURCES_UNSUBSCRIBE, &uri, now);
+        }
+    }
+
+    fn watch(&mut self, method: Method, uri: &str, now: Instant) {
+        self.request_of_own(method, Json::empty_object().with_member("uri", &Json::from(uri)), now);
+    }
+
+    /// The session was opened again, and knows nothing of what the old one was told.
+    pub(super) fn on_reconnected(&mut self, now: Instant) {
+        let Path::ModernClient(state) = &mut self.path else { return };
+        let (level, watched) = (state.level, state.watched.clone());
+        if let Some(level) = level {
+            self.set_level(level, now);
+        }
+        for uri in watched {
+            self.watch(Method::RESOURCES_SUBSCRIBE, &uri, now);
+        }
+    }
+
+    /// A request of the server's: it belongs to a call, whose client has to bring the answer (BR-M-03).
+    pub(super) fn on_question(
+        &mut self,
+        scope: client::Scope,
+        ticket: Ticket,
+        method: Method,
+        params: Option<Json>,
+        now: Instant,
+    ) {
+        let Path::ModernClient(state) = &mut self.path else { return };
+        let Some(request) = (match scope {
+            client::Scope::Request(request) => Some(request),
+            client::Scope::Connection | client::Scope::Subscription(_) => sole_call(&self.crossing, state),
+        }) else {
+            // BR-M-05
+            return self.refuse_question(
+                ticket,
+                "the client can be asked only about a call, and it is not known which",
+                now,
+            );
+        };
+        if let Some(parked) = state.parked_by_request.get(&request).and_then(|key| state.parked.get_mut(key)) {
+            // It goes with the next answer to the client.
+            return parked.ask(method, params, Some(ticket));
+        }
+        let limit = self.limits.requests_in;
+        let Some(upward) = self.crossing.is_up(request).filter(|upward| takes_input(&upward.method)) else {
+            // BR-M-06
+            return self.refuse_question(ticket, "the client cannot be asked about a request of this method", now);
+        };
+        if state.parked.len() >= limit {
+            return self.refuse_question(ticket, "too many calls wait for their clients", now);
+        }
+        let needed = capability_for(&method, params.as_ref().unwrap_or(&Json::empty_object()));
+        let context = self.server.stated(&upward.ticket);
+        if context.zip(needed).is_none_or(|(context, needed)| context.require(&needed).is_err()) {
+            return self.refuse_question(ticket, "the client has not declared that it can be asked for this", now);
+        }
+        let Some(upward) = self.crossing.comes_down(request) else { return };
+        let mut parked = Parked {
+            method: upward.method,
+            name: upward.name,
+            rest: Rest::Open(request),
+            questions: BTreeMap::new(),
+            asked: 0,
+        };
+        parked.ask(method, params, Some(ticket));
+        let key = state.park(parked);
+        self.require(upward.ticket, key, now);
+    }
+
+    fn refuse_question(&mut self, ticket: Ticket, text: &str, now: Instant) {
+        self.client.answer(ticket, Err(ErrorObject::new(code::METHOD_NOT_FOUND, text)), now);
+    }
+
+    /// Tells the client what a parked call needs.
+    fn require(&mut self, ticket: Ticket, key: ParkKey, now: Instant) {
+        let Path::ModernClient(state) = &self.path else { return };
+        let Some(parked) = state.parked.get(&key) else { return };
+        let required = parked.required(key);
+        self.timers.set(key, after(now, self.parking_timeout));
+        if let Err(error) = self.server.require_input(ticket, required, now) {
+            self.out.tell(Event::NotPassed { method: Method::ELICITATION_CREATE, error });
+        }
+    }
+
+    /// The client calls again, with what it was asked for.
+    fn on_call_again(&mut self, ticket: Ticket, method: &Method, params: &Json, state: &Json, now: Instant) {
+        let Path::ModernClient(modern) = &mut self.path else { return };
+        let key = state.as_string().and_then(|state| ParkKey::from_state(&state));
+        let name = name_of(method, Some(params));
+        let is_same = |parked: &&mut Parked| parked.method == *method && parked.name == name;
+        let Some((key, parked)) =
+            key.and_then(|key| modern.parked.get_mut(&key).filter(is_same).map(|parked| (key, parked)))
+        else {
+            let error = ErrorObject::invalid_params("requestState is unknown, of another request, or too old");
+            return self.respond(ticket, Err(error), now);
+        };
+        let answers = params.first_member("inputResponses").unwrap_or(Json::empty_object());
+        for (name, answer) in answers.entries() {
+            let question = name.and_then(|name| parked.questions.remove(&*name));
+            if let Some(ticket) = question.and_then(|question| question.ticket) {
+                self.client.answer(ticket, Ok(answer), now);
+            }
+        }
+        // Whatever it is missing, or what the server has asked meanwhile.
+        if !parked.questions.is_empty() && !matches!(parked.rest, Rest::Answered(_)) {
+            return self.require(ticket, key, now);
+        }
+        self.timers.clear(key);
+        let Some(Parked { rest, method, name, .. }) = modern.unpark(key) else { return };
+        match rest {
+            Rest::Open(request) => {
+                let token = params.first_member("_meta").and_then(|meta| meta.first_member("progressToken"));
+                self.crossing.goes_up(request, Upward { name, token, ..Upward::new(ticket, method) });
+            }
+            Rest::Answered(answer) => self.respond(ticket, answer, now),
+            Rest::Again(params) => self.send_up(Upward { name, ..Upward::new(ticket, method) }, params, now),
+        }
+    }
+
+    /// The client did not come back in time.
+    pub(super) fn on_parked_too_long(&mut self, key: ParkKey, now: Instant) {
+        let Path::ModernClient(state) = &mut self.path else { return };
+        let Some(parked) = state.unpark(key) else { return };
+        for ticket in parked.questions.into_values().filter_map(|question| question.ticket) {
+            let error = ErrorObject::new(code::INTERNAL_ERROR, "the client did not answer in time");
+            self.client.answer(ticket, Err(error), now);
+        }
+        if let Rest::Open(request) = parked.rest {
+            self.client.cancel(request, Some("its client did not come back with what was asked for"), now);
+        }
+    }
+
+    /// The server has taken a question back.
+    pub(super) fn on_question_cancelled(&mut self, ticket: TicketKey) {
+        let Path::ModernClient(state) = &mut self.path else { return };
+        for parked in state.parked.values_mut() {
+            parked.questions.retain(|_, question| question.ticket.as_ref().is_none_or(|open| open.key() != ticket));
+        }
+    }
+
+    /// A request that no client waits for now has its outcome: a parked one keeps it, and of any other nobody wants it.
+    pub(super) fn on_parked_outcome(&mut self, request: RequestKey, outcome: Outcome) {
+        let Path::ModernClient(state) = &mut self.path else { return };
+        let Some(key) = state.parked_by_request.remove(&request) else { return };
+        let Some(method) = state.parked.get(&key).map(|parked| parked.method.clone()) else { return };
+        let answer = self.answer_of(&method, outcome);
+        let Path::ModernClient(state) = &mut self.path else { return };
+        if let Some(parked) = state.parked.get_mut(&key) {
+            parked.rest = Rest::Answered(answer);
+            parked.questions.clear();
+        }
+    }
+
+    pub(super) fn on_modern_outcome(&mut self, upward: Upward, outcome: Outcome, now: Instant) {
+        let Upward { ticket, method, name, params, .. } = upward;
+        if let (Outcome::Error(error), true) = (&outcome, takes_input(&method)) {
+            let limit = self.limits.requests_in;
+            let Path::ModernClient(state) = &mut self.path else { return };
+            if let Some(urls) = convert::required_urls(error).filter(|_| state.parked.len() < limit) {
+                // BR-M-10
+                let rest = Rest::Again(params);
+                let mut parked = Parked { method, name, rest, questions: BTreeMap::new(), asked: 0 };
+                for url in urls {
+                    parked.ask(Method::ELICITATION_CREATE, Some(url), None);
+                }
+                let key = state.park(parked);
+                return self.require(ticket, key, now);
+            }
+        }
+        let answer = self.answer_of(&method, outcome);
+        self.respond(ticket, answer, now);
+    }
+
+    fn answer_of(&mut self, method: &Method, outcome: Outcome) -> Result<Json, ErrorObject> {
+        match outcome {
+            Outcome::Result(result) => Ok(convert::result_to_modern(method, &result)),
+            Outcome::Error(error) => Err(convert::error_to_modern(&error)),
+            Outcome::Failed(reason) => {
+                let error = self.error_for(&reason);
+                self.out.tell(Event::Failed(reason));
+                Err(error)
+            }
+        }
+    }
+
+    /// A notification of a server that does not know who listens.
+    pub(super) fn on_legacy_notification(
+        &mut self,
+        scope: client::Scope,
+        method: Method,
+        params: Option<Json>,
+        now: Instant,
+    ) {
+        let is_change = [
+            Method::TOOLS_LIST_CHANGED,
+            Method::PROMPTS_LIST_CHANGED,
+            Method::RESOURCES_LIST_CHANGED,
+            Method::RESOURCES_UPDATED,
+        ]
+        .contains(&method);
+        if is_change {
+            return self.publish(Notification { method, params }, now);
+        }
+        let about = match scope {
+            client::Scope::Request(request) => self.crossing.is_up(request),
+            // BR-M-08
+            client::Scope::Connection | client::Scope::Subscription(_) => {
+                let wants = |upward: &&Upward| {
+                    let context = self.server.stated(&upward.ticket);
+                    context.is_some_and(|context| context.logging_level.is_some())
+                };
+                let mut wanting = self.crossing.all_up().map(|(_, upward)| upward).filter(wants);
+                wanting.next().filter(|_| wanting.next().is_none())
+            }
+        };
+        // BR-M-10: of `notifications/elicitation/complete`, nobody has heard in this era.
+        if let Some(scope) = about.map(|upward| (&upward.ticket).into()).filter(|_| method == Method::MESSAGE) {
+            self.tell_client(scope, method, params, now);
+        }
+    }
+
+    pub(super) fn on_modern_progress(&mut self, request: RequestKey, params: Json, now: Instant) {
+        let Some(upward) = self.crossing.is_up(request) else { return };
+        let params = match &upward.token {
+            Some(token) => params.with_member("progressToken", token),
+            None => params,
+        };
+        self.tell_client((&upward.ticket).into(), Method::PROGRESS, Some(params), now);
+    }
+}
+
+/// The only request that a question can be about, if there is but one.
+fn sole_call(crossing: &super::crossing::Crossing, state: &ModernClient) -> Option<RequestKey> {
+    let up = crossing.all_up().filter(|(_, upward)| takes_input(&upward.method)).map(|(request, _)| request);
+    let mut all = up.chain(state.parked_by_request.keys().copied());
+    all.next().filter(|_| all.next().is_none())
+}

@@ -1,0 +1,256 @@
+//! How the two sides find together: what the client says first is passed on as it is, and the answer tells whether the
+//! server speaks the same era.
+
+use super::convert;
+use super::legacy_client::LegacyClient;
+use super::modern_client::ModernClient;
+use super::{Path, Relay};
+use crate::Instant;
+use crate::client::{ClientTransport, Occasion, Unavailable};
+use crate::json::Json;
+use crate::message::{ErrorObject, Method, code};
+use crate::meta::{LOG_LEVEL, SERVER_INFO};
+use crate::pending::{Ticket, TicketKey};
+use crate::relay::Event;
+use crate::server::Identity;
+use crate::version::{Era, ProtocolVersion};
+
+/// How far it has come.
+#[derive(Debug)]
+pub(super) enum Opening {
+    /// The client has said nothing.
+    Awaited,
+    /// The client's `initialize` is with the server.
+    Sent { ticket: Ticket, params: Json },
+    /// It failed, the client was told why, and the connection is tried again behind its back.
+    Failed { params: Json },
+    /// Behind its back, the connection was made. If the client tries again, this is the answer.
+    Prepared { params: Json, version: ProtocolVersion, result: Json },
+    /// The client is a modern one, and what it asks waits until it is known what the server is.
+    Discovering { asked: Json, held: Vec<Held> },
+}
+
+/// A request of the client's that waits.
+#[derive(Debug)]
+pub(super) struct Held {
+    ticket: Ticket,
+    method: Method,
+    params: Option<Json>,
+}
+
+impl<T: ClientTransport> Relay<T> {
+    /// BR-T-09: the client's own `initialize` goes to the server as it is, and the server's answer comes back as it is.
+    pub(super) fn on_initialize(&mut self, ticket: Ticket, params: Json, now: Instant) {
+        match std::mem::replace(&mut self.path, Path::Opening(Opening::Awaited)) {
+            Path::Opening(Opening::Prepared { params: prepared, version, result }) => {
+                if version.rules().era == Era::Modern {
+                    self.introduce_legacy(&params);
+                    return self.bridge_legacy_client(ticket, params, &result, now);
+                }
+                if prepared == params {
+                    self.path = Path::Straight { discovered: None };
+                    return self.respond(ticket, Ok(result), now);
+                }
+            }
+            // A client that did not want to wait for its discovery.
+            Path::Opening(Opening::Discovering { asked, mut held }) => {
+                held.push(Held { ticket, method: Method::INITIALIZE, params: Some(params) });
+                self.path = Path::Opening(Opening::Discovering { asked, held });
+                return;
+            }
+            Path::Straight { discovered: Some(result) } => {
+                self.introduce_legacy(&params);
+                return self.bridge_legacy_client(ticket, params, &result, now);
+            }
+            path @ (Path::Straight { .. } | Path::LegacyClient(_) | Path::ModernClient(_)) => self.path = path,
+            Path::Opening(Opening::Awaited | Opening::Sent { .. } | Opening::Failed { .. }) => {}
+        }
+        self.introduce_legacy(&params);
+        let connected = match self.offered(&params) {
+            Some(offered) => self.client.connect_with(offered, now),
+            None => self.client.connect(now),
+        };
+        match connected {
+            Ok(()) => self.path = Path::Opening(Opening::Sent { ticket, params }),
+            Err(error) => self.respond(ticket, Err(ErrorObject::new(code::INTERNAL_ERROR, &error.to_string())), now),
+        }
+    }
+
+    /// The first request of a modern client, and what follows until it is known what the server is.
+    pub(super) fn on_discovering(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
+        let asked = discovery(&method, params.as_ref());
+        let (capabilities, client_info) = self.server.stated(&ticket).map_or_else(
+            || (Json::empty_object(), None),
+            |context| (context.client_capabilities.clone(), context.client_info.clone()),
+        );
+        let held = Held { ticket, method, params };
+        if let Path::Opening(Opening::Discovering { held: waiting, .. }) = &mut self.path {
+            if !waiting.is_empty() {
+                return waiting.push(held);
+            }
+        }
+        self.path = Path::Opening(Opening::Discovering { asked: asked.clone(), held: vec![held] });
+        let client_info = client_info.unwrap_or_else(convert::unknown);
+        self.client.introduce(client_info, convert::capabilities_of_legacy_client(&capabilities));
+        if let Err(error) = self.client.discover_with(asked, now) {
+            let error = ErrorObject::new(code::INTERNAL_ERROR, &error.to_string());
+            self.refuse_held(&error, now);
+        }
+    }
+
+    /// The client has taken back something that waits.
+    pub(super) fn forget_held(&mut self, ticket: TicketKey) {
+        if let Path::Opening(Opening::Discovering { held, .. }) = &mut self.path {
+            held.retain(|held| held.ticket.key() != ticket);
+        }
+    }
+
+    pub(super) fn on_connected(&mut self, version: ProtocolVersion, result: Json, occasion: Occasion, now: Instant) {
+        if occasion == Occasion::Again {
+            self.on_reconnected(now);
+            return;
+        }
+        let era = version.rules().era;
+        let opening = match std::mem::replace(&mut self.path, Path::Straight { discovered: None }) {
+            Path::Opening(opening) => opening,
+            path @ (Path::Straight { .. } | Path::LegacyClient(_) | Path::ModernClient(_)) => {
+                self.path = path;
+                return;
+            }
+        };
+        match (opening, era) {
+            (Opening::Sent { ticket, .. }, Era::Legacy) => self.respond(ticket, Ok(result), now),
+            (Opening::Sent { ticket, params }, Era::Modern) => self.bridge_legacy_client(ticket, params, &result, now),
+            (Opening::Failed { params } | Opening::Prepared { params, .. }, _) => {
+                self.path = Path::Opening(Opening::Prepared { params, version, result });
+            }
+            (Opening::Discovering { asked, held }, _) => self.on_discovered(era, &asked, held, &result, now),
+            (Opening::Awaited, _) => {}
+        }
+    }
+
+    fn on_discovered(&mut self, era: Era, asked: &Json, held: Vec<Held>, result: &Json, now: Instant) {
+        let has_initialize = held.iter().any(|held| held.method == Method::INITIALIZE);
+        match (era, has_initialize) {
+            (Era::Legacy, false) => self.bridge_modern_client(result, now),
+            // What was asked before, it does not wait for any more.
+            (Era::Legacy, true) | (Era::Modern, _) => self.path = Path::Straight { discovered: None },
+        }
+        if era == Era::Modern {
+            self.path = Path::Straight { discovered: Some(result.clone()) };
+        }
+        for Held { ticket, method, params } in held {
+            match era {
+                Era::Legacy if method == Method::INITIALIZE => self.respond(ticket, Ok(result.clone()), now),
+                Era::Legacy if has_initialize => {
+                    let text = format!("method not found: {method}; the server begins with initialize");
+                    self.respond(ticket, Err(ErrorObject::new(code::METHOD_NOT_FOUND, &text)), now);
+                }
+                Era::Legacy => self.server.reconsider(ticket, method, params, now),
+                Era::Modern if method == Method::INITIALIZE => {
+                    self.on_initialize(ticket, params.unwrap_or(Json::empty_object()), now);
+                }
+                Era::Modern if method == Method::SERVER_DISCOVER && params.as_ref() == Some(asked) => {
+                    self.respond(ticket, Ok(result.clone()), now);
+                }
+                Era::Modern => self.pass(ticket, method, params, now),
+            }
+        }
+    }
+
+    /// Whoever waits hears what is wrong; the connection is tried again behind it.
+    pub(super) fn on_unavailable(&mut self, reason: &Unavailable, now: Instant) {
+        let Path::Opening(opening) = &mut self.path else { return };
+        let (failed, ticket) = match std::mem::replace(opening, Opening::Awaited) {
+            Opening::Sent { ticket, params } => (Opening::Failed { params }, Some(ticket)),
+            Opening::Prepared { params, .. } | Opening::Failed { params } => (Opening::Failed { params }, None),
+            opening @ (Opening::Awaited | Opening::Discovering { .. }) => (opening, None),
+        };
+        *opening = failed;
+        let error = match reason {
+            Unavailable::Error(error) => error.clone(),
+            Unavailable::Failed(reason) => self.error_for(reason),
+        };
+        if let Some(ticket) = ticket {
+            self.respond(ticket, Err(error), now);
+        } else {
+            self.refuse_held(&error, now);
+        }
+    }
+
+    fn refuse_held(&mut self, error: &ErrorObject, now: Instant) {
+        let Path::Opening(Opening::Discovering { held, .. }) = &mut self.path else { return };
+        for held in std::mem::take(held) {
+            self.respond(held.ticket, Err(error.clone()), now);
+        }
+    }
+
+    /// What the client says of itself in `initialize`, for a server that wants to hear it with each request.
+    fn introduce_legacy(&mut self, params: &Json) {
+        let [client_info, capabilities, version] =
+            params.first_members(["clientInfo", "capabilities", "protocolVersion"]);
+        let client_info = client_info.filter(Json::is_object).unwrap_or_else(convert::unknown);
+        let version = version.as_ref().and_then(Json::as_string);
+        let version = version.and_then(|version| ProtocolVersion::from_text(&version));
+        let capabilities = convert::capabilities_of_modern_client(
+            &capabilities.filter(Json::is_object).unwrap_or(Json::empty_object()),
+            version.unwrap_or(ProtocolVersion::LATEST_LEGACY),
+        );
+        self.client.introduce(client_info, capabilities);
+    }
+
+    /// The parameters of `initialize` as far as they are allowed: with another revision if only others are. `None` if
+    /// none is.
+    fn offered(&self, params: &Json) -> Option<Json> {
+        let legacy = || self.versions.iter().copied().filter(|version| version.rules().era == Era::Legacy);
+        let newest = legacy().max()?;
+        let asked = params.first_member("protocolVersion");
+        let asked = asked.as_ref().and_then(Json::as_string);
+        let is_allowed = asked.is_none_or(|asked| {
+            ProtocolVersion::from_text(&asked).is_none_or(|asked| legacy().any(|version| version == asked))
+        });
+        if is_allowed {
+            return Some(params.clone());
+        }
+        Some(params.with_member("protocolVersion", &Json::from(newest.as_str())))
+    }
+
+    /// BR-L-01: the server is a modern one, and its client is not. From here on, this is the client's server.
+    fn bridge_legacy_client(&mut self, ticket: Ticket, params: Json, discovered: &Json, now: Instant) {
+        let [capabilities, meta] = discovered.first_members(["capabilities", "_meta"]);
+        let capabilities = capabilities.filter(Json::is_object).unwrap_or(Json::empty_object());
+        let server_info = meta.and_then(|meta| meta.first_member(SERVER_INFO));
+        self.path = Path::LegacyClient(LegacyClient::new(&capabilities));
+        self.out.tell(Event::Bridging { client: Era::Legacy, server: Era::Modern });
+        let capabilities = capabilities.without_members(&["extensions"]);
+        let server_info = server_info.filter(Json::is_object).unwrap_or_else(convert::unknown);
+        self.server.serve_as(Identity::new(discovered, server_info, capabilities), Era::Legacy);
+        self.client.speak_for_itself();
+        self.server.reconsider(ticket, Method::INITIALIZE, Some(params), now);
+    }
+
+    /// BR-M-01: the server is a legacy one, and its client is not. From here on, this is the client's server.
+    fn bridge_modern_client(&mut self, initialized: &Json, now: Instant) {
+        let [capabilities, server_info] = initialized.first_members(["capabilities", "serverInfo"]);
+        let capabilities = capabilities.filter(Json::is_object).unwrap_or(Json::empty_object());
+        self.path = Path::ModernClient(ModernClient::new(&capabilities));
+        self.out.tell(Event::Bridging { client: Era::Modern, server: Era::Legacy });
+        let capabilities = capabilities.without_members(&["tasks"]);
+        let server_info = server_info.filter(Json::is_object).unwrap_or_else(convert::unknown);
+        self.server.serve_as(Identity::new(initialized, server_info, capabilities), Era::Modern);
+        self.client.speak_for_itself();
+        if let Err(error) = self.client.confirm(None, now) {
+            self.out.tell(Event::NotPassed { method: Method::INITIALIZED, error });
+        }
+    }
+}
+
+/// The parameters of `server/discover` that a request stands for: its own, or such as say the same of the client.
+fn discovery(method: &Method, params: Option<&Json>) -> Json {
+    let params = params.cloned().unwrap_or(Json::empty_object());
+    if *method == Method::SERVER_DISCOVER {
+        return params;
+    }
+    let meta = params.first_member("_meta").unwrap_or(Json::empty_object());
+    Json::empty_object().with_member("_meta", &meta.without_members(&["progressToken", LOG_LEVEL]))
+}

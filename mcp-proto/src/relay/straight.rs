@@ -1,0 +1,126 @@
+//! Both sides speak the same era: payloads cross as they are, and what names a request follows its id (RULES 13.3).
+
+use std::time::Duration;
+
+use super::crossing::Upward;
+use super::{Event, Relay};
+use crate::Instant;
+use crate::client::{self, Call, ClientTransport, Outcome};
+use crate::json::Json;
+use crate::message::{ErrorObject, Method, RequestId, code};
+use crate::meta::{SUBSCRIPTION_ID, stamp, with_subscription_id};
+use crate::pending::{RequestKey, SessionKey, Ticket};
+use crate::server;
+
+impl<T: ClientTransport> Relay<T> {
+    /// Passes a request of the client's on.
+    pub(super) fn pass(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
+        self.send_up(Upward::new(ticket, method), params, now);
+    }
+
+    /// Makes a request that somebody waits for.
+    pub(super) fn send_up(&mut self, upward: Upward, params: Option<Json>, now: Instant) {
+        // MD-L-13: a subscription lasts as long as both want it.
+        let timeout = (upward.method == Method::SUBSCRIPTIONS_LISTEN).then_some(Duration::MAX);
+        let call = Call { method: upward.method.clone(), params, timeout, progress: false };
+        match self.client.request(call, now) {
+            Ok(request) => self.crossing.goes_up(request, upward),
+            Err(error) => {
+                self.respond(upward.ticket, Err(ErrorObject::new(code::INTERNAL_ERROR, &error.to_string())), now);
+            }
+        }
+    }
+
+    /// The outcome of a request that was passed on.
+    pub(super) fn pass_outcome(&mut self, upward: Upward, outcome: Outcome, now: Instant) {
+        let answer = match outcome {
+            Outcome::Result(result) if upward.method == Method::SUBSCRIPTIONS_LISTEN => {
+                Ok(self.with_id_of(&upward, result))
+            }
+            Outcome::Result(result) => Ok(result),
+            Outcome::Error(error) => Err(error),
+            Outcome::Failed(reason) => {
+                let error = self.error_for(&reason);
+                self.out.tell(Event::Failed(reason));
+                Err(error)
+            }
+        };
+        self.respond(upward.ticket, answer, now);
+    }
+
+    /// A notification of the server's.
+    pub(super) fn pass_notification(
+        &mut self,
+        scope: client::Scope,
+        method: Method,
+        params: Option<Json>,
+        now: Instant,
+    ) {
+        let about = match scope {
+            client::Scope::Request(request) => Some(request),
+            client::Scope::Connection | client::Scope::Subscription(_) => listen_of(params.as_ref()),
+        };
+        let about = about.and_then(|request| self.crossing.is_up(request));
+        let (to, params) = match about {
+            Some(upward) if upward.method == Method::SUBSCRIPTIONS_LISTEN => {
+                (server::Scope::from(&upward.ticket), params.map(|params| self.with_id_of(upward, params)))
+            }
+            Some(upward) => (server::Scope::from(&upward.ticket), params),
+            None => (self.anywhere(), params),
+        };
+        self.tell_client(to, method, params, now);
+    }
+
+    /// A request of the server's.
+    pub(super) fn pass_down(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
+        self.ask_client(self.server.session().into(), ticket, method, params, now);
+    }
+
+    /// What the client answers to a request of the server's.
+    pub(super) fn pass_answer(&mut self, ticket: Ticket, outcome: Outcome, now: Instant) {
+        let answer = match outcome {
+            Outcome::Result(result) => Ok(result),
+            Outcome::Error(error) => Err(error),
+            Outcome::Failed(reason) => Err(ErrorObject::new(code::INTERNAL_ERROR, &reason.describe("the client"))),
+        };
+        self.client.answer(ticket, answer, now);
+    }
+
+    /// MD-L-09: the client will hear of no more changes. Nothing else would end its subscriptions.
+    pub(super) fn end_subscriptions(&mut self, now: Instant) {
+        let is_listen = |(_, upward): &(RequestKey, &Upward)| upward.method == Method::SUBSCRIPTIONS_LISTEN;
+        let listens: Vec<_> = self.crossing.all_up().filter(is_listen).map(|(request, _)| request).collect();
+        for request in listens {
+            self.client.cancel(request, None, now);
+            let Some(upward) = self.crossing.comes_down(request) else { continue };
+            let result = Json::empty_object().with_member("resultType", &Json::from("complete"));
+            let id = self.server.id_of(upward.ticket.key()).map(RequestId::to_json);
+            let result = id.map_or(result.clone(), |id| stamp(&result, &[(SUBSCRIPTION_ID, &id)]));
+            self.respond(upward.ticket, Ok(result), now);
+        }
+    }
+
+    /// A payload about a subscription, with the id that the client knows it by (BR-T-04).
+    fn with_id_of(&self, upward: &Upward, params: Json) -> Json {
+        let is_named = params.first_member("_meta").is_some_and(|meta| meta.first_member(SUBSCRIPTION_ID).is_some());
+        match self.server.id_of(upward.ticket.key()) {
+            Some(id) if is_named => with_subscription_id(&params, id),
+            Some(_) | None => params,
+        }
+    }
+
+    /// Where something goes that belongs to no request: the session, or whatever is open where there is none.
+    pub(super) fn anywhere(&self) -> server::Scope {
+        let session = self.server.session();
+        if self.server.version(session).is_some() {
+            return session.into();
+        }
+        self.crossing.all_up().next().map_or(session.into(), |(_, upward)| (&upward.ticket).into())
+    }
+}
+
+/// The subscription that a notification names, by the key that it has at the server.
+fn listen_of(params: Option<&Json>) -> Option<RequestKey> {
+    let id = params?.first_member("_meta")?.first_member(SUBSCRIPTION_ID)?;
+    RequestKey::from_wire(&RequestId::from_json_text(id.as_bytes())?, SessionKey::ONLY)
+}
