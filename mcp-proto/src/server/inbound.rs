@@ -305,9 +305,9 @@ impl Peer {
             }
             let Some((_, origin)) = self.incoming.remove(ticket) else { continue };
             hub.timers.clear(Timer::Again(ticket));
+            hub.wire.out.tell(Event::Cancelled { ticket, params: params.cloned() });
             self.give_up_asked(&origin, hub);
             self.settle(origin.source, None, hub);
-            hub.wire.out.tell(Event::Cancelled { ticket, params: params.cloned() });
         }
         // MD-L-08
         for listen in self.listens.with_id(&id) {

@@ -1,0 +1,899 @@
+//! A relay between a client and a server of any two eras (RULES section 13).
+
+use std::time::Duration;
+
+use mcp_proto::relay::Event;
+use mcp_proto::{Era, Json, ProtocolVersion};
+use tests::world::{INITIALIZED, Opened, Reply, World, error, event, initialize, initialize_reply, request, result};
+
+type Relay = World<mcp_proto::Relay>;
+
+const FORM: &str = r#"{"message":"?","requestedSchema":{"type":"object","properties":{}}}"#;
+
+fn json(text: &str) -> Json {
+    Json::parse(text.to_owned()).expect("the test's text is JSON")
+}
+
+/// What a modern client says of itself, with these capabilities and further members of `_meta`.
+fn meta(capabilities: &str, more: &str) -> String {
+    format!(
+        r#"{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{capabilities},"io.modelcontextprotocol/clientInfo":{{"name":"editor","version":"1.0"}}{more}}}"#
+    )
+}
+
+/// Parameters of a modern client's request: these members, and what it says of itself.
+fn modern(members: &str) -> String {
+    modern_with(members, r#"{"elicitation":{},"sampling":{},"roots":{}}"#, "")
+}
+
+fn modern_with(members: &str, capabilities: &str, more: &str) -> String {
+    format!(r#"{{{members}"_meta":{}}}"#, meta(capabilities, more))
+}
+
+fn discovered(capabilities: &str) -> String {
+    format!(
+        r#"{{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{capabilities},"instructions":"Do!","ttlMs":0,"cacheScope":"private","_meta":{{"io.modelcontextprotocol/serverInfo":{{"name":"new","version":"2"}}}}}}"#
+    )
+}
+
+/// The answer of a server that speaks nothing else than 2026-07-28.
+fn only_modern(opened: &Opened) -> Reply {
+    let data = r#"{"supported":["2026-07-28"],"requested":"2025-11-25"}"#;
+    let error = format!(r#"{{"code":-32022,"message":"no","data":{data}}}"#);
+    Reply::json(format!(r#"{{"jsonrpc":"2.0","id":{},"error":{error}}}"#, opened.id())).with_status(400)
+}
+
+fn initialized(opened: &Opened, capabilities: &str) -> Reply {
+    let result_text = format!(
+        r#"{{"protocolVersion":"2025-11-25","capabilities":{capabilities},"serverInfo":{{"name":"old","version":"1"}},"instructions":"Do!"}}"#
+    );
+    Reply::json(result(&opened.id(), &result_text)).header("mcp-session-id", "session-1")
+}
+
+/// The only line that the client got.
+fn line(world: &mut Relay) -> String {
+    let mut lines = world.lines();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    lines.remove(0)
+}
+
+fn member(line: &str, path: &[&str]) -> Option<String> {
+    let mut value = json(line);
+    for name in path {
+        value = value.member(name).expect("unique")?;
+    }
+    Some(value.to_text().into_owned())
+}
+
+// ---- the same era
+
+/// A modern client and a modern server, joined.
+fn modern_pair() -> Relay {
+    let mut world = World::relay();
+    world.line(&request("\"d\"", "server/discover", &modern("")));
+    let opened = world.opened();
+    world.reply(opened.key, &Reply::json(result(&opened.id(), &discovered(r#"{"tools":{}}"#))));
+    assert_eq!(world.lines(), [result("\"d\"", &discovered(r#"{"tools":{}}"#))]);
+    world.events();
+    world
+}
+
+#[test]
+fn br_t_09_a_modern_pair_is_joined_by_the_clients_own_words() {
+    let mut world = World::relay();
+    let params = modern("");
+    world.line(&request("\"d\"", "server/discover", &params));
+    let opened = world.opened();
+    assert_eq!(opened.body(), request("1", "server/discover", &params));
+    assert_eq!(opened.header("mcp-protocol-version"), "2026-07-28");
+    let answer = discovered(r#"{ "tools" : {} }"#);
+    world.reply(opened.key, &Reply::json(result(&opened.id(), &answer)));
+    assert_eq!(world.lines(), [result("\"d\"", &answer)]);
+    // No round trip of the relay's own, and every request as it is.
+    let params = modern_with(r#""name":"t","arguments":{"x": 1.0},"#, "{}", r#","progressToken":"p""#);
+    world.line(&request("7", "tools/call", &params));
+    let opened = world.opened();
+    assert_eq!(opened.body(), request("2", "tools/call", &params));
+    assert_eq!((opened.header("mcp-method"), opened.header("mcp-name")), ("tools/call", "t"));
+    let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":1}}"#;
+    let answer = r#"{"resultType":"complete", "content":[]}"#;
+    world.reply(opened.key, &Reply::events(event(progress) + &event(&result("2", answer))));
+    assert_eq!(world.lines(), [progress.to_owned(), result("7", answer)]);
+    assert!(!world.has_opened());
+}
+
+#[test]
+fn br_t_09_in_a_modern_pair_input_and_errors_are_the_clients_own_business() {
+    let mut world = modern_pair();
+    let required = format!(
+        r#"{{"resultType":"input_required","inputRequests":{{"a":{{"method":"elicitation/create","params":{FORM}}}}},"requestState":"s"}}"#
+    );
+    for (answer, status) in [
+        (result("ID", &required), 200),
+        (r#"{"jsonrpc":"2.0","id":ID,"error":{"code":-32022,"message":"m","data":{"supported":[]}}}"#.to_owned(), 400),
+        (error("ID", -32021, "m"), 400),
+        (error("ID", -32602, "m"), 400),
+        (error("ID", -32601, "m"), 404),
+    ] {
+        world.line(&request("\"x\"", "tools/call", &modern(r#""name":"t","#)));
+        let opened = world.opened();
+        world.reply(opened.key, &Reply::json(answer.replace("ID", &opened.id())).with_status(status));
+        assert_eq!(world.lines(), [answer.replace("ID", "\"x\"")]);
+    }
+    assert!(!world.has_opened());
+}
+
+#[test]
+fn br_t_04_a_subscription_is_known_to_each_side_by_its_own_id() {
+    let mut world = modern_pair();
+    let listen = modern(r#""notifications":{"toolsListChanged":true},"#);
+    world.line(&request("\"sub\"", "subscriptions/listen", &listen));
+    let opened = world.opened();
+    assert_eq!(opened.param("notifications"), r#"{"toolsListChanged":true}"#);
+    let told = |method: &str, id: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}},"x":1.0}}}}"#
+        )
+    };
+    world.begin(opened.key, &Reply::events(""));
+    for method in ["notifications/subscriptions/acknowledged", "notifications/tools/list_changed"] {
+        world.send(opened.key, event(&told(method, &opened.id())).as_bytes());
+        assert_eq!(world.lines(), [told(method, "\"sub\"")]);
+    }
+    // MD-L-13: it has no deadline, as long as the server shows that it is there.
+    for _ in 0..48 * 60 {
+        world.pass(Duration::from_secs(30));
+        world.send(opened.key, b":\n\n");
+    }
+    assert!(world.lines().is_empty());
+    world.send(opened.key, event(&told("notifications/tools/list_changed", &opened.id())).as_bytes());
+    assert_eq!(world.lines(), [told("notifications/tools/list_changed", "\"sub\"")]);
+    let end = |id: &str| {
+        result(id, &format!(r#"{{"resultType":"complete","_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}"#))
+    };
+    world.send(opened.key, event(&end(&opened.id())).as_bytes());
+    assert_eq!(world.lines(), [end("\"sub\"")]);
+}
+
+#[test]
+fn br_t_02_a_client_that_takes_back_or_goes_closes_the_exchange() {
+    let mut world = modern_pair();
+    world.line(&request("1", "tools/call", &modern(r#""name":"t","#)));
+    world.line(&request("2", "subscriptions/listen", &modern(r#""notifications":{},"#)));
+    let (call, listen) = (world.opened(), world.opened());
+    world.line(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
+    assert!(world.is_aborted(call.key) && world.lines().is_empty());
+    world.machine.handle_eof(world.now);
+    assert!(world.is_aborted(listen.key));
+    assert!(line(&mut world).contains(r#""id":2,"result":{"#));
+    assert!(world.events().iter().any(|event| matches!(event, Event::Closed(_))));
+}
+
+#[test]
+fn a_modern_client_that_does_not_ask_first_is_asked_for() {
+    let mut world = World::relay();
+    let params = modern_with("", "{}", r#","progressToken":1"#);
+    world.line(&request("1", "tools/list", &params));
+    let opened = world.opened();
+    assert_eq!((opened.method().as_str(), opened.param("_meta")), ("server/discover", meta("{}", "")));
+    world.reply(opened.key, &Reply::json(result(&opened.id(), &discovered("{}"))));
+    let opened = world.opened();
+    assert_eq!(opened.body(), request("2", "tools/list", &params));
+}
+
+#[test]
+fn md_v_01_a_revision_that_nobody_knows_is_refused_with_those_that_are() {
+    let mut world = World::relay();
+    world.line(&request("1", "server/discover", &modern("").replace("2026-07-28", "2099-01-01")));
+    let refused = line(&mut world);
+    assert_eq!(member(&refused, &["error", "code"]).as_deref(), Some("-32022"));
+    assert!(refused.contains(r#""supported":["2026-07-28""#) && !world.has_opened(), "{refused}");
+}
+
+#[test]
+fn er_26_what_says_nothing_of_the_era_is_told_and_tried_again() {
+    let mut world = World::relay();
+    for status in [401, 403, 429, 500, 503] {
+        world.line(&request("1", "server/discover", &modern("")));
+        let opened = world.opened();
+        assert_eq!(opened.method(), "server/discover");
+        world.reply(opened.key, &Reply::status(status));
+        let told = line(&mut world);
+        assert_eq!(member(&told, &["error", "data", "status"]), Some(status.to_string()), "{told}");
+        assert!(!world.has_opened());
+    }
+}
+
+// ---- a legacy client and a modern server
+
+/// A legacy client of this revision that was joined to a modern server with these capabilities, and has confirmed.
+fn legacy_client(version: &str, client: &str, server: &str) -> Relay {
+    let mut world = World::relay();
+    world.line(&initialize("\"i\"", version).replace(r#"{"roots":{}}"#, client));
+    let opened = world.opened();
+    assert_eq!(opened.method(), "initialize");
+    world.reply(opened.key, &only_modern(&opened));
+    let opened = world.opened();
+    assert_eq!(opened.method(), "server/discover");
+    world.reply(opened.key, &Reply::json(result(&opened.id(), &discovered(server))));
+    let told = line(&mut world);
+    assert_eq!(member(&told, &["result", "protocolVersion"]), Some(format!("\"{version}\"")), "{told}");
+    world.line(INITIALIZED);
+    assert!(world.lines().is_empty());
+    world
+}
+
+#[test]
+fn br_l_01_the_relay_is_a_legacy_server_for_a_modern_one() {
+    let server = r#"{"tools":{"listChanged":false},"extensions":{"x/y":{}}}"#;
+    let mut world = World::relay();
+    world.line(&initialize("\"i\"", "2025-06-18"));
+    let opened = world.opened();
+    world.reply(opened.key, &only_modern(&opened));
+    let opened = world.opened();
+    world.reply(opened.key, &Reply::json(result(&opened.id(), &discovered(server))));
+    let told = line(&mut world);
+    assert_eq!(member(&told, &["id"]).as_deref(), Some("\"i\""));
+    for (name, value) in [
+        ("protocolVersion", "\"2025-06-18\""),
+        ("capabilities", r#"{"tools":{"listChanged":false}}"#),
+        ("serverInfo", r#"{"name":"new","version":"2"}"#),
+        ("instructions", "\"Do!\""),
+    ] {
+        assert_eq!(member(&told, &["result", name]).as_deref(), Some(value), "{told}");
+    }
+    let bridging = Event::Bridging { client: Era::Legacy, server: Era::Modern };
+    assert!(world.events().contains(&bridging));
+    // BR-L-03
+    world.line(INITIALIZED);
+    world.line(&request("2", "ping", "{}"));
+    assert_eq!(world.lines(), [result("2", "{}")]);
+    assert!(!world.has_opened());
+}
+
+#[test]
+fn er_42_a_server_that_does_not_say_what_it_is_when_it_refuses_is_asked() {
+    for refusals in [
+        // With the two-endpoint transport tried in between.
+        vec![Reply::html(404), Reply::status(405)],
+        vec![Reply::status(400), Reply::status(404)],
+        vec![Reply::json(error("1", -32602, "no _meta")).with_status(400)],
+        vec![Reply::json(error("1", -32601, "no such method")).with_status(404)],
+    ] {
+        let mut world = World::relay();
+        world.line(&initialize("1", "2025-11-25"));
+        for refusal in &refusals {
+            let opened = world.opened();
+            world.reply(opened.key, refusal);
+        }
+        let opened = world.opened();
+        assert_eq!(opened.method(), "server/discover", "{refusals:?}");
+        world.reply(opened.key, &Reply::json(result(&opened.id(), &discovered("{}"))));
+        assert!(line(&mut world).contains("\"serverInfo\""));
+    }
+}
+
+#[test]
+fn br_l_02_what_the_client_is_and_can_do_goes_with_each_of_its_requests() {
+    let client = r#"{"roots":{"listChanged":true},"elicitation":{},"tasks":{}}"#;
+    let mut world = legacy_client("2025-06-18", client, r#"{"tools":{},"logging":{}}"#);
+    world.line(&request("1", "tools/call", r#"{"name":"t","arguments":{"n":1.0},"_meta":{"progressToken":5}}"#));
+    let opened = world.opened();
+    assert_eq!((opened.header("mcp-method"), opened.header("mcp-name")), ("tools/call", "t"));
+    assert_eq!(opened.header("mcp-session-id"), "");
+    assert_eq!(opened.param("arguments"), r#"{"n":1.0}"#);
+    let said = opened.param("_meta");
+    for (name, value) in [
+        ("io.modelcontextprotocol/protocolVersion", "\"2026-07-28\""),
+        ("io.modelcontextprotocol/clientCapabilities", r#"{"roots":{},"elicitation":{}}"#),
+        ("io.modelcontextprotocol/clientInfo", r#"{"name":"editor","version":"1.0"}"#),
+        ("progressToken", "5"),
+    ] {
+        assert_eq!(member(&said, &[name]).as_deref(), Some(value), "{said}");
+    }
+    assert_eq!(member(&said, &["io.modelcontextprotocol/logLevel"]), None);
+    // BR-L-03: the level is the relay's to remember.
+    world.line(&request("2", "logging/setLevel", r#"{"level":"warning"}"#));
+    assert_eq!(world.lines(), [result("2", "{}")]);
+    world.line(&request("3", "tools/list", "{}"));
+    assert_eq!(
+        member(&world.opened().param("_meta"), &["io.modelcontextprotocol/logLevel"]).as_deref(),
+        Some("\"warning\"")
+    );
+    world.line(r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#);
+    assert!(!world.has_opened());
+}
+
+#[test]
+fn br_l_08_br_l_09_answers_are_what_a_legacy_client_knows() {
+    let mut world = legacy_client("2025-11-25", "{}", r#"{"tools":{},"resources":{}}"#);
+    for (method, params, answer, expected) in [
+        (
+            "tools/call",
+            r#"{"name":"t"}"#,
+            result(
+                "ID",
+                r#"{"resultType":"complete","content":[{"type":"text","text":"\u00e9"}],"structuredContent":7}"#,
+            ),
+            result("1", r#"{"content":[{"type":"text","text":"\u00e9"}]}"#),
+        ),
+        (
+            "resources/read",
+            r#"{"uri":"a:b"}"#,
+            r#"{"jsonrpc":"2.0","id":ID,"error":{"code":-32602,"message":"m","data":{"uri":"a:b"}}}"#.to_owned(),
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32002,"message":"m","data":{"uri":"a:b"}}}"#.to_owned(),
+        ),
+        ("tools/call", r#"{"name":"t"}"#, error("ID", -32021, "m"), error("1", -32600, "m")),
+        ("tools/call", r#"{"name":"t"}"#, error("ID", 7, "m"), error("1", 7, "m")),
+    ] {
+        world.line(&request("1", method, params));
+        let opened = world.opened();
+        world.reply(opened.key, &Reply::json(answer.replace("ID", &opened.id())));
+        assert_eq!(world.lines(), [expected]);
+    }
+}
+
+fn input_required(opened: &Opened, key: &str, method: &str, params: &str) -> Reply {
+    let required = format!(
+        r#"{{"resultType":"input_required","inputRequests":{{"{key}":{{"method":"{method}","params":{params}}}}},"requestState":"state of {key}"}}"#
+    );
+    Reply::json(result(&opened.id(), &required))
+}
+
+#[test]
+fn br_l_05_what_a_call_needs_is_asked_for_by_requests() {
+    let client = r#"{"elicitation":{"form":{},"url":{}}}"#;
+    let mut world = legacy_client("2025-11-25", client, r#"{"tools":{}}"#);
+    let call = r#"{"name":"t","_meta":{"progressToken":"p"}}"#;
+    world.line(&request("1", "tools/call", call));
+    let opened = world.opened();
+    let progress = |value: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":"p","progress":{value}}}}}"#
+        )
+    };
+    let required = format!(
+        r#"{{"resultType":"input_required","inputRequests":{{"who":{{"method":"elicitation/create","params":{FORM}}}}},"requestState":"s"}}"#
+    );
+    world.reply(opened.key, &Reply::events(event(&progress("0.5")) + &event(&result(&opened.id(), &required))));
+    let lines = world.lines();
+    assert_eq!(lines[0], progress("0.5"));
+    assert_eq!(member(&lines[1], &["params"]).as_deref(), Some(FORM));
+    assert_eq!(member(&lines[1], &["method"]).as_deref(), Some("\"elicitation/create\""));
+    let id = member(&lines[1], &["id"]).expect("a request");
+    world.line(&result(&id, r#"{"action":"accept","content":{"n":1.0}}"#));
+    let again = world.opened();
+    assert_ne!(again.id(), opened.id());
+    assert_eq!(again.param("inputResponses"), r#"{"who":{"action":"accept","content":{"n":1.0}}}"#);
+    assert_eq!(again.param("requestState"), "\"s\"");
+    // BR-L-12: the server counts anew.
+    let told = event(&progress("0.25")) + &event(&progress("0.75"));
+    world.begin(again.key, &Reply::events(told));
+    assert_eq!(world.lines(), [progress("0.75")]);
+    // BR-L-07
+    let url = r#"{"mode":"url","url":"https://example.com","message":"m"}"#;
+    let required = format!(
+        r#"{{"resultType":"input_required","inputRequests":{{"u":{{"method":"elicitation/create","params":{url}}}}},"requestState":"t"}}"#
+    );
+    world.send(again.key, event(&result(&again.id(), &required)).as_bytes());
+    let asked = line(&mut world);
+    assert!(member(&asked, &["params", "elicitationId"]).is_some(), "{asked}");
+    // BR-L-06: a person who could not be asked has not agreed.
+    world.line(&error(&member(&asked, &["id"]).expect("a request"), -32603, "no window"));
+    let again = world.opened();
+    assert_eq!(again.param("inputResponses"), r#"{"u":{"action":"cancel"}}"#);
+    world.reply(again.key, &Reply::json(result(&again.id(), r#"{"resultType":"complete","content":[]}"#)));
+    assert_eq!(world.lines(), [result("1", r#"{"content":[]}"#)]);
+}
+
+#[test]
+fn br_l_06_a_call_whose_client_gives_nothing_fails_and_is_not_made_again() {
+    let mut world = legacy_client("2025-11-25", r#"{"sampling":{}}"#, r#"{"tools":{},"prompts":{}}"#);
+    for (method, expected) in [("tools/call", r#""isError":true"#), ("prompts/get", r#""error":{"code":-32603"#)] {
+        world.line(&request("1", method, r#"{"name":"t"}"#));
+        let opened = world.opened();
+        let params = r#"{"messages":[],"maxTokens":5}"#;
+        world.reply(opened.key, &input_required(&opened, "s", "sampling/createMessage", params));
+        let asked = line(&mut world);
+        world.line(&error(&member(&asked, &["id"]).expect("a request"), -1, "refused by the user"));
+        let told = line(&mut world);
+        assert!(told.contains(expected) && told.contains(r#""id":1,"#), "{told}");
+        assert!(!world.has_opened());
+    }
+    // MD-I-04: what the client cannot do, it is not asked for.
+    world.line(&request("1", "tools/call", r#"{"name":"t"}"#));
+    let opened = world.opened();
+    world.reply(opened.key, &input_required(&opened, "e", "elicitation/create", FORM));
+    assert!(line(&mut world).contains(r#""isError":true"#));
+}
+
+#[test]
+fn br_l_11_a_call_that_is_taken_back_is_closed_and_what_it_asked_for_with_it() {
+    let mut world = legacy_client("2025-11-25", r#"{"elicitation":{}}"#, r#"{"tools":{}}"#);
+    let cancelled = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
+    world.line(&request("1", "tools/call", r#"{"name":"t"}"#));
+    let opened = world.opened();
+    world.line(cancelled);
+    assert!(world.is_aborted(opened.key) && world.lines().is_empty());
+    world.line(&request("1", "tools/call", r#"{"name":"t"}"#));
+    let opened = world.opened();
+    world.reply(opened.key, &input_required(&opened, "e", "elicitation/create", FORM));
+    let asked = line(&mut world);
+    world.line(cancelled);
+    let told = line(&mut world);
+    assert_eq!(member(&told, &["method"]).as_deref(), Some("\"notifications/cancelled\""));
+    assert_eq!(member(&told, &["params", "requestId"]), member(&asked, &["id"]));
+    world.line(&result(&member(&asked, &["id"]).expect("a request"), r#"{"action":"accept"}"#));
+    assert!(!world.has_opened());
+}
+
+/// A notification of the server's that belongs to a subscription.
+fn change(method: &str, members: &str, id: &str) -> String {
+    event(&format!(
+        r#"{{"jsonrpc":"2.0","method":"{method}","params":{{{members}"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}}}"#
+    ))
+}
+
+const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+
+#[test]
+fn br_l_04_one_subscription_carries_what_the_client_has_subscribed_to() {
+    let server = r#"{"tools":{"listChanged":true},"resources":{"subscribe":true}}"#;
+    let mut world = legacy_client("2025-11-25", "{}", server);
+    let first = world.opened();
+    assert_eq!(first.method(), "subscriptions/listen");
+    assert_eq!(first.param("notifications"), r#"{"toolsListChanged":true}"#);
+    let filter = r#""notifications":{"toolsListChanged":true},"#;
+    world.begin(first.key, &Reply::events(change(ACKNOWLEDGED, filter, &first.id())));
+    world.send(first.key, change("notifications/tools/list_changed", "", &first.id()).as_bytes());
+    assert_eq!(world.lines(), [r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{}}"#]);
+
+    // A filter cannot be changed: another subscription takes the place of the first, and only then is it ended.
+    world.line(&request("5", "resources/subscribe", r#"{"uri":"a:b"}"#));
+    let second = world.opened();
+    assert_eq!(second.param("notifications"), r#"{"toolsListChanged":true,"resourceSubscriptions":["a:b"]}"#);
+    assert!(!world.is_aborted(first.key) && world.lines().is_empty());
+    let filter = r#""notifications":{"toolsListChanged":true,"resourceSubscriptions":["a:b"]},"#;
+    world.begin(second.key, &Reply::events(change(ACKNOWLEDGED, filter, &second.id())));
+    assert_eq!(world.lines(), [result("5", "{}")]);
+    assert!(world.is_aborted(first.key));
+    world.send(second.key, change("notifications/resources/updated", r#""uri":"a:b","#, &second.id()).as_bytes());
+    let updated = r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:b"}}"#;
+    assert_eq!(world.lines(), [updated]);
+
+    // After a gap, nobody knows what has changed.
+    world.end(second.key);
+    world.pass(Duration::from_secs(60));
+    let third = world.opened();
+    world.begin(third.key, &Reply::events(change(ACKNOWLEDGED, filter, &third.id())));
+    let lines = world.lines();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[0].contains("tools/list_changed") && lines[1] == updated, "{lines:?}");
+
+    world.line(&request("6", "resources/unsubscribe", r#"{"uri":"a:b"}"#));
+    assert_eq!(world.lines(), [result("6", "{}")]);
+    assert_eq!(world.opened().param("notifications"), r#"{"toolsListChanged":true}"#);
+}
+
+#[test]
+fn br_l_04_a_subscription_that_the_server_does_not_honour_is_refused() {
+    let mut world = legacy_client("2025-11-25", "{}", r#"{"resources":{"subscribe":true}}"#);
+    world.line(&request("5", "resources/subscribe", r#"{"uri":"a:b"}"#));
+    let opened = world.opened();
+    world.begin(opened.key, &Reply::events(change(ACKNOWLEDGED, r#""notifications":{},"#, &opened.id())));
+    assert_eq!(member(&line(&mut world), &["error", "code"]).as_deref(), Some("-32602"));
+    world.line(&request("6", "resources/subscribe", r#"{"uri":"c:d"}"#));
+    let opened = world.opened();
+    world.reply(opened.key, &Reply::json(error(&opened.id(), -32601, "no such method")).with_status(404));
+    assert_eq!(member(&line(&mut world), &["error", "code"]).as_deref(), Some("-32601"));
+}
+
+// ---- a modern client and a legacy server
+
+const CAPABLE: &str = r#"{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{},"tasks":{}}"#;
+
+/// A modern client that was joined to a legacy server, which keeps its GET stream open.
+fn modern_client() -> (Relay, Opened) {
+    let mut world = World::relay();
+    world.line(&request("\"d\"", "server/discover", &modern("")));
+    let opened = world.opened();
+    world.reply(opened.key, &Reply::json(error(&opened.id(), -32000, "no session")).with_status(400));
+    let opened = world.opened();
+    assert_eq!(opened.method(), "initialize");
+    world.reply(opened.key, &initialized(&opened, CAPABLE));
+    let opened = world.opened();
+    assert_eq!(opened.body(), INITIALIZED);
+    world.reply(opened.key, &Reply::status(202));
+    let stream = world.opened();
+    assert_eq!(stream.line(), "GET /mcp");
+    world.begin(stream.key, &Reply::events(""));
+    let told = line(&mut world);
+    assert!(told.contains("supportedVersions"), "{told}");
+    world.events();
+    (world, stream)
+}
+
+#[test]
+fn br_m_01_the_relay_is_a_modern_server_for_a_legacy_one() {
+    let mut world = World::relay();
+    world.line(&request("\"d\"", "server/discover", &modern("")));
+    world.line(&request("2", "tools/list", &modern("")));
+    let opened = world.opened();
+    assert!(!world.has_opened(), "what is asked waits until it is known of whom");
+    world.reply(opened.key, &Reply::status(404));
+    let opened = world.opened();
+    assert_eq!((opened.method().as_str(), opened.param("protocolVersion")), ("initialize", "\"2025-11-25\"".into()));
+    // BR-M-05: roots are asked for outside of calls, where a modern client cannot be asked.
+    assert_eq!(opened.param("capabilities"), r#"{"elicitation":{},"sampling":{}}"#);
+    assert_eq!(opened.param("clientInfo"), r#"{"name":"editor","version":"1.0"}"#);
+    world.reply(opened.key, &initialized(&opened, CAPABLE));
+    let told = line(&mut world);
+    for (name, value) in [
+        ("supportedVersions", r#"["2026-07-28"]"#),
+        ("capabilities", r#"{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{}}"#),
+        ("instructions", "\"Do!\""),
+        ("resultType", "\"complete\""),
+        ("ttlMs", "0"),
+        ("cacheScope", "\"private\""),
+        ("_meta", r#"{"io.modelcontextprotocol/serverInfo":{"name":"old","version":"1"}}"#),
+    ] {
+        assert_eq!(member(&told, &["result", name]).as_deref(), Some(value), "{told}");
+    }
+    assert!(world.events().contains(&Event::Bridging { client: Era::Modern, server: Era::Legacy }));
+    let opened = world.opened();
+    assert_eq!(opened.body(), INITIALIZED);
+    world.reply(opened.key, &Reply::status(202));
+    let mut opened = world.opened();
+    if opened.line() == "GET /mcp" {
+        world.reply(opened.key, &Reply::status(405));
+        opened = world.opened();
+    }
+    assert_eq!((opened.method().as_str(), opened.header("mcp-session-id")), ("tools/list", "session-1"));
+    assert_eq!(opened.body(), request(&opened.id(), "tools/list", "{}"));
+    let tools = r#"{"tools":[{"name":"a","execution":{"taskSupport":"required"},"inputSchema":{"x":1.0}}]}"#;
+    world.reply(opened.key, &Reply::json(result(&opened.id(), tools)));
+    let told = line(&mut world);
+    assert_eq!(member(&told, &["result", "tools"]).as_deref(), Some(r#"[{"name":"a","inputSchema":{"x":1.0}}]"#));
+    assert_eq!(member(&told, &["result", "ttlMs"]).as_deref(), Some("0"));
+    // RULES 8.4: the ladder is the relay's.
+    for (method, params, code) in [
+        ("tools/list", "{}".to_owned(), "-32602"),
+        ("ping", modern(""), "-32601"),
+        ("resources/subscribe", modern(r#""uri":"a:b","#), "-32601"),
+        ("prompts/list", modern(""), "-32601"),
+        ("tools/list", modern("").replace("2026-07-28", "2027-01-01"), "-32022"),
+        ("initialize", r#"{"protocolVersion":"2025-11-25","capabilities":{}}"#.to_owned(), "-32022"),
+    ] {
+        world.line(&request("3", method, &params));
+        assert_eq!(member(&line(&mut world), &["error", "code"]).as_deref(), Some(code), "{method}");
+    }
+    assert!(!world.has_opened());
+}
+
+/// A request of the server's in the middle of a call.
+fn question(id: &str, method: &str, params: &str) -> String {
+    event(&request(id, method, params))
+}
+
+#[test]
+fn br_m_03_a_call_whose_server_asks_is_parked_until_the_client_calls_again() {
+    let (mut world, _stream) = modern_client();
+    let call = |more: &str, token: &str| {
+        modern_with(
+            &format!(r#""name":"t","arguments":{{}},{more}"#),
+            r#"{"elicitation":{}}"#,
+            &format!(r#","progressToken":{token}"#),
+        )
+    };
+    world.line(&request("1", "tools/call", &call("", "1")));
+    let opened = world.opened();
+    assert_eq!(opened.param("_meta"), r#"{"progressToken":1}"#);
+    let asked = format!(r#"{{"mode":"form","elicitationId":"x",{}"#, &FORM[1..]);
+    world.begin(opened.key, &Reply::events(question("\"q\"", "elicitation/create", &asked)));
+    let told = line(&mut world);
+    assert_eq!(member(&told, &["id"]).as_deref(), Some("1"));
+    assert_eq!(member(&told, &["result", "resultType"]).as_deref(), Some("\"input_required\""));
+    let state = member(&told, &["result", "requestState"]).expect("a state");
+    let question_of = |told: &str| member(told, &["result", "inputRequests", "1", "params"]);
+    assert_eq!(question_of(&told), Some(format!(r#"{{"mode":"form",{}"#, &FORM[1..])));
+
+    // Without an answer, it is asked again; of another tool, or with another state, it is no answer.
+    world.line(&request("2", "tools/call", &call(&format!(r#""requestState":{state},"#), "2")));
+    assert_eq!(question_of(&line(&mut world)), question_of(&told));
+    for (name, state) in [("u", &*state), ("t", "\"relay-99\""), ("t", "\"x\""), ("t", "7")] {
+        let other =
+            call(&format!(r#""requestState":{state},"#), "2").replace(r#""name":"t""#, &format!(r#""name":"{name}""#));
+        world.line(&request("3", "tools/call", &other));
+        assert_eq!(member(&line(&mut world), &["error", "code"]).as_deref(), Some("-32602"));
+    }
+    assert!(!world.has_opened());
+
+    // BR-M-04: nothing was cancelled meanwhile, and at the server it is still the same call.
+    let answer = r#"{"action":"accept","content":{"n":1.0}}"#;
+    let answered = call(&format!(r#""inputResponses":{{"1":{answer}}},"requestState":{state},"#), "\"new\"");
+    world.line(&request("4", "tools/call", &answered));
+    let reply = world.opened();
+    assert_eq!(reply.body(), result("\"q\"", answer));
+    world.reply(reply.key, &Reply::status(202));
+    let progress = |token: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":1}}}}"#
+        )
+    };
+    world.send(opened.key, event(&progress("1")).as_bytes());
+    assert_eq!(world.lines(), [progress("\"new\"")]);
+    world.send(opened.key, event(&result(&opened.id(), r#"{"content":[]}"#)).as_bytes());
+    let told = line(&mut world);
+    assert_eq!(member(&told, &["id"]).as_deref(), Some("4"));
+    assert_eq!(member(&told, &["result", "content"]).as_deref(), Some("[]"));
+    assert_eq!(member(&told, &["result", "resultType"]).as_deref(), Some("\"complete\""));
+}
+
+#[test]
+fn br_m_03_what_happens_to_a_parked_call_is_known_when_the_client_calls_again() {
+    let (mut world, _stream) = modern_client();
+    let call = modern(r#""name":"t","#);
+    let retry = |told: &str, answers: &str| {
+        let state = member(told, &["result", "requestState"]).expect("a state");
+        modern(&format!(r#""name":"t","inputResponses":{answers},"requestState":{state},"#))
+    };
+    // It asks for more while it is parked.
+    world.line(&request("1", "tools/call", &call));
+    let opened = world.opened();
+    world.begin(opened.key, &Reply::events(question("1", "elicitation/create", FORM)));
+    let told = line(&mut world);
+    world.send(opened.key, question("2", "sampling/createMessage", r#"{"messages":[]}"#).as_bytes());
+    assert!(world.lines().is_empty());
+    world.line(&request("2", "tools/call", &retry(&told, r#"{"1":{"action":"decline"}}"#)));
+    assert_eq!(world.opened().body(), result("1", r#"{"action":"decline"}"#));
+    let told = line(&mut world);
+    assert_eq!(member(&told, &["result", "inputRequests", "1"]), None);
+    assert_eq!(
+        member(&told, &["result", "inputRequests", "2", "method"]).as_deref(),
+        Some("\"sampling/createMessage\"")
+    );
+    // It does not wait for the answer.
+    world.send(opened.key, event(&result(&opened.id(), r#"{"content":[]}"#)).as_bytes());
+    assert!(world.lines().is_empty());
+    world.line(&request("3", "tools/call", &retry(&told, r#"{"2":{"role":"assistant"}}"#)));
+    let told = line(&mut world);
+    assert_eq!((member(&told, &["id"]).as_deref(), told.contains("\"content\":[]")), (Some("3"), true), "{told}");
+    assert!(!world.has_opened());
+}
+
+#[test]
+fn br_m_03_a_parked_call_ends_when_its_client_does_not_come_back() {
+    let mut world = World::relay_with(|config, _| config.parking_timeout = Duration::from_secs(60));
+    world.line(&request("\"d\"", "server/discover", &modern("")));
+    let opened = world.opened();
+    world.reply(opened.key, &Reply::status(404));
+    let opened = world.opened();
+    world.reply(opened.key, &initialized(&opened, CAPABLE));
+    let opened = world.opened();
+    world.reply(opened.key, &Reply::status(202));
+    let stream = world.opened();
+    world.reply(stream.key, &Reply::status(405));
+    world.lines();
+    world.line(&request("1", "tools/call", &modern(r#""name":"t","#)));
+    let opened = world.opened();
+    world.begin(opened.key, &Reply::events(question("\"q\"", "elicitation/create", FORM)));
+    let told = line(&mut world);
+    world.pass(Duration::from_secs(61));
+    let (answer, cancelled) = (world.opened(), world.opened());
+    assert!(answer.body().contains(r#""id":"q","error":"#), "{}", answer.body());
+    assert_eq!((cancelled.method().as_str(), cancelled.param("requestId")), ("notifications/cancelled", opened.id()));
+    let state = member(&told, &["result", "requestState"]).expect("a state");
+    world.line(&request("2", "tools/call", &modern(&format!(r#""name":"t","requestState":{state},"#))));
+    assert_eq!(member(&line(&mut world), &["error", "code"]).as_deref(), Some("-32602"));
+}
+
+#[test]
+fn br_m_05_a_question_that_belongs_to_no_call_is_refused() {
+    let (mut world, stream) = modern_client();
+    let refused = |world: &mut Relay| {
+        let opened = world.opened();
+        let code = member(opened.body(), &["error", "code"]);
+        world.reply(opened.key, &Reply::status(202));
+        code.as_deref() == Some("-32601")
+    };
+    // Without any call; during a request of another method; what this client, or this request of its, cannot answer.
+    world.send(stream.key, question("1", "elicitation/create", FORM).as_bytes());
+    assert!(refused(&mut world));
+    world.line(&request("1", "tools/list", &modern("")));
+    let list = world.opened();
+    world.begin(list.key, &Reply::events(question("2", "elicitation/create", FORM)));
+    assert!(refused(&mut world));
+    world.line(&request("2", "tools/call", &modern_with(r#""name":"t","#, r#"{"sampling":{}}"#, "")));
+    let call = world.opened();
+    world.begin(call.key, &Reply::events(question("3", "elicitation/create", FORM)));
+    assert!(refused(&mut world));
+    world.send(call.key, question("4", "roots/list", "{}").as_bytes());
+    assert!(refused(&mut world));
+    assert!(world.lines().is_empty());
+    // BR-M-07
+    world.send(call.key, question("5", "ping", "{}").as_bytes());
+    assert_eq!(world.opened().body(), result("5", "{}"));
+    // With a single call, one that comes on the stream of the session is about that.
+    world.send(stream.key, question("6", "sampling/createMessage", r#"{"messages":[]}"#).as_bytes());
+    assert_eq!(member(&line(&mut world), &["result", "resultType"]).as_deref(), Some("\"input_required\""));
+}
+
+#[test]
+fn br_m_10_urls_that_must_be_visited_first_are_required_and_the_call_is_made_again() {
+    let (mut world, _stream) = modern_client();
+    let call = |more: &str| modern_with(&format!(r#""name":"t",{more}"#), r#"{"elicitation":{"url":{}}}"#, "");
+    world.line(&request("1", "tools/call", &call("")));
+    let opened = world.opened();
+    let url = r#"{"mode":"url","elicitationId":"e","url":"https://example.com/","message":"m"}"#;
+    let refusal = format!(
+        r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":-32042,"message":"m","data":{{"elicitations":[{url}]}}}}}}"#,
+        opened.id()
+    );
+    world.reply(opened.key, &Reply::json(refusal));
+    let told = line(&mut world);
+    assert_eq!(
+        member(&told, &["result", "inputRequests", "1", "params"]).as_deref(),
+        Some(r#"{"mode":"url","url":"https://example.com/","message":"m"}"#)
+    );
+    let state = member(&told, &["result", "requestState"]).expect("a state");
+    let retry = call(&format!(r#""inputResponses":{{"1":{{"action":"accept"}}}},"requestState":{state},"#));
+    world.line(&request("2", "tools/call", &retry));
+    let opened = world.opened();
+    assert_eq!(opened.body(), request(&opened.id(), "tools/call", r#"{"name":"t"}"#));
+    world.reply(opened.key, &Reply::json(result(&opened.id(), r#"{"content":[]}"#)));
+    assert!(line(&mut world).starts_with(r#"{"jsonrpc":"2.0","id":2,"result":{"#));
+}
+
+#[test]
+fn br_m_10_codes_of_the_legacy_era_do_not_reach_a_modern_client() {
+    let (mut world, _stream) = modern_client();
+    for (code, expected) in [(-32002, -32602), (-32042, -32603), (-32020, -32603), (-32601, -32601), (5, 5)] {
+        world.line(&request("1", "resources/read", &modern(r#""uri":"a:b","#)));
+        let opened = world.opened();
+        world.reply(opened.key, &Reply::json(error(&opened.id(), code, "m")));
+        assert_eq!(world.lines(), [error("1", expected, "m")]);
+    }
+}
+
+#[test]
+fn br_m_08_log_messages_go_with_the_request_that_wants_them() {
+    let (mut world, stream) = modern_client();
+    let log = |level: &str| {
+        format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"level":"{level}","data":1}}}}"#)
+    };
+    let wanting =
+        |level: &str| modern_with(r#""name":"t","#, "{}", &format!(r#","io.modelcontextprotocol/logLevel":"{level}""#));
+    world.line(&request("1", "tools/call", &wanting("warning")));
+    let (level, call) = (world.opened(), world.opened());
+    assert_eq!((level.method().as_str(), level.param("level")), ("logging/setLevel", "\"warning\"".into()));
+    assert!(call.param("_meta").is_empty(), "{}", call.param("_meta"));
+    world.reply(level.key, &Reply::json(result(&level.id(), "{}")));
+    world.begin(call.key, &Reply::events(event(&log("info")) + &event(&log("error"))));
+    assert_eq!(world.lines(), [log("error")]);
+    // What comes on the session's stream can only be about the one that wants any.
+    world.send(stream.key, event(&log("alert")).as_bytes());
+    assert_eq!(world.lines(), [log("alert")]);
+    world.line(&request("2", "tools/call", &wanting("debug")));
+    let (level, _second) = (world.opened(), world.opened());
+    assert_eq!(level.param("level"), "\"debug\"");
+    world.send(stream.key, event(&log("alert")).as_bytes());
+    assert!(world.lines().is_empty());
+    // A level that asks for less changes nothing.
+    world.line(&request("3", "tools/call", &wanting("error")));
+    assert_eq!(world.opened().method(), "tools/call");
+}
+
+#[test]
+fn br_m_09_what_is_listened_to_is_subscribed_to_once() {
+    let (mut world, stream) = modern_client();
+    let listen =
+        |uris: &str| modern(&format!(r#""notifications":{{"toolsListChanged":true,"resourceSubscriptions":{uris}}},"#));
+    world.line(&request("\"l\"", "subscriptions/listen", &listen(r#"["a:b"]"#)));
+    let told = line(&mut world);
+    assert!(told.contains(ACKNOWLEDGED) && told.contains(r#""resourceSubscriptions":["a:b"]"#), "{told}");
+    let subscribed = world.opened();
+    assert_eq!((subscribed.method().as_str(), subscribed.param("uri")), ("resources/subscribe", "\"a:b\"".into()));
+    world.reply(subscribed.key, &Reply::json(result(&subscribed.id(), "{}")));
+    world.line(&request("2", "subscriptions/listen", &listen(r#"["a:b"]"#)));
+    assert!(line(&mut world).contains(ACKNOWLEDGED) && !world.has_opened());
+    let notify = |method: &str, params: &str| {
+        event(&format!(r#"{{"jsonrpc":"2.0","method":"notifications/{method}","params":{params}}}"#))
+    };
+    for (method, params) in [("tools/list_changed", "{}"), ("resources/updated", r#"{"uri":"a:b"}"#)] {
+        world.send(stream.key, notify(method, params).as_bytes());
+        let lines = world.lines();
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines.iter().all(|line| line.contains(method)));
+        assert!(lines.iter().any(|line| line.contains(r#"subscriptionId":"l""#)));
+        assert!(lines.iter().any(|line| line.contains(r#"subscriptionId":2"#)));
+    }
+    let cancel =
+        |id: &str| format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#);
+    world.line(&cancel("\"l\""));
+    assert!(!world.has_opened());
+    world.line(&cancel("2"));
+    assert_eq!(world.opened().method(), "resources/unsubscribe");
+}
+
+#[test]
+fn a_session_that_was_opened_again_knows_what_the_old_one_was_told() {
+    let (mut world, stream) = modern_client();
+    world.line(&request("1", "subscriptions/listen", &modern(r#""notifications":{"resourceSubscriptions":["a:b"]},"#)));
+    let opened = world.opened();
+    world.reply(opened.key, &Reply::json(result(&opened.id(), "{}")));
+    world.lines();
+    world.line(&request("2", "tools/list", &modern("")));
+    let opened = world.opened();
+    world.reply(opened.key, &Reply::status(404));
+    let again = world.opened();
+    assert_eq!(
+        (again.method().as_str(), again.param("clientInfo")),
+        ("initialize", r#"{"name":"editor","version":"1.0"}"#.into())
+    );
+    world.reply(again.key, &initialized(&again, CAPABLE));
+    let confirmed = world.opened();
+    world.reply(confirmed.key, &Reply::status(202));
+    let mut methods: Vec<_> =
+        (0..3).map(|_| world.opened()).map(|opened| (opened.line(), opened.body().to_owned())).collect();
+    methods.sort();
+    assert_eq!(methods[0].0, "GET /mcp");
+    assert!(methods[1..].iter().any(|(_, body)| body.contains("resources/subscribe")), "{methods:?}");
+    assert!(methods[1..].iter().any(|(_, body)| body.contains("tools/list")), "{methods:?}");
+    assert!(world.is_aborted(stream.key));
+}
+
+#[test]
+fn a_client_that_does_not_wait_for_its_discovery_is_a_legacy_client() {
+    for server_is_modern in [false, true] {
+        let mut world = World::relay();
+        world.line(&request("\"d\"", "server/discover", &modern("")));
+        let opened = world.opened();
+        world.line(&initialize("2", "2025-11-25"));
+        assert!(!world.has_opened());
+        if server_is_modern {
+            world.reply(opened.key, &Reply::json(result(&opened.id(), &discovered("{}"))));
+            let lines = world.lines();
+            assert_eq!(lines.len(), 2);
+            assert!(lines[1].contains(r#""id":2,"result":{"protocolVersion":"2025-11-25""#), "{lines:?}");
+            world.line(INITIALIZED);
+            world.line(&request("3", "tools/list", "{}"));
+            assert!(world.opened().param("_meta").contains("clientCapabilities"));
+        } else {
+            world.reply(opened.key, &Reply::status(404));
+            let opened = world.opened();
+            world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", None));
+            let lines = world.lines();
+            assert_eq!(member(&lines[0], &["error", "code"]).as_deref(), Some("-32601"), "{lines:?}");
+            assert!(lines[1].contains(r#""id":2,"result":{"protocolVersion":"2025-11-25""#), "{lines:?}");
+            world.line(INITIALIZED);
+            assert_eq!(world.opened().body(), INITIALIZED);
+        }
+    }
+}
+
+// ---- what the server may be spoken to in
+
+#[test]
+fn only_the_revisions_that_are_allowed_are_spoken() {
+    let with =
+        |versions: &'static [ProtocolVersion]| World::relay_with(|config, _| config.versions = versions.to_vec());
+    // A modern server alone: it is not asked whether it is a legacy one.
+    let mut world = with(&[ProtocolVersion::V2026_07_28]);
+    world.line(&initialize("1", "2025-11-25"));
+    let opened = world.opened();
+    assert_eq!(opened.method(), "server/discover");
+    world.reply(opened.key, &Reply::json(result(&opened.id(), &discovered("{}"))));
+    assert!(line(&mut world).contains(r#""protocolVersion":"2025-11-25""#));
+    // A legacy server alone: it is not asked whether it is a modern one.
+    let mut world = with(&[ProtocolVersion::V2025_11_25]);
+    world.line(&request("1", "server/discover", &modern("")));
+    let opened = world.opened();
+    assert_eq!(opened.method(), "initialize");
+    // One revision alone: the client's offer is another one.
+    let mut world = with(&[ProtocolVersion::V2025_03_26]);
+    world.line(&initialize("1", "2025-11-25"));
+    let opened = world.opened();
+    assert_eq!(opened.param("protocolVersion"), "\"2025-03-26\"");
+    world.reply(opened.key, &initialize_reply(&opened, "2025-03-26", None));
+    assert!(line(&mut world).contains(r#""protocolVersion":"2025-03-26""#));
+}
