@@ -113,7 +113,8 @@ impl Server {
                 world.send(key, world::event(&world::result(&id.to_string(), "{}")).as_bytes());
             }
             9 if has_begun => {
-                let text = world::event(&world::request(&script.byte()?.to_string(), "roots/list", "{}"));
+                let method = ["roots/list", "elicitation/create"][usize::from(what / 12 % 2)];
+                let text = world::event(&world::request(&script.byte()?.to_string(), method, "{}"));
                 world.send(key, format!("id: {}\n{text}", what / 12).as_bytes());
             }
             10 if has_begun => world.send(key, script.text()?),
@@ -314,8 +315,11 @@ fn relay_step(
             assert!(matches!(frame, Ok(Frame::Single(_))), "{}", opened.body());
         }
     }
-    match script.byte()? % 8 {
-        0 => editor.ask(world, "initialize", r#"{"protocolVersion":"2025-11-25","capabilities":{}}"#),
+    match script.byte()? % 12 {
+        0 => {
+            let params = r#"{"protocolVersion":"2025-11-25","capabilities":{"roots":{},"elicitation":{}}}"#;
+            editor.ask(world, "initialize", params);
+        }
         1 => editor.ask(world, "tools/call", r#"{"name":"x","_meta":{"progressToken":1}}"#),
         2 => world.line(world::INITIALIZED),
         3 => {
@@ -326,14 +330,37 @@ fn relay_step(
             editor.take_back(i64::from(id));
         }
         4 => world.pass(Duration::from_millis(u64::from(script.byte()?).pow(2))),
+        5 => editor.ask(world, "resources/subscribe", r#"{"uri":"a:b"}"#),
+        6 => {
+            let (method, members) = MODERN[usize::from(script.byte()?) % MODERN.len()];
+            let state =
+                editor.state.as_ref().map_or_else(|| "\"relay-1\"".to_owned(), |state| state.to_text().into_owned());
+            let members = members.replace("STATE", &state);
+            editor.ask(world, method, &format!(r#"{{{members}"_meta":{MODERN_META}}}"#));
+        }
         _ => server.act(world, script)?,
     }
     Some(())
 }
 
+/// What a modern client says of itself.
+const MODERN_META: &str = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}},"io.modelcontextprotocol/logLevel":"info","progressToken":1}"#;
+
+/// What it asks for.
+const MODERN: [(&str, &str); 6] = [
+    ("server/discover", ""),
+    ("tools/list", ""),
+    ("tools/call", r#""name":"x","#),
+    ("tools/call", r#""name":"x","requestState":STATE,"#),
+    ("tools/call", r#""name":"x","requestState":STATE,"inputResponses":{"1":{"action":"accept"}},"#),
+    ("subscriptions/listen", r#""notifications":{"toolsListChanged":true,"resourceSubscriptions":["a:b"]},"#),
+];
+
 /// The client of a relay.
 #[derive(Default)]
 struct Editor {
+    /// What it was told to bring back last.
+    state: Option<Json>,
     next: i64,
     waiting: BTreeSet<i64>,
     /// Taken back: an answer may have been on its way, and `initialize` cannot be taken back at all.
@@ -362,7 +389,10 @@ impl Editor {
             match frame {
                 Frame::Single(Message::Response(response)) => {
                     let id = match &response {
-                        Response::Result { id, .. } => id.as_i64(),
+                        Response::Result { id, result } => {
+                            self.state = result.member("requestState").ok().flatten().or_else(|| self.state.take());
+                            id.as_i64()
+                        }
                         Response::Error { id, .. } => id.as_ref().and_then(mcp_proto::RequestId::as_i64),
                     };
                     let id = id.expect("the editor uses integers");

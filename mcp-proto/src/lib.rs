@@ -78,7 +78,7 @@
 //! | call a server over HTTP, whichever of the two HTTP transports it has | [`Client`]`<`[`client::Http`]`>` |
 //! | serve tools over stdin and stdout, or any byte stream | [`Server`]`<`[`Stdio`]`>` |
 //! | serve tools over HTTP, to clients with either HTTP transport | [`Server`]`<`[`server::Http`]`>` |
-//! | put a client that speaks stdio in front of a server that speaks HTTP | [`Relay`] |
+//! | put a client that speaks stdio in front of a server over HTTP or stdio, whatever revisions they speak | [`Relay`] |
 //! | read or write single messages, with my own state around them | [`Frame`], [`Message`] |
 //! | read or write parameters and results as typed values | [`model`], a feature that is on by default |
 //! | only split a byte stream into lines, or an HTTP body into events | [`line::Decoder`], [`sse::Decoder`] |
@@ -109,7 +109,8 @@
 //!
 //! All five are spoken by both roles, over byte streams and over HTTP. A server serves whatever its clients speak, on one
 //! endpoint or in one process. A client begins with `initialize`, unless `client::Config::versions` names `2026-07-28`:
-//! then it finds out what its server speaks. The relay joins clients and servers of the first four.
+//! then it finds out what its server speaks. The relay joins any client to any server; its documentation tells how the
+//! two eras meet.
 //!
 //! # How the source is laid out
 //!

@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn md_p_13_malformed_base64_is_refused_and_an_incomplete_sentinel_is_a_text() {
+    fn hm4_md_p_13_malformed_base64_is_refused_and_an_incomplete_sentinel_is_a_text() {
         for (value, text) in [
             ("=?base64?YQ?=", None),
             ("=?base64?Y*==?=", None),
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn md_p_02_to_04_invalid_annotations_are_found() {
+    fn hm6_md_p_02_to_04_invalid_annotations_are_found() {
         use InvalidAnnotation as I;
         for (properties, expected) in [
             (r#"{"a":{"type":"string","x-mcp-header":""}}"#, I::Name),

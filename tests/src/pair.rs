@@ -1,10 +1,12 @@
-//! A client and a server machine joined by a simulated byte stream, under one seed and one virtual clock.
+//! A client and a server machine joined by a simulated byte stream, or by two and a relay between them, under one seed
+//! and one virtual clock.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use mcp_proto::client::{self, Call, Client, Outcome};
+use mcp_proto::relay::{self, Relay};
 use mcp_proto::server::{self, InputRequired, Progress, Server};
 use mcp_proto::{ErrorObject, Json, Output, ProtocolVersion, RequestKey, Stdio, StdioAction, Ticket, TicketKey};
 
@@ -32,7 +34,6 @@ impl Random {
 #[derive(Debug, Default)]
 struct Pipe {
     pieces: VecDeque<(Instant, Bytes)>,
-    is_closed: bool,
 }
 
 impl Pipe {
@@ -74,8 +75,12 @@ pub struct Pair {
     /// The time.
     pub now: Instant,
     random: Random,
+    relay: Option<Relay<Stdio>>,
     to_server: Pipe,
     to_client: Pipe,
+    /// From the client to the relay, and from the server to it, if there is one.
+    up: Pipe,
+    down: Pipe,
     /// What the server's application works on, by the time of its next step.
     jobs: BTreeMap<(Instant, TicketKey), Job>,
     /// Requests that have no outcome, and what they were about.
@@ -95,22 +100,43 @@ pub struct Pair {
 impl Pair {
     /// A client and a server that are about to connect. With an even seed, they meet in 2026-07-28.
     pub fn new(seed: u64) -> Self {
+        let client: &[ProtocolVersion] =
+            if seed % 2 == 0 { &ProtocolVersion::ALL } else { &[ProtocolVersion::LATEST_LEGACY] };
+        Self::speaking(seed, client, &ProtocolVersion::ALL, None)
+    }
+
+    /// A client and a server that speak these revisions and are about to connect through a relay.
+    pub fn joined(seed: u64, client: &[ProtocolVersion], server: &[ProtocolVersion]) -> Self {
+        let relay = Relay::new(Stdio::new(), relay::Config::default()).expect("a configuration");
+        Self::speaking(seed, client, server, Some(relay))
+    }
+
+    fn speaking(
+        seed: u64,
+        client: &[ProtocolVersion],
+        server: &[ProtocolVersion],
+        relay: Option<Relay<Stdio>>,
+    ) -> Self {
         let mut client_config = client::Config::new("c", "1");
-        client_config.capabilities = Json::parse(r#"{"roots":{}}"#).expect("JSON");
-        if seed % 2 == 0 {
-            client_config.versions = ProtocolVersion::ALL.to_vec();
-        }
+        client_config.capabilities = Json::parse(r#"{"roots":{},"elicitation":{}}"#).expect("JSON");
+        client_config.versions = client.to_vec();
+        let mut server_config = server::Config::new("s", "1");
+        server_config.capabilities = Json::parse(r#"{"tools":{}}"#).expect("JSON");
+        server_config.versions = server.to_vec();
         let now = Instant::now();
         let mut client = Client::new(Stdio::new(), client_config).expect("a configuration");
         client.connect(now).expect("a fresh client");
-        let server = Server::new(Stdio::new(), server::Config::new("s", "1")).expect("a configuration");
+        let server = Server::new(Stdio::new(), server_config).expect("a configuration");
         Self {
             client,
             server,
             now,
             random: Random::new(seed),
+            relay,
             to_server: Pipe::default(),
             to_client: Pipe::default(),
+            up: Pipe::default(),
+            down: Pipe::default(),
             jobs: BTreeMap::new(),
             waiting: BTreeMap::new(),
             cancelled: BTreeSet::new(),
@@ -165,6 +191,9 @@ impl Pair {
         let moments = [
             self.to_server.pieces.front().map(|(at, _)| *at),
             self.to_client.pieces.front().map(|(at, _)| *at),
+            self.up.pieces.front().map(|(at, _)| *at),
+            self.down.pieces.front().map(|(at, _)| *at),
+            self.relay.as_ref().and_then(Relay::poll_timeout),
             self.client.poll_timeout(),
             self.server.poll_timeout(),
             self.jobs.first_key_value().map(|((at, _), _)| *at),
@@ -182,6 +211,15 @@ impl Pair {
         while let Some(bytes) = self.to_client.due(self.now) {
             self.client.handle_bytes(&bytes, self.now);
         }
+        if let Some(relay) = &mut self.relay {
+            while let Some(bytes) = self.up.due(self.now) {
+                relay.handle_bytes(&bytes, self.now);
+            }
+            while let Some(bytes) = self.down.due(self.now) {
+                relay.handle_server_bytes(&bytes, self.now);
+            }
+            relay.handle_timeout(self.now);
+        }
         while let Some(entry) = self.jobs.first_entry().filter(|entry| entry.key().0 <= self.now) {
             let job = entry.remove();
             self.go_on(job);
@@ -195,15 +233,32 @@ impl Pair {
         loop {
             if let Some(output) = self.client.poll_output() {
                 match output {
-                    Output::Action(StdioAction::Write(bytes)) => self.to_server.send(bytes, self.now, &mut self.random),
-                    Output::Action(_) => self.to_server.is_closed = true,
+                    Output::Action(StdioAction::Write(bytes)) => {
+                        let pipe = if self.relay.is_some() { &mut self.up } else { &mut self.to_server };
+                        pipe.send(bytes, self.now, &mut self.random);
+                    }
+                    Output::Action(action) => panic!("nobody ends here: {action:?}"),
                     Output::Event(event) => self.on_client_event(event),
                 }
             } else if let Some(output) = self.server.poll_output() {
                 match output {
-                    Output::Action(StdioAction::Write(bytes)) => self.to_client.send(bytes, self.now, &mut self.random),
-                    Output::Action(_) => self.to_client.is_closed = true,
+                    Output::Action(StdioAction::Write(bytes)) => {
+                        let pipe = if self.relay.is_some() { &mut self.down } else { &mut self.to_client };
+                        pipe.send(bytes, self.now, &mut self.random);
+                    }
+                    Output::Action(action) => panic!("nobody ends here: {action:?}"),
                     Output::Event(event) => self.on_server_event(event),
+                }
+            } else if let Some(output) = self.relay.as_mut().and_then(Relay::poll_output) {
+                match output {
+                    Output::Action(relay::Action::Client(StdioAction::Write(bytes))) => {
+                        self.to_client.send(bytes, self.now, &mut self.random);
+                    }
+                    Output::Action(relay::Action::Server(StdioAction::Write(bytes))) => {
+                        self.to_server.send(bytes, self.now, &mut self.random);
+                    }
+                    Output::Action(action) => panic!("nobody ends here: {action:?}"),
+                    Output::Event(event) => self.trace.push(format!("relay {event:?}")),
                 }
             } else {
                 return;
@@ -250,15 +305,15 @@ impl Pair {
                     let required = if self.random.below(4) == 0 {
                         required
                     } else {
-                        required.ask("roots", "roots/list", Json::empty_object())
+                        required.ask("form", "elicitation/create", Json::empty_object())
                     };
                     self.server.require_input(ticket, required.state("a\"b"), self.now).expect("a tool may ask");
                     return;
                 }
                 let text = params.and_then(|params| params.member("text").expect("unique members"));
                 let text = text.filter(|_| self.random.below(5) > 0);
+                let is_legacy = self.server.context(&ticket).is_some_and(|it| it.version.rules().server_requests);
                 let job = Job { ticket, text, progress: self.random.below(4) };
-                let is_legacy = self.client.version().is_some_and(|version| version.rules().server_requests);
                 if is_legacy && self.random.below(4) == 0 {
                     self.server
                         .request(self.server.session(), Call::new("roots/list"), self.now)

@@ -4,12 +4,14 @@ use bytes::Bytes;
 use mcp_proto::server::Event;
 use mcp_proto::sse::{Decoder, Item};
 use mcp_proto::{Frame, Json, Limits, Message};
+use serde_json::Value;
 use tests::asked::Asked;
 use tests::chunks::cut;
 use tests::http1::{self, Exchange};
 use tests::site::Site;
 use tests::stream::ServerStream;
 use tests::vectors::{Capture, Side};
+use tests::world::{Reply, World};
 
 /// The data of the events of a body, however it is cut.
 fn events(body: &[u8], size: usize) -> Vec<Vec<u8>> {
@@ -145,4 +147,87 @@ fn a_server_machine_serves_what_the_recorded_stdio_clients_said() {
             assert_eq!(answers, 1, "{}: {id} in {lines:?}", capture.name);
         }
     }
+}
+
+/// A message with another id, and with another id of the subscription that it belongs to.
+fn with_id(text: &[u8], from: &Value, to: &Value) -> Value {
+    let mut message: Value = serde_json::from_slice(text).expect("a recorded message");
+    if message.get("method").is_none() {
+        message["id"] = to.clone();
+    }
+    for holder in ["params", "result"] {
+        let pointer = format!("/{holder}/_meta/io.modelcontextprotocol~1subscriptionId");
+        if let Some(id) = message.pointer_mut(&pointer).filter(|id| *id == from) {
+            *id = to.clone();
+        }
+    }
+    message
+}
+
+#[test]
+fn br_t_01_recorded_conversations_of_the_newest_revision_cross_a_relay_unchanged() {
+    let mut crossed = 0;
+    'captures: for capture in Capture::all("server-").into_iter().chain(Capture::all("client-")) {
+        let mut world = World::relay();
+        for number in capture.connections() {
+            let requests = http1::read_all(&capture.stream(number, Side::Client));
+            let responses = http1::read_all(&capture.stream(number, Side::Server));
+            for (request, response) in requests.iter().zip(&responses) {
+                let Ok(asked) = serde_json::from_slice::<Value>(&request.body) else { continue };
+                let is_modern = asked
+                    .pointer("/params/_meta/io.modelcontextprotocol~1protocolVersion")
+                    .is_some_and(|version| version == "2026-07-28");
+                let is_events = response.header("content-type").starts_with("text/event-stream");
+                let answer: Option<Value> = serde_json::from_slice(&response.body).ok();
+                let code = answer.as_ref().and_then(|answer| answer.pointer("/error/code")).and_then(Value::as_i64);
+                if asked["method"] == "server/discover" && code.is_some() {
+                    // No server of this revision: the rest is not about it.
+                    continue 'captures;
+                }
+                // A wrong header, which the relay would not send, is asked about again.
+                if !is_modern || asked.get("id").is_none() || code == Some(-32020) || (answer.is_none() && !is_events) {
+                    continue;
+                }
+                world.line(&asked.to_string());
+                let mut opened = world.opened();
+                if opened.method() == "server/discover" && asked["method"] != "server/discover" {
+                    world.reply(opened.key, &Reply::json(tests::world::result(&opened.id(), tests::world::DISCOVERED)));
+                    opened = world.opened();
+                }
+                let what = format!("{}: {asked}", capture.name);
+                for name in ["mcp-protocol-version", "mcp-method", "mcp-name"] {
+                    let recorded = request.header(name);
+                    assert!(recorded.is_empty() || opened.header(name) == recorded, "{name} of {what}");
+                }
+                let sent: Value = serde_json::from_str(opened.body()).expect("a message");
+                assert_eq!(sent["params"], asked["params"], "{what}");
+                let texts = if is_events { events(&response.body, usize::MAX) } else { vec![response.body.clone()] };
+                // Priming events are no messages.
+                let texts: Vec<_> = texts.into_iter().filter(|text| !text.is_empty()).collect();
+                let mut expected = Vec::new();
+                let mut body = String::new();
+                for text in &texts {
+                    expected.push(serde_json::from_slice::<Value>(text).expect("a recorded message"));
+                    body += &tests::world::event(&with_id(text, &asked["id"], &sent["id"]).to_string());
+                }
+                if is_events {
+                    world.begin(opened.key, &Reply::events(body));
+                } else {
+                    let only = with_id(&texts[0], &asked["id"], &sent["id"]).to_string();
+                    world.reply(opened.key, &Reply::json(only).with_status(response.status()));
+                }
+                let lines = world.lines();
+                let lines: Vec<Value> =
+                    lines.iter().map(|line| serde_json::from_str(line).expect("a message")).collect();
+                if asked["method"] == "tools/list" {
+                    // MD-P-05: invalid tools are taken out.
+                    assert_eq!((lines.len(), &lines[0]["id"]), (1, &asked["id"]), "{what}");
+                } else {
+                    assert_eq!(lines, expected, "{what}");
+                }
+                crossed += 1;
+            }
+        }
+    }
+    assert!(crossed > 60, "{crossed}");
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use mcp_proto::client::{CloseReason, Event, Evidence, HttpTransport, Outcome, Unavailable, Verdict};
+use mcp_proto::client::{Client, CloseReason, Event, Evidence, Http, HttpTransport, Outcome, Unavailable, Verdict};
 use mcp_proto::{Era, Failed, ProtocolVersion};
 use tests::stream::ClientStream;
-use tests::world::{DISCOVERED, Opened, Reply, World, broken, error, initialize_result, result};
+use tests::world::{DISCOVERED, Opened, Reply, World, broken, error, initialize_reply, initialize_result, result};
 
 const MODERN: [ProtocolVersion; 1] = [ProtocolVersion::V2026_07_28];
 
@@ -76,7 +76,7 @@ fn er_23_to_25_what_no_modern_server_answers_leads_to_initialize() {
 }
 
 #[test]
-fn er_26_credentials_load_and_the_network_say_nothing_about_the_era() {
+fn hm12_er_26_credentials_load_and_the_network_say_nothing_about_the_era() {
     for status in [401, 403, 407, 408, 429, 500, 502, 503] {
         let mut world = World::detecting_client();
         let opened = world.opened();
@@ -102,6 +102,28 @@ fn er_26_credentials_load_and_the_network_say_nothing_about_the_era() {
         [Event::Unavailable { reason: Unavailable::Failed(Failed::TimedOut { .. }), .. }]
     ));
     assert_eq!(world.machine.verdict(), None);
+}
+
+#[test]
+fn hm12_a_downgrade_is_told_and_can_be_ruled_out() {
+    let empty_400 = |world: &mut World<Client<Http>>| {
+        let opened = world.opened();
+        assert_eq!(opened.method(), "server/discover");
+        world.reply(opened.key, &Reply::status(400));
+    };
+    let mut world = World::detecting_client();
+    empty_400(&mut world);
+    let opened = world.opened();
+    world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", None));
+    assert!(matches!(&world.events()[..], [Event::Connected { is_downgrade: true, .. }, ..]));
+    // A client that accepts nothing older says so, and hears that there is nothing else.
+    let mut world = World::detecting_client_with(|config, _| {
+        *config = config.clone().min_version(ProtocolVersion::V2026_07_28);
+    });
+    empty_400(&mut world);
+    let none = Unavailable::Failed(Failed::NoCommonVersion);
+    assert!(matches!(&world.events()[..], [Event::Unavailable { reason, .. }, ..] if *reason == none));
+    assert!(!world.has_opened());
 }
 
 #[test]

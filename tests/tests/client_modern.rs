@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::client::{Call, Event, Outcome, Scope};
-use mcp_proto::{ErrorObject, Failed, Fault, InvalidResponse, Json, NoInput, Notification, Quirk, Ticket};
+use mcp_proto::{ErrorObject, Failed, Fault, InvalidResponse, Json, Limits, NoInput, Notification, Quirk, Ticket};
 use tests::stream::ClientStream;
 use tests::world::{Opened, Reply, World, broken, complete, error, event, request, result};
 
@@ -77,7 +77,7 @@ fn nothing_opens_a_session_or_a_stream_of_the_server() {
 }
 
 #[test]
-fn jr_15_and_16_the_kind_of_a_result_is_read() {
+fn rp17_jr_15_and_16_the_kind_of_a_result_is_read() {
     for (kind, expected) in [
         (r#""resultType":"complete","#, Ok(None)),
         ("", Ok(Some(Quirk::ResultTypeMissing))),
@@ -160,7 +160,7 @@ fn md_v_02_a_refused_revision_is_tried_again_once_if_both_speak_it() {
 }
 
 #[test]
-fn md_i_05_to_09_a_call_that_needs_input_is_made_again_with_it() {
+fn mr4_md_i_05_to_09_a_call_that_needs_input_is_made_again_with_it() {
     let mut world = asking(r#"{"elicitation":{},"roots":{}}"#);
     let (key, opened) = world.call("tools/call", r#"{"name":"t","arguments":{"n":1.0}}"#);
     let state = r#""a\u0062\/ ""#;
@@ -198,7 +198,7 @@ fn md_i_05_to_09_a_call_that_needs_input_is_made_again_with_it() {
 }
 
 #[test]
-fn md_i_06_a_state_alone_is_sent_back_after_a_growing_pause_and_not_for_ever() {
+fn mr3_md_i_06_a_state_alone_is_sent_back_after_a_growing_pause_and_not_for_ever() {
     let mut world = World::modern_client();
     let (_, mut opened) = world.request("resources/read");
     for round in 0..10 {
@@ -214,7 +214,32 @@ fn md_i_06_a_state_alone_is_sent_back_after_a_growing_pause_and_not_for_ever() {
 }
 
 #[test]
-fn md_i_02_and_03_malformed_wishes_for_input_fail_the_call() {
+fn mr2_what_a_server_wants_to_know_and_to_be_kept_is_bounded() {
+    // As much as a message may hold is kept once, and sent back as it came.
+    let mut world = asking(r#"{"roots":{}}"#);
+    let (_, opened) = world.request("prompts/get");
+    let state = "s".repeat(15 << 20);
+    world.reply(opened.key, &input_required(&opened.id(), &format!(r#""requestState":"{state}""#)));
+    world.pass(Duration::from_millis(250));
+    assert!(world.opened().param("requestState").len() == state.len() + 2);
+    // More than that is no answer.
+    let mut world = asking(r#"{"roots":{}}"#);
+    let (_, opened) = world.request("prompts/get");
+    let state = "s".repeat(16 << 20);
+    world.reply(opened.key, &input_required(&opened.id(), &format!(r#""requestState":"{state}""#)));
+    assert!(matches!(world.outcome(), Outcome::Failed(Failed::TooLarge { .. })));
+    // The application is asked no more at once than its limits allow.
+    let mut world = asking(r#"{"roots":{}}"#);
+    let (_, opened) = world.request("prompts/get");
+    let inputs: Vec<_> = (0..10_000).map(|number| format!(r#""{number}":{{"method":"roots/list"}}"#)).collect();
+    let inputs = format!(r#""inputRequests":{{{}}}"#, inputs.join(","));
+    world.reply(opened.key, &input_required(&opened.id(), &inputs));
+    let reason = NoInput::TooMuch { limit: Limits::default().requests_in };
+    assert_eq!(world.outcome(), Outcome::Failed(Failed::NoInput { reason }));
+}
+
+#[test]
+fn mr2_md_i_02_and_03_malformed_wishes_for_input_fail_the_call() {
     for rest in [
         r#""x":1"#,
         r#""inputRequests":[]"#,
@@ -289,7 +314,7 @@ fn a_call_is_taken_back_while_a_person_is_asked() {
 const TOOLS: &str = r#"{"resultType":"complete","tools":[{"name":"bad","inputSchema":{"properties":{"a":{"type":"null","x-mcp-header":"A"}}}},{"name":"t","inputSchema":{"properties":{"region":{"type":"string","x-mcp-header":"Region"}}}}]}"#;
 
 #[test]
-fn md_p_05_and_06_arguments_are_repeated_as_the_list_says_and_invalid_tools_are_taken_out() {
+fn hm6_md_p_05_and_06_arguments_are_repeated_as_the_list_says_and_invalid_tools_are_taken_out() {
     let mut world = World::modern_client();
     let (_, opened) = world.request("tools/list");
     world.reply(opened.key, &Reply::json(result(&opened.id(), TOOLS)));

@@ -9,7 +9,10 @@ use tests::pair::Pair;
 
 /// Runs a conversation: requests, some of which are taken back, in the course of a while.
 fn converse(seed: u64, requests: &[(String, Option<u64>)]) -> Pair {
-    let mut pair = Pair::new(seed);
+    converse_in(Pair::new(seed), requests)
+}
+
+fn converse_in(mut pair: Pair, requests: &[(String, Option<u64>)]) -> Pair {
     let mut keys = Vec::new();
     for (text, cancel) in requests {
         keys.push((pair.request(text), *cancel));
@@ -46,6 +49,45 @@ fn a_client_that_may_speak_every_revision_meets_a_server_in_the_newest() {
     assert_eq!(pair.outcomes.len(), 2);
 }
 
+/// What a client or a server may speak: revisions of the one era, of the other, or of both.
+const SPOKEN: [&[ProtocolVersion]; 3] =
+    [&[ProtocolVersion::V2025_11_25], &[ProtocolVersion::V2026_07_28], &ProtocolVersion::ALL];
+
+fn check(pair: &Pair, requests: usize) -> Result<(), TestCaseError> {
+    prop_assert!(pair.waiting.is_empty());
+    prop_assert_eq!(pair.outcomes.len(), requests);
+    for (key, outcome) in &pair.outcomes {
+        match outcome {
+            Outcome::Failed(Failed::Cancelled) => prop_assert!(pair.cancelled.contains(key)),
+            Outcome::Failed(reason) => prop_assert!(matches!(reason, Failed::TimedOut { .. }), "{}", reason),
+            Outcome::Result(_) | Outcome::Error(_) => {}
+        }
+    }
+    prop_assert_eq!(pair.server.requests_in_flight(), 0);
+    prop_assert_eq!(pair.client.requests_in_flight(), 0);
+    Ok(())
+}
+
+#[test]
+fn a_relay_joins_every_client_to_every_server() {
+    for client in SPOKEN {
+        for server in SPOKEN {
+            // Some seeds only: what one server asks for, the client of one cannot be asked for.
+            let answered = (0..40).flat_map(|seed| {
+                let pair = converse_in(Pair::joined(seed, client, server), &[("hello".to_owned(), None)]);
+                let newest = |spoken: &[ProtocolVersion]| spoken.iter().max().copied();
+                assert_eq!(pair.client.version(), newest(client), "{:#?}", pair.trace);
+                let asked = pair.asked;
+                pair.outcomes.into_iter().map(move |(_, outcome)| (outcome, asked))
+            });
+            let answered: Vec<_> = answered.collect();
+            let results = answered.iter().filter(|(outcome, _)| matches!(outcome, Outcome::Result(_)));
+            let asked = results.clone().filter(|(_, asked)| *asked > 0);
+            assert!(results.count() > 20 && asked.count() > 2, "{client:?} {server:?} {answered:#?}");
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
@@ -54,18 +96,17 @@ proptest! {
         seed in any::<u64>(),
         requests in prop::collection::vec(("[a-zé\"\\\\]{0,30}", prop::option::of(0_u64..3)), 0..12),
     ) {
-        let pair = converse(seed, &requests);
-        prop_assert!(pair.waiting.is_empty());
-        prop_assert_eq!(pair.outcomes.len(), requests.len());
-        for (key, outcome) in &pair.outcomes {
-            match outcome {
-                Outcome::Failed(Failed::Cancelled) => prop_assert!(pair.cancelled.contains(key)),
-                Outcome::Failed(reason) => prop_assert!(matches!(reason, Failed::TimedOut { .. }), "{}", reason),
-                Outcome::Result(_) | Outcome::Error(_) => {}
-            }
-        }
-        prop_assert_eq!(pair.server.requests_in_flight(), 0);
-        prop_assert_eq!(pair.client.requests_in_flight(), 0);
+        check(&converse(seed, &requests), requests.len())?;
+    }
+
+    #[test]
+    fn a_relay_between_any_two_changes_nothing_of_that(
+        seed in any::<u64>(),
+        client in 0_usize..3,
+        server in 0_usize..3,
+        requests in prop::collection::vec(("[a-zé\"\\\\]{0,30}", prop::option::of(0_u64..3)), 0..12),
+    ) {
+        check(&converse_in(Pair::joined(seed, SPOKEN[client], SPOKEN[server]), &requests), requests.len())?;
     }
 
     #[test]

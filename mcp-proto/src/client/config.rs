@@ -100,6 +100,24 @@ impl Config {
         }
     }
 
+    /// The same without the revisions that are older than this: what only an older server, or somebody in between, would
+    /// make of the connection is no connection then.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::ProtocolVersion;
+    /// use mcp_proto::client::Config;
+    ///
+    /// let config = Config::new("my-app", "1.0.0").min_version(ProtocolVersion::V2025_06_18);
+    /// assert_eq!(config.versions, [ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25]);
+    /// ```
+    #[must_use]
+    pub fn min_version(mut self, oldest: ProtocolVersion) -> Self {
+        self.versions.retain(|version| *version >= oldest);
+        self
+    }
+
     pub(crate) fn check(&self) -> Result<(), UsageError> {
         if !self.client_info.is_object() || !self.capabilities.is_object() {
             return Err(UsageError::ParamsNotAnObject);

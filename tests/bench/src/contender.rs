@@ -10,10 +10,17 @@ use std::time::{Duration, Instant};
 use nix::time::clock_getcpuclockid;
 use nix::unistd::Pid;
 
+use crate::server::Era;
+
+/// What a modern client says of itself with each request.
+const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"bench","version":"0"}}"#;
+
 /// How one of the contenders is started.
 pub struct Contender {
     pub name: &'static str,
     command: Vec<OsString>,
+    /// What is spoken to it.
+    client: Era,
     /// Arguments that let it pass messages of any size that is measured.
     any_size: &'static [&'static str],
     /// What it takes on disk: a file or a folder.
@@ -25,20 +32,27 @@ impl Contender {
         Self {
             name: "mcp-proxy",
             command: vec![program.into(), url.into()],
+            client: Era::Legacy,
             any_size: &["--max-message", "64MiB"],
             installed: program.into(),
         }
     }
 
     pub fn bare(program: &Path, url: &str) -> Self {
-        Self { name: "bare", command: vec![program.into(), url.into()], any_size: &[], installed: program.into() }
+        let command = vec![program.into(), url.into()];
+        Self { name: "bare", command, client: Era::Legacy, any_size: &[], installed: program.into() }
+    }
+
+    /// The same, spoken to by a client of this era.
+    pub fn with_client(self, client: Era) -> Self {
+        Self { client, ..self }
     }
 
     pub fn remote(modules: &Path, url: &str) -> Self {
         let script = modules.join("mcp-remote/dist/proxy.js");
         let mut command = vec!["node".into(), script.into(), url.into()];
         command.extend(["--allow-http", "--transport", "http-only"].map(OsString::from));
-        Self { name: "mcp-remote", command, any_size: &[], installed: modules.into() }
+        Self { name: "mcp-remote", command, client: Era::Legacy, any_size: &[], installed: modules.into() }
     }
 
     /// Starts it, and returns it with the time until it had answered `initialize`.
@@ -55,8 +69,8 @@ impl Contender {
             return Err(io::Error::other("no pipes"));
         };
         let output = BufReader::with_capacity(256 * 1024, output);
-        let mut running = Running { child, input, output, line: Vec::new(), last_id: 0 };
-        running.initialize()?;
+        let mut running = Running { child, input, output, client: self.client, line: Vec::new(), last_id: 0 };
+        running.begin()?;
         Ok((running, start.elapsed()))
     }
 }
@@ -66,6 +80,7 @@ pub struct Running {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
+    client: Era,
     line: Vec<u8>,
     last_id: u32,
 }
@@ -86,8 +101,13 @@ pub struct Usage {
 }
 
 impl Running {
-    fn initialize(&mut self) -> io::Result<()> {
+    fn begin(&mut self) -> io::Result<()> {
         self.last_id = 1;
+        if self.client == Era::Modern {
+            let params = format!("{{{META}}}");
+            writeln!(self.input, r#"{{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{params}}}"#)?;
+            return self.receive();
+        }
         let params =
             r#"{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"0"}}"#;
         writeln!(self.input, r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{params}}}"#)?;
@@ -99,9 +119,9 @@ impl Running {
         self.last_id += 1;
         let Self { last_id: id, .. } = self;
         let arguments = format!(r#"{{"bytes":{},"sse":{}}}"#, call.bytes, call.sse);
-        let line = format!(
-            "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/call\",\"params\":{{\"name\":\"read\",\"arguments\":{arguments}}}}}\n"
-        );
+        let meta = if self.client == Era::Modern { format!(",{META}") } else { String::new() };
+        let params = format!(r#"{{"name":"read","arguments":{arguments}{meta}}}"#);
+        let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{params}}}"#) + "\n";
         self.input.write_all(line.as_bytes())
     }
 

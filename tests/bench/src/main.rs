@@ -1,6 +1,7 @@
 //! Measures proxies between stdio and HTTP side by side, and prints a table. `tests/bench/run` starts it.
 
 mod contender;
+mod pairs;
 mod server;
 mod table;
 
@@ -13,6 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use contender::{Call, Contender, Running, size_on_disk};
+use server::Era;
 use table::{Figure, Target, Unit};
 
 const SMALL: usize = 200;
@@ -39,7 +41,7 @@ const QUICK: Effort = Effort { starts: 6, rounds: 6, calls_per_round: 100, large
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let url = server::start()?;
+    let url = server::start(Era::Legacy)?;
     match arguments[..] {
         ["serve"] => {
             println!("{url}");
@@ -53,10 +55,16 @@ fn main() -> Result<(), Box<dyn Error>> {
                 Contender::bare(Path::new(bare), &url),
                 Contender::remote(Path::new(modules), &url),
             ];
-            compare(&contenders, if rest.contains(&"--quick") { &QUICK } else { &FULL })?;
+            let effort = if rest.contains(&"--quick") { &QUICK } else { &FULL };
+            compare(&contenders, effort)?;
+            pairs::compare(Path::new(proxy), &url, effort)?;
             Ok(())
         }
-        _ => Err("usage: proxy-bench serve | proxy-bench compare PROXY BARE NODE_MODULES [--quick]".into()),
+        ["pairs", proxy, ref rest @ ..] => {
+            pairs::compare(Path::new(proxy), &url, if rest.contains(&"--quick") { &QUICK } else { &FULL })?;
+            Ok(())
+        }
+        _ => Err("usage: proxy-bench serve | pairs PROXY [--quick] | compare PROXY BARE NODE_MODULES [--quick]".into()),
     }
 }
 

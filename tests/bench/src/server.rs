@@ -9,19 +9,27 @@ use serde_json::value::RawValue;
 
 /// What a result is made of around its text.
 const RESULT: (&str, &str) = (r#"{"content":[{"type":"text","text":""#, r#""}]}"#);
+const MODERN_RESULT: (&str, &str) = (r#"{"resultType":"complete","content":[{"type":"text","text":""#, r#""}]}"#);
 /// A line of the text of results, as JSON has it: tools return texts of many lines.
 const TEXT: &str = "What a tool returns is often the text of a file, in lines of about eighty bytes\\n";
 /// Bytes that are written at once.
 const BLOCK: usize = 64 * 1024;
 
-/// Serves on a port of its own until the process ends, and returns the URL.
-pub fn start() -> io::Result<String> {
+/// How a conversation begins: with `initialize`, or with every request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Era {
+    Legacy,
+    Modern,
+}
+
+/// Serves clients of one era on a port of its own until the process ends, and returns the URL.
+pub fn start(era: Era) -> io::Result<String> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     let url = format!("http://{}/mcp", listener.local_addr()?);
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             // A client that goes away in the middle of an answer is of no interest.
-            thread::spawn(move || serve(stream));
+            thread::spawn(move || serve(stream, era));
         }
     });
     Ok(url)
@@ -53,14 +61,14 @@ struct Arguments {
     sse: bool,
 }
 
-fn serve(mut stream: TcpStream) -> io::Result<()> {
+fn serve(mut stream: TcpStream, era: Era) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut bytes = Vec::new();
     let mut buffer = [0; 16 * 1024];
     loop {
         if let Some((is_post, head, length)) = request(&bytes)? {
             if is_post {
-                answer(&mut stream, &bytes[head..length])?;
+                answer(&mut stream, &bytes[head..length], era)?;
             } else if bytes.starts_with(b"DELETE") {
                 stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")?;
             } else {
@@ -95,12 +103,25 @@ fn request(bytes: &[u8]) -> io::Result<Option<(bool, usize, usize)>> {
     Ok((bytes.len() >= length).then_some((request.method == Some("POST"), head, length)))
 }
 
-fn answer(stream: &mut TcpStream, body: &[u8]) -> io::Result<()> {
+fn answer(stream: &mut TcpStream, body: &[u8], era: Era) -> io::Result<()> {
     let message: Message<'_> = serde_json::from_slice(body).map_err(io::Error::other)?;
     let Some(id) = message.id else {
         return stream.write_all(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n");
     };
+    let result = if era == Era::Modern { MODERN_RESULT } else { RESULT };
     match message.method.as_str() {
+        "initialize" if era == Era::Modern => refuse(
+            stream,
+            id.get(),
+            r#"{"code":-32022,"message":"no","data":{"supported":["2026-07-28"],"requested":""}}"#,
+        ),
+        "server/discover" if era == Era::Legacy => {
+            refuse(stream, id.get(), r#"{"code":-32000,"message":"no session"}"#)
+        }
+        "server/discover" => {
+            let result = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}"#;
+            json(stream, "", id.get(), result, 0, "")
+        }
         "initialize" => {
             let version = message.params.protocol_version;
             let result = format!(
@@ -113,15 +134,22 @@ fn answer(stream: &mut TcpStream, body: &[u8]) -> io::Result<()> {
         }
         "tools/call" => {
             let Arguments { bytes, sse } = message.params.arguments;
-            let text = bytes.saturating_sub(RESULT.0.len() + RESULT.1.len());
+            let text = bytes.saturating_sub(result.0.len() + result.1.len());
             if sse {
-                event(stream, id.get(), RESULT.0, text, RESULT.1)
+                event(stream, id.get(), result.0, text, result.1)
             } else {
-                json(stream, "", id.get(), RESULT.0, text, RESULT.1)
+                json(stream, "", id.get(), result.0, text, result.1)
             }
         }
         _ => json(stream, "", id.get(), "{}", 0, ""),
     }
+}
+
+fn refuse(stream: &mut TcpStream, id: &str, error: &str) -> io::Result<()> {
+    let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#);
+    let head =
+        format!("HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
+    stream.write_all((head + &body).as_bytes())
 }
 
 fn json(stream: &mut TcpStream, headers: &str, id: &str, before: &str, text: usize, after: &str) -> io::Result<()> {

@@ -76,11 +76,11 @@ pub fn print_head([own, bare, peer]: &[&str; 3]) {
     );
 }
 
-fn verdict(is_met: bool) -> &'static str {
+pub fn verdict(is_met: bool) -> &'static str {
     if is_met { "met" } else { "missed" }
 }
 
-fn shown(value: f64, unit: Unit) -> String {
+pub fn shown(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Seconds if value >= 1.0 => format!("{value:.2} s"),
         Unit::Seconds if value >= 1e-3 => format!("{:.1} ms", value * 1e3),
