@@ -14,173 +14,17 @@ from pathlib import Path
 
 import processes
 from checks import ANSWERS, expect_said
+from grid import EDITORS, FEATURES, Editor, Row, lacking, rows
 from proxy import Failure, Params, expect, shorten
 from report import Report
-from servers import (
-    EVERYTHING,
-    HERE,
-    MODERN,
-    REVISIONS,
-    Call,
-    EverythingTools,
-    OwnTools,
-    Server,
-    all_servers,
-    node,
-    python,
-    rmcp,
-    typescript_2,
-)
+from servers import Call, Server
 
-Command = Callable[[Path, Path, int], list[str]]
-
-#: The features, and the letter of each in the matrix.
-FEATURES = {
-    "tools": "T",
-    "progress": "P",
-    "elicitation": "E",
-    "sampling": "S",
-    "cancel": "C",
-    "list": "L",
-    "subscription": "U",
-}
 #: How long an editor may take with all features; each of its steps has 30 s.
 PATIENCE = 240.0
 #: How much of what the proxy wrote is shown with a failure.
 LOG_LINES = 12
 #: A call that is cancelled would take this many seconds.
 LONG = 60.0
-
-
-@dataclass(frozen=True)
-class Editor:
-    """A client of an SDK in one of its ways to begin."""
-
-    name: str
-    title: str
-    mode: str
-    """`legacy` or `modern`."""
-    program: Callable[[Path], list[str]]
-
-    @property
-    def revision(self) -> str:
-        return MODERN if self.mode == "modern" else REVISIONS[-1]
-
-
-def javascript(name: str) -> Callable[[Path], list[str]]:
-    return lambda install: ["node", str(HERE / "editors" / f"{name}.mjs"), str(install / "npm")]
-
-
-def interpreted(name: str) -> Callable[[Path], list[str]]:
-    script = HERE / "editors" / f"{name.replace('-', '_')}.py"
-    return lambda install: [str(install / name / "bin" / "python"), "-B", str(script)]
-
-
-def compiled(install: Path) -> list[str]:
-    return [str(install / "rmcp" / "rmcp-client")]
-
-
-EDITORS = (
-    Editor("ts1", "TypeScript 1.32", "legacy", javascript("typescript_1")),
-    Editor("ts2-legacy", "TypeScript 2.4 legacy", "legacy", javascript("typescript_2")),
-    Editor("ts2-modern", "TypeScript 2.4 modern", "modern", javascript("typescript_2")),
-    Editor("py1", "Python 1.30", "legacy", interpreted("python-1")),
-    Editor("py2-legacy", "Python 2.3 legacy", "legacy", interpreted("python-2")),
-    Editor("py2-modern", "Python 2.3 modern", "modern", interpreted("python-2")),
-    Editor("rmcp", "rmcp 3.9", "legacy", compiled),
-    Editor("rmcp-modern", "rmcp 3.9 modern", "modern", compiled),
-)
-
-
-@dataclass
-class Row:
-    """A server, and how the proxy is told to reach it."""
-
-    name: str
-    title: str
-    server: Server
-    options: tuple[str, ...] = ()
-    editors: tuple[str, ...] = ("legacy", "modern")
-    """The editors whose cells say something that another row does not."""
-    stdio: Command | None = None
-    """The command of the server, if the proxy starts it."""
-    forced: str = ""
-    """The era that the options leave."""
-
-    def era(self, editor: Editor) -> str:
-        """The one that the proxy speaks with the server: the editor's own, if the server has it."""
-        if self.forced:
-            return self.forced
-        has = {"legacy": bool(self.server.highest), "modern": bool(self.server.newest)}
-        return editor.mode if has[editor.mode] else {"legacy": "modern", "modern": "legacy"}[editor.mode]
-
-    def revision(self, editor: Editor) -> str:
-        return self.server.newest if self.era(editor) == "modern" else self.server.highest
-
-
-def rows() -> list[Row]:
-    known = {server.name: server for server in all_servers()}
-    own = OwnTools()
-    fastmcp_4 = Server("fastmcp-4", "/mcp", own, python("fastmcp-4", "http"), newest=MODERN)
-    ts2 = Server("typescript-2", "/mcp", own, typescript_2("http"), highest="", newest=MODERN)
-    rust = Server("rmcp", "/mcp", own, rmcp("http"), newest=MODERN)
-    python_2 = known["python-2-http"]
-    everything = known["everything-http"]
-    modern = {"options": ("--protocol", "modern"), "editors": ("legacy",), "forced": "modern"}
-    legacy = {"options": ("--protocol", "legacy"), "editors": ("modern",), "forced": "legacy"}
-    return [
-        Row("every", "server-everything 2026.8.31", everything),
-        Row("python-1", "Python 1.30", known["python-1-http"]),
-        Row("python-2", "Python 2.3", python_2),
-        Row("python-2-modern", "Python 2.3, `--protocol modern`", python_2, **modern),
-        Row("python-2-legacy", "Python 2.3, `--protocol legacy`", python_2, **legacy),
-        Row("fastmcp-4", "FastMCP 4.1", fastmcp_4),
-        Row("fastmcp-4-modern", "FastMCP 4.1, `--protocol modern`", fastmcp_4, **modern),
-        Row("ts2", "TypeScript 2.4, modern only", ts2),
-        Row("rmcp", "rmcp 3.9", rust),
-        Row("rmcp-modern", "rmcp 3.9, `--protocol modern`", rust, **modern),
-        Row("mcp-hub", "mcp-hub 4.2 (HTTP+SSE)", known["mcp-hub"]),
-        Row(
-            "every-stdio",
-            "server-everything over stdio",
-            Server("everything-stdio", "", EverythingTools(), node(EVERYTHING, "stdio")),
-            stdio=node(EVERYTHING, "stdio"),
-        ),
-        Row(
-            "python-2-stdio",
-            "Python 2.3 over stdio",
-            Server("python-2-stdio", "", own, python("python-2", "stdio"), newest=MODERN),
-            stdio=python("python-2", "stdio"),
-        ),
-        Row(
-            "ts2-stdio",
-            "TypeScript 2.4 over stdio, modern only",
-            Server("typescript-2-stdio", "", own, typescript_2("stdio"), highest="", newest=MODERN),
-            stdio=typescript_2("stdio"),
-        ),
-    ]
-
-
-HUB_IS_A_CLIENT = "the hub is a client of its servers that offers them nothing, and passes on no progress token"
-NO_SUBSCRIPTIONS = "the server takes no subscriptions"
-NOT_SAID = "whatever a program does, the SDK says that it takes no subscriptions"
-NO_LISTEN = "FastMCP does not answer subscriptions/listen"
-
-#: What a server truly does not do, in which eras, and why: (server, feature) to (eras, reason).
-LACKS: dict[tuple[str, str], tuple[tuple[str, ...], str]] = {
-    ("mcp-hub", "progress"): (("legacy",), HUB_IS_A_CLIENT),
-    ("mcp-hub", "elicitation"): (("legacy",), HUB_IS_A_CLIENT),
-    ("mcp-hub", "sampling"): (("legacy",), HUB_IS_A_CLIENT),
-    ("mcp-hub", "subscription"): (("legacy",), NO_SUBSCRIPTIONS),
-    ("python-1-http", "subscription"): (("legacy",), NOT_SAID),
-    ("fastmcp-4", "subscription"): (("legacy", "modern"), NO_SUBSCRIPTIONS),
-    ("fastmcp-4", "list"): (("modern",), NO_LISTEN),
-}
-
-
-def lacking(row: Row, editor: Editor, feature: str) -> str | None:
-    eras, reason = LACKS.get((row.server.name, feature), ((), ""))
-    return reason if row.era(editor) in eras else None
 
 
 @dataclass
@@ -206,7 +50,7 @@ def plan_of(row: Row, editor: Editor, features: list[str]) -> Params:
     """What the editor is told to do."""
     tools, mark = row.server.tools, f"{editor.name} to {row.name}"
     slow, seen = tools.work(LONG, int(LONG * 10), mark), tools.was_cancelled(mark)
-    steps: dict[str, Callable[[], Params]] = {
+    features_of: dict[str, Callable[[], Params]] = {
         "tools": lambda: {"call": params_of(tools.echo(mark))},
         "progress": lambda: {"call": params_of(tools.work(0.6, 4))},
         "elicitation": lambda: {"call": params_of(tools.asking("elicitation/create"))},
@@ -225,7 +69,7 @@ def plan_of(row: Row, editor: Editor, features: list[str]) -> Params:
             "sampling": ANSWERS["sampling/createMessage"]({}),
             "elicitation": ANSWERS["elicitation/create"]({}),
         },
-        "features": [{"name": feature} | steps[feature]() for feature in features],
+        "features": [{"name": feature} | features_of[feature]() for feature in features],
     }
 
 
@@ -285,11 +129,10 @@ class Matrix:
         shutil.rmtree(folder, ignore_errors=True)
         mine = [row for row in self.rows if row.server is server]
         try:
-            if any(row.stdio is None for row in mine):
-                if not self._report.check(server.name, "-", "start", lambda: server.launch(self._install, folder)):
-                    return
-            else:
+            if mine[0].is_stdio:
                 folder.mkdir(parents=True)
+            elif not self._report.check(server.name, "-", "start", lambda: server.launch(self._install, folder)):
+                return
             for row in mine:
                 for editor in self.editors:
                     if editor.mode in row.editors:
@@ -319,14 +162,16 @@ class Matrix:
     def _run(self, cell: Cell, files: Path, folder: Path) -> None:
         row, editor = cell.row, cell.editor
         log = files.with_suffix(".log")
-        upstream = ["--", *row.stdio(self._install, folder, 0)] if row.stdio else [row.server.url()]
+        upstream = ["--", *row.server.command(self._install, folder, 0)] if row.is_stdio else [row.server.url()]
         watch = ["--log-level", "debug", "--log-file", str(log), "--record", str(files.with_suffix(".jsonl"))]
         proxy = [self._binary, *watch, *row.options, *upstream]
         plan = plan_of(row, editor, [feature for feature in FEATURES if feature not in cell.lacking])
-        outcomes = self._outcomes([*editor.program(self._install), json.dumps(plan), *proxy], files)
-        revision = outcomes.pop("connect", {}).get("revision")
+        code, outcomes = self._talk([*editor.program(self._install), json.dumps(plan), *proxy], files)
+        if code != 0:
+            cell.faults.append(f"the editor ended with {code}")
+        revision = outcomes.pop("connect", {}).get("revision", "?")
         cell.pair = f"{revision}→{spoken(log)}"
-        wanted = f"{row_revision(row, editor)}→{row.revision(editor)}"
+        wanted = f"{row.shown(editor)}→{row.revision(editor)}"
         if cell.pair != wanted:
             cell.faults.append(f"the revisions are {cell.pair} instead of {wanted}")
         for feature in plan["features"]:
@@ -338,8 +183,8 @@ class Matrix:
             except Failure as error:
                 cell.faults.append(f"{name}: {error}")
 
-    def _outcomes(self, command: list[str], files: Path) -> dict[str, Params]:
-        """What the editor says of each feature."""
+    def _talk(self, command: list[str], files: Path) -> tuple[int, dict[str, Params]]:
+        """The editor's exit code, and what it says of each feature."""
         with files.with_suffix(".stderr").open("wb") as errors:
             process = processes.start(
                 command,
@@ -355,11 +200,11 @@ class Matrix:
             finally:
                 processes.kill(process)
         outcomes = {}
-        for line in output.decode().splitlines():
+        # Other characters that end lines elsewhere may be in a text.
+        for line in filter(None, output.decode().split("\n")):
             outcome = json.loads(line)
             outcomes[outcome.pop("feature")] = outcome
-        expect(process.returncode == 0, f"the editor ended with {process.returncode} after {sorted(outcomes)}")
-        return outcomes
+        return process.returncode, outcomes
 
     # What is printed in the end.
 
@@ -380,7 +225,7 @@ class Matrix:
         yield "|---|" + "---|" * len(self.editors)
         for row in self.rows:
             cells = [self.cells.get((editor.name, row.name)) for editor in self.editors]
-            shown = " | ".join(f"`{cell.letters}` {cell.pair}" if cell else "" for cell in cells)
+            shown = " | ".join(f"`{cell.letters}`<br>{cell.pair}" if cell else "" for cell in cells)
             yield f"| {row.title} | {shown} |"
 
     def _reasons(self) -> Iterator[str]:
@@ -389,11 +234,6 @@ class Matrix:
             reasons = {(feature, reason) for cell in cells if cell for feature, reason in cell.lacking.items()}
             for feature, reason in sorted(reasons):
                 yield f"{row.name}: no {feature}: {reason}"
-
-
-def row_revision(row: Row, editor: Editor) -> str:
-    """The revision that the editor ends up with: its own, unless an earlier server of its era has less."""
-    return row.revision(editor) if row.era(editor) == editor.mode else editor.revision
 
 
 def spoken(log: Path) -> str:

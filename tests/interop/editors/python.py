@@ -91,7 +91,10 @@ class Driver(ABC):
     async def drive(self, plan: Json, revision: str) -> None:
         say("connect", {"revision": revision})
         for feature in plan["features"]:
+            name = feature["name"]
             try:
-                say(feature["name"], await asyncio.wait_for(getattr(self, feature["name"])(feature), PATIENCE))
+                say(name, await asyncio.wait_for(getattr(self, name)(feature), PATIENCE))
+            except TimeoutError:
+                say(name, {"error": f"no {name} within {PATIENCE} s"})
             except Exception as error:
-                say(feature["name"], {"error": f"{type(error).__name__}: {error}"})
+                say(name, {"error": f"{type(error).__name__}: {error}"})
