@@ -208,7 +208,7 @@ impl Driver {
         let mut changes = self.changes(filter.build()).await?;
         let text = self.text(&feature["call"]).await?;
         loop {
-            if matches!(changes.next().await?, Told::ListChanged(changed) if changed == of) {
+            if matches!(changes.next().await?, Told::ListChanged(list) if list == of) {
                 return Ok(json!({ "text": text }));
             }
         }

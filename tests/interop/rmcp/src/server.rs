@@ -95,6 +95,48 @@ impl Interop {
         Ok("worked".to_owned())
     }
 
+    async fn ask_sampling(
+        prompt: String,
+        answer: Option<&Value>,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let params = CreateMessageRequestParams::new(vec![SamplingMessage::user_text(prompt)], 10);
+        let asked;
+        let answer = match answer {
+            Some(answer) => answer,
+            None if is_modern(context) => {
+                return Ok(asking(InputRequest::CreateMessage(CreateMessageRequest::new(params))));
+            }
+            None => {
+                asked = json!(context.peer.create_message(params).await.map_err(internal)?);
+                &asked
+            }
+        };
+        Ok(said(text_at(answer, "/content/text")))
+    }
+
+    async fn ask_elicitation(
+        answer: Option<&Value>,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let schema = json!({ "type": "object", "properties": { "name": { "type": "string" } } });
+        let params = ElicitRequestParams::FormElicitationParams {
+            meta: None,
+            message: "Who?".to_owned(),
+            requested_schema: serde_json::from_value(schema).map_err(internal)?,
+        };
+        let asked;
+        let answer = match answer {
+            Some(answer) => answer,
+            None if is_modern(context) => return Ok(asking(InputRequest::Elicitation(ElicitRequest::new(params)))),
+            None => {
+                asked = json!(context.peer.create_elicitation(params).await.map_err(internal)?);
+                &asked
+            }
+        };
+        Ok(said(format!("{} {}", text_at(answer, "/action"), text_at(answer, "/content/name"))))
+    }
+
     /// Tells those who listen, and the session of the call if it is of an earlier revision.
     async fn tell(&self, change: Change, context: &RequestContext<RoleServer>) -> Result<(), ErrorData> {
         // Nobody may be listening.
@@ -193,34 +235,8 @@ impl ServerHandler for Interop {
                 let was = lock(&self.cancelled).contains(&arguments.text("name")?);
                 if was { "yes" } else { "no" }.to_owned()
             }
-            "ask_sampling" => {
-                let params = CreateMessageRequestParams::new(
-                    vec![SamplingMessage::user_text(arguments.text("prompt")?)],
-                    10,
-                );
-                match answer {
-                    Some(answer) => sampled(answer),
-                    None if is_modern(&context) => {
-                        return Ok(asking(InputRequest::CreateMessage(CreateMessageRequest::new(params))));
-                    }
-                    None => sampled(&json!(context.peer.create_message(params).await.map_err(internal)?)),
-                }
-            }
-            "ask_elicitation" => {
-                let schema = json!({ "type": "object", "properties": { "name": { "type": "string" } } });
-                let params = ElicitRequestParams::FormElicitationParams {
-                    meta: None,
-                    message: "Who?".to_owned(),
-                    requested_schema: serde_json::from_value(schema).map_err(internal)?,
-                };
-                match answer {
-                    Some(answer) => elicited(answer),
-                    None if is_modern(&context) => {
-                        return Ok(asking(InputRequest::Elicitation(ElicitRequest::new(params))));
-                    }
-                    None => elicited(&json!(context.peer.create_elicitation(params).await.map_err(internal)?)),
-                }
-            }
+            "ask_sampling" => return Self::ask_sampling(arguments.text("prompt")?, answer, &context).await,
+            "ask_elicitation" => return Self::ask_elicitation(answer, &context).await,
             "add_tool" => {
                 let number = self.added.fetch_add(1, Ordering::Relaxed) + 1;
                 self.tell(Change::Tools, &context).await?;
@@ -232,7 +248,7 @@ impl ServerHandler for Interop {
             }
             _ => return Err(ErrorData::invalid_params("no such tool", None)),
         };
-        Ok(CallToolResult::success(vec![ContentBlock::text(text)]).into())
+        Ok(said(text))
     }
 }
 
@@ -260,13 +276,12 @@ fn asking(request: InputRequest) -> CallToolResponse {
     InputRequiredResult::new(Some(requests), None).into()
 }
 
-fn sampled(answer: &Value) -> String {
-    answer.pointer("/content/text").and_then(Value::as_str).unwrap_or_default().to_owned()
+fn said(text: String) -> CallToolResponse {
+    CallToolResult::success(vec![ContentBlock::text(text)]).into()
 }
 
-fn elicited(answer: &Value) -> String {
-    let text = |pointer| answer.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    format!("{} {}", text("/action"), text("/content/name"))
+fn text_at(answer: &Value, pointer: &str) -> String {
+    answer.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 fn internal(error: impl std::fmt::Display) -> ErrorData {
