@@ -186,6 +186,8 @@ def main() -> int:
         for matrix in matrices:
             drive_all(matrix.drive, matrix.servers())
             print("", *matrix.table(), *(matrix.markdown() if args.markdown else ()), "", sep="\n", flush=True)
+            if matrix.is_whole():
+                report.check("README", "-", "matrix", matrix.check_readme)
     except KeyboardInterrupt:
         print("interrupted", flush=True)
         return 130

@@ -17,10 +17,12 @@ from checks import ANSWERS, expect_said
 from grid import EDITORS, FEATURES, Editor, Row, lacking, rows
 from proxy import Failure, Params, expect, shorten
 from report import Report
-from servers import Call, Server
+from servers import HERE, Call, Server
 
 #: How long an editor may take with all features; each of its steps has 30 s.
 PATIENCE = 240.0
+#: It shows the matrix.
+README = HERE.parents[1] / "README.md"
 #: How much of what the proxy wrote is shown with a failure.
 LOG_LINES = 12
 #: A call that is cancelled would take this many seconds.
@@ -227,6 +229,16 @@ class Matrix:
             cells = [self.cells.get((editor.name, row.name)) for editor in self.editors]
             shown = " | ".join(f"`{cell.letters}`<br>{cell.pair}" if cell else "" for cell in cells)
             yield f"| {row.title} | {shown} |"
+
+    def is_whole(self) -> bool:
+        """Whether nothing was left out."""
+        return len(self.editors) == len(EDITORS) and len(self.rows) == len(rows())
+
+    def check_readme(self) -> None:
+        """The README shows what was found."""
+        shown = README.read_text().split("\n")
+        missing = [line for line in self.markdown() if line not in shown]
+        expect(not missing, "\n    ".join(["tests/interop/run --markdown matrix prints what belongs there:", *missing]))
 
     def _reasons(self) -> Iterator[str]:
         for row in self.rows:
