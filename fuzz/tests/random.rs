@@ -1,6 +1,6 @@
 //! Scripts out of nothing, run through the bodies of the fuzz targets that have machines.
 
-use tests::pair::Random;
+use tests::random::Random;
 
 /// As many scripts as there are seeds.
 fn scripts() -> impl Iterator<Item = (u64, Vec<u8>)> {

@@ -10,25 +10,7 @@ use mcp_proto::relay::{self, Relay};
 use mcp_proto::server::{self, InputRequired, Progress, Server};
 use mcp_proto::{ErrorObject, Json, Output, ProtocolVersion, RequestKey, Stdio, StdioAction, Ticket, TicketKey};
 
-/// A small generator of pseudo-random numbers: the same seed gives the same run.
-#[derive(Debug)]
-pub struct Random(u64);
-
-impl Random {
-    /// A generator that begins with `seed`.
-    pub const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// A number below `bound`.
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-}
+use crate::random::Random;
 
 /// One direction of the stream: bytes in pieces, each with the time at which it arrives.
 #[derive(Debug, Default)]

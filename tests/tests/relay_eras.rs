@@ -858,12 +858,15 @@ fn a_client_that_does_not_wait_for_its_discovery_is_a_legacy_client() {
             world.line(INITIALIZED);
             world.line(&request("3", "tools/list", "{}"));
             assert!(world.opened().param("_meta").contains("clientCapabilities"));
+            // Who has begun with `initialize` does not go on otherwise.
+            world.line(&request("4", "tools/list", &modern("")));
+            assert_eq!(member(&line(&mut world), &["error", "code"]).as_deref(), Some("-32600"));
         } else {
             world.reply(opened.key, &Reply::status(404));
             let opened = world.opened();
             world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", None));
             let lines = world.lines();
-            assert_eq!(member(&lines[0], &["error", "code"]).as_deref(), Some("-32601"), "{lines:?}");
+            assert_eq!(member(&lines[0], &["error", "code"]).as_deref(), Some("-32600"), "{lines:?}");
             assert!(lines[1].contains(r#""id":2,"result":{"protocolVersion":"2025-11-25""#), "{lines:?}");
             world.line(INITIALIZED);
             assert_eq!(world.opened().body(), INITIALIZED);

@@ -9,7 +9,7 @@ use crate::client::{self, ClientTransport, Outcome, SubscriptionKey};
 use crate::error::Failed;
 use crate::json::Json;
 use crate::message::{ErrorObject, Method, Notification, code};
-use crate::meta::{LOG_LEVEL, stamp};
+use crate::meta::{LOG_LEVEL, RequestMeta, stamp};
 use crate::pending::{RequestKey, Ticket};
 use crate::version::ProtocolVersion;
 
@@ -61,6 +61,10 @@ impl LegacyClient {
 impl<T: ClientTransport> Relay<T> {
     pub(super) fn on_legacy_request(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
         let Path::LegacyClient(state) = &mut self.path else { return };
+        if RequestMeta::read(params.as_ref()).is_claimed {
+            let text = "the client has begun with initialize, and its session has one revision";
+            return self.respond(ticket, Err(ErrorObject::new(code::INVALID_REQUEST, text)), now);
+        }
         if [Method::RESOURCES_SUBSCRIBE, Method::RESOURCES_UNSUBSCRIBE].contains(&method) {
             let uri = params.and_then(|params| params.first_member("uri"));
             let Some(uri) = uri.as_ref().and_then(Json::as_string).map(|uri| Box::<str>::from(&*uri)) else {

@@ -130,30 +130,31 @@ impl<T: ClientTransport> Relay<T> {
     }
 
     fn on_discovered(&mut self, era: Era, asked: &Json, held: Vec<Held>, result: &Json, now: Instant) {
-        let has_initialize = held.iter().any(|held| held.method == Method::INITIALIZE);
-        match (era, has_initialize) {
-            (Era::Legacy, false) => self.bridge_modern_client(result, now),
-            // What was asked before, it does not wait for any more.
-            (Era::Legacy, true) | (Era::Modern, _) => self.path = Path::Straight { discovered: None },
-        }
-        if era == Era::Modern {
-            self.path = Path::Straight { discovered: Some(result.clone()) };
+        // A client that did not want to wait has begun anew, perhaps more than once: its last word counts.
+        let is_opener = |held: &&Held| [Method::INITIALIZE, Method::SERVER_DISCOVER].contains(&held.method);
+        let last = held.iter().rev().find(is_opener);
+        let initialize = last.filter(|last| last.method == Method::INITIALIZE).map(|last| last.ticket.key());
+        match (era, initialize) {
+            (Era::Legacy, None) => self.bridge_modern_client(result, now),
+            (Era::Legacy, Some(_)) => self.path = Path::Straight { discovered: None },
+            (Era::Modern, _) => self.path = Path::Straight { discovered: Some(result.clone()) },
         }
         for Held { ticket, method, params } in held {
-            match era {
-                Era::Legacy if method == Method::INITIALIZE => self.respond(ticket, Ok(result.clone()), now),
-                Era::Legacy if has_initialize => {
-                    let text = format!("method not found: {method}; the server begins with initialize");
-                    self.respond(ticket, Err(ErrorObject::new(code::METHOD_NOT_FOUND, &text)), now);
-                }
-                Era::Legacy => self.server.reconsider(ticket, method, params, now),
-                Era::Modern if method == Method::INITIALIZE => {
-                    self.on_initialize(ticket, params.unwrap_or(Json::empty_object()), now);
-                }
-                Era::Modern if method == Method::SERVER_DISCOVER && params.as_ref() == Some(asked) => {
-                    self.respond(ticket, Ok(result.clone()), now);
-                }
-                Era::Modern => self.pass(ticket, method, params, now),
+            let is_last_word = initialize == Some(ticket.key());
+            if is_last_word && era == Era::Legacy {
+                self.respond(ticket, Ok(result.clone()), now);
+            } else if is_last_word {
+                self.on_initialize(ticket, params.unwrap_or(Json::empty_object()), now);
+            } else if initialize.is_some() || method == Method::INITIALIZE {
+                let error =
+                    ErrorObject::new(code::INVALID_REQUEST, "the connection was begun in another way meanwhile");
+                self.respond(ticket, Err(error), now);
+            } else if era == Era::Legacy {
+                self.server.reconsider(ticket, method, params, now);
+            } else if method == Method::SERVER_DISCOVER && params.as_ref() == Some(asked) {
+                self.respond(ticket, Ok(result.clone()), now);
+            } else {
+                self.pass(ticket, method, params, now);
             }
         }
     }

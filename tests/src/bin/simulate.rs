@@ -1,0 +1,96 @@
+//! Runs the simulation: one seed with its trace, many seeds, or for a long time.
+
+use std::panic::{self, AssertUnwindSafe};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use tests::simulation::{Plan, Report, run, shrink};
+
+/// Client, relay and server machines in a simulated network.
+#[derive(Parser)]
+struct Args {
+    /// Run this seed alone, and print what is seen. If it fails, print the smallest part of its plan that does.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Run as many seeds.
+    #[arg(long, default_value_t = 10_000)]
+    count: u64,
+    /// The first of them.
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+    /// Run for so many hours instead.
+    #[arg(long)]
+    hours: Option<f64>,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    // What is wrong is told once, with its seed.
+    panic::set_hook(Box::new(|_| {}));
+    if let Some(seed) = args.seed {
+        return one(seed);
+    }
+    let start = Instant::now();
+    let until = args.hours.map(|hours| Duration::from_secs_f64(hours * 3600.0));
+    let (mut seeds, mut calls, mut results, mut messages) = (0_u64, 0, 0, 0);
+    let mut simulated = Duration::ZERO;
+    for seed in args.from.. {
+        if until.map_or(seeds >= args.count, |until| start.elapsed() >= until) {
+            break;
+        }
+        match attempt(&Plan::new(seed), false) {
+            Ok(report) => {
+                calls += report.calls;
+                results += report.results;
+                messages += report.messages;
+                simulated += report.simulated;
+            }
+            Err(reason) => {
+                println!("seed {seed}: {reason}");
+                println!("cargo run -p tests --bin simulate -- --seed {seed}");
+                return ExitCode::FAILURE;
+            }
+        }
+        seeds += 1;
+    }
+    let taken = start.elapsed().as_secs_f64();
+    println!("{seeds} seeds in {taken:.1} s: {calls} calls, {results} results, {messages} messages");
+    #[expect(clippy::cast_precision_loss, reason = "a rate for people to read")]
+    let rate = messages as f64 / taken;
+    println!("{:.0} simulated hours a minute, {rate:.0} messages a second", simulated.as_secs_f64() / 60.0 / taken);
+    ExitCode::SUCCESS
+}
+
+fn one(seed: u64) -> ExitCode {
+    let plan = Plan::new(seed);
+    println!("{:?} client {:?} server {:?} trouble {}", plan.topology, plan.client, plan.server, plan.trouble);
+    match attempt(&plan, true) {
+        Ok(report) => {
+            println!("hash {:016x}: {} calls, {} results", report.hash, report.calls, report.results);
+            ExitCode::SUCCESS
+        }
+        Err(reason) => {
+            println!("{reason}");
+            let smallest = shrink(&plan, |plan| attempt(plan, false).is_err());
+            println!();
+            println!("the smallest part of the plan that fails:");
+            for (after, moment) in &smallest.moments {
+                println!("  after {after:?}: {moment:?}");
+            }
+            println!();
+            println!("{}", attempt(&smallest, true).err().unwrap_or_default());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs a plan, and prints what is seen if that is wanted; what was wrong, if anything was.
+fn attempt(plan: &Plan, is_watched: bool) -> Result<Report, String> {
+    let mut print = |line: &str| println!("{line}");
+    let watcher: Option<&mut dyn FnMut(&str)> = if is_watched { Some(&mut print) } else { None };
+    panic::catch_unwind(AssertUnwindSafe(|| run(plan, watcher))).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
+    })
+}

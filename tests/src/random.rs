@@ -1,0 +1,44 @@
+//! Pseudo-random numbers: the same seed gives the same run.
+
+use std::time::Duration;
+
+/// A small generator.
+#[derive(Debug, Clone)]
+pub struct Random(u64);
+
+impl Random {
+    /// A generator that begins with `seed`.
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next number.
+    pub const fn draw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `bound`.
+    pub const fn below(&mut self, bound: u64) -> u64 {
+        self.draw() % bound
+    }
+
+    /// `true` in one of `times` cases.
+    pub const fn one_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+
+    /// One of these.
+    pub fn pick<'c, C>(&mut self, choices: &'c [C]) -> &'c C {
+        let count = u64::try_from(choices.len()).expect("few choices");
+        &choices[usize::try_from(self.below(count)).expect("few choices")]
+    }
+
+    /// A time below `bound`.
+    pub fn time(&mut self, bound: Duration) -> Duration {
+        Duration::from_micros(self.below(u64::try_from(bound.as_micros()).expect("no such long time").max(1)))
+    }
+}
