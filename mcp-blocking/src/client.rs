@@ -1,4 +1,4 @@
-//! A blocking client of a server over HTTP.
+//! A blocking client of a server, over HTTP or in a process of its own.
 //!
 //! One thread owns the machine. Calls from any number of threads go to it through a bounded channel, and each waits for
 //! its own answer; a slow call delays no other.
@@ -15,8 +15,9 @@ mod handler;
 mod owner;
 mod subscription;
 
+use std::process::{Command, ExitStatus};
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 
 use mcp_proto::client::{Call, HttpTransport, Outcome, Verdict};
@@ -24,9 +25,9 @@ use mcp_proto::model::{ModelError, Payload, Request};
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, RequestKey, UsageError};
 
 use crate::mailbox::{Mailbox, News};
-use owner::Input;
+use owner::{Commands, Input};
 
-pub use builder::Builder;
+pub use builder::{Builder, ChildServer, HttpServer};
 pub use handler::{Handler, Observation};
 pub use subscription::{Change, Subscription};
 
@@ -54,7 +55,7 @@ pub struct Client {
 
 #[derive(Debug)]
 struct Shared {
-    inbox: SyncSender<Input>,
+    commands: Commands,
     owner: Option<JoinHandle<()>>,
     server: String,
     greeting: Greeting,
@@ -65,7 +66,7 @@ struct Shared {
 struct Greeting {
     version: ProtocolVersion,
     result: Json,
-    transport: HttpTransport,
+    transport: Option<HttpTransport>,
     verdict: Verdict,
 }
 
@@ -76,7 +77,27 @@ impl Client {
     ///
     /// [`Error::Usage`] if the URL cannot be used.
     pub fn builder(url: &str) -> Result<Builder, Error> {
-        Builder::new(url)
+        Builder::http(url)
+    }
+
+    /// Prepares a client of a server that is started as a child process. Its stderr is this process's, unless the command
+    /// says otherwise.
+    ///
+    /// It is ended as [`Proxy::child`](crate::Proxy::child) ends it, which dropping the last clone of the client waits
+    /// for. A server that ends when it is asked which era it belongs to is started once more (ER-06).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::process::Command;
+    /// use mcp_blocking::{Client, Error};
+    ///
+    /// let outcome = Client::child(Command::new("/no/such/server")).name("my-app", "1.0.0").connect();
+    /// assert!(matches!(outcome, Err(Error::Start(_))));
+    /// ```
+    #[must_use]
+    pub fn child(command: Command) -> Builder<ChildServer> {
+        Builder::child(command)
     }
 
     /// Makes a request and waits for its outcome.
@@ -125,7 +146,7 @@ impl Client {
         Ok(InFlight {
             request,
             mailbox,
-            inbox: self.shared.inbox.clone(),
+            commands: self.shared.commands.clone(),
             server: self.shared.server.clone(),
             has_ended: false,
         })
@@ -143,7 +164,7 @@ impl Client {
         let (accept, accepted) = sync_channel(1);
         self.send(Input::Listen { filter: filter.into(), listener, accept })?;
         let key = accepted.recv().map_err(|_| UsageError::Closed)??;
-        Ok(Subscription { key, server: self.shared.server.clone(), told, inbox: self.shared.inbox.clone() })
+        Ok(Subscription { key, server: self.shared.server.clone(), told, commands: self.shared.commands.clone() })
     }
 
     /// Sends a notification.
@@ -176,21 +197,21 @@ impl Client {
         self.shared.greeting.verdict
     }
 
-    /// The HTTP transport that the server turned out to have.
+    /// The HTTP transport that the server turned out to have; `None` for a child process.
     #[must_use]
-    pub fn transport(&self) -> HttpTransport {
+    pub fn http_transport(&self) -> Option<HttpTransport> {
         self.shared.greeting.transport
     }
 
     fn send(&self, input: Input) -> Result<(), Error> {
-        self.shared.inbox.send(input).map_err(|_| Error::Usage(UsageError::Closed))
+        self.shared.commands.send(input)
     }
 }
 
-/// Ends the session, for which the server has the time of `HttpConfig::close_timeout`.
+/// Ends the session, for which the server has the time of `HttpConfig::close_timeout`, or the process.
 impl Drop for Shared {
     fn drop(&mut self) {
-        let _ = self.inbox.send(Input::Close);
+        let _ = self.commands.send(Input::Close);
         if let Some(owner) = self.owner.take() {
             let _ = owner.join();
         }
@@ -203,7 +224,7 @@ impl Drop for Shared {
 pub struct InFlight {
     request: RequestKey,
     mailbox: Mailbox,
-    inbox: SyncSender<Input>,
+    commands: Commands,
     server: String,
     has_ended: bool,
 }
@@ -240,7 +261,7 @@ impl InFlight {
 
     /// Takes the request back; its outcome is [`Failed::Cancelled`] unless it has ended.
     pub fn cancel(&self) {
-        let _ = self.inbox.send(Input::Cancel(self.request));
+        let _ = self.commands.send(Input::Cancel(self.request));
     }
 }
 
@@ -260,9 +281,9 @@ pub enum Error {
     #[error("the server answered with error {}: {}", .0.code(), .0.message())]
     Server(ErrorObject),
     /// The server did not answer.
-    #[error("{}", reason.describe(&format!("the server at {server}")))]
+    #[error("{}", reason.describe(server))]
     Failed {
-        /// The server's URL, without its query.
+        /// The server, as the subject of a sentence: with its URL, without the query, if it has one.
         server: String,
         /// Why not.
         reason: Failed,
@@ -273,6 +294,15 @@ pub enum Error {
     /// The command cannot be carried out as given.
     #[error(transparent)]
     Usage(#[from] UsageError),
+    /// The server could not be started.
+    #[error(transparent)]
+    Start(std::io::Error),
+    /// The server's process ended before it had answered.
+    #[error("the server ended ({status}) before it answered; what it wrote to its stderr may say why")]
+    Exited {
+        /// How it ended.
+        status: ExitStatus,
+    },
     /// A thread could not be started.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),

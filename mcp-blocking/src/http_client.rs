@@ -17,23 +17,29 @@ mod options;
 mod worker;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Request;
 use http::response::Parts;
 use mcp_proto::Instant;
-use mcp_proto::client::{Client, ExchangeKey, Failure, Http};
+use mcp_proto::client::{Client, ExchangeKey, Failure, Http, HttpAction};
 use mcp_proto::relay::Relay;
 
 use crate::gate::Gate;
+use crate::link::{Feed, Link};
 use chunk::Chunk;
 use names::Names;
 use worker::{Job, Worker};
 
 pub use options::{HttpOptions, OptionsError};
+
+/// How often it is looked at whether a request has been sent that was not sent yet.
+const UNSENT: Duration = Duration::from_millis(20);
 
 /// What a worker hands in.
 #[derive(Debug)]
@@ -122,7 +128,7 @@ impl<I: From<(ExchangeKey, Received)> + Send + 'static> Pool<I> {
         }
     }
 
-    pub(crate) fn open(&mut self, exchange: ExchangeKey, request: Request<Bytes>) {
+    fn open(&mut self, exchange: ExchangeKey, request: Request<Bytes>) {
         let worker = match self.idle.pop() {
             Some(worker) => Some(worker),
             None if self.workers < self.options.max_workers => self.spawn(),
@@ -140,7 +146,7 @@ impl<I: From<(ExchangeKey, Received)> + Send + 'static> Pool<I> {
     }
 
     /// Closes the connection of an exchange, wherever its worker is blocked.
-    pub(crate) fn abort(&mut self, exchange: ExchangeKey) {
+    fn abort(&mut self, exchange: ExchangeKey) {
         self.waiting.retain(|(waiting, _)| *waiting != exchange);
         if let Some(busy) = self.busy.get_mut(&exchange) {
             busy.is_aborted = true;
@@ -148,14 +154,64 @@ impl<I: From<(ExchangeKey, Received)> + Send + 'static> Pool<I> {
         }
     }
 
-    /// Hands what a worker received to the machine.
-    pub(crate) fn feed(
-        &mut self,
-        machine: &mut impl Exchanges,
-        exchange: ExchangeKey,
-        received: Received,
-        now: Instant,
-    ) {
+    fn spawn(&mut self) -> Option<Worker> {
+        let worker = Worker::spawn(&self.options, &self.names, self.inbox.clone(), Arc::clone(&self.gate));
+        match worker {
+            Ok(worker) => {
+                self.workers += 1;
+                Some(worker)
+            }
+            Err(error) => {
+                // The request waits for one of the others.
+                log::warn!("cannot start another thread: {error}");
+                None
+            }
+        }
+    }
+}
+
+impl<I: From<(ExchangeKey, Received)> + Send + 'static> Link for Pool<I> {
+    type Action = HttpAction;
+    type Received = (ExchangeKey, Received);
+
+    fn act(&mut self, action: HttpAction) -> Result<(), HttpAction> {
+        match action {
+            HttpAction::Open { exchange, request } => self.open(exchange, request),
+            HttpAction::Abort { exchange } => self.abort(exchange),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn patience(&self, _now: Instant) -> Duration {
+        if self.busy.values().any(|busy| !busy.is_sent_reported) { UNSENT } else { Duration::MAX }
+    }
+
+    /// What is sent waits for a worker, and the machine bounds the exchanges.
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    /// The session has ended, and with it the server's part.
+    fn end(&mut self, _pause: &mut dyn FnMut(Duration) -> bool) -> Option<ExitStatus> {
+        None
+    }
+}
+
+impl<M: Exchanges, I: From<(ExchangeKey, Received)> + Send + 'static> Feed<M> for Pool<I> {
+    /// Tells the machine which requests have been sent since it was last told.
+    fn catch_up(&mut self, machine: &mut M, now: Instant) {
+        for (exchange, busy) in &mut self.busy {
+            if !busy.is_sent_reported && busy.sent.load(Ordering::Acquire) {
+                busy.is_sent_reported = true;
+                if !busy.is_aborted {
+                    machine.handle_sent(*exchange, now);
+                }
+            }
+        }
+    }
+
+    fn feed(&mut self, machine: &mut M, (exchange, received): (ExchangeKey, Received), now: Instant) {
         let is_over = matches!(received, Received::End | Received::Failed(_) | Received::Head { is_whole: true, .. });
         let Some(busy) = self.busy.get_mut(&exchange) else { return };
         // After `Abort`, nothing more of an exchange is handed in.
@@ -186,38 +242,6 @@ impl<I: From<(ExchangeKey, Received)> + Send + 'static> Pool<I> {
             Received::Body(chunk) => machine.handle_body(exchange, &chunk, now),
             Received::End => machine.handle_end(exchange, now),
             Received::Failed(failure) => machine.handle_failure(exchange, failure, now),
-        }
-    }
-
-    /// Tells the machine which requests have been sent since it was last told.
-    pub(crate) fn report_sent(&mut self, machine: &mut impl Exchanges, now: Instant) {
-        for (exchange, busy) in &mut self.busy {
-            if !busy.is_sent_reported && busy.sent.load(Ordering::Acquire) {
-                busy.is_sent_reported = true;
-                if !busy.is_aborted {
-                    machine.handle_sent(*exchange, now);
-                }
-            }
-        }
-    }
-
-    /// Whether some request was not sent yet, as far as the machine knows.
-    pub(crate) fn has_unsent(&self) -> bool {
-        self.busy.values().any(|busy| !busy.is_sent_reported)
-    }
-
-    fn spawn(&mut self) -> Option<Worker> {
-        let worker = Worker::spawn(&self.options, &self.names, self.inbox.clone(), Arc::clone(&self.gate));
-        match worker {
-            Ok(worker) => {
-                self.workers += 1;
-                Some(worker)
-            }
-            Err(error) => {
-                // The request waits for one of the others.
-                log::warn!("cannot start another thread: {error}");
-                None
-            }
         }
     }
 }

@@ -1,11 +1,11 @@
-//! The Model Context Protocol on threads: a client, and a proxy from stdio to HTTP. No async runtime.
+//! The Model Context Protocol on threads: a client, a server, and a proxy before servers of any kind. No async runtime.
 //!
 //! The protocol itself lives in [`mcp_proto`], which does no I/O. This crate does the I/O, with threads, channels and
 //! `ureq`, and decides nothing: what is retried, resumed or refused is the machines' business.
 //!
 //! # A client
 //!
-//! [`Client`] talks to a server over HTTP. It may be cloned and used from any number of threads; each call waits for
+//! [`Client`] talks to a server over HTTP, or to one that it starts as a child process ([`Client::child`]). It may be cloned and used from any number of threads; each call waits for
 //! its own answer, and a slow call delays no other. [`Handler`] hears what the server tells and answers what it asks.
 //!
 //! ```no_run
@@ -24,8 +24,8 @@
 //!
 //! # A proxy
 //!
-//! [`Proxy`] joins any pair of byte streams to a server over HTTP. The binary `mcp-proxy` is this and a command line;
-//! the feature `proxy` (on by default) builds it.
+//! [`Proxy`] joins any pair of byte streams to a server over HTTP or in a child process, whichever revisions the two
+//! sides speak. The binary `mcp-proxy` is this and a command line; the feature `proxy` (on by default) builds it.
 //!
 //! # A server
 //!
@@ -46,20 +46,27 @@
 //! | file | what it does |
 //! |---|---|
 //! | `client`, `mailbox` | the client: commands to the owner, outcomes to the callers |
-//! | `proxy`, `stdio` | the proxy: its loop, its reader and its writer |
-//! | `http_client` | exchanges on worker threads |
+//! | `proxy` | the proxy: its loop |
+//! | `link` | what clients and proxies need of the way to a server |
+//! | `http_client` | servers over HTTP: exchanges on worker threads |
+//! | `child` | servers in child processes: starting, feeding and ending them |
+//! | `stdio` | a reader and a writer of byte streams |
 //! | `server` | the server: connections, its owner, the threads that serve |
 //! | `gate` | stops the readers while the machine wants no input |
 
+mod child;
 mod client;
 mod gate;
 mod http_client;
+mod link;
 mod mailbox;
 mod proxy;
 mod server;
 mod stdio;
 
-pub use client::{Builder, Change, Client, Error, Handler, InFlight, Observation, Subscription};
+pub use client::{
+    Builder, Change, ChildServer, Client, Error, Handler, HttpServer, InFlight, Observation, Subscription,
+};
 pub use http_client::{HttpOptions, OptionsError};
 pub use proxy::{Observer, Proxy, Stopper};
 pub use server::{Incoming, Server, ServerPublisher, ServerStopper, Service, StateKeys};

@@ -1,22 +1,24 @@
-//! Drives a relay: a client on a pair of byte streams, a server over HTTP.
+//! Drives a relay: a client on a pair of byte streams, a server over HTTP or in a process of its own.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `joined` | the loop, which is the same whatever carries the messages to the server |
 
+mod joined;
+
+use std::fmt;
 use std::io::{self, Read, Write};
+use std::process::Command;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::time::Duration;
 
-use mcp_proto::client::{ExchangeKey, Http, HttpAction, HttpConfig};
-use mcp_proto::relay::{Action, Config, Event, Relay};
-use mcp_proto::{Instant, Output, StdioAction, UsageError};
+use mcp_proto::client::{CloseReason, ExchangeKey, Http, HttpConfig};
+use mcp_proto::relay::{Config, Event, Relay};
+use mcp_proto::{Stdio, UsageError};
 
+use crate::child::{self, Child, FromChild, Process};
 use crate::gate::Gate;
 use crate::http_client::{HttpOptions, Pool, Received};
-use crate::stdio::{Happened, Writer, spawn_reader};
-
-/// How long the last lines may take to be written after everything else has ended.
-const FLUSH: Duration = Duration::from_secs(1);
-/// How often it is looked at whether a request has been sent that was not sent yet.
-const UNSENT: Duration = Duration::from_millis(20);
+use joined::{Joined, Mail};
 
 /// Watches what a proxy does.
 pub trait Observer {
@@ -32,7 +34,7 @@ pub trait Observer {
     }
 }
 
-/// A proxy between a client on byte streams and a server over HTTP.
+/// A proxy between a client on byte streams and a server, over HTTP or in a process of its own.
 ///
 /// # Example: a proxy on this process's stdin and stdout
 ///
@@ -48,136 +50,126 @@ pub trait Observer {
 /// }
 ///
 /// let http = HttpConfig::new("https://example.com/mcp").unwrap();
-/// let proxy = Proxy::new(http, Config::default(), HttpOptions::new()).unwrap();
+/// let proxy = Proxy::http(http, HttpOptions::new(), Config::default()).unwrap();
 /// proxy.run(std::io::stdin(), std::io::stdout(), &mut Silent).unwrap();
 /// ```
 #[derive(Debug)]
-pub struct Proxy {
-    relay: Relay,
-    options: HttpOptions,
-    inbox: SyncSender<Input>,
-    inputs: Receiver<Input>,
-}
+pub struct Proxy(Upstream);
 
-/// Ends a proxy from another thread, such as one that waits for signals.
-#[derive(Debug, Clone)]
-pub struct Stopper(SyncSender<Input>);
-
+/// The server's side of a proxy that does not run yet.
 #[derive(Debug)]
-enum Input {
-    Exchange(ExchangeKey, Received),
-    Stdio(Happened),
-    Stop,
-}
-
-impl Stopper {
-    /// Ends the proxy: the client hears about every request that it still waits for, the session is ended.
-    pub fn stop(&self) {
-        // A proxy that is gone has stopped.
-        let _ = self.0.send(Input::Stop);
-    }
+enum Upstream {
+    Http { relay: Box<Relay<Http>>, options: HttpOptions, mail: Mail<(ExchangeKey, Received)> },
+    Child { relay: Box<Relay<Stdio>>, command: Command, process: Process, bound: usize, mail: Mail<FromChild> },
 }
 
 impl Proxy {
-    /// A proxy to this server.
+    /// A proxy to a server over HTTP.
     ///
     /// # Errors
     ///
     /// [`UsageError`] if the configuration cannot be worked with.
-    pub fn new(http: HttpConfig, mut config: Config, options: HttpOptions) -> Result<Self, UsageError> {
+    pub fn http(http: HttpConfig, options: HttpOptions, mut config: Config) -> Result<Self, UsageError> {
         // One thread carries one exchange.
         config.limits.exchanges = options.max_workers;
-        let (inbox, inputs) = sync_channel(64);
-        Ok(Self { relay: Relay::new(Http::new(http), config)?, options, inbox, inputs })
+        let relay = Box::new(Relay::new(Http::new(http), config)?);
+        Ok(Self(Upstream::Http { relay, options, mail: Mail::new() }))
+    }
+
+    /// A proxy to a server that [`Proxy::run`] starts as a child process, over its stdin and stdout. Its stderr is this
+    /// process's, unless the command says otherwise.
+    ///
+    /// At the end its stdin is closed; a server that goes on is asked to end with SIGTERM after two seconds, and killed
+    /// after two more, sooner where [`Stopper::stop`] was called (ST-17, ST-18). On Unix it leads a process group of its
+    /// own, which is signalled as a whole: Ctrl-C in a terminal does not reach it, but it sees that its stdin is closed
+    /// when this process ends. Elsewhere it is killed after the first two seconds, and what it has started itself is not.
+    ///
+    /// A server that ends when it is asked which era it belongs to is started once more (ER-06).
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if the configuration cannot be worked with.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::process::Command;
+    /// use mcp_blocking::{Observer, Proxy};
+    /// use mcp_proto::relay::{Config, Event};
+    ///
+    /// struct Silent;
+    ///
+    /// impl Observer for Silent {
+    ///     fn told(&mut self, _: &Event) {}
+    /// }
+    ///
+    /// let proxy = Proxy::child(Command::new("/no/such/server"), Config::default()).unwrap();
+    /// let error = proxy.run(std::io::empty(), std::io::sink(), &mut Silent).unwrap_err();
+    /// assert!(error.to_string().starts_with("cannot start `/no/such/server`: "));
+    /// ```
+    pub fn child(command: Command, mut config: Config) -> Result<Self, UsageError> {
+        config.respawn = true;
+        let bound = child::bound(&config.limits);
+        let relay = Box::new(Relay::new(Stdio::new(), config)?);
+        Ok(Self(Upstream::Child { relay, command, process: Process::default(), bound, mail: Mail::new() }))
     }
 
     /// A way to end this proxy.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
-        Stopper(self.inbox.clone())
+        match &self.0 {
+            Upstream::Http { mail, .. } => Stopper { stop: mail.stop(), process: Process::default() },
+            Upstream::Child { mail, process, .. } => Stopper { stop: mail.stop(), process: process.clone() },
+        }
     }
 
-    /// Runs until the client has gone or the proxy is stopped.
+    /// Runs until the client has gone, the proxy is stopped, or the server has ended; returns why.
     ///
     /// # Errors
     ///
-    /// A thread could not be started.
+    /// The server could not be started, or a thread.
     pub fn run(
         self,
         input: impl Read + Send + 'static,
         output: impl Write + Send + 'static,
         observer: &mut dyn Observer,
-    ) -> io::Result<()> {
-        let Self { mut relay, options, inbox, inputs } = self;
-        let bytes_gate = Arc::new(Gate::new());
-        let body_gate = Arc::new(Gate::new());
-        let mut pool = Pool::new(options, inbox.clone(), Arc::clone(&body_gate));
-        let writer = Writer::spawn(output, inbox.clone())?;
-        spawn_reader(input, inbox, Arc::clone(&bytes_gate))?;
-
-        let mut unwritten = None;
-        loop {
-            while let Some(output) = unwritten.take().or_else(|| relay.poll_output()) {
-                match output {
-                    Output::Action(Action::Client(StdioAction::Write(bytes))) => {
-                        if let Err(bytes) = writer.push(bytes.clone()) {
-                            unwritten = Some(Output::Action(Action::Client(StdioAction::Write(bytes))));
-                            break;
-                        }
-                        observer.written(&bytes);
-                    }
-                    Output::Action(Action::Client(StdioAction::CloseWrite)) => writer.close(),
-                    Output::Action(Action::Server(HttpAction::Open { exchange, request })) => {
-                        pool.open(exchange, request);
-                    }
-                    Output::Action(Action::Server(HttpAction::Abort { exchange })) => pool.abort(exchange),
-                    Output::Action(_) => {}
-                    Output::Event(event) => {
-                        observer.told(&event);
-                        if matches!(event, Event::Closed(_)) {
-                            writer.flush(FLUSH);
-                            return Ok(());
-                        }
-                    }
-                }
+    ) -> io::Result<CloseReason> {
+        let gate = Arc::new(Gate::new());
+        match self.0 {
+            Upstream::Http { relay, options, mail } => {
+                let link = Pool::new(options, mail.inbox.clone(), Arc::clone(&gate));
+                Joined { relay: *relay, link, gate, mail }.run(input, output, observer)
             }
-            body_gate.set(relay.wants_body());
-            bytes_gate.set(relay.wants_bytes());
-
-            let now = Instant::now();
-            let due = relay.poll_timeout().map_or(Duration::MAX, |at| at.saturating_duration_since(now));
-            let wait = if pool.has_unsent() { due.min(UNSENT) } else { due };
-            let input = inputs.recv_timeout(wait);
-            let now = Instant::now();
-            pool.report_sent(&mut relay, now);
-            match input {
-                Ok(Input::Exchange(exchange, received)) => pool.feed(&mut relay, exchange, received, now),
-                Ok(Input::Stdio(Happened::Read(bytes))) => {
-                    observer.received(&bytes);
-                    relay.handle_bytes(&bytes, now);
-                }
-                Ok(Input::Stdio(Happened::InputEnded)) => relay.handle_eof(now),
-                // Nobody is left to serve.
-                Ok(Input::Stdio(Happened::OutputClosed) | Input::Stop) => relay.close(now),
-                // `self` held one sender; the reader and the writer hold others as long as they live.
-                Ok(Input::Stdio(Happened::Writable))
-                | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
-            }
-            if relay.poll_timeout().is_some_and(|at| at <= now) {
-                relay.handle_timeout(now);
+            Upstream::Child { relay, command, process, bound, mail } => {
+                let link = Child::start(command, process, bound, mail.inbox.clone(), Arc::clone(&gate))?;
+                Joined { relay: *relay, link, gate, mail }.run(input, output, observer)
             }
         }
     }
 }
 
-impl From<(ExchangeKey, Received)> for Input {
-    fn from((exchange, received): (ExchangeKey, Received)) -> Self {
-        Self::Exchange(exchange, received)
+/// Ends a proxy from another thread, such as one that waits for signals.
+#[derive(Clone)]
+pub struct Stopper {
+    stop: Arc<dyn Fn() + Send + Sync>,
+    process: Process,
+}
+
+impl Stopper {
+    /// Ends the proxy: the client hears about every request that it still waits for, the session is ended.
+    pub fn stop(&self) {
+        (self.stop)();
+    }
+
+    /// Kills the server's process and what it has started, if there is one, so that nothing is left behind by a program
+    /// that ends at once.
+    pub fn kill(&self) {
+        self.process.kill();
     }
 }
 
-impl From<Happened> for Input {
-    fn from(happened: Happened) -> Self {
-        Self::Stdio(happened)
+impl fmt::Debug for Stopper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stopper").finish_non_exhaustive()
     }
 }

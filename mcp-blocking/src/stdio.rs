@@ -1,4 +1,6 @@
 //! A pair of byte streams on two threads: one that reads, one that writes.
+//!
+//! What happens to them is handed in through `hand_in`, which makes an input of the owner's of it.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -12,9 +14,9 @@ use bytes::Bytes;
 use crate::gate::Gate;
 
 /// Bytes that are read at once.
-const CHUNK: usize = 64 * 1024;
-/// Bytes that may wait for the writing thread before it takes no more.
-const WRITER_ROOM: usize = 256 * 1024;
+pub(crate) const CHUNK: usize = 64 * 1024;
+/// Bytes that may wait for the writing thread before it is behind.
+const ROOM: usize = 256 * 1024;
 
 /// What the two threads hand in.
 #[derive(Debug)]
@@ -30,12 +32,13 @@ pub(crate) enum Happened {
 }
 
 /// Reads until the end, as fast as the gate allows.
-pub(crate) fn spawn_reader<I: From<Happened> + Send + 'static>(
+pub(crate) fn spawn_reader<I: Send + 'static>(
     mut input: impl Read + Send + 'static,
     inbox: SyncSender<I>,
     gate: Arc<Gate>,
+    hand_in: impl Fn(Happened) -> I + Send + 'static,
 ) -> io::Result<()> {
-    thread::Builder::new().name("mcp-stdin".to_owned()).stack_size(256 * 1024).spawn(move || {
+    thread::Builder::new().name("mcp-reader".to_owned()).stack_size(256 * 1024).spawn(move || {
         let mut buffer = vec![0; CHUNK].into_boxed_slice();
         loop {
             gate.wait();
@@ -49,7 +52,7 @@ pub(crate) fn spawn_reader<I: From<Happened> + Send + 'static>(
                 }
             };
             let is_last = matches!(happened, Happened::InputEnded);
-            if inbox.send(I::from(happened)).is_err() || is_last {
+            if inbox.send(hand_in(happened)).is_err() || is_last {
                 return;
             }
         }
@@ -61,6 +64,8 @@ pub(crate) fn spawn_reader<I: From<Happened> + Send + 'static>(
 #[derive(Debug)]
 pub(crate) struct Writer {
     shared: Arc<Shared>,
+    /// Bytes that may wait.
+    bound: usize,
 }
 
 #[derive(Debug)]
@@ -74,8 +79,6 @@ struct State {
     queue: VecDeque<Bytes>,
     /// Bytes in the queue and in the hands of the thread.
     bytes: usize,
-    /// The owner waits for room.
-    is_awaited: bool,
     /// Nothing more will be written.
     is_closing: bool,
     /// The thread has ended.
@@ -89,29 +92,38 @@ impl Shared {
 }
 
 impl Writer {
-    pub(crate) fn spawn<I: From<Happened> + Send + 'static>(
+    /// A thread that takes bytes as long as fewer than `bound` wait.
+    pub(crate) fn spawn<I: Send + 'static>(
         output: impl Write + Send + 'static,
+        bound: usize,
         inbox: SyncSender<I>,
+        hand_in: impl Fn(Happened) -> I + Send + 'static,
     ) -> io::Result<Self> {
         let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() });
         let thread_shared = Arc::clone(&shared);
-        thread::Builder::new().name("mcp-stdout".to_owned()).stack_size(256 * 1024).spawn(move || {
-            let outcome = write_all(output, &thread_shared, &inbox);
+        thread::Builder::new().name("mcp-writer".to_owned()).stack_size(256 * 1024).spawn(move || {
+            let tell = |happened| inbox.send(hand_in(happened)).is_ok();
+            let outcome = write_all(output, &thread_shared, &tell);
             thread_shared.state().is_done = true;
             thread_shared.changed.notify_all();
             if let Err(error) = outcome {
                 log::info!("the output is closed: {error}");
-                let _ = inbox.send(I::from(Happened::OutputClosed));
+                tell(Happened::OutputClosed);
             }
         })?;
-        Ok(Self { shared })
+        Ok(Self { shared, bound: bound.max(ROOM) })
+    }
+
+    /// Whether the thread keeps up. If not, [`Happened::Writable`] follows once it does.
+    pub(crate) fn has_room(&self) -> bool {
+        let state = self.shared.state();
+        state.bytes < ROOM || state.is_done
     }
 
     /// Takes bytes to write, or gives them back if there is no room; [`Happened::Writable`] follows then.
     pub(crate) fn push(&self, bytes: Bytes) -> Result<(), Bytes> {
         let mut state = self.shared.state();
-        if state.bytes >= WRITER_ROOM && !state.is_done {
-            state.is_awaited = true;
+        if state.bytes >= self.bound && !state.is_done {
             return Err(bytes);
         }
         if !state.is_done {
@@ -129,6 +141,12 @@ impl Writer {
         self.shared.changed.notify_all();
     }
 
+    /// Ends the thread, and drops what it has not begun to write.
+    pub(crate) fn discard(&self) {
+        self.shared.state().queue.clear();
+        self.close();
+    }
+
     /// Waits until everything is written, but not longer than `timeout`.
     pub(crate) fn flush(&self, timeout: Duration) {
         self.close();
@@ -137,7 +155,7 @@ impl Writer {
     }
 }
 
-fn write_all<I: From<Happened>>(mut output: impl Write, shared: &Shared, inbox: &SyncSender<I>) -> io::Result<()> {
+fn write_all(mut output: impl Write, shared: &Shared, tell: &dyn Fn(Happened) -> bool) -> io::Result<()> {
     let mut state = shared.state();
     loop {
         state = shared
@@ -156,11 +174,11 @@ fn write_all<I: From<Happened>>(mut output: impl Write, shared: &Shared, inbox: 
         }
         output.flush()?;
         state = shared.state();
+        let was_behind = state.bytes >= ROOM;
         state.bytes -= written;
-        if state.is_awaited && state.bytes < WRITER_ROOM {
-            state.is_awaited = false;
+        if was_behind && state.bytes < ROOM {
             drop(state);
-            if inbox.send(I::from(Happened::Writable)).is_err() {
+            if !tell(Happened::Writable) {
                 return Ok(());
             }
             state = shared.state();

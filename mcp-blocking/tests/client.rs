@@ -345,3 +345,17 @@ fn a_server_of_2026_07_28_asks_and_tells() {
     );
     assert!(matches!(client.listen(json("[]")), Err(Error::Usage(_))));
 }
+
+#[test]
+fn a_server_in_a_process_of_its_own_is_asked_in_either_era() {
+    for version in [ProtocolVersion::V2025_06_18, ProtocolVersion::V2026_07_28] {
+        let mut command = tests::examples::example("stdio_server");
+        command.args(ProtocolVersion::ALL.map(ProtocolVersion::as_str)).stderr(std::process::Stdio::null());
+        let client = Client::child(command).versions([version]).handler(()).connect().unwrap();
+        assert_eq!((client.version(), client.http_transport()), (version, None));
+        let tools = client.request("tools/list", None).unwrap();
+        assert!(tools.to_text().contains(r#""name":"greet""#));
+    }
+    let outcome = Client::child(std::process::Command::new("/no/such/program")).connect();
+    assert!(matches!(outcome, Err(Error::Start(_))), "{outcome:?}");
+}

@@ -96,6 +96,15 @@ impl Era {
     }
 }
 
+impl fmt::Display for Era {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Legacy => "legacy",
+            Self::Modern => "modern",
+        })
+    }
+}
+
 /// How a client takes a request back over HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CancelBy {

@@ -19,5 +19,6 @@ pub mod simulation;
 pub mod site;
 pub mod socket;
 pub mod stream;
+pub mod tools;
 pub mod vectors;
 pub mod world;

@@ -1,17 +1,20 @@
 //! What a client is told before it connects.
 
-use std::fmt;
+use std::process::Command;
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
-use std::thread;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
+use std::{fmt, io, thread};
 
-use mcp_proto::client::{self as proto, Config, Http, HttpConfig, Unavailable};
-use mcp_proto::{Json, ProtocolVersion, UsageError};
+use mcp_proto::client::{self as proto, ClientTransport, Config, Http, HttpConfig, HttpTransport, Unavailable};
+use mcp_proto::{Failed, Json, ProtocolVersion, Stdio, UsageError};
 
-use super::owner::{Input, Owner};
+use super::owner::{Commands, Mail, Owner, Refused, State};
 use super::{Client, Error, Handler, Shared};
-use crate::http_client::HttpOptions;
+use crate::child::{self, Child, INBOX, Process};
+use crate::gate::Gate;
+use crate::http_client::{HttpOptions, Pool};
+use crate::link::Feed;
 
 /// Prepares a [`Client`].
 ///
@@ -28,18 +31,29 @@ use crate::http_client::HttpOptions;
 ///     .connect()?;
 /// # Ok::<(), mcp_blocking::Error>(())
 /// ```
-pub struct Builder {
-    http: HttpConfig,
+pub struct Builder<S = HttpServer> {
     config: Config,
-    options: HttpOptions,
     handler: Box<dyn Handler>,
+    server: S,
 }
 
-impl Builder {
-    pub(super) fn new(url: &str) -> Result<Self, Error> {
-        let mut config = Config::new("mcp-blocking", env!("CARGO_PKG_VERSION"));
-        config.reconnect = true;
-        Ok(Self { http: HttpConfig::new(url)?, config, options: HttpOptions::new(), handler: Box::new(()) })
+/// A server over HTTP, as [`Client::builder`] prepares for.
+#[derive(Debug)]
+pub struct HttpServer {
+    http: HttpConfig,
+    options: HttpOptions,
+}
+
+/// A server in a process of its own, as [`Client::child`] prepares for.
+#[derive(Debug)]
+pub struct ChildServer {
+    command: Command,
+}
+
+impl<S> Builder<S> {
+    fn new(server: S) -> Self {
+        let config = Config::new("mcp-blocking", env!("CARGO_PKG_VERSION"));
+        Self { config, handler: Box::new(()), server }
     }
 
     /// Names the application, as the server will see it.
@@ -64,25 +78,6 @@ impl Builder {
         self
     }
 
-    /// Adds a header to every request.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Usage`] if the protocol sets that header itself, or it has characters that no header may have.
-    pub fn header(mut self, name: &str, value: &str) -> Result<Self, Error> {
-        self.http.header(name, value)?;
-        Ok(self)
-    }
-
-    /// Authorizes every request with a bearer token.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Usage`] if the token has characters that no header may have.
-    pub fn bearer(self, token: &str) -> Result<Self, Error> {
-        self.header("Authorization", &format!("Bearer {token}"))
-    }
-
     /// How long an answer may take.
     #[must_use]
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
@@ -98,10 +93,72 @@ impl Builder {
         self
     }
 
-    /// Changes anything of the machine's configuration.
+    fn connect_with<T, L>(
+        self,
+        machine: proto::Client<T>,
+        start: impl FnOnce(SyncSender<Mail<L::Received>>, Arc<Gate>, S) -> io::Result<L>,
+        http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
+        server: String,
+    ) -> Result<Client, Error>
+    where
+        T: ClientTransport<Action: Send> + Send + 'static,
+        L: Feed<proto::Client<T>, Action = T::Action, Received: Send + 'static> + Send + 'static,
+    {
+        let (inbox, inputs) = sync_channel(INBOX);
+        let (connected, answer) = sync_channel(1);
+        let (commands, gate) = (Commands::to(inbox.clone()), Arc::new(Gate::new()));
+        let link = start(inbox.clone(), Arc::clone(&gate), self.server).map_err(Error::Start)?;
+        let owner =
+            Owner { machine, link, gate, inbox, connected: Some(connected), http_transport, state: State::default() };
+        let handler = self.handler;
+        let owner = thread::Builder::new()
+            .name("mcp-client".to_owned())
+            .spawn(move || owner.run(&inputs, handler))
+            .map_err(Error::Thread)?;
+        match answer.recv().map_err(|_| UsageError::Closed)? {
+            Ok(greeting) => {
+                let shared = Shared { commands, owner: Some(owner), server, greeting };
+                Ok(Client { shared: Arc::new(shared) })
+            }
+            Err(Refused { reason, exited }) => Err(match (reason, exited) {
+                (Unavailable::Error(error), _) => Error::Server(error),
+                (Unavailable::Failed(Failed::Closed), Some(status)) => Error::Exited { status },
+                (Unavailable::Failed(reason), _) => Error::Failed { server, reason },
+            }),
+        }
+    }
+}
+
+impl Builder {
+    pub(super) fn http(url: &str) -> Result<Self, Error> {
+        let mut builder = Self::new(HttpServer { http: HttpConfig::new(url)?, options: HttpOptions::new() });
+        builder.config.reconnect = true;
+        Ok(builder)
+    }
+
+    /// Adds a header to every request.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] if the protocol sets that header itself, or it has characters that no header may have.
+    pub fn header(mut self, name: &str, value: &str) -> Result<Self, Error> {
+        self.server.http.header(name, value)?;
+        Ok(self)
+    }
+
+    /// Authorizes every request with a bearer token.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] if the token has characters that no header may have.
+    pub fn bearer(self, token: &str) -> Result<Self, Error> {
+        self.header("Authorization", &format!("Bearer {token}"))
+    }
+
+    /// Changes anything of the configuration.
     #[must_use]
     pub fn configure(mut self, change: impl FnOnce(&mut Config, &mut HttpConfig, &mut HttpOptions)) -> Self {
-        change(&mut self.config, &mut self.http, &mut self.options);
+        change(&mut self.config, &mut self.server.http, &mut self.server.options);
         self
     }
 
@@ -111,38 +168,53 @@ impl Builder {
     ///
     /// [`Error::Server`] if the server refused, [`Error::Failed`] if it did not answer, [`Error::Usage`] if the
     /// configuration cannot be worked with.
-    pub fn connect(self) -> Result<Client, Error> {
-        let Self { http, mut config, options, handler } = self;
-        config.limits.exchanges = options.max_workers;
-        let server = http.server();
-        let machine = proto::Client::new(Http::new(http), config)?;
-        let (inbox, inputs) = sync_channel(64);
-        let (connected, answer) = sync_channel(1);
-        let owner_inbox = inbox.clone();
-        let owner = thread::Builder::new()
-            .name("mcp-client".to_owned())
-            .spawn(move || Owner::new(machine, options, owner_inbox, connected).run(&inputs, handler))
-            .map_err(Error::Thread)?;
-        let answer = answer.recv().map_err(|_| UsageError::Closed)?;
-        match answer {
-            Ok(greeting) => {
-                let shared = Shared { inbox, owner: Some(owner), server, greeting };
-                Ok(Client { shared: Arc::new(shared) })
-            }
-            Err(reason) => {
-                let _ = inbox.send(Input::Close);
-                let _ = owner.join();
-                Err(match reason {
-                    Unavailable::Error(error) => Error::Server(error),
-                    Unavailable::Failed(reason) => Error::Failed { server, reason },
-                })
-            }
-        }
+    pub fn connect(mut self) -> Result<Client, Error> {
+        self.config.limits.exchanges = self.server.options.max_workers;
+        let server = format!("the server at {}", self.server.http.server());
+        let machine = proto::Client::new(Http::new(self.server.http.clone()), self.config.clone())?;
+        self.connect_with(
+            machine,
+            |inbox, gate, server| Ok(Pool::new(server.options, inbox, gate)),
+            |machine| Some(machine.http_transport()),
+            server,
+        )
     }
 }
 
-impl fmt::Debug for Builder {
+impl Builder<ChildServer> {
+    pub(super) fn child(command: Command) -> Self {
+        let mut builder = Self::new(ChildServer { command });
+        builder.config.respawn = true;
+        builder
+    }
+
+    /// Changes anything of the configuration.
+    #[must_use]
+    pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Self {
+        change(&mut self.config);
+        self
+    }
+
+    /// Starts the server, and waits until it has answered.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Start`] if it could not be started, [`Error::Exited`] if it ended before it answered, [`Error::Server`]
+    /// if it refused, [`Error::Failed`] if it did not answer, [`Error::Usage`] if the configuration cannot be worked with.
+    pub fn connect(self) -> Result<Client, Error> {
+        let bound = child::bound(&self.config.limits);
+        let machine = proto::Client::new(Stdio::new(), self.config.clone())?;
+        self.connect_with(
+            machine,
+            |inbox, gate, server| Child::start(server.command, Process::default(), bound, inbox, gate),
+            |_| None,
+            "the server".to_owned(),
+        )
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for Builder<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder").field("http", &self.http).finish_non_exhaustive()
+        f.debug_struct("Builder").field("server", &self.server).finish_non_exhaustive()
     }
 }

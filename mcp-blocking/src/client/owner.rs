@@ -1,33 +1,33 @@
 //! The thread that owns the machine.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
 use mcp_proto::client::{
-    self as proto, Call, Event, ExchangeKey, Http, HttpAction, Scope, SubscriptionKey, Unavailable,
+    self as proto, Call, ClientTransport, Event, HttpTransport, Scope, SubscriptionKey, Unavailable,
 };
 use mcp_proto::{
     ErrorObject, Failed, Fault, Instant, Json, Method, Notification, Output, RequestKey, Ticket, UsageError, code,
 };
 
 use super::subscription::Told;
-use super::{Greeting, Handler, Observation};
+use super::{Error, Greeting, Handler, Observation};
 use crate::gate::Gate;
-use crate::http_client::{HttpOptions, Pool, Received};
+use crate::link::{Feed, Link};
 use crate::mailbox::Postman;
 
-/// How often it is looked at whether a request has been sent that was not sent yet.
-const UNSENT: Duration = Duration::from_millis(20);
 /// Events that wait for the handler. It may be waiting for the client itself, so nothing ever waits for it: with more
 /// than this, notifications are dropped and requests refused.
 const EVENTS: usize = 256;
 
+/// What a client asks of its owner.
 #[derive(Debug)]
 pub(super) enum Input {
-    Exchange(ExchangeKey, Received),
     Request { call: Call, postman: Postman, accept: SyncSender<Result<RequestKey, UsageError>> },
     Notify { notification: Notification, accept: SyncSender<Result<(), UsageError>> },
     Cancel(RequestKey),
@@ -35,6 +35,24 @@ pub(super) enum Input {
     Unlisten(SubscriptionKey),
     Answer { ticket: Ticket, answer: Result<Json, ErrorObject> },
     Close,
+}
+
+/// What the owner waits for.
+#[derive(Debug)]
+pub(super) enum Mail<R> {
+    Server(R),
+    Client(Input),
+}
+
+/// The way to the owner, whatever kind of server it talks to.
+#[derive(Clone)]
+pub(super) struct Commands(Arc<dyn Fn(Input) -> Result<(), Error> + Send + Sync>);
+
+/// Why the connection could not be made, and how the server's process ended, if it did so by itself.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub(super) reason: Unavailable,
+    pub(super) exited: Option<ExitStatus>,
 }
 
 /// What the handler's thread is given.
@@ -46,42 +64,43 @@ enum ForHandler {
 }
 
 /// The thread that owns the machine.
-pub(super) struct Owner {
-    machine: proto::Client<Http>,
-    pool: Pool<Input>,
-    gate: Arc<Gate>,
-    inbox: SyncSender<Input>,
+pub(super) struct Owner<T: ClientTransport, L: Link> {
+    pub(super) machine: proto::Client<T>,
+    pub(super) link: L,
+    /// Closed while no more of what the server says should be read.
+    pub(super) gate: Arc<Gate>,
+    pub(super) inbox: SyncSender<Mail<L::Received>>,
+    pub(super) connected: Option<SyncSender<Result<Greeting, Refused>>>,
+    /// What the machine has of HTTP, if that is what it speaks.
+    pub(super) http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
+    pub(super) state: State<T::Action>,
+}
+
+/// What an owner remembers.
+pub(super) struct State<A> {
+    refused: Option<Unavailable>,
+    /// What the link had no room for.
+    unsent: Option<A>,
     callers: BTreeMap<RequestKey, Postman>,
     listeners: BTreeMap<SubscriptionKey, SyncSender<Told>>,
     /// Events that the handler had no room for.
     dropped: u64,
-    connected: Option<SyncSender<Result<Greeting, Unavailable>>>,
 }
 
-impl Owner {
-    pub(super) fn new(
-        machine: proto::Client<Http>,
-        options: HttpOptions,
-        inbox: SyncSender<Input>,
-        connected: SyncSender<Result<Greeting, Unavailable>>,
-    ) -> Self {
-        let gate = Arc::new(Gate::new());
-        let pool = Pool::new(options, inbox.clone(), Arc::clone(&gate));
-        Self {
-            machine,
-            pool,
-            gate,
-            inbox,
-            callers: BTreeMap::new(),
-            listeners: BTreeMap::new(),
-            dropped: 0,
-            connected: Some(connected),
-        }
+impl<A> Default for State<A> {
+    fn default() -> Self {
+        Self { refused: None, unsent: None, callers: BTreeMap::new(), listeners: BTreeMap::new(), dropped: 0 }
     }
+}
 
-    pub(super) fn run(mut self, inputs: &Receiver<Input>, handler: Box<dyn Handler>) {
+impl<T, L> Owner<T, L>
+where
+    T: ClientTransport,
+    L: Feed<proto::Client<T>, Action = T::Action, Received: Send + 'static>,
+{
+    pub(super) fn run(mut self, inputs: &Receiver<Mail<L::Received>>, handler: Box<dyn Handler>) {
         let (events, for_handler) = sync_channel(EVENTS);
-        let answers = self.inbox.clone();
+        let answers = Commands::to(self.inbox.clone());
         let handling = thread::Builder::new()
             .name("mcp-handler".to_owned())
             .spawn(move || handle(handler, &for_handler, &answers));
@@ -90,36 +109,55 @@ impl Owner {
         }
         let connecting = self.machine.connect(Instant::now());
         debug_assert!(connecting.is_ok(), "nothing was connected before");
-        loop {
-            while let Some(output) = self.machine.poll_output() {
-                match output {
-                    Output::Action(HttpAction::Open { exchange, request }) => self.pool.open(exchange, request),
-                    Output::Action(HttpAction::Abort { exchange }) => self.pool.abort(exchange),
-                    Output::Action(_) => {}
-                    Output::Event(Event::Closed(_)) => return,
-                    Output::Event(event) => {
-                        if let Some(event) = self.on_event(event) {
-                            self.deliver(event, &events);
-                        }
-                    }
-                }
-            }
+        while !self.drain(&events) {
             self.gate.set(self.machine.wants_input());
             self.wait(inputs);
         }
+        // Nobody waits for the end of a process but who has closed the client.
+        self.state.callers.clear();
+        self.state.listeners.clear();
+        let exited = self.link.end(&mut |time| {
+            if let Err(RecvTimeoutError::Disconnected) = inputs.recv_timeout(time) {
+                thread::sleep(time);
+            }
+            false
+        });
+        if let (Some(connected), Some(reason)) = (self.connected, self.state.refused) {
+            let _ = connected.send(Err(Refused { reason, exited }));
+        }
     }
 
-    fn wait(&mut self, inputs: &Receiver<Input>) {
-        let now = Instant::now();
-        let mut wait = self.machine.poll_timeout().map_or(Duration::MAX, |at| at.saturating_duration_since(now));
-        if self.pool.has_unsent() {
-            wait = wait.min(UNSENT);
+    /// Carries out what the machine says, until there is nothing more or no room for it. Returns whether it has ended.
+    fn drain(&mut self, events: &SyncSender<ForHandler>) -> bool {
+        let mut output = self.state.unsent.take().map(Output::Action);
+        while let Some(next) = output.take().or_else(|| self.machine.poll_output()) {
+            match next {
+                Output::Action(action) => {
+                    self.state.unsent = self.link.act(action).err();
+                    if self.state.unsent.is_some() {
+                        return false;
+                    }
+                }
+                Output::Event(Event::Closed(_)) => return true,
+                Output::Event(event) => {
+                    if let Some(event) = self.on_event(event) {
+                        self.deliver(event, events);
+                    }
+                }
+            }
         }
-        let input = inputs.recv_timeout(wait);
+        false
+    }
+
+    fn wait(&mut self, inputs: &Receiver<Mail<L::Received>>) {
         let now = Instant::now();
-        self.pool.report_sent(&mut self.machine, now);
+        let due = self.machine.poll_timeout().map_or(Duration::MAX, |at| at.saturating_duration_since(now));
+        let input = inputs.recv_timeout(due.min(self.link.patience(now)));
+        let now = Instant::now();
+        self.link.catch_up(&mut self.machine, now);
         match input {
-            Ok(input) => self.on_input(input, now),
+            Ok(Mail::Server(received)) => self.link.feed(&mut self.machine, received, now),
+            Ok(Mail::Client(input)) => self.on_input(input, now),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
         if self.machine.poll_timeout().is_some_and(|at| at <= now) {
@@ -129,11 +167,10 @@ impl Owner {
 
     fn on_input(&mut self, input: Input, now: Instant) {
         match input {
-            Input::Exchange(exchange, received) => self.pool.feed(&mut self.machine, exchange, received, now),
             Input::Request { call, postman, accept } => {
                 let accepted = self.machine.request(call, now);
                 if let Ok(request) = accepted {
-                    self.callers.insert(request, postman);
+                    self.state.callers.insert(request, postman);
                 }
                 // The caller waits for this, unless its thread is gone.
                 let _ = accept.send(accepted);
@@ -145,7 +182,7 @@ impl Owner {
             Input::Listen { filter, listener, accept } => {
                 let accepted = self.machine.listen(filter, now);
                 if let Ok(subscription) = accepted {
-                    self.listeners.insert(subscription, listener);
+                    self.state.listeners.insert(subscription, listener);
                 }
                 let _ = accept.send(accepted);
             }
@@ -160,30 +197,29 @@ impl Owner {
         match event {
             Event::Connected { version, result, verdict, .. } => match self.connected.take() {
                 Some(connected) => {
-                    let transport = self.machine.http_transport();
+                    let transport = (self.http_transport)(&self.machine);
                     let _ = connected.send(Ok(Greeting { version, result, transport, verdict }));
                     None
                 }
                 None => Some(ForHandler::Observed(Observation::Reconnected)),
             },
-            Event::Unavailable { reason, .. } => match (self.connected.take(), reason) {
-                (Some(connected), reason) => {
-                    let _ = connected.send(Err(reason));
-                    None
-                }
-                (None, Unavailable::Failed(reason)) => Some(ForHandler::Observed(Observation::Unavailable(reason))),
-                (None, Unavailable::Error(_)) => {
-                    Some(ForHandler::Observed(Observation::Unavailable(Failed::SessionLost)))
-                }
-            },
+            Event::Unavailable { reason, .. } if self.connected.is_some() => {
+                self.state.refused = Some(reason);
+                self.machine.close(Instant::now());
+                None
+            }
+            Event::Unavailable { reason, .. } => Some(ForHandler::Observed(Observation::Unavailable(match reason {
+                Unavailable::Failed(reason) => reason,
+                Unavailable::Error(_) => Failed::SessionLost,
+            }))),
             Event::Responded { request, outcome } => {
-                if let Some(caller) = self.callers.remove(&request) {
+                if let Some(caller) = self.state.callers.remove(&request) {
                     caller.outcome(outcome);
                 }
                 None
             }
             Event::Progressed { request, params } => {
-                if let Some(caller) = self.callers.get(&request) {
+                if let Some(caller) = self.state.callers.get(&request) {
                     caller.progress(params);
                 }
                 None
@@ -197,7 +233,7 @@ impl Owner {
             }
             Event::ListeningEnded { subscription, outcome } => {
                 self.tell(subscription, Told::Ended(outcome));
-                self.listeners.remove(&subscription);
+                self.state.listeners.remove(&subscription);
                 None
             }
             Event::Requested { ticket, method, params, .. } => Some(ForHandler::Requested(ticket, method, params)),
@@ -211,7 +247,7 @@ impl Owner {
 
     /// A listener that is behind misses what it has no room for.
     fn tell(&self, subscription: SubscriptionKey, told: Told) -> Option<ForHandler> {
-        if let Some(listener) = self.listeners.get(&subscription) {
+        if let Some(listener) = self.state.listeners.get(&subscription) {
             let _ = listener.try_send(told);
         }
         None
@@ -220,10 +256,10 @@ impl Owner {
     /// Gives an event to the handler's thread, as far as it keeps up.
     fn deliver(&mut self, event: ForHandler, events: &SyncSender<ForHandler>) {
         let now = Instant::now();
-        if self.dropped > 0 {
-            let fault = Fault::Dropped { count: self.dropped };
+        if self.state.dropped > 0 {
+            let fault = Fault::Dropped { count: self.state.dropped };
             if events.try_send(ForHandler::Observed(Observation::Faulted(fault))).is_ok() {
-                self.dropped = 0;
+                self.state.dropped = 0;
             }
         }
         if let Err(TrySendError::Full(event)) = events.try_send(event) {
@@ -231,13 +267,13 @@ impl Owner {
                 let busy = ErrorObject::new(code::INTERNAL_ERROR, "the client is busy");
                 self.machine.answer(ticket, Err(busy), now);
             } else {
-                self.dropped += 1;
+                self.state.dropped += 1;
             }
         }
     }
 }
 
-fn handle(mut handler: Box<dyn Handler>, events: &Receiver<ForHandler>, answers: &SyncSender<Input>) {
+fn handle(mut handler: Box<dyn Handler>, events: &Receiver<ForHandler>, answers: &Commands) {
     while let Ok(event) = events.recv() {
         match event {
             ForHandler::Notified(notification) => handler.notified(notification),
@@ -252,8 +288,24 @@ fn handle(mut handler: Box<dyn Handler>, events: &Receiver<ForHandler>, answers:
     }
 }
 
-impl From<(ExchangeKey, Received)> for Input {
-    fn from((exchange, received): (ExchangeKey, Received)) -> Self {
-        Self::Exchange(exchange, received)
+impl Commands {
+    pub(super) fn to<R: Send + 'static>(inbox: SyncSender<Mail<R>>) -> Self {
+        Self(Arc::new(move |input| inbox.send(Mail::Client(input)).map_err(|_| UsageError::Closed.into())))
+    }
+
+    pub(super) fn send(&self, input: Input) -> Result<(), Error> {
+        (self.0)(input)
+    }
+}
+
+impl fmt::Debug for Commands {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Commands").finish_non_exhaustive()
+    }
+}
+
+impl<R> From<R> for Mail<R> {
+    fn from(received: R) -> Self {
+        Self::Server(received)
     }
 }

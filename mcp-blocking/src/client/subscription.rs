@@ -1,12 +1,12 @@
 //! Changes that a client has subscribed to.
 
-use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::mpsc::Receiver;
 
 use mcp_proto::client::{Outcome, SubscriptionKey};
 use mcp_proto::{Failed, Json, Notification};
 
 use super::Error;
-use super::owner::Input;
+use super::owner::{Commands, Input};
 
 /// Changes that the server tells of, as [`Client::listen`](super::Client::listen) asked, until they end. Dropping it ends
 /// them.
@@ -18,7 +18,7 @@ pub struct Subscription {
     pub(super) key: SubscriptionKey,
     pub(super) server: String,
     pub(super) told: Receiver<Told>,
-    pub(super) inbox: SyncSender<Input>,
+    pub(super) commands: Commands,
 }
 
 /// What becomes of a subscription.
@@ -64,6 +64,6 @@ impl Iterator for Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let _ = self.inbox.send(Input::Unlisten(self.key));
+        let _ = self.commands.send(Input::Unlisten(self.key));
     }
 }

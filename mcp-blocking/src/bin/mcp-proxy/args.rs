@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
+use std::{fmt, process};
 
 use bytesize::ByteSize;
 use clap::error::ErrorKind;
@@ -11,14 +12,19 @@ use mcp_blocking::HttpOptions;
 use mcp_proto::client::{HttpConfig, HttpTransport};
 use mcp_proto::{Era, Limits, ProtocolVersion};
 
-/// Joins an MCP client that speaks stdio to an MCP server over HTTP.
+/// Where the help lists what has no meaning for a server that speaks stdio.
+const HTTP: &str = "HTTP options";
+
+/// Joins an MCP client that speaks stdio to an MCP server over HTTP or stdio, whichever revision each of them speaks.
 ///
-/// Put it where an editor expects the command of a stdio server. Messages cross unchanged; sessions, streams,
-/// reconnection and the older HTTP transports are dealt with here.
+/// Put it where an editor expects the command of a stdio server. Where both sides speak the same era, messages cross
+/// unchanged; where they do not, each is served in its own. Sessions, streams, reconnection and the older HTTP transports
+/// are dealt with here.
 #[derive(Debug, Parser)]
 #[command(
     name = "mcp-proxy",
     version,
+    override_usage = "mcp-proxy [OPTIONS] <URL>\n       mcp-proxy [OPTIONS] -- <COMMAND>...\n       mcp-proxy demo",
     max_term_width = 100,
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true
@@ -28,27 +34,31 @@ pub(crate) struct Args {
     pub(crate) command: Option<Command>,
 
     /// The server's URL, such as `https://example.com/mcp`
-    #[arg(required = true)]
+    #[arg(required_unless_present = "server", conflicts_with = "server")]
     url: Option<String>,
 
+    /// The command of a server that speaks stdio, and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    server: Vec<OsString>,
+
     /// Adds a header to every request; `${VAR}` in its value is read from the environment (repeatable)
-    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", conflicts_with = "server", help_heading = HTTP)]
     headers: Vec<String>,
 
     /// Authorizes every request with the bearer token in this environment variable
-    #[arg(long, value_name = "VAR")]
+    #[arg(long, value_name = "VAR", conflicts_with = "server", help_heading = HTTP)]
     bearer_env: Option<String>,
 
     /// The HTTP transport; `auto` finds out
-    #[arg(long, value_enum, default_value_t = Transport::Auto)]
+    #[arg(long, value_enum, default_value_t = Transport::Auto, conflicts_with = "server", help_heading = HTTP)]
     transport: Transport,
 
-    /// With `--check`: the revision or era that is spoken with the server; `auto` finds out
-    #[arg(long, value_name = "auto|legacy|modern|REVISION", value_parser = versions, default_value = "auto", requires = "check")]
+    /// The era or revision that is spoken with the server; `auto` finds out
+    #[arg(long, value_name = "auto|legacy|modern|REVISION", value_parser = versions, default_value = "auto")]
     protocol: Versions,
 
     /// How long connecting to the server may take
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "10")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "10", conflicts_with = "server", help_heading = HTTP)]
     pub(crate) connect_timeout: Duration,
 
     /// How long the server may take to answer a request; progress extends it
@@ -56,7 +66,7 @@ pub(crate) struct Args {
     pub(crate) request_timeout: Duration,
 
     /// How long the server may be silent in the middle of an answer or a stream
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "300")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "300", conflicts_with = "server", help_heading = HTTP)]
     idle_timeout: Duration,
 
     /// The largest message that is passed on, such as `64MiB`
@@ -64,19 +74,19 @@ pub(crate) struct Args {
     max_message: ByteSize,
 
     /// Trusts the certificate authorities in this PEM file instead of the usual ones
-    #[arg(long, value_name = "PEM")]
+    #[arg(long, value_name = "PEM", conflicts_with = "server", help_heading = HTTP)]
     ca_file: Option<PathBuf>,
 
     /// Shows the server this certificate
-    #[arg(long, value_name = "PEM", requires = "client_key")]
+    #[arg(long, value_name = "PEM", requires = "client_key", conflicts_with = "server", help_heading = HTTP)]
     client_cert: Option<PathBuf>,
 
     /// The private key of the certificate
-    #[arg(long, value_name = "PEM", requires = "client_cert")]
+    #[arg(long, value_name = "PEM", requires = "client_cert", conflicts_with = "server", help_heading = HTTP)]
     client_key: Option<PathBuf>,
 
     /// Reaches the server through this HTTP proxy; otherwise `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` decide
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", conflicts_with = "server", help_heading = HTTP)]
     proxy: Option<String>,
 
     /// What is logged
@@ -155,12 +165,37 @@ fn versions(text: &str) -> Result<Versions, String> {
 /// What the command line says about the server.
 #[derive(Debug)]
 pub(crate) struct Settings {
+    pub(crate) server: Server,
     pub(crate) versions: Vec<ProtocolVersion>,
-    pub(crate) http: HttpConfig,
-    pub(crate) options: HttpOptions,
     pub(crate) limits: Limits,
     /// Texts that must not appear in a record.
     pub(crate) secrets: Vec<String>,
+}
+
+/// How the server is reached.
+#[derive(Debug)]
+pub(crate) enum Server {
+    Http { http: HttpConfig, options: HttpOptions },
+    Child(process::Command),
+}
+
+impl Server {
+    /// The server, as the subject of a sentence. Of a command, the program: its arguments may be secret.
+    pub(crate) fn in_words(&self) -> String {
+        match self {
+            Self::Http { .. } => format!("the server at {self}"),
+            Self::Child(_) => format!("the server `{self}`"),
+        }
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Http { http, .. } => f.write_str(&http.server()),
+            Self::Child(command) => f.write_str(&command.get_program().to_string_lossy()),
+        }
+    }
 }
 
 impl Args {
@@ -170,6 +205,25 @@ impl Args {
     ///
     /// A text for the user, to be shown with the usage.
     pub(crate) fn settings(&self) -> Result<Settings, String> {
+        let mut secrets = Vec::new();
+        let server = match self.server.split_first() {
+            Some((program, arguments)) => {
+                let mut command = process::Command::new(program);
+                command.args(arguments);
+                Server::Child(command)
+            }
+            None => Server::Http { http: self.http(&mut secrets)?, options: self.options()? },
+        };
+        let limit = usize::try_from(self.max_message.as_u64()).unwrap_or(usize::MAX);
+        let mut limits = Limits::default();
+        limits.message = limit;
+        limits.event = limit;
+        limits.queue_bytes = limits.queue_bytes.max(limit.min(1 << 30));
+        limits.check().map_err(|error| format!("--max-message: {error}"))?;
+        Ok(Settings { server, versions: self.protocol.0.clone(), limits, secrets })
+    }
+
+    fn http(&self, secrets: &mut Vec<String>) -> Result<HttpConfig, String> {
         let mut http = HttpConfig::new(self.url()).map_err(|error| format!("{}: {error}", self.shown_url()))?;
         http.transport = match self.transport {
             Transport::Auto => HttpTransport::Auto,
@@ -177,7 +231,6 @@ impl Args {
             Transport::HttpSse => HttpTransport::HttpSse,
         };
         http.idle_timeout = self.idle_timeout;
-        let mut secrets = Vec::new();
         for header in &self.headers {
             let (name, value) =
                 header.split_once(':').ok_or_else(|| "--header: a header is written as 'Name: value'".to_owned())?;
@@ -191,13 +244,7 @@ impl Args {
                 .map_err(|error| format!("--bearer-env: {error}"))?;
             secrets.push(token);
         }
-        let limit = usize::try_from(self.max_message.as_u64()).unwrap_or(usize::MAX);
-        let mut limits = Limits::default();
-        limits.message = limit;
-        limits.event = limit;
-        limits.queue_bytes = limits.queue_bytes.max(limit.min(1 << 30));
-        limits.check().map_err(|error| format!("--max-message: {error}"))?;
-        Ok(Settings { versions: self.protocol.0.clone(), http, options: self.options()?, limits, secrets })
+        Ok(http)
     }
 
     fn options(&self) -> Result<HttpOptions, String> {

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use mcp_blocking::{Client, Error, Handler, Observation};
-use mcp_proto::client::Verdict;
+use mcp_proto::client::{Config, Verdict};
 use mcp_proto::{Era, Json, Quirk};
 
-use crate::args::Settings;
+use crate::args::{Server, Settings};
 
 /// Collects what the server did that it should not.
 #[derive(Default, Clone)]
@@ -96,35 +96,19 @@ struct ServerInfo {
 /// The findings cannot be printed.
 pub(crate) fn check(settings: Settings, request_timeout: Duration, out: &mut impl Write) -> io::Result<bool> {
     let findings = Findings::default();
-    let Settings { versions, http, options, limits, .. } = settings;
-    writeln!(out, "server:       {}", http.server())?;
+    writeln!(out, "server:       {}", settings.server)?;
     let started = Instant::now();
-    let builder = match Client::builder("http://localhost/") {
-        Ok(builder) => builder,
-        Err(error) => return fail(out, &error),
-    };
-    let connected = builder
-        .name("mcp-proxy", env!("CARGO_PKG_VERSION"))
-        .handler(findings.clone())
-        .versions(versions)
-        .configure(|own_config, own_http, own_options| {
-            own_config.limits = limits;
-            own_config.reconnect = false;
-            own_config.request_timeout = request_timeout;
-            own_config.initialize_timeout = request_timeout.min(own_config.initialize_timeout);
-            *own_http = http;
-            *own_options = options;
-        })
-        .connect();
-    let client = match connected {
+    let client = match connect(settings, request_timeout, &findings) {
         Ok(client) => client,
         Err(error) => return fail(out, &error),
     };
     let connecting = started.elapsed();
-    writeln!(out, "transport:    {}", client.transport())?;
+    match client.http_transport() {
+        Some(transport) => writeln!(out, "transport:    {transport}")?,
+        None => writeln!(out, "transport:    stdio")?,
+    }
     writeln!(out, "revision:     {}", client.version())?;
     let Verdict { era, evidence } = client.verdict();
-    let era = if era == Era::Modern { "modern" } else { "legacy" };
     writeln!(out, "era:          {era}: {evidence}")?;
     if let Ok(greeting) = client.initialize_result().read::<Greeting>() {
         let ServerInfo { name, version } = greeting.server_info.or(greeting.meta.server_info).unwrap_or_default();
@@ -141,6 +125,32 @@ pub(crate) fn check(settings: Settings, request_timeout: Duration, out: &mut imp
     }
     writeln!(out, "{}", if fine { "ok" } else { "failed" })?;
     Ok(fine)
+}
+
+fn connect(settings: Settings, request_timeout: Duration, findings: &Findings) -> Result<Client, Error> {
+    let Settings { server, versions, limits, .. } = settings;
+    let configure = |config: &mut Config| {
+        config.versions = versions;
+        config.limits = limits;
+        config.reconnect = false;
+        config.request_timeout = request_timeout;
+        config.initialize_timeout = request_timeout.min(config.initialize_timeout);
+    };
+    let (name, version) = ("mcp-proxy", env!("CARGO_PKG_VERSION"));
+    match server {
+        Server::Http { http, options } => {
+            let builder = Client::builder("http://localhost/")?.name(name, version).handler(findings.clone());
+            let builder = builder.configure(|config, own_http, own_options| {
+                configure(config);
+                *own_http = http;
+                *own_options = options;
+            });
+            builder.connect()
+        }
+        Server::Child(command) => {
+            Client::child(command).name(name, version).handler(findings.clone()).configure(configure).connect()
+        }
+    }
 }
 
 /// Makes requests that change nothing.

@@ -1,4 +1,4 @@
-//! Joins an MCP client that speaks stdio to an MCP server over HTTP.
+//! Joins an MCP client that speaks stdio to an MCP server over HTTP or stdio.
 
 mod args;
 mod check;
@@ -12,10 +12,10 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use args::{Args, Command, Settings};
+use args::{Args, Command, Server, Settings};
 use clap::Parser;
 use mcp_blocking::{Observer, Proxy};
-use mcp_proto::client::{Occasion, Unavailable};
+use mcp_proto::client::{CloseReason, Occasion, Unavailable};
 use mcp_proto::relay::{Config, Event, Side};
 use record::Recorder;
 
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         let mut out = io::stdout().lock();
         check::check(settings, args.request_timeout, &mut out).and_then(|fine| out.flush().map(|()| fine))
     } else {
-        serve(&args, settings).map(|()| true)
+        serve(&args, settings)
     };
     ended(outcome)
 }
@@ -51,8 +51,9 @@ fn ended(outcome: io::Result<bool>) -> ExitCode {
     }
 }
 
-fn serve(args: &Args, settings: Settings) -> io::Result<()> {
-    let Settings { http, options, limits, secrets, .. } = settings;
+/// Returns whether it was the client who ended it, or a signal.
+fn serve(args: &Args, settings: Settings) -> io::Result<bool> {
+    let Settings { server, versions, limits, secrets } = settings;
     let recorder = match &args.record {
         None => None,
         Some(path) => match Recorder::new(path, limits.message, secrets) {
@@ -61,18 +62,22 @@ fn serve(args: &Args, settings: Settings) -> io::Result<()> {
         },
     };
     let mut config = Config::default();
+    config.versions = versions;
     config.limits = limits;
     config.request_timeout = args.request_timeout;
     config.max_timeout = config.max_timeout.max(args.request_timeout);
     config.seed = seed();
-    let server = http.server();
-    let proxy = Proxy::new(http, config, options).map_err(io::Error::other)?;
+    let mut watcher = Watcher { server: server.in_words(), recorder };
+    let proxy = match server {
+        Server::Http { http, options } => Proxy::http(http, options, config),
+        Server::Child(command) => Proxy::child(command, config),
+    };
+    let proxy = proxy.map_err(io::Error::other)?;
     stop_on_signals(&proxy)?;
     if io::stdin().is_terminal() {
         log::warn!("this reads MCP messages from stdin, one per line; an editor usually starts it. --help tells more");
     }
-    let mut watcher = Watcher { server, recorder };
-    proxy.run(io::stdin(), stdout::open()?, &mut watcher)
+    Ok(proxy.run(io::stdin(), stdout::open()?, &mut watcher)? == CloseReason::Local)
 }
 
 /// The first signal ends the proxy in good order, the second at once.
@@ -81,6 +86,7 @@ fn stop_on_signals(proxy: &Proxy) -> io::Result<()> {
     let is_stopping = AtomicBool::new(false);
     ctrlc::set_handler(move || {
         if is_stopping.swap(true, Ordering::Relaxed) {
+            stopper.kill();
             std::process::exit(INTERRUPTED);
         }
         log::info!("stopped by a signal");
@@ -97,22 +103,26 @@ fn seed() -> u64 {
 
 /// Logs what happens, and records what crosses.
 struct Watcher {
+    /// The server for people to read.
     server: String,
     recorder: Option<Recorder>,
 }
 
 impl Observer for Watcher {
     fn told(&mut self, event: &Event) {
-        let server = format!("the server at {}", self.server);
+        let server = &self.server;
         match event {
             Event::Connected { version, occasion, .. } => match occasion {
                 Occasion::First => log::info!("connected to {server}, revision {version}"),
                 Occasion::Again => log::info!("opened a new session with {server}"),
             },
+            Event::Bridging { client, server: theirs } => {
+                log::info!("the client speaks the {client} era, {server} the {theirs} era: each is served in its own");
+            }
             Event::Unavailable { reason, retry_at } => {
                 let reason = match reason {
                     Unavailable::Error(error) => format!("{server} refused: {}", error.message()),
-                    Unavailable::Failed(reason) => reason.describe(&server),
+                    Unavailable::Failed(reason) => reason.describe(server),
                 };
                 let again = retry_at.map_or_else(
                     || "the next request tries again".to_owned(),
@@ -121,7 +131,7 @@ impl Observer for Watcher {
                 log::warn!("{reason}; {again}");
             }
             Event::SessionLost => log::warn!("{server} lost the session; opening a new one"),
-            Event::Failed(reason) => log::warn!("a request failed: {}", reason.describe(&server)),
+            Event::Failed(reason) => log::warn!("a request failed: {}", reason.describe(server)),
             Event::NotPassed { method, error } => log::info!("{method} was not passed on: {error}"),
             Event::Faulted { side, fault } => match side {
                 Side::Client => log::warn!("from the client: {fault}"),

@@ -1,124 +1,17 @@
-//! The binary `mcp-proxy`, with the test as the editor in front of it and as the server behind it.
+//! A server over HTTP: the test.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::process::Stdio;
+use std::sync::mpsc::channel;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tests::http1::Exchange;
 use tests::loopback::{Connection, Loopback, echo_server, mcp_server};
 use tests::world::{INITIALIZED, event, initialize, initialize_result, request, result};
 
-/// A running proxy.
-struct Proxy {
-    child: Child,
-    stdin: Option<ChildStdin>,
-    lines: Receiver<String>,
-    stderr: Receiver<String>,
-}
-
-/// Lines of a stream, read by a thread of its own.
-fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
-    let (sender, receiver) = channel();
-    thread::spawn(move || {
-        for line in BufReader::new(stream).lines().map_while(Result::ok) {
-            if sender.send(line).is_err() {
-                return;
-            }
-        }
-    });
-    receiver
-}
-
-fn command(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mcp-proxy"));
-    command.args(args);
-    for name in
-        ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"]
-    {
-        command.env_remove(name);
-    }
-    command
-}
-
-impl Proxy {
-    fn start(args: &[&str]) -> Self {
-        Self::spawn(command(args))
-    }
-
-    fn spawn(mut command: Command) -> Self {
-        let (mut proxy, stdout) = Self::spawn_unread(&mut command);
-        proxy.lines = lines(stdout);
-        proxy
-    }
-
-    /// A proxy whose output is read by nobody yet.
-    fn spawn_unread(command: &mut Command) -> (Self, ChildStdout) {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the proxy starts");
-        let stdout = child.stdout.take().expect("a pipe");
-        let stderr = lines(child.stderr.take().expect("a pipe"));
-        let stdin = child.stdin.take();
-        (Self { child, stdin, lines: channel().1, stderr }, stdout)
-    }
-
-    fn write(&mut self, line: &str) {
-        let stdin = self.stdin.as_mut().expect("stdin is open");
-        stdin.write_all(format!("{line}\n").as_bytes()).expect("the proxy reads");
-    }
-
-    fn line(&self) -> String {
-        self.lines.recv_timeout(Duration::from_secs(10)).expect("a line")
-    }
-
-    fn initialize(&mut self) {
-        self.write(&initialize("0", "2025-11-25"));
-        assert_eq!(self.line(), result("0", &initialize_result("2025-11-25")));
-        self.write(INITIALIZED);
-    }
-
-    fn end_input(&mut self) {
-        self.stdin = None;
-    }
-
-    /// Waits for the end, and returns how it ended and how long that took.
-    fn wait(&mut self) -> (ExitStatus, Duration) {
-        let started = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().expect("a child") {
-                return (status, started.elapsed());
-            }
-            assert!(started.elapsed() < Duration::from_secs(20), "the proxy does not end");
-            thread::sleep(Duration::from_millis(2));
-        }
-    }
-
-    fn signal(&self, name: &str) {
-        let status = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
-        assert!(status.expect("kill runs").success());
-    }
-
-    /// The largest amount of memory that the proxy has used, in KiB.
-    #[cfg(target_os = "linux")]
-    fn peak_memory(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("a process");
-        let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("a peak");
-        line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number")
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use crate::editor::{Proxy, command};
 
 fn folder(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -468,6 +361,17 @@ fn a_wrong_command_line_is_explained() {
         (vec!["http://x/", "--proxy", "not a url"], "--proxy"),
         (vec!["http://x/", "--log-file", "/no/such/folder/log"], "--log-file"),
         (vec!["http://x/", "--frobnicate"], "--frobnicate"),
+        (vec!["http://x/", "--protocol", "2025-06-19"], "2025-06-18"),
+        (vec!["http://x/", "--", "server"], "cannot be used with"),
+        (vec!["--"], "required arguments were not provided"),
+        (vec!["-H", "A: b", "--", "server"], "--header <NAME: VALUE>' cannot be used with"),
+        (vec!["--bearer-env", "A", "--", "server"], "--bearer-env <VAR>' cannot be used with"),
+        (vec!["--transport", "auto", "--", "server"], "--transport <TRANSPORT>' cannot be used with"),
+        (vec!["--connect-timeout", "1", "--", "server"], "--connect-timeout <SECONDS>' cannot be used with"),
+        (vec!["--idle-timeout", "1", "--", "server"], "--idle-timeout <SECONDS>' cannot be used with"),
+        (vec!["--ca-file", "a.pem", "--", "server"], "--ca-file <PEM>' cannot be used with"),
+        (vec!["--client-cert", "a.pem", "--client-key", "b.pem", "--", "server"], "cannot be used with"),
+        (vec!["--proxy", "http://x/", "--", "server"], "--proxy <URL>' cannot be used with"),
     ] {
         let output = command(&args).stdin(Stdio::null()).output().unwrap();
         let message = String::from_utf8(output.stderr).unwrap();

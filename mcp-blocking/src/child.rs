@@ -1,0 +1,213 @@
+//! A server in a process of its own, over its stdin and stdout. Its stderr is this process's.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `process` | starts it, and ends it with all that it has started |
+//! | `group` | reaches all that it has started |
+
+mod group;
+mod process;
+
+use std::io::{self, BufWriter};
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
+
+use mcp_proto::client::Client;
+use mcp_proto::relay::Relay;
+use mcp_proto::{Instant, Limits, Stdio, StdioAction};
+
+use crate::gate::Gate;
+use crate::link::{Feed, Link};
+use crate::stdio::{CHUNK, Happened, Writer, spawn_reader};
+
+pub(crate) use process::Process;
+
+/// Inputs that wait for the owner.
+pub(crate) const INBOX: usize = 64;
+/// Bytes of small messages that are written at once.
+const BUFFER: usize = 8 * 1024;
+/// How long a server that reads no more may go on writing.
+const DEAF: Duration = Duration::from_secs(2);
+
+/// What happened to one of the processes that were started one after the other.
+#[derive(Debug)]
+pub(crate) struct FromChild {
+    incarnation: u64,
+    happened: Happened,
+}
+
+/// A machine that the bytes of a server are fed to.
+pub(crate) trait ByteStream {
+    fn handle_server_bytes(&mut self, bytes: &[u8], now: Instant);
+    fn handle_server_eof(&mut self, now: Instant);
+}
+
+impl ByteStream for Client<Stdio> {
+    fn handle_server_bytes(&mut self, bytes: &[u8], now: Instant) {
+        self.handle_bytes(bytes, now);
+    }
+
+    fn handle_server_eof(&mut self, now: Instant) {
+        self.handle_eof(now);
+    }
+}
+
+impl ByteStream for Relay<Stdio> {
+    fn handle_server_bytes(&mut self, bytes: &[u8], now: Instant) {
+        Self::handle_server_bytes(self, bytes, now);
+    }
+
+    fn handle_server_eof(&mut self, now: Instant) {
+        Self::handle_server_eof(self, now);
+    }
+}
+
+/// Bytes that may wait for a server: beside what may wait anyway, all that is read of a client before reading stops.
+pub(crate) fn bound(limits: &Limits) -> usize {
+    limits.queue_bytes.saturating_add(limits.message).saturating_add(INBOX * CHUNK)
+}
+
+/// The process, and the threads that read and write for it.
+#[derive(Debug)]
+pub(crate) struct Child<I> {
+    command: Command,
+    process: Process,
+    incarnation: u64,
+    writer: Option<Writer>,
+    bound: usize,
+    /// Where the threads hand in what happens.
+    inbox: SyncSender<I>,
+    /// Closed while no more of what the server says should be read.
+    gate: Arc<Gate>,
+    /// When a server that reads no more is ended.
+    deaf_until: Option<Instant>,
+    /// It could not be started anew, and the machine does not know it yet.
+    has_failed: bool,
+    /// Its stream has ended before ours to it has.
+    has_left: bool,
+}
+
+impl<I: From<FromChild> + Send + 'static> Child<I> {
+    pub(crate) fn start(
+        command: Command,
+        process: Process,
+        bound: usize,
+        inbox: SyncSender<I>,
+        gate: Arc<Gate>,
+    ) -> io::Result<Self> {
+        let mut child = Self {
+            command,
+            process,
+            incarnation: 0,
+            writer: None,
+            bound,
+            inbox,
+            gate,
+            deaf_until: None,
+            has_failed: false,
+            has_left: false,
+        };
+        child.spawn()?;
+        Ok(child)
+    }
+
+    fn spawn(&mut self) -> io::Result<()> {
+        let (input, output) = self.process.start(&mut self.command)?;
+        self.incarnation += 1;
+        let incarnation = self.incarnation;
+        let hand_in = move |happened| I::from(FromChild { incarnation, happened });
+        let input = BufWriter::with_capacity(BUFFER, input);
+        self.writer = Some(Writer::spawn(input, self.bound, self.inbox.clone(), hand_in)?);
+        spawn_reader(output, self.inbox.clone(), Arc::clone(&self.gate), hand_in)
+    }
+
+    fn close_write(&mut self) {
+        if let Some(writer) = self.writer.take() {
+            writer.close();
+        }
+    }
+
+    fn respawn(&mut self) {
+        log::info!("the server ended when it was asked for its revisions; it is started anew");
+        if let Some(writer) = self.writer.take() {
+            writer.discard();
+        }
+        self.deaf_until = None;
+        if let Err(error) = self.spawn() {
+            log::warn!("{error}");
+            self.has_failed = true;
+        }
+    }
+}
+
+impl<I: From<FromChild> + Send + 'static> Link for Child<I> {
+    type Action = StdioAction;
+    type Received = FromChild;
+
+    fn act(&mut self, action: StdioAction) -> Result<(), StdioAction> {
+        match (action, &self.writer) {
+            (StdioAction::Write(bytes), Some(writer)) => return writer.push(bytes).map_err(StdioAction::Write),
+            (StdioAction::CloseWrite, _) => self.close_write(),
+            (StdioAction::Respawn, _) => self.respawn(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn patience(&self, now: Instant) -> Duration {
+        if self.has_failed {
+            return Duration::ZERO;
+        }
+        self.deaf_until.map_or(Duration::MAX, |at| at.saturating_duration_since(now))
+    }
+
+    fn has_room(&self) -> bool {
+        self.writer.as_ref().is_none_or(Writer::has_room)
+    }
+
+    fn end(&mut self, pause: &mut dyn FnMut(Duration) -> bool) -> Option<ExitStatus> {
+        self.close_write();
+        // What it still says is not heard, but a server that is stuck with it cannot end.
+        self.gate.set(true);
+        self.process.end(pause).filter(|_| self.has_left)
+    }
+}
+
+impl<M: ByteStream, I: From<FromChild> + Send + 'static> Feed<M> for Child<I> {
+    fn catch_up(&mut self, machine: &mut M, now: Instant) {
+        if self.deaf_until.is_some_and(|at| at <= now) {
+            log::warn!("the server reads no more, and does not end; it is killed");
+            self.deaf_until = None;
+            self.process.kill();
+        }
+        if std::mem::take(&mut self.has_failed) {
+            machine.handle_server_eof(now);
+        }
+    }
+
+    fn feed(&mut self, machine: &mut M, FromChild { incarnation, happened }: FromChild, now: Instant) {
+        if incarnation != self.incarnation {
+            return;
+        }
+        match happened {
+            Happened::Read(bytes) => machine.handle_server_bytes(&bytes, now),
+            Happened::InputEnded => {
+                self.has_left = self.writer.is_some();
+                self.deaf_until = None;
+                machine.handle_server_eof(now);
+            }
+            // What it has written before it went is heard.
+            Happened::OutputClosed => self.deaf_until = Some(now + DEAF),
+            Happened::Writable => {}
+        }
+    }
+}
+
+/// Nothing is left behind, whatever went wrong.
+impl<I> Drop for Child<I> {
+    fn drop(&mut self) {
+        self.process.kill();
+    }
+}

@@ -1,0 +1,115 @@
+//! A server's process: how it is started, and ended with all that it has started.
+
+use std::io;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use mcp_proto::Instant;
+
+use super::group;
+
+/// How long a server may take to end once its stdin is closed, and again once it was asked to.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The same if the end is urgent: whoever waits for us has an end to its patience, too.
+const URGENT: Duration = Duration::from_millis(700);
+/// How often it is looked at whether a server has ended.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// A server's process, if there is one now. Clones are handles to the same.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Process(Arc<Mutex<Option<Child>>>);
+
+impl Process {
+    /// Starts a server whose stdin and stdout are ours. What ran before is killed.
+    pub(super) fn start(&self, command: &mut Command) -> io::Result<(ChildStdin, ChildStdout)> {
+        let mut running = self.running();
+        kill(running.take());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        group::lead(command);
+        let mut child = command.spawn().map_err(|error| not_started(command, &error))?;
+        let streams = (child.stdin.take(), child.stdout.take());
+        *running = Some(child);
+        match streams {
+            (Some(input), Some(output)) => Ok((input, output)),
+            _ => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    /// Kills the server and what it has started, if anything is left of them.
+    pub(crate) fn kill(&self) {
+        kill(self.running().take());
+    }
+
+    /// ST-17, ST-18: its stdin is closed by now; what goes on then is asked to end, and at last killed.
+    ///
+    /// Returns how it ended, if it did so by itself or when it was asked.
+    pub(super) fn end(&self, pause: &mut dyn FnMut(Duration) -> bool) -> Option<ExitStatus> {
+        let mut is_urgent = false;
+        let mut wait = || {
+            let began = Instant::now();
+            self.wait(|| {
+                is_urgent |= pause(LOOK);
+                began.elapsed() < if is_urgent { URGENT } else { PATIENCE }
+            })
+        };
+        let mut status = wait();
+        if status.is_none() && self.terminate() {
+            log::info!("the server goes on although its stdin is closed; it is asked to end");
+            status = wait();
+        }
+        match status {
+            Some(status) => log::debug!("the server has ended ({status})"),
+            None if self.running().is_some() => log::warn!("the server does not end; it is killed"),
+            None => {}
+        }
+        self.kill();
+        status
+    }
+
+    /// Waits for the end as long as `goes_on`.
+    fn wait(&self, mut goes_on: impl FnMut() -> bool) -> Option<ExitStatus> {
+        loop {
+            match self.running().as_mut().map(Child::try_wait) {
+                Some(Ok(Some(status))) => return Some(status),
+                Some(Ok(None)) => {}
+                Some(Err(error)) => {
+                    log::warn!("the server's end cannot be waited for: {error}");
+                    return None;
+                }
+                None => return None,
+            }
+            if !goes_on() {
+                return None;
+            }
+        }
+    }
+
+    fn terminate(&self) -> bool {
+        self.running().as_ref().is_some_and(group::terminate)
+    }
+
+    fn running(&self) -> MutexGuard<'_, Option<Child>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn kill(child: Option<Child>) {
+    let Some(mut child) = child else { return };
+    group::kill(&child);
+    // It has ended already, or does so now.
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+fn not_started(command: &Command, error: &io::Error) -> io::Error {
+    let program = command.get_program().to_string_lossy();
+    let hint = if error.kind() == io::ErrorKind::NotFound {
+        "; is it installed and in PATH?"
+    } else if error.kind() == io::ErrorKind::PermissionDenied {
+        "; is it a program, and may you run it?"
+    } else {
+        ""
+    };
+    io::Error::new(error.kind(), format!("cannot start `{program}`: {error}{hint}"))
+}

@@ -1,0 +1,38 @@
+//! What carries out what a machine asks for on the server's side, and hands in what comes of it.
+
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use mcp_proto::Instant;
+
+/// The way to a server: over HTTP ([`Pool`](crate::http_client::Pool)), or to a process of its own
+/// ([`Child`](crate::child::Child)).
+pub(crate) trait Link {
+    /// What a machine asks for.
+    type Action;
+    /// What the threads of the link put into the owner's inbox.
+    type Received;
+
+    /// Carries an action out, or gives it back if there is no room; something is received once there is.
+    fn act(&mut self, action: Self::Action) -> Result<(), Self::Action>;
+
+    /// How long the owner may wait before the machine has to be fed, whether something was received or not.
+    fn patience(&self, now: Instant) -> Duration;
+
+    /// Whether the server keeps up with what it is sent.
+    fn has_room(&self) -> bool;
+
+    /// Ends what is left of the server, once the machine is closed. `pause` waits for something to be received, but not
+    /// longer than it is told, and says whether the end is urgent. Returns how the server's process ended, if it did so
+    /// before it was to.
+    fn end(&mut self, pause: &mut dyn FnMut(Duration) -> bool) -> Option<ExitStatus>;
+}
+
+/// A link that feeds this machine.
+pub(crate) trait Feed<M>: Link {
+    /// Tells the machine what nothing was received about. Called whenever the owner has waited.
+    fn catch_up(&mut self, machine: &mut M, now: Instant);
+
+    /// Hands what was received to the machine.
+    fn feed(&mut self, machine: &mut M, received: Self::Received, now: Instant);
+}

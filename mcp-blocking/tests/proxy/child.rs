@@ -1,0 +1,245 @@
+//! A server in a process of its own, which the proxy starts.
+
+use std::process::Command;
+
+use mcp_proto::ProtocolVersion;
+use tests::asked::modern;
+use tests::tools;
+use tests::world::{INITIALIZED, initialize, initialize_result, request, result};
+
+use crate::editor::{Proxy, command};
+use crate::eras::over_stdio;
+
+/// A proxy before a shell that does what the script says.
+fn before(options: &[&str], script: &str) -> Command {
+    let mut proxy = command(options);
+    proxy.args(["--", "sh", "-c", script]);
+    proxy
+}
+
+/// A script that answers `initialize` and goes on with another.
+fn initialized(script: &str) -> String {
+    let answer = result("1", &initialize_result("2025-11-25"));
+    format!("read -r request; echo '{answer}'; {script}")
+}
+
+/// A proxy and a server that have shaken hands.
+fn connected(script: &str) -> Proxy {
+    let mut proxy = Proxy::spawn(before(&[], &initialized(script)));
+    proxy.initialize();
+    proxy
+}
+
+#[test]
+fn a_conversation_is_recorded_and_ends_quietly() {
+    let record = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("child.jsonl");
+    let mut proxy = Proxy::spawn(over_stdio(&["--record", record.to_str().unwrap()], &[], &ProtocolVersion::ALL));
+    proxy.write(&initialize("0", "2025-06-18"));
+    assert!(proxy.line().starts_with(r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18""#));
+    proxy.write(INITIALIZED);
+    proxy.write(&request("\"x\"", "tools/call", r#"{"name":"echo","arguments":{"f":1.0,"b":1,"a":2}}"#));
+    let answer = proxy.line();
+    assert!(answer.contains(r#""id":"x","#) && answer.contains(r#"{\"f\":1.0,\"b\":1,\"a\":2}"#), "{answer}");
+    proxy.end_input();
+    assert!(proxy.wait().0.success());
+    assert_eq!(proxy.errors(), [] as [&str; 0]);
+    assert_eq!(std::fs::read_to_string(record).unwrap().lines().count(), 5);
+}
+
+#[test]
+fn what_cannot_be_started_is_told_in_words() {
+    for (program, text) in [
+        ("no-such-server", "cannot start `no-such-server`: No such file or directory (os error 2); is it installed"),
+        ("/dev/null", "cannot start `/dev/null`: Permission denied (os error 13); is it a program"),
+    ] {
+        for check in [&["--"][..], &["--check", "--"]] {
+            let output = command(check).arg(program).stdin(std::process::Stdio::null()).output().unwrap();
+            let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+            assert_eq!(output.status.code(), Some(1), "{told}");
+            assert!(told.contains(text), "{told}");
+        }
+    }
+}
+
+#[test]
+fn st17_st18_nothing_is_left_of_a_server_and_what_it_has_started() {
+    let servers = [
+        ("it ends when its stdin is closed", "cat >/dev/null; echo by itself >&2", "by itself"),
+        ("it ends when it is asked to", "trap 'echo asked >&2; exit' TERM; while :; do sleep 0.1; done", ""),
+        ("it does neither", "trap '' TERM; while :; do sleep 0.1; done", "it is killed"),
+        ("it leaves somebody behind", "(trap '' TERM; exec sleep 1000 <&- >&-) & cat >/dev/null", ""),
+        ("others do its work", "sh -c 'trap \"\" TERM; sleep 1000; true'; true", ""),
+        ("it cannot stop talking", "yes '{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}'", ""),
+    ];
+    // Whether the client closes stdin, and what signal comes.
+    let endings = [(true, None), (false, Some("TERM")), (false, Some("INT")), (true, Some("TERM"))];
+    std::thread::scope(|scope| {
+        for (server, script, text) in servers {
+            for (closes, signal) in endings {
+                scope.spawn(move || {
+                    let mut proxy = connected(script);
+                    if closes {
+                        proxy.end_input();
+                    }
+                    if let Some(signal) = signal {
+                        proxy.signal(signal);
+                    }
+                    let (status, _) = proxy.wait();
+                    // Whoever lives has our stderr.
+                    let errors = proxy.errors().join("\n");
+                    assert!(status.success() && errors.contains(text), "{server}, {signal:?}: {status} {errors}");
+                });
+            }
+        }
+    });
+}
+
+#[test]
+fn a_second_signal_leaves_nothing_behind_either() {
+    let mut proxy = connected("trap '' TERM; echo deaf >&2; while :; do sleep 0.1; done");
+    assert_eq!(proxy.error(), "deaf");
+    for _ in 0..2 {
+        proxy.signal("INT");
+        // Two that come at the same time are one.
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert_eq!(proxy.wait().0.code(), Some(130));
+    proxy.errors();
+}
+
+#[test]
+fn a_server_that_ends_by_itself_is_told_of_and_ends_the_proxy() {
+    let mut proxy = Proxy::spawn(before(&[], "read -r request; exit 3"));
+    proxy.write(&initialize("7", "2025-11-25"));
+    let answer = proxy.line();
+    assert!(answer.starts_with(r#"{"jsonrpc":"2.0","id":7,"error":"#), "{answer}");
+    assert_eq!(proxy.wait().0.code(), Some(1));
+    let errors = proxy.errors().join("\n");
+    assert!(
+        errors.contains("the server has ended (exit status: 3); what it wrote to its stderr may say why"),
+        "{errors}"
+    );
+
+    let mut proxy = connected("read -r initialized; read -r call; echo out of memory >&2; kill -9 $$");
+    proxy.write(&request("8", "tools/call", "{}"));
+    let answer = proxy.line();
+    assert!(answer.starts_with(r#"{"jsonrpc":"2.0","id":8,"error":"#), "{answer}");
+    assert_eq!(proxy.wait().0.code(), Some(1));
+    let errors = proxy.errors().join("\n");
+    assert!(errors.contains("out of memory") && errors.contains("signal: 9 (SIGKILL)"), "{errors}");
+}
+
+#[test]
+fn a_server_that_reads_no_more_and_goes_on_is_ended() {
+    let mut proxy = connected("exec <&-; sleep 1000; true");
+    proxy.write(&request("8", "tools/call", "{}"));
+    assert!(proxy.line().contains(r#""id":8,"error":"#));
+    assert_eq!(proxy.wait().0.code(), Some(1));
+    let errors = proxy.errors().join("\n");
+    assert!(errors.contains("the server reads no more, and does not end; it is killed"), "{errors}");
+}
+
+#[test]
+fn er06_a_server_that_ends_when_it_is_probed_is_started_anew() {
+    let versions = [ProtocolVersion::V2025_06_18];
+    let mut proxy = Proxy::spawn(over_stdio(&["--log-level", "info"], &["--ends-when-probed"], &versions));
+    proxy.write(&modern("1", "tools/list", ""));
+    let answer = proxy.line();
+    assert!(answer.starts_with(r#"{"jsonrpc":"2.0","id":1,"result":"#) && answer.contains("greet"), "{answer}");
+    proxy.end_input();
+    assert!(proxy.wait().0.success());
+    let errors = proxy.errors().join("\n");
+    assert!(errors.contains("it is started anew") && errors.contains("each is served in its own"), "{errors}");
+}
+
+#[test]
+fn check_tells_what_a_server_over_stdio_is() {
+    let check = |mut command: Command| {
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+    };
+    let found = |options: &[&str], arguments: &[&str], versions: &[ProtocolVersion], version: &str, era: &str| {
+        let (code, text) = check(over_stdio(&[&["--check"], options].concat(), arguments, versions));
+        assert_eq!(code, Some(0), "{text}");
+        for part in ["transport:    stdio", &format!("revision:     {version}"), &format!("era:          {era}")] {
+            assert!(text.contains(part), "{text} lacks {part}");
+        }
+        assert!(text.contains("name:         tools 1") && text.contains("tools:        5"), "{text}");
+    };
+    let all = ProtocolVersion::ALL;
+    let legacy = [ProtocolVersion::V2025_03_26, ProtocolVersion::V2025_06_18];
+    found(&[], &[], &all, "2026-07-28", "modern: it answered server/discover");
+    found(&["--protocol", "legacy"], &[], &all, "2025-11-25", "legacy: nothing else was allowed");
+    found(&["--protocol", "2025-03-26"], &[], &all, "2025-03-26", "legacy: nothing else was allowed");
+    found(&[], &[], &legacy, "2025-06-18", "legacy: it answered server/discover with error");
+    found(&[], &["--ends-when-probed"], &legacy, "2025-06-18", "legacy: it ended when it was asked server/discover");
+    for (script, text) in [
+        ("exit 3", "failed: the server ended (exit status: 3) before it answered"),
+        ("sleep 1000", "failed: the server did not answer within 500ms"),
+    ] {
+        let (code, told) = check(before(&["--check", "--request-timeout", "0.5"], script));
+        assert_eq!(code, Some(1), "{told}");
+        assert!(told.contains(text), "{told}");
+    }
+}
+
+#[test]
+fn what_is_no_message_is_told_of_and_skipped() {
+    let script = initialized(
+        "echo 'Listening on stdio'; echo '{'; read -r i; read -r c; echo '{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{}}'; cat >/dev/null",
+    );
+    let mut proxy = Proxy::spawn(before(&[], &format!("echo; echo 'Hello!'; {script}")));
+    proxy.initialize();
+    proxy.write(&request("\"a\"", "tools/list", "{}"));
+    assert_eq!(proxy.line(), result("\"a\"", "{}"));
+    proxy.end_input();
+    assert!(proxy.wait().0.success());
+    assert_eq!(proxy.errors().iter().filter(|line| line.contains("from the server `sh`: ")).count(), 3);
+}
+
+#[test]
+fn ten_megabytes_arrive_whole() {
+    let mut proxy = Proxy::spawn(over_stdio(&[], &[], &ProtocolVersion::ALL));
+    proxy.write(&initialize("0", "2025-11-25"));
+    proxy.line();
+    proxy.write(&request("1", "tools/call", r#"{"name":"big"}"#));
+    assert!(proxy.line().len() > tools::BIG);
+}
+
+#[test]
+fn a_server_that_does_one_thing_at_a_time_holds_nothing_up() {
+    let mut proxy = Proxy::spawn(over_stdio(&[], &[], &ProtocolVersion::ALL));
+    proxy.write(&initialize("0", "2025-11-25"));
+    proxy.line();
+    proxy.write(INITIALIZED);
+    // Both of its pipes are full most of the time, and what is on the way is many times what may wait.
+    let call =
+        request("1", "tools/call", &format!(r#"{{"name":"echo","arguments":{{"x":"{}"}}}}"#, "x".repeat(200_000)));
+    let mut stdin = proxy.stdin.take().unwrap();
+    let writing = std::thread::spawn(move || {
+        use std::io::Write;
+        (0..300).for_each(|_| writeln!(stdin, "{call}").unwrap());
+        stdin
+    });
+    for _ in 0..300 {
+        assert!(proxy.line().len() > 200_000);
+    }
+    drop(writing.join().unwrap());
+    assert!(proxy.wait().0.success());
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn px7_a_server_that_does_not_read_makes_the_proxy_stop_reading() {
+    let mut proxy = connected("sleep 1000; true");
+    let mut stdin = proxy.stdin.take().unwrap();
+    let flood = format!(r#"{{"jsonrpc":"2.0","method":"notifications/x","params":{{"x":"{}"}}}}"#, "x".repeat(10_000));
+    std::thread::spawn(move || {
+        use std::io::Write;
+        while writeln!(stdin, "{flood}").is_ok() {}
+    });
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    assert!(proxy.peak_memory() < 64 * 1024, "{} KiB", proxy.peak_memory());
+    proxy.signal("TERM");
+    assert!(proxy.wait().0.success());
+}

@@ -1,0 +1,135 @@
+//! The editor in front of the proxy.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tests::world::{INITIALIZED, initialize, initialize_result, result};
+
+/// A running proxy.
+pub(crate) struct Proxy {
+    pub(crate) child: Child,
+    pub(crate) stdin: Option<ChildStdin>,
+    pub(crate) lines: Receiver<String>,
+    pub(crate) stderr: Receiver<String>,
+}
+
+/// Lines of a stream, read by a thread of its own.
+pub(crate) fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+pub(crate) fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mcp-proxy"));
+    command.args(args);
+    for name in
+        ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"]
+    {
+        command.env_remove(name);
+    }
+    command
+}
+
+impl Proxy {
+    pub(crate) fn start(args: &[&str]) -> Self {
+        Self::spawn(command(args))
+    }
+
+    pub(crate) fn spawn(mut command: Command) -> Self {
+        let (mut proxy, stdout) = Self::spawn_unread(&mut command);
+        proxy.lines = lines(stdout);
+        proxy
+    }
+
+    /// A proxy whose output is read by nobody yet.
+    pub(crate) fn spawn_unread(command: &mut Command) -> (Self, ChildStdout) {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the proxy starts");
+        let stdout = child.stdout.take().expect("a pipe");
+        let stderr = lines(child.stderr.take().expect("a pipe"));
+        let stdin = child.stdin.take();
+        (Self { child, stdin, lines: channel().1, stderr }, stdout)
+    }
+
+    pub(crate) fn write(&mut self, line: &str) {
+        let stdin = self.stdin.as_mut().expect("stdin is open");
+        stdin.write_all(format!("{line}\n").as_bytes()).expect("the proxy reads");
+    }
+
+    pub(crate) fn line(&self) -> String {
+        self.lines.recv_timeout(Duration::from_secs(10)).expect("a line")
+    }
+
+    /// A line of the log, or of what the server writes to its stderr.
+    pub(crate) fn error(&self) -> String {
+        self.stderr.recv_timeout(Duration::from_secs(10)).expect("a line on stderr")
+    }
+
+    /// All that is left of the log, and of what the server and those that it has started write to their stderr. Comes
+    /// back once all of them have ended.
+    pub(crate) fn errors(&self) -> Vec<String> {
+        let ended = Instant::now() + Duration::from_secs(20);
+        let next = || match self.stderr.recv_timeout(ended.saturating_duration_since(Instant::now())) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("a process lives"),
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    pub(crate) fn initialize(&mut self) {
+        self.write(&initialize("0", "2025-11-25"));
+        assert_eq!(self.line(), result("0", &initialize_result("2025-11-25")));
+        self.write(INITIALIZED);
+    }
+
+    pub(crate) fn end_input(&mut self) {
+        self.stdin = None;
+    }
+
+    /// Waits for the end, and returns how it ended and how long that took.
+    pub(crate) fn wait(&mut self) -> (ExitStatus, Duration) {
+        let started = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("a child") {
+                return (status, started.elapsed());
+            }
+            assert!(started.elapsed() < Duration::from_secs(20), "the proxy does not end");
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let status = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
+        assert!(status.expect("kill runs").success());
+    }
+
+    /// The largest amount of memory that the proxy has used, in KiB.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn peak_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("a process");
+        let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("a peak");
+        line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number")
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
