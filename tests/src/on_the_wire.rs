@@ -53,7 +53,7 @@ macro_rules! wire_tests {
             sh_s_21_an_answer_becomes_a_stream_when_something_precedes_it
             sh_s_52_a_call_survives_its_connection
             sh_s_54_priming_events_are_only_for_those_who_know_them
-            hs_04_a_two_endpoint_session_answers_on_its_stream
+            le4_hs_04_a_two_endpoint_session_answers_on_its_stream
             hm10_a_client_of_the_newer_revision_that_goes_has_cancelled
             hm11_requests_of_one_id_that_stand_alone_each_get_their_own_answer
             md_l_who_listens_is_told_of_changes
@@ -362,7 +362,7 @@ pub fn sh_s_54_priming_events_are_only_for_those_who_know_them(server: &Remote) 
     }
 }
 
-pub fn hs_04_a_two_endpoint_session_answers_on_its_stream(server: &Remote) {
+pub fn le4_hs_04_a_two_endpoint_session_answers_on_its_stream(server: &Remote) {
     let mut stream = server.open(&Asked::get().at("/sse"));
     let place = stream.events(1)[0].clone();
     assert!(place.starts_with("/messages?"), "{place}");

@@ -19,6 +19,8 @@ pub struct Site {
     sent: BTreeMap<ExchangeKey, Sent>,
     events: Vec<Event>,
     drawn: u64,
+    /// What should be random is always the same (CL4).
+    pub is_constant: bool,
 }
 
 impl Site {
@@ -32,7 +34,7 @@ impl Site {
         let (mut http, mut config) = (HttpConfig::new(), Config::new("s", "1"));
         change(&mut http, &mut config);
         let server = Server::new(Http::new(http), config).expect("a configuration");
-        Self { server, now: Instant::now(), sent: BTreeMap::new(), events: Vec::new(), drawn: 0 }
+        Self { server, now: Instant::now(), sent: BTreeMap::new(), events: Vec::new(), drawn: 0, is_constant: false }
     }
 
     /// Hands in the head of a request.
@@ -43,7 +45,7 @@ impl Site {
             let name: HeaderName = name.parse().expect("a name");
             head.headers.append(name, HeaderValue::from_bytes(value.as_bytes()).expect("a value"));
         }
-        self.drawn += 1;
+        self.drawn += u64::from(!self.is_constant);
         let mut nonce = [0; 32];
         for (part, salt) in nonce.chunks_mut(8).zip(1_u64..) {
             part.copy_from_slice(&(self.drawn * 8 + salt).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());

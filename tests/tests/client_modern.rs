@@ -77,7 +77,7 @@ fn nothing_opens_a_session_or_a_stream_of_the_server() {
 }
 
 #[test]
-fn rp17_jr_15_and_16_the_kind_of_a_result_is_read() {
+fn rp17_mr5_jr_15_and_16_the_kind_of_a_result_is_read() {
     for (kind, expected) in [
         (r#""resultType":"complete","#, Ok(None)),
         ("", Ok(Some(Quirk::ResultTypeMissing))),

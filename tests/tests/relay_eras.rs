@@ -156,6 +156,30 @@ fn br_t_04_a_subscription_is_known_to_each_side_by_its_own_id() {
 }
 
 #[test]
+fn px2_ids_tokens_and_subscriptions_of_two_clients_are_told_apart() {
+    // The ids of one client are never those of another: each has a relay, and the relay has ids of its own.
+    let mut worlds = [modern_pair(), modern_pair()];
+    let call = modern_with(r#""name":"t","#, "{}", r#","progressToken":1"#);
+    let listen = modern(r#""notifications":{},"#);
+    let opened: Vec<_> = worlds
+        .iter_mut()
+        .map(|world| {
+            world.line(&request("1", "tools/call", &call));
+            world.line(&request("\"1\"", "subscriptions/listen", &listen));
+            (world.opened(), world.opened())
+        })
+        .collect();
+    for (number, (world, (call, listen))) in worlds.iter_mut().zip(&opened).enumerate() {
+        let own = format!(r#"{{"resultType":"complete","of":{number}}}"#);
+        world.reply(call.key, &Reply::json(result(&call.id(), &own)));
+        assert_eq!(world.lines(), [result("1", &own)]);
+        world.reply(listen.key, &Reply::events(change("notifications/tools/list_changed", "", &listen.id())));
+        let lines = world.lines();
+        assert!(lines[0].contains(r#"subscriptionId":"1""#), "{lines:?}");
+    }
+}
+
+#[test]
 fn br_t_02_a_client_that_takes_back_or_goes_closes_the_exchange() {
     let mut world = modern_pair();
     world.line(&request("1", "tools/call", &modern(r#""name":"t","#)));

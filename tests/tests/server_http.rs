@@ -353,6 +353,56 @@ fn se4_a_session_belongs_to_the_principal_that_opened_it() {
 }
 
 #[test]
+fn cl4_with_nothing_random_no_two_sessions_are_one() {
+    let mut site = Site::new();
+    site.is_constant = true;
+    let first = site.answer(&Asked::post(initialize("2025-11-25")));
+    let second = site.answer(&Asked::post(initialize("2025-11-25")));
+    assert_eq!((first.code(), second.code() / 100), (200, 5), "{}", second.text());
+    assert!(!second.headers.contains_key("mcp-session-id"));
+    assert_eq!(site.server.sessions(), 1);
+}
+
+#[test]
+fn se10_a_session_whose_client_never_heard_of_it_expires_by_itself() {
+    let mut site = Site::new();
+    let key = site.ask(&Asked::post(initialize("2025-11-25")));
+    site.server.handle_disconnect(key, site.now);
+    // The client begins anew.
+    let id = site.session("2025-11-25");
+    assert_eq!(site.server.sessions(), 2);
+    for _ in 0..3 {
+        site.pass(Duration::from_secs(20 * 60));
+        assert_eq!(site.answer(&Asked::post(PING).in_session(&id)).code(), 200);
+    }
+    assert_eq!(site.server.sessions(), 1);
+}
+
+#[test]
+fn se13_events_of_a_session_are_for_its_principal_alone() {
+    let mut site = Site::new();
+    let id = site.session_of("2025-11-25", Some("alice"));
+    let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}}"#, with_progress());
+    let key = site.ask(&Asked::post(call).in_session(&id).by("alice"));
+    let ticket = site.ticket();
+    site.server.progress(&ticket, &progress(1.0), site.now);
+    site.server.handle_disconnect(key, site.now);
+    let begun = site.take(key).ids();
+    site.respond(ticket, r#"{"secret":1}"#);
+    let other = site.session_of("2025-11-25", Some("mallory"));
+    for asked in [
+        Asked::get().in_session(&id).with("last-event-id", &begun[0]).by("mallory"),
+        Asked::get().in_session(&other).with("last-event-id", &begun[0]).by("mallory"),
+        Asked::get().in_session(&id).with("last-event-id", &begun[0]),
+    ] {
+        let sent = site.answer(&asked);
+        assert!(sent.code() / 100 == 4 && !sent.text().contains("secret"), "{}", sent.text());
+    }
+    let resumed = site.answer(&Asked::get().in_session(&id).with("last-event-id", &begun[0]).by("alice"));
+    assert!(resumed.text().contains("secret"), "{}", resumed.text());
+}
+
+#[test]
 fn se1_before_initialize_is_answered_only_a_ping_is() {
     let mut site = Site::new();
     let opened = site.answer(&Asked::post(initialize("2025-11-25")));
