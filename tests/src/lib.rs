@@ -1,6 +1,7 @@
 //! What the scenarios share: inputs, oracles, and the simulated world that machines run in.
 
 pub mod asked;
+pub mod catalogue;
 pub mod chunks;
 pub mod crowd;
 pub mod examples;

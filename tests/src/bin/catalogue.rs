@@ -1,0 +1,5 @@
+//! Prints `tests/CATALOGUE.md`.
+
+fn main() {
+    print!("{}", tests::catalogue::table());
+}

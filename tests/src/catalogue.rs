@@ -1,0 +1,264 @@
+//! The catalogue of bad input: its rows, and the tests that keep them, found by their names.
+//!
+//! A test that keeps a row begins with the row's id, as `ht6_…` does; with several, one after the other. Rows of a table
+//! of requests (`ladder`) begin with it, too, as in `"HM1: another method"`, and are tested by what runs the table.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The rows, and what is sent.
+pub const ROWS: &[(&str, &str)] = &[
+    ("FR1", "a line that never ends"),
+    ("FR2", "a line of exactly the limit, of one byte more, and with CRLF"),
+    ("FR3", "a line that is too long right behind one that is not"),
+    ("FR4", "CRLF, a CR alone, empty lines, lines of spaces"),
+    ("FR5", "a byte order mark at the beginning, and later"),
+    ("FR6", "NUL outside of strings, inside, and escaped"),
+    ("FR7", "bytes that are no UTF-8"),
+    ("FR8", "characters and line ends cut in two, single bytes"),
+    ("FR9", "a stream that ends in the middle of a line"),
+    ("FR10", "a server that prints logs to its stdout"),
+    ("FR11", "two messages on one line, and rubbish after one"),
+    ("FR12", "millions of empty lines, and of short wrong ones"),
+    ("FR13", "a payload with a line feed of its own"),
+    ("FR14", "a peer that never reads"),
+    ("FR15", "an input that is closed while requests run"),
+    ("JS1", "nesting of 129, ten thousand and a million levels"),
+    ("JS2", "a million keys, a million elements"),
+    ("JS3", "numbers of 5,000 digits, 1e400, -0, leading zeros, NaN"),
+    ("JS4", "half a surrogate pair in a payload, a method, an id"),
+    ("JS5", "two ids, two methods, also when one is escaped"),
+    ("JS6", "two members of one name in what is read"),
+    ("JS7", "names in another case"),
+    ("JS8", "ids of every kind"),
+    ("JS9", "an id of a megabyte"),
+    ("JS10", "names that are special elsewhere, such as __proto__"),
+    ("JS11", "a number, a string, null, an empty object as a message"),
+    ("JS12", "no jsonrpc, or another one"),
+    ("JS13", "parameters that are no object"),
+    ("JS14", "a string of 16 MB, also of escapes alone"),
+    ("JS15", "UTF-16 and UTF-32"),
+    ("RP1", "a response to nothing"),
+    ("RP2", "a response twice"),
+    ("RP3", "one id for several requests over HTTP"),
+    ("RP4", "one id for several requests on a stream"),
+    ("RP5", "a response with both result and error, with neither, with a broken error"),
+    ("RP6", "a message that is both request and response"),
+    ("RP7", "an error without an id"),
+    ("RP8", "batches: empty, nested, huge, in the wrong revision, of notifications alone"),
+    ("RP9", "a flood of notifications"),
+    ("RP10", "a flood of requests whose answers nobody reads"),
+    ("RP11", "cancellations before, after and of nothing"),
+    ("RP12", "progress of nothing, backwards, not a number, a flood of it"),
+    ("RP13", "an answer after the time was up"),
+    ("RP14", "requests that a server may not send"),
+    ("RP15", "error codes that only the protocol may use"),
+    ("RP16", "as many requests as there are, over many sessions"),
+    ("RP17", "a kind of result that is unknown, missing, or does not belong there"),
+    ("SS1", "an event, or a line of one, that never ends"),
+    ("SS2", "a comment that never ends, comments without end"),
+    ("SS3", "millions of unknown fields, names of a megabyte, NUL in one"),
+    ("SS4", "every line end, cut anywhere"),
+    ("SS5", "bytes that are no UTF-8"),
+    ("SS6", "ids that are huge, hold NUL, or fit in no header"),
+    ("SS7", "retry of nothing, of 20 digits, not a number"),
+    ("SS8", "events of other names, endpoint where there is none"),
+    ("SS9", "a stream that ends before the answer, cut anywhere"),
+    ("SS10", "more after the answer"),
+    ("SS11", "writing data, names and ids with line ends"),
+    ("SS12", "an empty event with an id"),
+    ("SS13", "JSON that is said to be events, and the reverse"),
+    ("SS14", "a hundred thousand events at once, the last one not ended"),
+    ("HT1", "redirects to another origin, with every credential"),
+    ("HT2", "redirects in a circle, without end, to nowhere"),
+    ("HT3", "session ids with spaces, controls, of 60 KB, two, none"),
+    ("HT4", "a session id that changes"),
+    ("HT5", "content types of every spelling, missing, wrong"),
+    ("HT6", "202, 204 and an empty 200 to a request"),
+    ("HT7", "a body in answer to a notification"),
+    ("HT8", "every error status, with JSON, HTML, a gigabyte"),
+    ("HT9", "404 while there is a session"),
+    ("HT10", "a body that was compressed without being asked for"),
+    ("HT11", "a body that is cut, too short, too long"),
+    ("HT12", "a flood of interim responses and headers"),
+    ("HT13", "headers and bodies that dribble"),
+    ("HT14", "an answer that comes after its exchange was dropped"),
+    ("HT15", "line ends and other bytes in what becomes a header"),
+    ("HT16", "headers of the application's that the protocol owns"),
+    ("LE1", "an endpoint on another origin, in every spelling"),
+    ("LE2", "a second endpoint, a late one, none, one of a megabyte"),
+    ("LE3", "an answer on the POST of the older transport"),
+    ("LE4", "messages to a session of the older transport that is not there"),
+    ("OR1", "pages of every other origin"),
+    ("OR2", "every other host"),
+    ("OR3", "the same for all methods and endpoints"),
+    ("OR4", "content types that a form can have"),
+    ("OR5", "Accept without one of the two types, with q=0"),
+    ("OR6", "a body that is too long, lies about its length, never ends"),
+    ("OR7", "Expect, pipelined requests, Upgrade, two lengths"),
+    ("OR8", "a body that is no JSON"),
+    ("SE1", "requests before the session is there"),
+    ("SE2", "a second initialize"),
+    ("SE3", "a session after its end"),
+    ("SE4", "somebody else's session"),
+    ("SE5", "guessing session ids, and choosing them"),
+    ("SE6", "sessions that are opened and never ended"),
+    ("SE7", "two streams of one session"),
+    ("SE8", "forged and foreign event ids"),
+    ("SE9", "a flood of what is kept for replay"),
+    ("SE10", "a client that never heard of its session"),
+    ("SE11", "a server that was started anew"),
+    ("SE12", "a revision header that is missing, unknown, or changes"),
+    ("SE13", "events of a session of somebody else"),
+    ("HM1", "headers that say something else than the body"),
+    ("HM2", "headers twice"),
+    ("HM3", "names twice in the body"),
+    ("HM4", "broken Base64, Base64 within Base64"),
+    ("HM5", "arguments in headers in every form"),
+    ("HM6", "tools that annotate what cannot be a header"),
+    ("HM7", "one revision in the header, another in the body"),
+    ("HM8", "GET, DELETE, sessions and event ids in 2026-07-28"),
+    ("HM9", "responses and batches in 2026-07-28"),
+    ("HM10", "a client that goes away"),
+    ("HM11", "equal ids of two clients without sessions"),
+    ("HM12", "somebody in between who wants an older revision"),
+    ("MR1", "a requestState that was altered, is too old, or belongs elsewhere"),
+    ("MR2", "a requestState of 16 MB, ten thousand questions, unknown ones"),
+    ("MR3", "questions without end"),
+    ("MR4", "a retry with the old id, a state where there was none"),
+    ("MR5", "questions about a method that has none"),
+    ("PX1", "numbers, escapes and orders of keys through the proxy"),
+    ("PX2", "two clients with the same ids, tokens and subscriptions"),
+    ("PX3", "a child that floods, dies, hangs, prints rubbish"),
+    ("PX4", "every failure of the server behind the proxy"),
+    ("PX5", "a client of the proxy that goes away"),
+    ("PX6", "one line that is too long for the proxy"),
+    ("PX7", "a slow client and a fast server"),
+    ("PX8", "controls in what is logged, arguments from the wire"),
+    ("PX9", "secrets in logs"),
+    ("CL1", "a clock that leaps, stands, goes back"),
+    ("CL2", "timers that are called early, late, for nothing"),
+    ("CL3", "every call after the end"),
+    ("CL4", "random numbers that are always the same"),
+    ("CL5", "limits of nothing and without measure"),
+    ("CL6", "a billion requests on one connection"),
+];
+
+/// Where a row is tested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// The machines and codecs, without I/O.
+    Core,
+    /// `mcp-tokio`, over sockets and pipes.
+    Tokio,
+    /// `mcp-blocking`, over sockets and pipes.
+    Blocking,
+    /// The binary `mcp-proxy`.
+    Proxy,
+}
+
+/// The tests of every row, by where they are.
+pub type Found = BTreeMap<String, BTreeMap<Place, BTreeSet<String>>>;
+
+/// Looks for the tests of all rows in the sources of the workspace.
+pub fn find() -> Found {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut found = Found::new();
+    for folder in ["tests/tests", "tests/src", "mcp-proto/src", "mcp-tokio", "mcp-blocking", "fuzz/src", "fuzz/tests"] {
+        let mut files = Vec::new();
+        sources(&root.join(folder), &mut files);
+        for file in files {
+            let path = file.strip_prefix(&root).expect("it is below").to_string_lossy().replace('\\', "/");
+            let text = fs::read_to_string(&file).expect("a source");
+            if path == "tests/src/ladder.rs" {
+                for row in text.split('"').filter_map(|text| row_of(text.split(':').next()?)) {
+                    let runs = [(Place::Core, "the_ladder_answers_each_wrong_request_as_the_table_says")];
+                    let on_the_wire =
+                        [Place::Tokio, Place::Blocking].map(|place| (place, "the_ladder_answers_as_its_table_says"));
+                    for (place, name) in runs.into_iter().chain(on_the_wire) {
+                        found.entry(row.clone()).or_default().entry(place).or_default().insert(name.to_owned());
+                    }
+                }
+                continue;
+            }
+            for name in functions(&text) {
+                for row in rows_in(name) {
+                    for place in places(&path) {
+                        found.entry(row.clone()).or_default().entry(*place).or_default().insert(name.to_owned());
+                    }
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The table of all rows, as it stands in `tests/CATALOGUE.md`.
+pub fn table() -> String {
+    let found = find();
+    let nothing = BTreeMap::new();
+    let mut table = HEAD.to_owned();
+    for (row, what) in ROWS {
+        let tests = found.get(*row).unwrap_or(&nothing);
+        let cell = |place: Place| {
+            let names = tests.get(&place).into_iter().flatten();
+            names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join("<br>")
+        };
+        let cells = [Place::Core, Place::Tokio, Place::Blocking, Place::Proxy].map(cell);
+        writeln!(table, "| {row} | {what} | {} |", cells.join(" | ")).expect("a string");
+    }
+    table
+}
+
+const HEAD: &str = "\
+# The catalogue of bad input
+
+Every row is a kind of input that nobody should send, and somebody does. Its tests begin with its id; `cargo test
+--workspace` runs them, so that what stands here passes. `cargo run -p tests --bin catalogue > tests/CATALOGUE.md` writes
+this table anew, and a test fails while a row has no test or the table is not what would be written.
+
+*Core* are the codecs and machines without I/O; the others are reached over sockets, pipes and processes.
+
+| row | what is sent | core | mcp-tokio | mcp-blocking | mcp-proxy |
+|---|---|---|---|---|---|
+";
+
+fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
+    let mut entries: Vec<_> =
+        fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
+    entries.sort();
+    for path in entries {
+        if path.is_dir() {
+            sources(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+/// The names of functions, and of scenarios that a macro makes tests of.
+fn functions(text: &str) -> impl Iterator<Item = &str> {
+    text.split("fn ").skip(1).filter_map(|rest| rest.split(['(', '<']).next())
+}
+
+/// The rows that a name begins with; what stands between them are ids of rules.
+fn rows_in(name: &str) -> Vec<String> {
+    name.split('_').take(6).filter_map(|part| row_of(&part.to_ascii_uppercase())).collect()
+}
+
+fn row_of(text: &str) -> Option<String> {
+    ROWS.iter().find(|(row, _)| *row == text).map(|(row, _)| (*row).to_owned())
+}
+
+/// Where the tests of a source run.
+fn places(path: &str) -> &'static [Place] {
+    match path {
+        "tests/src/on_the_wire.rs" => &[Place::Tokio, Place::Blocking],
+        path if path.starts_with("mcp-tokio/") => &[Place::Tokio],
+        path if path.starts_with("mcp-blocking/") && path.contains("proxy") => &[Place::Proxy],
+        path if path.starts_with("mcp-blocking/") => &[Place::Blocking],
+        _ => &[Place::Core],
+    }
+}
