@@ -4,134 +4,26 @@
 //! feeds it new ones; `cargo test` feeds it those of `corpus/NAME` again.
 
 #![expect(clippy::panic, clippy::missing_panics_doc, reason = "a panic is how a finding is told")]
+#![expect(clippy::indexing_slicing, reason = "so is an index that is out of bounds")]
 #![expect(clippy::wildcard_enum_match_arm, reason = "what matters is looked at, the rest need not be listed")]
 
+mod api;
+mod codecs;
 mod machines;
+mod mirror;
+mod script;
+mod streams;
 
-use bytes::Bytes;
-use mcp_proto::{Frame, Json, Limits, Message, line, sse};
-use serde_json::value::RawValue;
-use tests::chunks::cut;
-use tests::oracle::{self, SseItem};
+use tests::crowd::{self, Dice};
 
+pub use api::api;
+pub use codecs::{line, message, splice, sse};
 pub use machines::{client, relay};
+pub use mirror::mirror;
+pub use streams::{client_stdio, server_stdio};
 
-/// Line framing: a naive reader agrees, and no way of cutting the input changes anything.
-///
-/// The first two bytes choose the limit and the size of the pieces.
-pub fn line(data: &[u8]) {
-    let [limit, piece, stream @ ..] = data else { return };
-    let limit = usize::from(*limit) + 1;
-    let run = |pieces: &[&[u8]]| {
-        let mut decoder = line::Decoder::new(limit);
-        let mut lines = Vec::new();
-        for mut piece in pieces.iter().copied() {
-            while let Some(line) = decoder.decode(&mut piece) {
-                lines.push(line.map(|line| line.to_vec()));
-            }
-            assert!(piece.is_empty());
-        }
-        (lines, decoder.finish().is_err())
-    };
-    let whole = run(&[stream]);
-    assert_eq!(whole, oracle::lines(stream, limit));
-    assert_eq!(run(&cut(stream, &[usize::from(*piece) + 1])), whole);
-    assert_eq!(run(&cut(stream, &[1])), whole);
-    for line in whole.0.iter().flatten() {
-        assert!(line.len() <= limit && !line.contains(&b'\n'));
-    }
-}
-
-/// Server-sent events: a naive reader by the letter of the standard agrees, no way of cutting the input changes
-/// anything, limits act alike in all of them, and what was read can be written and read again.
-///
-/// The first two bytes choose the limit and the size of the pieces.
-pub fn sse(data: &[u8]) {
-    let [limit, piece, stream @ ..] = data else { return };
-    let run = |pieces: &[&[u8]], limit: usize| {
-        let mut decoder = sse::Decoder::new(limit, limit);
-        let mut items = Vec::new();
-        let mut failed = false;
-        for mut piece in pieces.iter().copied() {
-            while let Some(item) = decoder.decode(&mut piece) {
-                assert!(!failed, "an item after the end");
-                match item {
-                    Ok(item) => items.push(SseItem::from(item)),
-                    Err(_) => failed = true,
-                }
-            }
-            assert!(piece.is_empty());
-        }
-        (items, failed, decoder.finish())
-    };
-    let pieces = cut(stream, &[usize::from(*piece) + 1]);
-    let (items, failed, end) = run(&[stream], usize::MAX >> 2);
-    assert!(!failed);
-    assert_eq!((&items, end), (&oracle::sse(stream).0, oracle::sse(stream).1));
-    assert_eq!(run(&pieces, usize::MAX >> 2), (items.clone(), false, end));
-    let limit = usize::from(*limit) + 1;
-    let (bounded, failed, _) = run(&[stream], limit);
-    let (bounded_in_pieces, failed_in_pieces, _) = run(&pieces, limit);
-    assert_eq!((&bounded, failed), (&bounded_in_pieces, failed_in_pieces));
-    round_trip(&items);
-}
-
-fn round_trip(items: &[SseItem]) {
-    let mut stream = Vec::new();
-    let mut expected = Vec::new();
-    for item in items {
-        let SseItem::Event { name, data, id } = item else { continue };
-        let (Some(event_name), event_id) = (sse::EventName::new(name), sse::EventId::new(id)) else { continue };
-        sse::encode_event(&event_name, data, event_id.as_ref(), &mut stream);
-        expected.push((name, data));
-    }
-    let (items, end) = oracle::sse(&stream);
-    assert_eq!(end, sse::End::Clean);
-    let read: Vec<_> = items
-        .iter()
-        .map(|item| match item {
-            SseItem::Event { name, data, .. } => (name, data),
-            other => panic!("{other:?} was not written"),
-        })
-        .collect();
-    assert_eq!(read, expected);
-}
-
-/// Messages: `serde_json` agrees on what is JSON, payloads are slices of their frame, and what was read can be written
-/// and read again without a difference.
-pub fn message(data: &[u8]) {
-    let frame = Bytes::copy_from_slice(data);
-    let limits = Limits::default();
-    let theirs = serde_json::from_slice::<&RawValue>(data);
-    match Json::parse_within(frame.clone(), 1024) {
-        Ok(ours) => assert_eq!(theirs.expect("serde_json accepts it too").get().as_bytes(), ours.as_bytes()),
-        Err(mcp_proto::JsonError::TooDeep { .. }) => {}
-        Err(error) => assert!(theirs.is_err(), "{error}"),
-    }
-    match Frame::parse(&frame, &limits) {
-        Ok(Frame::Single(message)) => written_again(&message, &frame, &limits),
-        Ok(Frame::Batch(items)) => {
-            assert!(!items.is_empty() && items.len() <= limits.batch);
-            for message in items.iter().flatten() {
-                written_again(message, &frame, &limits);
-            }
-        }
-        Err(error) => assert!([-32700, -32600, -32602].contains(&error.code())),
-    }
-}
-
-fn written_again(message: &Message, frame: &Bytes, limits: &Limits) {
-    let payload = match message {
-        Message::Request(request) => request.params.as_ref(),
-        Message::Notification(notification) => notification.params.as_ref(),
-        Message::Response(mcp_proto::Response::Result { result, .. }) => Some(result),
-        Message::Response(mcp_proto::Response::Error { error, .. }) => Some(error.as_json()),
-    };
-    if let Some(payload) = payload {
-        assert!(frame.as_ptr_range().contains(&payload.as_bytes().as_ptr()));
-    }
-    let line = message.to_bytes();
-    assert!(!line.contains(&b'\n') && !line.contains(&b'\r'));
-    let Ok(Frame::Single(again)) = Frame::parse(&line, limits) else { panic!("what was written cannot be read") };
-    assert_eq!(again.to_bytes(), line);
+/// The server machine over HTTP, of both eras at once, in a crowd of clients: every request that arrives whole is
+/// answered once or given up by its client, nobody gets the answer of anybody else, and nothing is left at the end.
+pub fn server(data: &[u8]) {
+    crowd::run(Dice::Script(data), 2000);
 }

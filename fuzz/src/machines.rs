@@ -10,23 +10,7 @@ use mcp_proto::{
 };
 use tests::world::{self, Machine, Opened, Reply, World};
 
-/// The bytes that decide.
-struct Script<'d>(&'d [u8]);
-
-impl Script<'_> {
-    fn byte(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    fn text(&mut self) -> Option<&[u8]> {
-        let length = usize::from(self.byte()?).min(self.0.len());
-        let (text, rest) = self.0.split_at(length);
-        self.0 = rest;
-        Some(text)
-    }
-}
+use crate::script::Script;
 
 /// What a hostile server knows: the exchanges that are open, and how far it has answered them.
 #[derive(Default)]

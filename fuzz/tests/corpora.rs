@@ -16,27 +16,15 @@ fn replay(name: &str, run: impl Fn(&[u8])) {
     assert!(count > 0, "{} is empty", folder.display());
 }
 
-#[test]
-fn line() {
-    replay("line", fuzz::line);
+macro_rules! replayed {
+    ($($name:ident)*) => {
+        $(
+            #[test]
+            fn $name() {
+                replay(stringify!($name), fuzz::$name);
+            }
+        )*
+    };
 }
 
-#[test]
-fn sse() {
-    replay("sse", fuzz::sse);
-}
-
-#[test]
-fn message() {
-    replay("message", fuzz::message);
-}
-
-#[test]
-fn client() {
-    replay("client", fuzz::client);
-}
-
-#[test]
-fn relay() {
-    replay("relay", fuzz::relay);
-}
+replayed!(api client client_stdio line message mirror relay server server_stdio splice sse);

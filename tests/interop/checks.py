@@ -71,7 +71,10 @@ def own_tools(talk: Conversation) -> OwnTools:
 def expect_text(received: Received, call: Call) -> None:
     result = received.result
     expect(not result.get("isError", False), f"the tool failed: {shorten(json.dumps(result))}")
-    texts = [content.get("text", "") for content in result["content"]]
+    expect_said([content.get("text", "") for content in result["content"]], call)
+
+
+def expect_said(texts: list[str], call: Call) -> None:
     # Some tools quote the text as JSON in their own.
     wanted = {call.text, json.dumps(call.text)[1:-1], json.dumps(call.text, ensure_ascii=False)[1:-1]}
     expect(any(want in text for want in wanted for text in texts), f"{call.text!r} is not in {shorten(str(texts))}")

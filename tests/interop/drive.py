@@ -6,22 +6,23 @@ import argparse
 import shutil
 import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 from checks import ANSWERS, CONVERSATION, Conversation, dead_server, doctor, unknown_authority
-from processes import Stopping, is_stopping, kill_all
+from matrix import Matrix
+from processes import kill_all
 from proxy import Failure, Proxy
+from report import Report
 from servers import REVISIONS, Server, all_servers
 
 #: How many servers are driven at the same time.
 AT_A_TIME = 3
-#: How much of a conversation is shown with a failure.
-TRANSCRIPT_LINES = 12
+#: What asks for the matrix, or with `:EDITOR:SERVER` for a part of it.
+MATRIX = "matrix"
 
 BEFORE_ELICITATION = REVISIONS[:2]
 BEFORE_RESUMPTION = REVISIONS[:3]
@@ -66,50 +67,6 @@ NOT_OFFERED: dict[tuple[str, str], tuple[tuple[str, ...], str]] = {
     ("python-2-stateless", "sampling again"): (REVISIONS, NO_SESSION),
     ("tls", "resumption"): (BEFORE_RESUMPTION, PRIMING),
 }
-
-
-class Report:
-    """Prints a line per check, and counts."""
-
-    def __init__(self) -> None:
-        self.passed = self.failed = self.not_offered = 0
-        self._lock = threading.Lock()
-
-    def _print(self, server: str, revision: str, check: str, outcome: str, details: Sequence[str] = ()) -> None:
-        lines = [f"{server:<19} {revision:<11} {check:<18} {outcome}", *(f"    {line}" for line in details)]
-        print("\n".join(lines), flush=True)
-
-    def check(
-        self, server: str, revision: str, name: str, check: Callable[[], None], proxy: Proxy | None = None
-    ) -> bool:
-        """Makes a check; what the proxy wrote and read last is shown if it fails."""
-        started = time.monotonic()
-        failure: str | None = None
-        try:
-            check()
-        except Failure as error:
-            failure = str(error)
-        except Stopping:
-            raise
-        except Exception as error:
-            failure = f"{type(error).__name__}: {error}"
-        took = f"{(time.monotonic() - started) * 1000:8.0f} ms"
-        if is_stopping():
-            raise Stopping
-        with self._lock:
-            if failure is None:
-                self.passed += 1
-                self._print(server, revision, name, f"ok     {took}")
-            else:
-                self.failed += 1
-                transcript = proxy.transcript(TRANSCRIPT_LINES) if proxy else []
-                self._print(server, revision, name, f"FAILED {took}", [failure, *transcript])
-        return failure is None
-
-    def offers_not(self, server: str, revision: str, name: str, reason: str) -> None:
-        with self._lock:
-            self.not_offered += 1
-            self._print(server, revision, name, f"not offered by the server: {reason}")
 
 
 def not_offered(server: str, revision: str, check: str) -> str | None:
@@ -185,18 +142,17 @@ def stop(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def drive_all(driver: Driver, chosen: list[Server]) -> None:
+def drive_all(drive: Callable[[Server], None], servers: list[Server]) -> None:
     """Several servers at a time, because most of the time is spent waiting."""
     with ThreadPoolExecutor(AT_A_TIME) as pool:
         try:
-            jobs = [pool.submit(driver.drive, server) for server in chosen]
+            jobs = [pool.submit(drive, server) for server in servers]
             for job in jobs:
                 job.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             kill_all()
             raise
-    driver.dead_server(chosen[0])
 
 
 def main() -> int:
@@ -204,19 +160,34 @@ def main() -> int:
     servers = {server.name: server for server in all_servers()}
     parser.add_argument("--binary", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--install", required=True, type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(servers)}; all without any")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"of {', '.join(servers)}, matrix[:EDITOR[:SERVER]]; all without any"
+    )
+    parser.add_argument("--markdown", action="store_true", help="prints the matrix as the README shows it, too")
     args = parser.parse_args()
-    unknown = [name for name in args.names if name not in servers]
+    names = args.names or [*servers, MATRIX]
+    patterns = [name for name in names if name.split(":")[0] == MATRIX]
+    unknown = [name for name in names if name not in servers and name not in patterns]
     if unknown:
-        parser.error(f"no server is called {' or '.join(unknown)}; there are {', '.join(servers)}")
+        parser.error(f"no server is called {' or '.join(unknown)}; there are {', '.join(servers)} and {MATRIX}")
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, stop)
     report = Report()
     driver = Driver(args.binary, args.install, report)
+    matrices = [Matrix(args.binary, args.install, report, pattern) for pattern in patterns]
+    if any(not matrix.rows or not matrix.editors for matrix in matrices):
+        parser.error("no cell of the matrix is called so")
     started = time.monotonic()
-    chosen = [servers[name] for name in args.names or servers]
+    chosen = [servers[name] for name in names if name in servers]
     try:
-        drive_all(driver, chosen)
+        if chosen:
+            drive_all(driver.drive, chosen)
+            driver.dead_server(chosen[0])
+        for matrix in matrices:
+            drive_all(matrix.drive, matrix.servers())
+            print("", *matrix.table(), *(matrix.markdown() if args.markdown else ()), "", sep="\n", flush=True)
+            if matrix.is_whole():
+                report.check("README", "-", "matrix", matrix.check_readme)
     except KeyboardInterrupt:
         print("interrupted", flush=True)
         return 130

@@ -9,6 +9,7 @@ import hashlib
 import http.server
 import json
 import random
+import secrets
 import socket
 import subprocess
 import threading
@@ -74,6 +75,18 @@ class Tools(ABC):
     @abstractmethod
     def check_big(self, content: Params) -> None: ...
 
+    @abstractmethod
+    def changing(self) -> tuple[Call, str]:
+        """Changes a list, and which one."""
+
+    @abstractmethod
+    def touching(self) -> tuple[Call, str]:
+        """Updates a resource, and its URI."""
+
+    def was_cancelled(self, name: str) -> Call | None:
+        """Tells whether the work with this name was cancelled, if the server can tell."""
+        return None
+
 
 class OwnTools(Tools):
     """The tools in `servers/tools.py`, perhaps behind something that gives them a prefix."""
@@ -114,10 +127,16 @@ class OwnTools(Tools):
         expect(len(text) == len(expected), f"{len(text)} characters instead of {len(expected)}")
         expect(digest(text.encode()) == digest(expected.encode()), "the text was changed")
 
-    # What only these tools do.
+    def changing(self) -> tuple[Call, str]:
+        return self._call("add_tool", {}, "added"), "tools"
+
+    def touching(self) -> tuple[Call, str]:
+        return self._call("touch", {}, "touched"), "interop://board"
 
     def was_cancelled(self, name: str) -> Call:
         return self._call("was_cancelled", {"name": name})
+
+    # What only these tools do.
 
     def hang_up(self, seconds: float) -> Call:
         return self._call("hang_up", {"seconds": seconds}, "fetched")
@@ -161,6 +180,14 @@ class EverythingTools(Tools):
         expect(len(data) == TEN_MEGABYTES, f"{len(data)} bytes instead of {TEN_MEGABYTES}")
         expect(digest(data) == digest(NOISE.data), "the data was changed")
 
+    def changing(self) -> tuple[Call, str]:
+        # A file whose name is new is a new resource.
+        arguments = {"name": secrets.token_hex(8), "data": "data:text/plain,small"}
+        return self._call("gzip-file-as-resource", arguments), "resources"
+
+    def touching(self) -> tuple[Call, str]:
+        return self._call("toggle-subscriber-updates", {}, "Started"), "demo://resource/dynamic/text/1"
+
 
 class HubTools(EverythingTools):
     """The tools of server-everything behind the hub, but for the big one.
@@ -177,6 +204,9 @@ class HubTools(EverythingTools):
 
     def check_big(self, content: Params) -> None:
         self._own.check_big(content)
+
+    def changing(self) -> tuple[Call, str]:
+        return self._own.changing()
 
 
 #: What the driver says when a server asks it.
@@ -241,7 +271,7 @@ class Server:
     health: str = ""
     """A path whose JSON says `"state":"ready"` once the server is up; without one, a connection is enough."""
     highest: str = REVISIONS[-1]
-    """The newest handshake revision that it speaks."""
+    """The newest handshake revision that it speaks, if any."""
     newest: str = ""
     """The newest revision that it speaks, if that has no handshake."""
 
@@ -307,13 +337,27 @@ def node(script: str, *arguments: str) -> Callable[[Path, Path, int], list[str]]
     return command
 
 
-def python(version: int, mode: str, *files: str) -> Callable[[Path, Path, int], list[str]]:
+def python(name: str, mode: str, *files: str) -> Callable[[Path, Path, int], list[str]]:
     """The command of a Python server; the files are names in the server's folder."""
 
     def command(install: Path, folder: Path, port: int) -> list[str]:
-        interpreter = install / f"python-{version}" / "bin" / "python"
-        script = HERE / "servers" / f"python_{version}.py"
+        interpreter = install / name / "bin" / "python"
+        script = HERE / "servers" / f"{name.replace('-', '_')}.py"
         return [str(interpreter), "-B", str(script), mode, str(port), *(str(folder / file) for file in files)]
+
+    return command
+
+
+def typescript_2(mode: str) -> Callable[[Path, Path, int], list[str]]:
+    def command(install: Path, folder: Path, port: int) -> list[str]:
+        return ["node", str(HERE / "servers" / "typescript_2.mjs"), str(install / "npm"), mode, str(port)]
+
+    return command
+
+
+def rmcp(mode: str) -> Callable[[Path, Path, int], list[str]]:
+    def command(install: Path, folder: Path, port: int) -> list[str]:
+        return [str(install / "rmcp" / "rmcp-server"), mode, str(port)]
 
     return command
 
@@ -323,7 +367,7 @@ EVERYTHING = "@modelcontextprotocol/server-everything/dist/index.js"
 
 def prepare_hub(install: Path, folder: Path) -> None:
     program = str(install / "npm" / "node_modules" / EVERYTHING)
-    own = python(1, "stdio")(install, folder, 0)
+    own = python("python-1", "stdio")(install, folder, 0)
     config = {
         "mcpServers": {
             "every": {"command": "node", "args": [program, "stdio"]},
@@ -357,17 +401,17 @@ def all_servers() -> list[Server]:
             health="/api/health",
             highest="2025-06-18",
         ),
-        Server("python-1-http", "/mcp", own, python(1, "http")),
-        Server("python-1-sse", "/sse", own, python(1, "sse")),
-        Server("python-2-http", "/mcp", own, python(2, "http"), newest=MODERN),
-        Server("python-2-sse", "/sse", own, python(2, "sse")),
-        Server("python-2-json", "/mcp", own, python(2, "json"), newest=MODERN),
-        Server("python-2-stateless", "/mcp", own, python(2, "stateless"), newest=MODERN),
+        Server("python-1-http", "/mcp", own, python("python-1", "http")),
+        Server("python-1-sse", "/sse", own, python("python-1", "sse")),
+        Server("python-2-http", "/mcp", own, python("python-2", "http"), newest=MODERN),
+        Server("python-2-sse", "/sse", own, python("python-2", "sse")),
+        Server("python-2-json", "/mcp", own, python("python-2", "json"), newest=MODERN),
+        Server("python-2-stateless", "/mcp", own, python("python-2", "stateless"), newest=MODERN),
         Server(
             "tls",
             "/mcp",
             own,
-            python(2, "http", "server.pem", "server-key.pem"),
+            python("python-2", "http", "server.pem", "server-key.pem"),
             scheme="https",
             prepare=prepare_certificates,
             newest=MODERN,

@@ -2,6 +2,7 @@
 
 pub mod asked;
 pub mod chunks;
+pub mod crowd;
 pub mod examples;
 pub mod http1;
 pub mod json_text;

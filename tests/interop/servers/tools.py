@@ -1,16 +1,24 @@
-"""The tools that both Python servers offer, one for each thing that the driver looks at."""
+"""The tools that all Python servers offer, one for each thing that the driver looks at.
+
+How a server asks its client, and how it tells of changes, differs between the SDKs and stands with each server.
+"""
 
 import asyncio
+import itertools
 import random
 
 from pydantic import BaseModel
 
 try:
-    from mcp.server.mcpserver import Context
-    from mcp.server.mcpserver.exceptions import ToolError
+    from fastmcp import Context
+    from fastmcp.exceptions import ToolError
 except ImportError:
-    from mcp.server.fastmcp import Context
-    from mcp.server.fastmcp.exceptions import ToolError
+    try:
+        from mcp.server.mcpserver import Context
+        from mcp.server.mcpserver.exceptions import ToolError
+    except ImportError:
+        from mcp.server.fastmcp import Context
+        from mcp.server.fastmcp.exceptions import ToolError
 
 from event_store import MemoryEventStore
 from mcp.types import SamplingMessage, TextContent
@@ -18,12 +26,38 @@ from mcp.types import SamplingMessage, TextContent
 MEGABYTE = 1 << 20
 #: How long a client is to wait before it resumes a stream.
 RETRY_MS = 100
+#: The resource that can be subscribed to.
+BOARD_URI = "interop://board"
+#: What an elicitation says.
+QUESTION = "Who?"
+
+_numbers = itertools.count(1)
 
 
 class Form(BaseModel):
     """What an elicitation asks for."""
 
     name: str
+
+
+def prompt_of(text: str) -> SamplingMessage:
+    return SamplingMessage(role="user", content=TextContent(type="text", text=text))
+
+
+def elicited(action: str, name: str) -> str:
+    """The text of the result of a call that asked for a `Form`."""
+    return f"{action} {name}"
+
+
+def new_tool():
+    """A tool that was not there before, which returns its own name."""
+    name = f"added_{next(_numbers)}"
+
+    def added() -> str:
+        return name
+
+    added.__name__ = name
+    return added
 
 
 def big_text(size: int, seed: int) -> str:
@@ -39,12 +73,9 @@ def big_text(size: int, seed: int) -> str:
     return "".join(pieces)[:size]
 
 
-def add_tools(server, events: MemoryEventStore | None = None) -> None:
-    """Registers the tools; none has structured output, which would send every text twice."""
+def add_tools(tool, events: MemoryEventStore | None = None) -> None:
+    """Registers the tools with a decorator that gives none structured output, which would send every text twice."""
     cancelled: set[str] = set()
-
-    def tool(function):
-        return server.tool(structured_output=False)(function)
 
     @tool
     def echo(text: str) -> str:
@@ -67,23 +98,10 @@ def add_tools(server, events: MemoryEventStore | None = None) -> None:
         return "yes" if name in cancelled else "no"
 
     @tool
-    async def ask_sampling(ctx: Context, prompt: str) -> str:
-        """Asks on the stream of this call."""
-        message = SamplingMessage(role="user", content=TextContent(type="text", text=prompt))
-        result = await ctx.session.create_message([message], max_tokens=10, related_request_id=ctx.request_id)
-        return result.content.text
-
-    @tool
     async def ask_roots(ctx: Context) -> str:
         """Asks on the stream that belongs to no call."""
         result = await ctx.session.list_roots()
         return " ".join(str(root.uri) for root in result.roots)
-
-    @tool
-    async def ask_elicitation(ctx: Context) -> str:
-        """Asks on the stream of this call."""
-        result = await ctx.elicit("Who?", Form)
-        return f"{result.action} {result.data.name if result.action == 'accept' else ''}"
 
     @tool
     def fail() -> str:

@@ -1,0 +1,81 @@
+//! Headers that repeat the body: what the client writes the server takes, and nothing else (RULES 8.2, 8.3).
+
+use mcp_proto::Json;
+use mcp_proto::server::Event;
+use tests::asked::{Asked, modern};
+use tests::site::Site;
+use tests::world::{Reply, World, result};
+
+use crate::script::Script;
+
+/// Values of arguments.
+const VALUES: [&str; 12] =
+    ["null", "true", "false", "0", "-1", "42", "42.0", "1e2", "9007199254740993", r#""x""#, r#"" x ""#, r#"{"a":1}"#];
+/// Types that an annotated property may have, and one that it may not.
+const TYPES: [&str; 4] = ["string", "integer", "boolean", "number"];
+
+/// A client and a server that know the same tool agree about the headers of every call of it; once a header says
+/// something else, the call reaches nobody.
+pub fn mirror(data: &[u8]) {
+    let mut script = Script(data);
+    let Some(name) = script.text().map(|name| String::from_utf8_lossy(name).into_owned()) else { return };
+    let (Some(kind), Some(value)) = (script.pick(&TYPES), script.pick(&VALUES)) else { return };
+    let Some(text) = script.text().map(|text| String::from_utf8_lossy(text).into_owned()) else { return };
+    let quoted = |text: &str| Json::from(text).to_text().into_owned();
+    let value = if value == r#""x""# { quoted(&text) } else { value.to_owned() };
+    let schema = format!(
+        r#"{{"type":"object","properties":{{"a":{{"type":"{kind}","x-mcp-header":"A"}},"b":{{"type":"string"}}}}}}"#
+    );
+    let tools = format!(r#"{{"resultType":"complete","tools":[{{"name":{},"inputSchema":{schema}}}]}}"#, quoted(&name));
+
+    let mut client = World::modern_client();
+    let (_, list) = client.request("tools/list");
+    client.reply(list.key, &Reply::json(result(&list.id(), &tools)));
+    let arguments = format!(r#"{{"a":{value},"b":"c"}}"#);
+    let (_, call) = client.call("tools/call", &format!(r#"{{"name":{},"arguments":{arguments}}}"#, quoted(&name)));
+
+    let mut site = Site::with(|_, config| config.capabilities = Json::parse(r#"{"tools":{}}"#).expect("JSON"));
+    site.ask(&Asked::post(modern("1", "tools/list", "")).mirrored("tools/list"));
+    let ticket = site.ticket();
+    site.respond(ticket, &tools);
+    site.events();
+    let headers: Vec<_> = call
+        .request
+        .headers()
+        .iter()
+        .filter(|(name, _)| name.as_str().starts_with("mcp-"))
+        .map(|(name, value)| (name.as_str().to_owned(), value.to_str().expect("the client writes ASCII").to_owned()))
+        .collect();
+    let with = |headers: &[(String, String)]| {
+        headers.iter().fold(Asked::post(call.body().to_owned()), |asked, (name, value)| asked.with(name, value))
+    };
+    let key = site.ask(&with(&headers));
+    let reached = site.events().iter().any(|event| matches!(event, Event::Requested { .. }));
+    assert!(reached, "{headers:?} of {}: {}", call.body(), site.take(key).text());
+
+    // Any other header is a contradiction, however it is written.
+    let Some(at) = script.byte() else { return };
+    let mut changed = headers.clone();
+    let which = usize::from(at) % changed.len();
+    let Some(other) = script.text().map(|text| String::from_utf8_lossy(text).into_owned()) else { return };
+    let is_ascii = other.bytes().all(|byte| (0x20..0x7f).contains(&byte)) && other.trim() == other;
+    if !is_ascii || changed[which].1 == other || means(&other) == means(&changed[which].1) {
+        return;
+    }
+    changed[which].1 = other;
+    let key = site.ask(&with(&changed));
+    let reached = site.events().iter().any(|event| matches!(event, Event::Requested { .. }));
+    let sent = site.take(key);
+    assert!(!reached && sent.code() / 100 == 4, "{changed:?} of {}: {}", call.body(), sent.text());
+}
+
+/// What a value stands for, if numbers and the encoding of other bytes are looked through.
+fn means(value: &str) -> String {
+    let inside = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
+    let decoded = inside.and_then(|inside| {
+        use base64::Engine;
+        base64::engine::general_purpose::STANDARD.decode(inside).ok()
+    });
+    let text = decoded.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_else(|| value.to_owned());
+    text.parse::<f64>().map_or(text, |number| number.to_string())
+}
