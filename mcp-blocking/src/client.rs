@@ -199,7 +199,7 @@ impl Client {
 
     /// The HTTP transport that the server turned out to have; `None` for a child process.
     #[must_use]
-    pub fn http_transport(&self) -> Option<HttpTransport> {
+    pub fn transport(&self) -> Option<HttpTransport> {
         self.shared.greeting.transport
     }
 

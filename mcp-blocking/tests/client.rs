@@ -352,7 +352,7 @@ fn a_server_in_a_process_of_its_own_is_asked_in_either_era() {
         let mut command = tests::examples::example("stdio_server");
         command.args(ProtocolVersion::ALL.map(ProtocolVersion::as_str)).stderr(std::process::Stdio::null());
         let client = Client::child(command).versions([version]).handler(()).connect().unwrap();
-        assert_eq!((client.version(), client.http_transport()), (version, None));
+        assert_eq!((client.version(), client.transport()), (version, None));
         let tools = client.request("tools/list", None).unwrap();
         assert!(tools.to_text().contains(r#""name":"greet""#));
     }

@@ -133,7 +133,7 @@ fn both_transports_are_served_at_one_time() {
     });
     let old = Client::builder(&format!("http://{}/sse", server.address)).unwrap().connect().unwrap();
     let new = server.client();
-    assert_eq!(old.http_transport(), Some(mcp_proto::client::HttpTransport::HttpSse));
+    assert_eq!(old.transport(), Some(mcp_proto::client::HttpTransport::HttpSse));
     assert_eq!(old.request("echo", Some(json(r#"{"old":1}"#))).unwrap(), json(r#"{"old":1}"#));
     assert_eq!(new.request("echo", Some(json(r#"{"new":1}"#))).unwrap(), json(r#"{"new":1}"#));
 }

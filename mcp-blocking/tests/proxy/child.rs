@@ -131,7 +131,8 @@ fn a_server_that_ends_by_itself_is_told_of_and_ends_the_proxy() {
 
 #[test]
 fn a_server_that_reads_no_more_and_goes_on_is_ended() {
-    let mut proxy = connected("exec <&-; sleep 1000; true");
+    let mut proxy = connected("exec <&-; echo deaf >&2; sleep 1000; true");
+    assert_eq!(proxy.error(), "deaf");
     proxy.write(&request("8", "tools/call", "{}"));
     assert!(proxy.line().contains(r#""id":8,"error":"#));
     assert_eq!(proxy.wait().0.code(), Some(1));

@@ -103,7 +103,7 @@ pub(crate) fn check(settings: Settings, request_timeout: Duration, out: &mut imp
         Err(error) => return fail(out, &error),
     };
     let connecting = started.elapsed();
-    match client.http_transport() {
+    match client.transport() {
         Some(transport) => writeln!(out, "transport:    {transport}")?,
         None => writeln!(out, "transport:    stdio")?,
     }
