@@ -1,7 +1,7 @@
 //! Client, relay and server machines joined by a simulated network, under one seed and one virtual clock.
 //!
 //! A [`Plan`] says who talks to whom in which revisions, and what happens when: calls, cancellations, restarts, leaps of
-//! the clock, streams that are cut. The network adds what networks do. After every step the [`Model`], which knows nothing
+//! the clock, streams that are cut. The network adds what networks do. After every step a model, which knows nothing
 //! of the protocol, says whether what was seen may be: each request ends once and with its own answer, no call is
 //! served twice, nothing comes for what was taken back, nobody acts on an exchange that is over.
 

@@ -62,7 +62,7 @@ fn what_cannot_be_started_is_told_in_words() {
 }
 
 #[test]
-fn st17_st18_nothing_is_left_of_a_server_and_what_it_has_started() {
+fn px3_st17_st18_nothing_is_left_of_a_server_and_what_it_has_started() {
     let servers = [
         ("it ends when its stdin is closed", "cat >/dev/null; echo by itself >&2", "by itself"),
         ("it ends when it is asked to", "trap 'echo asked >&2; exit' TERM; while :; do sleep 0.1; done", ""),
@@ -108,7 +108,7 @@ fn a_second_signal_leaves_nothing_behind_either() {
 }
 
 #[test]
-fn a_server_that_ends_by_itself_is_told_of_and_ends_the_proxy() {
+fn px3_a_server_that_ends_by_itself_is_told_of_and_ends_the_proxy() {
     let mut proxy = Proxy::spawn(before(&[], "read -r request; exit 3"));
     proxy.write(&initialize("7", "2025-11-25"));
     let answer = proxy.line();
@@ -130,7 +130,7 @@ fn a_server_that_ends_by_itself_is_told_of_and_ends_the_proxy() {
 }
 
 #[test]
-fn a_server_that_reads_no_more_and_goes_on_is_ended() {
+fn px3_a_server_that_reads_no_more_and_goes_on_is_ended() {
     let mut proxy = connected("exec <&-; echo deaf >&2; sleep 1000; true");
     assert_eq!(proxy.error(), "deaf");
     proxy.write(&request("8", "tools/call", "{}"));
@@ -185,7 +185,7 @@ fn check_tells_what_a_server_over_stdio_is() {
 }
 
 #[test]
-fn what_is_no_message_is_told_of_and_skipped() {
+fn px3_fr10_what_is_no_message_is_told_of_and_skipped() {
     let script = initialized(
         "echo 'Listening on stdio'; echo '{'; read -r i; read -r c; echo '{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{}}'; cat >/dev/null",
     );
@@ -199,7 +199,7 @@ fn what_is_no_message_is_told_of_and_skipped() {
 }
 
 #[test]
-fn ten_megabytes_arrive_whole() {
+fn px3_ten_megabytes_arrive_whole() {
     let mut proxy = Proxy::spawn(over_stdio(&[], &[], &ProtocolVersion::ALL));
     proxy.write(&initialize("0", "2025-11-25"));
     proxy.line();
