@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::crossing::{Downward, Upward};
-use super::{Event, Path, Relay, convert};
+use super::{Path, Relay, convert};
 use crate::Instant;
 use crate::client::{self, ClientTransport, Outcome, SubscriptionKey};
 use crate::error::Failed;
@@ -209,11 +209,7 @@ impl<T: ClientTransport> Relay<T> {
             Outcome::Failed(reason @ Failed::NoInput { .. }) if method == Method::TOOLS_CALL => {
                 Ok(convert::tool_error(&reason.describe(&self.client.peer())))
             }
-            Outcome::Failed(reason) => {
-                let error = self.error_for(&reason);
-                self.out.tell(Event::Failed(reason));
-                Err(error)
-            }
+            Outcome::Failed(reason) => Err(self.tell_failure(reason)),
         };
         self.respond(ticket, answer, now);
     }
