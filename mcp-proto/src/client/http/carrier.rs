@@ -7,7 +7,7 @@ use super::resume::Cursor;
 use super::{Carried, Http, HttpAction, Place, Post, Purpose, Timer};
 use crate::Instant;
 use crate::backoff::Jitter;
-use crate::client::carrier::{Carrier, Role, Wire};
+use crate::client::carrier::{Backlog, Carrier, Role, Wire};
 use crate::deadlines::after;
 use crate::error::Failed;
 use crate::limits::Limits;
@@ -65,6 +65,13 @@ impl Carrier for Http {
         }
         self.enqueue(post);
         self.pump(now, wire);
+    }
+
+    fn backlog(&self) -> Backlog {
+        let later = self.parked.iter().chain(self.held.values());
+        let later_messages = later.clone().filter(|post| post.role.request().is_none()).count();
+        let all = later.chain(&self.queue.others).chain(&self.queue.requests);
+        Backlog { messages: self.queue.others.len() + later_messages, bytes: all.map(|post| post.body.len()).sum() }
     }
 
     fn may_be_modern(&self) -> bool {
