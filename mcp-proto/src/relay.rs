@@ -390,6 +390,13 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
+    /// Tells of a request that got no answer; returns what the client is told.
+    fn tell_failure(&mut self, reason: Failed) -> ErrorObject {
+        let error = self.error_for(&reason);
+        self.out.tell(Event::Failed(reason));
+        error
+    }
+
     /// A failure as the client sees it. The data tells a program that it is none of the server's own errors (JR-50).
     fn error_for(&self, reason: &Failed) -> ErrorObject {
         let mut data = Json::empty_object();

@@ -24,7 +24,7 @@ use mcp_proto::server::{Config, HttpConfig};
 
 use crate::asked::{Asked, initialize, modern};
 use crate::ladder::{self, PING, Row};
-use crate::socket::{Conversation, Remote};
+use crate::socket::{Conversation, Remote, text};
 
 /// Makes a test of each scenario. It takes a function that starts a server which was configured by the function that
 /// it is given, and returns something with an `address` that stops the server when it is dropped.
@@ -59,6 +59,7 @@ macro_rules! wire_tests {
             md_l_who_listens_is_told_of_changes
             md_i_input_is_required_in_both_eras_alike
             a_client_that_does_not_read_holds_nobody_up
+            b9_a_client_that_goes_at_any_byte_disturbs_nobody
         }
     };
     ($start:path: $($scenario:ident)*) => {
@@ -445,6 +446,24 @@ pub fn md_i_input_is_required_in_both_eras_alike(server: &Remote) {
     assert!(calling.events(1)[0].contains("elicitation/create"));
     assert_eq!(server.answer(&Asked::post(result("1", answer)).in_session(&id)).code(), 202);
     assert!(calling.until(|sent| sent.is_over).data()[1].contains(&given));
+}
+
+pub fn b9_a_client_that_goes_at_any_byte_disturbs_nobody(server: &Remote) {
+    let id = server.session("2025-11-25");
+    for asked in [
+        call(&id, "1", "echo", "{}"),
+        call(&id, "2", "count", WITH_PROGRESS),
+        Asked::get().in_session(&id),
+        Asked::stateless("3", "echo", ""),
+    ] {
+        let request = text(&asked);
+        // Every byte would take long: a sample, with the whole request at the end.
+        for at in (1..request.len()).step_by(11).chain([request.len()]) {
+            server.connect().write(&request[..at]);
+        }
+    }
+    assert_eq!(server.answer(&call(&id, "4", "echo", "{}")).text(), result("4", "{}"));
+    assert_eq!(server.answer(&Asked::stateless("5", "echo", "")).code(), 200);
 }
 
 pub fn a_client_that_does_not_read_holds_nobody_up(server: &Remote) {

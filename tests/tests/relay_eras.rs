@@ -512,6 +512,23 @@ fn br_l_04_a_subscription_that_the_server_does_not_honour_is_refused() {
     assert_eq!(member(&line(&mut world), &["error", "code"]).as_deref(), Some("-32601"));
 }
 
+#[test]
+fn md_l_14_what_a_client_subscribes_to_is_bounded() {
+    let mut world = legacy_client("2025-11-25", "{}", r#"{"resources":{"subscribe":true}}"#);
+    for number in 0..513 {
+        world.line(&request("5", "resources/subscribe", &format!(r#"{{"uri":"a:{number}"}}"#)));
+    }
+    // Each replaced the one before, which nobody has acknowledged.
+    let told = line(&mut world);
+    assert_eq!(member(&told, &["error", "message"]).as_deref(), Some("\"too many subscriptions at one time\""));
+    let mut last = world.opened();
+    while world.has_opened() {
+        last = world.opened();
+    }
+    let filter = Json::parse(last.param("notifications")).expect("JSON");
+    assert_eq!(filter.member("resourceSubscriptions").unwrap().unwrap().elements().count(), 512);
+}
+
 // ---- a modern client and a legacy server
 
 const CAPABLE: &str = r#"{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{},"tasks":{}}"#;

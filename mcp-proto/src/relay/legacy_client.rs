@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::crossing::{Downward, Upward};
-use super::{Event, Path, Relay, convert};
+use super::{Path, Relay, convert};
 use crate::Instant;
 use crate::client::{self, ClientTransport, Outcome, SubscriptionKey};
 use crate::error::Failed;
@@ -19,6 +19,11 @@ const LISTS: [(&str, &str, Method); 3] = [
     ("prompts", "promptsListChanged", Method::PROMPTS_LIST_CHANGED),
     ("resources", "resourcesListChanged", Method::RESOURCES_LIST_CHANGED),
 ];
+
+/// Resources that a client may subscribe to, and bytes that their names may have together: more does not fit into one
+/// filter.
+const SUBSCRIBED: usize = 512;
+const SUBSCRIBED_BYTES: usize = 32 * 1024;
 
 /// What is kept for the client (BR-L-02).
 #[derive(Debug)]
@@ -43,6 +48,11 @@ impl LegacyClient {
         };
         let lists = LISTS.map(|(capability, ..)| changes(capability));
         Self { lists, uris: BTreeSet::new(), subscription: None, next: None, waiting: Vec::new() }
+    }
+
+    fn has_room_for(&self, uri: &str) -> bool {
+        let bytes: usize = self.uris.iter().map(|uri| uri.len()).sum();
+        self.uris.contains(uri) || (self.uris.len() < SUBSCRIBED && bytes + uri.len() <= SUBSCRIBED_BYTES)
     }
 
     /// The filter of `subscriptions/listen`; `None` if there is nothing to listen to.
@@ -71,6 +81,10 @@ impl<T: ClientTransport> Relay<T> {
                 return self.respond(ticket, Err(ErrorObject::invalid_params("uri must be a string")), now);
             };
             if method == Method::RESOURCES_SUBSCRIBE {
+                if !state.has_room_for(&uri) {
+                    let error = ErrorObject::new(code::INTERNAL_ERROR, "too many subscriptions at one time");
+                    return self.respond(ticket, Err(error), now);
+                }
                 state.uris.insert(uri.clone());
                 state.waiting.push((ticket, uri));
             } else {
@@ -195,11 +209,7 @@ impl<T: ClientTransport> Relay<T> {
             Outcome::Failed(reason @ Failed::NoInput { .. }) if method == Method::TOOLS_CALL => {
                 Ok(convert::tool_error(&reason.describe(&self.client.peer())))
             }
-            Outcome::Failed(reason) => {
-                let error = self.error_for(&reason);
-                self.out.tell(Event::Failed(reason));
-                Err(error)
-            }
+            Outcome::Failed(reason) => Err(self.tell_failure(reason)),
         };
         self.respond(ticket, answer, now);
     }

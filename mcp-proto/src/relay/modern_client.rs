@@ -374,11 +374,7 @@ impl<T: ClientTransport> Relay<T> {
         match outcome {
             Outcome::Result(result) => Ok(convert::result_to_modern(method, &result)),
             Outcome::Error(error) => Err(convert::error_to_modern(&error)),
-            Outcome::Failed(reason) => {
-                let error = self.error_for(&reason);
-                self.out.tell(Event::Failed(reason));
-                Err(error)
-            }
+            Outcome::Failed(reason) => Err(self.tell_failure(reason)),
         }
     }
 

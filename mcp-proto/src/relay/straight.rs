@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::Relay;
 use super::crossing::Upward;
-use super::{Event, Relay};
 use crate::Instant;
 use crate::client::{self, Call, ClientTransport, Outcome};
 use crate::json::Json;
@@ -39,11 +39,7 @@ impl<T: ClientTransport> Relay<T> {
             }
             Outcome::Result(result) => Ok(result),
             Outcome::Error(error) => Err(error),
-            Outcome::Failed(reason) => {
-                let error = self.error_for(&reason);
-                self.out.tell(Event::Failed(reason));
-                Err(error)
-            }
+            Outcome::Failed(reason) => Err(self.tell_failure(reason)),
         };
         self.respond(upward.ticket, answer, now);
     }

@@ -1,0 +1,229 @@
+//! Recorded sessions that end at every byte, and arrive in every two pieces.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use bytes::Bytes;
+use mcp_proto::client::{Call, Event, Outcome};
+use mcp_proto::server;
+use mcp_proto::sse::{Decoder, Item};
+use mcp_proto::{Frame, Json, Limits, Message};
+use tests::chunks::each_cut;
+use tests::http1::{self, Exchange};
+use tests::stream::{ClientStream, ServerStream};
+use tests::vectors::{Capture, Side};
+use tests::world::{Reply, World, broken};
+
+/// As much of a recorded stream as is tortured: what comes later is more of the same.
+const ENOUGH: usize = 6000;
+
+/// A server that has heard these pieces, and then answers everything: what it wrote.
+fn served(pieces: &[&[u8]]) -> (ServerStream, Vec<String>) {
+    let mut server = ServerStream::server();
+    for piece in pieces {
+        server.bytes(piece);
+    }
+    let (mut open, mut cancelled) = (Vec::new(), BTreeSet::new());
+    for event in server.events() {
+        match event {
+            server::Event::Requested { ticket, .. } => open.push(ticket),
+            server::Event::Cancelled { ticket, .. } => drop(cancelled.insert(ticket)),
+            _ => {}
+        }
+    }
+    for ticket in open {
+        assert_eq!(server.machine.context(&ticket).is_none(), cancelled.contains(&ticket.key()));
+        server.machine.respond(ticket, Ok(Json::empty_object()), server.now).expect("a result");
+    }
+    let lines = server.lines();
+    (server, lines)
+}
+
+fn stdio_streams(side: Side) -> Vec<(String, Vec<u8>)> {
+    Capture::all("stdio-")
+        .into_iter()
+        .map(|capture| {
+            let mut stream = capture.stream(capture.connections()[0], side);
+            stream.truncate(ENOUGH);
+            (capture.name, stream)
+        })
+        .collect()
+}
+
+#[test]
+fn b8_a_recorded_client_is_served_alike_in_every_two_pieces() {
+    for (name, stream) in stdio_streams(Side::Client) {
+        let whole = served(&[&stream]).1;
+        for at in 1..stream.len() {
+            let (first, second) = stream.split_at(at);
+            assert_eq!(served(&[first, second]).1, whole, "{name} at {at}");
+        }
+    }
+}
+
+#[test]
+fn b9_a_recorded_client_that_goes_at_any_byte_leaves_nothing_open() {
+    for (name, stream) in stdio_streams(Side::Client) {
+        for at in 0..=stream.len() {
+            let (mut server, lines) = served(&[&stream[..at]]);
+            let lines_and_rest = stream[..at].split(|byte| *byte == b'\n').count();
+            assert!(lines.len() < lines_and_rest, "{name} at {at}: {lines:?}");
+            server.eof();
+            assert!(server.machine.is_closed() && server.is_write_closed, "{name} at {at}");
+            assert_eq!(
+                (server.machine.requests_in_flight(), server.machine.poll_timeout()),
+                (0, None),
+                "{name} at {at}"
+            );
+        }
+    }
+}
+
+/// A client with requests under the ids of the recording, which hears these pieces, and then the end: how each ended.
+fn heard(pieces: &[&[u8]], is_modern: bool) -> Vec<String> {
+    let mut client = if is_modern { ClientStream::modern_with(|_| {}) } else { ClientStream::connected() };
+    let mut waiting: BTreeSet<_> = (0..12)
+        .map(|_| client.machine.request(Call::new("tools/call").with_progress(), client.now).expect("a request"))
+        .collect();
+    for piece in pieces {
+        client.bytes(piece);
+    }
+    client.eof();
+    let mut seen = Vec::new();
+    for event in client.events() {
+        seen.push(format!("{event:?}"));
+        if let Event::Responded { request, .. } = event {
+            assert!(waiting.remove(&request), "{request:?} ended twice");
+        }
+    }
+    assert!(waiting.is_empty(), "{waiting:?} never ended");
+    assert!(client.machine.is_closed());
+    seen
+}
+
+#[test]
+fn b8_b9_a_recorded_server_that_goes_at_any_byte_leaves_nobody_waiting() {
+    for (name, stream) in stdio_streams(Side::Server) {
+        let is_modern = name.contains("modern") || name.contains("2026");
+        let whole = heard(&[&stream], is_modern);
+        for at in 0..stream.len() {
+            let (first, second) = stream.split_at(at);
+            assert_eq!(heard(&[first, second], is_modern), whole, "{name} at {at}");
+            heard(&[first], is_modern);
+        }
+    }
+}
+
+/// The recorded answers to POSTs that are events or JSON, with the ids of what they answer.
+fn recorded_answers() -> Vec<(String, Exchange, String)> {
+    let mut answers = Vec::new();
+    for capture in Capture::all("server-") {
+        for number in capture.connections() {
+            let requests = http1::read_all(&capture.stream(number, Side::Client));
+            let responses = http1::read_all(&capture.stream(number, Side::Server));
+            for (request, response) in requests.into_iter().zip(responses) {
+                let frame = Frame::parse(&Bytes::from(request.body), &Limits::default());
+                let Ok(Frame::Single(Message::Request(asked))) = frame else { continue };
+                let has_body = response.status() == 200 && response.is_complete && response.body.len() < ENOUGH;
+                if has_body && asked.method.as_str() == "tools/call" {
+                    answers.push((capture.name.clone(), response, asked.id.to_string()));
+                }
+            }
+        }
+    }
+    answers
+}
+
+/// The outcome of a call to which this much of a recorded answer comes.
+fn outcome(response: &Exchange, id: &str, pieces: &[&[u8]], is_cut: bool) -> Outcome {
+    let mut world = World::connected_client();
+    // The id of the recording, or one that nobody waits for.
+    let number: u64 = id.parse().unwrap_or(0);
+    let (mut key, mut opened) = world.request("tools/call");
+    while opened.id().parse::<u64>().is_ok_and(|own| own < number) {
+        (key, opened) = world.request("tools/call");
+    }
+    let reply = Reply::status(200).content_type(response.header("content-type"));
+    world.begin(opened.key, &reply);
+    for piece in pieces {
+        world.send(opened.key, piece);
+    }
+    // What was resumed is not answered either.
+    if is_cut {
+        world.fail(opened.key, broken());
+        for _ in 0..20 {
+            world.pass(Duration::from_secs(30));
+            while world.has_opened() {
+                let resumed = world.opened();
+                world.reply(resumed.key, &Reply::status(404));
+            }
+        }
+    } else {
+        world.end(opened.key);
+        world.pass(Duration::from_secs(700));
+    }
+    let mut outcomes = world.outcomes();
+    outcomes.remove(&key).expect("an outcome, and one only")
+}
+
+#[test]
+fn b8_b9_a_recorded_answer_that_breaks_off_at_any_byte_ends_its_call_once() {
+    let answers = recorded_answers();
+    let mut seen = BTreeSet::new();
+    let mut tortured = 0;
+    for (name, response, id) in &answers {
+        // Recordings are much alike: each kind of server and answer once.
+        let kind =
+            (name.split('-').nth(1).unwrap_or_default(), response.header("content-type"), response.body.len() / 300);
+        if !seen.insert(kind) || id.parse::<u64>().map_or(true, |id| id > 40) {
+            continue;
+        }
+        tortured += 1;
+        let body = &response.body[..];
+        let whole = outcome(response, id, &[body], false);
+        for at in 0..body.len() {
+            let (first, second) = body.split_at(at);
+            let cut = outcome(response, id, &[first], true);
+            let has_answer = matches!(cut, Outcome::Result(_) | Outcome::Error(_));
+            assert!(cut == whole || !has_answer, "{name} at {at}: {cut:?}");
+            if at % 7 == 0 {
+                assert_eq!(outcome(response, id, &[first, second], false), whole, "{name} at {at}");
+            }
+        }
+    }
+    assert!(tortured > 5, "{tortured} of {}", answers.len());
+}
+
+#[test]
+fn b8_every_recorded_stream_of_events_is_the_same_in_every_two_pieces() {
+    let items = |pieces: &[&[u8]]| {
+        let mut decoder = Decoder::new(1 << 24, 1024);
+        let mut items = Vec::new();
+        for mut piece in pieces.iter().copied() {
+            while let Some(item) = decoder.decode(&mut piece) {
+                items.push(match item.expect("no limit is met") {
+                    Item::Event(event) => (event.data.to_vec(), format!("{:?}", event.name)),
+                    _ => (Vec::new(), String::new()),
+                });
+            }
+        }
+        items
+    };
+    let mut streams = BTreeSet::new();
+    for capture in Capture::all("server-").into_iter().chain(Capture::all("client-")) {
+        for number in capture.connections() {
+            for response in http1::read_all(&capture.stream(number, Side::Server)) {
+                if response.header("content-type").starts_with("text/event-stream") && response.body.len() < ENOUGH {
+                    streams.insert(response.body);
+                }
+            }
+        }
+    }
+    for stream in &streams {
+        let whole = items(&[stream]);
+        for pieces in each_cut(stream) {
+            assert_eq!(items(&pieces), whole);
+        }
+    }
+    assert!(streams.len() > 100, "{}", streams.len());
+}
