@@ -34,7 +34,6 @@ pub struct Stdio {
     closed: bool,
     /// Lines that were no messages, in the minute that began then.
     garbage: Option<(Instant, usize)>,
-    respawns: u32,
 }
 
 /// What the driver of a byte stream is asked to do.
@@ -96,7 +95,6 @@ impl Stdio {
             unreadable_id: UnreadableId::Null,
             closed: false,
             garbage: None,
-            respawns: 0,
         }
     }
 
@@ -123,11 +121,6 @@ impl Stdio {
         })
     }
 
-    /// How often the other end was started anew.
-    pub(crate) const fn respawns(&self) -> u32 {
-        self.respawns
-    }
-
     /// Ends the incoming stream; says so if it ended inside a line. `None` if it had ended before.
     pub(crate) fn end(&mut self) -> Option<Result<(), Fault>> {
         let decoder = self.decoder.take()?;
@@ -136,7 +129,7 @@ impl Stdio {
 
     /// Begins anew, with another process at the other end.
     pub(crate) fn respawn<E: Weight>(&mut self, out: &mut Outbox<StdioAction, E>) {
-        *self = Self { respawns: self.respawns.wrapping_add(1), ..Self::with_limits(&self.limits) };
+        *self = Self::with_limits(&self.limits);
         out.act(StdioAction::Respawn);
     }
 

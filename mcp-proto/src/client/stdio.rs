@@ -11,7 +11,6 @@ use crate::transport::{Line, Stdio, too_long};
 impl Client<Stdio> {
     /// Bytes have arrived from the server, in pieces of any size.
     pub fn handle_bytes(&mut self, mut bytes: &[u8], now: Instant) {
-        let process = self.transport.respawns();
         while let Some(line) = self.transport.read(&mut bytes) {
             match line {
                 Line::Message(message) => self.on_inbound(Inbound::Message { message, during: None }, now),
@@ -25,10 +24,6 @@ impl Client<Stdio> {
                 }
                 Line::Invalid(error) => self.on_invalid_line(error, now),
                 Line::TooLong(subject) => self.on_long_line(subject, now),
-            }
-            if self.transport.respawns() != process {
-                // The rest is what another process has said.
-                return;
             }
         }
     }
