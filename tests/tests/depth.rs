@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use mcp_proto::{Frame, Limits, ParseErrorKind};
+use mcp_proto::{Frame, JsonError, Limits, ParseErrorKind};
 use tests::stream::ServerStream;
 use tests::world::{error, request};
 
@@ -26,15 +26,15 @@ fn b13_js1_a_million_levels_are_answered_with_the_id_on_a_stack_of_64_kib() {
 
 #[test]
 fn js1_the_deepest_limit_needs_no_more_stack() {
-    let text = format!("{}{}", "[".repeat(1024), "]".repeat(1024));
+    // The message and its parameters are two levels.
+    let nested =
+        |levels: usize| request("1", "m", &format!(r#"{{"x":{}{}}}"#, "[".repeat(levels - 2), "]".repeat(levels - 2)));
     let small = std::thread::Builder::new().stack_size(STACK).spawn(move || {
         let mut limits = Limits::default();
         limits.depth = 1024;
-        let frame = request("1", "m", &format!(r#"{{"x":{}}}"#, &text[1..text.len() - 1]));
-        assert!(Frame::parse(&frame.into(), &limits).is_ok());
-        let frame = request("1", "m", &format!(r#"{{"x":{text}}}"#));
-        let deep = Frame::parse(&frame.into(), &limits).expect_err("one level too many");
-        assert!(matches!(deep.kind, ParseErrorKind::Json(_)));
+        assert!(Frame::parse(&nested(1024).into(), &limits).is_ok());
+        let deeper = Frame::parse(&nested(1025).into(), &limits).expect_err("one level too many");
+        assert_eq!(deeper.kind, ParseErrorKind::Json(JsonError::TooDeep { limit: 1024 }));
     });
     small.expect("a thread").join().expect("it does not end early");
 }

@@ -96,7 +96,7 @@ const PASSES: &[Pass] = &[
     Pass {
         name: "salvage/too-long-lines",
         run: |size| {
-            server_lines(&format!("{}{}\n", r#"{"id":1,"method":"m","#, "x".repeat(3000)).repeat(size / 3000), 1024)
+            server_lines(&format!("{}{}\n", r#"{"id":1,"method":"m","#, "x".repeat(3000)).repeat(size / 3000), 1024);
         },
     },
     Pass {
@@ -110,7 +110,7 @@ const PASSES: &[Pass] = &[
                 &(request("1", "tools/list", &format!(r#"{{"x":[0{}]}}"#, r#",{"a":0,"b":0}"#.repeat(size / 14)))
                     + "\n"),
                 1 << 30,
-            )
+            );
         },
     },
     Pass { name: "mirror/write", run: |size| mirror_write(size) },
@@ -126,7 +126,7 @@ const PASSES: &[Pass] = &[
                 r#"{{"p":{}0{}}}"#,
                 r#"{"properties":{"p":"#.repeat(size / 20),
                 "}}".repeat(size / 20)
-            ))
+            ));
         },
     },
     Pass {
@@ -252,7 +252,7 @@ fn mirror_write(size: usize) {
     world.call("tools/call", &format!(r#"{{"name":"t","arguments":{{"a":"{}"}}}}"#, "é".repeat(size / 2)));
 }
 
-fn mirror_read(size: usize) {
+fn mirror_read(length: usize) {
     use base64::Engine as _;
     let mut site = Site::with(|_, config| {
         config.limits = limits();
@@ -261,7 +261,7 @@ fn mirror_read(size: usize) {
     site.ask(&Asked::stateless("1", "tools/list", ""));
     let ticket = site.ticket();
     site.respond(ticket, &tools(ANNOTATED));
-    let text = "é".repeat(size / 2);
+    let text = "é".repeat(length / 2);
     let header = format!("=?base64?{}?=", base64::engine::general_purpose::STANDARD.encode(&text));
     let call = format!(r#""arguments":{{"a":"{text}"}},"#);
     site.ask(&Asked::stateless_call("2", "t", &call).with("mcp-param-a", &header));
