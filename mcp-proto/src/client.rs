@@ -474,6 +474,11 @@ impl<T: Carrier> Client<T> {
         Some(stamp(&params.unwrap_or(Json::empty_object()), &[("progressToken", &token)]))
     }
 
+    /// What waits to be sent.
+    pub(crate) fn backlog(&self) -> carrier::Backlog {
+        self.transport.backlog()
+    }
+
     fn send_answer(&mut self, id: RequestId, answer: Result<Json, ErrorObject>, now: Instant) {
         let message = Message::Response(Response::new(id, answer));
         self.with_wire(now, |transport, wire| transport.send(&message, Role::Answer, now, wire));

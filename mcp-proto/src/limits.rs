@@ -1,30 +1,39 @@
 //! What a peer may make this crate hold, in bytes and counts.
 
+mod ceilings;
+
 use std::time::Duration;
 
 use crate::error::UsageError;
 use crate::json::scan::DEEPEST;
 
+pub use ceilings::{Ceilings, Intake};
+
 /// The bounds on everything that a peer can make grow. All are finite by default; each names the attack that it stops.
 ///
-/// One value serves every machine; a field that a machine has no use for does nothing there. The memory that a machine
-/// can be made to hold is at most
+/// One value serves every machine; a field that a machine has no use for does nothing there. The heap that a peer can
+/// make a machine hold is at most
 ///
 /// ```text
-/// client over stdio   message + chunk + queue + requests_out * 1 KiB
-/// client over HTTP    exchanges * (max(message, event) + chunk) + queue + requests_out * 1 KiB + what it was asked to send
-///                     + tool_headers
-/// server over stdio   message + chunk + queue + (requests_in + requests_out) * 1 KiB
-/// server over HTTP    requests whose body arrives * message + queue
-///                     + sessions * (2 KiB + HttpConfig::replay + (requests_in + requests_out) * 1 KiB)
-///                     + stateless_requests * 2 KiB + subscriptions * 64 KiB
+/// client over stdio   4 message + queue + requests
+/// server over stdio   4 message + queue + requests
+/// client over HTTP    4 message + exchanges * (2 max(message, event) + chunk + 1 KiB) + queue + requests + tool_headers
+///                     + 2 queue_bytes + message                                     answers that the server does not take
+/// server over HTTP    4 message + bodies * 2 message + queue
+///                     + sessions * (98 KiB + 2 HttpConfig::replay + requests + requests_in * head)
+///                     + stateless_requests * (2 KiB + id + head) + subscriptions * 64 KiB
+/// relay               that of its server over stdio, that of its client, and one more queue
+///
+/// requests            (requests_in + requests_out) * (1 KiB + id) + tombstones * 128 bytes
+/// queue               2 queue_bytes + queue * 2 KiB + 16 chunk
 /// ```
 ///
-/// beside the parameters of `tools/call`, `prompts/get` and `resources/read` in sessions, which stay until the request is
-/// answered, as they do with the application that serves it,
+/// where `chunk`, `head` and `bodies` are what the driver hands in at once ([`Intake`]). [`Ceilings`] works it out, and
+/// tests hold every flood of the catalogue to it with an allocator that counts. A message counts several times because
+/// a buffer that grows is moved, and because keys are compared with each other. A session that is idle takes 2 KiB; the
+/// rest is what a hostile client can make of it.
 ///
-/// where `chunk` is the largest slice that the driver hands in at once, and `queue` is `queue_bytes` plus what one chunk
-/// can add to it.
+/// Beside this are the messages that the application has been told of and not answered, and those that it wants sent.
 ///
 /// # Example: a small device
 ///

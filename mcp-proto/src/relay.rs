@@ -184,7 +184,7 @@ impl<T: ClientTransport> Relay<T> {
     /// Whether more of the client's bytes should be read (PX7, H5).
     #[must_use]
     pub fn wants_bytes(&self) -> bool {
-        self.wants_body() && self.server.wants_input()
+        self.wants_body() && self.server.wants_input() && self.client.backlog().has_room(&self.limits)
     }
 
     /// Whether more of what the server says should be read (PX7, H5).

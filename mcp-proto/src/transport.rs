@@ -1,6 +1,5 @@
 //! What carries messages: the sealed trait, and the byte stream that both roles share.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -108,20 +107,18 @@ impl Stdio {
         self.unreadable_id = unreadable_id;
     }
 
-    pub(crate) fn read(&mut self, mut bytes: &[u8]) -> VecDeque<Line> {
-        let mut lines = VecDeque::new();
-        let Some(decoder) = &mut self.decoder else { return lines };
-        while let Some(line) = decoder.decode(&mut bytes) {
-            lines.push_back(match line {
-                Err(error) => Line::TooLong(salvage(&error.start, &self.limits)),
-                Ok(line) => match Frame::parse(&line.into_bytes(), &self.limits) {
-                    Ok(Frame::Single(message)) => Line::Message(message),
-                    Ok(Frame::Batch(items)) => Line::Batch(items),
-                    Err(error) => Line::Invalid(error),
-                },
-            });
-        }
-        lines
+    /// Takes bytes from the front of `bytes` up to the end of the next line, and says what came in on it. One line at a
+    /// time, since what is read of a chunk of tiny lines takes many times as much memory as the chunk.
+    pub(crate) fn read(&mut self, bytes: &mut &[u8]) -> Option<Line> {
+        let line = self.decoder.as_mut()?.decode(bytes)?;
+        Some(match line {
+            Err(error) => Line::TooLong(salvage(&error.start, &self.limits)),
+            Ok(line) => match Frame::parse(&line.into_bytes(), &self.limits) {
+                Ok(Frame::Single(message)) => Line::Message(message),
+                Ok(Frame::Batch(items)) => Line::Batch(items),
+                Err(error) => Line::Invalid(error),
+            },
+        })
     }
 
     /// Ends the incoming stream; says so if it ended inside a line. `None` if it had ended before.
@@ -132,8 +129,7 @@ impl Stdio {
 
     /// Begins anew, with another process at the other end.
     pub(crate) fn respawn<E: Weight>(&mut self, out: &mut Outbox<StdioAction, E>) {
-        let limits = self.limits.clone();
-        self.set_limits(&limits);
+        *self = Self::with_limits(&self.limits);
         out.act(StdioAction::Respawn);
     }
 

@@ -711,6 +711,24 @@ fn ss14_events_before_the_end_of_the_stream_are_delivered_before_it() {
     assert!(matches!(events.last(), Some(Event::Responded { outcome: Outcome::Result(_), .. })));
 }
 
+#[test]
+fn rp10_a_server_that_asks_and_takes_no_answers_is_left() {
+    let mut world = World::connected_client_with(|config, _| config.limits.queue = 16);
+    let (_, opened) = world.request("tools/call");
+    world.begin(opened.key, &Reply::events(""));
+    let ping = event(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+    world.send(opened.key, ping.repeat(32).as_bytes());
+    assert!(!world.machine.is_closed());
+    // Whatever is accepted makes room.
+    let answer = world.opened();
+    world.reply(answer.key, &Reply::status(202));
+    world.send(opened.key, ping.repeat(1000).as_bytes());
+    let events = world.events();
+    assert!(events.iter().any(|event| matches!(event, Event::Responded { outcome: Outcome::Failed(_), .. })));
+    world.pass(Duration::from_secs(60));
+    assert!(world.events().contains(&Event::Closed(CloseReason::Overflow)));
+}
+
 // ---- LE: the transport of 2024-11-05
 
 fn two_endpoint_client() -> (Client, Opened) {

@@ -474,7 +474,8 @@ fn every_failure_is_told_in_words_to_whoever_waits() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    // As many as `PROPTEST_CASES` says: `tests/prove` runs a million.
+    #![proptest_config(ProptestConfig::default())]
 
     #[test]
     fn px1_b20_payloads_cross_byte_for_byte(

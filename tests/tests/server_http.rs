@@ -642,3 +642,49 @@ fn lc_20_a_client_chooses_its_log_messages() {
     site.ask(&choose("\"alert\"").in_session(&id));
     assert!(site.events().iter().any(|event| matches!(event, Event::Requested { .. })));
 }
+
+#[test]
+fn se6_what_a_session_remembers_of_its_client_is_bounded() {
+    let text = |size: usize| format!(r#"{{"x":"{}"}}"#, "x".repeat(size));
+    let opening = |capabilities: &str, info: &str| {
+        let said = format!(r#""capabilities":{capabilities},"clientInfo":{info}"#);
+        initialize("2025-11-25").replace(r#""capabilities":{},"clientInfo":{"name":"c","version":"1"}"#, &said)
+    };
+    let mut site = Site::new();
+    let refused = site.answer(&Asked::post(opening(&text(20_000), "{}")));
+    assert!(refused.text().contains("-32602"), "{}", refused.text());
+    assert_eq!(site.server.sessions(), 0);
+    for (info, remembered) in [(text(10), true), (text(20_000), false)] {
+        let opened = site.answer(&Asked::post(opening(&text(10_000), &info)));
+        let id = opened.headers["mcp-session-id"].to_str().unwrap().to_owned();
+        site.answer(&Asked::post(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).in_session(&id));
+        let (_, ticket) = site.call(&id, "1", r#"{"name":"t"}"#);
+        let context = site.server.context(&ticket).expect("an open request");
+        assert_eq!(context.client_capabilities.to_text(), text(10_000));
+        assert_eq!(context.client_info.map(|info| info.to_text().into_owned()), remembered.then_some(info));
+        site.respond(ticket, "{}");
+    }
+}
+
+#[test]
+fn se6_what_a_session_subscribes_to_is_bounded() {
+    let mut site = Site::with(|_, config| {
+        config.capabilities = Json::parse(r#"{"resources":{"subscribe":true}}"#).unwrap();
+    });
+    let id = site.session("2025-11-25");
+    for uri in
+        ["a:1".to_owned(), format!("a:{}", "x".repeat(32 * 1024 - 10)), "a:2".to_owned(), "a:too much".to_owned()]
+    {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{{"uri":"{uri}"}}}}"#);
+        let key = site.ask(&Asked::post(body).in_session(&id));
+        let ticket = site.ticket();
+        site.respond(ticket, "{}");
+        assert_eq!(site.take(key).code(), 200);
+    }
+    let stream = site.ask(&Asked::get().in_session(&id));
+    for uri in ["a:1", "a:2", "a:too much"] {
+        let params = Json::parse(format!(r#"{{"uri":"{uri}"}}"#)).unwrap();
+        site.server.publish(Notification::with_params("notifications/resources/updated", params), site.now).unwrap();
+    }
+    assert_eq!(site.take(stream).data().len(), 2);
+}

@@ -140,10 +140,33 @@ pub trait Carrier: Transport<Action: Weight> {
     fn ready(&mut self, now: Instant, wire: &mut Wire<'_, Self::Action>);
     /// Ends the connection; [`Inbound::Closed`] follows.
     fn close(&mut self, now: Instant, wire: &mut Wire<'_, Self::Action>);
+    /// Messages that wait to be sent, and the bytes of those.
+    fn backlog(&self) -> Backlog;
     /// Lets due timers act.
     fn handle_timeout(&mut self, now: Instant, wire: &mut Wire<'_, Self::Action>);
     /// When the next timer is due.
     fn poll_timeout(&self) -> Option<Instant>;
+}
+
+/// What waits to be sent because the server is slow to take it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Backlog {
+    /// Messages that are no requests.
+    pub(crate) messages: usize,
+    /// Bytes of all messages.
+    pub(crate) bytes: usize,
+}
+
+impl Backlog {
+    /// H5: with more than this waiting, nothing more shall be taken on.
+    pub(crate) const fn has_room(self, limits: &Limits) -> bool {
+        self.messages < limits.queue && self.bytes < limits.queue_bytes
+    }
+
+    /// RP10: with more than this waiting, the server asks and does not take the answers.
+    pub(crate) const fn is_overfull(self, limits: &Limits) -> bool {
+        self.messages >= 2 * limits.queue || self.bytes >= 2 * limits.queue_bytes
+    }
 }
 
 impl Carrier for Stdio {
@@ -166,6 +189,11 @@ impl Carrier for Stdio {
         if role == Role::Confirmation {
             wire.inbound.push_back(Inbound::Confirmed);
         }
+    }
+
+    fn backlog(&self) -> Backlog {
+        // The queue of outputs has them.
+        Backlog::default()
     }
 
     fn may_be_modern(&self) -> bool {

@@ -143,10 +143,11 @@ pub struct Http {
     /// Messages that wait for an exchange or for the server's endpoint.
     queue: Queue,
     /// Messages that wait for the next session.
-    parked: Vec<Post>,
+    parked: BTreeMap<u64, Post>,
     /// Messages that were not delivered and are tried again, by the timer that says when.
     held: BTreeMap<u64, Post>,
-    next_held: u64,
+    /// The next place in the order of messages that wait.
+    next_place: u64,
     server_stream: ServerStream,
     tools: Tools,
     timers: Deadlines<Timer>,
@@ -164,9 +165,9 @@ struct Carried {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    Queued,
+    Queued(u64),
     Held(u64),
-    Parked,
+    Parked(u64),
     Exchange(ExchangeKey),
     /// Its stream broke and is opened again after a pause.
     Pausing,
@@ -178,7 +179,8 @@ enum Place {
 /// answers of ours, those answers must still get through.
 #[derive(Debug, Default)]
 struct Queue {
-    requests: VecDeque<Post>,
+    /// By their places in the order, so that one that is taken back is found.
+    requests: BTreeMap<u64, Post>,
     others: VecDeque<Post>,
 }
 
@@ -230,9 +232,9 @@ impl Http {
             exchanges: BTreeMap::new(),
             requests: BTreeMap::new(),
             queue: Queue::default(),
-            parked: Vec::new(),
+            parked: BTreeMap::new(),
             held: BTreeMap::new(),
-            next_held: 0,
+            next_place: 0,
             tools: Tools::default(),
             timers: Deadlines::new(),
             closing: Closing::No,
@@ -250,7 +252,8 @@ impl Http {
             let room = self.limits.exchanges.saturating_sub(self.exchanges.len());
             let kept = self.limits.exchanges / 4;
             let post = if room == 0 { None } else { self.queue.others.pop_front() };
-            let post = post.or_else(|| if room > kept { self.queue.requests.pop_front() } else { None });
+            let post =
+                post.or_else(|| if room > kept { self.queue.requests.pop_first() } else { None }.map(|(_, post)| post));
             let Some(post) = post else { break };
             self.post(post, now, wire);
         }
@@ -259,11 +262,17 @@ impl Http {
 
     fn enqueue(&mut self, post: Post) {
         if let Some(request) = post.role.request() {
-            self.place(request, Place::Queued);
-            self.queue.requests.push_back(post);
+            let place = self.next_place();
+            self.place(request, Place::Queued(place));
+            self.queue.requests.insert(place, post);
         } else {
             self.queue.others.push_back(post);
         }
+    }
+
+    const fn next_place(&mut self) -> u64 {
+        self.next_place += 1;
+        self.next_place
     }
 
     /// Whether this is a request that nobody waits for any more: it is not sent again.
@@ -360,10 +369,13 @@ impl Http {
     /// Takes a request out of wherever it is; what waits for it is dropped, what is on the wire is left there.
     fn forget(&mut self, request: RequestKey) -> Option<Carried> {
         let carried = self.requests.remove(&request)?;
-        let other = |post: &Post| post.role.request() != Some(request);
         match carried.place {
-            Place::Queued => self.queue.requests.retain(other),
-            Place::Parked => self.parked.retain(other),
+            Place::Queued(place) => {
+                self.queue.requests.remove(&place);
+            }
+            Place::Parked(place) => {
+                self.parked.remove(&place);
+            }
             Place::Held(number) => {
                 self.held.remove(&number);
                 self.timers.clear(Timer::Held(number));
@@ -386,8 +398,7 @@ impl Http {
             self.undelivered(post.role, reason, wire);
             return;
         }
-        let number = self.next_held;
-        self.next_held += 1;
+        let number = self.next_place();
         if let Some(request) = post.role.request() {
             self.place(request, Place::Held(number));
         }

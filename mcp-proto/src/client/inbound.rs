@@ -61,6 +61,10 @@ impl<T: Carrier> Client<T> {
             self.out.tell(Event::Faulted(Fault::UnexpectedRequest { method }));
             return;
         }
+        // RP10: each request is answered, and each answer takes room until the server accepts it.
+        if self.transport.backlog().is_overfull(&self.config.limits) {
+            return self.close_because(CloseReason::Overflow, now);
+        }
         let limit = self.config.limits.requests_in;
         if self.incoming.len() >= limit {
             self.out.tell(Event::Faulted(Fault::TooManyRequests { limit }));

@@ -10,8 +10,8 @@ use crate::transport::{Line, Stdio, too_long};
 
 impl Client<Stdio> {
     /// Bytes have arrived from the server, in pieces of any size.
-    pub fn handle_bytes(&mut self, bytes: &[u8], now: Instant) {
-        for line in self.transport.read(bytes) {
+    pub fn handle_bytes(&mut self, mut bytes: &[u8], now: Instant) {
+        while let Some(line) = self.transport.read(&mut bytes) {
             match line {
                 Line::Message(message) => self.on_inbound(Inbound::Message { message, during: None }, now),
                 Line::Batch(items) => {

@@ -3,6 +3,8 @@
 //! The envelope is read by hand: a derived reader would take the array `["2.0",1,"ping"]` for a request and `null` for
 //! an absent member. Payloads are validated in the same pass, and stay slices of the frame.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
 use super::salvage::salvage;
@@ -251,7 +253,7 @@ impl Envelope {
         if !self.jsonrpc.as_ref().is_some_and(|version| is_version_2(version.text(text))) {
             return Err(ParseErrorKind::NotVersion2);
         }
-        let share = |value: &Value| Json::from_validated(text.slice(value.span.clone()));
+        let share = |value: &Value| Json::from_validated(cut(text, value.span.clone()));
         let Some(method) = &self.method else {
             return match (&self.result, &self.error, &self.id) {
                 (Some(_), Some(_), _) => Err(ParseErrorKind::ResultAndError),
@@ -288,6 +290,14 @@ impl Envelope {
             None => Notification { method, params }.into(),
         })
     }
+}
+
+/// A payload of a frame. It shares the frame's memory unless it would keep much more than itself alive: whoever waits
+/// with it counts its bytes, and not those of its frame.
+fn cut(text: &Bytes, span: Range<usize>) -> Bytes {
+    const ENVELOPE: usize = 1024;
+    let part = text.slice(span);
+    if text.len() > 2 * part.len() + ENVELOPE { Bytes::copy_from_slice(&part) } else { part }
 }
 
 /// Any way of writing the string will do.

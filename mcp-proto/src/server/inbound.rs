@@ -18,6 +18,9 @@ use crate::pending::Match;
 use crate::transport::too_long;
 use crate::version::{Era, ProtocolVersion};
 
+/// Bytes that a session remembers of the capabilities of its client, and of what it says of itself.
+const REMEMBERED: usize = 16 * 1024;
+
 impl Peer {
     pub(super) fn on_message<T: Carrier>(&mut self, message: Message, source: Source, hub: &mut Hub<'_, T>) {
         match message {
@@ -66,7 +69,7 @@ impl Peer {
             return;
         }
         let opens_session = method == Method::INITIALIZE;
-        if opens_session {
+        if opens_session && !is_own {
             self.client.clone_from(&params);
         }
         // LC-17. A relay's server may not be there yet; the client hears from us that we are.
@@ -227,6 +230,12 @@ impl Peer {
             self.refuse(Some(id), &error, source, hub);
             return;
         };
+        let Some(client) = what_client_is(&params) else {
+            let error = ErrorObject::new(code::INVALID_PARAMS, "invalid params: capabilities are too large");
+            self.refuse(Some(id), &error, source, hub);
+            return;
+        };
+        self.client = Some(client);
         let version = hub.config.negotiate(&asked);
         self.set_version(version, hub);
         self.phase = Phase::Open;
@@ -418,6 +427,19 @@ impl Peer {
             None => hub.transport.write(&message, self.route(source.exchange, Kind::Reply), &mut hub.wire),
         }
     }
+}
+
+/// What a session remembers of the parameters of `initialize`; `None` if the capabilities alone are too large. There are
+/// many sessions (SE6). What is too large of the rest is forgotten, since nothing may depend on it.
+fn what_client_is(params: &Json) -> Option<Json> {
+    let [capabilities, info] = params.first_members(["capabilities", "clientInfo"]);
+    let capabilities = capabilities.filter(Json::is_object).unwrap_or(Json::empty_object());
+    if capabilities.len() > REMEMBERED {
+        return None;
+    }
+    let info = info.filter(|info| info.is_object() && info.len() <= REMEMBERED);
+    let client = Json::empty_object().with_member("capabilities", &capabilities);
+    Some(info.map_or(client.clone(), |info| client.with_member("clientInfo", &info)))
 }
 
 /// JS6: two readers may read two members of one name differently.

@@ -249,8 +249,11 @@ impl Peer {
     pub(super) fn on_subscription(&mut self, method: &Method, uri: &str) {
         if *method == Method::RESOURCES_UNSUBSCRIBE {
             self.subscribed.remove(uri);
-        } else if self.subscribed.len() < NAMES && uri.len() <= NAME_BYTES {
-            self.subscribed.insert(uri.into());
+        } else if !self.subscribed.contains(uri) {
+            let bytes: usize = self.subscribed.iter().map(|uri| uri.len()).sum();
+            if self.subscribed.len() < NAMES && bytes + uri.len() <= NAME_BYTES {
+                self.subscribed.insert(uri.into());
+            }
         }
     }
 

@@ -17,10 +17,10 @@ use crate::version::ProtocolVersion;
 
 impl Server<Stdio> {
     /// Bytes have arrived from the client, in pieces of any size.
-    pub fn handle_bytes(&mut self, bytes: &[u8], now: Instant) {
+    pub fn handle_bytes(&mut self, mut bytes: &[u8], now: Instant) {
         let (peers, hub) = &mut self.split(now);
         let Some(peer) = peers.get_mut(&SessionKey::ONLY) else { return };
-        for line in hub.transport.read(bytes) {
+        while let Some(line) = hub.transport.read(&mut bytes) {
             if peer.is_closed() {
                 return;
             }

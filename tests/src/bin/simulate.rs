@@ -55,10 +55,11 @@ fn main() -> ExitCode {
         seeds += 1;
     }
     let taken = start.elapsed().as_secs_f64();
-    println!("{seeds} seeds in {taken:.1} s: {calls} calls, {results} results, {messages} messages");
+    let hours = simulated.as_secs_f64() / 3600.0;
+    println!("{seeds} seeds in {taken:.1} s: {calls} calls, {results} results, {messages} messages, {hours:.0} hours");
     #[expect(clippy::cast_precision_loss, reason = "a rate for people to read")]
     let rate = messages as f64 / taken;
-    println!("{:.0} simulated hours a minute, {rate:.0} messages a second", simulated.as_secs_f64() / 60.0 / taken);
+    println!("{:.0} simulated hours a minute, {rate:.0} messages a second", hours * 60.0 / taken);
     ExitCode::SUCCESS
 }
 

@@ -7,7 +7,7 @@ use super::resume::Cursor;
 use super::{Carried, Http, HttpAction, Place, Post, Purpose, Timer};
 use crate::Instant;
 use crate::backoff::Jitter;
-use crate::client::carrier::{Carrier, Role, Wire};
+use crate::client::carrier::{Backlog, Carrier, Role, Wire};
 use crate::deadlines::after;
 use crate::error::Failed;
 use crate::limits::Limits;
@@ -61,10 +61,18 @@ impl Carrier for Http {
             let lists_tools =
                 is_mirrored && matches!(message, Message::Request(request) if request.method == Method::TOOLS_LIST);
             let cursor = Cursor::new(&self.limits);
-            self.requests.insert(request, Carried { place: Place::Queued, cursor, lists_tools });
+            // Queueing it tells the place.
+            self.requests.insert(request, Carried { place: Place::Queued(0), cursor, lists_tools });
         }
         self.enqueue(post);
         self.pump(now, wire);
+    }
+
+    fn backlog(&self) -> Backlog {
+        let later = self.parked.values().chain(self.held.values());
+        let later_messages = later.clone().filter(|post| post.role.request().is_none()).count();
+        let all = later.chain(&self.queue.others).chain(self.queue.requests.values());
+        Backlog { messages: self.queue.others.len() + later_messages, bytes: all.map(|post| post.body.len()).sum() }
     }
 
     fn may_be_modern(&self) -> bool {
@@ -86,7 +94,7 @@ impl Carrier for Http {
         let Some(carried) = self.requests.get(&request) else { return };
         let post = Post::new(Role::Cancellation, notice.to_bytes());
         match carried.place {
-            Place::Queued | Place::Held(_) | Place::Parked => {}
+            Place::Queued(_) | Place::Held(_) | Place::Parked(_) => {}
             Place::Exchange(key) => match self.exchanges.get_mut(&key) {
                 // BR-T-08: it must not overtake what it takes back.
                 Some(exchange) if !exchange.sent => exchange.cancellation = Some(post),
@@ -112,7 +120,7 @@ impl Carrier for Http {
 
     fn ready(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
         self.is_ready = true;
-        for post in std::mem::take(&mut self.parked) {
+        for post in std::mem::take(&mut self.parked).into_values() {
             self.enqueue(post);
         }
         let streams = self.version.is_some_and(|version| version.rules().get_stream);

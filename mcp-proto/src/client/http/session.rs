@@ -101,10 +101,11 @@ impl Http {
     }
 
     fn park(&mut self, post: Post) {
+        let place = self.next_place();
         if let Some(request) = post.role.request() {
-            self.place(request, Place::Parked);
+            self.place(request, Place::Parked(place));
         }
-        self.parked.push(post);
+        self.parked.insert(place, post);
     }
 
     /// Requests that the server may have seen get their outcome at once: nobody knows whether they were served.
@@ -132,7 +133,7 @@ impl Http {
         for number in held.keys() {
             self.timers.clear(Timer::Held(*number));
         }
-        for post in queued.requests.into_iter().chain(queued.others).chain(held.into_values()) {
+        for post in queued.requests.into_values().chain(queued.others).chain(held.into_values()) {
             match post.role {
                 Role::Request(_) | Role::Notification => self.park(post),
                 Role::Initialize(_) | Role::Discover(..) | Role::Confirmation | Role::Answer | Role::Cancellation => {}

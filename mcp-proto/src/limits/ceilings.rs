@@ -1,0 +1,176 @@
+//! The sums that follow from `Limits`.
+
+use std::fmt;
+
+use super::Limits;
+use crate::server::HttpConfig;
+
+/// What one entry of a table or of a queue takes beside the bytes that it carries.
+const ENTRY: usize = 1024;
+/// A request that ended and whose answer may still come.
+const TOMBSTONE: usize = 128;
+/// How many times its size a chunk of the smallest messages can become as output.
+const OUTPUT_OF_CHUNK: usize = 16;
+/// A session of which nothing is under way.
+const SESSION: usize = 2 * 1024;
+/// What a session remembers of its client, and of what that subscribed to.
+const REMEMBERED: usize = 96 * 1024;
+/// An open `subscriptions/listen`.
+const SUBSCRIPTION: usize = 64 * 1024;
+
+/// What a driver hands in at once, at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Intake {
+    /// Bytes of a chunk.
+    pub chunk: usize,
+    /// Bytes of heap that the head of one HTTP request takes: a server keeps it until the request is answered.
+    pub head: usize,
+    /// HTTP requests whose bodies arrive at one time.
+    pub bodies: usize,
+}
+
+/// The most bytes of heap that each machine can be made to hold by its peer: the formula of [`Limits`] in figures.
+///
+/// Counted are live bytes as an allocator sees them. A buffer that grows is moved, so that for a moment the old one
+/// counts as well; many allocators move large buffers without that, and the resident memory stays smaller.
+///
+/// # Example: a client that must do with 4 MiB
+///
+/// ```
+/// use mcp_proto::server::HttpConfig;
+/// use mcp_proto::{Ceilings, Intake, Limits};
+///
+/// let mut limits = Limits::default();
+/// limits.message = 512 * 1024;
+/// limits.queue_bytes = 128 * 1024;
+/// (limits.queue, limits.requests_in, limits.requests_out) = (64, 64, 64);
+/// let intake = Intake { chunk: 16 * 1024, head: 8 * 1024, bodies: 16 };
+/// let ceilings = Ceilings::new(&limits, &HttpConfig::new(), intake);
+/// assert!(ceilings.client_over_stdio < 4 << 20);
+/// println!("{ceilings}");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Ceilings {
+    /// A `Client<Stdio>`.
+    pub client_over_stdio: usize,
+    /// A `Client<client::Http>`.
+    pub client_over_http: usize,
+    /// A `Server<Stdio>`.
+    pub server_over_stdio: usize,
+    /// A `Server<server::Http>`.
+    pub server_over_http: usize,
+    /// A `Relay<Stdio>`.
+    pub relay_over_stdio: usize,
+    /// A `Relay<client::Http>`.
+    pub relay_over_http: usize,
+}
+
+impl Ceilings {
+    /// The ceilings of machines with these limits.
+    #[must_use]
+    pub const fn new(limits: &Limits, http: &HttpConfig, intake: Intake) -> Self {
+        let sum = Sum::new(limits, intake);
+        let stdio = sum.reading().plus(sum.queue).plus(sum.requests);
+        let client_over_http = sum
+            .exchanges
+            .plus(sum.reading())
+            .plus(sum.queue)
+            .plus(sum.backlog())
+            .plus(sum.requests)
+            .plus(Bytes(limits.tool_headers));
+        let session = Bytes(SESSION + REMEMBERED).plus(sum.requests_with_heads).plus(Bytes(http.replay).times(2));
+        let server_over_http = sum
+            .message
+            .times(2)
+            .times(intake.bodies)
+            .plus(sum.reading())
+            .plus(sum.queue)
+            .plus(session.times(http.max_sessions))
+            .plus(sum.stateless.times(limits.stateless_requests))
+            .plus(Bytes(SUBSCRIPTION).times(limits.subscriptions));
+        Self {
+            client_over_stdio: stdio.0,
+            client_over_http: client_over_http.0,
+            server_over_stdio: stdio.0,
+            server_over_http: server_over_http.0,
+            relay_over_stdio: stdio.times(2).plus(sum.queue).0,
+            relay_over_http: stdio.plus(client_over_http).plus(sum.queue).0,
+        }
+    }
+}
+
+/// Bytes that do not overflow.
+#[derive(Clone, Copy)]
+struct Bytes(usize);
+
+impl Bytes {
+    const fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    const fn times(self, count: usize) -> Self {
+        Self(self.0.saturating_mul(count))
+    }
+}
+
+/// The terms of the formula.
+struct Sum {
+    message: Bytes,
+    queue: Bytes,
+    queue_bytes: Bytes,
+    exchanges: Bytes,
+    requests: Bytes,
+    requests_with_heads: Bytes,
+    stateless: Bytes,
+}
+
+impl Sum {
+    const fn new(limits: &Limits, intake: Intake) -> Self {
+        let body = if limits.message > limits.event { limits.message } else { limits.event };
+        let entry = Bytes(ENTRY).plus(Bytes(limits.id));
+        let with_head = entry.plus(Bytes(intake.head));
+        let tombstones = Bytes(TOMBSTONE).times(limits.tombstones);
+        let own = entry.times(limits.requests_out).plus(tombstones);
+        Self {
+            message: Bytes(limits.message),
+            queue: Bytes(limits.queue_bytes)
+                .plus(Bytes(ENTRY).times(limits.queue))
+                .times(2)
+                .plus(Bytes(intake.chunk).times(OUTPUT_OF_CHUNK)),
+            queue_bytes: Bytes(limits.queue_bytes),
+            exchanges: Bytes(body).times(2).plus(Bytes(ENTRY + intake.chunk)).times(limits.exchanges),
+            requests: entry.times(limits.requests_in).plus(own),
+            requests_with_heads: with_head.times(limits.requests_in).plus(own),
+            stateless: Bytes(ENTRY).plus(with_head),
+        }
+    }
+
+    /// One message that is read: the buffer that it grows in, and then its names without their escapes, or its keys,
+    /// which are compared with each other.
+    const fn reading(&self) -> Bytes {
+        self.message.times(4)
+    }
+
+    /// What waits until the server takes it.
+    const fn backlog(&self) -> Bytes {
+        self.queue_bytes.times(2).plus(self.message)
+    }
+}
+
+/// A table of MiB.
+impl fmt::Display for Ceilings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (machine, bytes) in [
+            ("client over stdio", self.client_over_stdio),
+            ("client over HTTP", self.client_over_http),
+            ("server over stdio", self.server_over_stdio),
+            ("server over HTTP", self.server_over_http),
+            ("relay to stdio", self.relay_over_stdio),
+            ("relay to HTTP", self.relay_over_http),
+        ] {
+            writeln!(f, "{machine:<18} {:>7} MiB", bytes.div_ceil(1 << 20))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,369 @@
+//! Runs one parser or machine over an input of a size, once: `work NAME SIZE`, for instructions to be counted
+//! (`tests/work/run`). Without arguments it prints the names.
+
+use std::env;
+use std::fmt::Write as _;
+
+use bytes::Bytes;
+use mcp_proto::{Frame, Json, Limits, Output, line, relay, sse};
+use tests::asked::{Asked, initialize};
+use tests::site::Site;
+use tests::stream::{ClientStream, ServerStream};
+use tests::world::{Reply, World, event, request, result};
+
+/// A parser, and how it is run over about so many bytes of its worst input.
+struct Pass {
+    name: &'static str,
+    run: fn(usize),
+}
+
+/// As much as one packet carries.
+const CHUNK: usize = 1448;
+
+const PASSES: &[Pass] = &[
+    Pass { name: "line/short", run: |size| lines(&"{\"a\":\"some text of some length\"}\n".repeat(size / 33)) },
+    Pass { name: "line/blank", run: |size| lines(&"\n".repeat(size)) },
+    Pass { name: "line/one", run: |size| lines(&"x".repeat(size)) },
+    Pass { name: "line/too-long", run: |size| lines(&"x".repeat(size * 4)) },
+    Pass { name: "sse/events", run: |size| events(&"event: message\nid: 1\ndata: {}\n\n".repeat(size / 31)) },
+    Pass { name: "sse/data-lines", run: |size| events(&"data: x\n".repeat(size / 8)) },
+    Pass { name: "sse/one-line", run: |size| events(&format!("data: {}\n\n", "x".repeat(size))) },
+    Pass { name: "sse/comments", run: |size| events(&":\n".repeat(size / 2)) },
+    Pass { name: "sse/carriage-returns", run: |size| events(&"data:\r".repeat(size / 6)) },
+    Pass { name: "sse/unknown-fields", run: |size| events(&"x:y\n".repeat(size / 4)) },
+    Pass { name: "sse/id", run: |size| events(&format!("id: {}\n\n", "x".repeat(size))) },
+    Pass { name: "json/members", run: |size| parse(&keys(size)) },
+    Pass { name: "json/elements", run: |size| parse(&format!("[0{}]", ",0".repeat(size / 2))) },
+    Pass { name: "json/open-brackets", run: |size| parse(&"[".repeat(size)) },
+    Pass {
+        name: "json/nested",
+        run: |size| parse(&format!("[0{}]", format!(",{}{}", "[".repeat(100), "]".repeat(100)).repeat(size / 201))),
+    },
+    Pass { name: "json/escapes", run: |size| parse(&format!("\"{}\"", "\\u0041".repeat(size / 6))) },
+    Pass { name: "json/backslashes", run: |size| parse(&format!("\"{}\"", "\\\\".repeat(size / 2))) },
+    Pass { name: "json/digits", run: |size| parse(&"9".repeat(size)) },
+    Pass {
+        name: "json/not-utf8",
+        run: |size| {
+            let _ = Json::parse([&vec![b' '; size][..], &[0xff]].concat());
+        },
+    },
+    Pass {
+        name: "member/last-of-many",
+        run: |size| {
+            let _ = json(&keys(size)).member("none");
+        },
+    },
+    Pass {
+        name: "with-member/many",
+        run: |size| {
+            let _ = json(&keys(size)).with_member("none", &Json::from(true));
+        },
+    },
+    Pass {
+        name: "elements/many",
+        run: |size| {
+            assert!(json(&format!("[0{}]", ",0".repeat(size / 2))).elements().count() > 0);
+        },
+    },
+    Pass {
+        name: "unescape",
+        run: |size| {
+            let _ = json(&format!("\"{}\"", "\\u0041".repeat(size / 6))).as_string();
+        },
+    },
+    Pass { name: "frame/request", run: |size| frame(&request("1", "m", &keys(size))) },
+    Pass {
+        name: "frame/unknown-members",
+        run: |size| frame(&format!(r#"{{"jsonrpc":"2.0"{},"id":1,"method":"m"}}"#, r#","x":0"#.repeat(size / 6))),
+    },
+    Pass {
+        name: "frame/duplicates",
+        run: |size| frame(&format!(r#"{{"jsonrpc":"2.0"{}}}"#, r#","id":1"#.repeat(size / 7))),
+    },
+    Pass {
+        name: "frame/method",
+        run: |size| frame(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{}"}}"#, "\\u0041".repeat(size / 6))),
+    },
+    Pass {
+        name: "frame/batch",
+        run: |size| frame(&format!("[0{}]", format!(",{}", request("1", "m", "{}")).repeat(size / 56))),
+    },
+    Pass { name: "frame/batch-of-digits", run: |size| frame(&format!("[0{}]", ",0".repeat(size / 2))) },
+    Pass { name: "salvage/broken-at-the-end", run: |size| frame(request("1", "m", &keys(size)).trim_end_matches('}')) },
+    Pass { name: "salvage/quotes", run: |size| frame(&format!(r#"{{"id":1,{}"#, "\"\"".repeat(size / 2))) },
+    Pass { name: "salvage/brackets", run: |size| frame(&format!(r#"{{"id":1,"x":{}"#, "{[".repeat(size / 2))) },
+    Pass {
+        name: "salvage/too-long-lines",
+        run: |size| {
+            server_lines(&format!("{}{}\n", r#"{"id":1,"method":"m","#, "x".repeat(3000)).repeat(size / 3000), 1024);
+        },
+    },
+    Pass {
+        name: "unique-keys/many",
+        run: |size| server_lines(&(request("1", "tools/list", &keys(size)) + "\n"), 1 << 30),
+    },
+    Pass {
+        name: "unique-keys/objects",
+        run: |size| {
+            server_lines(
+                &(request("1", "tools/list", &format!(r#"{{"x":[0{}]}}"#, r#",{"a":0,"b":0}"#.repeat(size / 14)))
+                    + "\n"),
+                1 << 30,
+            );
+        },
+    },
+    Pass { name: "mirror/write", run: |size| mirror_write(size) },
+    Pass { name: "mirror/read", run: |size| mirror_read(size) },
+    Pass {
+        name: "mirror/annotations",
+        run: |size| annotations(&format!("{{{}}}", property("p", 120).repeat(size / 120).trim_end_matches(','))),
+    },
+    Pass {
+        name: "mirror/deep-schemas",
+        run: |size| {
+            annotations(&format!(
+                r#"{{"p":{}0{}}}"#,
+                r#"{"properties":{"p":"#.repeat(size / 20),
+                "}}".repeat(size / 20)
+            ));
+        },
+    },
+    Pass {
+        name: "server-stdio/requests",
+        run: |size| server_lines(&(request("1", "ping", "{}") + "\n").repeat(size / 59), 1 << 30),
+    },
+    Pass { name: "server-stdio/garbage", run: |size| server_lines(&"x\n".repeat(size / 2), 1 << 30) },
+    Pass { name: "client-stdio/notifications", run: |size| client_lines(&notification().repeat(size / 60)) },
+    Pass { name: "client-stdio/strays", run: |size| client_lines(&(result("9", "{}") + "\n").repeat(size / 38)) },
+    Pass { name: "server-http/body", run: |size| server_body(&request("1", "tools/list", &keys(size))) },
+    Pass { name: "server-http/requests", run: |size| server_requests(size / 300) },
+    Pass { name: "server-http/sessions", run: |size| server_sessions(size / 300) },
+    Pass { name: "client-http/json", run: |size| client_body(false, size) },
+    Pass { name: "client-http/events", run: |size| client_body(true, size) },
+    Pass { name: "client-http/cancelled", run: |size| client_cancels(size / 300) },
+    Pass { name: "relay/lines", run: |size| relay_lines(size / 300) },
+    Pass { name: "relay/events", run: |size| relay_events(size) },
+];
+
+fn main() {
+    let mut words = env::args().skip(1);
+    let (Some(name), Some(size)) = (words.next(), words.next()) else {
+        for pass in PASSES {
+            println!("{}", pass.name);
+        }
+        return;
+    };
+    let pass = PASSES.iter().find(|pass| pass.name == name).expect("a name of the list");
+    (pass.run)(size.parse().expect("a size"));
+}
+
+/// Limits that no input here reaches, but for those of depth.
+fn limits() -> Limits {
+    let mut limits = Limits::default();
+    (limits.message, limits.event) = (1 << 30, 1 << 30);
+    (limits.batch, limits.garbage) = (1 << 24, 1 << 24);
+    (limits.requests_in, limits.requests_out, limits.tombstones) = (1 << 20, 1 << 20, 1 << 20);
+    limits.stateless_requests = 1 << 20;
+    limits
+}
+
+/// Different names, as short as they can be.
+fn keys(size: usize) -> String {
+    let mut text = String::from(r#"{"":0"#);
+    let mut number = 0_u64;
+    while text.len() < size {
+        write!(text, r#","{number:x}":0"#).expect("strings take everything");
+        number += 1;
+    }
+    text + "}"
+}
+
+fn notification() -> String {
+    r#"{"jsonrpc":"2.0","method":"notifications/x","params":{}}"#.to_owned() + "\n"
+}
+
+fn lines(text: &str) {
+    let mut decoder = line::Decoder::new(text.len() / 2);
+    for mut chunk in text.as_bytes().chunks(CHUNK) {
+        while decoder.decode(&mut chunk).is_some() {}
+    }
+}
+
+fn events(text: &str) {
+    let mut decoder = sse::Decoder::new(1 << 30, 1024);
+    for mut chunk in text.as_bytes().chunks(CHUNK) {
+        while decoder.decode(&mut chunk).is_some() {}
+    }
+}
+
+fn json(text: &str) -> Json {
+    Json::parse(text.to_owned()).unwrap_or(Json::empty_object())
+}
+
+fn parse(text: &str) {
+    let _ = Json::parse(text.to_owned());
+}
+
+fn frame(text: &str) {
+    let _ = Frame::parse(&Bytes::copy_from_slice(text.as_bytes()), &limits());
+}
+
+fn server_lines(text: &str, limit: usize) {
+    let mut stream = ServerStream::ready_with("2025-11-25", |config| {
+        config.limits = limits();
+        config.limits.message = limit;
+    });
+    for chunk in text.as_bytes().chunks(CHUNK) {
+        stream.machine.handle_bytes(chunk, stream.now);
+        while stream.machine.poll_output().is_some() {}
+    }
+}
+
+fn client_lines(text: &str) {
+    let mut stream = ClientStream::connected_with(|config| config.limits = limits());
+    for chunk in text.as_bytes().chunks(CHUNK) {
+        stream.machine.handle_bytes(chunk, stream.now);
+        while stream.machine.poll_output().is_some() {}
+    }
+}
+
+fn property(name: &str, size: usize) -> String {
+    let schema = r#"{"type":"string"}"#;
+    format!(r#""{name}{}":{schema},"#, "x".repeat(size.saturating_sub(name.len() + schema.len() + 4)))
+}
+
+fn tools(properties: &str) -> String {
+    let schema = format!(r#"{{"type":"object","properties":{properties}}}"#);
+    format!(r#"{{"resultType":"complete","tools":[{{"name":"t","inputSchema":{schema}}}]}}"#)
+}
+
+const ANNOTATED: &str = r#"{"a":{"type":"string","x-mcp-header":"A"}}"#;
+
+fn modern_client(properties: &str) -> World<mcp_proto::Client<mcp_proto::client::Http>> {
+    let mut world = World::modern_client_with(|config, _| config.limits = limits());
+    let (_, list) = world.request("tools/list");
+    world.reply(list.key, &Reply::json(result(&list.id(), &tools(properties))));
+    world
+}
+
+fn mirror_write(size: usize) {
+    let mut world = modern_client(ANNOTATED);
+    world.call("tools/call", &format!(r#"{{"name":"t","arguments":{{"a":"{}"}}}}"#, "é".repeat(size / 2)));
+}
+
+fn mirror_read(length: usize) {
+    use base64::Engine as _;
+    let mut site = Site::with(|_, config| {
+        config.limits = limits();
+        config.capabilities = json(r#"{"tools":{}}"#);
+    });
+    site.ask(&Asked::stateless("1", "tools/list", ""));
+    let ticket = site.ticket();
+    site.respond(ticket, &tools(ANNOTATED));
+    let text = "é".repeat(length / 2);
+    let header = format!("=?base64?{}?=", base64::engine::general_purpose::STANDARD.encode(&text));
+    let call = format!(r#""arguments":{{"a":"{text}"}},"#);
+    site.ask(&Asked::stateless_call("2", "t", &call).with("mcp-param-a", &header));
+}
+
+fn annotations(properties: &str) {
+    modern_client(properties);
+}
+
+fn site() -> Site {
+    Site::with(|http, config| {
+        config.limits = limits();
+        http.max_sessions = 1 << 24;
+    })
+}
+
+fn server_body(body: &str) {
+    let mut site = site();
+    let session = site.session("2025-11-25");
+    let key = site.begin(&Asked::post("").in_session(&session));
+    for chunk in body.as_bytes().chunks(CHUNK) {
+        site.server.handle_body(key, chunk, site.now);
+    }
+    site.server.handle_end(key, site.now);
+    site.events();
+}
+
+fn server_requests(count: usize) {
+    let mut site = site();
+    let session = site.session("2025-11-25");
+    let mut tickets = Vec::new();
+    for number in 0..count {
+        site.ask(&Asked::post(request(&number.to_string(), "tools/list", "{}")).in_session(&session));
+        tickets.push(site.ticket());
+    }
+    for ticket in tickets {
+        site.respond(ticket, "{}");
+    }
+}
+
+fn server_sessions(count: usize) {
+    let mut site = site();
+    for _ in 0..count {
+        site.answer(&Asked::post(initialize("2025-11-25")));
+        site.events();
+    }
+    site.pass(std::time::Duration::from_secs(7200));
+}
+
+fn client_body(is_stream: bool, size: usize) {
+    let mut world = World::connected_client_with(|config, _| config.limits = limits());
+    let (_, opened) = world.request("tools/list");
+    let answer = result(&opened.id(), &keys(size));
+    let (reply, body) = if is_stream {
+        let told = event(notification().trim());
+        (Reply::events(""), told.repeat(size / told.len()) + &event(&answer))
+    } else {
+        (Reply::json(""), answer)
+    };
+    world.begin(opened.key, &reply);
+    for chunk in body.as_bytes().chunks(CHUNK) {
+        world.machine.handle_body(opened.key, chunk, world.now);
+        while world.machine.poll_output().is_some() {}
+    }
+    world.machine.handle_end(opened.key, world.now);
+}
+
+/// Most of them wait for an exchange.
+fn client_cancels(count: usize) {
+    let mut world = World::connected_client_with(|config, _| config.limits = limits());
+    let mut requests = Vec::new();
+    for _ in 0..count {
+        let call = mcp_proto::client::Call::new("tools/list");
+        requests.push(world.machine.request(call, world.now).expect("an accepted request"));
+    }
+    for request in requests {
+        world.machine.cancel(request, None, world.now);
+        while world.machine.poll_output().is_some() {}
+    }
+}
+
+fn relay_lines(count: usize) {
+    let mut world = World::connected_relay_with(|config, _| config.limits = limits());
+    let mut number = 0_u64;
+    while number < count as u64 {
+        let opened = world.call(&number.to_string(), "tools/list");
+        world.reply(opened.key, &Reply::json(result(&opened.id(), r#"{"tools":[]}"#)));
+        world.lines();
+        world.events();
+        number += 1;
+    }
+}
+
+fn relay_events(size: usize) {
+    let mut world = World::connected_relay_with(|config: &mut relay::Config, _| config.limits = limits());
+    let opened = world.call("1", "tools/list");
+    world.begin(opened.key, &Reply::events(""));
+    let told = event(notification().trim());
+    for chunk in told.repeat(size / told.len()).as_bytes().chunks(CHUNK) {
+        world.machine.handle_body(opened.key, chunk, world.now);
+        while let Some(output) = world.machine.poll_output() {
+            assert!(!matches!(output, Output::Event(relay::Event::Closed(_))));
+        }
+    }
+}

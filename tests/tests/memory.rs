@@ -1,0 +1,521 @@
+//! What the floods of the catalogue can make a machine hold, counted by the allocator: never more than `Ceilings` says.
+//!
+//! The limits of the tests are smaller than the default, so that what they do not hold shows. `cargo test -p tests
+//! --test memory -- --nocapture` prints each flood with its peak and its ceiling.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use bytes::Bytes;
+use mcp_proto::client::HttpTransport;
+use mcp_proto::server::{HttpConfig, Progress};
+use mcp_proto::{Ceilings, Intake, Json, Limits, Notification, ProtocolVersion};
+use peak_alloc::PeakAlloc;
+use tests::asked::{Asked, initialize};
+use tests::site::Site;
+use tests::stream::{ClientStream, ServerStream};
+use tests::world::{Reply, World, event, request, result};
+
+#[global_allocator]
+static ALLOCATOR: PeakAlloc = PeakAlloc;
+
+const CHUNK: usize = 64 * 1024;
+const GIGABYTE: usize = 1 << 30;
+const MILLION: usize = 1_000_000;
+/// What the driver hands in at once. The heads in these tests take less.
+const INTAKE: Intake = Intake { chunk: CHUNK, head: 2048, bodies: 1 };
+
+/// Little of everything, so that what one flood is about makes up most of its ceiling.
+fn limits() -> Limits {
+    let mut limits = Limits::default();
+    limits.message = 1 << 20;
+    limits.event = 1 << 20;
+    limits.queue = 128;
+    limits.queue_bytes = 128 * 1024;
+    limits.exchanges = 4;
+    limits.requests_in = 64;
+    limits.requests_out = 64;
+    limits.stateless_requests = 1;
+    limits.subscriptions = 1;
+    limits.tombstones = 64;
+    limits
+}
+
+/// The floods so far that were measured.
+struct Account {
+    lines: Vec<String>,
+    exceeded: usize,
+}
+
+impl Account {
+    /// Runs a flood. What it needs itself is made before.
+    fn flood(&mut self, row: &str, what: &str, ceiling: usize, run: impl FnOnce()) {
+        let before = ALLOCATOR.current_usage();
+        ALLOCATOR.reset_peak_usage();
+        run();
+        let peak = ALLOCATOR.peak_usage().saturating_sub(before);
+        self.exceeded += usize::from(peak > ceiling);
+        let verdict = if peak > ceiling { "EXCEEDED" } else { "kept" };
+        self.lines.push(format!("{row:<5} {what:<78} {:>9} of {:>9} KiB  {verdict}", peak >> 10, ceiling >> 10));
+        println!("{}", self.lines[self.lines.len() - 1]);
+    }
+}
+
+/// One allocator counts for all, so that one test runs all floods.
+#[test]
+fn no_flood_makes_a_machine_hold_more_than_its_ceiling() {
+    let ceilings = Ceilings::new(&limits(), &HttpConfig::new(), INTAKE);
+    let mut account = Account { lines: Vec::new(), exceeded: 0 };
+    client_over_stdio(&mut account, ceilings.client_over_stdio);
+    server_over_stdio(&mut account, ceilings.server_over_stdio);
+    client_over_http(&mut account, ceilings.client_over_http);
+    relay_over_http(&mut account, ceilings.relay_over_http);
+    server_over_http(&mut account);
+    println!("{} floods, {} over their ceilings", account.lines.len(), account.exceeded);
+    assert_eq!(account.exceeded, 0, "\n{}", account.lines.join("\n"));
+}
+
+fn filled(start: &str, with: &str, size: usize) -> Vec<u8> {
+    let mut bytes = start.as_bytes().to_vec();
+    while bytes.len() < size {
+        bytes.extend_from_slice(with.as_bytes());
+    }
+    bytes
+}
+
+/// A text of distinct keys, which are compared with each other.
+fn keys(size: usize) -> String {
+    let mut text = String::from(r#"{"":0"#);
+    let mut number = 0_u64;
+    while text.len() < size {
+        write!(text, r#","{number:x}":0"#).expect("strings take everything");
+        number += 1;
+    }
+    text.push('}');
+    text
+}
+
+/// Floods that look the same to every machine on a byte stream.
+fn lines() -> Vec<(&'static str, &'static str, Vec<u8>, usize)> {
+    let long = filled(r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"x":""#, "x", CHUNK);
+    let notification = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#.to_owned() + "\n";
+    let unknown = r#"{"jsonrpc":"2.0","method":"x","params":{}}"#.to_owned() + "\n";
+    let wrapped =
+        format!(r#"{{"jsonrpc":"2.0","x":"{}","method":"notifications/message","params":{{}}}}"#, "x".repeat(60_000))
+            + "\n";
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#.to_owned() + "\n";
+    let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}"#
+        .to_owned()
+        + "\n";
+    let stray = r#"{"jsonrpc":"2.0","id":77,"result":{}}"#.to_owned() + "\n";
+    let chunk_of = |line: &str| line.repeat((CHUNK / line.len()).max(1)).into_bytes();
+    let times = |line: &str| (MILLION * line.len()).div_ceil(chunk_of(line).len());
+    vec![
+        ("FR1", "a line of 1 GB", long, GIGABYTE / CHUNK),
+        ("FR1", "a line of 1 GB without a beginning", vec![b'x'; CHUNK], GIGABYTE / CHUNK),
+        ("FR12", "10^7 empty lines", vec![b'\n'; CHUNK], 10 * MILLION / CHUNK),
+        ("FR12", "10^7 tiny lines of garbage", b"1\n".repeat(CHUNK / 2), 20 * MILLION / CHUNK),
+        ("FR12", "10^6 empty batches", b"[]\n".repeat(CHUNK / 3), 3 * MILLION / CHUNK),
+        ("JS1", "10^6 arrays, one in the other", vec![b'['; CHUNK], MILLION / CHUNK),
+        ("RP9", "10^6 log messages", chunk_of(&notification), times(&notification)),
+        ("RP9", "10^6 notifications that nobody knows", chunk_of(&unknown), times(&unknown)),
+        ("RP9", "log messages in frames that are much larger", wrapped.into_bytes(), 2000),
+        ("RP10", "10^6 pings", chunk_of(&ping), times(&ping)),
+        ("RP12", "10^6 notifications of progress", chunk_of(&progress), times(&progress)),
+        ("RP1", "10^6 answers to nothing", chunk_of(&stray), times(&stray)),
+    ]
+}
+
+/// Whole messages of about the limit, each of which is read.
+fn messages() -> Vec<(&'static str, &'static str, Vec<u8>)> {
+    let most = limits().message - 200;
+    let line = |params: &str| (request("1", "x", params) + "\n").into_bytes();
+    let named = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{}"}}"#, "\\u0061".repeat(most / 6)) + "\n";
+    let keyed = format!(r#"{{"jsonrpc":"2.0","id":1,"{}":1}}"#, "\\u0061".repeat(most / 6)) + "\n";
+    vec![
+        ("JS2", "a message of nothing but keys", line(&keys(most))),
+        ("JS2", "a message of nothing but elements", line(&format!("[0{}]", ",0".repeat(most / 2)))),
+        ("JS14", "a message of nothing but escapes", line(&format!(r#"{{"x":"{}"}}"#, "\\u0041".repeat(most / 6)))),
+        ("JS14", "a method of nothing but escapes", named.into_bytes()),
+        ("JS14", "a key of nothing but escapes", keyed.into_bytes()),
+        (
+            "JS1",
+            "a message of nothing but brackets",
+            line(&format!("{}{}", "[".repeat(most / 2), "]".repeat(most / 2))),
+        ),
+        ("RP8", "a batch of single digits", (format!("[1{}]", ",1".repeat(most / 2)) + "\n").into_bytes()),
+    ]
+}
+
+macro_rules! over_stdio {
+    ($account:ident, $ceiling:ident, $machine:literal, $make:expr) => {
+        for (row, what, chunk, times) in lines() {
+            $account.flood(row, &format!("{}: {what}", $machine), $ceiling, || {
+                let mut stream = $make;
+                for _ in 0..times {
+                    stream.machine.handle_bytes(&chunk, stream.now);
+                    while stream.machine.poll_output().is_some() {}
+                }
+            });
+            $account.flood(row, &format!("{}, which is not emptied: {what}", $machine), $ceiling, || {
+                let mut stream = $make;
+                for _ in 0..times {
+                    if !stream.machine.wants_input() {
+                        break;
+                    }
+                    stream.machine.handle_bytes(&chunk, stream.now);
+                }
+            });
+        }
+        for (row, what, line) in messages() {
+            $account.flood(row, &format!("{}: {what}", $machine), $ceiling, || {
+                let mut stream = $make;
+                for _ in 0..4 {
+                    for chunk in line.chunks(CHUNK) {
+                        stream.machine.handle_bytes(chunk, stream.now);
+                        while stream.machine.poll_output().is_some() {}
+                    }
+                }
+            });
+        }
+    };
+}
+
+fn client_over_stdio(account: &mut Account, ceiling: usize) {
+    over_stdio!(account, ceiling, "client over stdio", ClientStream::connected_with(|config| config.limits = limits()));
+}
+
+fn server_over_stdio(account: &mut Account, ceiling: usize) {
+    let ready = || ServerStream::ready_with("2025-11-25", |config| config.limits = limits());
+    over_stdio!(account, ceiling, "server over stdio", ready());
+    let chunk: Vec<u8> =
+        (0..1000).flat_map(|id| (request(&format!("\"{id:0240}\""), "m", "{}") + "\n").into_bytes()).collect();
+    account.flood("RP10", "server over stdio: 10^6 requests that nobody answers", ceiling, || {
+        let mut stream = ready();
+        for _ in 0..1000 {
+            stream.machine.handle_bytes(&chunk[..CHUNK], stream.now);
+            while stream.machine.poll_output().is_some() {}
+        }
+    });
+}
+
+/// What a server can send on one exchange, piece by piece.
+fn answers() -> Vec<(&'static str, &'static str, Reply, Vec<u8>, usize)> {
+    let events = || Reply::events("");
+    let notification = event(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#);
+    let progress =
+        event(r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}"#);
+    let asked = event(&request("1", "roots/list", "{}"));
+    let chunk_of = |text: &str| text.repeat((CHUNK / text.len()).max(1)).into_bytes();
+    let times = |text: &str| (MILLION * text.len()).div_ceil(chunk_of(text).len());
+    vec![
+        ("SS1", "a data line of 1 GB", Reply::events("data: "), vec![b'x'; CHUNK], GIGABYTE / CHUNK),
+        ("SS1", "10^6 data lines of one event", events(), chunk_of("data: x\n"), times("data: x\n")),
+        ("SS1", "10^6 empty data lines of one event", events(), chunk_of("data\n"), times("data\n")),
+        ("SS2", "a comment of 1 GB", Reply::events(":"), vec![b'x'; CHUNK], GIGABYTE / CHUNK),
+        ("SS2", "10^7 comments", events(), chunk_of(":\n\n"), 30 * MILLION / CHUNK),
+        ("SS3", "10^7 unknown fields", events(), chunk_of("x:y\n"), 40 * MILLION / CHUNK),
+        ("SS3", "the name of a field of 1 GB", events(), vec![b'n'; CHUNK], GIGABYTE / CHUNK),
+        ("SS6", "an id of 1 GB", Reply::events("id: "), vec![b'i'; CHUNK], GIGABYTE / CHUNK),
+        ("SS7", "10^6 retries", events(), chunk_of("retry: 1\n"), times("retry: 1\n")),
+        ("SS8", "the type of an event of 1 GB", Reply::events("event: "), vec![b'e'; CHUNK], GIGABYTE / CHUNK),
+        ("RP9", "10^6 log messages", events(), chunk_of(&notification), times(&notification)),
+        ("RP10", "10^6 requests that nobody answers", events(), chunk_of(&asked), times(&asked)),
+        ("RP12", "10^6 notifications of progress", events(), chunk_of(&progress), times(&progress)),
+        ("HT6", "a JSON body of 1 GB", Reply::json("{"), vec![b' '; CHUNK], GIGABYTE / CHUNK),
+        ("HT7", "a body of 1 GB to an acceptance", Reply::status(202), vec![b'x'; CHUNK], GIGABYTE / CHUNK),
+        ("HT8", "the body of an error of 1 GB", Reply::html(500), vec![b'x'; CHUNK], GIGABYTE / CHUNK),
+    ]
+}
+
+fn client_over_http(account: &mut Account, ceiling: usize) {
+    let connected = || World::connected_client_with(|config, _| config.limits = limits());
+    for (row, what, reply, chunk, times) in answers() {
+        account.flood(row, &format!("client over HTTP: {what}"), ceiling, || {
+            let mut world = connected();
+            let (_, opened) = world.request("tools/list");
+            world.begin(opened.key, &reply);
+            for _ in 0..times {
+                world.machine.handle_body(opened.key, &chunk, world.now);
+                while world.machine.poll_output().is_some() {}
+            }
+        });
+        account.flood(row, &format!("client over HTTP, which is not emptied: {what}"), ceiling, || {
+            let mut world = connected();
+            let (_, opened) = world.request("tools/list");
+            world.begin(opened.key, &reply);
+            for _ in 0..times {
+                if !world.machine.wants_input() {
+                    break;
+                }
+                world.machine.handle_body(opened.key, &chunk, world.now);
+            }
+        });
+    }
+    let chunk = vec![b'x'; CHUNK];
+    account.flood("SS1", "client over HTTP: an event of the limit on every exchange", ceiling, || {
+        let mut world = connected();
+        let opened: Vec<_> = (0..limits().exchanges * 3 / 4).map(|_| world.request("tools/list").1.key).collect();
+        for key in &opened {
+            world.begin(*key, &Reply::events("data: "));
+        }
+        for _ in 0..limits().event / CHUNK - 1 {
+            for key in &opened {
+                world.machine.handle_body(*key, &chunk, world.now);
+            }
+        }
+    });
+    account.flood("LE2", "client over HTTP: an endpoint of 1 MB, again and again", ceiling, || {
+        let mut world = World::client_with(|config, http| {
+            config.limits = limits();
+            http.transport = HttpTransport::HttpSse;
+        });
+        let opened = world.opened();
+        world.begin(opened.key, &Reply::events("event: endpoint\ndata: /m\n\nevent: endpoint\ndata: "));
+        for _ in 0..1000 {
+            world.machine.handle_body(opened.key, &chunk, world.now);
+            while world.machine.poll_output().is_some() {}
+        }
+    });
+    let inputs: Vec<_> = (0..10_000).map(|key| format!(r#""{key}":{{"method":"roots/list"}}"#)).collect();
+    let inputs = format!(r#"{{"resultType":"input_required","inputRequests":{{{}}}}}"#, inputs.join(","));
+    let state = format!(r#"{{"resultType":"input_required","requestState":"{}"}}"#, "s".repeat(limits().message - 200));
+    for (what, answer) in [("10^4 wishes for input", inputs), ("a state of the limit", state)] {
+        account.flood("MR2", &format!("client over HTTP: {what}"), ceiling, || {
+            let mut world = World::modern_client_with(|config, _| {
+                config.limits = limits();
+                config.capabilities = Json::parse(r#"{"roots":{}}"#).expect("JSON");
+            });
+            let (_, opened) = world.call("tools/call", r#"{"name":"t"}"#);
+            world.begin(opened.key, &Reply::json(""));
+            for chunk in result(&opened.id(), &answer).as_bytes().chunks(CHUNK) {
+                world.machine.handle_body(opened.key, chunk, world.now);
+            }
+            world.machine.handle_end(opened.key, world.now);
+            while world.machine.poll_output().is_some() {}
+        });
+    }
+}
+
+fn relay_over_http(account: &mut Account, ceiling: usize) {
+    let connected = || World::connected_relay_with(|config, _| config.limits = limits());
+    for (row, what, reply, chunk, times) in answers() {
+        account.flood(row, &format!("relay: {what}"), ceiling, || {
+            let mut world = connected();
+            let opened = world.call("1", "tools/list");
+            world.begin(opened.key, &reply);
+            for _ in 0..times {
+                world.machine.handle_body(opened.key, &chunk, world.now);
+                while world.machine.poll_output().is_some() {}
+            }
+        });
+        account.flood(row, &format!("relay, which is not emptied: {what}"), ceiling, || {
+            let mut world = connected();
+            let opened = world.call("1", "tools/list");
+            world.begin(opened.key, &reply);
+            for _ in 0..times {
+                if !world.machine.wants_body() {
+                    break;
+                }
+                world.machine.handle_body(opened.key, &chunk, world.now);
+            }
+        });
+    }
+    for (row, what, chunk, times) in lines() {
+        account.flood(row, &format!("relay, of its client: {what}"), ceiling, || {
+            let mut world = connected();
+            for _ in 0..times {
+                if !world.machine.wants_bytes() {
+                    break;
+                }
+                world.machine.handle_bytes(&chunk, world.now);
+                while world.machine.poll_output().is_some() {}
+            }
+        });
+    }
+}
+
+/// A server over HTTP as a flood finds it, and its ceiling.
+struct Served {
+    limits: Limits,
+    http: HttpConfig,
+    bodies: usize,
+}
+
+impl Served {
+    /// One of everything, but for so many sessions.
+    fn with_sessions(sessions: usize) -> Self {
+        let (mut limits, mut http) = (limits(), HttpConfig::new());
+        (limits.requests_in, limits.requests_out) = (1, 1);
+        http.max_sessions = sessions;
+        http.replay = 16 * 1024;
+        Self { limits, http, bodies: 1 }
+    }
+
+    fn ceiling(&self) -> usize {
+        Ceilings::new(&self.limits, &self.http, Intake { bodies: self.bodies, ..INTAKE }).server_over_http
+    }
+
+    fn site(&self) -> Site {
+        Site::with(|http, config| {
+            *http = self.http.clone();
+            config.limits = self.limits.clone();
+            let capabilities = r#"{"tools":{},"logging":{},"resources":{"subscribe":true}}"#;
+            config.capabilities = Json::parse(capabilities).expect("JSON");
+            config.versions = ProtocolVersion::ALL.to_vec();
+        })
+    }
+}
+
+fn server_over_http(account: &mut Account) {
+    let chunk = vec![b'x'; CHUNK];
+    let mut served = Served::with_sessions(1);
+    served.bodies = 64;
+    account.flood("OR6", "server over HTTP: bodies of the limit, none of which ends", served.ceiling(), || {
+        let mut site = served.site();
+        let keys: Vec<_> = (0..served.bodies).map(|_| site.begin(&Asked::post(""))).collect();
+        for _ in 0..served.limits.message / CHUNK {
+            for key in &keys {
+                site.server.handle_body(*key, &chunk, site.now);
+            }
+        }
+    });
+    let served = Served::with_sessions(1);
+    account.flood("OR6", "server over HTTP: a body of 1 GB", served.ceiling(), || {
+        let mut site = served.site();
+        let key = site.begin(&Asked::post(""));
+        for _ in 0..GIGABYTE / CHUNK {
+            site.server.handle_body(key, &chunk, site.now);
+        }
+        site.take(key);
+    });
+    sessions(account);
+    requests_over_http(account);
+}
+
+fn sessions(account: &mut Account) {
+    const SESSIONS: usize = 1000;
+    let served = Served::with_sessions(SESSIONS);
+    account.flood("SE6", "server over HTTP: sessions to the limit and beyond", served.ceiling(), || {
+        let mut site = served.site();
+        for _ in 0..SESSIONS + 500 {
+            site.answer(&Asked::post(initialize("2025-11-25")));
+            site.events();
+        }
+        assert_eq!(site.server.sessions(), SESSIONS);
+    });
+    let (own, other) = ("x".repeat(15_000), "y".repeat(500_000));
+    let large = format!(r#""capabilities":{{"x":"{own}"}},"y":"{other}""#);
+    let large = Bytes::from(initialize("2025-11-25").replace(r#""capabilities":{}"#, &large));
+    account.flood("SE6", "server over HTTP: sessions that begin with large messages", served.ceiling(), || {
+        let mut site = served.site();
+        for _ in 0..SESSIONS {
+            let key = site.begin(&Asked::post(""));
+            site.server.handle_body(key, &large, site.now);
+            site.server.handle_end(key, site.now);
+            site.take(key);
+            site.events();
+        }
+        assert_eq!(site.server.sessions(), SESSIONS);
+    });
+    let log = Json::parse(format!(r#"{{"level":"error","data":"{}"}}"#, "x".repeat(500))).expect("JSON");
+    account.flood("SE9", "server over HTTP: events that no client fetches, in every session", served.ceiling(), || {
+        let mut site = served.site();
+        for _ in 0..SESSIONS {
+            site.session("2025-11-25");
+            let session = site.last_session();
+            for _ in 0..100 {
+                let told = Notification::with_params("notifications/message", log.clone());
+                site.server.notify(session, told, site.now).expect("a declared notification");
+            }
+            site.events();
+        }
+    });
+    account.flood(
+        "SE10",
+        "server over HTTP: streams that clients open and leave, again and again",
+        served.ceiling(),
+        || {
+            let mut site = served.site();
+            for _ in 0..3 {
+                for _ in 0..SESSIONS {
+                    let id = site.session("2025-11-25");
+                    let key = site.ask(&Asked::get().in_session(&id));
+                    site.take(key);
+                    site.server.handle_disconnect(key, site.now);
+                    site.events();
+                }
+                site.pass(Duration::from_secs(3600 * 2));
+            }
+            assert_eq!(site.server.sessions(), 0);
+        },
+    );
+}
+
+fn requests_over_http(account: &mut Account) {
+    let mut served = Served::with_sessions(1);
+    account.flood("SE9", "server over HTTP: 10^5 times progress that no client fetches", served.ceiling(), || {
+        let mut site = served.site();
+        let id = site.session("2025-11-25");
+        let (key, ticket) = site.call(&id, "1", r#"{"name":"t","_meta":{"progressToken":1}}"#);
+        site.server.handle_disconnect(key, site.now);
+        for step in 0..100_000 {
+            let progress = Progress { progress: f64::from(step), total: None, message: None };
+            site.server.progress(&ticket, &progress, site.now);
+            site.take(key);
+        }
+    });
+    account.flood("SE9", "server over HTTP: 10^4 resources subscribed to in a session", served.ceiling(), || {
+        let mut site = served.site();
+        let id = site.session("2025-11-25");
+        for number in 0..10_000 {
+            let uri = format!("file:///{number}/{}", "x".repeat(2000));
+            let body = request("1", "resources/subscribe", &format!(r#"{{"uri":"{uri}"}}"#));
+            let key = site.ask(&Asked::post(body).in_session(&id));
+            let ticket = site.ticket();
+            site.respond(ticket, "{}");
+            site.take(key);
+        }
+    });
+    served.http.max_sessions = 10;
+    served.limits.requests_in = 256;
+    account.flood(
+        "RP10",
+        "server over HTTP: 10^4 requests in each of 10 sessions, not answered",
+        served.ceiling(),
+        || {
+            let mut site = served.site();
+            for _ in 0..10 {
+                let id = site.session("2025-11-25");
+                for number in 0..10_000 {
+                    let body = request(&format!("\"{number:0200}\""), "tools/list", "{}");
+                    let key = site.ask(&Asked::post(body).in_session(&id));
+                    site.take(key);
+                    site.events();
+                }
+            }
+        },
+    );
+    let mut served = Served::with_sessions(1);
+    served.limits.stateless_requests = 2000;
+    account.flood("HM11", "server over HTTP: 10^4 requests that stand alone, not answered", served.ceiling(), || {
+        let mut site = served.site();
+        for number in 0..10_000 {
+            let key = site.ask(&Asked::stateless_call(&format!("\"{number:0200}\""), "t", ""));
+            site.take(key);
+            site.events();
+        }
+    });
+    let mut served = Served::with_sessions(1);
+    served.limits.subscriptions = 100;
+    let uris: Vec<_> = (0..500).map(|number| format!(r#""file:///{number:040}""#)).collect();
+    let filter = format!(r#""notifications":{{"resourceSubscriptions":[{}]}},"#, uris.join(","));
+    account.flood("HM11", "server over HTTP: 10^3 subscriptions that name all they may", served.ceiling(), || {
+        let mut site = served.site();
+        for number in 0..1000 {
+            let key = site.ask(&Asked::stateless(&number.to_string(), "subscriptions/listen", &filter));
+            site.take(key);
+            site.events();
+        }
+    });
+}
