@@ -3,15 +3,12 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
-mod journal;
-
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::Duration;
 
-use journal::Journal;
 use mcp_proto::Failed;
 use mcp_tokio::{Client, Error};
 use tests::world::{initialize_result, result};
@@ -125,22 +122,4 @@ fn a_server_does_not_outlive_the_runtime() {
     let other = tokio::runtime::Runtime::new().unwrap();
     assert_eq!(other.block_on(life.ends()), "");
     drop(client);
-}
-
-#[tokio::test]
-async fn stderr_is_logged_line_by_line_if_that_is_wanted() {
-    let (journal, _guard) = Journal::begin();
-    let script = "echo one >&2; head -c 9999 /dev/zero | tr '\\0' x >&2; echo >&2; echo three >&2; cat >/dev/null";
-    let client = Client::builder().log_stderr().spawn(server(script)).await.unwrap();
-    let logged = timeout(Duration::from_secs(10), async {
-        while !journal.text().contains("mcp_tokio::stderr: three\n") {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    });
-    logged.await.unwrap();
-    let text = journal.text();
-    let lines: Vec<_> = text.lines().filter_map(|line| line.split("mcp_tokio::stderr: ").nth(1)).collect();
-    assert_eq!(lines, ["one", &format!("{} …", "x".repeat(1024)), "three"]);
-    assert!(text.contains("mcp_client{program=\"sh\"}"), "{text}");
-    client.close().await;
 }

@@ -1,0 +1,99 @@
+//! What is logged. These tests have a process of their own: `tracing` remembers for all threads whether a place that logs
+//! is of interest, and would ask the thread of another test.
+
+#![cfg(all(unix, feature = "http-client"))]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
+
+use std::io;
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::Duration;
+
+use mcp_proto::Json;
+use mcp_tokio::Client;
+use tests::loopback::echo_server;
+use tests::world::{initialize_result, result};
+use tokio::process::Command;
+use tokio::time::timeout;
+use tracing::subscriber::{DefaultGuard, NoSubscriber};
+use tracing::{Dispatch, Level};
+use tracing_subscriber::fmt::format::FmtSpan;
+
+/// Everything that this thread has logged since it was made.
+#[derive(Clone, Default)]
+struct Journal(Arc<Mutex<Vec<u8>>>);
+
+impl Journal {
+    /// Listens until the guard is dropped.
+    fn begin() -> (Self, DefaultGuard) {
+        // With one subscriber alone, `tracing` asks that of the thread that comes first; with more, all of them.
+        static OTHERS: LazyLock<[Dispatch; 2]> = LazyLock::new(|| [(); 2].map(|()| Dispatch::new(NoSubscriber::new())));
+        LazyLock::force(&OTHERS);
+        let journal = Self::default();
+        let writer = journal.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(Level::TRACE)
+            .with_ansi(false)
+            .with_span_events(FmtSpan::CLOSE)
+            .with_writer(move || writer.clone())
+            .finish();
+        (journal, tracing::subscriber::set_default(subscriber))
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl io::Write for Journal {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn stderr_is_logged_line_by_line_if_that_is_wanted() {
+    let (journal, _guard) = Journal::begin();
+    let answer = result("1", &initialize_result("2025-11-25"));
+    let says = "echo one >&2; head -c 9999 /dev/zero | tr '\\0' x >&2; echo >&2; echo three >&2";
+    let script = format!("read -r request; echo '{answer}'; {says}; cat >/dev/null");
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]);
+    let client = Client::builder().log_stderr().spawn(command).await.unwrap();
+    let logged = timeout(Duration::from_secs(10), async {
+        while !journal.text().contains("mcp_tokio::stderr: three\n") {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    logged.await.unwrap();
+    let text = journal.text();
+    let lines: Vec<_> = text.lines().filter_map(|line| line.split("mcp_tokio::stderr: ").nth(1)).collect();
+    assert_eq!(lines, ["one", &format!("{} …", "x".repeat(1024)), "three"]);
+    assert!(text.contains("mcp_client{program=\"sh\"}"), "{text}");
+    client.close().await;
+}
+
+#[tokio::test]
+async fn the_journal_tells_what_happened_and_no_secret() {
+    let (journal, _guard) = Journal::begin();
+    let server = echo_server();
+    let builder = Client::builder().http(&format!("{}?key=secret-1", server.url())).unwrap();
+    let client = builder.bearer("secret-2").unwrap().connect().await.unwrap();
+    let arguments = Json::parse(r#"{"name":"secret-3"}"#.to_owned()).unwrap();
+    client.request("tools/call", Some(arguments)).await.unwrap();
+    client.close().await;
+    let text = journal.text();
+    let span = format!("mcp_client{{server=\"{}\"}}", server.url());
+    for expected in [
+        &format!("{span}: mcp_tokio::client::driver: connected version=2025-11-25 transport=Streamable HTTP"),
+        "mcp_request{method=tools/call request=RequestKey {",
+        "} outcome=\"result\"}",
+    ] {
+        assert!(text.contains(expected), "{expected} is missing in {text}");
+    }
+    let ours: Vec<_> = text.lines().filter(|line| line.contains("mcp_tokio")).collect();
+    assert!(!ours.iter().any(|line| line.contains("secret") || line.contains("the-session")), "{ours:#?}");
+}
