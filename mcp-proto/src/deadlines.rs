@@ -26,8 +26,9 @@ impl<K: Ord + Copy> Deadlines<K> {
     }
 
     pub(crate) fn set(&mut self, key: K, at: Instant) {
-        self.clear(key);
-        self.by_key.insert(key, at);
+        if let Some(earlier) = self.by_key.insert(key, at) {
+            self.by_time.remove(&(earlier, key));
+        }
         self.by_time.insert((at, key));
     }
 

@@ -158,6 +158,14 @@ pub struct Backlog {
 }
 
 impl Backlog {
+    pub(crate) const fn plus(self, other: Self) -> Self {
+        Self { messages: self.messages + other.messages, bytes: self.bytes + other.bytes }
+    }
+
+    pub(crate) const fn minus(self, other: Self) -> Self {
+        Self { messages: self.messages.saturating_sub(other.messages), bytes: self.bytes.saturating_sub(other.bytes) }
+    }
+
     /// H5: with more than this waiting, nothing more shall be taken on.
     pub(crate) const fn has_room(self, limits: &Limits) -> bool {
         self.messages < limits.queue && self.bytes < limits.queue_bytes

@@ -46,8 +46,9 @@ mod server_stream;
 mod session;
 mod tools;
 mod two_endpoint;
+mod waiting;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -69,6 +70,7 @@ use resume::Cursor;
 use session::Closing;
 use tools::Tools;
 use two_endpoint::Wiring;
+use waiting::Waiting;
 
 pub use config::{HttpConfig, HttpTransport};
 pub use exchange::ExchangeKey;
@@ -143,9 +145,9 @@ pub struct Http {
     /// Messages that wait for an exchange or for the server's endpoint.
     queue: Queue,
     /// Messages that wait for the next session.
-    parked: BTreeMap<u64, Post>,
+    parked: Waiting,
     /// Messages that were not delivered and are tried again, by the timer that says when.
-    held: BTreeMap<u64, Post>,
+    held: Waiting,
     /// The next place in the order of messages that wait.
     next_place: u64,
     server_stream: ServerStream,
@@ -179,9 +181,8 @@ enum Place {
 /// answers of ours, those answers must still get through.
 #[derive(Debug, Default)]
 struct Queue {
-    /// By their places in the order, so that one that is taken back is found.
-    requests: BTreeMap<u64, Post>,
-    others: VecDeque<Post>,
+    requests: Waiting,
+    others: Waiting,
 }
 
 /// The stream for messages that belong to no request.
@@ -232,8 +233,8 @@ impl Http {
             exchanges: BTreeMap::new(),
             requests: BTreeMap::new(),
             queue: Queue::default(),
-            parked: BTreeMap::new(),
-            held: BTreeMap::new(),
+            parked: Waiting::default(),
+            held: Waiting::default(),
             next_place: 0,
             tools: Tools::default(),
             timers: Deadlines::new(),
@@ -251,9 +252,8 @@ impl Http {
             // A quarter of the exchanges is kept for what must get through while calls wait.
             let room = self.limits.exchanges.saturating_sub(self.exchanges.len());
             let kept = self.limits.exchanges / 4;
-            let post = if room == 0 { None } else { self.queue.others.pop_front() };
-            let post =
-                post.or_else(|| if room > kept { self.queue.requests.pop_first() } else { None }.map(|(_, post)| post));
+            let post = if room == 0 { None } else { self.queue.others.pop_first() };
+            let post = post.or_else(|| if room > kept { self.queue.requests.pop_first() } else { None });
             let Some(post) = post else { break };
             self.post(post, now, wire);
         }
@@ -261,12 +261,12 @@ impl Http {
     }
 
     fn enqueue(&mut self, post: Post) {
+        let place = self.next_place();
         if let Some(request) = post.role.request() {
-            let place = self.next_place();
             self.place(request, Place::Queued(place));
             self.queue.requests.insert(place, post);
         } else {
-            self.queue.others.push_back(post);
+            self.queue.others.insert(place, post);
         }
     }
 
@@ -371,13 +371,13 @@ impl Http {
         let carried = self.requests.remove(&request)?;
         match carried.place {
             Place::Queued(place) => {
-                self.queue.requests.remove(&place);
+                self.queue.requests.remove(place);
             }
             Place::Parked(place) => {
-                self.parked.remove(&place);
+                self.parked.remove(place);
             }
             Place::Held(number) => {
-                self.held.remove(&number);
+                self.held.remove(number);
                 self.timers.clear(Timer::Held(number));
             }
             Place::Pausing => self.timers.clear(Timer::Resume(request)),

@@ -144,6 +144,7 @@ const PASSES: &[Pass] = &[
     Pass { name: "client-http/cancelled", run: |size| client_cancels(size / 300) },
     Pass { name: "relay/lines", run: |size| relay_lines(size / 300) },
     Pass { name: "relay/events", run: |size| relay_events(size) },
+    Pass { name: "relay/waiting", run: |size| relay_waiting(size / 65) },
 ];
 
 fn main() {
@@ -353,6 +354,18 @@ fn relay_lines(count: usize) {
         world.events();
         number += 1;
     }
+}
+
+/// Requests that wait for an exchange, with a driver that asks after each whether to read on. Their ids have one length, so
+/// that ten times as many of them are ten times as many bytes.
+fn relay_waiting(count: usize) {
+    let mut world = World::connected_relay_with(|config, _| config.limits = limits());
+    let mut wanted = 0;
+    for number in 10_000_000..10_000_000 + count {
+        world.line(&request(&number.to_string(), "tools/list", "{}"));
+        wanted += usize::from(world.machine.wants_bytes());
+    }
+    assert!(wanted <= count);
 }
 
 fn relay_events(size: usize) {

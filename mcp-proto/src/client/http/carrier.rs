@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::config::HttpTransport;
 use super::resume::Cursor;
-use super::{Carried, Http, HttpAction, Place, Post, Purpose, Timer};
+use super::waiting::Waiting;
+use super::{Carried, Http, HttpAction, Place, Post, Purpose, Queue, Timer};
 use crate::Instant;
 use crate::backoff::Jitter;
 use crate::client::carrier::{Backlog, Carrier, Role, Wire};
@@ -69,10 +70,11 @@ impl Carrier for Http {
     }
 
     fn backlog(&self) -> Backlog {
-        let later = self.parked.values().chain(self.held.values());
-        let later_messages = later.clone().filter(|post| post.role.request().is_none()).count();
-        let all = later.chain(&self.queue.others).chain(self.queue.requests.values());
-        Backlog { messages: self.queue.others.len() + later_messages, bytes: all.map(|post| post.body.len()).sum() }
+        let Queue { requests, others } = &self.queue;
+        [requests, others, &self.parked, &self.held]
+            .into_iter()
+            .map(Waiting::backlog)
+            .fold(Backlog::default(), Backlog::plus)
     }
 
     fn may_be_modern(&self) -> bool {
@@ -120,7 +122,7 @@ impl Carrier for Http {
 
     fn ready(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
         self.is_ready = true;
-        for post in std::mem::take(&mut self.parked).into_values() {
+        for post in std::mem::take(&mut self.parked).into_posts() {
             self.enqueue(post);
         }
         let streams = self.version.is_some_and(|version| version.rules().get_stream);
@@ -148,7 +150,7 @@ impl Carrier for Http {
                     }
                 }
                 Timer::Held(number) => {
-                    if let Some(post) = self.held.remove(&number) {
+                    if let Some(post) = self.held.remove(number) {
                         self.enqueue(post);
                     }
                 }

@@ -6,6 +6,7 @@ use http::response::Parts;
 use super::exchange::{ExchangeKey, Post, Purpose};
 use super::headers::{Common, refusal};
 use super::two_endpoint::Wiring;
+use super::waiting::Waiting;
 use super::{Http, HttpAction, Place, Timer};
 use crate::Instant;
 use crate::client::carrier::{Inbound, Role, Wire};
@@ -130,10 +131,10 @@ impl Http {
     fn park_undelivered(&mut self) {
         let queued = std::mem::take(&mut self.queue);
         let held = std::mem::take(&mut self.held);
-        for number in held.keys() {
-            self.timers.clear(Timer::Held(*number));
+        for place in held.places() {
+            self.timers.clear(Timer::Held(place));
         }
-        for post in queued.requests.into_values().chain(queued.others).chain(held.into_values()) {
+        for post in queued.requests.into_posts().chain(queued.others.into_posts()).chain(held.into_posts()) {
             match post.role {
                 Role::Request(_) | Role::Notification => self.park(post),
                 Role::Initialize(_) | Role::Discover(..) | Role::Confirmation | Role::Answer | Role::Cancellation => {}
@@ -165,7 +166,7 @@ impl Http {
         for request in requests {
             self.forget(request);
         }
-        self.parked.clear();
+        self.parked = Waiting::default();
         for key in self.keys_where(|purpose| purpose.request().is_some()) {
             self.abort(key, wire);
         }

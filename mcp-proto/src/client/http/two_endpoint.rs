@@ -147,7 +147,7 @@ impl Http {
             (Some(first), _) => first,
             (None, reason) => reason,
         };
-        let waiting: Vec<_> = self.queue.requests.values().filter_map(|post| post.role.request()).collect();
+        let waiting: Vec<_> = self.queue.requests.posts().filter_map(|post| post.role.request()).collect();
         for request in waiting {
             self.unanswered(request, reason.clone(), wire);
         }
