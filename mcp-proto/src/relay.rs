@@ -51,7 +51,7 @@ use crate::json::Json;
 use crate::limits::Limits;
 use crate::message::{ErrorObject, Method, Notification, code};
 use crate::outbox::{Outbox, Output};
-use crate::pending::Ticket;
+use crate::pending::{RequestKey, Ticket, TicketKey};
 use crate::server::{self, Server};
 use crate::transport::Stdio;
 use crate::version::ProtocolVersion;
@@ -287,7 +287,7 @@ impl<T: ClientTransport> Relay<T> {
     }
 
     /// The client has taken a request back that is not with the server.
-    fn forget(&mut self, ticket: crate::pending::TicketKey) {
+    fn forget(&mut self, ticket: TicketKey) {
         self.forget_held(ticket);
         self.on_legacy_cancelled(ticket);
     }
@@ -347,7 +347,7 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
-    fn on_outcome(&mut self, request: crate::RequestKey, outcome: Outcome, now: Instant) {
+    fn on_outcome(&mut self, request: RequestKey, outcome: Outcome, now: Instant) {
         let Some(upward) = self.crossing.comes_down(request) else {
             return self.on_parked_outcome(request, outcome);
         };

@@ -184,7 +184,7 @@ impl Rules {
     /// Whether the answer to this method may be a wish for input (MD-I-01).
     #[must_use]
     pub fn may_require_input(&self, method: &Method) -> bool {
-        self.era == Era::Modern && [Method::TOOLS_CALL, Method::PROMPTS_GET, Method::RESOURCES_READ].contains(method)
+        self.era == Era::Modern && takes_input(method)
     }
 
     /// Whether an application may answer with an error of this code (RP15).
@@ -194,6 +194,11 @@ impl Rules {
         let reserved = (lowest..=highest).contains(&code) && !self.allowed_codes.contains(&code);
         !reserved && !self.refused_codes.contains(&code)
     }
+}
+
+/// MD-I-01: whether an answer to this method can be that input is needed first.
+pub(crate) fn takes_input(method: &Method) -> bool {
+    [Method::TOOLS_CALL, Method::PROMPTS_GET, Method::RESOURCES_READ].contains(method)
 }
 
 const LEGACY: Rules = Rules {

@@ -106,23 +106,15 @@ pub(super) fn error_to_legacy(method: &Method, error: &ErrorObject, version: Pro
 
 /// BR-M-10: an error of a legacy server as a modern client gets it.
 pub(super) fn error_to_modern(error: &ErrorObject) -> ErrorObject {
-    let rules = ProtocolVersion::V2026_07_28.rules();
-    let is_missing = error.code() == ProtocolVersion::LATEST_LEGACY.rules().resource_not_found;
-    if is_missing {
-        error.with_code(rules.resource_not_found)
-    } else if rules.allows_error_code(error.code()) && !is_of_era(error.code()) {
+    let (legacy, modern) = (ProtocolVersion::LATEST_LEGACY.rules(), ProtocolVersion::V2026_07_28.rules());
+    if error.code() == legacy.resource_not_found {
+        error.with_code(modern.resource_not_found)
+    } else if legacy.allows_error_code(error.code()) && modern.allows_error_code(error.code()) {
         error.clone()
     } else {
+        // What a modern client takes for the protocol's, a legacy server cannot have meant so.
         error.with_code(code::INTERNAL_ERROR)
     }
-}
-
-/// What a modern client understands as being about the protocol, and a legacy server cannot mean so.
-const fn is_of_era(code: i64) -> bool {
-    matches!(
-        code,
-        code::HEADER_MISMATCH | code::MISSING_REQUIRED_CLIENT_CAPABILITY | code::UNSUPPORTED_PROTOCOL_VERSION
-    )
 }
 
 /// BR-M-10: the URLs that must be visited before a request can be served, as requests for input.

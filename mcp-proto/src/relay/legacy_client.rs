@@ -10,7 +10,7 @@ use crate::error::Failed;
 use crate::json::Json;
 use crate::message::{ErrorObject, Method, Notification, code};
 use crate::meta::{LOG_LEVEL, RequestMeta, stamp};
-use crate::pending::{RequestKey, Ticket};
+use crate::pending::{RequestKey, Ticket, TicketKey};
 use crate::version::ProtocolVersion;
 
 /// The lists that change, as the capabilities, the filter and the notifications name them.
@@ -194,7 +194,7 @@ impl<T: ClientTransport> Relay<T> {
     }
 
     /// The client takes back a subscription that it waits for.
-    pub(super) fn on_legacy_cancelled(&mut self, ticket: crate::pending::TicketKey) {
+    pub(super) fn on_legacy_cancelled(&mut self, ticket: TicketKey) {
         if let Path::LegacyClient(state) = &mut self.path {
             state.waiting.retain(|(waiting, _)| waiting.key() != ticket);
         }

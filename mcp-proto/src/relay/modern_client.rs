@@ -13,7 +13,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::crossing::Upward;
+use super::crossing::{Crossing, Upward};
 use super::{Event, Path, Relay, convert};
 use crate::Instant;
 use crate::client::{self, Call, ClientTransport, Outcome};
@@ -23,7 +23,7 @@ use crate::message::{ErrorObject, Method, Notification, code};
 use crate::mirror::name_member;
 use crate::pending::{RequestKey, Ticket, TicketKey};
 use crate::server::{InputRequired, LoggingLevel, capability_for};
-use crate::version::ProtocolVersion;
+use crate::version::takes_input;
 
 /// What is kept for the client.
 #[derive(Debug)]
@@ -133,10 +133,6 @@ impl Parked {
             required.ask(key, question.method.clone(), question.params.clone())
         })
     }
-}
-
-fn takes_input(method: &Method) -> bool {
-    ProtocolVersion::V2026_07_28.rules().may_require_input(method)
 }
 
 /// What a request is about, as far as it has a name.
@@ -425,7 +421,7 @@ impl<T: ClientTransport> Relay<T> {
 }
 
 /// The only request that a question can be about, if there is but one.
-fn sole_call(crossing: &super::crossing::Crossing, state: &ModernClient) -> Option<RequestKey> {
+fn sole_call(crossing: &Crossing, state: &ModernClient) -> Option<RequestKey> {
     let up = crossing.all_up().filter(|(_, upward)| takes_input(&upward.method)).map(|(request, _)| request);
     let mut all = up.chain(state.parked_by_request.keys().copied());
     all.next().filter(|_| all.next().is_none())

@@ -106,7 +106,7 @@ impl<T: ClientTransport> Relay<T> {
     }
 
     /// Where something goes that belongs to no request: the session, or whatever is open where there is none.
-    pub(super) fn anywhere(&self) -> server::Scope {
+    fn anywhere(&self) -> server::Scope {
         let session = self.server.session();
         if self.server.version(session).is_some() {
             return session.into();

@@ -3,7 +3,7 @@
 use super::carrier::{Carrier, Hub, Kind};
 use super::context::Context;
 use super::era::Envelope;
-use super::input::{Parked, takes_input};
+use super::input::Parked;
 use super::peer::{Origin, Peer, Phase, Source};
 use super::{Event, LoggingLevel, Timer, era};
 use crate::client::{Forwarding, Outcome};
@@ -16,7 +16,7 @@ use crate::message::{
 use crate::meta::RequestMeta;
 use crate::pending::Match;
 use crate::transport::too_long;
-use crate::version::{Era, ProtocolVersion};
+use crate::version::{Era, ProtocolVersion, takes_input};
 
 /// Bytes that a session remembers of the capabilities of its client, and of what it says of itself.
 const REMEMBERED: usize = 16 * 1024;

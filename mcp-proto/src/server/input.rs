@@ -16,7 +16,7 @@ use crate::error::UsageError;
 use crate::json::Json;
 use crate::message::{ErrorObject, Method, code};
 use crate::pending::{RequestKey, TicketKey};
-use crate::version::Era;
+use crate::version::{Era, takes_input};
 
 /// The pause before a request that needs nothing but another try is handed up again (MD-I-06).
 const PACE: Duration = Duration::from_millis(250);
@@ -131,11 +131,6 @@ impl From<InputRequired> for Json {
     fn from(required: InputRequired) -> Self {
         required.to_result()
     }
-}
-
-/// MD-I-01
-pub(super) fn takes_input(method: &Method) -> bool {
-    [Method::TOOLS_CALL, Method::PROMPTS_GET, Method::RESOURCES_READ].contains(method)
 }
 
 /// The capability, and what of it, that a request for input needs; `None` if it is no such request.
