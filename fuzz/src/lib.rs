@@ -9,6 +9,7 @@
 
 mod api;
 mod codecs;
+mod era;
 mod machines;
 mod mirror;
 mod script;
@@ -18,6 +19,7 @@ use tests::crowd::{self, Dice};
 
 pub use api::api;
 pub use codecs::{line, message, splice, sse};
+pub use era::era;
 pub use machines::{client, relay};
 pub use mirror::mirror;
 pub use streams::{client_stdio, server_stdio};

@@ -27,4 +27,4 @@ macro_rules! replayed {
     };
 }
 
-replayed!(api client client_stdio line message mirror relay server server_stdio splice sse);
+replayed!(api client client_stdio era line message mirror relay server server_stdio splice sse);

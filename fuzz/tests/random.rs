@@ -31,7 +31,9 @@ fn b22_every_request_of_a_relays_client_is_answered_once_whatever_the_server_doe
 #[test]
 fn b21_nothing_that_anybody_does_in_whatever_order_panics() {
     for (_, script) in scripts() {
-        for run in [fuzz::api, fuzz::server, fuzz::server_stdio, fuzz::client_stdio, fuzz::mirror, fuzz::splice] {
+        for run in
+            [fuzz::api, fuzz::server, fuzz::server_stdio, fuzz::client_stdio, fuzz::mirror, fuzz::splice, fuzz::era]
+        {
             run(&script);
         }
     }

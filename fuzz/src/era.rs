@@ -1,0 +1,385 @@
+//! Which era a server belongs to: the machine beside a table of RULES 10.1 and 10.2.
+
+use std::time::Duration;
+
+use mcp_proto::client::{Config, HttpTransport, Verdict};
+use mcp_proto::{Era, ProtocolVersion};
+use tests::stream::ClientStream;
+use tests::world::{self, Opened, Reply, World};
+
+use crate::script::Script;
+
+/// What a server says to a client that wants to know what it is, or to open a session.
+#[derive(Debug, Clone, Copy)]
+enum Said {
+    /// A result that names revisions: these, of those that there are.
+    Versions(u8),
+    /// -32022, and which would do, if that can be read.
+    Unsupported(Option<u8>),
+    /// Another error.
+    Error(i64),
+    /// A result of `initialize`.
+    Session(ProtocolVersion),
+    /// A result of nothing that was asked.
+    Nonsense,
+    /// Nothing, for longer than anybody waits.
+    Nothing,
+    /// An answer to what was asked before. Byte streams only.
+    Late,
+    /// A status and no JSON-RPC. HTTP only.
+    Status(u16),
+    /// The connection breaks, or the process ends.
+    Gone,
+}
+
+const CODES: [i64; 8] = [-32601, -32602, -32600, -32603, -32020, -32021, -32000, 7];
+const STATUSES: [u16; 12] = [400, 404, 405, 401, 403, 407, 408, 425, 429, 500, 503, 422];
+
+impl Said {
+    fn of(script: &mut Script<'_>) -> Option<Self> {
+        Some(match script.byte()? % 10 {
+            0 => Self::Versions(script.byte()?),
+            1 => Self::Unsupported(Some(script.byte()?)),
+            2 => Self::Unsupported(None),
+            3 => Self::Error(script.pick(&CODES)?),
+            4 => Self::Session(script.pick(&ProtocolVersion::ALL)?),
+            5 => Self::Nonsense,
+            6 => Self::Nothing,
+            7 => Self::Late,
+            8 => Self::Status(script.pick(&STATUSES)?),
+            _ => Self::Gone,
+        })
+    }
+
+    /// The result or the error, as JSON-RPC.
+    fn message(self, id: &str) -> Option<String> {
+        let named = |chosen| serde_json::to_string(&those(chosen)).expect("names are JSON");
+        let unsupported = |data: &str| {
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32022,"message":"no","data":{data}}}}}"#)
+        };
+        Some(match self {
+            Self::Versions(chosen) => {
+                world::result(id, &format!(r#"{{"resultType":"complete","supportedVersions":{}}}"#, named(chosen)))
+            }
+            Self::Unsupported(Some(chosen)) => unsupported(&format!(r#"{{"supported":{}}}"#, named(chosen))),
+            Self::Unsupported(None) => unsupported("[]"),
+            Self::Error(code) => world::error(id, code, "no"),
+            Self::Session(version) => world::result(id, &world::initialize_result(version.as_str())),
+            Self::Nonsense => world::result(id, r#"{"content":[]}"#),
+            Self::Nothing | Self::Late | Self::Status(_) | Self::Gone => return None,
+        })
+    }
+}
+
+/// The names of those whose bit is set, and of one that nobody knows.
+fn those(chosen: u8) -> Vec<&'static str> {
+    versions(chosen).into_iter().map(ProtocolVersion::as_str).chain(["2031-01-01"]).collect()
+}
+
+fn versions(chosen: u8) -> Vec<ProtocolVersion> {
+    let has = |number: &usize| chosen >> number & 1 == 1;
+    ProtocolVersion::ALL.into_iter().enumerate().filter(|(number, _)| has(number)).map(|(_, version)| version).collect()
+}
+
+/// What the client does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Discover,
+    Initialize(ProtocolVersion),
+    Connected(Era),
+    /// There is no connection, and it was said why.
+    Nothing,
+    /// What was asked is still to be answered.
+    Wait,
+}
+
+/// What the rules say, for one connection.
+struct Table {
+    versions: Vec<ProtocolVersion>,
+    is_stream: bool,
+    known: Option<Era>,
+    last: Next,
+    so_far: SoFar,
+}
+
+/// What has happened since the connection was begun.
+#[derive(Debug, Default)]
+struct SoFar {
+    was_refused: bool,
+    has_corrected: bool,
+    /// The process was asked what only a modern server knows.
+    has_probed: bool,
+}
+
+impl Table {
+    fn newest(&self, is_modern: bool, among: &[ProtocolVersion]) -> Option<ProtocolVersion> {
+        let modern = ProtocolVersion::V2026_07_28;
+        self.versions.iter().copied().filter(|it| (*it == modern) == is_modern && among.contains(it)).max()
+    }
+
+    fn has(&self, is_modern: bool) -> bool {
+        self.newest(is_modern, &ProtocolVersion::ALL).is_some()
+    }
+
+    fn begin(&mut self) -> Next {
+        self.so_far = SoFar::default();
+        let asks = self.has(true) && !(self.has(false) && self.known == Some(Era::Legacy));
+        self.last = if asks { Next::Discover } else { self.initialize() };
+        self.so_far.has_probed = asks;
+        self.last
+    }
+
+    fn initialize(&self) -> Next {
+        self.newest(false, &ProtocolVersion::ALL).map_or(Next::Nothing, Next::Initialize)
+    }
+
+    fn next(&mut self, said: Said) -> Next {
+        let next = match (said, self.last) {
+            (Said::Late, _) => return Next::Wait,
+            // ER-06
+            (Said::Gone, _) if self.is_stream && self.has(false) && self.so_far.has_probed => {
+                self.so_far.has_probed = false;
+                self.initialize()
+            }
+            // ER-26, ER-29
+            (Said::Gone | Said::Status(401 | 403 | 407 | 408 | 425 | 429 | 500..), _) => Next::Nothing,
+            (said, Next::Discover) => self.probed(said),
+            // LC-06
+            (Said::Session(version), _) if self.newest(false, &[version]).is_some() => Next::Connected(Era::Legacy),
+            // ER-08, ER-42
+            (Said::Unsupported(_) | Said::Error(-32601 | -32602 | -32020) | Said::Status(_), _)
+                if self.has(true) && !self.so_far.was_refused =>
+            {
+                self.so_far.was_refused = true;
+                Next::Discover
+            }
+            _ => Next::Nothing,
+        };
+        self.so_far.has_probed |= next == Next::Discover;
+        self.last = next;
+        next
+    }
+
+    fn probed(&mut self, said: Said) -> Next {
+        let (chosen, is_result) = match said {
+            Said::Versions(chosen) => (chosen, true),
+            Said::Unsupported(Some(chosen)) => (chosen, false),
+            // ER-22, ER-24
+            Said::Error(-32020 | -32021) => return Next::Nothing,
+            // ER-26: over HTTP; ER-04: on a byte stream, but for a server that is known to be modern.
+            Said::Nothing if !self.is_stream || self.is_sure() => return Next::Nothing,
+            // ER-04, ER-05, ER-23, ER-25
+            _ if self.so_far.was_refused => return Next::Nothing,
+            _ => return self.initialize(),
+        };
+        let named = versions(chosen);
+        match (self.newest(true, &named), self.newest(false, &named)) {
+            // ER-02, ER-03
+            (Some(_), _) if is_result => Next::Connected(Era::Modern),
+            (Some(_), _) if self.so_far.has_corrected => Next::Nothing,
+            (Some(_), _) => {
+                self.so_far.has_corrected = true;
+                Next::Discover
+            }
+            // ER-30
+            (None, Some(version)) => Next::Initialize(version),
+            (None, None) => Next::Nothing,
+        }
+    }
+
+    fn is_sure(&self) -> bool {
+        let was_told = self.known == Some(Era::Modern) && !self.so_far.was_refused;
+        !self.has(false) || was_told || self.so_far.has_corrected
+    }
+}
+
+/// A client, with the other end in the hand.
+trait Client {
+    /// What it has asked since, by method and revision offered.
+    fn asked(&mut self) -> Next;
+    fn hear(&mut self, said: Said);
+    fn connect(&mut self) -> bool;
+    fn verdict(&self) -> Option<Verdict>;
+    fn is_connected(&self) -> bool;
+}
+
+fn offered(method: &str, version: &str) -> Next {
+    match (method, ProtocolVersion::from_text(version.trim_matches('"'))) {
+        ("server/discover", _) => Next::Discover,
+        ("initialize", Some(version)) => Next::Initialize(version),
+        other => panic!("it asked {other:?}"),
+    }
+}
+
+struct OverHttp {
+    world: World<mcp_proto::Client<mcp_proto::client::Http>>,
+    open: Option<Opened>,
+}
+
+impl Client for OverHttp {
+    fn asked(&mut self) -> Next {
+        if self.is_connected() {
+            return Next::Wait;
+        }
+        let mut next = Next::Wait;
+        while self.world.has_opened() {
+            assert_eq!(next, Next::Wait, "two questions at once");
+            let opened = self.world.opened();
+            let version = if opened.method() == "initialize" { opened.param("protocolVersion") } else { String::new() };
+            next = offered(&opened.method(), &version);
+            self.open = Some(opened);
+        }
+        next
+    }
+
+    fn hear(&mut self, said: Said) {
+        let Some(opened) = self.open.as_ref().filter(|_| !matches!(said, Said::Late)) else { return };
+        let key = opened.key;
+        match (said.message(&opened.id()), said) {
+            (Some(message), Said::Error(code)) if code % 2 == 0 => {
+                self.world.reply(key, &Reply::json(message).with_status(400));
+            }
+            (Some(message), _) => self.world.reply(key, &Reply::json(message)),
+            (None, Said::Status(status)) => self.world.reply(key, &Reply::html(status)),
+            (None, Said::Gone) => self.world.fail(key, world::broken()),
+            (None, _) => self.world.pass(Duration::from_secs(31)),
+        }
+    }
+
+    fn connect(&mut self) -> bool {
+        self.world.machine.connect(self.world.now).is_ok()
+    }
+
+    fn verdict(&self) -> Option<Verdict> {
+        self.world.machine.verdict()
+    }
+
+    fn is_connected(&self) -> bool {
+        self.world.machine.version().is_some()
+    }
+}
+
+struct OnStream {
+    stream: ClientStream,
+    ids: Vec<String>,
+}
+
+impl Client for OnStream {
+    fn asked(&mut self) -> Next {
+        if self.is_connected() {
+            return Next::Wait;
+        }
+        let mut next = Next::Wait;
+        for line in self.stream.lines() {
+            assert_eq!(next, Next::Wait, "two questions at once");
+            let asked: serde_json::Value = serde_json::from_str(&line).expect("lines are JSON");
+            let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+            next = offered(&text(&asked["method"]), &text(&asked["params"]["protocolVersion"]));
+            self.ids.push(asked["id"].to_string());
+        }
+        next
+    }
+
+    fn hear(&mut self, said: Said) {
+        let [earlier @ .., id] = &self.ids[..] else { return };
+        match (said.message(id), said) {
+            (Some(message), _) => self.stream.line(message),
+            (None, Said::Late) => {
+                if let Some(earlier) = earlier.last() {
+                    self.stream.line(world::result(earlier, world::DISCOVERED));
+                }
+            }
+            (None, Said::Gone) => self.stream.eof(),
+            (None, _) => self.stream.pass(Duration::from_secs(31)),
+        }
+    }
+
+    fn connect(&mut self) -> bool {
+        self.stream.machine.connect(self.stream.now).is_ok()
+    }
+
+    fn verdict(&self) -> Option<Verdict> {
+        self.stream.machine.verdict()
+    }
+
+    fn is_connected(&self) -> bool {
+        self.stream.machine.version().is_some()
+    }
+}
+
+/// The detection of the era, over HTTP and on a byte stream: whatever a server answers, the client asks what the rules
+/// say, comes to the verdict that they say or to none, and begins the next connection with it.
+///
+/// The first byte says which revisions the client speaks, the second what it knows and how it is connected.
+pub fn era(data: &[u8]) {
+    let [speaks, how, ..] = data else { return };
+    let versions = versions(*speaks);
+    if versions.is_empty() {
+        return;
+    }
+    let mut table = Table {
+        versions,
+        is_stream: how & 4 != 0,
+        known: [None, Some(Era::Legacy), Some(Era::Modern), None][usize::from(how & 3)],
+        last: Next::Nothing,
+        so_far: SoFar::default(),
+    };
+    let begun = table.begin();
+    let mut client = client(&table);
+    assert_eq!(client.asked(), begun, "the first question");
+    let mut script = Script(&data[2..]);
+    while let Some(said) = Said::of(&mut script) {
+        if table.is_stream && matches!(said, Said::Status(_)) {
+            continue;
+        }
+        let before = client.verdict();
+        client.hear(said);
+        let next = table.next(said);
+        let asked = match next {
+            Next::Discover | Next::Initialize(_) => next,
+            Next::Connected(_) | Next::Nothing | Next::Wait => Next::Wait,
+        };
+        assert_eq!(client.asked(), asked, "after {said:?}");
+        match next {
+            Next::Connected(era) => {
+                assert!(client.is_connected());
+                assert_eq!(client.verdict().map(|verdict| verdict.era), Some(era), "after {said:?}");
+                return remembers(table, era);
+            }
+            Next::Nothing => {
+                if !matches!(said, Said::Versions(_) | Said::Unsupported(_)) {
+                    assert_eq!(client.verdict(), before, "{said:?} told nothing");
+                }
+                let (connected, begun) = (client.connect(), table.begin());
+                if !connected {
+                    return;
+                }
+                assert_eq!(client.asked(), begun, "the first question of the next attempt");
+            }
+            Next::Discover | Next::Initialize(_) | Next::Wait => assert!(!client.is_connected(), "after {said:?}"),
+        }
+    }
+}
+
+/// ER-09: another client that is told the verdict begins with it.
+fn remembers(mut table: Table, era: Era) {
+    table.known = Some(era);
+    let begun = table.begin();
+    assert_eq!(client(&table).asked(), begun, "with what is known");
+}
+
+fn client(table: &Table) -> Box<dyn Client> {
+    let configure = |config: &mut Config| {
+        config.versions.clone_from(&table.versions);
+        config.verdict = table.known.map(Verdict::known);
+    };
+    if table.is_stream {
+        Box::new(OnStream { stream: ClientStream::detecting_with(configure), ids: Vec::new() })
+    } else {
+        let world = World::detecting_client_with(|config, http| {
+            configure(config);
+            http.transport = HttpTransport::StreamableHttp;
+        });
+        Box::new(OverHttp { world, open: None })
+    }
+}
