@@ -2,14 +2,18 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
 
+use std::path::Path;
+use std::process::Command;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use mcp_blocking::{Change, Client, Error, Handler, Observation};
-use mcp_proto::client::{Call, Evidence};
+use mcp_proto::client::{self, Call, Evidence};
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion};
-use tests::loopback::{Loopback, WIRE_FAULTS, echo_server, mcp_server, modern_server};
+use tests::bad_answers::BAD_ANSWERS;
+use tests::bad_servers::BAD_SERVERS;
+use tests::loopback::{Loopback, echo_server, mcp_server, modern_server};
 use tests::world::{event, request, result};
 
 fn connect(server: &Loopback) -> Client {
@@ -213,14 +217,30 @@ fn a_server_that_is_not_there_is_an_error_in_words() {
 }
 
 #[test]
-fn ht10_ht11_ht12_what_is_wrong_on_the_wire_is_an_outcome_at_once() {
-    for (what, answer, text) in WIRE_FAULTS {
-        let server = Loopback::start(mcp_server(move |_, connection| answer(connection)));
+fn bad_answers_are_outcomes_at_once_and_the_next_call_succeeds() {
+    for case in BAD_ANSWERS {
+        let server = case.server();
         let client = connect(&server);
         let started = Instant::now();
-        let error = client.request("tools/call", None).unwrap_err().to_string();
-        assert!(error.contains(text), "{what}: {error}");
-        assert!(started.elapsed() < Duration::from_secs(5), "{what}");
+        let outcome = client.request("tools/call", None);
+        assert!(started.elapsed() < Duration::from_secs(10), "{}", case.name);
+        case.judge(outcome.map(|result| result.to_text().into_owned()).map_err(|error| error.to_string()));
+        assert_eq!(client.request("tools/list", None).unwrap(), json("{}"), "{}", case.name);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn bad_lines_of_a_child_are_outcomes_at_once_and_the_next_call_succeeds() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bad-lines-blocking");
+    for case in BAD_SERVERS {
+        let mut server = Command::new("sh");
+        server.args(["-c", &case.script(&folder)]);
+        let legacy = |config: &mut client::Config| config.versions = vec![ProtocolVersion::V2025_11_25];
+        let client = Client::child(server).configure(legacy).connect().unwrap();
+        let outcome = client.request("tools/call", None);
+        case.judge(outcome.map(|result| result.to_text().into_owned()).map_err(|error| error.to_string()));
+        assert_eq!(client.request("tools/list", None).unwrap(), json("{}"), "{}", case.name);
     }
 }
 
@@ -356,6 +376,6 @@ fn a_server_in_a_process_of_its_own_is_asked_in_either_era() {
         let tools = client.request("tools/list", None).unwrap();
         assert!(tools.to_text().contains(r#""name":"greet""#));
     }
-    let outcome = Client::child(std::process::Command::new("/no/such/program")).connect();
+    let outcome = Client::child(Command::new("/no/such/program")).connect();
     assert!(matches!(outcome, Err(Error::Start(_))), "{outcome:?}");
 }

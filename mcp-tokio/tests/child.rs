@@ -6,11 +6,13 @@
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use mcp_proto::Failed;
+use mcp_proto::{Failed, Json, ProtocolVersion, client};
 use mcp_tokio::{Client, Error};
+use tests::bad_servers::BAD_SERVERS;
 use tests::world::{initialize_result, result};
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -122,4 +124,16 @@ fn a_server_does_not_outlive_the_runtime() {
     let other = tokio::runtime::Runtime::new().unwrap();
     assert_eq!(other.block_on(life.ends()), "");
     drop(client);
+}
+
+#[tokio::test]
+async fn bad_lines_of_a_child_are_outcomes_at_once_and_the_next_call_succeeds() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bad-lines-tokio");
+    for case in BAD_SERVERS {
+        let legacy = |config: &mut client::Config| config.versions = vec![ProtocolVersion::V2025_11_25];
+        let client = Client::builder().configure(legacy).spawn(shell(&case.script(&folder))).await.unwrap();
+        let outcome = timeout(Duration::from_secs(10), client.request("tools/call", None)).await.expect(case.name);
+        case.judge(outcome.map(|result| result.to_text().into_owned()).map_err(|error| error.to_string()));
+        assert_eq!(client.request("tools/list", None).await.unwrap(), Json::empty_object(), "{}", case.name);
+    }
 }

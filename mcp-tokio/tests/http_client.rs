@@ -8,7 +8,6 @@ mod authority;
 #[path = "../../mcp-blocking/tests/running/mod.rs"]
 mod running;
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -21,8 +20,9 @@ use mcp_proto::server::TwoEndpoints;
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, RedirectRefused};
 use mcp_tokio::{Client, Error, Handler, reqwest};
 use running::{Running, json};
-use tests::loopback::{Connection, Loopback, WIRE_FAULTS, echo_server, mcp_server};
-use tests::world::{error, event, result};
+use tests::bad_answers::BAD_ANSWERS;
+use tests::loopback::{Loopback, echo_server, mcp_server};
+use tests::world::{event, result};
 use tokio::time::timeout;
 
 async fn connect(url: &str) -> Client {
@@ -156,57 +156,13 @@ async fn a_lost_session_is_opened_again_and_the_refused_call_succeeds() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_an_outcome_in_words() {
-    for (what, answer, text) in WIRE_FAULTS {
-        let server = Loopback::start(mcp_server(move |_, connection| answer(connection)));
+async fn bad_answers_are_outcomes_at_once_and_the_next_call_succeeds() {
+    for case in BAD_ANSWERS {
+        let server = case.server();
         let client = connect(&server.url()).await;
-        let outcome = timeout(Duration::from_secs(5), client.request("tools/call", None)).await.expect(what);
-        let error = outcome.unwrap_err().to_string();
-        assert!(
-            error.starts_with(&format!("the server at {} ", server.url())) && error.contains(text),
-            "{what}: {error}"
-        );
-    }
-}
-
-#[tokio::test]
-async fn http_errors_are_outcomes_and_what_can_be_put_up_with_is() {
-    type Answer = fn(&str, &mut Connection) -> io::Result<()>;
-    const JSON: (&str, &str) = ("content-type", "application/json");
-    let cases: [(&str, Answer, &str); 9] = [
-        (
-            "no credentials",
-            |_, connection| connection.reply("401 Unauthorized", &[("www-authenticate", "Bearer")], ""),
-            "answered 401 Unauthorized; it wants credentials",
-        ),
-        ("wrong credentials", |_, connection| connection.reply("403 Forbidden", &[], ""), "not allowed"),
-        (
-            "too much to do",
-            |_, connection| connection.reply("429 Too Many Requests", &[("retry-after", "7")], ""),
-            "it asks to wait 7s",
-        ),
-        (
-            "a page",
-            |_, connection| connection.reply("200 OK", &[("content-type", "text/html")], "<p>hello"),
-            "answered with an HTML page",
-        ),
-        ("a mistake", |_, connection| connection.reply("500 Internal Server Error", &[], ""), "answered 500"),
-        ("no answer", |_, connection| connection.reply("202 Accepted", &[], ""), "took the request for a notification"),
-        ("another's answer", |_, connection| connection.json(result("77", "{}")), "has another id"),
-        (
-            "an error in an HTTP error",
-            |id, connection| connection.reply("400 Bad Request", &[JSON], error(id, -32602, "no such tool")),
-            "the server answered with error -32602: no such tool",
-        ),
-        ("an answer in an array", |id, connection| connection.json(format!("[{}]", result(id, "{}"))), ""),
-    ];
-    for (what, answer, text) in cases {
-        let server = Loopback::start(mcp_server(move |asked, connection| answer(&asked.id, connection)));
-        let outcome = connect(&server.url()).await.request("tools/call", None).await;
-        match outcome {
-            Ok(result) => assert_eq!((text, result), ("", json("{}")), "{what}"),
-            Err(error) => assert!(!text.is_empty() && error.to_string().contains(text), "{what}: {error}"),
-        }
+        let outcome = timeout(Duration::from_secs(10), client.request("tools/call", None)).await.expect(case.name);
+        case.judge(outcome.map(|result| result.to_text().into_owned()).map_err(|error| error.to_string()));
+        assert_eq!(client.request("tools/list", None).await.unwrap(), json("{}"), "{}", case.name);
     }
 }
 

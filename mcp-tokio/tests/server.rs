@@ -12,8 +12,10 @@ use mcp_proto::server::{Config, HttpConfig, InputRequired, LoggingLevel, Princip
 use mcp_proto::{ErrorObject, Json, Method, Notification, SessionKey, code};
 use mcp_tokio::{Builder, Client, Error, Handler, HttpService, Incoming, Server, Service, StateKeys};
 use tests::asked::{Asked, initialize};
+use tests::bad_lines::BAD_LINES;
 use tests::socket::Remote;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
+use tests::world::{self, INITIALIZED};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, duplex, split};
 use tokio::net::TcpListener;
 use tokio::runtime;
 use tokio::sync::{mpsc, oneshot};
@@ -163,6 +165,31 @@ struct Held(Option<oneshot::Sender<()>>);
 impl Drop for Held {
     fn drop(&mut self) {
         let _ = self.0.take().unwrap().send(());
+    }
+}
+
+#[tokio::test]
+async fn bad_lines_are_answered_and_the_next_request_is_served() {
+    let echo = |incoming: Incoming| async move { Ok(incoming.params().cloned().unwrap_or(Json::empty_object())) };
+    for case in BAD_LINES {
+        let (ours, theirs) = duplex(64 * 1024);
+        let (read, write) = split(theirs);
+        let serving = tokio::spawn(async move { Server::new(config(), echo).serve_stream(read, write).await });
+        let (read, mut write) = split(ours);
+        let mut lines = BufReader::new(read).lines();
+        write.write_all((world::initialize("0", "2025-11-25") + "\n" + INITIALIZED + "\n").as_bytes()).await.unwrap();
+        lines.next_line().await.unwrap().unwrap();
+        let writing = tokio::spawn(async move {
+            write.write_all(&case.all()).await.unwrap();
+            write.shutdown().await.unwrap();
+        });
+        let mut answers = Vec::new();
+        while let Some(line) = timeout(Duration::from_secs(10), lines.next_line()).await.expect(case.name).unwrap() {
+            answers.push(line);
+        }
+        case.judge(answers);
+        writing.await.unwrap();
+        serving.await.unwrap().unwrap();
     }
 }
 

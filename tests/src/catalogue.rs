@@ -1,7 +1,7 @@
 //! The catalogue of bad input: its rows, and the tests that keep them, found by their names.
 //!
-//! A test that keeps a row begins with the row's id, as `ht6_…` does; with several, one after the other. Rows of a table
-//! of requests (`ladder`) begin with it, too, as in `"HM1: another method"`, and are tested by what runs the table.
+//! A test that keeps a row begins with the row's id, as `ht6_…` does; with several, one after the other. The cases of a
+//! table begin with it, too, as in `"HM1: another method"`, and are kept by what runs the table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -159,6 +159,41 @@ pub enum Place {
     Proxy,
 }
 
+/// Tables of cases, and the tests that run them.
+const TABLES: &[(&str, &[(Place, &str)])] = &[
+    (
+        "tests/src/ladder.rs",
+        &[
+            (Place::Core, "the_ladder_answers_each_wrong_request_as_the_table_says"),
+            (Place::Tokio, "the_ladder_answers_as_its_table_says"),
+            (Place::Blocking, "the_ladder_answers_as_its_table_says"),
+        ],
+    ),
+    (
+        "tests/src/bad_answers.rs",
+        &[
+            (Place::Tokio, "bad_answers_are_outcomes_at_once_and_the_next_call_succeeds"),
+            (Place::Blocking, "bad_answers_are_outcomes_at_once_and_the_next_call_succeeds"),
+            (Place::Proxy, "bad_answers_reach_the_client_as_outcomes_and_the_next_call_succeeds"),
+        ],
+    ),
+    (
+        "tests/src/bad_lines.rs",
+        &[
+            (Place::Tokio, "bad_lines_are_answered_and_the_next_request_is_served"),
+            (Place::Proxy, "bad_lines_are_answered_and_the_next_request_is_served"),
+        ],
+    ),
+    (
+        "tests/src/bad_servers.rs",
+        &[
+            (Place::Tokio, "bad_lines_of_a_child_are_outcomes_at_once_and_the_next_call_succeeds"),
+            (Place::Blocking, "bad_lines_of_a_child_are_outcomes_at_once_and_the_next_call_succeeds"),
+            (Place::Proxy, "bad_lines_of_a_server_reach_the_client_as_outcomes_and_the_next_call_succeeds"),
+        ],
+    ),
+];
+
 /// The tests of every row, by where they are.
 pub type Found = BTreeMap<String, BTreeMap<Place, BTreeSet<String>>>;
 
@@ -172,13 +207,10 @@ pub fn find() -> Found {
         for file in files {
             let path = file.strip_prefix(&root).expect("it is below").to_string_lossy().replace('\\', "/");
             let text = fs::read_to_string(&file).expect("a source");
-            if path == "tests/src/ladder.rs" {
-                for row in text.split('"').filter_map(|text| row_of(text.split(':').next()?)) {
-                    let runs = [(Place::Core, "the_ladder_answers_each_wrong_request_as_the_table_says")];
-                    let on_the_wire =
-                        [Place::Tokio, Place::Blocking].map(|place| (place, "the_ladder_answers_as_its_table_says"));
-                    for (place, name) in runs.into_iter().chain(on_the_wire) {
-                        found.entry(row.clone()).or_default().entry(place).or_default().insert(name.to_owned());
+            if let Some((_, runs)) = TABLES.iter().find(|(table, _)| *table == path) {
+                for row in text.split('"').flat_map(rows_of_case) {
+                    for (place, name) in *runs {
+                        found.entry(row.clone()).or_default().entry(*place).or_default().insert((*name).to_owned());
                     }
                 }
                 continue;
@@ -246,6 +278,11 @@ fn functions(text: &str) -> impl Iterator<Item = &str> {
 /// The rows that a name begins with; what stands between them are ids of rules.
 fn rows_in(name: &str) -> Vec<String> {
     name.split('_').take(6).filter_map(|part| row_of(&part.to_ascii_uppercase())).collect()
+}
+
+/// The rows before the colon of a case's name.
+fn rows_of_case(text: &str) -> Vec<String> {
+    text.split_once(':').map_or_else(Vec::new, |(rows, _)| rows.split(", ").filter_map(row_of).collect())
 }
 
 fn row_of(text: &str) -> Option<String> {

@@ -1,6 +1,9 @@
 //! What the scenarios share: inputs, oracles, and the simulated world that machines run in.
 
 pub mod asked;
+pub mod bad_answers;
+pub mod bad_lines;
+pub mod bad_servers;
 pub mod catalogue;
 pub mod chunks;
 pub mod crowd;

@@ -554,6 +554,10 @@ pub fn request(id: &str, method: &str, params: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
 }
 
+/// A notification of a log message as a line.
+pub const NOTIFICATION: &str =
+    r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}"#;
+
 /// `initialize` as a line.
 pub fn initialize(id: &str, version: &str) -> String {
     let params = format!(

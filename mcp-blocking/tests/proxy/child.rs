@@ -4,6 +4,7 @@ use std::process::Command;
 
 use mcp_proto::ProtocolVersion;
 use tests::asked::modern;
+use tests::bad_servers::BAD_SERVERS;
 use tests::tools;
 use tests::world::{INITIALIZED, initialize, initialize_result, request, result};
 
@@ -92,6 +93,19 @@ fn px3_st17_st18_nothing_is_left_of_a_server_and_what_it_has_started() {
             }
         }
     });
+}
+
+#[test]
+fn bad_lines_of_a_server_reach_the_client_as_outcomes_and_the_next_call_succeeds() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("bad-lines-proxy");
+    for case in BAD_SERVERS {
+        let mut proxy = Proxy::spawn(before(&[], &case.script(&folder)));
+        proxy.initialize();
+        proxy.write(&request("\"bad\"", "tools/call", "{}"));
+        case.judge(proxy.outcome("\"bad\""));
+        proxy.write(&request("\"next\"", "tools/list", "{}"));
+        assert_eq!(proxy.outcome("\"next\""), Ok("{}".to_owned()), "{}", case.name);
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use mcp_proto::Json;
 use tests::world::{INITIALIZED, initialize, initialize_result, result};
 
 /// A running proxy.
@@ -72,6 +73,20 @@ impl Proxy {
 
     pub(crate) fn line(&self) -> String {
         self.lines.recv_timeout(Duration::from_secs(10)).expect("a line")
+    }
+
+    /// The outcome of a request, behind whatever else the proxy says; nothing else may end.
+    pub(crate) fn outcome(&self, id: &str) -> Result<String, String> {
+        loop {
+            let line = Json::parse(self.line()).expect("a message");
+            let member = |name| line.member(name).expect("no name twice").map(|value| value.to_text().into_owned());
+            match (member("id"), member("result"), member("error")) {
+                (Some(found), Some(result), None) if found == id => return Ok(result),
+                (Some(found), None, Some(error)) if found == id => return Err(error),
+                (_, None, None) => {}
+                other => panic!("{other:?}"),
+            }
+        }
     }
 
     /// A line of the log, or of what the server writes to its stderr.

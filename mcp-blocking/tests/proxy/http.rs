@@ -1,12 +1,14 @@
 //! A server over HTTP: the test.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
+use tests::bad_answers::BAD_ANSWERS;
+use tests::bad_lines::BAD_LINES;
 use tests::http1::Exchange;
 use tests::loopback::{Connection, Loopback, echo_server, mcp_server};
 use tests::world::{INITIALIZED, event, initialize, initialize_result, request, result};
@@ -230,6 +232,33 @@ fn px4_every_failure_of_the_server_reaches_the_client_with_its_id() {
     // B6: nothing went to the other origin, and everything that went to this one had the header.
     assert_eq!(elsewhere.connections(), 0);
     assert!(server.requests().iter().all(|request| request.header("x-api-key") == "secret-key"));
+}
+
+#[test]
+fn bad_answers_reach_the_client_as_outcomes_and_the_next_call_succeeds() {
+    for case in BAD_ANSWERS {
+        let server = case.server();
+        let mut proxy = Proxy::start(&[&server.url()]);
+        proxy.initialize();
+        proxy.write(&request("\"bad\"", "tools/call", "{}"));
+        case.judge(proxy.outcome("\"bad\""));
+        proxy.write(&request("\"next\"", "tools/list", "{}"));
+        assert_eq!(proxy.outcome("\"next\""), Ok("{}".to_owned()), "{}", case.name);
+    }
+}
+
+#[test]
+fn bad_lines_are_answered_and_the_next_request_is_served() {
+    let server = echo_server();
+    for case in BAD_LINES {
+        let mut proxy = Proxy::start(&[&server.url()]);
+        proxy.initialize();
+        let mut stdin = proxy.stdin.take().unwrap();
+        let writing = thread::spawn(move || stdin.write_all(&case.all()).unwrap());
+        case.judge(proxy.lines.iter().collect());
+        writing.join().unwrap();
+        assert!(proxy.wait().0.success(), "{}", case.name);
+    }
 }
 
 #[test]

@@ -1,0 +1,479 @@
+//! What servers answer over HTTP and must not, or hardly should, and what a client makes of it. Every adapter with a
+//! client runs the table over sockets.
+//!
+//! A name begins with the rows of the catalogue that it belongs to.
+
+use std::io;
+
+use crate::loopback::{Asked, Connection, Loopback, mcp_server};
+use crate::world::{NOTIFICATION, event, request, result};
+
+/// An answer to a call.
+#[derive(Debug, Clone, Copy)]
+pub struct BadAnswer {
+    /// The rows, and what is wrong.
+    pub name: &'static str,
+    answer: fn(&Asked, &mut Connection) -> io::Result<()>,
+    /// What the client says of it; `None` where it finds the answer all the same, which is [`RESULT`].
+    pub fails: Option<&'static str>,
+}
+
+/// The result of the calls that succeed.
+pub const RESULT: &str = r#"{"content":[]}"#;
+
+impl BadAnswer {
+    /// A server that answers calls like this, and `tools/list` as it should.
+    pub fn server(&self) -> Loopback {
+        let answer = self.answer;
+        Loopback::start(mcp_server(move |asked, connection| {
+            if asked.method == "tools/call" {
+                answer(asked, connection)
+            } else {
+                connection.json(result(&asked.id, "{}"))
+            }
+        }))
+    }
+
+    /// Compares what came of the call, as a result or in words.
+    pub fn judge(&self, outcome: Result<String, String>) {
+        judge(self.name, self.fails, outcome);
+    }
+}
+
+pub(crate) fn judge(name: &str, fails: Option<&str>, outcome: Result<String, String>) {
+    match (outcome, fails) {
+        (Ok(found), None) => assert_eq!(found, RESULT, "{name}"),
+        (Err(found), Some(text)) => assert!(found.contains(text), "{name}: {found}"),
+        (found, expected) => panic!("{name}: {found:?} instead of {expected:?}"),
+    }
+}
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+const EVENTS: (&str, &str) = ("content-type", "text/event-stream");
+
+fn ok(asked: &Asked) -> String {
+    result(&asked.id, RESULT)
+}
+
+/// A stream of events with this before the answer.
+fn before(asked: &Asked, connection: &mut Connection, text: &str) -> io::Result<()> {
+    stream(connection, format!("{text}{}", event(&ok(asked))))
+}
+
+fn stream(connection: &mut Connection, text: impl AsRef<[u8]>) -> io::Result<()> {
+    connection.begin_events()?;
+    for chunk in text.as_ref().chunks(64 * 1024) {
+        connection.chunk(chunk)?;
+    }
+    connection.finish()
+}
+
+fn raw(connection: &mut Connection, text: impl AsRef<[u8]>) -> io::Result<()> {
+    connection.close();
+    connection.raw(text)
+}
+
+/// A response of these members besides the id.
+fn members(asked: &Asked, members: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{},{members}}}"#, asked.id)
+}
+
+fn nested(depth: usize) -> String {
+    "[".repeat(depth) + &"]".repeat(depth)
+}
+
+/// The table.
+pub const BAD_ANSWERS: &[BadAnswer] = &[
+    BadAnswer {
+        name: "HT1: a redirect elsewhere",
+        answer: |_, connection| connection.reply("307 Temporary Redirect", &[("location", "http://127.0.0.1:2/")], ""),
+        fails: Some("redirects elsewhere"),
+    },
+    BadAnswer {
+        name: "HT1: a redirect that would make a GET of it",
+        answer: |_, connection| connection.reply("302 Found", &[("location", "/elsewhere")], ""),
+        fails: Some("redirects elsewhere"),
+    },
+    BadAnswer {
+        name: "HT2: redirects in a circle",
+        answer: |_, connection| connection.reply("308 Permanent Redirect", &[("location", "/mcp")], ""),
+        fails: Some("redirects elsewhere"),
+    },
+    BadAnswer {
+        name: "HT2: a redirect to nowhere",
+        answer: |_, connection| connection.reply("307 Temporary Redirect", &[], ""),
+        fails: Some("redirects elsewhere"),
+    },
+    BadAnswer {
+        name: "HT4: another session",
+        answer: |asked, connection| connection.reply("200 OK", &[JSON, ("mcp-session-id", "another")], ok(asked)),
+        fails: None,
+    },
+    BadAnswer {
+        name: "HT5: JSON, spelled otherwise",
+        answer: |asked, connection| {
+            connection.reply("200 OK", &[("content-type", "APPLICATION/JSON ; charset=utf-8")], ok(asked))
+        },
+        fails: None,
+    },
+    BadAnswer {
+        name: "HT5: a page",
+        answer: |_, connection| connection.reply("200 OK", &[("content-type", "text/html")], "<p>hello"),
+        fails: Some("answered with an HTML page"),
+    },
+    BadAnswer {
+        name: "HT5: no content type",
+        answer: |asked, connection| connection.reply("200 OK", &[], ok(asked)),
+        fails: Some("a body without a type"),
+    },
+    BadAnswer {
+        name: "HT5: another content type",
+        answer: |asked, connection| connection.reply("200 OK", &[("content-type", "application/jsonp")], ok(asked)),
+        fails: Some("a body of another type"),
+    },
+    BadAnswer {
+        name: "HT6: 202",
+        answer: |_, connection| connection.reply("202 Accepted", &[], ""),
+        fails: Some("took the request for a notification"),
+    },
+    BadAnswer {
+        name: "HT6: 204",
+        answer: |_, connection| connection.raw("HTTP/1.1 204 No Content\r\n\r\n"),
+        fails: Some("took the request for a notification"),
+    },
+    BadAnswer {
+        name: "HT6: 200 and nothing",
+        answer: |_, connection| connection.reply("200 OK", &[JSON], ""),
+        fails: Some("took the request for a notification"),
+    },
+    BadAnswer {
+        name: "HT8: no credentials",
+        answer: |_, connection| connection.reply("401 Unauthorized", &[("www-authenticate", "Bearer")], ""),
+        fails: Some("answered 401 Unauthorized; it wants credentials"),
+    },
+    BadAnswer {
+        name: "HT8: too much to do",
+        answer: |_, connection| connection.reply("429 Too Many Requests", &[("retry-after", "7")], ""),
+        fails: Some("it asks to wait 7s"),
+    },
+    BadAnswer {
+        name: "HT8: a mistake that takes ten megabytes to tell",
+        answer: |_, connection| {
+            connection.close();
+            connection.reply("500 Internal Server Error", &[("content-type", "text/html")], "x".repeat(10_000_000))
+        },
+        fails: Some("answered 500"),
+    },
+    BadAnswer {
+        name: "HT8: an error of JSON-RPC in one of HTTP",
+        answer: |asked, connection| {
+            let error = members(asked, r#""error":{"code":-32602,"message":"no such tool"}"#);
+            connection.reply("400 Bad Request", &[JSON], error)
+        },
+        fails: Some("no such tool"),
+    },
+    BadAnswer {
+        name: "HT9: a session that is never there",
+        answer: |_, connection| connection.reply("404 Not Found", &[], ""),
+        fails: Some("lost the session"),
+    },
+    BadAnswer {
+        name: "HT10: gzip that nobody asked for",
+        answer: |_, connection| connection.reply("200 OK", &[JSON, ("content-encoding", "gzip")], b"\x1f\x8b\x08\x00"),
+        fails: Some("compressed its answer"),
+    },
+    BadAnswer {
+        name: "HT11: a body that ends early",
+        answer: |_, connection| {
+            raw(connection, "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{")
+        },
+        fails: Some("broke the connection before it answered"),
+    },
+    BadAnswer {
+        name: "HT11: chunks that end early",
+        answer: |_, connection| {
+            connection.close();
+            connection.begin_events()?;
+            connection.raw("ff\r\ndata: ")
+        },
+        fails: Some("broke the connection before it answered"),
+    },
+    BadAnswer {
+        name: "HT11: nothing",
+        answer: |_, connection| raw(connection, ""),
+        fails: Some("it closed the connection"),
+    },
+    BadAnswer {
+        name: "HT11: something that is no HTTP",
+        answer: |_, connection| raw(connection, "SSH-2.0-OpenSSH_9.2p1\r\n\r\n"),
+        fails: Some("it does not speak HTTP/1.1"),
+    },
+    BadAnswer {
+        name: "HT12: headers of more than 64 KiB",
+        answer: |_, connection| {
+            raw(connection, format!("HTTP/1.1 200 OK\r\nx-long: {}\r\n\r\n", "x".repeat(1_000_000)))
+        },
+        fails: Some("headers are larger"),
+    },
+    BadAnswer {
+        name: "HT12: a thousand headers",
+        answer: |_, connection| raw(connection, format!("HTTP/1.1 200 OK\r\n{}\r\n", "x-many: y\r\n".repeat(1000))),
+        fails: Some("broke the connection before it answered"),
+    },
+    BadAnswer {
+        name: "HT12: interim responses before the answer",
+        answer: |asked, connection| {
+            for _ in 0..10 {
+                connection.raw("HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n")?;
+            }
+            connection.json(ok(asked))
+        },
+        fails: None,
+    },
+    BadAnswer {
+        name: "SS1: an event that is too long",
+        answer: |_, connection| stream(connection, "data: ".to_owned() + &"x".repeat(20_000_000)),
+        fails: Some("answered with more than"),
+    },
+    BadAnswer {
+        name: "SS2: comments, one of them long",
+        answer: |asked, connection| {
+            let text = ":\n".repeat(10_000) + ": " + &"x".repeat(5_000_000) + "\n";
+            before(asked, connection, &text)
+        },
+        fails: None,
+    },
+    BadAnswer {
+        name: "SS3: unknown fields, one of them long",
+        answer: |asked, connection| {
+            let text = "x: y\n\n".repeat(10_000) + &"z".repeat(5_000_000) + ": 1\n\n\0: 2\n";
+            before(asked, connection, &text)
+        },
+        fails: None,
+    },
+    BadAnswer {
+        name: "SS4: every line end",
+        answer: |asked, connection| {
+            let text = format!(": 1\r\n: 2\r: 3\n\r\nevent:message\rdata:{}\r\r", ok(asked));
+            connection.begin_events()?;
+            for byte in text.bytes() {
+                connection.chunk([byte])?;
+            }
+            connection.finish()
+        },
+        fails: None,
+    },
+    BadAnswer {
+        name: "SS5: bytes that are no UTF-8",
+        answer: |asked, connection| {
+            let text = [b"data: {\"x\":\"\xff\"}\n\n", event(&ok(asked)).as_bytes()].concat();
+            stream(connection, text)
+        },
+        fails: None,
+    },
+    BadAnswer {
+        name: "SS6: ids with NUL, with controls, of a megabyte",
+        answer: |asked, connection| {
+            let text = format!("id: a\0b\ndata:\n\nid: \x01\ndata:\n\nid: {}\ndata:\n\n", "x".repeat(1_000_000));
+            before(asked, connection, &text)
+        },
+        fails: None,
+    },
+    BadAnswer {
+        name: "SS7: retry of nothing, of 20 digits, not a number",
+        answer: |asked, connection| {
+            before(asked, connection, "retry:\n\nretry: 99999999999999999999\n\nretry: -1\n\nretry: 1e3\n\n")
+        },
+        fails: None,
+    },
+    BadAnswer {
+        name: "SS8: events of other names",
+        answer: |asked, connection| {
+            before(asked, connection, "event: ping\ndata: now\n\nevent: endpoint\ndata: http://127.0.0.1:2/\n\n")
+        },
+        fails: None,
+    },
+    BadAnswer {
+        name: "SS9: a stream that ends in order and without the answer",
+        answer: |_, connection| stream(connection, ""),
+        fails: Some("ended the stream without an answer"),
+    },
+    BadAnswer {
+        name: "SS9: a stream that ends before the end of the answer",
+        answer: |asked, connection| stream(connection, event(&ok(asked)).trim_end()),
+        fails: Some("ended the stream without an answer"),
+    },
+    BadAnswer {
+        name: "SS10: more after the answer",
+        answer: |asked, connection| {
+            let text = event(&ok(asked)) + &event(NOTIFICATION) + &event(&result("\"another\"", "{}"));
+            stream(connection, text)
+        },
+        fails: None,
+    },
+    BadAnswer {
+        name: "SS12: an empty event with an id",
+        answer: |asked, connection| before(asked, connection, "id: 1\ndata:\n\nid: 2\n\n"),
+        fails: None,
+    },
+    BadAnswer {
+        name: "SS13: JSON that is said to be events",
+        answer: |asked, connection| connection.reply("200 OK", &[EVENTS], ok(asked)),
+        fails: Some("ended the stream without an answer"),
+    },
+    BadAnswer {
+        name: "SS13: events that are said to be JSON",
+        answer: |asked, connection| connection.reply("200 OK", &[JSON], event(&ok(asked))),
+        fails: Some("not JSON"),
+    },
+    BadAnswer {
+        name: "SS14, RP9: ten thousand events before the answer",
+        answer: |asked, connection| before(asked, connection, &event(NOTIFICATION).repeat(10_000)),
+        fails: None,
+    },
+    BadAnswer {
+        name: "RP1: answers to what nobody asked",
+        answer: |asked, connection| {
+            let text = event(&result("4711", "{}")) + &event(&result("\"x\"", "{}"));
+            before(asked, connection, &text)
+        },
+        fails: None,
+    },
+    BadAnswer {
+        name: "RP2: the answer twice",
+        answer: |asked, connection| stream(connection, event(&ok(asked)) + &event(&result(&asked.id, "{}"))),
+        fails: None,
+    },
+    BadAnswer {
+        name: "RP3: somebody else's answer",
+        answer: |_, connection| connection.json(result("77", "{}")),
+        fails: Some("has another id"),
+    },
+    BadAnswer {
+        name: "RP5: a result and an error",
+        answer: |asked, connection| connection.json(members(asked, r#""result":{},"error":{"code":1,"message":"x"}"#)),
+        fails: Some("is no JSON-RPC response"),
+    },
+    BadAnswer {
+        name: "RP5: neither",
+        answer: |asked, connection| connection.json(members(asked, r#""x":1"#)),
+        fails: Some("is no JSON-RPC response"),
+    },
+    BadAnswer {
+        name: "RP5: an error without a code",
+        answer: |asked, connection| connection.json(members(asked, r#""error":{"message":"x"}"#)),
+        fails: Some("is no JSON-RPC response"),
+    },
+    BadAnswer {
+        name: "RP6: an answer that is a request too",
+        answer: |asked, connection| connection.json(members(asked, r#""method":"ping","result":{}"#)),
+        fails: Some("is no JSON-RPC response"),
+    },
+    BadAnswer {
+        name: "RP7: an error without an id",
+        answer: |_, connection| {
+            connection.json(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"what was that"}}"#)
+        },
+        fails: Some("what was that"),
+    },
+    BadAnswer {
+        name: "RP8: an answer in an array",
+        answer: |asked, connection| connection.json(format!("[{}]", ok(asked))),
+        fails: None,
+    },
+    BadAnswer {
+        name: "RP12: progress of nothing, and backwards",
+        answer: |asked, connection| {
+            let progress = |token: &str, value: i64| {
+                let params = format!(r#"{{"progressToken":{token},"progress":{value}}}"#);
+                event(&format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#))
+            };
+            let text = progress("\"nobody's\"", 1) + &progress(&asked.id, 5) + &progress(&asked.id, 4);
+            before(asked, connection, &text)
+        },
+        fails: None,
+    },
+    BadAnswer {
+        name: "RP14: a request that a server may not send",
+        answer: |asked, connection| {
+            before(asked, connection, &event(&request("1", "sampling/createMessage", r#"{"messages":[]}"#)))
+        },
+        fails: None,
+    },
+    BadAnswer {
+        name: "JS1: a result that is too deep",
+        answer: |asked, connection| connection.json(result(&asked.id, &nested(1000))),
+        fails: Some("JSON nested deeper"),
+    },
+    BadAnswer {
+        name: "JS1: a million levels",
+        answer: |asked, connection| {
+            let body = result(&asked.id, &nested(1_000_000));
+            stream(connection, event(&body))
+        },
+        fails: Some("JSON nested deeper"),
+    },
+    BadAnswer {
+        name: "JS2: a hundred thousand members before the answer",
+        answer: |asked, connection| {
+            let many: Vec<_> = (0..100_000).map(|number| format!(r#""m{number}":0"#)).collect();
+            let many = many.join(",");
+            connection.json(format!(r#"{{{many},"jsonrpc":"2.0","id":{},"result":{RESULT}}}"#, asked.id))
+        },
+        fails: None,
+    },
+    BadAnswer {
+        name: "JS3: numbers that are none",
+        answer: |asked, connection| connection.json(result(&asked.id, r#"{"x":01}"#)),
+        fails: Some("not JSON"),
+    },
+    BadAnswer {
+        name: "JS5: two ids",
+        answer: |asked, connection| {
+            connection.json(format!(r#"{{"jsonrpc":"2.0","id":{0},"\u0069d":77,"result":{{}}}}"#, asked.id))
+        },
+        fails: Some("is no JSON-RPC response"),
+    },
+    BadAnswer {
+        name: "JS5: two results",
+        answer: |asked, connection| connection.json(members(asked, r#""result":{},"result":{}"#)),
+        fails: Some("is no JSON-RPC response"),
+    },
+    BadAnswer {
+        name: "JS7: names in another case",
+        answer: |asked, connection| connection.json(members(asked, r#""Result":{}"#)),
+        fails: Some("is no JSON-RPC response"),
+    },
+    BadAnswer {
+        name: "JS11: a number",
+        answer: |_, connection| connection.json("7"),
+        fails: Some("is no JSON-RPC response"),
+    },
+    BadAnswer {
+        name: "JS12: no jsonrpc",
+        answer: |asked, connection| connection.json(format!(r#"{{"id":{},"result":{{}}}}"#, asked.id)),
+        fails: Some("is no JSON-RPC response"),
+    },
+    BadAnswer {
+        name: "JS15: UTF-16",
+        answer: |asked, connection| {
+            let text: Vec<u8> = ok(asked).encode_utf16().flat_map(u16::to_le_bytes).collect();
+            connection.json(text)
+        },
+        fails: Some("not JSON"),
+    },
+    BadAnswer {
+        name: "FR7: a result that is no UTF-8",
+        answer: |asked, connection| {
+            let body =
+                [&b"{\"jsonrpc\":\"2.0\",\"id\":"[..], asked.id.as_bytes(), b",\"result\":{\"x\":\"\xff\"}}"].concat();
+            connection.json(body)
+        },
+        fails: Some("not UTF-8"),
+    },
+    BadAnswer {
+        name: "FR11: two texts in one body",
+        answer: |asked, connection| connection.json(ok(asked) + &ok(asked)),
+        fails: Some("more text after the JSON value"),
+    },
+];
