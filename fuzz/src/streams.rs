@@ -35,7 +35,9 @@ pub fn server_stdio(data: &[u8]) {
             Frame::Batch(items) => items.iter().flatten().for_each(|message| count(message, &mut answers)),
         }
     }
-    let (lines, _) = oracle::lines(stream, Limits::default().message);
+    // Where a session was opened before, this is not the beginning of the stream.
+    let earlier: &[u8] = if how % 2 == 0 { b"" } else { b"\n" };
+    let (lines, _) = oracle::lines(&[earlier, stream].concat(), Limits::default().message);
     let frames = lines.iter().flatten().map(|line| Frame::parse(&Bytes::copy_from_slice(line), &Limits::default()));
     let mut asked: BTreeMap<String, usize> = BTreeMap::new();
     let mut is_plain = !was_closed;
