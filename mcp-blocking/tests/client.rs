@@ -12,6 +12,7 @@ use mcp_blocking::{Change, Client, Error, Handler, Observation};
 use mcp_proto::client::{self, Call, Evidence};
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion};
 use tests::bad_answers::BAD_ANSWERS;
+use tests::bad_handshakes::BAD_HANDSHAKES;
 use tests::bad_servers::BAD_SERVERS;
 use tests::loopback::{Loopback, echo_server, mcp_server, modern_server};
 use tests::world::{event, request, result};
@@ -226,6 +227,16 @@ fn bad_answers_are_outcomes_at_once_and_the_next_call_succeeds() {
         assert!(started.elapsed() < Duration::from_secs(10), "{}", case.name);
         case.judge(outcome.map(|result| result.to_text().into_owned()).map_err(|error| error.to_string()));
         assert_eq!(client.request("tools/list", None).unwrap(), json("{}"), "{}", case.name);
+    }
+}
+
+#[test]
+fn bad_handshakes_fail_in_words_or_are_put_up_with() {
+    for case in BAD_HANDSHAKES {
+        let server = case.server();
+        let outcome = Client::builder(&server.url()).unwrap().connect();
+        let outcome = outcome.and_then(|client| client.request("tools/call", None));
+        case.judge(outcome.map(|result| result.to_text().into_owned()).map_err(|error| error.to_string()));
     }
 }
 

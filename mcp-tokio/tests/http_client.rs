@@ -21,6 +21,7 @@ use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, RedirectRefused
 use mcp_tokio::{Client, Error, Handler, reqwest};
 use running::{Running, json};
 use tests::bad_answers::BAD_ANSWERS;
+use tests::bad_handshakes::BAD_HANDSHAKES;
 use tests::loopback::{Loopback, echo_server, mcp_server};
 use tests::world::{event, result};
 use tokio::time::timeout;
@@ -163,6 +164,18 @@ async fn bad_answers_are_outcomes_at_once_and_the_next_call_succeeds() {
         let outcome = timeout(Duration::from_secs(10), client.request("tools/call", None)).await.expect(case.name);
         case.judge(outcome.map(|result| result.to_text().into_owned()).map_err(|error| error.to_string()));
         assert_eq!(client.request("tools/list", None).await.unwrap(), json("{}"), "{}", case.name);
+    }
+}
+
+#[tokio::test]
+async fn bad_handshakes_fail_in_words_or_are_put_up_with() {
+    for case in BAD_HANDSHAKES {
+        let server = case.server();
+        let outcome = match Client::builder().http(&server.url()).unwrap().connect().await {
+            Ok(client) => client.request("tools/call", None).await,
+            Err(error) => Err(error),
+        };
+        case.judge(outcome.map(|result| result.to_text().into_owned()).map_err(|error| error.to_string()));
     }
 }
 

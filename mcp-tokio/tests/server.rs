@@ -364,7 +364,7 @@ async fn closing_answers_everybody_and_ends_the_listening() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn se_02_in_a_router_of_axum_sessions_belong_to_whom_the_router_names() {
+async fn se4_se_02_in_a_router_of_axum_sessions_belong_to_whom_the_router_names() {
     let whoami = async |incoming: Incoming| {
         Ok::<_, ErrorObject>(Json::from(incoming.principal().map_or("nobody", Principal::as_str)))
     };

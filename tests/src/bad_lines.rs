@@ -44,6 +44,12 @@ fn call(params: &str) -> Vec<u8> {
     line(request("\"a\"", "tools/call", params))
 }
 
+/// A call of so many bytes without its line end.
+fn exactly(length: usize, end: &str) -> Vec<u8> {
+    let with = |filler: usize| request("\"a\"", "tools/call", &format!(r#"{{"x":"{}"}}"#, "x".repeat(filler)));
+    (with(length - with(0).len()) + end).into()
+}
+
 fn with_id(id: &str) -> Vec<u8> {
     line(request(id, "tools/call", "{}"))
 }
@@ -67,6 +73,11 @@ pub const BAD_LINES: &[BadLine] = &[
         name: "FR1: a line of forty megabytes",
         bytes: || call(&format!(r#"{{"x":"{}"}}"#, "x".repeat(40_000_000))),
         answers: &[&[ID, INVALID_REQUEST]],
+    },
+    BadLine {
+        name: "FR2: a line of exactly sixteen MiB, with either line end, and of one byte more",
+        bytes: || [exactly(16 << 20, "\n"), exactly(16 << 20, "\r\n"), exactly((16 << 20) + 1, "\n")].concat(),
+        answers: &[&[ID, r#""result""#], &[ID, r#""result""#], &[ID, INVALID_REQUEST]],
     },
     BadLine {
         name: "FR3: a line that is too long between two that are not",

@@ -178,6 +178,14 @@ const TABLES: &[(&str, &[(Place, &str)])] = &[
         ],
     ),
     (
+        "tests/src/bad_handshakes.rs",
+        &[
+            (Place::Tokio, "bad_handshakes_fail_in_words_or_are_put_up_with"),
+            (Place::Blocking, "bad_handshakes_fail_in_words_or_are_put_up_with"),
+            (Place::Proxy, "bad_handshakes_fail_in_words_or_are_put_up_with"),
+        ],
+    ),
+    (
         "tests/src/bad_lines.rs",
         &[
             (Place::Tokio, "bad_lines_are_answered_and_the_next_request_is_served"),

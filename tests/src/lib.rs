@@ -2,6 +2,7 @@
 
 pub mod asked;
 pub mod bad_answers;
+pub mod bad_handshakes;
 pub mod bad_lines;
 pub mod bad_servers;
 pub mod catalogue;

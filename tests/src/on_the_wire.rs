@@ -57,7 +57,7 @@ macro_rules! wire_tests {
             hm10_a_client_of_the_newer_revision_that_goes_has_cancelled
             hm11_requests_of_one_id_that_stand_alone_each_get_their_own_answer
             md_l_who_listens_is_told_of_changes
-            md_i_input_is_required_in_both_eras_alike
+            mr1_mr4_md_i_input_is_required_in_both_eras_alike
             a_client_that_does_not_read_holds_nobody_up
             b9_a_client_that_goes_at_any_byte_disturbs_nobody
         }
@@ -422,7 +422,7 @@ pub fn md_l_who_listens_is_told_of_changes(server: &Remote) {
     assert!(silent.is_silent());
 }
 
-pub fn md_i_input_is_required_in_both_eras_alike(server: &Remote) {
+pub fn mr1_mr4_md_i_input_is_required_in_both_eras_alike(server: &Remote) {
     let answer = r#"{"action":"accept"}"#;
     let elicits = |body: String| body.replace("apabilities\":{}", r#"apabilities":{"elicitation":{}}"#);
     let ask = |members: &str| {

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use tests::bad_answers::BAD_ANSWERS;
+use tests::bad_handshakes::BAD_HANDSHAKES;
 use tests::bad_lines::BAD_LINES;
 use tests::http1::Exchange;
 use tests::loopback::{Connection, Loopback, echo_server, mcp_server};
@@ -23,7 +24,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 #[test]
-fn a_conversation_and_a_quiet_end() {
+fn px1_a_conversation_and_a_quiet_end() {
     let server = echo_server();
     let mut proxy = Proxy::start(&[&server.url()]);
     proxy.initialize();
@@ -258,6 +259,21 @@ fn bad_lines_are_answered_and_the_next_request_is_served() {
         case.judge(proxy.lines.iter().collect());
         writing.join().unwrap();
         assert!(proxy.wait().0.success(), "{}", case.name);
+    }
+}
+
+#[test]
+fn bad_handshakes_fail_in_words_or_are_put_up_with() {
+    for case in BAD_HANDSHAKES {
+        let server = case.server();
+        let mut proxy = Proxy::start(&[&server.url()]);
+        proxy.write(&initialize("0", "2025-11-25"));
+        let outcome = proxy.outcome("0").and_then(|_| {
+            proxy.write(INITIALIZED);
+            proxy.write(&request("1", "tools/call", "{}"));
+            proxy.outcome("1")
+        });
+        case.judge(outcome);
     }
 }
 

@@ -1,0 +1,128 @@
+//! What servers do over HTTP while a client connects and must not, or hardly should. Every adapter with a client runs the
+//! table over sockets.
+//!
+//! A name begins with the rows of the catalogue that it belongs to.
+
+use std::io;
+
+use crate::bad_answers::judge;
+use crate::http1::Exchange;
+use crate::loopback::{Asked, Connection, Loopback, mcp_server};
+use crate::world::{initialize_result, result};
+
+pub use crate::bad_answers::RESULT;
+
+/// How a server receives a client.
+#[derive(Debug, Clone, Copy)]
+pub struct BadHandshake {
+    /// The rows, and what is wrong.
+    pub name: &'static str,
+    /// Answers requests of this kind otherwise than a sane server.
+    otherwise: fn(&Exchange, &mut Connection) -> Option<io::Result<()>>,
+    /// What the client says of it; `None` where it is connected all the same, and a call succeeds with [`RESULT`].
+    fails: Option<&'static str>,
+}
+
+impl BadHandshake {
+    /// The server.
+    pub fn server(&self) -> Loopback {
+        let otherwise = self.otherwise;
+        let sane = mcp_server(|asked, connection| connection.json(result(&asked.id, RESULT)));
+        Loopback::start(move |request, connection| {
+            otherwise(request, connection).unwrap_or_else(|| sane(request, connection))
+        })
+    }
+
+    /// Compares what came of a call, or of the attempt to connect.
+    pub fn judge(&self, outcome: Result<String, String>) {
+        judge(self.name, self.fails, outcome);
+    }
+}
+
+fn is(method: &str, request: &Exchange) -> bool {
+    Asked::of(request).is_some_and(|asked| asked.method == method)
+}
+
+/// Answers `initialize` with these headers of sessions.
+fn sessions(ids: &[&str], request: &Exchange, connection: &mut Connection) -> Option<io::Result<()>> {
+    let asked = Asked::of(request).filter(|asked| asked.method == "initialize")?;
+    let mut headers = vec![("content-type", "application/json")];
+    headers.extend(ids.iter().map(|id| ("mcp-session-id", *id)));
+    Some(connection.reply("200 OK", &headers, result(&asked.id, &initialize_result("2025-11-25"))))
+}
+
+/// A server of the older transport, whose stream says this.
+fn older(stream: &str, request: &Exchange, connection: &mut Connection) -> Option<io::Result<()>> {
+    if request.line.starts_with("GET") {
+        connection.close();
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+        return Some(connection.raw(format!("{head}{stream}")));
+    }
+    Some(connection.reply("405 Method Not Allowed", &[], ""))
+}
+
+/// The table.
+pub const BAD_HANDSHAKES: &[BadHandshake] = &[
+    BadHandshake {
+        name: "HT3: a session id with a space",
+        otherwise: |request, connection| sessions(&["a b"], request, connection),
+        fails: Some("gave a session id that cannot be sent back"),
+    },
+    BadHandshake {
+        name: "HT3: a session id with a control",
+        otherwise: |request, connection| sessions(&["a\tb"], request, connection),
+        fails: Some("gave a session id that cannot be sent back"),
+    },
+    BadHandshake {
+        name: "HT3: a session id of eight kilobytes",
+        otherwise: |request, connection| sessions(&[&"x".repeat(8 * 1024)], request, connection),
+        fails: Some("gave a session id that cannot be sent back"),
+    },
+    BadHandshake {
+        name: "HT3: two session ids",
+        otherwise: |request, connection| sessions(&["a", "b"], request, connection),
+        fails: Some("gave a session id that cannot be sent back"),
+    },
+    BadHandshake {
+        name: "HT3: no session id",
+        otherwise: |request, connection| sessions(&[], request, connection),
+        fails: None,
+    },
+    BadHandshake {
+        name: "HT7: a body in answer to a notification",
+        otherwise: |request, connection| {
+            is("notifications/initialized", request).then(|| connection.json(result("null", r#"{"thank":"you"}"#)))
+        },
+        fails: None,
+    },
+    BadHandshake {
+        name: "HT7: a page in answer to a notification",
+        otherwise: |request, connection| {
+            is("notifications/initialized", request)
+                .then(|| connection.reply("200 OK", &[("content-type", "text/html")], "<p>thank you"))
+        },
+        fails: None,
+    },
+    BadHandshake {
+        name: "LE1: an endpoint on another origin",
+        otherwise: |request, connection| {
+            older("event: endpoint\ndata: http://127.0.0.1:2/messages\n\n", request, connection)
+        },
+        fails: Some("wants its messages on another origin"),
+    },
+    BadHandshake {
+        name: "LE1: an endpoint on another host, without a scheme",
+        otherwise: |request, connection| older("event: endpoint\ndata: //example.org/x\n\n", request, connection),
+        fails: Some("wants its messages on another origin"),
+    },
+    BadHandshake {
+        name: "LE2: a stream that ends before it names an endpoint",
+        otherwise: |request, connection| older(": soon\n\n", request, connection),
+        fails: Some("405"),
+    },
+    BadHandshake {
+        name: "LE2: a message before the endpoint",
+        otherwise: |request, connection| older("data: {}\n\n", request, connection),
+        fails: Some("405"),
+    },
+];
