@@ -4,17 +4,19 @@
 //! --test memory -- --nocapture` prints each flood with its peak and its ceiling.
 
 use std::fmt::Write as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use mcp_proto::client::HttpTransport;
 use mcp_proto::server::{HttpConfig, Progress};
-use mcp_proto::{Ceilings, Intake, Json, Limits, Notification, ProtocolVersion};
+use mcp_proto::{Ceilings, Intake, Json, Limits, Notification, ProtocolVersion, Relay, Stdio, relay};
 use peak_alloc::PeakAlloc;
 use tests::asked::{Asked, initialize};
 use tests::site::Site;
 use tests::stream::{ClientStream, ServerStream};
-use tests::world::{Reply, World, event, request, result};
+use tests::world::{
+    INITIALIZED, Reply, World, event, initialize as initialize_line, initialize_result, request, result,
+};
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
@@ -69,6 +71,7 @@ fn no_flood_makes_a_machine_hold_more_than_its_ceiling() {
     client_over_stdio(&mut account, ceilings.client_over_stdio);
     server_over_stdio(&mut account, ceilings.server_over_stdio);
     client_over_http(&mut account, ceilings.client_over_http);
+    relay_over_stdio(&mut account, ceilings.relay_over_stdio);
     relay_over_http(&mut account, ceilings.relay_over_http);
     server_over_http(&mut account);
     println!("{} floods, {} over their ceilings", account.lines.len(), account.exceeded);
@@ -293,6 +296,50 @@ fn client_over_http(account: &mut Account, ceiling: usize) {
             }
             world.machine.handle_end(opened.key, world.now);
             while world.machine.poll_output().is_some() {}
+        });
+    }
+}
+
+/// A relay to a server on a byte stream, whose client and server have shaken hands.
+fn joined(now: Instant) -> Relay<Stdio> {
+    let mut config = relay::Config::default();
+    config.limits = limits();
+    let mut relay = Relay::new(Stdio::new(), config).expect("a configuration");
+    relay.handle_bytes((initialize_line("0", "2025-11-25") + "\n").as_bytes(), now);
+    relay.handle_server_bytes((result("1", &initialize_result("2025-11-25")) + "\n").as_bytes(), now);
+    relay.handle_bytes((INITIALIZED.to_owned() + "\n").as_bytes(), now);
+    while relay.poll_output().is_some() {}
+    relay
+}
+
+fn relay_over_stdio(account: &mut Account, ceiling: usize) {
+    let now = Instant::now();
+    for (row, what, chunk, times) in lines() {
+        account.flood(row, &format!("relay over stdio, of its server: {what}"), ceiling, || {
+            let mut relay = joined(now);
+            for _ in 0..times {
+                relay.handle_server_bytes(&chunk, now);
+                while relay.poll_output().is_some() {}
+            }
+        });
+        account.flood(row, &format!("relay over stdio, which is not emptied, of its server: {what}"), ceiling, || {
+            let mut relay = joined(now);
+            for _ in 0..times {
+                if !relay.wants_body() {
+                    break;
+                }
+                relay.handle_server_bytes(&chunk, now);
+            }
+        });
+        account.flood(row, &format!("relay over stdio, of its client: {what}"), ceiling, || {
+            let mut relay = joined(now);
+            for _ in 0..times {
+                if !relay.wants_bytes() {
+                    break;
+                }
+                relay.handle_bytes(&chunk, now);
+                while relay.poll_output().is_some() {}
+            }
         });
     }
 }
