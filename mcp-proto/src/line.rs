@@ -98,7 +98,7 @@ impl Decoder {
         if self.place == Place::LineStart {
             self.place = Place::Line;
         }
-        extend_within(&mut self.partial, part, self.limit + 1);
+        extend_within(&mut self.partial, part, self.limit);
         None
     }
 
@@ -131,7 +131,7 @@ impl Decoder {
             let part = if is_first { part.strip_prefix(BYTE_ORDER_MARK).unwrap_or(part) } else { part };
             return Some(Ok(CowBytes::Borrowed(part.strip_suffix(b"\r").unwrap_or(part))));
         }
-        extend_within(&mut line, part, self.limit + 1);
+        extend_within(&mut line, part, self.limit);
         if line.last() == Some(&b'\r') {
             line.pop();
         }

@@ -46,11 +46,7 @@ impl EventName {
     }
 
     fn from_text(name: Cow<'_, str>) -> Self {
-        match name.as_ref() {
-            "message" => Self::MESSAGE,
-            "endpoint" => Self::ENDPOINT,
-            _ => Self(Cow::Owned(name.into_owned())),
-        }
+        Self(Cow::Owned(name.into_owned()))
     }
 
     /// The name.

@@ -44,6 +44,12 @@ fn fr1_fr2_fr3_a_line_over_the_limit_costs_that_line_only() {
 }
 
 #[test]
+fn what_was_skipped_is_not_shown() {
+    let (lines, _) = decode(&[b"secret secret\n"], 8);
+    assert_eq!(format!("{lines:?}"), "[Err(TooLong { limit: 8, .. })]");
+}
+
+#[test]
 fn fr4_line_ends_and_blank_lines() {
     let stream = b"\n\r\n  \t\n{\"a\":\r1}\r\n\n{}\n";
     for pieces in each_cut(stream) {

@@ -136,6 +136,16 @@ fn ss1_an_event_over_the_limit_ends_the_stream_after_its_neighbours_were_deliver
 }
 
 #[test]
+fn ev_22_what_set_nothing_counts_for_no_later_event() {
+    let limit = 8;
+    let stream = "event: type\nevent:\n:\n\n".repeat(3) + "data: " + &"x".repeat(limit) + "\n\n";
+    for pieces in each_cut(stream.as_bytes()) {
+        let (items, _) = decode(&pieces, limit, limit);
+        assert!(matches!(items.last(), Some(Ok(SseItem::Event { data, .. })) if data.len() == limit), "{items:?}");
+    }
+}
+
+#[test]
 fn ss2_ss3_comments_and_unknown_fields_of_any_length_are_skipped() {
     let limit = 32;
     for (junk, comments) in [(format!(":{}", "c".repeat(1000)), 1), (format!("unknown{}", "u".repeat(1000)), 0)] {
@@ -212,6 +222,14 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
         1 => prop::sample::select(vec![&b"\xff"[..], b"\xef", b"\xef\xbb", b"\xc3", b"\xf0\x9f"]).prop_map(<[u8]>::to_vec),
     ];
     prop::collection::vec(token, 0..40).prop_map(|tokens| tokens.concat())
+}
+
+#[test]
+fn ss11_a_name_that_no_stream_can_carry_is_none() {
+    for name in ["", "a\nb", "a\rb", "a\0b"] {
+        assert!(EventName::new(name).is_none(), "{name:?}");
+    }
+    assert_eq!(EventName::new("message"), Some(EventName::MESSAGE));
 }
 
 proptest! {
