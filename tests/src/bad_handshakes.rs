@@ -52,13 +52,13 @@ fn sessions(ids: &[&str], request: &Exchange, connection: &mut Connection) -> Op
 }
 
 /// A server of the older transport, whose stream says this.
-fn older(stream: &str, request: &Exchange, connection: &mut Connection) -> Option<io::Result<()>> {
+fn older(stream: &str, request: &Exchange, connection: &mut Connection) -> io::Result<()> {
     if request.line.starts_with("GET") {
         connection.close();
         let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
-        return Some(connection.raw(format!("{head}{stream}")));
+        return connection.raw(format!("{head}{stream}"));
     }
-    Some(connection.reply("405 Method Not Allowed", &[], ""))
+    connection.reply("405 Method Not Allowed", &[], "")
 }
 
 /// The table.
@@ -106,23 +106,23 @@ pub const BAD_HANDSHAKES: &[BadHandshake] = &[
     BadHandshake {
         name: "LE1: an endpoint on another origin",
         otherwise: |request, connection| {
-            older("event: endpoint\ndata: http://127.0.0.1:2/messages\n\n", request, connection)
+            Some(older("event: endpoint\ndata: http://127.0.0.1:2/messages\n\n", request, connection))
         },
         fails: Some("wants its messages on another origin"),
     },
     BadHandshake {
         name: "LE1: an endpoint on another host, without a scheme",
-        otherwise: |request, connection| older("event: endpoint\ndata: //example.org/x\n\n", request, connection),
+        otherwise: |request, connection| Some(older("event: endpoint\ndata: //example.org/x\n\n", request, connection)),
         fails: Some("wants its messages on another origin"),
     },
     BadHandshake {
         name: "LE2: a stream that ends before it names an endpoint",
-        otherwise: |request, connection| older(": soon\n\n", request, connection),
+        otherwise: |request, connection| Some(older(": soon\n\n", request, connection)),
         fails: Some("405"),
     },
     BadHandshake {
         name: "LE2: a message before the endpoint",
-        otherwise: |request, connection| older("data: {}\n\n", request, connection),
+        otherwise: |request, connection| Some(older("data: {}\n\n", request, connection)),
         fails: Some("405"),
     },
 ];

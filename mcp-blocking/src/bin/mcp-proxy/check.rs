@@ -1,7 +1,8 @@
 //! `--check`: connects, looks around, and says what was found.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use mcp_blocking::{Client, Error, Handler, Observation};
@@ -10,16 +11,13 @@ use mcp_proto::{Era, Json, Quirk};
 
 use crate::args::{Server, Settings};
 
-/// Collects what the server did that it should not.
-#[derive(Default, Clone)]
-struct Findings(Arc<Mutex<Vec<String>>>);
+/// Tells what the server did that it should not.
+#[derive(Clone)]
+struct Findings(Sender<String>);
 
 impl Findings {
     fn add(&self, finding: String) {
-        let mut findings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !findings.contains(&finding) {
-            findings.push(finding);
-        }
+        let _ = self.0.send(finding);
     }
 }
 
@@ -95,7 +93,8 @@ struct ServerInfo {
 ///
 /// The findings cannot be printed.
 pub(crate) fn check(settings: Settings, request_timeout: Duration, out: &mut impl Write) -> io::Result<bool> {
-    let findings = Findings::default();
+    let (findings, found) = channel();
+    let findings = Findings(findings);
     writeln!(out, "server:       {}", settings.server)?;
     let started = Instant::now();
     let client = match connect(settings, request_timeout, &findings) {
@@ -118,10 +117,14 @@ pub(crate) fn check(settings: Settings, request_timeout: Duration, out: &mut imp
     }
     writeln!(out, "connected:    {}", milliseconds(connecting))?;
     let fine = look_around(&client, &findings, out)?;
-    // What the server says at the end counts too.
-    drop(client);
-    for finding in findings.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-        writeln!(out, "{}", printable(finding))?;
+    // What the server says at the end counts too: until the handler is gone, there may be more.
+    drop((client, findings));
+    let mut told = BTreeSet::new();
+    for finding in found {
+        if !told.contains(&finding) {
+            writeln!(out, "{}", printable(&finding))?;
+            told.insert(finding);
+        }
     }
     writeln!(out, "{}", if fine { "ok" } else { "failed" })?;
     Ok(fine)
@@ -135,6 +138,7 @@ fn connect(settings: Settings, request_timeout: Duration, findings: &Findings) -
         config.reconnect = false;
         config.request_timeout = request_timeout;
         config.initialize_timeout = request_timeout.min(config.initialize_timeout);
+        config.discover_timeout = request_timeout.min(config.discover_timeout);
     };
     let (name, version) = ("mcp-proxy", env!("CARGO_PKG_VERSION"));
     match server {
