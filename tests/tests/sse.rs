@@ -1,5 +1,6 @@
 //! The SSE decoder and encoder.
 
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::time::Duration;
 
 use base64::Engine;
@@ -125,6 +126,8 @@ fn ss1_an_event_over_the_limit_ends_the_stream_after_its_neighbours_were_deliver
         ("many data lines", format!("{fits}{}", "data: x\n".repeat(limit)), 1),
         ("a long type", format!("event: {}\ndata: x\n\n", "x".repeat(limit)), 0),
         ("a long id", format!("id: {}\ndata: x\n\n", "x".repeat(limit)), 0),
+        ("a type that never ends", format!("{fits}event: {}", "x".repeat(10 * limit)), 1),
+        ("an id that never ends", format!("{fits}id: {}", "x".repeat(10 * limit)), 1),
     ] {
         for pieces in [vec![stream.as_bytes()], cut(stream.as_bytes(), &[1]), cut(stream.as_bytes(), &[7, 3])] {
             let (items, _) = decode(&pieces, limit, limit);
@@ -170,6 +173,21 @@ fn ss6_an_id_that_no_header_can_carry_is_kept_out_of_last_event_id() {
     }
     let (items, _) = decode(&[format!("id: {}\n\n", "9".repeat(17)).as_bytes()], ROOMY, 16);
     assert_eq!(items, [Ok(SseItem::Cursor(String::new()))]);
+}
+
+#[test]
+fn event_ids_are_compared_by_their_text_and_show_their_length_only() {
+    let hash = |id: &EventId| BuildHasherDefault::<DefaultHasher>::default().hash_one(id);
+    let ids = ["1", "2", "stream-4/0000000000000017", "stream-4/0000000000000018"];
+    for (one, first) in ids.iter().enumerate() {
+        for (other, second) in ids.iter().enumerate() {
+            let (first, second) = (EventId::new(first).unwrap(), EventId::new(second).unwrap());
+            assert_eq!(first == second, one == other);
+            assert_eq!(first.partial_cmp(&second), Some(one.cmp(&other)));
+            assert_eq!(hash(&first) == hash(&second), one == other);
+        }
+    }
+    assert_eq!(format!("{:?}", EventId::new("secret").unwrap()), "EventId(6 bytes)");
 }
 
 #[test]

@@ -247,7 +247,7 @@ impl Decoder {
         let found = input.iter().zip(expected).take_while(|(byte, mark)| byte == mark).count();
         *input = input.get(found..).unwrap_or_default();
         let matched = matched + found;
-        self.place = if matched == BYTE_ORDER_MARK.len() || (matched == 0 && !input.is_empty()) {
+        self.place = if matched == BYTE_ORDER_MARK.len() || matched == 0 {
             Place::LineStart
         } else if input.is_empty() {
             Place::Mark(matched)
