@@ -15,7 +15,7 @@ pub struct BadServer {
     /// The rows, and what is wrong.
     pub name: &'static str,
     bytes: fn() -> Vec<u8>,
-    /// What the client says of it; `None` where the call succeeds, with [`RESULT`](crate::bad_answers::RESULT).
+    /// What the client says of it; `None` where the call succeeds, with [`RESULT`].
     pub fails: Option<&'static str>,
 }
 
