@@ -14,6 +14,7 @@ use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion
 use tests::bad_answers::BAD_ANSWERS;
 use tests::bad_handshakes::BAD_HANDSHAKES;
 use tests::bad_servers::BAD_SERVERS;
+use tests::late_answers::{LATE_ANSWERS, PATIENCE};
 use tests::loopback::{Loopback, echo_server, mcp_server, modern_server};
 use tests::world::{event, request, result};
 
@@ -228,6 +229,21 @@ fn bad_answers_are_outcomes_at_once_and_the_next_call_succeeds() {
         case.judge(outcome.map(|result| result.to_text().into_owned()).map_err(|error| error.to_string()));
         assert_eq!(client.request("tools/list", None).unwrap(), json("{}"), "{}", case.name);
     }
+}
+
+#[test]
+fn late_answers_fail_in_time_and_the_next_call_succeeds() {
+    thread::scope(|scope| {
+        for case in LATE_ANSWERS {
+            scope.spawn(|| {
+                let server = case.server();
+                let client = Client::builder(&server.url()).unwrap().request_timeout(PATIENCE.0).connect().unwrap();
+                let outcome = client.request("tools/call", None);
+                case.judge(outcome.map(|result| result.to_text().into_owned()).map_err(|error| error.to_string()));
+                assert_eq!(client.request("tools/list", None).unwrap(), json("{}"), "{}", case.name);
+            });
+        }
+    });
 }
 
 #[test]

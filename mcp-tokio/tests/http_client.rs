@@ -22,6 +22,7 @@ use mcp_tokio::{Client, Error, Handler, reqwest};
 use running::{Running, json};
 use tests::bad_answers::BAD_ANSWERS;
 use tests::bad_handshakes::BAD_HANDSHAKES;
+use tests::late_answers::{LATE_ANSWERS, PATIENCE};
 use tests::loopback::{Loopback, echo_server, mcp_server};
 use tests::world::{event, result};
 use tokio::time::timeout;
@@ -164,6 +165,23 @@ async fn bad_answers_are_outcomes_at_once_and_the_next_call_succeeds() {
         let outcome = timeout(Duration::from_secs(10), client.request("tools/call", None)).await.expect(case.name);
         case.judge(outcome.map(|result| result.to_text().into_owned()).map_err(|error| error.to_string()));
         assert_eq!(client.request("tools/list", None).await.unwrap(), json("{}"), "{}", case.name);
+    }
+}
+
+#[tokio::test]
+async fn late_answers_fail_in_time_and_the_next_call_succeeds() {
+    let calls = LATE_ANSWERS.iter().map(|case| {
+        tokio::spawn(async {
+            let server = case.server();
+            let builder = Client::builder().http(&server.url()).unwrap().request_timeout(PATIENCE.0);
+            let client = builder.connect().await.unwrap();
+            let outcome = client.request("tools/call", None).await;
+            case.judge(outcome.map(|result| result.to_text().into_owned()).map_err(|error| error.to_string()));
+            assert_eq!(client.request("tools/list", None).await.unwrap(), json("{}"), "{}", case.name);
+        })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        call.await.unwrap();
     }
 }
 

@@ -194,6 +194,26 @@ async fn bad_lines_are_answered_and_the_next_request_is_served() {
 }
 
 #[tokio::test]
+async fn fr8_fr9_lines_may_come_a_byte_at_a_time_and_an_unfinished_one_is_no_message() {
+    let echo = |incoming: Incoming| async move { Ok(incoming.params().cloned().unwrap_or(Json::empty_object())) };
+    let (ours, theirs) = duplex(1);
+    let (read, write) = split(theirs);
+    let serving = tokio::spawn(async move { Server::new(config(), echo).serve_stream(read, write).await });
+    let (read, mut write) = split(ours);
+    let said = [&world::initialize("0", "2025-11-25"), INITIALIZED, &world::request("1", "echo", r#"{"é":"😀"}"#), ""];
+    let said = said.join("\r\n") + &world::request("2", "echo", "{}");
+    tokio::spawn(async move {
+        write.write_all(said.as_bytes()).await.unwrap();
+        write.shutdown().await.unwrap();
+    });
+    let mut answers = String::new();
+    BufReader::new(read).read_to_string(&mut answers).await.unwrap();
+    let answers: Vec<_> = answers.lines().collect();
+    assert_eq!(answers[1..], [world::result("1", r#"{"é":"😀"}"#)]);
+    serving.await.unwrap().unwrap();
+}
+
+#[tokio::test]
 async fn cx_03_the_handler_of_a_cancelled_call_is_dropped() {
     let (told, is_dropped) = oneshot::channel();
     let held = Mutex::new(Some(Held(Some(told))));
@@ -259,7 +279,7 @@ async fn silence(said: &AtomicUsize) -> usize {
 }
 
 #[tokio::test]
-async fn rp10_a_handler_waits_for_a_client_that_does_not_read() {
+async fn rp10_fr14_a_handler_waits_for_a_client_that_does_not_read() {
     let (service, said) = flooding();
     let (mut ours, theirs) = duplex(1024);
     tokio::spawn(async move {

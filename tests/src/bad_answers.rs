@@ -13,9 +13,9 @@ use crate::world::{NOTIFICATION, event, request, result};
 pub struct BadAnswer {
     /// The rows, and what is wrong.
     pub name: &'static str,
-    answer: fn(&Asked, &mut Connection) -> io::Result<()>,
+    pub(crate) answer: fn(&Asked, &mut Connection) -> io::Result<()>,
     /// What the client says of it; `None` where it finds the answer all the same, which is [`RESULT`].
-    pub fails: Option<&'static str>,
+    pub(crate) fails: Option<&'static str>,
 }
 
 /// The result of the calls that succeed.
@@ -51,7 +51,7 @@ pub(crate) fn judge(name: &str, fails: Option<&str>, outcome: Result<String, Str
 const JSON: (&str, &str) = ("content-type", "application/json");
 const EVENTS: (&str, &str) = ("content-type", "text/event-stream");
 
-fn ok(asked: &Asked) -> String {
+pub(crate) fn ok(asked: &Asked) -> String {
     result(&asked.id, RESULT)
 }
 

@@ -186,6 +186,14 @@ const TABLES: &[(&str, &[(Place, &str)])] = &[
         ],
     ),
     (
+        "tests/src/late_answers.rs",
+        &[
+            (Place::Tokio, "late_answers_fail_in_time_and_the_next_call_succeeds"),
+            (Place::Blocking, "late_answers_fail_in_time_and_the_next_call_succeeds"),
+            (Place::Proxy, "late_answers_fail_in_time_and_the_next_call_succeeds"),
+        ],
+    ),
+    (
         "tests/src/bad_lines.rs",
         &[
             (Place::Tokio, "bad_lines_are_answered_and_the_next_request_is_served"),

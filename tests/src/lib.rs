@@ -12,6 +12,7 @@ pub mod examples;
 pub mod http1;
 pub mod json_text;
 pub mod ladder;
+pub mod late_answers;
 pub mod loopback;
 pub mod model;
 pub mod on_the_wire;

@@ -248,7 +248,7 @@ fn a_server_that_does_one_thing_at_a_time_holds_nothing_up() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn px7_a_server_that_does_not_read_makes_the_proxy_stop_reading() {
+fn px7_fr14_a_server_that_does_not_read_makes_the_proxy_stop_reading() {
     let mut proxy = connected("sleep 1000; true");
     let mut stdin = proxy.stdin.take().unwrap();
     let flood = format!(r#"{{"jsonrpc":"2.0","method":"notifications/x","params":{{"x":"{}"}}}}"#, "x".repeat(10_000));

@@ -11,6 +11,7 @@ use tests::bad_answers::BAD_ANSWERS;
 use tests::bad_handshakes::BAD_HANDSHAKES;
 use tests::bad_lines::BAD_LINES;
 use tests::http1::Exchange;
+use tests::late_answers::{LATE_ANSWERS, PATIENCE};
 use tests::loopback::{Connection, Loopback, echo_server, mcp_server};
 use tests::world::{INITIALIZED, event, initialize, initialize_result, request, result};
 
@@ -173,7 +174,7 @@ fn px6_one_line_that_is_too_long_fails_and_the_proxy_lives() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn px7_a_client_that_does_not_read_makes_the_proxy_stop_reading() {
+fn px7_fr14_a_client_that_does_not_read_makes_the_proxy_stop_reading() {
     let server = Loopback::start(mcp_server(|asked, connection| {
         connection.begin_events()?;
         let told = event(&format!(
@@ -260,6 +261,36 @@ fn bad_lines_are_answered_and_the_next_request_is_served() {
         writing.join().unwrap();
         assert!(proxy.wait().0.success(), "{}", case.name);
     }
+}
+
+#[test]
+fn late_answers_fail_in_time_and_the_next_call_succeeds() {
+    thread::scope(|scope| {
+        for case in LATE_ANSWERS {
+            scope.spawn(|| {
+                let server = case.server();
+                let seconds = PATIENCE.0.as_secs().to_string();
+                let mut proxy = Proxy::start(&["--request-timeout", &seconds, &server.url()]);
+                proxy.initialize();
+                proxy.write(&request("\"late\"", "tools/call", "{}"));
+                case.judge(proxy.outcome("\"late\""));
+                proxy.write(&request("\"next\"", "tools/list", "{}"));
+                assert_eq!(proxy.outcome("\"next\""), Ok("{}".to_owned()), "{}", case.name);
+            });
+        }
+    });
+}
+
+#[test]
+fn fr9_an_unfinished_line_at_the_end_is_no_message() {
+    let server = echo_server();
+    let mut proxy = Proxy::start(&[&server.url()]);
+    proxy.initialize();
+    proxy.write(&request("1", "tools/call", "{}"));
+    proxy.stdin.as_mut().unwrap().write_all(request("2", "tools/call", "{}").as_bytes()).unwrap();
+    proxy.end_input();
+    assert_eq!(proxy.lines.iter().collect::<Vec<_>>(), [result("1", "{}")]);
+    assert!(proxy.wait().0.success());
 }
 
 #[test]
@@ -388,7 +419,7 @@ fn check_prints_what_was_found_and_says_by_its_exit_code_whether_it_works() {
 }
 
 #[test]
-fn a_wrong_command_line_is_explained() {
+fn ht16_a_wrong_command_line_is_explained() {
     for (args, text) in [
         (vec![], "required arguments were not provided"),
         (vec!["ftp://example.com"], "must be an absolute http or https URL"),
