@@ -9,6 +9,7 @@ mod stdout;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -73,26 +74,35 @@ fn serve(args: &Args, settings: Settings) -> io::Result<bool> {
         Server::Child(command) => Proxy::child(command, config),
     };
     let proxy = proxy.map_err(io::Error::other)?;
-    stop_on_signals(&proxy)?;
+    let is_killed = stop_on_signals(&proxy)?;
     if io::stdin().is_terminal() {
         log::warn!("this reads MCP messages from stdin, one per line; an editor usually starts it. --help tells more");
     }
-    Ok(proxy.run(io::stdin(), stdout::open()?, &mut watcher)? == CloseReason::Local)
+    let reason = proxy.run(io::stdin(), stdout::open()?, &mut watcher);
+    if is_killed.load(Ordering::SeqCst) {
+        // The thread that the signal woke is about to do the same.
+        std::process::exit(INTERRUPTED);
+    }
+    Ok(reason? == CloseReason::Local)
 }
 
-/// The first signal ends the proxy in good order, the second at once.
-fn stop_on_signals(proxy: &Proxy) -> io::Result<()> {
+/// The first signal ends the proxy in good order, the second at once. Whether the second has come.
+fn stop_on_signals(proxy: &Proxy) -> io::Result<Arc<AtomicBool>> {
     let stopper = proxy.stopper();
     let is_stopping = AtomicBool::new(false);
+    let is_killed = Arc::new(AtomicBool::new(false));
+    let kills = Arc::clone(&is_killed);
     ctrlc::set_handler(move || {
         if is_stopping.swap(true, Ordering::Relaxed) {
+            kills.store(true, Ordering::SeqCst);
             stopper.kill();
             std::process::exit(INTERRUPTED);
         }
         log::info!("stopped by a signal");
         stopper.stop();
     })
-    .map_err(io::Error::other)
+    .map_err(io::Error::other)?;
+    Ok(is_killed)
 }
 
 /// Something that differs between two proxies that were started at the same time.
