@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mcp_proto::Json;
-use tests::world::{INITIALIZED, initialize, initialize_result, result};
+use tests::world::{INITIALIZED, initialize, initialize_result, request, result};
 
 /// A running proxy.
 pub(crate) struct Proxy {
@@ -75,8 +75,15 @@ impl Proxy {
         self.lines.recv_timeout(Duration::from_secs(10)).expect("a line")
     }
 
+    /// Makes a request whose id is its method, and waits for its outcome.
+    pub(crate) fn call(&mut self, method: &str) -> Result<String, String> {
+        let id = format!("\"{method}\"");
+        self.write(&request(&id, method, "{}"));
+        self.outcome(&id)
+    }
+
     /// The outcome of a request, behind whatever else the proxy says; nothing else may end.
-    pub(crate) fn outcome(&self, id: &str) -> Result<String, String> {
+    fn outcome(&self, id: &str) -> Result<String, String> {
         loop {
             let line = Json::parse(self.line()).expect("a message");
             let member = |name| line.member(name).expect("no name twice").map(|value| value.to_text().into_owned());
@@ -104,6 +111,12 @@ impl Proxy {
             Err(RecvTimeoutError::Timeout) => panic!("a process lives"),
         };
         std::iter::from_fn(next).collect()
+    }
+
+    /// Asks for a session, and waits for what comes of it.
+    pub(crate) fn open(&mut self) -> Result<String, String> {
+        self.write(&initialize("0", "2025-11-25"));
+        self.outcome("0")
     }
 
     pub(crate) fn initialize(&mut self) {

@@ -242,10 +242,8 @@ fn bad_answers_reach_the_client_as_outcomes_and_the_next_call_succeeds() {
         let server = case.server();
         let mut proxy = Proxy::start(&[&server.url()]);
         proxy.initialize();
-        proxy.write(&request("\"bad\"", "tools/call", "{}"));
-        case.judge(proxy.outcome("\"bad\""));
-        proxy.write(&request("\"next\"", "tools/list", "{}"));
-        assert_eq!(proxy.outcome("\"next\""), Ok("{}".to_owned()), "{}", case.name);
+        case.judge(proxy.call("tools/call"));
+        assert_eq!(proxy.call("tools/list"), Ok("{}".to_owned()), "{}", case.name);
     }
 }
 
@@ -272,10 +270,8 @@ fn late_answers_fail_in_time_and_the_next_call_succeeds() {
                 let seconds = PATIENCE.0.as_secs().to_string();
                 let mut proxy = Proxy::start(&["--request-timeout", &seconds, &server.url()]);
                 proxy.initialize();
-                proxy.write(&request("\"late\"", "tools/call", "{}"));
-                case.judge(proxy.outcome("\"late\""));
-                proxy.write(&request("\"next\"", "tools/list", "{}"));
-                assert_eq!(proxy.outcome("\"next\""), Ok("{}".to_owned()), "{}", case.name);
+                case.judge(proxy.call("tools/call"));
+                assert_eq!(proxy.call("tools/list"), Ok("{}".to_owned()), "{}", case.name);
             });
         }
     });
@@ -298,13 +294,10 @@ fn bad_handshakes_fail_in_words_or_are_put_up_with() {
     for case in BAD_HANDSHAKES {
         let server = case.server();
         let mut proxy = Proxy::start(&[&server.url()]);
-        proxy.write(&initialize("0", "2025-11-25"));
-        let outcome = proxy.outcome("0").and_then(|_| {
+        case.judge(proxy.open().and_then(|_| {
             proxy.write(INITIALIZED);
-            proxy.write(&request("1", "tools/call", "{}"));
-            proxy.outcome("1")
-        });
-        case.judge(outcome);
+            proxy.call("tools/call")
+        }));
     }
 }
 
