@@ -121,9 +121,8 @@ pub(crate) fn check(settings: Settings, request_timeout: Duration, out: &mut imp
     drop((client, findings));
     let mut told = BTreeSet::new();
     for finding in found {
-        if !told.contains(&finding) {
+        if told.insert(finding.clone()) {
             writeln!(out, "{}", printable(&finding))?;
-            told.insert(finding);
         }
     }
     writeln!(out, "{}", if fine { "ok" } else { "failed" })?;

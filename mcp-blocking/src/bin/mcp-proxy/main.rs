@@ -10,7 +10,7 @@ mod stdout;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use args::{Args, Command, Server, Settings};
@@ -74,27 +74,25 @@ fn serve(args: &Args, settings: Settings) -> io::Result<bool> {
         Server::Child(command) => Proxy::child(command, config),
     };
     let proxy = proxy.map_err(io::Error::other)?;
-    let is_killed = stop_on_signals(&proxy)?;
+    let signals = stop_on_signals(&proxy)?;
     if io::stdin().is_terminal() {
         log::warn!("this reads MCP messages from stdin, one per line; an editor usually starts it. --help tells more");
     }
     let reason = proxy.run(io::stdin(), stdout::open()?, &mut watcher);
-    if is_killed.load(Ordering::SeqCst) {
+    if signals.load(Ordering::SeqCst) > 1 {
         // The thread that the signal woke is about to do the same.
         std::process::exit(INTERRUPTED);
     }
     Ok(reason? == CloseReason::Local)
 }
 
-/// The first signal ends the proxy in good order, the second at once. Whether the second has come.
-fn stop_on_signals(proxy: &Proxy) -> io::Result<Arc<AtomicBool>> {
+/// The first signal ends the proxy in good order, the second at once. Returns their count.
+fn stop_on_signals(proxy: &Proxy) -> io::Result<Arc<AtomicUsize>> {
     let stopper = proxy.stopper();
-    let is_stopping = AtomicBool::new(false);
-    let is_killed = Arc::new(AtomicBool::new(false));
-    let kills = Arc::clone(&is_killed);
+    let signals = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&signals);
     ctrlc::set_handler(move || {
-        if is_stopping.swap(true, Ordering::Relaxed) {
-            kills.store(true, Ordering::SeqCst);
+        if count.fetch_add(1, Ordering::SeqCst) > 0 {
             stopper.kill();
             std::process::exit(INTERRUPTED);
         }
@@ -102,7 +100,7 @@ fn stop_on_signals(proxy: &Proxy) -> io::Result<Arc<AtomicBool>> {
         stopper.stop();
     })
     .map_err(io::Error::other)?;
-    Ok(is_killed)
+    Ok(signals)
 }
 
 /// Something that differs between two proxies that were started at the same time.
