@@ -226,7 +226,7 @@ fn bad_answers_are_outcomes_at_once_and_the_next_call_succeeds() {
         let started = Instant::now();
         let outcome = client.request("tools/call", None);
         assert!(started.elapsed() < Duration::from_secs(10), "{}", case.name);
-        case.judge(outcome.map(|result| result.to_text().into_owned()).map_err(|error| error.to_string()));
+        case.judge(outcome);
         assert_eq!(client.request("tools/list", None).unwrap(), json("{}"), "{}", case.name);
     }
 }
@@ -239,7 +239,7 @@ fn late_answers_fail_in_time_and_the_next_call_succeeds() {
                 let server = case.server();
                 let client = Client::builder(&server.url()).unwrap().request_timeout(PATIENCE.0).connect().unwrap();
                 let outcome = client.request("tools/call", None);
-                case.judge(outcome.map(|result| result.to_text().into_owned()).map_err(|error| error.to_string()));
+                case.judge(outcome);
                 assert_eq!(client.request("tools/list", None).unwrap(), json("{}"), "{}", case.name);
             });
         }
@@ -252,7 +252,7 @@ fn bad_handshakes_fail_in_words_or_are_put_up_with() {
         let server = case.server();
         let outcome = Client::builder(&server.url()).unwrap().connect();
         let outcome = outcome.and_then(|client| client.request("tools/call", None));
-        case.judge(outcome.map(|result| result.to_text().into_owned()).map_err(|error| error.to_string()));
+        case.judge(outcome);
     }
 }
 
@@ -266,7 +266,7 @@ fn bad_lines_of_a_child_are_outcomes_at_once_and_the_next_call_succeeds() {
         let legacy = |config: &mut client::Config| config.versions = vec![ProtocolVersion::V2025_11_25];
         let client = Client::child(server).configure(legacy).connect().unwrap();
         let outcome = client.request("tools/call", None);
-        case.judge(outcome.map(|result| result.to_text().into_owned()).map_err(|error| error.to_string()));
+        case.judge(outcome);
         assert_eq!(client.request("tools/list", None).unwrap(), json("{}"), "{}", case.name);
     }
 }

@@ -163,7 +163,7 @@ async fn bad_answers_are_outcomes_at_once_and_the_next_call_succeeds() {
         let server = case.server();
         let client = connect(&server.url()).await;
         let outcome = timeout(Duration::from_secs(10), client.request("tools/call", None)).await.expect(case.name);
-        case.judge(outcome.map(|result| result.to_text().into_owned()).map_err(|error| error.to_string()));
+        case.judge(outcome);
         assert_eq!(client.request("tools/list", None).await.unwrap(), json("{}"), "{}", case.name);
     }
 }
@@ -176,7 +176,7 @@ async fn late_answers_fail_in_time_and_the_next_call_succeeds() {
             let builder = Client::builder().http(&server.url()).unwrap().request_timeout(PATIENCE.0);
             let client = builder.connect().await.unwrap();
             let outcome = client.request("tools/call", None).await;
-            case.judge(outcome.map(|result| result.to_text().into_owned()).map_err(|error| error.to_string()));
+            case.judge(outcome);
             assert_eq!(client.request("tools/list", None).await.unwrap(), json("{}"), "{}", case.name);
         })
     });
@@ -193,7 +193,7 @@ async fn bad_handshakes_fail_in_words_or_are_put_up_with() {
             Ok(client) => client.request("tools/call", None).await,
             Err(error) => Err(error),
         };
-        case.judge(outcome.map(|result| result.to_text().into_owned()).map_err(|error| error.to_string()));
+        case.judge(outcome);
     }
 }
 

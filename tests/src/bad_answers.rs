@@ -3,7 +3,10 @@
 //!
 //! A name begins with the rows of the catalogue that it belongs to.
 
+use std::fmt::Display;
 use std::io;
+
+use mcp_proto::Json;
 
 use crate::loopback::{Asked, Connection, Loopback, mcp_server};
 use crate::world::{NOTIFICATION, event, request, result};
@@ -34,15 +37,15 @@ impl BadAnswer {
         }))
     }
 
-    /// Compares what came of the call, as a result or in words.
-    pub fn judge(&self, outcome: Result<String, String>) {
+    /// Compares what came of the call.
+    pub fn judge(&self, outcome: Result<Json, impl Display>) {
         judge(self.name, self.fails, outcome);
     }
 }
 
-pub(crate) fn judge(name: &str, fails: Option<&str>, outcome: Result<String, String>) {
-    match (outcome, fails) {
-        (Ok(found), None) => assert_eq!(found, RESULT, "{name}"),
+pub(crate) fn judge(name: &str, fails: Option<&str>, outcome: Result<Json, impl Display>) {
+    match (outcome.map_err(|error| error.to_string()), fails) {
+        (Ok(found), None) => assert_eq!(found.to_text(), RESULT, "{name}"),
         (Err(found), Some(text)) => assert!(found.contains(text), "{name}: {found}"),
         (found, expected) => panic!("{name}: {found:?} instead of {expected:?}"),
     }

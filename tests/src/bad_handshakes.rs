@@ -3,7 +3,10 @@
 //!
 //! A name begins with the rows of the catalogue that it belongs to.
 
+use std::fmt::Display;
 use std::io;
+
+use mcp_proto::Json;
 
 use crate::bad_answers::judge;
 use crate::http1::Exchange;
@@ -34,7 +37,7 @@ impl BadHandshake {
     }
 
     /// Compares what came of a call, or of the attempt to connect.
-    pub fn judge(&self, outcome: Result<String, String>) {
+    pub fn judge(&self, outcome: Result<Json, impl Display>) {
         judge(self.name, self.fails, outcome);
     }
 }

@@ -3,7 +3,10 @@
 //!
 //! A name begins with the rows of the catalogue that it belongs to.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
+
+use mcp_proto::Json;
 
 use crate::bad_answers::{RESULT, judge};
 use crate::bad_lines::{line, nested};
@@ -38,8 +41,8 @@ impl BadServer {
         )
     }
 
-    /// Compares what came of the call, as a result or in words.
-    pub fn judge(&self, outcome: Result<String, String>) {
+    /// Compares what came of the call.
+    pub fn judge(&self, outcome: Result<Json, impl Display>) {
         judge(self.name, self.fails, outcome);
     }
 }

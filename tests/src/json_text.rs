@@ -1,6 +1,19 @@
 //! JSON texts, right and wrong, for properties.
 
+use std::fmt::Write;
+
 use proptest::prelude::*;
+
+/// An object of about so many bytes of different names, as short as they can be.
+pub fn keys(size: usize) -> String {
+    let mut text = String::from(r#"{"":0"#);
+    let mut number = 0_u64;
+    while text.len() < size {
+        write!(text, r#","{number:x}":0"#).expect("strings take everything");
+        number += 1;
+    }
+    text + "}"
+}
 
 /// Valid JSON values as text, spelled in every way that the grammar allows.
 pub fn value() -> impl Strategy<Value = String> {

@@ -3,7 +3,6 @@
 //! The limits of the tests are smaller than the default, so that what they do not hold shows. `cargo test -p tests
 //! --test memory -- --nocapture` prints each flood with its peak and its ceiling.
 
-use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -12,6 +11,7 @@ use mcp_proto::server::{HttpConfig, Progress};
 use mcp_proto::{Ceilings, Intake, Json, Limits, Notification, ProtocolVersion, Relay, Stdio, relay};
 use peak_alloc::PeakAlloc;
 use tests::asked::{Asked, initialize};
+use tests::json_text::keys;
 use tests::site::Site;
 use tests::stream::{ClientStream, ServerStream};
 use tests::world::{
@@ -84,18 +84,6 @@ fn filled(start: &str, with: &str, size: usize) -> Vec<u8> {
         bytes.extend_from_slice(with.as_bytes());
     }
     bytes
-}
-
-/// A text of distinct keys, which are compared with each other.
-fn keys(size: usize) -> String {
-    let mut text = String::from(r#"{"":0"#);
-    let mut number = 0_u64;
-    while text.len() < size {
-        write!(text, r#","{number:x}":0"#).expect("strings take everything");
-        number += 1;
-    }
-    text.push('}');
-    text
 }
 
 /// Floods that look the same to every machine on a byte stream.

@@ -76,20 +76,20 @@ impl Proxy {
     }
 
     /// Makes a request whose id is its method, and waits for its outcome.
-    pub(crate) fn call(&mut self, method: &str) -> Result<String, String> {
+    pub(crate) fn call(&mut self, method: &str) -> Result<Json, String> {
         let id = format!("\"{method}\"");
         self.write(&request(&id, method, "{}"));
         self.outcome(&id)
     }
 
     /// The outcome of a request, behind whatever else the proxy says; nothing else may end.
-    fn outcome(&self, id: &str) -> Result<String, String> {
+    fn outcome(&self, id: &str) -> Result<Json, String> {
         loop {
             let line = Json::parse(self.line()).expect("a message");
-            let member = |name| line.member(name).expect("no name twice").map(|value| value.to_text().into_owned());
+            let member = |name| line.member(name).expect("no name twice");
             match (member("id"), member("result"), member("error")) {
-                (Some(found), Some(result), None) if found == id => return Ok(result),
-                (Some(found), None, Some(error)) if found == id => return Err(error),
+                (Some(found), Some(result), None) if found.to_text() == id => return Ok(result),
+                (Some(found), None, Some(error)) if found.to_text() == id => return Err(error.to_text().into_owned()),
                 (_, None, None) => {}
                 other => panic!("{other:?}"),
             }
@@ -114,7 +114,7 @@ impl Proxy {
     }
 
     /// Asks for a session, and waits for what comes of it.
-    pub(crate) fn open(&mut self) -> Result<String, String> {
+    pub(crate) fn open(&mut self) -> Result<Json, String> {
         self.write(&initialize("0", "2025-11-25"));
         self.outcome("0")
     }

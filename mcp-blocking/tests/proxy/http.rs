@@ -7,6 +7,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
+use mcp_proto::Json;
 use tests::bad_answers::BAD_ANSWERS;
 use tests::bad_handshakes::BAD_HANDSHAKES;
 use tests::bad_lines::BAD_LINES;
@@ -243,7 +244,7 @@ fn bad_answers_reach_the_client_as_outcomes_and_the_next_call_succeeds() {
         let mut proxy = Proxy::start(&[&server.url()]);
         proxy.initialize();
         case.judge(proxy.call("tools/call"));
-        assert_eq!(proxy.call("tools/list"), Ok("{}".to_owned()), "{}", case.name);
+        assert_eq!(proxy.call("tools/list"), Ok(Json::empty_object()), "{}", case.name);
     }
 }
 
@@ -271,7 +272,7 @@ fn late_answers_fail_in_time_and_the_next_call_succeeds() {
                 let mut proxy = Proxy::start(&["--request-timeout", &seconds, &server.url()]);
                 proxy.initialize();
                 case.judge(proxy.call("tools/call"));
-                assert_eq!(proxy.call("tools/list"), Ok("{}".to_owned()), "{}", case.name);
+                assert_eq!(proxy.call("tools/list"), Ok(Json::empty_object()), "{}", case.name);
             });
         }
     });

@@ -2,11 +2,11 @@
 //! (`tests/work/run`). Without arguments it prints the names.
 
 use std::env;
-use std::fmt::Write as _;
 
 use bytes::Bytes;
 use mcp_proto::{Frame, Json, Limits, Output, line, relay, sse};
 use tests::asked::{Asked, initialize};
+use tests::json_text::keys;
 use tests::site::Site;
 use tests::stream::{ClientStream, ServerStream};
 use tests::world::{Reply, World, event, request, result};
@@ -167,17 +167,6 @@ fn limits() -> Limits {
     (limits.requests_in, limits.requests_out, limits.tombstones) = (1 << 20, 1 << 20, 1 << 20);
     limits.stateless_requests = 1 << 20;
     limits
-}
-
-/// Different names, as short as they can be.
-fn keys(size: usize) -> String {
-    let mut text = String::from(r#"{"":0"#);
-    let mut number = 0_u64;
-    while text.len() < size {
-        write!(text, r#","{number:x}":0"#).expect("strings take everything");
-        number += 1;
-    }
-    text + "}"
 }
 
 fn notification() -> String {
