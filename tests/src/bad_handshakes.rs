@@ -8,12 +8,10 @@ use std::io;
 
 use mcp_proto::Json;
 
-use crate::bad_answers::judge;
+use crate::bad_answers::{RESULT, judge};
 use crate::http1::Exchange;
 use crate::loopback::{Asked, Connection, Loopback, mcp_server};
 use crate::world::{initialize_result, result};
-
-pub use crate::bad_answers::RESULT;
 
 /// How a server receives a client.
 #[derive(Debug, Clone, Copy)]
