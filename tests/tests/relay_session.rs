@@ -95,6 +95,35 @@ fn several_refusals_of_one_session_cause_one_session() {
 }
 
 #[test]
+fn a_late_refusal_by_the_old_session_costs_nothing_in_the_new_one() {
+    const TELLS: [&str; 3] = ["notifications/a", "notifications/b", "notifications/c"];
+    let mut world = World::connected_relay();
+    let [first, early, late] = TELLS.map(|method| {
+        world.line(&format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#));
+        world.opened()
+    });
+    world.reply(first.key, &Reply::status(404));
+    // What is refused while the new session is being opened waits for it.
+    let opened = world.opened();
+    world.reply(early.key, &Reply::status(404));
+    assert!(!world.has_opened());
+    world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", Some("session-2")));
+    let opened = world.opened();
+    assert_eq!(opened.body(), INITIALIZED);
+    world.reply(opened.key, &Reply::status(202));
+    let stream = take_stream(&mut world);
+    world.reply(stream.key, &Reply::status(405));
+    assert_eq!([world.opened().method(), world.opened().method()], TELLS[..2]);
+    // What is refused later is sent again at once, and the new session stays.
+    world.reply(late.key, &Reply::status(404));
+    let again = world.opened();
+    assert_eq!((again.method().as_str(), again.header("mcp-session-id")), (TELLS[2], "session-2"));
+    assert!(!world.has_opened());
+    let lost = world.events().iter().filter(|event| matches!(event, Event::SessionLost)).count();
+    assert_eq!(lost, 1);
+}
+
+#[test]
 fn a_session_lost_as_400_is_a_lost_session_too() {
     let mut world = World::connected_relay();
     let call = world.call("1", "tools/call");
