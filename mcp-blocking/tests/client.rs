@@ -16,6 +16,7 @@ use tests::bad_handshakes::BAD_HANDSHAKES;
 use tests::bad_servers::BAD_SERVERS;
 use tests::late_answers::{LATE_ANSWERS, PATIENCE};
 use tests::loopback::{Loopback, echo_server, mcp_server, modern_server};
+use tests::modern_answers::{CAPABILITIES, FOUND, MODERN_ANSWERS, NEXT, ROOTS};
 use tests::world::{event, request, result};
 
 fn connect(server: &Loopback) -> Client {
@@ -256,6 +257,31 @@ fn bad_handshakes_fail_in_words_or_are_put_up_with() {
     }
 }
 
+struct Roots;
+
+impl Handler for Roots {
+    fn requested(&mut self, method: &Method, _: Option<&Json>) -> Result<Json, ErrorObject> {
+        assert_eq!(method.as_str(), "roots/list");
+        Ok(json(ROOTS))
+    }
+}
+
+#[test]
+fn modern_answers_are_outcomes_at_once_and_the_next_call_succeeds() {
+    for case in MODERN_ANSWERS {
+        let server = case.server();
+        let builder = Client::builder(&server.url()).unwrap().versions([ProtocolVersion::V2026_07_28]).handler(Roots);
+        match builder.capabilities(json(CAPABILITIES)).connect() {
+            Ok(client) => {
+                assert!(case.connects(), "{}", case.name);
+                case.judge(client.request(case.method, None));
+                assert_eq!(client.request(NEXT, None).unwrap(), json(FOUND), "{}", case.name);
+            }
+            Err(error) => case.judge(Err(error)),
+        }
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn bad_lines_of_a_child_are_outcomes_at_once_and_the_next_call_succeeds() {
@@ -370,16 +396,9 @@ fn memory_of_a_large_answer_is_given_back_and_a_larger_one_is_refused() {
 
 #[test]
 fn a_server_of_2026_07_28_asks_and_tells() {
-    struct Roots;
-    impl Handler for Roots {
-        fn requested(&mut self, method: &Method, _params: Option<&Json>) -> Result<Json, ErrorObject> {
-            assert_eq!(method.as_str(), "roots/list");
-            Ok(json(r#"{"roots":[]}"#))
-        }
-    }
     let server = modern_server();
     let builder = Client::builder(&server.url()).unwrap().versions(ProtocolVersion::ALL).handler(Roots);
-    let client = builder.capabilities(json(r#"{"roots":{}}"#)).connect().unwrap();
+    let client = builder.capabilities(json(CAPABILITIES)).connect().unwrap();
     assert_eq!((client.version(), client.verdict().evidence), (ProtocolVersion::V2026_07_28, Evidence::Discovered));
     client.request("tools/call", Some(json(r#"{"name":"t"}"#))).unwrap();
     let last = server.requests().pop().unwrap();

@@ -5,13 +5,18 @@
 use mcp_proto::client::{Evidence, Verdict};
 use mcp_proto::{Era, ErrorObject, Json, Method, ProtocolVersion};
 use mcp_tokio::{Client, Handler};
+use tests::modern_answers::{CAPABILITIES, FOUND, MODERN_ANSWERS, NEXT, ROOTS};
+
+fn json(text: &str) -> Json {
+    Json::parse(text.to_owned()).unwrap()
+}
 
 struct Roots;
 
 impl Handler for Roots {
     async fn requested(&self, method: Method, _params: Option<Json>) -> Result<Json, ErrorObject> {
         assert_eq!(method.as_str(), "roots/list");
-        Ok(Json::parse(r#"{"roots":[]}"#).unwrap())
+        Ok(json(ROOTS))
     }
 }
 
@@ -22,11 +27,11 @@ async fn input_subscriptions_and_cancellation_over_http() {
 
     let server = tests::loopback::modern_server();
     let builder = Client::builder().versions(ProtocolVersion::ALL).handler(Roots);
-    let builder = builder.capabilities(Json::parse(r#"{"roots":{}}"#).unwrap());
+    let builder = builder.capabilities(json(CAPABILITIES));
     let client = builder.http(&server.url()).unwrap().connect().await.unwrap();
     assert_eq!(client.version(), ProtocolVersion::V2026_07_28);
     assert_eq!(client.verdict(), Verdict { era: Era::Modern, evidence: Evidence::Discovered });
-    let params = Json::parse(r#"{"name":"t","arguments":{}}"#).unwrap();
+    let params = json(r#"{"name":"t","arguments":{}}"#);
     client.request("tools/call", Some(params)).await.unwrap();
     let calls = server.requests();
     let last = String::from_utf8_lossy(&calls.last().unwrap().body).into_owned();
@@ -35,7 +40,7 @@ async fn input_subscriptions_and_cancellation_over_http() {
         "{last}"
     );
 
-    let mut changes = client.listen(Json::parse(r#"{"toolsListChanged":true}"#).unwrap()).await.unwrap();
+    let mut changes = client.listen(json(r#"{"toolsListChanged":true}"#)).await.unwrap();
     let Some(Change::Listening(filter)) = changes.next().await else { panic!() };
     assert_eq!(filter.to_text(), r#"{"toolsListChanged":true}"#);
     let Some(Change::Notified(notification)) = changes.next().await else { panic!() };
@@ -44,7 +49,7 @@ async fn input_subscriptions_and_cancellation_over_http() {
     assert!(changes.next().await.is_none());
 
     // CX-07
-    let params = Json::parse(r#"{"name":"hang"}"#).unwrap();
+    let params = json(r#"{"name":"hang"}"#);
     let waiting = client.call(mcp_proto::client::Call::new("tools/call").params(params)).await.unwrap();
     let seen = server.clone();
     let wait = move || {
@@ -60,6 +65,23 @@ async fn input_subscriptions_and_cancellation_over_http() {
     tokio::task::spawn_blocking(wait).await.unwrap().unwrap();
     client.close().await;
     assert!(server.requests().iter().all(|request| !String::from_utf8_lossy(&request.body).contains("cancelled")));
+}
+
+#[cfg(feature = "http-client")]
+#[tokio::test]
+async fn modern_answers_are_outcomes_at_once_and_the_next_call_succeeds() {
+    for case in MODERN_ANSWERS {
+        let server = case.server();
+        let builder = Client::builder().versions([ProtocolVersion::V2026_07_28]).handler(Roots);
+        match builder.capabilities(json(CAPABILITIES)).http(&server.url()).unwrap().connect().await {
+            Ok(client) => {
+                assert!(case.connects(), "{}", case.name);
+                case.judge(client.request(case.method, None).await);
+                assert_eq!(client.request(NEXT, None).await.unwrap(), json(FOUND), "{}", case.name);
+            }
+            Err(error) => case.judge(Err(error)),
+        }
+    }
 }
 
 #[cfg(unix)]

@@ -39,14 +39,19 @@ impl BadAnswer {
 
     /// Compares what came of the call.
     pub fn judge(&self, outcome: Result<Json, impl Display>) {
-        judge(self.name, self.fails, outcome);
+        judge(self.name, or_result(self.fails), outcome);
     }
 }
 
-pub(crate) fn judge(name: &str, fails: Option<&str>, outcome: Result<Json, impl Display>) {
-    match (outcome.map_err(|error| error.to_string()), fails) {
-        (Ok(found), None) => assert_eq!(found.to_text(), RESULT, "{name}"),
-        (Err(found), Some(text)) => assert!(found.contains(text), "{name}: {found}"),
+/// What is expected where a failure is, or [`RESULT`].
+pub(crate) fn or_result(fails: Option<&str>) -> Result<&str, &str> {
+    fails.map_or(Ok(RESULT), Err)
+}
+
+pub(crate) fn judge(name: &str, expected: Result<&str, &str>, outcome: Result<Json, impl Display>) {
+    match (outcome.map_err(|error| error.to_string()), expected) {
+        (Ok(found), Ok(text)) => assert_eq!(found.to_text(), text, "{name}"),
+        (Err(found), Err(text)) => assert!(found.contains(text), "{name}: {found}"),
         (found, expected) => panic!("{name}: {found:?} instead of {expected:?}"),
     }
 }

@@ -8,7 +8,7 @@ use std::io;
 
 use mcp_proto::Json;
 
-use crate::bad_answers::{RESULT, judge};
+use crate::bad_answers::{RESULT, judge, or_result};
 use crate::http1::Exchange;
 use crate::loopback::{Asked, Connection, Loopback, mcp_server};
 use crate::world::{initialize_result, result};
@@ -36,7 +36,7 @@ impl BadHandshake {
 
     /// Compares what came of a call, or of the attempt to connect.
     pub fn judge(&self, outcome: Result<Json, impl Display>) {
-        judge(self.name, self.fails, outcome);
+        judge(self.name, or_result(self.fails), outcome);
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use mcp_proto::Json;
 
-use crate::bad_answers::{RESULT, judge};
+use crate::bad_answers::{RESULT, judge, or_result};
 use crate::bad_lines::{line, nested};
 use crate::world::{NOTIFICATION, initialize_result, request, result};
 
@@ -43,7 +43,7 @@ impl BadServer {
 
     /// Compares what came of the call.
     pub fn judge(&self, outcome: Result<Json, impl Display>) {
-        judge(self.name, self.fails, outcome);
+        judge(self.name, or_result(self.fails), outcome);
     }
 }
 

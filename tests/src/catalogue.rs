@@ -194,6 +194,14 @@ const TABLES: &[(&str, &[(Place, &str)])] = &[
         ],
     ),
     (
+        "tests/src/modern_answers.rs",
+        &[
+            (Place::Tokio, "modern_answers_are_outcomes_at_once_and_the_next_call_succeeds"),
+            (Place::Blocking, "modern_answers_are_outcomes_at_once_and_the_next_call_succeeds"),
+            (Place::Proxy, "modern_answers_reach_the_client_as_outcomes_and_the_next_call_succeeds"),
+        ],
+    ),
+    (
         "tests/src/bad_lines.rs",
         &[
             (Place::Tokio, "bad_lines_are_answered_and_the_next_request_is_served"),

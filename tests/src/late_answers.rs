@@ -29,7 +29,7 @@ const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
 /// Answers that come too late, all of which fail with what [`PATIENCE`] says.
 pub const LATE_ANSWERS: &[BadAnswer] = &[
     BadAnswer {
-        name: "RP13: an answer after the time was up",
+        name: "RP13, HT14: an answer after the time was up",
         answer: |asked, connection| {
             thread::sleep(PATIENCE.0 * 2);
             connection.json(ok(asked))
@@ -37,7 +37,7 @@ pub const LATE_ANSWERS: &[BadAnswer] = &[
         fails: Some(PATIENCE.1),
     },
     BadAnswer {
-        name: "RP13: an event after the time was up",
+        name: "RP13, HT14: an event after the time was up",
         answer: |asked, connection| {
             connection.begin_events()?;
             thread::sleep(PATIENCE.0 * 2);

@@ -15,6 +15,7 @@ pub mod ladder;
 pub mod late_answers;
 pub mod loopback;
 pub mod model;
+pub mod modern_answers;
 pub mod on_the_wire;
 pub mod oracle;
 pub mod pair;

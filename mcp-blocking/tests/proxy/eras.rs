@@ -9,6 +9,8 @@ use mcp_blocking::{Incoming, Server, ServerStopper};
 use mcp_proto::server::HttpConfig;
 use mcp_proto::{Era, ErrorObject, Json, ProtocolVersion};
 use tests::asked::modern;
+use tests::bad_answers::RESULT;
+use tests::modern_answers::{MODERN_ANSWERS, NEXT, ROOTS};
 use tests::tools::{self, Served};
 use tests::world::{INITIALIZED, request, result};
 
@@ -183,6 +185,24 @@ fn clients_of_either_era_use_servers_of_either_era_over_http() {
             });
             let bridges = proxy.stderr.iter().any(|line| line.contains(BRIDGES));
             assert_eq!(bridges, !eras.contains(&client), "a {client} client of the {name} server");
+        }
+    }
+}
+
+#[test]
+fn modern_answers_reach_the_client_as_outcomes_and_the_next_call_succeeds() {
+    for case in MODERN_ANSWERS {
+        let server = case.server();
+        let mut proxy = Proxy::start(&["--protocol", "modern", &server.url()]);
+        proxy.answers = vec![("roots/list", ROOTS)];
+        match proxy.open() {
+            Ok(_) => {
+                assert!(case.connects(), "{}", case.name);
+                proxy.write(INITIALIZED);
+                case.judge_bridged(proxy.call(case.method));
+                assert_eq!(proxy.call(NEXT).unwrap().to_text(), RESULT, "{}", case.name);
+            }
+            Err(error) => case.judge_bridged(Err(error)),
         }
     }
 }

@@ -1,0 +1,170 @@
+//! What servers of 2026-07-28 answer over HTTP and must not, or hardly should, and what a client makes of it that speaks
+//! this revision only and can tell its roots. Every adapter with a client runs the table over sockets.
+//!
+//! A name begins with the rows of the catalogue that it belongs to.
+
+use std::fmt::Display;
+use std::io;
+
+use mcp_proto::Json;
+
+use crate::bad_answers::{RESULT, judge};
+use crate::loopback::{Asked, Connection, Loopback, mcp_server};
+use crate::world::{DISCOVERED, complete, event, request, result};
+
+/// The capabilities of the client.
+pub const CAPABILITIES: &str = r#"{"roots":{}}"#;
+/// What the client answers to `roots/list`.
+pub const ROOTS: &str = r#"{"roots":[]}"#;
+/// What [`NEXT`] finds.
+pub const FOUND: &str = r#"{"resultType":"complete","content":[]}"#;
+/// A method that is answered as it should be.
+pub const NEXT: &str = "prompts/list";
+
+/// An answer to a request.
+#[derive(Debug, Clone, Copy)]
+pub struct ModernAnswer {
+    /// The rows, and what is wrong.
+    pub name: &'static str,
+    /// What is asked; `server/discover` while the client connects, and it does not.
+    pub method: &'static str,
+    answer: fn(&Asked, &mut Connection) -> io::Result<()>,
+    /// The result that the client finds all the same, or what it says of it.
+    expected: Result<&'static str, &'static str>,
+}
+
+impl ModernAnswer {
+    /// A server that answers this method like this, and everything else as it should.
+    pub fn server(&self) -> Loopback {
+        let Self { method, answer, .. } = *self;
+        Loopback::start(mcp_server(move |asked, connection| match asked.method.as_str() {
+            wrong if wrong == method => answer(asked, connection),
+            "server/discover" => connection.json(result(&asked.id, DISCOVERED)),
+            _ => connection.json(complete(&asked.id)),
+        }))
+    }
+
+    /// Whether a client can connect at all.
+    pub fn connects(&self) -> bool {
+        self.method != "server/discover"
+    }
+
+    /// Compares what came of the request, or of the attempt to connect.
+    pub fn judge(&self, outcome: Result<Json, impl Display>) {
+        judge(self.name, self.expected, outcome);
+    }
+
+    /// The same for a client of an older revision, which knows nothing of kinds of results.
+    pub fn judge_bridged(&self, outcome: Result<Json, impl Display>) {
+        let expected = self.expected.map(|text| text.replace(r#""resultType":"complete","#, ""));
+        judge(self.name, expected.as_deref().map_err(|text| *text), outcome);
+    }
+}
+
+/// A result with these members that asks for something.
+fn required(asked: &Asked, connection: &mut Connection, members: &str) -> io::Result<()> {
+    connection.json(result(&asked.id, &format!(r#"{{"resultType":"input_required",{members}}}"#)))
+}
+
+const QUESTION: &str = r#""inputRequests":{"r":{"method":"roots/list"}}"#;
+const NO_QUESTION: &str = "it requires input in a way that there is not";
+const BAD_TOOL: &str = r#"{"name":"bad","inputSchema":{"properties":{"a":{"type":"string","x-mcp-header":"A B"}}}}"#;
+
+/// The table.
+pub const MODERN_ANSWERS: &[ModernAnswer] = &[
+    ModernAnswer {
+        name: "RP17: no kind of result",
+        method: "tools/call",
+        answer: |asked, connection| connection.json(result(&asked.id, RESULT)),
+        expected: Ok(RESULT),
+    },
+    ModernAnswer {
+        name: "RP17: an unknown kind of result",
+        method: "tools/call",
+        answer: |asked, connection| connection.json(result(&asked.id, r#"{"resultType":"other","content":[]}"#)),
+        expected: Err("its 'resultType' is unknown"),
+    },
+    ModernAnswer {
+        name: "RP17: a kind that is no string",
+        method: "tools/call",
+        answer: |asked, connection| connection.json(result(&asked.id, r#"{"resultType":7,"content":[]}"#)),
+        expected: Err("its 'resultType' is unknown"),
+    },
+    ModernAnswer {
+        name: "MR5, RP17: questions about a method that has none",
+        method: "tools/list",
+        answer: |asked, connection| required(asked, connection, QUESTION),
+        expected: Err(NO_QUESTION),
+    },
+    ModernAnswer {
+        name: "MR2: a state of more than a message may hold",
+        method: "prompts/get",
+        answer: |asked, connection| {
+            required(asked, connection, &format!(r#""requestState":"{}""#, "s".repeat(16 << 20)))
+        },
+        expected: Err("16777216"),
+    },
+    ModernAnswer {
+        name: "MR2: ten thousand questions",
+        method: "prompts/get",
+        answer: |asked, connection| {
+            let questions = (0..10_000).map(|number| format!(r#""{number}":{{"method":"roots/list"}}"#));
+            let questions = questions.collect::<Vec<_>>().join(",");
+            required(asked, connection, &format!(r#""inputRequests":{{{questions}}}"#))
+        },
+        expected: Err("it asked for more than"),
+    },
+    ModernAnswer {
+        name: "MR2: a question that is none",
+        method: "prompts/get",
+        answer: |asked, connection| required(asked, connection, r#""inputRequests":{"r":{"method":"tools/call"}}"#),
+        expected: Err(NO_QUESTION),
+    },
+    ModernAnswer {
+        name: "MR2: a question that the client did not declare",
+        method: "prompts/get",
+        answer: |asked, connection| {
+            let question = r#"{"method":"elicitation/create","params":{"message":"?","requestedSchema":{}}}"#;
+            required(asked, connection, &format!(r#""inputRequests":{{"e":{question}}}"#))
+        },
+        expected: Err("the client did not declare"),
+    },
+    ModernAnswer {
+        name: "MR2: neither questions nor a state",
+        method: "prompts/get",
+        answer: |asked, connection| required(asked, connection, r#""x":1"#),
+        expected: Err(NO_QUESTION),
+    },
+    ModernAnswer {
+        name: "MR3: questions without end",
+        method: "prompts/get",
+        answer: |asked, connection| required(asked, connection, QUESTION),
+        expected: Err("it asked 10 times"),
+    },
+    ModernAnswer {
+        name: "RP14: a request of the server's",
+        method: "tools/call",
+        answer: |asked, connection| {
+            connection.begin_events()?;
+            connection.chunk(event(&request("7", "roots/list", "{}")))?;
+            connection.chunk(event(&complete(&asked.id)))?;
+            connection.finish()
+        },
+        expected: Ok(FOUND),
+    },
+    ModernAnswer {
+        name: "HM6: a tool that cannot be called over HTTP",
+        method: "tools/list",
+        answer: |asked, connection| {
+            let good = r#"{"name":"good","inputSchema":{}}"#;
+            connection.json(result(&asked.id, &format!(r#"{{"resultType":"complete","tools":[{BAD_TOOL},{good}]}}"#)))
+        },
+        expected: Ok(r#"{"resultType":"complete","tools":[{"name":"good","inputSchema":{}}]}"#),
+    },
+    ModernAnswer {
+        name: "HM12: somebody in between who wants an older revision",
+        method: "server/discover",
+        answer: |_, connection| connection.reply("400 Bad Request", &[], ""),
+        expected: Err("speaks no revision of MCP that this client knows"),
+    },
+];
