@@ -113,6 +113,7 @@ async fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {
             incoming.publish(Notification::new("notifications/tools/list_changed")).await.unwrap();
             Ok(Json::empty_object())
         }
+        "tools/list" => Ok(json(tests::on_the_wire::TOOLS)),
         "tools/call" if incoming.params().is_some_and(|params| params.to_text().contains(r#""name":"who""#)) => {
             let keys = StateKeys::new([8; 32]).with_earlier([7; 32]);
             let answers = incoming.params().and_then(|params| params.member("inputResponses").unwrap());

@@ -10,6 +10,7 @@
 //! | `ask` | asks the client for `elicitation/create`, and answers with what it said |
 //! | `panic` | panics |
 //! | `change` | tells that the list of tools has changed, and answers `{}` |
+//! | `tools/list` | answers with [`TOOLS`] |
 //! | `tools/call` of `who` | requires input `who` by `elicitation/create` with a sealed state `asked`; with both, echoes `inputResponses` |
 //! | `flood` | sends a thousand notifications of 100 kB, and answers `{}` |
 //!
@@ -48,12 +49,14 @@ macro_rules! wire_tests {
             se6_sessions_are_bounded
             se7_a_session_has_one_stream_of_its_own
             se8_nothing_is_replayed_for_a_forged_event
+            se9_what_was_evicted_is_not_passed_over_in_silence
             se12_the_header_of_the_revision_is_checked_in_every_revision
             sh_s_13_what_is_asked_travels_with_its_request
             sh_s_21_an_answer_becomes_a_stream_when_something_precedes_it
             sh_s_52_a_call_survives_its_connection
             sh_s_54_priming_events_are_only_for_those_who_know_them
             le4_hs_04_a_two_endpoint_session_answers_on_its_stream
+            hm5_headers_that_repeat_arguments_say_the_same
             hm10_a_client_of_the_newer_revision_that_goes_has_cancelled
             hm11_requests_of_one_id_that_stand_alone_each_get_their_own_answer
             md_l_who_listens_is_told_of_changes
@@ -61,12 +64,18 @@ macro_rules! wire_tests {
             a_client_that_does_not_read_holds_nobody_up
             b9_a_client_that_goes_at_any_byte_disturbs_nobody
         }
+        $crate::wire_tests! { $start, configure_brief:
+            se10_a_session_whose_client_never_heard_of_it_expires_by_itself
+        }
     };
     ($start:path: $($scenario:ident)*) => {
+        $crate::wire_tests! { $start, configure: $($scenario)* }
+    };
+    ($start:path, $configure:ident: $($scenario:ident)*) => {
         $(
             #[test]
             fn $scenario() {
-                let server = $start($crate::on_the_wire::configure);
+                let server = $start($crate::on_the_wire::$configure);
                 $crate::on_the_wire::$scenario(&$crate::socket::Remote::new(&server.address));
             }
         )*
@@ -75,6 +84,8 @@ macro_rules! wire_tests {
 
 /// Sessions at one time.
 const SESSIONS: usize = 6;
+/// Bytes of events that are kept for those who come back.
+const REPLAY: usize = 64 * 1024;
 /// Requests that stand alone, at one time.
 const STATELESS: usize = 4;
 
@@ -83,8 +94,19 @@ pub fn configure(http: &mut HttpConfig, config: &mut Config) {
     ladder::configure(http, config);
     http.body_timeout = Duration::from_millis(300);
     http.max_sessions = SESSIONS;
+    http.replay = REPLAY;
     config.limits.stateless_requests = STATELESS;
 }
+
+/// Configures a server with room for one session, which does not live long.
+pub fn configure_brief(http: &mut HttpConfig, config: &mut Config) {
+    configure(http, config);
+    http.max_sessions = 1;
+    http.session_idle = Duration::from_secs(1);
+}
+
+/// What the service answers to `tools/list`.
+pub const TOOLS: &str = r#"{"tools":[{"name":"hello","description":"Says hello.","inputSchema":{"type":"object"}},{"name":"who","inputSchema":{"type":"object","properties":{"page":{"type":"integer","x-mcp-header":"Page"}}}}]}"#;
 
 fn call(session: &str, id: &str, method: &str, params: &str) -> Asked {
     Asked::post(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)).in_session(session)
@@ -312,6 +334,29 @@ pub fn se8_nothing_is_replayed_for_a_forged_event(server: &Remote) {
     assert_eq!(replayed.ids(), ids[2..], "its own are");
 }
 
+pub fn se9_what_was_evicted_is_not_passed_over_in_silence(server: &Remote) {
+    let id = server.session("2025-11-25");
+    let began = server.open(&call(&id, "1", "flood", "{}")).until(|sent| !sent.ids().is_empty()).ids();
+    // The server goes on, and keeps no more of it than it should.
+    let back = Asked::get().in_session(&id).with("last-event-id", &began[0]);
+    let mut codes = (0..100).map(|_| {
+        thread::sleep(Duration::from_millis(50));
+        server.open(&back).until(|sent| sent.code() != 0).code()
+    });
+    assert!(codes.any(|code| code == 400));
+    assert_eq!(server.answer(&Asked::post(PING).in_session(&id)).code(), 200);
+}
+
+pub fn se10_a_session_whose_client_never_heard_of_it_expires_by_itself(server: &Remote) {
+    let open = Asked::post(initialize("2025-11-25"));
+    server.open(&open).until(|sent| sent.code() == 200);
+    let mut codes = (0..100).map(|_| {
+        thread::sleep(Duration::from_millis(50));
+        server.answer(&open).code()
+    });
+    assert!(codes.any(|code| code == 200));
+}
+
 pub fn se12_the_header_of_the_revision_is_checked_in_every_revision(server: &Remote) {
     for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
         let id = server.session(version);
@@ -380,6 +425,26 @@ pub fn le4_hs_04_a_two_endpoint_session_answers_on_its_stream(server: &Remote) {
         post(PING.to_owned()).code()
     });
     assert!(codes.any(|code| code == 404));
+}
+
+pub fn hm5_headers_that_repeat_arguments_say_the_same(server: &Remote) {
+    assert_eq!(server.answer(&Asked::stateless("1", "tools/list", "")).code(), 200);
+    for (argument, page, status) in [
+        ("42", Some("42"), 200),
+        ("42", Some("42.0"), 200),
+        ("42", Some("43"), 400),
+        ("42", None, 400),
+        ("null", None, 200),
+        ("null", Some("null"), 400),
+    ] {
+        let body = modern("1", "tools/call", &format!(r#""name":"who","arguments":{{"page":{argument}}},"#))
+            .replace("apabilities\":{}", r#"apabilities":{"elicitation":{}}"#);
+        let mut asked = Asked::post(body).mirrored("tools/call").with("mcp-name", "who");
+        asked = page.iter().fold(asked, |asked, page| asked.with("mcp-param-page", page));
+        let sent = server.answer(&asked);
+        assert_eq!(sent.code(), status, "{argument} {page:?}: {}", sent.text());
+        assert!(status == 200 || sent.text().contains("\"code\":-32020"));
+    }
 }
 
 pub fn hm10_a_client_of_the_newer_revision_that_goes_has_cancelled(server: &Remote) {

@@ -884,4 +884,20 @@ fn cl3_h6_closing_is_bounded_and_final() {
         world.reply(delete.key, &Reply::status(status));
         assert_eq!(world.events(), [Event::Closed(CloseReason::Local)], "{status}");
     }
+    // What the server does not take is told, and nothing is waited for.
+    for is_refused in [true, false] {
+        let mut world = World::connected_client();
+        world.machine.close(world.now);
+        let delete = world.opened();
+        if is_refused {
+            world.reply(delete.key, &Reply::status(500));
+        } else {
+            world.fail(delete.key, broken());
+        }
+        let events = world.events();
+        assert!(
+            matches!(&events[..], [Event::Faulted(Fault::SessionNotEnded { .. }), Event::Closed(CloseReason::Local)]),
+            "{events:?}"
+        );
+    }
 }

@@ -51,9 +51,7 @@ fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
             }
             Ok(incoming.params().cloned().unwrap_or(Json::empty_object()))
         }
-        "tools/list" => {
-            Ok(json(r#"{"tools":[{"name":"hello","description":"Says hello.","inputSchema":{"type":"object"}}]}"#))
-        }
+        "tools/list" => Ok(json(tests::on_the_wire::TOOLS)),
         "tools/call" if incoming.params().is_some_and(|params| params.member("name") == Ok(Some("hello".into()))) => {
             Ok(json(r#"{"content":[{"type":"text","text":"Hello!"}]}"#))
         }
