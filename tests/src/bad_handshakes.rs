@@ -8,9 +8,9 @@ use std::io;
 
 use mcp_proto::Json;
 
-use crate::bad_answers::{RESULT, judge, or_result};
+use crate::bad_answers::{RESULT, judge, ok, or_result};
 use crate::http1::Exchange;
-use crate::loopback::{Asked, Connection, Loopback, mcp_server};
+use crate::loopback::{Asked, Connection, Loopback, mcp_server, two_endpoint_server};
 use crate::world::{initialize_result, result};
 
 /// How a server receives a client.
@@ -18,26 +18,23 @@ use crate::world::{initialize_result, result};
 pub struct BadHandshake {
     /// The rows, and what is wrong.
     pub name: &'static str,
-    /// Answers requests of this kind otherwise than a sane server.
-    otherwise: fn(&Exchange, &mut Connection) -> Option<io::Result<()>>,
+    /// Starts the server.
+    pub server: fn() -> Loopback,
     /// What the client says of it; `None` where it is connected all the same, and a call succeeds with [`RESULT`].
     fails: Option<&'static str>,
 }
 
 impl BadHandshake {
-    /// The server.
-    pub fn server(&self) -> Loopback {
-        let otherwise = self.otherwise;
-        let sane = mcp_server(|asked, connection| connection.json(result(&asked.id, RESULT)));
-        Loopback::start(move |request, connection| {
-            otherwise(request, connection).unwrap_or_else(|| sane(request, connection))
-        })
-    }
-
     /// Compares what came of a call, or of the attempt to connect.
     pub fn judge(&self, outcome: Result<Json, impl Display>) {
         judge(self.name, or_result(self.fails), outcome);
     }
+}
+
+/// A server that is sane but for the requests that this answers.
+fn otherwise(answer: fn(&Exchange, &mut Connection) -> Option<io::Result<()>>) -> Loopback {
+    let sane = mcp_server(|asked, connection| connection.json(result(&asked.id, RESULT)));
+    Loopback::start(move |request, connection| answer(request, connection).unwrap_or_else(|| sane(request, connection)))
 }
 
 fn is(method: &str, request: &Exchange) -> bool {
@@ -66,64 +63,79 @@ fn older(stream: &str, request: &Exchange, connection: &mut Connection) -> io::R
 pub const BAD_HANDSHAKES: &[BadHandshake] = &[
     BadHandshake {
         name: "HT3: a session id with a space",
-        otherwise: |request, connection| sessions(&["a b"], request, connection),
+        server: || otherwise(|request, connection| sessions(&["a b"], request, connection)),
         fails: Some("gave a session id that cannot be sent back"),
     },
     BadHandshake {
         name: "HT3: a session id with a control",
-        otherwise: |request, connection| sessions(&["a\tb"], request, connection),
+        server: || otherwise(|request, connection| sessions(&["a\tb"], request, connection)),
         fails: Some("gave a session id that cannot be sent back"),
     },
     BadHandshake {
         name: "HT3: a session id of eight kilobytes",
-        otherwise: |request, connection| sessions(&[&"x".repeat(8 * 1024)], request, connection),
+        server: || otherwise(|request, connection| sessions(&[&"x".repeat(8 * 1024)], request, connection)),
         fails: Some("gave a session id that cannot be sent back"),
     },
     BadHandshake {
         name: "HT3: two session ids",
-        otherwise: |request, connection| sessions(&["a", "b"], request, connection),
+        server: || otherwise(|request, connection| sessions(&["a", "b"], request, connection)),
         fails: Some("gave a session id that cannot be sent back"),
     },
     BadHandshake {
         name: "HT3: no session id",
-        otherwise: |request, connection| sessions(&[], request, connection),
+        server: || otherwise(|request, connection| sessions(&[], request, connection)),
         fails: None,
     },
     BadHandshake {
         name: "HT7: a body in answer to a notification",
-        otherwise: |request, connection| {
-            is("notifications/initialized", request).then(|| connection.json(result("null", r#"{"thank":"you"}"#)))
+        server: || {
+            otherwise(|request, connection| {
+                is("notifications/initialized", request).then(|| connection.json(result("null", r#"{"thank":"you"}"#)))
+            })
         },
         fails: None,
     },
     BadHandshake {
         name: "HT7: a page in answer to a notification",
-        otherwise: |request, connection| {
-            is("notifications/initialized", request)
-                .then(|| connection.reply("200 OK", &[("content-type", "text/html")], "<p>thank you"))
+        server: || {
+            otherwise(|request, connection| {
+                is("notifications/initialized", request)
+                    .then(|| connection.reply("200 OK", &[("content-type", "text/html")], "<p>thank you"))
+            })
         },
         fails: None,
     },
     BadHandshake {
         name: "LE1: an endpoint on another origin",
-        otherwise: |request, connection| {
-            Some(older("event: endpoint\ndata: http://127.0.0.1:2/messages\n\n", request, connection))
+        server: || {
+            otherwise(|request, connection| {
+                Some(older("event: endpoint\ndata: http://127.0.0.1:2/messages\n\n", request, connection))
+            })
         },
         fails: Some("wants its messages on another origin"),
     },
     BadHandshake {
         name: "LE1: an endpoint on another host, without a scheme",
-        otherwise: |request, connection| Some(older("event: endpoint\ndata: //example.org/x\n\n", request, connection)),
+        server: || {
+            otherwise(|request, connection| {
+                Some(older("event: endpoint\ndata: //example.org/x\n\n", request, connection))
+            })
+        },
         fails: Some("wants its messages on another origin"),
     },
     BadHandshake {
         name: "LE2: a stream that ends before it names an endpoint",
-        otherwise: |request, connection| Some(older(": soon\n\n", request, connection)),
+        server: || otherwise(|request, connection| Some(older(": soon\n\n", request, connection))),
         fails: Some("405"),
     },
     BadHandshake {
         name: "LE2: a message before the endpoint",
-        otherwise: |request, connection| Some(older("data: {}\n\n", request, connection)),
+        server: || otherwise(|request, connection| Some(older("data: {}\n\n", request, connection))),
         fails: Some("405"),
+    },
+    BadHandshake {
+        name: "LE3: answers on the POSTs of the older transport",
+        server: || two_endpoint_server(ok, |asked, connection| connection.json(result(&asked.id, r#"{"wrong":true}"#))),
+        fails: None,
     },
 ];

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -93,6 +94,12 @@ impl Loopback {
     /// Every request so far.
     pub fn requests(&self) -> Vec<Exchange> {
         self.seen.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What was asked so far, without notifications and answers.
+    pub fn asked(&self) -> Vec<Asked> {
+        let asked = self.requests().into_iter().filter_map(|request| Asked::of(&request));
+        asked.filter(|asked| !asked.id.is_empty() && !asked.method.is_empty()).collect()
     }
 
     /// Connections so far.
@@ -299,6 +306,36 @@ pub fn mcp_server(
 /// An [`mcp_server`] whose tools answer with their arguments.
 pub fn echo_server() -> Loopback {
     Loopback::start(mcp_server(|asked, connection| connection.json(result(&asked.id, &asked.params))))
+}
+
+/// A server of the two-endpoint transport: it says `answer` on its stream to every request but `initialize`, and takes
+/// what is posted with `accept`.
+pub fn two_endpoint_server(
+    answer: fn(&Asked) -> String,
+    accept: fn(&Asked, &mut Connection) -> io::Result<()>,
+) -> Loopback {
+    let (to_stream, from_posts) = channel::<String>();
+    let (to_stream, from_posts) = (Mutex::new(to_stream), Mutex::new(from_posts));
+    Loopback::start(move |request, connection| {
+        if request.line.starts_with("GET /mcp") {
+            connection.begin_events()?;
+            connection.chunk("event: endpoint\ndata: /messages?sessionId=1\n\n")?;
+            for message in from_posts.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+                connection.chunk(event(&message))?;
+            }
+            return connection.finish();
+        }
+        let asked = Asked::of(request).filter(|_| request.line.starts_with("POST /messages?sessionId=1"));
+        let Some(asked) = asked else {
+            return connection.reply("404 Not Found", &[("content-type", "text/html")], "Cannot POST /mcp");
+        };
+        if !asked.id.is_empty() {
+            let is_first = asked.method == "initialize";
+            let text = if is_first { result(&asked.id, &initialize_result("2024-11-05")) } else { answer(&asked) };
+            let _ = to_stream.lock().unwrap_or_else(PoisonError::into_inner).send(text);
+        }
+        accept(&asked, connection)
+    })
 }
 
 /// An [`mcp_server`] of 2026-07-28, whose tools ask for the roots before they answer, and whose subscriptions tell of one

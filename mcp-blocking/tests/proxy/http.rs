@@ -3,7 +3,6 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use tests::bad_handshakes::BAD_HANDSHAKES;
 use tests::bad_lines::BAD_LINES;
 use tests::http1::Exchange;
 use tests::late_answers::{LATE_ANSWERS, PATIENCE};
-use tests::loopback::{Connection, Loopback, echo_server, mcp_server};
+use tests::loopback::{Connection, Loopback, echo_server, mcp_server, two_endpoint_server};
 use tests::world::{INITIALIZED, event, initialize, initialize_result, request, result};
 
 use crate::editor::{Proxy, command};
@@ -293,7 +292,7 @@ fn fr9_an_unfinished_line_at_the_end_is_no_message() {
 #[test]
 fn bad_handshakes_fail_in_words_or_are_put_up_with() {
     for case in BAD_HANDSHAKES {
-        let server = case.server();
+        let server = (case.server)();
         let mut proxy = Proxy::start(&[&server.url()]);
         case.judge(proxy.open().and_then(|_| {
             proxy.write(INITIALIZED);
@@ -488,28 +487,10 @@ fn the_environment_names_the_http_proxy_and_the_exceptions() {
 
 #[test]
 fn two_endpoints_over_real_sockets() {
-    let (to_stream, from_posts) = channel::<String>();
-    let from_posts = std::sync::Mutex::new(from_posts);
-    let to_stream = std::sync::Mutex::new(to_stream);
-    let server = Loopback::start(move |request, connection| {
-        if request.line.starts_with("GET /mcp") {
-            connection.begin_events()?;
-            connection.chunk("event: endpoint\ndata: /messages?sessionId=1\n\n")?;
-            for message in from_posts.lock().unwrap().iter() {
-                connection.chunk(event(&message))?;
-            }
-            return connection.finish();
-        }
-        if !request.line.starts_with("POST /messages?sessionId=1") {
-            return connection.reply("404 Not Found", &[("content-type", "text/html")], "Cannot POST /mcp");
-        }
-        let asked = tests::loopback::Asked::of(request).unwrap();
-        if !asked.id.is_empty() {
-            let text = if asked.method == "initialize" { initialize_result("2024-11-05") } else { asked.params };
-            to_stream.lock().unwrap().send(result(&asked.id, &text)).unwrap();
-        }
-        connection.reply("202 Accepted", &[], "Accepted")
-    });
+    let server = two_endpoint_server(
+        |asked| result(&asked.id, &asked.params),
+        |_, connection| connection.reply("202 Accepted", &[], "Accepted"),
+    );
     let mut proxy = Proxy::start(&[&server.url()]);
     proxy.write(&initialize("0", "2024-11-05"));
     assert_eq!(proxy.line(), result("0", &initialize_result("2024-11-05")));
