@@ -5,7 +5,7 @@ use std::time::Duration;
 use mcp_proto::client::{Call, CloseReason, Outcome};
 use mcp_proto::server::{Access, Config, Event, Http, HttpConfig, LoggingLevel, Progress, Scope, Server, TwoEndpoints};
 use mcp_proto::{ErrorObject, Failed, Json, Notification, RequestKey, UsageError};
-use tests::asked::{Asked, initialize};
+use tests::asked::{Asked, Sent, initialize};
 use tests::ladder::{self, PING, Row};
 use tests::site::Site;
 
@@ -265,6 +265,117 @@ fn se9_what_is_kept_for_replay_is_bounded() {
     let (key, ticket) = site.call(&id, "1", with_progress());
     site.server.progress(&ticket, &progress(1.0), site.now);
     assert!(site.take(key).ids().is_empty());
+}
+
+/// Bytes that none of these sessions fills.
+const PLENTY: usize = 1 << 20;
+
+/// How large each of the events is that were sent.
+fn sizes(sent: &Sent) -> Vec<usize> {
+    sent.text().split_inclusive("\n\n").map(str::len).collect()
+}
+
+/// A session of whose events this many bytes are kept: its id.
+fn remembering(replay: usize) -> (Site, String) {
+    let mut site = Site::with(|http, _| http.replay = replay);
+    let id = site.session("2025-11-25");
+    (site, id)
+}
+
+/// Whether a client may come back after this event.
+fn resumes(site: &mut Site, session: &str, after: &str) -> bool {
+    let key = site.begin(&Asked::get().in_session(session).with("last-event-id", after));
+    let sent = site.take(key);
+    site.server.handle_disconnect(key, site.now);
+    sent.code() == 200
+}
+
+#[test]
+fn se9_answered_requests_are_forgotten_first_and_no_more_of_them_than_need_be() {
+    // Steps of a call before and after another is answered.
+    let play = |replay: usize| {
+        let (mut site, id) = remembering(replay);
+        let [(running, ticket), (answered, other)] = ["1", "2"].map(|call| site.call(&id, call, with_progress()));
+        site.server.progress(&ticket, &progress(1.0), site.now);
+        site.server.progress(&other, &progress(1.0), site.now);
+        site.respond(other, "{}");
+        site.server.progress(&ticket, &progress(2.0), site.now);
+        let [running, answered] = [running, answered].map(|key| {
+            let sent = site.take(key);
+            site.server.handle_disconnect(key, site.now);
+            sent
+        });
+        (site, id, running, answered)
+    };
+    // The first event of each is for those who come back, and is not kept.
+    let (_, _, running, answered) = play(PLENTY);
+    let total = [running, answered].iter().flat_map(|sent| sizes(sent).split_off(1)).sum::<usize>();
+    let (mut site, id, running, answered) = play(total);
+    assert!(resumes(&mut site, &id, &running.ids()[0]) && resumes(&mut site, &id, &answered.ids()[0]));
+    let (mut site, id, running, answered) = play(total - 1);
+    assert!(resumes(&mut site, &id, &running.ids()[0]), "it is not answered yet");
+    assert!(!resumes(&mut site, &id, &answered.ids()[0]) && resumes(&mut site, &id, &answered.ids()[1]));
+}
+
+#[test]
+fn se9_what_the_session_tells_is_forgotten_before_what_its_requests_wait_for() {
+    // Two things that belong to no request, and two steps of a call.
+    let play = |replay: usize| {
+        let (mut site, id) = remembering(replay);
+        let session = site.last_session();
+        let own = site.begin(&Asked::get().in_session(&id));
+        for _ in 0..2 {
+            site.server.notify(session, Notification::new("a"), site.now).unwrap();
+        }
+        let (running, ticket) = site.call(&id, "1", with_progress());
+        for step in [1.0, 2.0] {
+            site.server.progress(&ticket, &progress(step), site.now);
+        }
+        let [own, running] = [own, running].map(|key| {
+            let sent = site.take(key);
+            site.server.handle_disconnect(key, site.now);
+            sent
+        });
+        (site, id, own, running)
+    };
+    let (_, _, own, running) = play(PLENTY);
+    let (told, step) = (*sizes(&own).last().unwrap(), *sizes(&running).last().unwrap());
+    // One of the two is enough, and a byte less takes both.
+    for (replay, second) in [(2 * step + told, true), (2 * step + told - 1, false)] {
+        let (mut site, id, own, running) = play(replay);
+        let [.., first, last] = &own.ids()[..] else { panic!("{own:?}") };
+        assert!(resumes(&mut site, &id, last));
+        assert_eq!(resumes(&mut site, &id, first), second);
+        assert!(resumes(&mut site, &id, &running.ids()[0]));
+    }
+}
+
+#[test]
+fn se9_as_many_of_the_newest_events_are_kept_as_there_is_room_for() {
+    let play = |site: &mut Site, id: &str, steps: u8| {
+        let (key, ticket) = site.call(id, "1", with_progress());
+        for step in 1..=steps {
+            site.server.progress(&ticket, &progress(f64::from(step)), site.now);
+        }
+        let sent = site.take(key);
+        site.server.handle_disconnect(key, site.now);
+        (sent, ticket)
+    };
+    let (mut site, id) = remembering(PLENTY);
+    let size = *sizes(&play(&mut site, &id, 1).0).last().unwrap();
+    let (mut site, id) = remembering(2 * size);
+    let ids = play(&mut site, &id, 4).0.ids();
+    assert_eq!(
+        ids.iter().map(|after| resumes(&mut site, &id, after)).collect::<Vec<_>>(),
+        [false, false, true, true, true]
+    );
+    // What is forgotten for its age makes room as well.
+    let (mut site, id) = remembering(2 * size);
+    let (_, ticket) = play(&mut site, &id, 1);
+    site.respond(ticket, "{}");
+    site.pass(Duration::from_secs(121));
+    let ids = play(&mut site, &id, 2).0.ids();
+    assert!(resumes(&mut site, &id, &ids[0]));
 }
 
 #[test]
