@@ -362,15 +362,15 @@ fn se9_as_many_of_the_newest_events_are_kept_as_there_is_room_for() {
         (sent, ticket)
     };
     let (mut site, id) = remembering(PLENTY);
-    let size = *sizes(&play(&mut site, &id, 1).0).last().unwrap();
-    let (mut site, id) = remembering(2 * size);
+    let step = *sizes(&play(&mut site, &id, 1).0).last().unwrap();
+    let (mut site, id) = remembering(2 * step);
     let ids = play(&mut site, &id, 4).0.ids();
     assert_eq!(
         ids.iter().map(|after| resumes(&mut site, &id, after)).collect::<Vec<_>>(),
         [false, false, true, true, true]
     );
     // What is forgotten for its age makes room as well.
-    let (mut site, id) = remembering(2 * size);
+    let (mut site, id) = remembering(2 * step);
     let (_, ticket) = play(&mut site, &id, 1);
     site.respond(ticket, "{}");
     site.pass(Duration::from_secs(121));
