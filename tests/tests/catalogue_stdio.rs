@@ -694,6 +694,27 @@ fn rp11_rp13_a_request_ends_once_and_a_late_answer_is_swallowed() {
 }
 
 #[test]
+fn rp13_as_many_requests_that_were_given_up_are_remembered_as_the_limit_says() {
+    let mut stream = ClientStream::connected_with(|config| config.limits.tombstones = 2);
+    let ids = [(); 3].map(|()| {
+        let (request, id) = stream.request("a");
+        stream.machine.cancel(request, None, stream.now);
+        id
+    });
+    stream.outcomes();
+    let late = ids.map(|id| {
+        stream.line(result(&id, "{}"));
+        let (_, others) = stream.outcomes();
+        match client_faults(&others)[..] {
+            [Fault::LateResponse { .. }] => true,
+            [Fault::UnknownResponse { .. }] => false,
+            ref other => panic!("{other:?}"),
+        }
+    });
+    assert_eq!(late, [false, true, true]);
+}
+
+#[test]
 fn rp12_progress_counts_for_requests_in_flight_and_up_to_the_hard_maximum() {
     let mut stream = ClientStream::connected_with(|config| config.max_timeout = Duration::from_secs(200));
     let key = stream.machine.request(Call::new("a").with_progress(), stream.now).unwrap();
