@@ -396,16 +396,19 @@ fn br_l_05_what_a_call_needs_is_asked_for_by_requests() {
     assert_eq!(world.lines(), [progress("0.75")]);
     // BR-L-07
     let url = r#"{"mode":"url","url":"https://example.com","message":"m"}"#;
-    let required = format!(
-        r#"{{"resultType":"input_required","inputRequests":{{"u":{{"method":"elicitation/create","params":{url}}}}},"requestState":"t"}}"#
-    );
+    let visit = format!(r#"{{"method":"elicitation/create","params":{url}}}"#);
+    let required =
+        format!(r#"{{"resultType":"input_required","inputRequests":{{"u":{visit},"v":{visit}}},"requestState":"t"}}"#);
     world.send(again.key, event(&result(&again.id(), &required)).as_bytes());
-    let asked = line(&mut world);
-    assert!(member(&asked, &["params", "elicitationId"]).is_some(), "{asked}");
+    let asked = world.lines();
+    let [one, other] = [0, 1].map(|at| member(&asked[at], &["params", "elicitationId"]).expect("an id"));
+    assert_ne!(one, other);
     // BR-L-06: a person who could not be asked has not agreed.
-    world.line(&error(&member(&asked, &["id"]).expect("a request"), -32603, "no window"));
+    for asked in asked {
+        world.line(&error(&member(&asked, &["id"]).expect("a request"), -32603, "no window"));
+    }
     let again = world.opened();
-    assert_eq!(again.param("inputResponses"), r#"{"u":{"action":"cancel"}}"#);
+    assert_eq!(again.param("inputResponses"), r#"{"u":{"action":"cancel"},"v":{"action":"cancel"}}"#);
     world.reply(again.key, &Reply::json(result(&again.id(), r#"{"resultType":"complete","content":[]}"#)));
     assert_eq!(world.lines(), [result("1", r#"{"content":[]}"#)]);
 }
