@@ -283,6 +283,25 @@ fn ht9_a_404_with_a_session_is_a_lost_session_and_calls_that_may_have_been_serve
 }
 
 #[test]
+fn ht9_sh_c_08_an_answer_to_a_request_of_the_lost_session_is_not_sent_in_the_next() {
+    let mut world = World::connected_client_with(|config, _| config.capabilities = json(r#"{"roots":{}}"#));
+    let (_, asking) = world.request("tools/call");
+    world.begin(asking.key, &Reply::events(event(&request("7", "roots/list", "{}"))));
+    let Some(Event::Requested { ticket, .. }) = world.events().pop() else { panic!("nothing was asked") };
+    let (_, refused) = world.request("tools/list");
+    world.reply(refused.key, &Reply::status(404));
+    let opened = world.opened();
+    world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", Some("session-2")));
+    let opened = world.opened();
+    world.reply(opened.key, &Reply::status(202));
+    let [_stream, again] = [world.opened(), world.opened()];
+    world.machine.answer(ticket, Ok(Json::empty_object()), world.now);
+    assert!(!world.has_opened());
+    world.reply(again.key, &Reply::json(answer(&again)));
+    assert!(world.outcomes().values().any(|outcome| *outcome == done()));
+}
+
+#[test]
 fn ht10_a_compressed_body_is_refused_unread() {
     for encoding in ["gzip", "deflate", "br", "zstd", "gzip, gzip", "unknown"] {
         let reply = Reply::json("\u{1f}not unpacked").header("content-encoding", encoding);
