@@ -185,6 +185,13 @@ struct Queue {
     others: Waiting,
 }
 
+impl Queue {
+    fn insert(&mut self, place: u64, post: Post) {
+        let waiting = if post.role.request().is_some() { &mut self.requests } else { &mut self.others };
+        waiting.insert(place, post);
+    }
+}
+
 /// The stream for messages that belong to no request.
 #[derive(Debug)]
 struct ServerStream {
@@ -264,10 +271,8 @@ impl Http {
         let place = self.next_place();
         if let Some(request) = post.role.request() {
             self.place(request, Place::Queued(place));
-            self.queue.requests.insert(place, post);
-        } else {
-            self.queue.others.insert(place, post);
         }
+        self.queue.insert(place, post);
     }
 
     const fn next_place(&mut self) -> u64 {

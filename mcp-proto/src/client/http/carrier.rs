@@ -58,14 +58,14 @@ impl Carrier for Http {
             post.version = version;
             post.mirrored = Some(Box::new(self.mirrored(message)));
         }
+        let place = self.next_place();
         if let Some(request) = role.request() {
             let lists_tools =
                 is_mirrored && matches!(message, Message::Request(request) if request.method == Method::TOOLS_LIST);
             let cursor = Cursor::new(&self.limits);
-            // Queueing it tells the place.
-            self.requests.insert(request, Carried { place: Place::Queued(0), cursor, lists_tools });
+            self.requests.insert(request, Carried { place: Place::Queued(place), cursor, lists_tools });
         }
-        self.enqueue(post);
+        self.queue.insert(place, post);
         self.pump(now, wire);
     }
 
