@@ -95,7 +95,9 @@ mod tests {
     fn listed() -> Access {
         Access::Listed {
             hosts: vec!["mcp.example".into(), "other.example:8443".into()],
-            origins: vec!["https://app.example".into(), "http://[2001:db8::1]:3000".into()],
+            origins: ["https://app.example", "http://plain.example:80", "http://[2001:db8::1]:3000"]
+                .map(Into::into)
+                .to_vec(),
         }
     }
 
@@ -142,6 +144,8 @@ mod tests {
             (listed(), vec!["HTTPS://APP.EXAMPLE:443"], true),
             (listed(), vec!["https://app.example:8443"], false),
             (listed(), vec!["http://app.example"], false),
+            (listed(), vec!["http://plain.example"], true),
+            (listed(), vec!["http://plain.example:443"], false),
             (listed(), vec!["http://[2001:DB8::1]:3000"], true),
             (listed(), vec!["https://xn--pp-eka.example"], false),
             (listed(), vec!["http://localhost"], false),
