@@ -64,18 +64,15 @@ fn normalised(origin: &str) -> Option<(String, String)> {
     Some((scheme.to_owned(), authority))
 }
 
-/// Host and port of an authority; `None` for what is no plain authority.
+/// Host and port of an authority, which are compared as they are; `None` if the port is no number.
 fn split_port(authority: &str) -> Option<(&str, &str)> {
-    let plain = authority.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte));
-    if authority.is_empty() || !plain {
-        return None;
+    match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => {
+            port.bytes().all(|byte| byte.is_ascii_digit()).then_some((host, port))
+        }
+        // The last colon is one of an IPv6 address, or there is none.
+        Some(_) | None => Some((authority, "")),
     }
-    let after_brackets = authority.rfind(']').map_or(0, |end| end + 1);
-    let (host, port) = match authority.get(after_brackets..)?.find(':') {
-        Some(colon) => (authority.get(..after_brackets + colon)?, authority.get(after_brackets + colon + 1..)?),
-        None => (authority, ""),
-    };
-    port.bytes().all(|byte| byte.is_ascii_digit()).then_some((host, port))
 }
 
 #[cfg(test)]
