@@ -306,6 +306,21 @@ mod tests {
     }
 
     #[test]
+    fn every_byte_of_an_annotation_weighs() {
+        let weight = |properties: &str| read(properties).unwrap().weight();
+        let named =
+            |property: &str, header: &str| format!(r#""{property}":{{"type":"string","x-mcp-header":"{header}"}}"#);
+        let one = weight(&format!("{{{}}}", named("a", "A")));
+        assert!(one >= size_of::<Annotation>() + PARAM_PREFIX.len() + "A".len() + size_of::<Box<str>>() + "a".len());
+        let longer = format!("{{{}}}", named(&"a".repeat(101), &"A".repeat(201)));
+        assert_eq!(weight(&longer) - one, 100 + 200);
+        let two = format!("{{{},{}}}", named("a", "A"), named("b", "B"));
+        assert_eq!(weight(&two), 2 * one);
+        let nested = format!(r#"{{"object":{{"properties":{{{}}}}}}}"#, named("a", "A"));
+        assert_eq!(weight(&nested) - one, size_of::<Box<str>>() + "object".len());
+    }
+
+    #[test]
     fn md_p_08_what_could_be_misread_is_base64() {
         for (text, value) in [
             ("us-west1", "us-west1"),
