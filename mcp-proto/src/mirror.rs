@@ -402,9 +402,28 @@ mod tests {
         assert!(Annotations::read(&json(&nested("{}"))).unwrap().is_empty());
         let annotated = json(&nested(r#"{"type":"string","x-mcp-header":"A"}"#));
         assert_eq!(Annotations::read(&annotated), Err(InvalidAnnotation::TooDeep));
-        let many: Vec<_> =
-            (0..65).map(|number| format!(r#""{number}":{{"type":"string","x-mcp-header":"H{number}"}}"#)).collect();
-        assert_eq!(read(&format!("{{{}}}", many.join(","))), Err(InvalidAnnotation::TooMany));
+        // What is only as deep as it may be is read.
+        let half = |inner: &str| format!("{}{inner}{}", r#"{"properties":{"a":"#.repeat(31), "}}".repeat(31));
+        assert_eq!(
+            Annotations::read(&json(&half(r#"{"type":"string","x-mcp-header":"A"}"#))).map(|a| a.0.len()),
+            Ok(1)
+        );
+    }
+
+    #[test]
+    fn there_are_only_so_many_annotations_and_so_long_a_way_to_each() {
+        let many = |count: usize| {
+            let each = |number| format!(r#""{number}":{{"type":"string","x-mcp-header":"H{number}"}}"#);
+            read(&format!("{{{}}}", (0..count).map(each).collect::<Vec<_>>().join(",")))
+        };
+        assert_eq!(many(ANNOTATIONS).map(|found| found.0.len()), Ok(ANNOTATIONS));
+        assert_eq!(many(ANNOTATIONS + 1), Err(InvalidAnnotation::TooMany));
+        let far = |length: usize| {
+            let (near, rest) = ("n".repeat(24), "r".repeat(length - 24));
+            read(&format!(r#"{{"{near}":{{"properties":{{"{rest}":{{"type":"string","x-mcp-header":"A"}}}}}}}}"#))
+        };
+        assert_eq!(far(PATH).map(|found| found.0.len()), Ok(1));
+        assert_eq!(far(PATH + 1), Err(InvalidAnnotation::TooMany));
     }
 
     #[test]
