@@ -65,6 +65,56 @@ fn the_ladder_answers_each_wrong_request_as_the_table_says() {
 }
 
 #[test]
+fn or6_a_message_may_be_as_long_as_the_limit() {
+    let mut site = Site::with(ladder::configure);
+    let id = site.session("2025-11-25");
+    for (length, status) in [(1000, 200), (1001, 413)] {
+        let body = format!("{PING}{}", " ".repeat(length - PING.len()));
+        let asked = Asked::post(body).in_session(&id).with("content-length", &length.to_string());
+        assert_eq!(site.answer(&asked).code(), status, "{length}");
+    }
+}
+
+#[test]
+fn a_method_that_is_not_allowed_is_told_which_are() {
+    for (get_stream, delete, allowed) in [
+        (true, true, "GET, POST, DELETE"),
+        (true, false, "GET, POST"),
+        (false, true, "POST, DELETE"),
+        (false, false, "POST"),
+    ] {
+        let mut site = Site::with(|http, _| (http.get_stream, http.delete) = (get_stream, delete));
+        let id = site.session("2025-11-25");
+        for (method, is_allowed) in [("PUT", false), ("GET", get_stream), ("DELETE", delete)] {
+            let key = site.ask(&Asked::new(method, "").in_session(&id));
+            let sent = site.take(key);
+            assert_eq!(sent.code() != 405, is_allowed, "{method} of {allowed}");
+            assert!(is_allowed || sent.headers["allow"] == allowed, "{method} of {allowed}");
+        }
+    }
+}
+
+#[test]
+fn hs_01_the_older_stream_is_where_it_was_put() {
+    // At a path of its own, at the same one as the endpoint, and with no more sessions than there may be.
+    let two = |stream: &str| Some(TwoEndpoints { stream: stream.into(), messages: "/messages".into() });
+    let mut site = Site::with(|http, _| (http.two_endpoints, http.max_sessions) = (two("/sse"), 1));
+    assert_eq!(site.answer(&Asked::post(PING).at("/sse")).headers["allow"], "GET");
+    assert_eq!(site.answer(&Asked::get().at("/sse").with("accept", "application/json")).code(), 406);
+    let opened = site.begin(&Asked::get().at("/sse"));
+    assert!(site.take(opened).text().starts_with("event: endpoint\ndata: /messages?sessionId="));
+    let full = site.answer(&Asked::get().at("/sse"));
+    assert_eq!(full.code(), 503);
+    site.server.handle_disconnect(opened, site.now);
+    let opened = site.begin(&Asked::get().at("/sse"));
+    assert_eq!(site.take(opened).code(), 200, "there is room again");
+    let mut site = Site::with(|http, _| http.two_endpoints = two("/mcp"));
+    let id = site.session("2025-11-25");
+    let own = site.begin(&Asked::get().in_session(&id));
+    assert!(!site.take(own).text().contains("endpoint"), "it is the stream of the session");
+}
+
+#[test]
 fn c1_two_posts_of_one_session_with_one_id_each_get_their_own_answer() {
     let mut site = Site::new();
     let id = site.session("2025-11-25");
