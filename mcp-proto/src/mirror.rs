@@ -144,9 +144,8 @@ fn value_text(value: &Json) -> Option<String> {
 /// An integer in decimal form, however its number was written; other numbers as they are.
 fn integer_text(number: &str) -> String {
     const EXACT: f64 = 9_007_199_254_740_991.0;
-    let is_decimal = !number.contains(['.', 'e', 'E']);
     match number.parse::<f64>() {
-        Ok(value) if !is_decimal && value.fract() == 0.0 && value.abs() <= EXACT => format!("{value:.0}"),
+        Ok(value) if value.fract() == 0.0 && value.abs() <= EXACT => format!("{value:.0}"),
         Ok(_) | Err(_) => number.to_owned(),
     }
 }
@@ -441,6 +440,9 @@ mod tests {
             (r#"{"region":"","page":{"n":42.0}}"#, [Some(""), Some("42"), None]),
             (r#"{"region":null,"page":{"n":-4.2e1},"dry-run":null}"#, [None, Some("-42"), None]),
             (r#"{"region":"\u0041","page":{"n":9007199254740993}}"#, [Some("A"), Some("9007199254740993"), None]),
+            (r#"{"page":{"n":42.5}}"#, [None, Some("42.5"), None]),
+            (r#"{"page":{"n":1e16}}"#, [None, Some("1e16"), None]),
+            (r#"{"page":{"n":9007199254740991.0}}"#, [None, Some("9007199254740991"), None]),
             (r#"{"region":["eu"],"page":7}"#, [None, None, None]),
             ("[]", [None, None, None]),
         ] {
