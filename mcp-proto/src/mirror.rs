@@ -390,6 +390,10 @@ mod tests {
         ] {
             assert_eq!(read(properties), Ok(Annotations::default()), "{properties}");
         }
+        for names in ["$defs", "definitions", "patternProperties", "dependentSchemas"] {
+            let named = format!(r#"{{"a":{{"{names}":{{"x-mcp-header":{{"type":"string"}}}}}}}}"#);
+            assert_eq!(read(&named), Ok(Annotations::default()), "{named}");
+        }
         for schema in ["true", "[]", "{}", "null"] {
             assert!(Annotations::read(&json(schema)).unwrap().is_empty());
         }
