@@ -186,12 +186,13 @@ mod tests {
     #[test]
     fn ht3_a_session_id_is_visible_ascii_once_and_not_too_long() {
         let limits = Limits::default();
-        let long = "x".repeat(1025);
+        let [longest, long] = [limits.session_id, limits.session_id + 1].map(|length| "x".repeat(length));
         for (values, valid) in [
             (vec!["a1-~!"], true),
             (vec!["bad id"], false),
             (vec![""], false),
             (vec!["\u{e9}"], false),
+            (vec![longest.as_str()], true),
             (vec![long.as_str()], false),
             (vec!["a", "a"], false),
         ] {
@@ -200,6 +201,11 @@ mod tests {
             assert_eq!(matches!(header, SessionHeader::Valid(_)), valid, "{values:?}");
         }
         assert_eq!(session_id(&HeaderMap::new(), &limits), SessionHeader::Absent);
+    }
+
+    #[test]
+    fn a_session_id_is_never_printed() {
+        assert_eq!(format!("{:?}", SessionId(HeaderValue::from_static("secret"))), "SessionId");
     }
 
     #[test]
