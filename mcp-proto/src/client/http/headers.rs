@@ -224,8 +224,58 @@ mod tests {
         ] {
             assert_eq!(retry_after(&headers(&fields)), expected.map(Duration::from_secs), "{fields:?}");
         }
-        assert_eq!(seconds_of_date("Thu, 01 Jan 1970 00:00:00 GMT"), Some(0));
-        assert_eq!(seconds_of_date("Sun, 06 Nov 1994 08:49:37 GMT"), Some(784_111_777));
-        assert_eq!(seconds_of_date("Sat, 21 Nov 2026 03:01:50 GMT"), Some(1_795_230_110));
+    }
+
+    #[test]
+    fn ht8_dates_are_counted_from_1970_on_and_must_exist() {
+        for (date, seconds) in [
+            ("Thu, 01 Jan 1970 00:00:00 GMT", 0),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", 784_111_777),
+            ("Thu, 31 Dec 1970 23:59:59 GMT", 31_535_999),
+            ("Fri, 01 Jan 1971 00:00:00 GMT", 31_536_000),
+            ("Tue, 29 Feb 1972 12:30:15 GMT", 68_214_615),
+            ("Wed, 01 Mar 1972 00:00:00 GMT", 68_256_000),
+            ("Fri, 31 Dec 1999 23:59:59 GMT", 946_684_799),
+            ("Tue, 29 Feb 2000 00:00:01 GMT", 951_782_401),
+            ("Wed, 01 Mar 2000 00:00:00 GMT", 951_868_800),
+            ("Thu, 30 Apr 2026 10:20:30 GMT", 1_777_544_430),
+            ("Sun, 31 May 2026 00:00:00 GMT", 1_780_185_600),
+            ("Tue, 30 Jun 2026 00:00:00 GMT", 1_782_777_600),
+            ("Fri, 31 Jul 2026 00:00:00 GMT", 1_785_456_000),
+            ("Mon, 31 Aug 2026 00:00:00 GMT", 1_788_134_400),
+            ("Wed, 30 Sep 2026 00:00:00 GMT", 1_790_726_400),
+            ("Sat, 31 Oct 2026 00:00:00 GMT", 1_793_404_800),
+            ("Mon, 30 Nov 2026 00:00:00 GMT", 1_795_996_800),
+            ("Sat, 31 Jan 2026 00:00:00 GMT", 1_769_817_600),
+            ("Sun, 28 Feb 2100 00:00:00 GMT", 4_107_456_000),
+            ("Mon, 01 Mar 2100 00:00:00 GMT", 4_107_542_400),
+            ("Sat, 01 Jan 2101 00:00:00 GMT", 4_133_980_800),
+            ("Sun, 31 Dec 2400 23:59:59 GMT", 13_601_087_999),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", 253_402_300_799),
+            // A leap second is one of the next minute.
+            ("Sat, 31 Dec 2016 23:59:60 GMT", 1_483_228_800),
+        ] {
+            assert_eq!(seconds_of_date(date), Some(seconds), "{date}");
+        }
+        for date in [
+            "Wed, 31 Dec 1969 23:59:59 GMT",
+            "Sat, 01 Jan 10000 00:00:00 GMT",
+            "Wed, 29 Feb 2023 00:00:00 GMT",
+            "Mon, 29 Feb 2100 00:00:00 GMT",
+            "Thu, 00 Jan 2026 00:00:00 GMT",
+            "Sun, 32 Jan 2026 00:00:00 GMT",
+            "Thu, 31 Apr 2026 00:00:00 GMT",
+            "Thu, 01 Jan 2026 24:00:00 GMT",
+            "Thu, 01 Jan 2026 00:60:00 GMT",
+            "Thu, 01 Jan 2026 00:00:61 GMT",
+            "Thu, 01 Jan 2026 00:00 GMT",
+            "Thu, 01 Jan 2026 00:00:00 CET",
+            "Thu, 01 Jan 2026 00:00:00",
+            "01 Jan 2026 00:00:00 GMT",
+            "Thu, 01 jan 2026 00:00:00 GMT",
+            "",
+        ] {
+            assert_eq!(seconds_of_date(date), None, "{date}");
+        }
     }
 }
