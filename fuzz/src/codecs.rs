@@ -142,10 +142,11 @@ pub fn splice(data: &[u8]) {
     let after = object.with_member(name, &value);
     let read = |json: &Json| serde_json::from_slice::<serde_json::Value>(json.as_bytes()).ok();
     let (Some(before), Some(expected)) = (read(&object), read(&value)) else { return };
-    let serde_json::Value::Object(mut members) = before else {
-        assert_eq!(after, object);
-        return;
-    };
+    if !object.as_bytes().starts_with(b"{") {
+        return assert_eq!(after, object);
+    }
+    // An object with the name that `serde_json` keeps for itself is something else to it.
+    let serde_json::Value::Object(mut members) = before else { return };
     let Ok(found) = object.member(name) else { return };
     assert_eq!(found.as_ref().and_then(read), members.get(name).cloned());
     assert_eq!(after.member(name), Ok(Some(value.clone())));
