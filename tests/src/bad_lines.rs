@@ -170,8 +170,8 @@ pub const BAD_LINES: &[BadLine] = &[
     },
     BadLine {
         name: "JS10: names that are special elsewhere",
-        bytes: || call(r#"{"__proto__":{"constructor":1}}"#),
-        answers: &[&[ID, r#"{"__proto__":{"constructor":1}}"#]],
+        bytes: || call(r#"{"__proto__":{"constructor":1},"a":{"$serde_json::private::RawValue":"1.0"}}"#),
+        answers: &[&[ID, r#"{"__proto__":{"constructor":1},"a":{"$serde_json::private::RawValue":"1.0"}}"#]],
     },
     BadLine {
         name: "JS11: what is no message",

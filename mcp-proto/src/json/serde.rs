@@ -35,9 +35,14 @@ mod tests {
 
     #[test]
     fn a_json_inside_another_type_keeps_its_bytes() {
-        let text = br#"{"kept":{"b":1.0,"a":[12345678901234567890.10, "\u00e9\ud800"]}}"#;
-        let holder: Holder = serde_json::from_slice(text).unwrap();
-        assert_eq!(serde_json::to_vec(&holder).unwrap(), text);
+        for text in [
+            r#"{"kept":{"b":1.0,"a":[12345678901234567890.10, "\u00e9\ud800"]}}"#,
+            // A name that `serde_json` keeps for itself.
+            r#"{"kept":{"$serde_json::private::RawValue":"1.0"}}"#,
+        ] {
+            let holder: Holder = serde_json::from_str(text).unwrap();
+            assert_eq!(serde_json::to_string(&holder).unwrap(), text);
+        }
     }
 
     #[test]
