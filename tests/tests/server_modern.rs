@@ -547,6 +547,26 @@ fn lc_18_a_legacy_session_is_told_of_lists_and_of_what_it_has_subscribed_to() {
 }
 
 #[test]
+fn a28_what_is_no_request_is_refused_without_an_id() {
+    let notification = r#"{"jsonrpc":"2.0","method":"notifications/x"}"#;
+    for (body, method, code) in [
+        (notification, "notifications/x", None),
+        (notification, "notifications/y", Some(-32020)),
+        ("{", "x", Some(-32700)),
+        (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, "x", Some(-32600)),
+        ("[]", "x", Some(-32600)),
+    ] {
+        let sent = site().answer(&Asked::post(body).mirrored(method));
+        let Some(code) = code else {
+            assert_eq!((sent.code(), sent.text().as_str()), (202, ""), "{body}");
+            continue;
+        };
+        assert_eq!(sent.code(), 400, "{body}");
+        assert!(sent.text().starts_with(&format!(r#"{{"jsonrpc":"2.0","error":{{"code":{code},"#)), "{}", sent.text());
+    }
+}
+
+#[test]
 fn hm5_headers_that_repeat_arguments_say_the_same() {
     let mut site = site();
     let list = site.ask(&Asked::stateless("1", "tools/list", ""));
