@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use mcp_proto::client::{Call, CloseReason, Outcome};
-use mcp_proto::server::{Access, Config, Event, Http, HttpConfig, LoggingLevel, Progress, Scope, Server, TwoEndpoints};
+use mcp_proto::server::{
+    Access, Config, Event, ExchangeKey, Http, HttpConfig, LoggingLevel, Progress, Scope, Server, TwoEndpoints,
+};
 use mcp_proto::{ErrorObject, Failed, Json, Notification, RequestKey, UsageError};
 use tests::asked::{Asked, Sent, initialize};
 use tests::ladder::{self, PING, Row};
@@ -332,12 +334,17 @@ fn remembering(replay: usize) -> (Site, String) {
     (site, id)
 }
 
+/// What was sent on an exchange, whose client goes now.
+fn leave(site: &mut Site, key: ExchangeKey) -> Sent {
+    let sent = site.take(key);
+    site.server.handle_disconnect(key, site.now);
+    sent
+}
+
 /// Whether a client may come back after this event.
 fn resumes(site: &mut Site, session: &str, after: &str) -> bool {
     let key = site.begin(&Asked::get().in_session(session).with("last-event-id", after));
-    let sent = site.take(key);
-    site.server.handle_disconnect(key, site.now);
-    sent.code() == 200
+    leave(site, key).code() == 200
 }
 
 #[test]
@@ -350,11 +357,7 @@ fn se9_answered_requests_are_forgotten_first_and_no_more_of_them_than_need_be() 
         site.server.progress(&other, &progress(1.0), site.now);
         site.respond(other, "{}");
         site.server.progress(&ticket, &progress(2.0), site.now);
-        let [running, answered] = [running, answered].map(|key| {
-            let sent = site.take(key);
-            site.server.handle_disconnect(key, site.now);
-            sent
-        });
+        let [running, answered] = [running, answered].map(|key| leave(&mut site, key));
         (site, id, running, answered)
     };
     // The first event of each is for those who come back, and is not kept.
@@ -381,11 +384,7 @@ fn se9_what_the_session_tells_is_forgotten_before_what_its_requests_wait_for() {
         for step in [1.0, 2.0] {
             site.server.progress(&ticket, &progress(step), site.now);
         }
-        let [own, running] = [own, running].map(|key| {
-            let sent = site.take(key);
-            site.server.handle_disconnect(key, site.now);
-            sent
-        });
+        let [own, running] = [own, running].map(|key| leave(&mut site, key));
         (site, id, own, running)
     };
     let (_, _, own, running) = play(PLENTY);
@@ -407,9 +406,7 @@ fn se9_as_many_of_the_newest_events_are_kept_as_there_is_room_for() {
         for step in 1..=steps {
             site.server.progress(&ticket, &progress(f64::from(step)), site.now);
         }
-        let sent = site.take(key);
-        site.server.handle_disconnect(key, site.now);
-        (sent, ticket)
+        (leave(site, key), ticket)
     };
     let (mut site, id) = remembering(PLENTY);
     let step = *sizes(&play(&mut site, &id, 1).0).last().unwrap();
