@@ -43,9 +43,8 @@ use crate::deadlines::Deadlines;
 use crate::error::{Failed, Fault, Quirk, UsageError};
 use crate::json::Json;
 use crate::message::{ErrorObject, Message, Method, Notification, RequestId, Response};
-use crate::meta::stamp;
 use crate::outbox::{Outbox, Output};
-use crate::pending::{Incoming, Pending, RequestKey, SessionKey, Ticket, progress_token};
+use crate::pending::{Incoming, Pending, RequestKey, SessionKey, Ticket};
 use crate::transport::Transport;
 use crate::version::{Era, ProtocolVersion};
 use calls::Calls;
@@ -285,7 +284,7 @@ impl<T: Carrier> Client<T> {
             return Err(UsageError::TooManyRequests { limit });
         }
         let timeout = call.timeout.unwrap_or(self.config.request_timeout);
-        let params = if call.progress { self.with_progress_token(call.params) } else { call.params };
+        let params = if call.progress { self.pending.with_progress_token(call.params) } else { call.params };
         let (request, _) = self.wait_for(call.method.clone(), params.clone(), timeout, now);
         if self.phase.takes_requests() && self.held.is_empty() {
             self.dispatch(request, call.method, params, now);
@@ -464,14 +463,6 @@ impl<T: Carrier> Client<T> {
         // JR-12. A relay passes on what its client wrote, and lets the server judge it.
         let wrong = self.config.forwarding == Forwarding::Own && params.is_some_and(|params| !params.is_object());
         if wrong { Err(UsageError::ParamsNotAnObject) } else { Ok(()) }
-    }
-
-    fn with_progress_token(&self, params: Option<Json>) -> Option<Json> {
-        if progress_token(params.as_ref()).is_some() {
-            return params;
-        }
-        let token = self.pending.next_key().to_wire().to_json();
-        Some(stamp(&params.unwrap_or(Json::empty_object()), &[("progressToken", &token)]))
     }
 
     /// What waits to be sent.

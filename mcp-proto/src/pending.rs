@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::Instant;
 use crate::json::Json;
 use crate::message::{Method, RequestId};
+use crate::meta::stamp;
 
 /// Names one session of a machine. A client has one, and so has a server on a byte stream; a server over HTTP has many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -104,6 +105,15 @@ impl Pending {
         let key = self.next_key();
         self.next += 1;
         key
+    }
+
+    /// The parameters of the next request, with a progress token unless they have one already (PR-01).
+    pub(crate) fn with_progress_token(&self, params: Option<Json>) -> Option<Json> {
+        if progress_token(params.as_ref()).is_some() {
+            return params;
+        }
+        let token = self.next_key().to_wire().to_json();
+        Some(stamp(&params.unwrap_or(Json::empty_object()), &[("progressToken", &token)]))
     }
 
     pub(crate) fn insert(&mut self, waiting: Waiting) -> RequestKey {

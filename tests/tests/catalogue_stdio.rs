@@ -714,17 +714,43 @@ fn rp13_as_many_requests_that_were_given_up_are_remembered_as_the_limit_says() {
     assert_eq!(late, [false, true, true]);
 }
 
+fn progress(token: &str) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":1.0}}}}"#
+    )
+}
+
+#[test]
+fn rp12_progress_counts_for_what_a_server_asks_as_well() {
+    let mut stream = ServerStream::ready_with("2025-11-25", |config| config.max_timeout = Duration::from_secs(200));
+    let asked =
+        stream.machine.request(stream.machine.session(), Call::new("roots/list").with_progress(), stream.now).unwrap();
+    let line = stream.lines().remove(0);
+    assert!(line.contains(r#""params":{"_meta":{"progressToken":1}}"#), "{line}");
+    for token in ["2", "\"1\"", "null"] {
+        stream.line(progress(token));
+        assert_eq!(stream.events(), [ServerEvent::Faulted(Fault::UnknownProgressToken)], "{token}");
+    }
+    for _ in 0..4 {
+        stream.pass(Duration::from_secs(49));
+        stream.line(progress("1"));
+        let events = stream.events();
+        assert!(matches!(&events[..], [ServerEvent::Progressed { request, .. }] if *request == asked), "{events:?}");
+    }
+    stream.pass(Duration::from_secs(4));
+    let events = stream.events();
+    let timed_out = Outcome::Failed(Failed::TimedOut { after: Duration::from_secs(60) });
+    assert_eq!(events, [ServerEvent::Responded { request: asked, outcome: timed_out }], "TO-03: 200 seconds are over");
+    stream.line(progress("1"));
+    assert_eq!(stream.events(), [ServerEvent::Faulted(Fault::UnknownProgressToken)]);
+}
+
 #[test]
 fn rp12_progress_counts_for_requests_in_flight_and_up_to_the_hard_maximum() {
     let mut stream = ClientStream::connected_with(|config| config.max_timeout = Duration::from_secs(200));
     let key = stream.machine.request(Call::new("a").with_progress(), stream.now).unwrap();
     let line = stream.lines().remove(0);
     assert!(line.contains(r#""params":{"_meta":{"progressToken":2}}"#), "{line}");
-    let progress = |token: &str| {
-        format!(
-            r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":1.0}}}}"#
-        )
-    };
     for token in ["3", "\"2\"", "2.0", "null"] {
         stream.line(progress(token));
     }

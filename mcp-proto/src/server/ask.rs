@@ -40,7 +40,8 @@ impl Peer {
         }
         let timeout = call.timeout.unwrap_or(hub.config.request_timeout);
         let latest = after(hub.wire.now, hub.config.max_timeout.max(timeout));
-        let token = progress_token(call.params.as_ref());
+        let params = if call.progress { self.pending.with_progress_token(call.params) } else { call.params };
+        let token = progress_token(params.as_ref());
         let method = call.method;
         let request = self.pending.insert(Waiting { method: method.clone(), timeout, latest, token, during });
         if let Some(ticket) = during {
@@ -53,7 +54,7 @@ impl Peer {
         }
         hub.timers.set(Timer::Answer(request), after(hub.wire.now, timeout));
         let exchange = self.exchange_of(during);
-        self.write(&Request { id: request.to_wire(), method, params: call.params }.into(), exchange, hub);
+        self.write(&Request { id: request.to_wire(), method, params }.into(), exchange, hub);
         Ok(request)
     }
 
