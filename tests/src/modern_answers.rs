@@ -10,14 +10,14 @@ use mcp_proto::Json;
 
 use crate::bad_answers::{RESULT, judge};
 use crate::loopback::{Asked, Connection, Loopback, mcp_server};
-use crate::world::{DISCOVERED, complete, event, request, result};
+use crate::world::{COMPLETE, DISCOVERED, complete, event, request, result};
 
 /// The capabilities of the client.
 pub const CAPABILITIES: &str = r#"{"roots":{}}"#;
 /// What the client answers to `roots/list`.
 pub const ROOTS: &str = r#"{"roots":[]}"#;
 /// What [`NEXT`] finds.
-pub const FOUND: &str = r#"{"resultType":"complete","content":[]}"#;
+pub const FOUND: &str = COMPLETE;
 /// A method that is answered as it should be.
 pub const NEXT: &str = "prompts/list";
 

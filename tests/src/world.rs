@@ -577,8 +577,11 @@ pub fn initialize_result(version: &str) -> String {
 pub const DISCOVERED: &str = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}"#;
 
 /// A result that is final.
+pub const COMPLETE: &str = r#"{"resultType":"complete","content":[]}"#;
+
+/// A response with [`COMPLETE`].
 pub fn complete(id: &str) -> String {
-    result(id, r#"{"resultType":"complete","content":[]}"#)
+    result(id, COMPLETE)
 }
 
 /// The answer to `initialize`.
