@@ -27,5 +27,6 @@ pub mod site;
 pub mod socket;
 pub mod stream;
 pub mod tools;
+pub mod unread_pipes;
 pub mod vectors;
 pub mod world;

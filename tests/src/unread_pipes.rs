@@ -1,0 +1,289 @@
+//! Servers that answer the handshake and then do not read what is written to them, as child processes and on sockets.
+//!
+//! Every adapter with a client runs the table: each [`Reading`] with each way in which a client can end its calls.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use mcp_proto::Json;
+
+use crate::http1;
+use crate::loopback::Asked;
+use crate::world::{initialize_result, result};
+
+/// Bytes of parameters that no pipe (64 KiB on Linux) takes whole, and that `Limits::queue_bytes` allows to wait.
+pub const MORE_THAN_A_PIPE: usize = 1 << 20;
+/// Bytes of parameters that the buffers of both ends of a loopback socket do not take whole.
+pub const MORE_THAN_A_SOCKET: usize = 12 << 20;
+/// What a server reads before it stops halfway.
+const HALF: usize = 70_000;
+/// How long a fixture waits for something that happens soon.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How much a server reads once the handshake is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// Nothing.
+    Never,
+    /// One byte each second.
+    ByteASecond,
+    /// The beginning of the next message or request; it writes the beginning of an answer, and nothing more.
+    Halfway,
+    /// Nothing: its stdin is closed, or every new connection. It does not end.
+    Closed,
+    /// Nothing, and it writes requests without end. Only of child processes.
+    Flooding,
+}
+
+impl Reading {
+    /// What a server in a child process may do.
+    pub const OF_CHILDREN: [Self; 5] = [Self::Never, Self::ByteASecond, Self::Halfway, Self::Closed, Self::Flooding];
+    /// What a server on a socket may do.
+    pub const OF_SOCKETS: [Self; 4] = [Self::Never, Self::ByteASecond, Self::Halfway, Self::Closed];
+
+    /// A server of revision 2025-11-25 for `sh`, which starts another process: SIGTERM ends both, and nothing else does.
+    /// It expects the id 1 of `initialize`.
+    pub fn child(self) -> Command {
+        Self::script(match self {
+            Self::Never => "sleep 1000",
+            Self::ByteASecond => "while :; do dd bs=1 count=1 <&3 >/dev/null 2>&1; sleep 1; done",
+            Self::Halfway => "head -c $1 <&3 >/dev/null; printf '{\"jsonrpc\":\"2.0\",'; sleep 1000",
+            Self::Closed => "exec 3<&-; sleep 1000",
+            Self::Flooding => "yes '{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}'; sleep 1000",
+        })
+    }
+
+    /// The same; its stdout ends one second after the handshake, and its processes do not.
+    ///
+    /// # Panics
+    ///
+    /// For a server that floods.
+    pub fn child_whose_output_ends(self) -> Command {
+        Self::script(match self {
+            Self::Never => "sleep 1; exec >&-; sleep 1000",
+            Self::ByteASecond => {
+                "(while :; do dd bs=1 count=1 <&3 2>&1; sleep 1; done) >/dev/null & sleep 1; exec >&-; wait"
+            }
+            Self::Halfway => {
+                "head -c $1 <&3 >/dev/null & sleep 1; printf '{\"jsonrpc\":\"2.0\",'; exec >&-; sleep 1000"
+            }
+            Self::Closed => "exec 3<&-; sleep 1; exec >&-; sleep 1000",
+            Self::Flooding => panic!("the output of a flood has no end"),
+        })
+    }
+
+    fn script(after: &str) -> Command {
+        // A process in the background of a script has no stdin but what it is given by another number.
+        let script = format!(
+            "exec 3<&0 </dev/null; read -r initialize <&3; echo \"$0\"; read -r initialized <&3; \
+             sleep 1000 >/dev/null 3<&- & {after}"
+        );
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, &result("1", &initialize_result("2025-11-25")), &HALF.to_string()]);
+        command
+    }
+
+    /// A server of revision 2025-11-25 over HTTP.
+    pub fn server(self) -> UnreadServer {
+        UnreadServer::start(self)
+    }
+}
+
+/// Parameters of a tool call with this many bytes.
+pub fn params(bytes: usize) -> Json {
+    Json::parse(format!(r#"{{"name":"t","arguments":{{"x":"{}"}}}}"#, "x".repeat(bytes))).expect("JSON")
+}
+
+/// A server over HTTP that answers the handshake, each request on a connection of its own, and then reads as little as
+/// it is told to.
+#[derive(Debug)]
+pub struct UnreadServer {
+    authority: String,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    reading: Reading,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// `notifications/initialized` was answered.
+    is_initialized: bool,
+    /// Connections since then.
+    connections: usize,
+    /// Those that are open.
+    open: Vec<TcpStream>,
+    has_ended: bool,
+}
+
+impl UnreadServer {
+    fn start(reading: Reading) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let authority = listener.local_addr().expect("its address").to_string();
+        let shared = Arc::new(Shared { reading, state: Mutex::default(), changed: Condvar::new() });
+        let serving = Arc::clone(&shared);
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let shared = Arc::clone(&serving);
+                if shared.state().has_ended {
+                    return;
+                }
+                // A client that goes away is no failure of the test.
+                thread::spawn(move || drop(shared.serve(stream)));
+            }
+        });
+        Self { authority, shared }
+    }
+
+    /// The URL of the endpoint.
+    pub fn url(&self) -> String {
+        format!("http://{}/mcp", self.authority)
+    }
+
+    /// Waits until this many connections were made after the handshake.
+    ///
+    /// # Panics
+    ///
+    /// If they are not made.
+    pub fn wait_for_connections(&self, count: usize) {
+        let state = self.shared.state();
+        let waiting = self.shared.changed.wait_timeout_while(state, PATIENCE, |state| state.connections < count);
+        let (state, _) = waiting.unwrap_or_else(PoisonError::into_inner);
+        assert!(state.connections >= count, "{} connections of {count}", state.connections);
+    }
+
+    /// Closes every connection, and the port.
+    pub fn end(&self) {
+        let mut state = self.shared.state();
+        state.has_ended = true;
+        for stream in state.open.drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        drop(state);
+        // The thread that accepts connections ends with the next one.
+        drop(TcpStream::connect(&self.authority));
+    }
+}
+
+impl Drop for UnreadServer {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn serve(&self, stream: TcpStream) -> io::Result<()> {
+        let mut state = self.state();
+        if !state.is_initialized {
+            drop(state);
+            return self.answer(stream);
+        }
+        state.connections += 1;
+        state.open.push(stream.try_clone()?);
+        drop(state);
+        self.changed.notify_all();
+        self.read(stream)
+    }
+
+    /// Answers one request of the handshake.
+    fn answer(&self, mut stream: TcpStream) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        let request = loop {
+            if let Some(request) = http1::read(&mut &bytes[..]).filter(|request| request.is_complete) {
+                break request;
+            }
+            let mut buffer = [0; 4096];
+            match stream.read(&mut buffer)? {
+                0 => return Err(ErrorKind::UnexpectedEof.into()),
+                length => bytes.extend_from_slice(&buffer[..length]),
+            }
+        };
+        let asked = Asked::of(&request).filter(|_| request.line.starts_with("POST"));
+        let (status, body) = match asked.as_ref().map(|asked| asked.method.as_str()) {
+            Some("initialize") => {
+                ("200 OK\r\nmcp-session-id: the-session", result("1", &initialize_result("2025-11-25")))
+            }
+            Some(_) => ("202 Accepted", String::new()),
+            None => ("405 Method Not Allowed", String::new()),
+        };
+        // Before the answer, which the next request may follow at once.
+        self.state().is_initialized |= asked.is_some_and(|asked| asked.method == "notifications/initialized");
+        let fields = format!("content-type: application/json\r\ncontent-length: {}\r\nconnection: close", body.len());
+        stream.write_all(format!("HTTP/1.1 {status}\r\n{fields}\r\n\r\n{body}").as_bytes())
+    }
+
+    fn read(&self, mut stream: TcpStream) -> io::Result<()> {
+        match self.reading {
+            Reading::Never | Reading::Flooding => {}
+            Reading::ByteASecond => {
+                while stream.read(&mut [0])? > 0 {
+                    thread::sleep(Duration::from_secs(1));
+                }
+            }
+            Reading::Halfway => {
+                // What is shorter is read as far as it goes.
+                stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+                let mut buffer = vec![0; HALF];
+                let _ = stream.read_exact(&mut buffer);
+                let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n";
+                stream.write_all(format!("{head}{{\"jsonrpc\":").as_bytes())?;
+            }
+            Reading::Closed => stream.shutdown(Shutdown::Both)?,
+        }
+        Ok(())
+    }
+}
+
+/// The end of a stream that is open as long as one of a command's processes lives: it is their stderr.
+#[cfg(unix)]
+#[derive(Debug)]
+pub struct Life(std::os::unix::net::UnixStream);
+
+#[cfg(unix)]
+impl Life {
+    /// Watches what is started with this command, as long as the command itself is dropped.
+    pub fn of(command: &mut Command) -> Self {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("a pair of sockets");
+        command.stderr(std::process::Stdio::from(std::os::fd::OwnedFd::from(theirs)));
+        Self(ours)
+    }
+
+    /// Waits until the last process has ended; returns what they wrote.
+    ///
+    /// # Panics
+    ///
+    /// If a process goes on.
+    pub fn ends(mut self) -> String {
+        self.0.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        let mut text = String::new();
+        self.0.read_to_string(&mut text).expect("a process that was started lives");
+        text
+    }
+
+    /// Whether a process lives, without waiting.
+    pub fn goes_on(&mut self) -> bool {
+        self.0.set_nonblocking(true).expect("a socket");
+        let mut buffer = [0; 1024];
+        let goes_on = loop {
+            match self.0.read(&mut buffer) {
+                Ok(0) => break false,
+                Ok(_) => {}
+                Err(error) => break error.kind() == ErrorKind::WouldBlock,
+            }
+        };
+        self.0.set_nonblocking(false).expect("a socket");
+        goes_on
+    }
+}
