@@ -22,6 +22,11 @@ impl BadLine {
         bytes
     }
 
+    /// The number of answers to all of it.
+    pub fn answers(&self) -> usize {
+        self.answers.len() + 1
+    }
+
     /// Compares all that the server has answered, in whatever order.
     pub fn judge(&self, mut answers: Vec<String>) {
         let next: &[&str] = &[r#""id":"next","result":{}"#];
