@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri,
 /// Bytes of a head, and fields in it (HT12).
 pub(super) const HEAD: usize = 32 * 1024;
 const FIELDS: usize = 64;
-/// Bytes of a line that begins a chunk.
+/// Bytes of a line that begins a chunk, its end included.
 const CHUNK_LINE: usize = 256;
 
 /// How the body of a request is delimited.
@@ -17,7 +17,7 @@ const CHUNK_LINE: usize = 256;
 pub(super) enum Framing {
     /// So many bytes are still to come.
     Length(u64),
-    /// Chunks; so many bytes of the one that is being read are still to come.
+    /// Chunks; so many bytes of the one that is being read are still to come, or so many of the trailers have come.
     Chunked { left: u64, state: ChunkState },
     /// All of it is there.
     Done,
@@ -63,6 +63,10 @@ pub(super) fn parse_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, StatusCo
         Err(_) => return Err(StatusCode::BAD_REQUEST),
     };
     let bad = StatusCode::BAD_REQUEST;
+    // `httparse` accepts a line feed alone, which another reader may take for a part of the line (OR7).
+    if has_bare_line_feed(bytes.get(..length).unwrap_or_default()) {
+        return Err(bad);
+    }
     let method = Method::from_bytes(request.method.unwrap_or_default().as_bytes()).map_err(|_| bad)?;
     let uri: Uri = request.path.unwrap_or_default().parse().map_err(|_| bad)?;
     let version = if request.version == Some(0) { Version::HTTP_10 } else { Version::HTTP_11 };
@@ -101,6 +105,11 @@ fn framing(headers: &HeaderMap) -> Result<Framing, StatusCode> {
         (Some(_), _, Some(_)) => Err(bad),
         (Some(_), _, None) => Err(StatusCode::NOT_IMPLEMENTED),
     }
+}
+
+fn has_bare_line_feed(bytes: &[u8]) -> bool {
+    let before = std::iter::once(&0).chain(bytes);
+    before.zip(bytes).any(|(&before, &byte)| byte == b'\n' && before != b'\r')
 }
 
 fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
@@ -142,14 +151,12 @@ impl Framing {
                 Ok(Piece::Data(taken))
             }
             Self::Chunked { left, state } => match state {
-                ChunkState::Line => match httparse::parse_chunk_size(bytes) {
-                    Ok(httparse::Status::Complete((length, size))) => {
-                        (*left, *state) = (size, if size == 0 { ChunkState::Trailers } else { ChunkState::Data });
-                        Ok(Piece::Skip(length))
-                    }
-                    Ok(httparse::Status::Partial) if bytes.len() < CHUNK_LINE => Ok(Piece::More),
-                    Ok(httparse::Status::Partial) | Err(_) => Err(StatusCode::BAD_REQUEST),
-                },
+                ChunkState::Line => {
+                    let Some((line, length)) = take_line(bytes, CHUNK_LINE)? else { return Ok(Piece::More) };
+                    let size = chunk_size(line).ok_or(StatusCode::BAD_REQUEST)?;
+                    (*left, *state) = (size, if size == 0 { ChunkState::Trailers } else { ChunkState::Data });
+                    Ok(Piece::Skip(length))
+                }
                 ChunkState::Data => {
                     let taken = bytes.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
                     *left -= taken as u64;
@@ -167,18 +174,85 @@ impl Framing {
                     _ => Err(StatusCode::BAD_REQUEST),
                 },
                 // What trailers say is of no use here; they end with an empty line.
-                ChunkState::Trailers => match bytes.iter().position(|&byte| byte == b'\n') {
-                    Some(end) if bytes.get(..end).is_some_and(|line| line.is_empty() || line == b"\r") => {
+                ChunkState::Trailers => {
+                    let room = HEAD.saturating_sub(usize::try_from(*left).unwrap_or(usize::MAX));
+                    let Some((line, length)) = take_line(bytes, room)? else { return Ok(Piece::More) };
+                    *left += length as u64;
+                    if line.is_empty() {
                         *self = Self::Done;
-                        Ok(Piece::Skip(end + 1))
+                    } else if !is_field(line) {
+                        return Err(StatusCode::BAD_REQUEST);
                     }
-                    Some(end) => Ok(Piece::Skip(end + 1)),
-                    None if bytes.len() < HEAD => Ok(Piece::More),
-                    None => Err(StatusCode::BAD_REQUEST),
-                },
+                    Ok(Piece::Skip(length))
+                }
             },
         }
     }
+}
+
+/// The line at the front, without its end, and its length with its end; `None` if its end is not there yet. A line ends
+/// with CRLF and holds neither of the two.
+fn take_line(bytes: &[u8], most: usize) -> Result<Option<(&[u8], usize)>, StatusCode> {
+    let seen = bytes.get(..bytes.len().min(most)).unwrap_or_default();
+    let Some(end) = seen.iter().position(|byte| *byte == b'\n') else {
+        return if bytes.len() < most { Ok(None) } else { Err(StatusCode::BAD_REQUEST) };
+    };
+    let line = seen.get(..end).and_then(|line| line.strip_suffix(b"\r")).filter(|line| !line.contains(&b'\r'));
+    line.map(|line| Some((line, end + 1))).ok_or(StatusCode::BAD_REQUEST)
+}
+
+/// The size in a line that begins a chunk: `chunk-size [ chunk-ext ]` of RFC 9112, section 7.1.
+fn chunk_size(line: &[u8]) -> Option<u64> {
+    let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+    let (size, mut extensions) = line.split_at_checked(digits)?;
+    let size = u64::from_str_radix(std::str::from_utf8(size).ok()?, 16).ok()?;
+    while !extensions.is_empty() {
+        let name = skip_blanks(extensions).strip_prefix(b";").map(skip_blanks)?;
+        extensions = skip_token(name)?;
+        if let Some(value) = skip_blanks(extensions).strip_prefix(b"=").map(skip_blanks) {
+            extensions = match value.strip_prefix(b"\"") {
+                Some(quoted) => skip_quoted(quoted)?,
+                None => skip_token(value)?,
+            };
+        }
+    }
+    Some(size)
+}
+
+fn skip_blanks(bytes: &[u8]) -> &[u8] {
+    let blanks = bytes.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+    bytes.get(blanks..).unwrap_or_default()
+}
+
+/// What follows a token, which has at least one character (RFC 9110, section 5.6.2).
+fn skip_token(bytes: &[u8]) -> Option<&[u8]> {
+    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    let length = bytes.iter().take_while(|byte| is_token(byte)).count();
+    bytes.get(length..).filter(|_| length > 0)
+}
+
+/// What follows a quoted string whose opening quote was taken (RFC 9110, section 5.6.4).
+fn skip_quoted(mut bytes: &[u8]) -> Option<&[u8]> {
+    loop {
+        let (byte, rest) = bytes.split_first()?;
+        bytes = match byte {
+            b'"' => return Some(rest),
+            b'\\' => rest.split_first().filter(|(byte, _)| is_text(byte))?.1,
+            byte if is_text(byte) => rest,
+            _ => return None,
+        };
+    }
+}
+
+/// Whether a byte may stand in the value of a field: no control character but a tab.
+const fn is_text(byte: &u8) -> bool {
+    matches!(byte, b'\t' | b' '..=b'~' | 0x80..)
+}
+
+/// Whether a line of the trailers is a field (RFC 9112, section 5).
+fn is_field(line: &[u8]) -> bool {
+    let value = skip_token(line).and_then(|rest| rest.strip_prefix(b":"));
+    value.is_some_and(|value| value.iter().all(is_text))
 }
 
 /// How the body of a response is delimited.
@@ -290,5 +364,91 @@ mod tests {
             assert_eq!(body(start, broken, 64).unwrap_err(), StatusCode::BAD_REQUEST);
         }
         assert_eq!(body(Framing::Length(3), b"abcdef", 2).unwrap(), (b"abc".to_vec(), 3));
+    }
+
+    const CHUNKED: Framing = Framing::Chunked { left: 0, state: ChunkState::Line };
+
+    #[test]
+    fn defect_x4_or7_no_second_spelling_of_a_chunked_body_is_accepted() {
+        let rest = "\r\nGET /evil HTTP/1.1\r\n\r\n";
+        for wire in [
+            // A line feed alone.
+            "4\nWiki\r\n0\r\n\r\n",
+            "4;x\nWiki\r\n0\r\n\r\n",
+            "4;x=\"\n\"\r\nWiki\r\n0\r\n\r\n",
+            "4\r\nWiki\n0\r\n\r\n",
+            "0\n\r\n",
+            "0\r\n\n",
+            "0\r\nt: v\n\r\n",
+            "0\r\nt: v\r\n\n",
+            // A carriage return alone.
+            "4\rWiki\r\n0\r\n\r\n",
+            "4;x\r;y\r\nWiki\r\n0\r\n\r\n",
+            "0\r\nt: v\rX: y\r\n\r\n",
+            "4\r\nWiki\r\r\n0\r\n\r\n",
+            // Sizes.
+            "\r\nWiki\r\n0\r\n\r\n",
+            " 4\r\nWiki\r\n0\r\n\r\n",
+            "4 \r\nWiki\r\n0\r\n\r\n",
+            "+4\r\nWiki\r\n0\r\n\r\n",
+            "0x4\r\nWiki\r\n0\r\n\r\n",
+            "4 4\r\nWiki\r\n0\r\n\r\n",
+            "10000000000000004\r\nWiki\r\n0\r\n\r\n",
+            // Extensions.
+            "4;\r\nWiki\r\n0\r\n\r\n",
+            "4;x=\r\nWiki\r\n0\r\n\r\n",
+            "4;x y\r\nWiki\r\n0\r\n\r\n",
+            "4;x=\"\r\nWiki\r\n0\r\n\r\n",
+            "4;x=\0\r\nWiki\r\n0\r\n\r\n",
+            "4,x\r\nWiki\r\n0\r\n\r\n",
+            // Data that is longer or shorter than its size.
+            "4\r\nWikis\r\n0\r\n\r\n",
+            "5\r\nWiki\r\n0\r\n\r\n",
+            // Trailers.
+            "0\r\nt\r\n\r\n",
+            "0\r\n: v\r\n\r\n",
+            "0\r\nt : v\r\n\r\n",
+            "0\r\nt: v\r\n folded\r\n\r\n",
+            "0\r\nt: \0\r\n\r\n",
+        ] {
+            let wire = format!("{wire}{rest}");
+            for size in [1, 3, wire.len()] {
+                assert_eq!(body(CHUNKED, wire.as_bytes(), size).unwrap_err(), StatusCode::BAD_REQUEST, "{wire:?}");
+            }
+        }
+        for wire in ["4;x\r\nWiki\r\n0\r\n\r\n", "004 ; x = \"\\\"\" ;y\r\nWiki\r\n00;z\r\nt:v\r\nu: \r\n\r\n"] {
+            for size in [1, 3, wire.len()] {
+                assert_eq!(body(CHUNKED, wire.as_bytes(), size).unwrap(), (b"Wiki".to_vec(), wire.len()), "{wire:?}");
+            }
+        }
+        let endless = format!("0\r\n{}", "t: v\r\n".repeat(HEAD));
+        assert_eq!(body(CHUNKED, endless.as_bytes(), 1000).unwrap_err(), StatusCode::BAD_REQUEST, "trailers are bounded");
+    }
+
+    #[test]
+    fn defect_x4_or7_no_second_spelling_of_a_head_is_accepted() {
+        for text in [
+            "POST /mcp HTTP/1.1\nhost: h\r\n\r\n",
+            "POST /mcp HTTP/1.1\r\nhost: h\n\r\n",
+            "POST /mcp HTTP/1.1\r\nhost: h\r\n\n",
+            "POST /mcp HTTP/1.1\nhost: h\n\n",
+            "\nPOST /mcp HTTP/1.1\r\nhost: h\r\n\r\n",
+            "POST /mcp HTTP/1.1\r\nhost: h\rx: y\r\n\r\n",
+            "POST /mcp HTTP/1.1\r\nhost: h\r\n folded\r\n\r\n",
+            "POST /mcp HTTP/1.1\r\n host: h\r\n\r\n",
+            "POST /mcp HTTP/1.1\r\nhost : h\r\n\r\n",
+            "POST /mcp HTTP/1.1\r\nhost\r\n\r\n",
+            "POST /mcp HTTP/1.1\r\nho\0st: h\r\n\r\n",
+            "POST /mcp\thttp HTTP/1.1\r\nhost: h\r\n\r\n",
+            "POST  /mcp HTTP/1.1\r\nhost: h\r\n\r\n",
+            "POST /mcp  HTTP/1.1\r\nhost: h\r\n\r\n",
+            "POST /mcp HTTP/1.1 \r\nhost: h\r\n\r\n",
+            "POST /mcp HTTP/2.0\r\nhost: h\r\n\r\n",
+            "POST /mcp HTTP/1.10\r\nhost: h\r\n\r\n",
+            "POST /mcp\r\nhost: h\r\n\r\n",
+        ] {
+            assert_eq!(parse_head(text.as_bytes()).unwrap_err(), StatusCode::BAD_REQUEST, "{text:?}");
+        }
+        assert!(head("\r\nPOST /mcp HTTP/1.1\r\nhost: h\r\n\r\n").is_ok(), "RFC 9112, section 2.2");
     }
 }
