@@ -35,12 +35,18 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// assert_eq!(lines, ["{\"a\":1}", "{\"b\":2}"]);
 /// # Ok::<(), mcp_proto::line::TooLong>(())
 /// ```
-#[derive(Debug)]
 pub struct Decoder {
     limit: usize,
     /// The beginning of a line whose end has not arrived.
     partial: Vec<u8>,
     place: Place,
+}
+
+/// Shows nothing of the line that has begun.
+impl fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decoder").field("limit", &self.limit).field("partial", &self.partial.len()).finish()
+    }
 }
 
 /// Where in the stream the next byte lies.

@@ -27,6 +27,7 @@
 //! | `input` | input that a request needs from its client |
 //! | `state` | states that clients carry and cannot alter |
 //! | `listen` | subscriptions |
+//! | `shares` | what one client may hold of what there is a limited number of |
 //! | `annotated` | tools whose arguments headers repeat |
 //! | `carrier` | what it needs of a transport |
 //! | `stdio` | the server on a byte stream |
@@ -47,10 +48,12 @@ mod input;
 mod listen;
 mod logging;
 mod peer;
+mod shares;
 mod state;
 mod stdio;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use ::http::request::Parts;
 
@@ -75,10 +78,11 @@ pub use context::Context;
 pub use era::CacheScope;
 pub use event::Event;
 pub(crate) use handover::Identity;
-pub use http::{Access, Arrival, ExchangeKey, Http, HttpAction, HttpConfig, Principal, TwoEndpoints};
+pub use http::{Access, Arrival, ExchangeKey, Http, HttpAction, HttpConfig, Principal, TwoEndpoints, expects_continue};
 pub use input::InputRequired;
 pub(crate) use input::capability_for;
 pub use logging::LoggingLevel;
+pub use shares::{Holder, PeerKey, Shares};
 pub use state::{StateBinding, StateKey, StateKeys};
 
 /// The server's side of one connection.
@@ -109,7 +113,6 @@ pub use state::{StateBinding, StateKey, StateKeys};
 /// assert!(written.ends_with(b"{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"result\":{\"tools\":[]}}\n"));
 /// # Ok::<(), mcp_proto::UsageError>(())
 /// ```
-#[derive(Debug)]
 pub struct Server<T: Transport> {
     config: Config,
     transport: T,
@@ -118,6 +121,18 @@ pub struct Server<T: Transport> {
     tools: AnnotatedTools,
     subscriptions: usize,
     out: Outbox<T::Action, Event>,
+}
+
+/// Shows counts: what is under way holds payloads, headers and session ids.
+impl<T: Transport> fmt::Debug for Server<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let requests: usize = self.peers.values().map(Peer::requests_in_flight).sum();
+        f.debug_struct("Server")
+            .field("peers", &self.peers.len())
+            .field("requests_in_flight", &requests)
+            .field("subscriptions", &self.subscriptions)
+            .finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

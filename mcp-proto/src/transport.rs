@@ -1,5 +1,6 @@
 //! What carries messages: the sealed trait, and the byte stream that both roles share.
 
+use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -37,7 +38,7 @@ pub struct Stdio {
 }
 
 /// What the driver of a byte stream is asked to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StdioAction {
     /// Write these bytes, all of them and in this order. They are a line or a part of one.
@@ -48,6 +49,17 @@ pub enum StdioAction {
     /// not written yet to the old one is dropped, and nothing more of it is handed in; what follows goes to the new one.
     /// If it cannot be started, its stream has ended.
     Respawn,
+}
+
+/// Shows nothing of what is written.
+impl fmt::Debug for StdioAction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Write(bytes) => write!(f, "Write({} bytes)", bytes.len()),
+            Self::CloseWrite => f.write_str("CloseWrite"),
+            Self::Respawn => f.write_str("Respawn"),
+        }
+    }
 }
 
 impl Default for Stdio {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use mcp_proto::server::Principal;
+use mcp_proto::server::{PeerKey, Principal};
 
 /// What has been sent on one exchange.
 #[derive(Debug, Default)]
@@ -55,6 +55,7 @@ pub struct Asked {
     pub(crate) fields: Vec<(String, String)>,
     pub(crate) body: Bytes,
     pub(crate) principal: Option<Principal>,
+    pub(crate) peer: Option<PeerKey>,
 }
 
 impl Asked {
@@ -71,6 +72,7 @@ impl Asked {
             fields: fields.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
             body: body.into(),
             principal: None,
+            peer: None,
         }
     }
 
@@ -126,6 +128,12 @@ impl Asked {
     /// A GET of a stream.
     pub fn get() -> Self {
         Self::new("GET", "")
+    }
+
+    /// From this address.
+    pub fn from(mut self, peer: u8) -> Self {
+        self.peer = Some(PeerKey::new(&[peer]));
+        self
     }
 
     /// By somebody who was recognised.

@@ -18,6 +18,8 @@ pub struct Site {
     pub now: Instant,
     sent: BTreeMap<ExchangeKey, Sent>,
     events: Vec<Event>,
+    /// The exchanges whose clients were told to continue.
+    pub continued: Vec<ExchangeKey>,
     drawn: u64,
     /// What should be random is always the same (CL4).
     pub is_constant: bool,
@@ -34,7 +36,15 @@ impl Site {
         let (mut http, mut config) = (HttpConfig::new(), Config::new("s", "1"));
         change(&mut http, &mut config);
         let server = Server::new(Http::new(http), config).expect("a configuration");
-        Self { server, now: Instant::now(), sent: BTreeMap::new(), events: Vec::new(), drawn: 0, is_constant: false }
+        Self {
+            server,
+            now: Instant::now(),
+            sent: BTreeMap::new(),
+            events: Vec::new(),
+            continued: Vec::new(),
+            drawn: 0,
+            is_constant: false,
+        }
     }
 
     /// Hands in the head of a request.
@@ -50,7 +60,7 @@ impl Site {
         for (part, salt) in nonce.chunks_mut(8).zip(1_u64..) {
             part.copy_from_slice(&(self.drawn * 8 + salt).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
         }
-        let arrival = Arrival { principal: asked.principal.clone(), nonce };
+        let arrival = Arrival { principal: asked.principal.clone(), peer: asked.peer.clone(), nonce };
         let key = self.server.handle_request(head, arrival, self.now);
         self.settle();
         key
@@ -178,6 +188,7 @@ impl Site {
                 Output::Action(HttpAction::Write { exchange, chunk }) => {
                     self.open(exchange).body.extend_from_slice(&chunk);
                 }
+                Output::Action(HttpAction::Continue { exchange }) => self.continued.push(exchange),
                 Output::Action(HttpAction::Finish { exchange }) => self.open(exchange).is_over = true,
                 Output::Action(action) => panic!("{action:?} is new"),
             }

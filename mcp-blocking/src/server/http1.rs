@@ -422,7 +422,11 @@ mod tests {
             }
         }
         let endless = format!("0\r\n{}", "t: v\r\n".repeat(HEAD));
-        assert_eq!(body(CHUNKED, endless.as_bytes(), 1000).unwrap_err(), StatusCode::BAD_REQUEST, "trailers are bounded");
+        assert_eq!(
+            body(CHUNKED, endless.as_bytes(), 1000).unwrap_err(),
+            StatusCode::BAD_REQUEST,
+            "trailers are bounded"
+        );
     }
 
     #[test]

@@ -75,6 +75,8 @@ pub trait Carrier: Transport<Action: Weight> {
     fn release(&mut self, session: SessionKey, exchange: ExchangeKey, wire: &mut Wire<'_, Self::Action>);
     /// A session has ended. Everything that waited in it has been written before.
     fn ended(&mut self, session: SessionKey, wire: &mut Wire<'_, Self::Action>);
+    /// The exchange of a `subscriptions/listen` that may be ended so that the one on this exchange can be opened.
+    fn listen_to_evict(&mut self, newcomer: ExchangeKey, now: Instant) -> Option<ExchangeKey>;
     /// When the next timer of the transport is due.
     fn poll_timeout(&self) -> Option<Instant>;
     /// The head of the request that came on an exchange, while that waits for its answer alone.

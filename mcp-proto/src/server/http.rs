@@ -47,12 +47,14 @@ mod stateless;
 mod stream;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use http::StatusCode;
 use http::request::Parts;
 
 use super::Server;
 use super::peer::Peer;
+use super::shares::{Holder, Shares};
 use crate::Instant;
 use crate::client::CloseReason;
 use crate::deadlines::{Deadlines, after};
@@ -68,12 +70,15 @@ use refusal::{Refusal, empty};
 use session::Sessions;
 
 pub use action::HttpAction;
+pub use arrival::expects_continue;
 pub use arrival::{Arrival, Principal};
 pub use config::{Access, HttpConfig, TwoEndpoints};
 pub use exchange::ExchangeKey;
 
+/// How many unused sessions or streams are looked at to find one that can be ended.
+const CANDIDATES: usize = 16;
+
 /// The HTTP transport of a server.
-#[derive(Debug)]
 pub struct Http {
     config: HttpConfig,
     limits: Limits,
@@ -85,6 +90,10 @@ pub struct Http {
     versions: Vec<ProtocolVersion>,
     sessions: Sessions,
     exchanges: BTreeMap<ExchangeKey, Exchange>,
+    /// The streams that clients opened by GET.
+    streams: Shares<ExchangeKey>,
+    /// `subscriptions/listen` of clients without sessions.
+    listens: Shares<ExchangeKey>,
     next_exchange: u64,
     timers: Deadlines<Timer>,
     is_closed: bool,
@@ -114,10 +123,22 @@ impl Http {
             versions: Vec::new(),
             sessions: Sessions::new(),
             exchanges: BTreeMap::new(),
+            streams: Shares::new(),
+            listens: Shares::new(),
             next_exchange: 0,
             timers: Deadlines::new(),
             is_closed: false,
         }
+    }
+}
+
+/// Shows counts: sessions have ids, and requests have headers.
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http")
+            .field("sessions", &self.sessions.len())
+            .field("exchanges", &self.exchanges.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -144,12 +165,16 @@ impl Server<Http> {
         match plan {
             Plan::Post { .. } | Plan::PostMessage { .. } => {
                 let at = after(now, http.config.body_timeout);
+                let continues = expects_continue(&head);
                 let head = Box::new(head);
                 http.insert_exchange(key, Exchange::Receiving { head, plan, arrival, body: Vec::new() });
                 http.timers.set(Timer::Body(key), at);
+                if continues {
+                    self.out.act(HttpAction::Continue { exchange: key });
+                }
             }
-            Plan::Get { session } => self.open_own_stream(key, session, now),
-            Plan::Resume { session, after } => self.resume(key, session, &after, now),
+            Plan::Get { session } => self.open_own_stream(key, session, &arrival.holder(), now),
+            Plan::Resume { session, after } => self.resume(key, session, &after, &arrival.holder(), now),
             Plan::OpenStream => self.open_two_endpoint_session(key, &arrival, now),
             Plan::Delete { session } => {
                 self.end_session(session, CloseReason::Peer, now);
@@ -264,19 +289,32 @@ impl Server<Http> {
     }
 
     fn open_session(&mut self, arrival: &Arrival, is_two_endpoint: bool, now: Instant) -> Result<SessionKey, Refusal> {
-        let http = &mut self.transport;
         // The head came before the end, and the body after it.
-        if http.is_closed {
+        if self.transport.is_closed {
             return Err(ladder::stopped());
         }
-        if http.sessions.len() >= http.config.max_sessions {
-            return Err(ladder::too_many_sessions());
-        }
+        self.make_room_for_session(&arrival.holder(), now)?;
+        let http = &mut self.transport;
         let collision = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the session could not be named");
         let key = http.sessions.open(arrival, is_two_endpoint, now).ok_or(collision)?;
         http.timers.set(Timer::Idle(key), after(now, http.config.session_idle));
         self.peers.insert(key, Peer::new(key, &self.config.limits));
         Ok(key)
+    }
+
+    /// M4: of sessions that are not in use, one may be ended for another one.
+    fn make_room_for_session(&mut self, newcomer: &Holder, now: Instant) -> Result<(), Refusal> {
+        let http = &self.transport;
+        if http.sessions.len() < http.config.max_sessions {
+            return Ok(());
+        }
+        // A client may have left a request behind that is still being served (SH-S-16).
+        let is_idle = |key: &SessionKey| self.peers.get(key).is_none_or(|peer| peer.requests_in_flight() == 0);
+        let long = http.config.evict_after;
+        let evicted = http.sessions.to_evict(newcomer, long, now).take(CANDIDATES).find(is_idle);
+        let evicted = evicted.ok_or(ladder::too_many_sessions())?;
+        self.end_session(evicted, CloseReason::Expired, now);
+        Ok(())
     }
 
     fn on_idle(&mut self, session: SessionKey, now: Instant) {

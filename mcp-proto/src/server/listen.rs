@@ -193,7 +193,7 @@ impl Peer {
         };
         // MD-L-14
         let limit = hub.config.limits.subscriptions;
-        if *hub.subscriptions >= limit {
+        if *hub.subscriptions >= limit && !self.end_listen_for(source.exchange, hub) {
             hub.wire.out.tell(crate::server::Event::Faulted(Fault::TooManyRequests { limit }));
             let error = ErrorObject::new(code::INTERNAL_ERROR, "too many subscriptions at one time");
             return self.refuse(Some(id), &error, source, hub);
@@ -209,6 +209,14 @@ impl Peer {
             self.listening.insert(exchange, ticket.key());
         }
         self.write(&Notification::with_params(Method::SUBSCRIPTIONS_ACKNOWLEDGED, params).into(), exchange, hub);
+    }
+
+    /// M4: ends one that is unused, or of a client with many, so that another one can be opened.
+    fn end_listen_for<T: Carrier>(&mut self, newcomer: Option<ExchangeKey>, hub: &mut Hub<'_, T>) -> bool {
+        let now = hub.wire.now;
+        let evicted = newcomer.and_then(|newcomer| hub.transport.listen_to_evict(newcomer, now));
+        let evicted = evicted.and_then(|exchange| self.listening.get(&exchange).copied());
+        evicted.is_some_and(|key| self.end_listen(key, hub))
     }
 
     /// Tells everybody who wants to know; a legacy session as far as it has subscribed.
@@ -271,13 +279,22 @@ impl Peer {
     /// MD-L-09: ends all subscriptions with their results.
     pub(super) fn end_listens<T: Carrier>(&mut self, hub: &mut Hub<'_, T>) {
         for key in self.listens.keys() {
-            let Some((id, listen)) = self.listens.remove(key) else { continue };
-            *hub.subscriptions = hub.subscriptions.saturating_sub(1);
-            let result = stamp(&Json::empty_object(), &[(SUBSCRIPTION_ID, &id.to_json())]);
-            let result = era::complete(hub.config, &Method::SUBSCRIPTIONS_LISTEN, &result);
-            let message = Message::Response(Response::Result { id, result });
-            hub.transport.write(&message, self.route(listen.exchange, Kind::Reply), &mut hub.wire);
+            self.end_listen(key, hub);
         }
-        self.listening.clear();
+    }
+
+    /// MD-L-09: ends a subscription with its result; `false` if there is none.
+    fn end_listen<T: Carrier>(&mut self, key: TicketKey, hub: &mut Hub<'_, T>) -> bool {
+        let Some((id, listen)) = self.listens.remove(key) else { return false };
+        self.listens_have_changed = true;
+        *hub.subscriptions = hub.subscriptions.saturating_sub(1);
+        if let Some(exchange) = listen.exchange {
+            self.listening.remove(&exchange);
+        }
+        let result = stamp(&Json::empty_object(), &[(SUBSCRIPTION_ID, &id.to_json())]);
+        let result = era::complete(hub.config, &Method::SUBSCRIPTIONS_LISTEN, &result);
+        let message = Message::Response(Response::Result { id, result });
+        hub.transport.write(&message, self.route(listen.exchange, Kind::Reply), &mut hub.wire);
+        true
     }
 }

@@ -119,6 +119,10 @@ impl Carrier for Stdio {
         self.close(wire.out);
     }
 
+    fn listen_to_evict(&mut self, _newcomer: ExchangeKey, _now: Instant) -> Option<ExchangeKey> {
+        None
+    }
+
     fn poll_timeout(&self) -> Option<Instant> {
         None
     }

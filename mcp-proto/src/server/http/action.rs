@@ -1,5 +1,7 @@
 //! What the driver of an HTTP server is asked to do.
 
+use std::fmt;
+
 use bytes::Bytes;
 use http::Response;
 
@@ -7,9 +9,16 @@ use super::ExchangeKey;
 use crate::outbox::Weight;
 
 /// What the driver of an HTTP server is asked to do.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum HttpAction {
+    /// The head of a request is accepted: a client that expects `100 Continue` is sent that before its body is read
+    /// (RFC 9110, section 10.1.1). Nothing is sent to a client that expects nothing ([`expects_continue`]).
+    ///
+    /// [`expects_continue`]: crate::server::expects_continue
+    Continue {
+        /// Which exchange.
+        exchange: ExchangeKey,
+    },
     /// Send this response. Nothing more comes for the exchange, and what is still coming of its request is dropped.
     Respond {
         /// Which exchange.
@@ -38,13 +47,41 @@ pub enum HttpAction {
     },
 }
 
+/// Shows no header and no byte of a body: among them are session ids.
+impl fmt::Debug for HttpAction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, exchange) = match self {
+            Self::Continue { exchange } => ("Continue", exchange),
+            Self::Respond { exchange, .. } => ("Respond", exchange),
+            Self::Stream { exchange, .. } => ("Stream", exchange),
+            Self::Write { exchange, .. } => ("Write", exchange),
+            Self::Finish { exchange } => ("Finish", exchange),
+        };
+        let mut shown = f.debug_struct(name);
+        shown.field("exchange", exchange);
+        match self {
+            Self::Respond { response, .. } => {
+                shown.field("status", &response.status()).field("bytes", &response.body().len());
+            }
+            Self::Stream { head, .. } => {
+                shown.field("status", &head.status());
+            }
+            Self::Write { chunk, .. } => {
+                shown.field("bytes", &chunk.len());
+            }
+            Self::Continue { .. } | Self::Finish { .. } => {}
+        }
+        shown.finish()
+    }
+}
+
 impl Weight for HttpAction {
     fn weight(&self) -> usize {
         match self {
             Self::Respond { response, .. } => 256 + response.body().len(),
             Self::Stream { .. } => 256,
             Self::Write { chunk, .. } => chunk.len(),
-            Self::Finish { .. } => 0,
+            Self::Continue { .. } | Self::Finish { .. } => 0,
         }
     }
 }

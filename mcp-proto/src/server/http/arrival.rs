@@ -3,8 +3,14 @@
 use std::fmt;
 use std::fmt::Write;
 
+use http::Version;
+use http::header::EXPECT;
+use http::request::Parts;
+
+use crate::server::shares::{Holder, PeerKey};
+
 /// Who sends a request, as far as whoever checked it says. Sessions belong to the principal that opened them (SE-02).
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Principal(Box<str>);
 
 impl Principal {
@@ -33,12 +39,19 @@ impl fmt::Debug for Principal {
 pub struct Arrival {
     /// Who sends it, if that was checked.
     pub principal: Option<Principal>,
+    /// Where it comes from. Clients without a principal share what one client may hold by this.
+    pub peer: Option<PeerKey>,
     /// Random bytes from a secure source, new for each request. The ids of a session and of its events are made of
     /// them (SH-S-41).
     pub nonce: [u8; 32],
 }
 
 impl Arrival {
+    /// Who holds what this request opens.
+    pub(super) fn holder(&self) -> Holder {
+        Holder::new(self.principal.as_ref(), self.peer.as_ref())
+    }
+
     pub(super) fn session_id(&self) -> Box<str> {
         let mut id = String::with_capacity(32);
         for byte in self.nonce.iter().take(16) {
@@ -52,6 +65,15 @@ impl Arrival {
     pub(super) fn tag(&self, from: usize) -> u64 {
         self.nonce.iter().skip(from).take(8).fold(0, |tag, byte| (tag << 8) | u64::from(*byte))
     }
+}
+
+/// Whether a client waits for `100 Continue` before it sends the body of a request (RFC 9110, section 10.1.1). Clients of
+/// HTTP/1.0 do not.
+#[must_use]
+pub fn expects_continue(head: &Parts) -> bool {
+    let expectation = head.headers.get(EXPECT).and_then(|value| value.to_str().ok());
+    head.version > Version::HTTP_10
+        && expectation.is_some_and(|expectation| expectation.trim().eq_ignore_ascii_case("100-continue"))
 }
 
 /// Shows nothing that could be guessed from.

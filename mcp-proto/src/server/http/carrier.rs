@@ -103,6 +103,14 @@ impl Carrier for Http {
         self.timers.next()
     }
 
+    fn listen_to_evict(&mut self, newcomer: ExchangeKey, now: Instant) -> Option<ExchangeKey> {
+        // It counts as none until there is room.
+        let holder = self.listens.remove(newcomer)?;
+        let evicted = self.listens.to_evict(&holder, self.config.evict_after, now).next();
+        self.listens.insert(newcomer, holder);
+        evicted
+    }
+
     fn request_head(&self, exchange: ExchangeKey) -> Option<&Parts> {
         match self.exchanges.get(&exchange)? {
             Exchange::Waiting { head, .. } => Some(head),
@@ -207,6 +215,9 @@ impl Http {
         }
         if let Some(exchange) = exchange {
             wire.out.act(HttpAction::Write { exchange, chunk });
+            if of.is_none() {
+                self.streams.set_unused(exchange, wire.now);
+            }
             self.timers.set(Timer::KeepAlive(exchange), after(wire.now, self.config.keep_alive));
         }
     }

@@ -60,8 +60,20 @@ pub struct HttpConfig {
     pub get_stream: bool,
     /// Whether a client may end its session (SH-S-44). Default `true`.
     pub delete: bool,
-    /// Sessions at one time (SE6): with more, `initialize` is answered with 503. Default 10,000.
+    /// Sessions at one time (SE6): with more, one that is unused is ended, as [`HttpConfig::evict_after`] says, or else
+    /// `initialize` is answered with 503. Default 10,000.
     pub max_sessions: usize,
+    /// Streams at one time that clients opened by GET (SE6): with more, the one that was unused for longest is ended, as
+    /// [`HttpConfig::evict_after`] says, or else the GET is answered with 503. Default 768.
+    pub max_streams: usize,
+    /// How long a session without an open exchange, or a stream without an event, must be unused before it is ended to make
+    /// room for another one of any client. A client that would still have less than the one with the most need not wait:
+    /// of that one, what was unused for longest is ended at once. Clients are told apart by [`Arrival::principal`], or
+    /// else by [`Arrival::peer`]. Default 60 s.
+    ///
+    /// [`Arrival::principal`]: super::super::Arrival::principal
+    /// [`Arrival::peer`]: super::super::Arrival::peer
+    pub evict_after: Duration,
     /// How long a session lives without a request or an open stream. Default 30 min.
     pub session_idle: Duration,
     /// Bytes of events that a session keeps for clients whose streams break; zero for none (SE9). An event that is
@@ -90,6 +102,8 @@ impl HttpConfig {
             get_stream: true,
             delete: true,
             max_sessions: 10_000,
+            max_streams: 768,
+            evict_after: Duration::from_secs(60),
             session_idle: Duration::from_secs(30 * 60),
             replay: 256 * 1024,
             replay_for: Duration::from_secs(120),
@@ -101,7 +115,9 @@ impl HttpConfig {
 
     pub(super) fn check(&self) -> Result<(), UsageError> {
         const LARGEST: usize = 1 << 30;
-        for (field, value) in [("max_sessions", self.max_sessions), ("replay", self.replay.max(1))] {
+        for (field, value) in
+            [("max_sessions", self.max_sessions), ("max_streams", self.max_streams), ("replay", self.replay.max(1))]
+        {
             if value == 0 || value > LARGEST {
                 return Err(UsageError::Limit { field, largest: LARGEST });
             }

@@ -12,8 +12,7 @@ use crate::pending::SessionKey;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExchangeKey(u64);
 
-/// How far an exchange has come. One that is answered is no more.
-#[derive(Debug)]
+/// How far an exchange has come. One that is answered is no more. It holds headers, and so shows nothing of itself.
 pub(super) enum Exchange {
     /// The body of the request arrives.
     Receiving { head: Box<Parts>, plan: Plan, arrival: Arrival, body: Vec<u8> },
@@ -46,8 +45,8 @@ impl Http {
     }
 
     pub(super) fn insert_exchange(&mut self, key: ExchangeKey, exchange: Exchange) {
-        if let Some(session) = exchange.session().and_then(|session| self.sessions.get_mut(session)) {
-            session.exchanges += 1;
+        if let Some(session) = exchange.session() {
+            self.sessions.begin_exchange(session);
         }
         self.exchanges.insert(key, exchange);
     }
@@ -57,9 +56,12 @@ impl Http {
         let exchange = self.exchanges.remove(&key)?;
         self.timers.clear(Timer::Body(key));
         self.timers.clear(Timer::KeepAlive(key));
+        self.streams.remove(key);
+        self.listens.remove(key);
+        if let Some(session) = exchange.session() {
+            self.sessions.end_exchange(session, now);
+        }
         if let Some(session) = exchange.session().and_then(|session| self.sessions.get_mut(session)) {
-            session.exchanges = session.exchanges.saturating_sub(1);
-            session.last_active = now;
             if let Exchange::Streaming { stream, .. } = &exchange {
                 if let Some(stream) = session.stream_mut(*stream) {
                     stream.exchange = stream.exchange.filter(|exchange| *exchange != key);

@@ -4,24 +4,38 @@ use http::StatusCode;
 
 use super::exchange::Exchange;
 use super::refusal::Refusal;
-use super::{Arrival, ExchangeKey, Http, HttpAction, ladder};
+use super::session::Session;
+use super::{Arrival, CANDIDATES, ExchangeKey, Http, HttpAction, ladder};
 use crate::Instant;
+use crate::client::CloseReason;
 use crate::pending::SessionKey;
 use crate::server::Server;
+use crate::server::shares::Holder;
 use crate::sse::{EventName, encode_event};
 
 impl Server<Http> {
     /// Row 32: the session's own stream is one at a time.
-    pub(super) fn open_own_stream(&mut self, exchange: ExchangeKey, session: SessionKey, now: Instant) {
+    pub(super) fn open_own_stream(
+        &mut self,
+        exchange: ExchangeKey,
+        session: SessionKey,
+        holder: &Holder,
+        now: Instant,
+    ) {
+        let has_stream = |session: &Session| session.own.exchange.is_some();
+        if self.transport.sessions.get(session).is_some_and(has_stream) {
+            return self.refuse(exchange, Refusal::new(StatusCode::CONFLICT, "this session has its stream already"));
+        }
+        if let Err(refusal) = self.make_room_for_stream(holder, now) {
+            return self.refuse(exchange, refusal);
+        }
         let (_, hub) = &mut self.split(now);
         let http = &mut *hub.transport;
         let Some(found) = http.sessions.get_mut(session) else { return };
-        if found.own.exchange.is_some() {
-            return self.refuse(exchange, Refusal::new(StatusCode::CONFLICT, "this session has its stream already"));
-        }
         found.own.exchange = Some(exchange);
         let waiting = found.own.unwritten();
         http.insert_exchange(exchange, Exchange::Streaming { session, stream: None });
+        http.hold_stream(exchange, holder.clone(), now);
         http.open_stream(exchange, &mut hub.wire);
         for chunk in waiting {
             hub.wire.out.act(HttpAction::Write { exchange, chunk });
@@ -29,7 +43,24 @@ impl Server<Http> {
     }
 
     /// SH-S-52: goes on with the one stream that the event belongs to.
-    pub(super) fn resume(&mut self, exchange: ExchangeKey, session: SessionKey, after: &str, now: Instant) {
+    pub(super) fn resume(
+        &mut self,
+        exchange: ExchangeKey,
+        session: SessionKey,
+        after: &str,
+        holder: &Holder,
+        now: Instant,
+    ) {
+        // Nothing is ended for what names no event.
+        let knows = |session: &Session| {
+            session.streams.values().chain([&session.own]).any(|stream| stream.number_of(after).is_some())
+        };
+        if !self.transport.sessions.get(session).is_some_and(knows) {
+            return self.refuse(exchange, ladder::unknown_event());
+        }
+        if let Err(refusal) = self.make_room_for_stream(holder, now) {
+            return self.refuse(exchange, refusal);
+        }
         let (_, hub) = &mut self.split(now);
         let http = &mut *hub.transport;
         let Some(found) = http.sessions.get_mut(session) else { return };
@@ -45,6 +76,11 @@ impl Server<Http> {
         let old = stream.exchange.replace(exchange);
         let is_over = stream.is_over;
         http.insert_exchange(exchange, Exchange::Streaming { session, stream: of_request });
+        http.hold_stream(exchange, holder.clone(), now);
+        // The answer to the request is still to come.
+        if of_request.is_some() {
+            http.streams.set_used(exchange);
+        }
         if let Some(old) = old {
             http.finish(old, &mut hub.wire);
         }
@@ -59,7 +95,9 @@ impl Server<Http> {
 
     /// HS-02: the first event says where the client's messages go.
     pub(super) fn open_two_endpoint_session(&mut self, exchange: ExchangeKey, arrival: &Arrival, now: Instant) {
-        let session = match self.open_session(arrival, true, now) {
+        let opened =
+            self.make_room_for_stream(&arrival.holder(), now).and_then(|()| self.open_session(arrival, true, now));
+        let session = match opened {
             Ok(session) => session,
             Err(refusal) => return self.refuse(exchange, refusal),
         };
@@ -69,9 +107,50 @@ impl Server<Http> {
         let place = format!("{}?sessionId={}", two.messages, found.id);
         found.own.exchange = Some(exchange);
         http.insert_exchange(exchange, Exchange::Streaming { session, stream: None });
+        http.hold_stream(exchange, arrival.holder(), now);
         http.open_stream(exchange, &mut hub.wire);
         let mut chunk = Vec::new();
         encode_event(&EventName::ENDPOINT, place.as_bytes(), None, &mut chunk);
         hub.wire.out.act(HttpAction::Write { exchange, chunk: chunk.into() });
+    }
+
+    /// M4: a stream of which nothing was written for long, or one of a client with many, is ended for another one. Its
+    /// client may open it again (SH-S-49).
+    fn make_room_for_stream(&mut self, newcomer: &Holder, now: Instant) -> Result<(), Refusal> {
+        let http = &self.transport;
+        if http.streams.len() < http.config.max_streams {
+            return Ok(());
+        }
+        let long = http.config.evict_after;
+        let evicted = http.streams.to_evict(newcomer, long, now).take(CANDIDATES).find(|key| self.can_end_stream(*key));
+        let evicted = evicted.ok_or(ladder::too_many_streams())?;
+        match self.transport.two_endpoint_session_of(evicted) {
+            // HS-10
+            Some(session) => self.end_session(session, CloseReason::Expired, now),
+            None => {
+                let (_, hub) = &mut self.split(now);
+                hub.transport.finish(evicted, &mut hub.wire);
+            }
+        }
+        Ok(())
+    }
+
+    /// The answers to a two-endpoint session's requests can come on its stream alone.
+    fn can_end_stream(&self, exchange: ExchangeKey) -> bool {
+        let session = self.transport.two_endpoint_session_of(exchange);
+        let peer = session.and_then(|session| self.peers.get(&session));
+        peer.is_none_or(|peer| peer.requests_in_flight() == 0)
+    }
+}
+
+impl Http {
+    fn hold_stream(&mut self, exchange: ExchangeKey, holder: Holder, now: Instant) {
+        self.streams.insert(exchange, holder);
+        self.streams.set_unused(exchange, now);
+    }
+
+    fn two_endpoint_session_of(&self, exchange: ExchangeKey) -> Option<SessionKey> {
+        let session = self.exchanges.get(&exchange)?.session()?;
+        self.sessions.get(session).filter(|session| session.is_two_endpoint).map(|_| session)
     }
 }

@@ -113,9 +113,6 @@ impl Http {
         if !accepts(&head.headers, "text/event-stream") {
             return Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, "the answer is text/event-stream"));
         }
-        if self.sessions.len() >= self.config.max_sessions {
-            return Err(too_many_sessions());
-        }
         Ok(Plan::OpenStream)
     }
 
@@ -200,6 +197,10 @@ pub(super) const fn too_large() -> Refusal {
 
 pub(super) const fn too_many_sessions() -> Refusal {
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions at this time")
+}
+
+pub(super) const fn too_many_streams() -> Refusal {
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "there are too many streams at this time")
 }
 
 pub(super) const fn stopped() -> Refusal {

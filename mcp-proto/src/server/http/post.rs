@@ -47,9 +47,7 @@ impl Server<Http> {
         };
         let tag = arrival.tag(16);
         // What is told or answered has no exchange that would keep the session.
-        if let Some(found) = self.transport.sessions.get_mut(session) {
-            found.last_active = now;
-        }
+        self.transport.sessions.touch(session, now);
         let (peers, hub) = &mut self.split(now);
         let Some(peer) = peers.get_mut(&session) else {
             return self.refuse(exchange, ladder::unknown_session());

@@ -8,6 +8,9 @@ use http::{HeaderValue, Response, StatusCode};
 
 use crate::message::{ErrorObject, Message, ParseError, Response as Answer, UnreadableId, code};
 
+/// The seconds after which a client may try again what was refused with 503.
+pub(super) const RETRY: HeaderValue = HeaderValue::from_static("5");
+
 /// Why a request is refused, as a row of the status table (RULES 5.2).
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
@@ -61,7 +64,7 @@ impl Refusal {
             response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
         }
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("5"));
+            response.headers_mut().insert(RETRY_AFTER, RETRY);
         }
         response
     }

@@ -1,15 +1,16 @@
 //! Sessions: found by their ids, bound to their principals.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::stream::Stream;
 use super::{Arrival, ExchangeKey, Principal};
 use crate::Instant;
 use crate::pending::SessionKey;
+use crate::server::shares::{Holder, Shares};
 use crate::version::ProtocolVersion;
 
-/// What the transport knows of a session.
-#[derive(Debug)]
+/// What the transport knows of a session. Its id is a secret, so it shows nothing of itself.
 pub(super) struct Session {
     pub(super) id: Box<str>,
     pub(super) principal: Option<Principal>,
@@ -28,16 +29,17 @@ pub(super) struct Session {
 }
 
 /// All sessions.
-#[derive(Debug)]
 pub(super) struct Sessions {
     next: u64,
     by_key: BTreeMap<SessionKey, Session>,
     by_id: BTreeMap<Box<str>, SessionKey>,
+    /// A session with an open exchange is in use.
+    shares: Shares<SessionKey>,
 }
 
 impl Sessions {
     pub(super) const fn new() -> Self {
-        Self { next: 1, by_key: BTreeMap::new(), by_id: BTreeMap::new() }
+        Self { next: 1, by_key: BTreeMap::new(), by_id: BTreeMap::new(), shares: Shares::new() }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -74,7 +76,37 @@ impl Sessions {
             kept_bytes: 0,
         };
         self.by_key.insert(key, session);
+        self.shares.insert(key, arrival.holder());
+        self.shares.set_unused(key, now);
         Some(key)
+    }
+
+    /// What may be ended so that this client can open one, the best first: sessions without an open exchange.
+    pub(super) fn to_evict(&self, newcomer: &Holder, long: Duration, now: Instant) -> impl Iterator<Item = SessionKey> {
+        self.shares.to_evict(newcomer, long, now)
+    }
+
+    /// A message came that has no exchange which would keep the session.
+    pub(super) fn touch(&mut self, key: SessionKey, now: Instant) {
+        let Some(session) = self.by_key.get_mut(&key) else { return };
+        session.last_active = now;
+        if session.exchanges == 0 {
+            self.shares.set_unused(key, now);
+        }
+    }
+
+    pub(super) fn begin_exchange(&mut self, key: SessionKey) {
+        if let Some(session) = self.by_key.get_mut(&key) {
+            session.exchanges += 1;
+            self.shares.set_used(key);
+        }
+    }
+
+    pub(super) fn end_exchange(&mut self, key: SessionKey, now: Instant) {
+        if let Some(session) = self.by_key.get_mut(&key) {
+            session.exchanges = session.exchanges.saturating_sub(1);
+        }
+        self.touch(key, now);
     }
 
     pub(super) fn get(&self, key: SessionKey) -> Option<&Session> {
@@ -88,6 +120,7 @@ impl Sessions {
     pub(super) fn remove(&mut self, key: SessionKey) -> Option<Session> {
         let session = self.by_key.remove(&key)?;
         self.by_id.remove(&session.id);
+        self.shares.remove(key);
         Some(session)
     }
 

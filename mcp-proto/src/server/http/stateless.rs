@@ -2,15 +2,16 @@
 
 use bytes::Bytes;
 use http::StatusCode;
+use http::header::RETRY_AFTER;
 use http::request::Parts;
 
 use super::agree;
 use super::exchange::Exchange;
-use super::refusal::{Refusal, empty, json};
+use super::refusal::{RETRY, Refusal, empty, json};
 use super::{Arrival, ExchangeKey, Http, HttpAction, Timer, ladder};
 use crate::Instant;
 use crate::deadlines::after;
-use crate::message::{Frame, Message, ParseError, Response, code};
+use crate::message::{Frame, Message, Method, ParseError, Response, code};
 use crate::meta::RequestMeta;
 use crate::pending::SessionKey;
 use crate::server::Server;
@@ -63,6 +64,9 @@ impl Server<Http> {
         let session = SessionKey::ONLY;
         let tag = arrival.tag(16);
         self.transport.insert_exchange(exchange, Exchange::Waiting { session, head, opens: false, tag });
+        if request.method == Method::SUBSCRIPTIONS_LISTEN {
+            self.transport.listens.insert(exchange, arrival.holder());
+        }
         let (peers, hub) = &mut self.split(now);
         let Some(peer) = peers.get_mut(&session) else { return };
         let envelope = Envelope { headers: Some(&headers), principal: arrival.principal.clone() };
@@ -99,7 +103,11 @@ impl Http {
         };
         match self.exchanges.get(&key) {
             Some(Exchange::Waiting { .. }) if is_last => {
-                self.respond(key, json(status(message, route.kind), text), wire);
+                let mut response = json(status(message, route.kind), text);
+                if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+                    response.headers_mut().insert(RETRY_AFTER, RETRY);
+                }
+                self.respond(key, response, wire);
                 return;
             }
             Some(Exchange::Waiting { session, .. }) => {
@@ -116,6 +124,7 @@ impl Http {
         if is_last {
             self.finish(key, wire);
         } else {
+            self.listens.set_unused(key, wire.now);
             self.timers.set(Timer::KeepAlive(key), after(wire.now, self.config.keep_alive));
         }
     }

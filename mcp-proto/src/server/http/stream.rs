@@ -12,7 +12,6 @@ use crate::sse::{EventId, EventName, encode_cursor, encode_event, encode_retry};
 /// The stream of a request, or a session's own.
 ///
 /// Ids of events name the stream by a tag that nobody can guess, so none of another stream is ever found (SE8).
-#[derive(Debug)]
 pub(super) struct Stream {
     tag: u64,
     /// The number of the next event.
@@ -26,7 +25,6 @@ pub(super) struct Stream {
     pub(super) is_over: bool,
 }
 
-#[derive(Debug)]
 struct Kept {
     number: u64,
     text: Bytes,

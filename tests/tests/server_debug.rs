@@ -1,0 +1,103 @@
+//! `Debug` of a server and of what it says shows no payload, no header and no session id.
+
+use mcp_proto::server::{Arrival, Config, Http, HttpConfig, PeerKey, Principal, Server, TwoEndpoints};
+use mcp_proto::{Instant, Json, Output, Stdio};
+use tests::asked::{Asked, initialize};
+use tests::site::Site;
+
+const SECRET: &str = "hush-5f1e";
+
+fn assert_hides(what: &str, shown: &str, secrets: &[&str]) {
+    for secret in secrets {
+        let bytes: Vec<_> = secret.bytes().map(|byte| byte.to_string()).collect();
+        assert!(!shown.contains(secret), "{what}: {shown}");
+        assert!(!shown.contains(&bytes.join(", ")), "{what}: {shown}");
+    }
+}
+
+#[test]
+fn defect_x2_servers_over_http_show_no_secrets() {
+    let mut site = Site::with(|http, _| {
+        http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
+    });
+    let with_secrets = |asked: Asked| asked.with("authorization", SECRET).with("cookie", SECRET).by(SECRET);
+    let id = site.session_of("2025-11-25", Some(SECRET));
+    let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"a":"{SECRET}"}}}}"#);
+    // A body that arrives, a request that is served, a stream, and one of the older transport.
+    site.begin(&with_secrets(Asked::post(call.clone()).in_session(&id)));
+    site.ask(&with_secrets(Asked::post(call).in_session(&id)));
+    let ticket = site.ticket();
+    site.begin(&with_secrets(Asked::get().in_session(&id)));
+    site.begin(&with_secrets(Asked::get().at("/sse")));
+    assert_hides("the server", &format!("{:?}", site.server), &[SECRET, &id]);
+    let error = mcp_proto::ErrorObject::new(1, SECRET);
+    site.server.respond(ticket, Err(error), site.now).unwrap();
+    assert_hides("the server", &format!("{:?}", site.server), &[SECRET, &id]);
+    assert_hides("the test's own view of it", &format!("{:?}", site.server), &[SECRET, &id]);
+}
+
+#[test]
+fn defect_x2_outputs_of_servers_show_no_secrets() {
+    let now = Instant::now();
+    let mut config = Config::new("s", "1");
+    config.capabilities = Json::parse(r#"{"logging":{}}"#).unwrap();
+    let mut server = Server::new(Http::new(HttpConfig::new()), config.clone()).unwrap();
+    let arrival = Arrival {
+        principal: Some(Principal::new(SECRET)),
+        peer: Some(PeerKey::new(SECRET.as_bytes())),
+        nonce: [7; 32],
+    };
+    assert_hides("an arrival", &format!("{arrival:?}"), &[SECRET]);
+    let id = "07".repeat(16);
+    let mut shown = String::new();
+    let mut ask = |server: &mut Server<Http>, method: &str, body: &str, session: Option<&str>| {
+        let mut head = http::Request::builder().method(method).uri("/mcp").header("host", "localhost");
+        head = head.header("accept", "*/*").header("content-type", "application/json").header("expect", "100-continue");
+        head = session.iter().fold(head, |head, id| head.header("mcp-session-id", *id));
+        let head = head.body(()).unwrap().into_parts().0;
+        let key = server.handle_request(head, arrival.clone(), now);
+        server.handle_body(key, body.as_bytes(), now);
+        server.handle_end(key, now);
+        let mut ticket = None;
+        while let Some(output) = server.poll_output() {
+            shown += &format!("{output:?}\n");
+            if let Output::Event(mcp_proto::server::Event::Requested { ticket: asked, .. }) = output {
+                ticket = Some(asked);
+            }
+        }
+        ticket
+    };
+    ask(&mut server, "POST", &initialize("2025-11-25"), None);
+    let call = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"_meta":{{"progressToken":1}},"a":"{SECRET}"}}}}"#
+    );
+    let ticket = ask(&mut server, "POST", &call, Some(&id)).unwrap();
+    let progress = mcp_proto::server::Progress { progress: 1.0, total: None, message: Some(SECRET.into()) };
+    server.progress(&ticket, &progress, now);
+    server.respond(ticket, Ok(Json::from(SECRET)), now).unwrap();
+    ask(&mut server, "GET", "", Some(&id));
+    for name in ["Continue", "Respond", "Stream", "Write", "Finish"] {
+        assert!(shown.contains(name), "{name} is missing in {shown}");
+    }
+    assert_hides("an output", &shown, &[SECRET, &id]);
+}
+
+#[test]
+fn defect_x2_servers_on_streams_show_no_secrets() {
+    let now = Instant::now();
+    let mut server = Server::new(Stdio::new(), Config::new("s", "1")).unwrap();
+    server.handle_bytes(format!("{}\n", initialize("2025-06-18")).as_bytes(), now);
+    let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{SECRET}","params":{{"a":"{SECRET}"}}}}"#);
+    server.handle_bytes(call.as_bytes(), now);
+    assert_hides("the server", &format!("{server:?}"), &[SECRET]);
+    let mut shown = String::new();
+    while let Some(output) = server.poll_output() {
+        shown += &format!("{output:?}");
+    }
+    assert!(shown.contains("Write"), "{shown}");
+    assert_hides("an output", &shown, &[SECRET, "serverInfo"]);
+    let mut decoder = mcp_proto::line::Decoder::new(100);
+    assert!(decoder.decode(&mut SECRET.as_bytes()).is_none());
+    assert_hides("a decoder", &format!("{decoder:?}"), &[SECRET]);
+    assert_hides("a configuration", &format!("{:?}", HttpConfig::new()), &[SECRET]);
+}
