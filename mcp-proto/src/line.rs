@@ -45,7 +45,10 @@ pub struct Decoder {
 /// Shows nothing of the line that has begun.
 impl fmt::Debug for Decoder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Decoder").field("limit", &self.limit).field("partial", &self.partial.len()).finish()
+        f.debug_struct("Decoder")
+            .field("limit", &self.limit)
+            .field("partial", &self.partial.len())
+            .finish_non_exhaustive()
     }
 }
 

@@ -78,7 +78,10 @@ pub use context::Context;
 pub use era::CacheScope;
 pub use event::Event;
 pub(crate) use handover::Identity;
-pub use http::{Access, Arrival, ExchangeKey, Http, HttpAction, HttpConfig, Principal, TwoEndpoints, expects_continue};
+pub use http::{
+    Access, Arrival, ExchangeKey, Http, HttpAction, HttpConfig, Principal, TwoEndpoints, expects_continue,
+    too_many_connections,
+};
 pub use input::InputRequired;
 pub(crate) use input::capability_for;
 pub use logging::LoggingLevel;

@@ -374,7 +374,11 @@ impl<'p> Simulation<'p> {
                 for part in nonce.chunks_mut(8) {
                     part.copy_from_slice(&self.random.draw().to_le_bytes());
                 }
-                let key = server.handle_request(*head, Arrival { principal: None, peer: None, nonce }, self.now);
+                let key = server.handle_request(
+                    *head,
+                    Arrival { principal: None, peer: None, is_routed: false, nonce },
+                    self.now,
+                );
                 self.network.named(asked, key);
             }
             (ToServer::Body(bytes), Some(key)) => server.handle_body(key, &bytes, self.now),

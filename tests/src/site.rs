@@ -21,6 +21,8 @@ pub struct Site {
     /// The exchanges whose clients were told to continue.
     pub continued: Vec<ExchangeKey>,
     drawn: u64,
+    /// Requests come through a router that has looked at their paths.
+    pub is_routed: bool,
     /// What should be random is always the same (CL4).
     pub is_constant: bool,
 }
@@ -43,6 +45,7 @@ impl Site {
             events: Vec::new(),
             continued: Vec::new(),
             drawn: 0,
+            is_routed: false,
             is_constant: false,
         }
     }
@@ -60,7 +63,8 @@ impl Site {
         for (part, salt) in nonce.chunks_mut(8).zip(1_u64..) {
             part.copy_from_slice(&(self.drawn * 8 + salt).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
         }
-        let arrival = Arrival { principal: asked.principal.clone(), peer: asked.peer.clone(), nonce };
+        let arrival =
+            Arrival { principal: asked.principal.clone(), peer: asked.peer.clone(), is_routed: self.is_routed, nonce };
         let key = self.server.handle_request(head, arrival, self.now);
         self.settle();
         key

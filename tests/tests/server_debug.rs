@@ -45,6 +45,7 @@ fn defect_x2_outputs_of_servers_show_no_secrets() {
     let arrival = Arrival {
         principal: Some(Principal::new(SECRET)),
         peer: Some(PeerKey::new(SECRET.as_bytes())),
+        is_routed: false,
         nonce: [7; 32],
     };
     assert_hides("an arrival", &format!("{arrival:?}"), &[SECRET]);

@@ -607,6 +607,20 @@ fn se6_sessions_are_bounded_and_expire() {
 }
 
 #[test]
+fn defect_b21_a_request_that_a_router_matched_is_served_at_any_path() {
+    let ask = |target: &str, is_routed| {
+        let mut site = Site::with(|http, _| {
+            http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
+        });
+        site.is_routed = is_routed;
+        site.answer(&Asked::post(initialize("2025-11-25")).at(target)).code()
+    };
+    for (target, routed, other) in [("/mcp", 200, 200), ("/", 200, 404), ("/tools/mcp", 200, 404), ("/sse", 405, 405)] {
+        assert_eq!((ask(target, true), ask(target, false)), (routed, other), "{target}");
+    }
+}
+
+#[test]
 fn or6_a_half_sent_request_ends_by_its_deadline() {
     let mut site = Site::new();
     let key = site.begin(&Asked::post(""));

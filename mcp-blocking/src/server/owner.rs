@@ -112,7 +112,11 @@ impl Owner {
                     log::error!("the system has no random bytes: {error}");
                     return;
                 }
-                let exchange = self.machine.handle_request(*head, Arrival { principal: None, peer: None, nonce }, now);
+                let exchange = self.machine.handle_request(
+                    *head,
+                    Arrival { principal: None, peer: None, is_routed: false, nonce },
+                    now,
+                );
                 self.exchanges.insert(request, exchange);
                 self.replies.insert(exchange, (request, replies));
                 self.feed(request, &body, is_whole, now);

@@ -74,6 +74,7 @@ pub use arrival::expects_continue;
 pub use arrival::{Arrival, Principal};
 pub use config::{Access, HttpConfig, TwoEndpoints};
 pub use exchange::ExchangeKey;
+pub use refusal::too_many_connections;
 
 /// How many unused sessions or streams are looked at to find one that can be ended.
 const CANDIDATES: usize = 16;
@@ -153,8 +154,7 @@ impl Server<Http> {
     pub fn handle_request(&mut self, head: Parts, arrival: Arrival, now: Instant) -> ExchangeKey {
         let http = &mut self.transport;
         let key = http.new_exchange();
-        let planned =
-            if http.is_closed { Err(ladder::stopped()) } else { http.plan(&head, arrival.principal.as_ref()) };
+        let planned = if http.is_closed { Err(ladder::stopped()) } else { http.plan(&head, &arrival) };
         let plan = match planned {
             Ok(plan) => plan,
             Err(refusal) => {

@@ -218,6 +218,7 @@ impl<K: Ord + Copy> Shares<K> {
 
 impl<K> fmt::Debug for Shares<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shares").field("things", &self.things.len()).field("holders", &self.holders.len()).finish()
+        let (things, holders) = (self.things.len(), self.holders.len());
+        f.debug_struct("Shares").field("things", &things).field("holders", &holders).finish_non_exhaustive()
     }
 }

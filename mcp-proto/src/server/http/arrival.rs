@@ -41,6 +41,12 @@ pub struct Arrival {
     pub principal: Option<Principal>,
     /// Where it comes from. Clients without a principal share what one client may hold by this.
     pub peer: Option<PeerKey>,
+    /// A router has found the server at the request's path, so that it is not compared with [`HttpConfig::path`]. The
+    /// paths of [`HttpConfig::two_endpoints`] are.
+    ///
+    /// [`HttpConfig::path`]: super::super::HttpConfig::path
+    /// [`HttpConfig::two_endpoints`]: super::super::HttpConfig::two_endpoints
+    pub is_routed: bool,
     /// Random bytes from a secure source, new for each request. The ids of a session and of its events are made of
     /// them (SH-S-41).
     pub nonce: [u8; 32],

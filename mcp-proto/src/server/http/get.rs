@@ -124,13 +124,12 @@ impl Server<Http> {
         let long = http.config.evict_after;
         let evicted = http.streams.to_evict(newcomer, long, now).take(CANDIDATES).find(|key| self.can_end_stream(*key));
         let evicted = evicted.ok_or(ladder::too_many_streams())?;
-        match self.transport.two_endpoint_session_of(evicted) {
+        if let Some(session) = self.transport.two_endpoint_session_of(evicted) {
             // HS-10
-            Some(session) => self.end_session(session, CloseReason::Expired, now),
-            None => {
-                let (_, hub) = &mut self.split(now);
-                hub.transport.finish(evicted, &mut hub.wire);
-            }
+            self.end_session(session, CloseReason::Expired, now);
+        } else {
+            let (_, hub) = &mut self.split(now);
+            hub.transport.finish(evicted, &mut hub.wire);
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use http::{HeaderMap, Method, StatusCode};
 
 use super::access::{is_host_allowed, is_origin_allowed};
 use super::refusal::Refusal;
-use super::{Http, Principal, agree};
+use super::{Arrival, Http, Principal, agree};
 use crate::error::BodyKind;
 use crate::headers::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID, accepts, body_kind};
 use crate::pending::SessionKey;
@@ -30,7 +30,8 @@ pub(super) enum Plan {
 }
 
 impl Http {
-    pub(super) fn plan(&self, head: &Parts, principal: Option<&Principal>) -> Result<Plan, Refusal> {
+    pub(super) fn plan(&self, head: &Parts, arrival: &Arrival) -> Result<Plan, Refusal> {
+        let principal = arrival.principal.as_ref();
         let access = &self.config.access;
         if !is_host_allowed(access, head) {
             return Err(Refusal::new(StatusCode::FORBIDDEN, "this host is not served here"));
@@ -41,13 +42,13 @@ impl Http {
         let path = head.uri.path();
         if let Some(two) = &self.config.two_endpoints {
             if path == &*two.stream && self.config.path.as_deref() != Some(path) {
-                return self.plan_stream(head);
+                return Self::plan_stream(head);
             }
             if path == &*two.messages {
                 return self.plan_message(head, principal);
             }
         }
-        if self.config.path.as_deref().is_some_and(|own| own != path) {
+        if !arrival.is_routed && self.config.path.as_deref().is_some_and(|own| own != path) {
             return Err(Refusal::new(StatusCode::NOT_FOUND, "there is nothing at this path"));
         }
         let is_modern = self.serves_stateless && agree::named_era(&head.headers) == Some(Era::Modern);
@@ -106,7 +107,7 @@ impl Http {
     }
 
     /// HS-01, HS-02
-    fn plan_stream(&self, head: &Parts) -> Result<Plan, Refusal> {
+    fn plan_stream(head: &Parts) -> Result<Plan, Refusal> {
         if head.method != Method::GET {
             return Err(Refusal::method("GET"));
         }

@@ -70,6 +70,13 @@ impl Refusal {
     }
 }
 
+/// The answer to whatever comes on a connection that a driver has no room for.
+#[must_use]
+pub fn too_many_connections() -> Response<Bytes> {
+    let text = "there are too many connections at this time";
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+}
+
 /// A response with a JSON body.
 pub(super) fn json(status: StatusCode, body: Bytes) -> Response<Bytes> {
     let mut response = Response::new(body);

@@ -127,7 +127,8 @@ impl Owner {
                     tracing::error!(%error, "the system has no random bytes");
                     return;
                 }
-                let exchange = self.machine.handle_request(*head, Arrival { principal, peer: None, nonce }, now);
+                let exchange =
+                    self.machine.handle_request(*head, Arrival { principal, peer: None, is_routed: false, nonce }, now);
                 self.exchanges.insert(arrived, exchange);
                 self.responses.insert(exchange, (arrived, Response::Awaited(reply)));
                 self.feed(arrived, &body, is_whole, now);
