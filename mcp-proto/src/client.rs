@@ -19,6 +19,7 @@
 //! | `handshake` | opening, confirming, losing and opening again (RULES section 7) |
 //! | `calls` | requests of the modern era, which may take several on the wire |
 //! | `listen` | subscriptions of the modern era |
+//! | `restore` | settings of a lost session, made again in the next one |
 //! | `outcome` | how requests wait, and how they end |
 //! | `carrier` | what it needs of a transport |
 //! | `http` | HTTP |
@@ -33,6 +34,7 @@ mod http;
 mod inbound;
 mod listen;
 mod outcome;
+mod restore;
 mod stdio;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -52,11 +54,12 @@ use carrier::{Carrier, Inbound, Role, Wire};
 use era::Detection;
 use handshake::{Handshake, Opener, Phase};
 use listen::Listening;
+use restore::Settings;
 
 pub use carrier::ClientTransport;
 pub use config::{Call, Config, Confirmation, Forwarding};
 pub use era::{Evidence, Verdict};
-pub use event::{CloseReason, Event, Occasion, Outcome, Scope, Unavailable};
+pub use event::{CloseReason, Event, NotRestored, Occasion, Outcome, Scope, Unavailable};
 pub use http::{ExchangeKey, Failure, Http, HttpAction, HttpConfig, HttpTransport};
 pub use listen::SubscriptionKey;
 
@@ -109,6 +112,7 @@ pub struct Client<T: Transport> {
     internal: BTreeMap<RequestKey, Internal>,
     subscriptions: BTreeMap<SubscriptionKey, Listening>,
     next_subscription: SubscriptionKey,
+    settings: Settings,
     incoming: Incoming<Asked>,
     timers: Deadlines<Timer>,
     backoff: Backoff,
@@ -142,6 +146,8 @@ enum Internal {
     Listen(SubscriptionKey),
     /// It fetches schemas for a call, page by page.
     Tools { call: RequestKey, page: usize },
+    /// It restores a setting of a lost session.
+    Restore,
 }
 
 /// What the server asks.
@@ -174,6 +180,7 @@ impl<T: Carrier> Client<T> {
             internal: BTreeMap::new(),
             subscriptions: BTreeMap::new(),
             next_subscription: SubscriptionKey::FIRST,
+            settings: Settings::default(),
             incoming: Incoming::new(SessionKey::ONLY),
             timers: Deadlines::new(),
             backoff: Backoff::new(&config.limits),
@@ -200,6 +207,7 @@ impl<T: Carrier> Client<T> {
         let known = self.detection.settled().or(self.config.verdict);
         self.detection = Detection::new(&self.allowed_versions(), known, T::SILENCE_TELLS);
         self.handshake = Some(Handshake::new(Opener::Configured));
+        self.settings = Settings::default();
         self.open(true, now);
         Ok(())
     }
@@ -217,6 +225,7 @@ impl<T: Carrier> Client<T> {
         self.check_unconnected()?;
         self.detection = Detection::new(&self.allowed_versions(), Some(Verdict::known(Era::Legacy)), T::SILENCE_TELLS);
         self.handshake = Some(Handshake::new(Opener::Initialize(params)));
+        self.settings = Settings::default();
         self.open(true, now);
         Ok(())
     }
@@ -232,6 +241,7 @@ impl<T: Carrier> Client<T> {
         self.check_unconnected()?;
         self.detection = Detection::new(&self.allowed_versions(), None, T::SILENCE_TELLS);
         self.handshake = Some(Handshake::new(Opener::Discover(params)));
+        self.settings = Settings::default();
         self.open(true, now);
         Ok(())
     }
@@ -286,7 +296,9 @@ impl<T: Carrier> Client<T> {
         let timeout = call.timeout.unwrap_or(self.config.request_timeout);
         let params = if call.progress { self.pending.with_progress_token(call.params) } else { call.params };
         let (request, _) = self.wait_for(call.method.clone(), params.clone(), timeout, now);
-        if self.phase.takes_requests() && self.held.is_empty() {
+        let may_go = self.phase.takes_requests() && !self.waits_for_settings(&call.method);
+        let is_next = self.held.iter().all(|(_, method, _)| self.waits_for_settings(method));
+        if may_go && is_next {
             self.dispatch(request, call.method, params, now);
         } else {
             self.held.push_back((request, call.method, params));
@@ -356,7 +368,7 @@ impl<T: Carrier> Client<T> {
                 Timer::Round(request) => self.send_call_again(request, now),
                 Timer::Listen(subscription) => self.open_subscription(subscription, now),
                 Timer::Acknowledged(subscription) => self.on_not_acknowledged(subscription, now),
-                Timer::Unconfirmed => self.send_held(now),
+                Timer::Unconfirmed => self.serve_requests(now),
                 Timer::Reconnect => {
                     if self.phase == Phase::Down {
                         self.open(false, now);

@@ -17,7 +17,7 @@ pub use ceilings::{Ceilings, Intake};
 /// ```text
 /// client over stdio   4 message + queue + requests
 /// server over stdio   4 message + queue + requests
-/// client over HTTP    4 message + exchanges * (2 max(message, event) + chunk + 1 KiB) + queue + requests + tool_headers
+/// client over HTTP    4 message + exchanges * (2 max(message, event) + chunk + 1 KiB) + queue + requests + tool_headers + 2 session_settings
 ///                     + 2 queue_bytes + message                                     answers that the server does not take
 /// server over HTTP    4 message + bodies * 2 message + queue
 ///                     + sessions * (98 KiB + 2 HttpConfig::replay + requests + requests_in * head)
@@ -97,6 +97,9 @@ pub struct Limits {
     pub input_rounds: usize,
     /// Bytes that a client over HTTP remembers of the `x-mcp-header` annotations of tools (RULES 8.3). Default 256 KiB.
     pub tool_headers: usize,
+    /// Bytes of the `resources/subscribe` and `logging/setLevel` requests that a client over HTTP remembers, to repeat them
+    /// when a lost session was opened again; each counts 256 bytes more than it has. Default 256 KiB.
+    pub session_settings: usize,
     /// Ended requests whose late answers are still recognised. Default 1024.
     pub tombstones: usize,
 }
@@ -133,6 +136,7 @@ impl Limits {
             ("subscriptions", self.subscriptions, MANY),
             ("input_rounds", self.input_rounds, MANY),
             ("tool_headers", self.tool_headers, LARGEST),
+            ("session_settings", self.session_settings, LARGEST),
             ("tombstones", self.tombstones, MANY),
         ] {
             if value == 0 || value > largest {
@@ -172,6 +176,7 @@ impl Default for Limits {
             subscriptions: 256,
             input_rounds: 10,
             tool_headers: 256 * 1024,
+            session_settings: 256 * 1024,
             tombstones: 1024,
         }
     }

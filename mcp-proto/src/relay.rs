@@ -321,6 +321,7 @@ impl<T: ClientTransport> Relay<T> {
                     self.tell_client((&upward.ticket).into(), Method::PROGRESS, Some(params), now);
                 }
             },
+            E::NotRestored { method, reason, .. } => self.out.tell(Event::NotInEffect { method, reason }),
             E::Listening { subscription, filter } => self.on_listening(subscription, &filter, now),
             E::ListeningEnded { subscription, outcome } => self.on_listening_ended(subscription, &outcome, now),
             E::ListeningInterrupted { .. } => {}

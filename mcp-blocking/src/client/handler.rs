@@ -1,5 +1,6 @@
 //! What the application does about what the server tells and asks.
 
+use mcp_proto::client::NotRestored;
 use mcp_proto::{ErrorObject, Failed, Fault, Json, Method, Notification, Quirk, code};
 
 /// Deals with what the server tells and asks. All of it is called on one thread of its own, in order.
@@ -36,6 +37,15 @@ impl Handler for () {}
 pub enum Observation {
     /// The session was lost, and has been opened again.
     Reconnected,
+    /// The session was opened again without something that was set in the lost one.
+    NotRestored {
+        /// The method of the request that had set it: `resources/subscribe` or `logging/setLevel`.
+        method: Method,
+        /// The request's parameters; `None` if they were not kept.
+        params: Option<Json>,
+        /// Why.
+        reason: NotRestored,
+    },
     /// There is no connection now.
     Unavailable(Failed),
     /// The server did something wrong that could be coped with.

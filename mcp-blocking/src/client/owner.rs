@@ -240,6 +240,9 @@ where
             Event::Notified { method, params, .. } => Some(ForHandler::Notified(Notification { method, params })),
             Event::Faulted(fault) => Some(ForHandler::Observed(Observation::Faulted(fault))),
             Event::QuirkMet(quirk) => Some(ForHandler::Observed(Observation::QuirkMet(quirk))),
+            Event::NotRestored { method, params, reason } => {
+                Some(ForHandler::Observed(Observation::NotRestored { method, params, reason }))
+            }
             // An answer to a request that was cancelled meanwhile goes nowhere.
             Event::RequestCancelled { .. } | Event::SessionLost | Event::Closed(_) | _ => None,
         }

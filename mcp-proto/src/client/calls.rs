@@ -127,6 +127,7 @@ impl<T: Carrier> Client<T> {
             self.calls.begin(request, method, params);
             self.send_call(request, request, now);
         } else {
+            self.note_setting(request, &method, params.as_ref());
             let message = Message::Request(Request { id: request.to_wire(), method, params });
             self.with_wire(now, |transport, wire| transport.send(&message, Role::Request(request), now, wire));
         }

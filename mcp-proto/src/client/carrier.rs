@@ -113,6 +113,8 @@ impl<T: Carrier> ClientTransport for T {}
 pub trait Carrier: Transport<Action: Weight> {
     /// Nothing but the server can be the reason if it does not answer (ER-04, ER-26).
     const SILENCE_TELLS: bool;
+    /// A session can be lost and opened again while the connection goes on.
+    const LOSES_SESSIONS: bool;
     /// The server for people to read.
     fn peer(&self) -> String;
     /// For how long a message that was surely not delivered is tried again, if there is such a thing.
@@ -179,6 +181,7 @@ impl Backlog {
 
 impl Carrier for Stdio {
     const SILENCE_TELLS: bool = true;
+    const LOSES_SESSIONS: bool = false;
 
     fn peer(&self) -> String {
         "the server".to_owned()

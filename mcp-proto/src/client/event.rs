@@ -36,6 +36,16 @@ pub enum Event {
     /// The server does not know the session any more; it is being opened again. Requests that the server may have seen
     /// have failed, the others wait.
     SessionLost,
+    /// The session was opened again, and a subscription to a resource or the level of log messages, which the application
+    /// had set in the lost one, could not be set again. All others are in force without the application's doing.
+    NotRestored {
+        /// The method of the request that had set it: `resources/subscribe` or `logging/setLevel`.
+        method: Method,
+        /// The request's parameters; `None` if they were not kept.
+        params: Option<Json>,
+        /// Why.
+        reason: NotRestored,
+    },
     /// A request has ended. This comes exactly once for every accepted request.
     Responded {
         /// Which one.
@@ -126,6 +136,24 @@ pub enum Unavailable {
     Failed(Failed),
 }
 
+/// Why a setting of a lost session is not in force in the next one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotRestored {
+    /// The server refused it this time.
+    #[error("the server answered with error {}", .0.code())]
+    Error(ErrorObject),
+    /// There was no answer.
+    #[error("{0}")]
+    Failed(Failed),
+    /// It was not kept for the next session, because all that was set came to more than the limit.
+    #[error("only {limit} bytes of such settings are kept")]
+    NotKept {
+        /// `Limits::session_settings`.
+        limit: usize,
+    },
+}
+
 /// How a request ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
@@ -178,7 +206,9 @@ impl Weight for Event {
             | Self::ListeningEnded { outcome: Outcome::Error(error), .. } => error.as_json().len(),
             Self::Listening { filter, .. } => filter.len(),
             Self::Progressed { params, .. } | Self::RequestCancelled { params, .. } => params.len(),
-            Self::Requested { params, .. } | Self::Notified { params, .. } => params.as_ref().map_or(0, Json::len),
+            Self::Requested { params, .. } | Self::Notified { params, .. } | Self::NotRestored { params, .. } => {
+                params.as_ref().map_or(0, Json::len)
+            }
             Self::Unavailable { .. }
             | Self::SessionLost
             | Self::Responded { outcome: Outcome::Failed(_), .. }

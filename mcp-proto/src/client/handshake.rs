@@ -1,5 +1,6 @@
 //! The connection: opening it in either era, confirming, losing the session and opening it again (RULES section 7).
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::carrier::{Carrier, Role};
@@ -271,15 +272,28 @@ impl<T: Carrier> Client<T> {
         }
         self.phase = Phase::Ready;
         self.with_wire(now, |transport, wire| transport.ready(now, wire));
-        self.send_held(now);
+        self.serve_requests(now);
         self.open_subscriptions(now);
     }
 
+    /// The handshake is over, or is waited for no longer.
+    pub(super) fn serve_requests(&mut self, now: Instant) {
+        self.restore_settings(now);
+        self.send_held(now);
+    }
+
     pub(super) fn send_held(&mut self, now: Instant) {
+        let mut waiting = VecDeque::new();
         while self.phase.takes_requests() {
             let Some((request, method, params)) = self.held.pop_front() else { break };
-            self.dispatch(request, method, params, now);
+            if self.waits_for_settings(&method) {
+                waiting.push_back((request, method, params));
+            } else {
+                self.dispatch(request, method, params, now);
+            }
         }
+        waiting.append(&mut self.held);
+        self.held = waiting;
     }
 
     /// The byte stream has ended. ER-06: a server that could not bear to be asked is started anew, if that can be done.
@@ -339,6 +353,7 @@ impl<T: Carrier> Client<T> {
     pub(super) fn on_session_lost(&mut self, now: Instant) {
         // SH-C-08: answers to the old session's requests are of no use to the new one.
         self.incoming.clear();
+        self.lose_settings(now);
         match self.phase {
             Phase::Unconfirmed | Phase::Confirming | Phase::Ready => {
                 self.out.tell(Event::SessionLost);

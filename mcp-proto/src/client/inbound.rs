@@ -88,10 +88,15 @@ impl<T: Carrier> Client<T> {
         if self.incoming.is_in_use(&id) {
             self.out.tell(Event::Faulted(Fault::DuplicateId { id: id.clone() }));
         }
-        let scope = scope(during);
+        let scope = self.scope(during);
         let ticket = self.incoming.insert(id, Asked::Request(scope));
         self.pause_deadlines(scope);
         self.tell_bounded(Event::Requested { ticket, scope, method, params }, now);
+    }
+
+    /// What a message belongs to that came on the stream of a request. The application knows only its own requests.
+    fn scope(&self, during: Option<RequestKey>) -> Scope {
+        during.filter(|request| !self.internal.contains_key(request)).map_or(Scope::Connection, Scope::Request)
     }
 
     /// Whether the capability is declared that a request of the server's needs.
@@ -107,7 +112,7 @@ impl<T: Carrier> Client<T> {
         } else if method == Method::PROGRESS {
             self.on_progress(params, now);
         } else {
-            self.tell_bounded(Event::Notified { scope: scope(during), method, params }, now);
+            self.tell_bounded(Event::Notified { scope: self.scope(during), method, params }, now);
         }
     }
 
@@ -140,6 +145,9 @@ impl<T: Carrier> Client<T> {
         if let Some(waiting) = self.pending.get(request) {
             // TO-03
             self.timers.set(Timer::Answer(request), (after(now, waiting.timeout)).min(waiting.latest));
+        }
+        if self.internal.contains_key(&request) {
+            return;
         }
         self.tell_bounded(Event::Progressed { request, params }, now);
     }
@@ -253,13 +261,6 @@ impl<T: Carrier> Client<T> {
         } else {
             self.close_because(CloseReason::Overflow, now);
         }
-    }
-}
-
-const fn scope(during: Option<RequestKey>) -> Scope {
-    match during {
-        Some(request) => Scope::Request(request),
-        None => Scope::Connection,
     }
 }
 

@@ -144,7 +144,7 @@ impl<T: Carrier> Client<T> {
     fn subscription(&self, request: RequestKey) -> Option<SubscriptionKey> {
         match self.internal.get(&request) {
             Some(Internal::Listen(key)) => Some(*key),
-            Some(Internal::Tools { .. }) | None => None,
+            Some(Internal::Tools { .. } | Internal::Restore) | None => None,
         }
     }
 

@@ -84,9 +84,13 @@ impl<T: Carrier> Client<T> {
         self.timers.clear(Timer::Answer(request));
         self.late_progress.remove(&request);
         match self.internal.remove(&request) {
-            None => self.out.tell(Event::Responded { request, outcome }),
+            None => {
+                self.note_outcome(request, &outcome, now);
+                self.out.tell(Event::Responded { request, outcome });
+            }
             Some(Internal::Listen(subscription)) => self.on_listen_outcome(subscription, outcome, now),
             Some(Internal::Tools { call, page }) => self.on_tools_fetched(call, page, &outcome, now),
+            Some(Internal::Restore) => self.on_restored(request, outcome, now),
         }
     }
 }

@@ -78,7 +78,8 @@ impl Ceilings {
             .plus(sum.queue)
             .plus(sum.backlog())
             .plus(sum.requests)
-            .plus(Bytes(limits.tool_headers));
+            .plus(Bytes(limits.tool_headers))
+            .plus(Bytes(limits.session_settings).times(2));
         let session = Bytes(SESSION + REMEMBERED).plus(sum.requests_with_heads).plus(Bytes(http.replay).times(2));
         let server_over_http = sum
             .message

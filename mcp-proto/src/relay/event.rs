@@ -1,7 +1,7 @@
 //! What a relay does and tells.
 
 use crate::Instant;
-use crate::client::{CloseReason, Occasion, Unavailable};
+use crate::client::{CloseReason, NotRestored, Occasion, Unavailable};
 use crate::error::{Failed, Fault, Quirk, UsageError};
 use crate::json::Json;
 use crate::message::Method;
@@ -48,6 +48,14 @@ pub enum Event {
     },
     /// The session was lost and is being opened again.
     SessionLost,
+    /// A subscription to a resource or a level of log messages, which the client has set, is not in effect at the server:
+    /// it could not be set again after the session was lost, or not at all where the relay joins two eras.
+    NotInEffect {
+        /// The method of the request that sets it: `resources/subscribe` or `logging/setLevel`.
+        method: Method,
+        /// Why.
+        reason: NotRestored,
+    },
     /// A request got no answer; the client was told.
     Failed(Failed),
     /// A notification could not be passed on.

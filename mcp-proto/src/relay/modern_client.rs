@@ -16,8 +16,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::crossing::{Crossing, Upward};
 use super::{Event, Path, Relay, convert};
 use crate::Instant;
-use crate::client::{self, Call, ClientTransport, Outcome};
+use crate::client::{self, Call, ClientTransport, NotRestored, Outcome};
 use crate::deadlines::after;
+use crate::error::Failed;
 use crate::json::Json;
 use crate::message::{ErrorObject, Method, Notification, code};
 use crate::mirror::name_member;
@@ -34,6 +35,10 @@ pub(super) struct ModernClient {
     level: Option<LoggingLevel>,
     /// Resources that the server was asked to tell of.
     watched: BTreeSet<Box<str>>,
+    /// The relay's own requests that are not answered yet.
+    own: BTreeMap<RequestKey, Own>,
+    /// Those that ended without an answer: the next session gets them again.
+    unanswered: BTreeSet<Own>,
     parked: BTreeMap<ParkKey, Parked>,
     /// The same by what is open at the server.
     parked_by_request: BTreeMap<RequestKey, ParkKey>,
@@ -54,6 +59,33 @@ struct Parked {
     /// What the client has to bring, by the keys that it knows it under.
     questions: BTreeMap<Box<str>, Question>,
     asked: u64,
+}
+
+/// A request of the relay's own.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Own {
+    SetLevel(LoggingLevel),
+    Subscribe(Box<str>),
+    Unsubscribe(Box<str>),
+}
+
+impl Own {
+    const fn method(&self) -> Method {
+        match self {
+            Self::SetLevel(_) => Method::LOGGING_SET_LEVEL,
+            Self::Subscribe(_) => Method::RESOURCES_SUBSCRIBE,
+            Self::Unsubscribe(_) => Method::RESOURCES_UNSUBSCRIBE,
+        }
+    }
+
+    fn params(&self) -> Json {
+        match self {
+            Self::SetLevel(level) => Json::empty_object().with_member("level", &Json::from(level.as_str())),
+            Self::Subscribe(uri) | Self::Unsubscribe(uri) => {
+                Json::empty_object().with_member("uri", &Json::from(&**uri))
+            }
+        }
+    }
 }
 
 /// How a parked call goes on.
@@ -83,6 +115,8 @@ impl ModernClient {
             has_levels: capabilities.first_member("logging").is_some(),
             level: None,
             watched: BTreeSet::new(),
+            own: BTreeMap::new(),
+            unanswered: BTreeSet::new(),
             parked: BTreeMap::new(),
             parked_by_request: BTreeMap::new(),
             next: ParkKey(1),
@@ -166,19 +200,37 @@ impl<T: ClientTransport> Relay<T> {
             return;
         };
         state.level = Some(wanted);
-        self.set_level(wanted, now);
-    }
-
-    fn set_level(&mut self, level: LoggingLevel, now: Instant) {
-        let params = Json::empty_object().with_member("level", &Json::from(level.as_str()));
-        self.request_of_own(Method::LOGGING_SET_LEVEL, params, now);
+        self.request_of_own(Own::SetLevel(wanted), now);
     }
 
     /// Asks the server for something that no client waits for.
-    fn request_of_own(&mut self, method: Method, params: Json, now: Instant) {
-        if let Err(error) = self.client.request(Call::new(method.clone()).params(params), now) {
-            self.out.tell(Event::NotPassed { method, error });
+    fn request_of_own(&mut self, own: Own, now: Instant) {
+        let method = own.method();
+        match self.client.request(Call::new(method.clone()).params(own.params()), now) {
+            Ok(request) => {
+                if let Path::ModernClient(state) = &mut self.path {
+                    state.own.insert(request, own);
+                }
+            }
+            Err(error) => self.out.tell(Event::NotPassed { method, error }),
         }
+    }
+
+    fn on_own_outcome(&mut self, own: Own, outcome: Outcome) {
+        let Path::ModernClient(state) = &mut self.path else { return };
+        let method = own.method();
+        let reason = match outcome {
+            Outcome::Result(_) | Outcome::Failed(Failed::Closed) => return,
+            Outcome::Error(error) => NotRestored::Error(error),
+            Outcome::Failed(reason) => {
+                state.unanswered.insert(own);
+                if reason == Failed::SessionLost {
+                    return;
+                }
+                NotRestored::Failed(reason)
+            }
+        };
+        self.out.tell(Event::NotInEffect { method, reason });
     }
 
     /// BR-M-09: what is listened to is subscribed to, once for all who listen.
@@ -188,26 +240,27 @@ impl<T: ClientTransport> Relay<T> {
         let removed: Vec<_> = state.watched.difference(&watched).cloned().collect();
         state.watched = watched;
         for uri in added {
-            self.watch(Method::RESOURCES_SUBSCRIBE, &uri, now);
+            self.request_of_own(Own::Subscribe(uri), now);
         }
         for uri in removed {
-            self.watch(Method::RESOURCES_UNSUBSCRIBE, &uri, now);
+            self.request_of_own(Own::Unsubscribe(uri), now);
         }
     }
 
-    fn watch(&mut self, method: Method, uri: &str, now: Instant) {
-        self.request_of_own(method, Json::empty_object().with_member("uri", &Json::from(uri)), now);
-    }
-
-    /// The session was opened again, and knows nothing of what the old one was told.
-    pub(super) fn on_reconnected(&mut self, now: Instant) {
+    /// The session was opened again. What was in force in the old one is restored by the client; what the old one did not
+    /// answer is asked for again as far as it is still wanted.
+    pub(super) fn restore_own(&mut self, now: Instant) {
         let Path::ModernClient(state) = &mut self.path else { return };
-        let (level, watched) = (state.level, state.watched.clone());
-        if let Some(level) = level {
-            self.set_level(level, now);
-        }
-        for uri in watched {
-            self.watch(Method::RESOURCES_SUBSCRIBE, &uri, now);
+        for own in std::mem::take(&mut state.unanswered) {
+            let Path::ModernClient(state) = &self.path else { return };
+            let is_wanted = match &own {
+                Own::SetLevel(level) => state.level == Some(*level),
+                Own::Subscribe(uri) => state.watched.contains(uri),
+                Own::Unsubscribe(uri) => !state.watched.contains(uri),
+            };
+            if is_wanted {
+                self.request_of_own(own, now);
+            }
         }
     }
 
@@ -336,6 +389,9 @@ impl<T: ClientTransport> Relay<T> {
     /// A request that no client waits for now has its outcome: a parked one keeps it, and of any other nobody wants it.
     pub(super) fn on_parked_outcome(&mut self, request: RequestKey, outcome: Outcome) {
         let Path::ModernClient(state) = &mut self.path else { return };
+        if let Some(own) = state.own.remove(&request) {
+            return self.on_own_outcome(own, outcome);
+        }
         let Some(key) = state.parked_by_request.remove(&request) else { return };
         let Some(method) = state.parked.get(&key).map(|parked| parked.method.clone()) else { return };
         let answer = self.answer_of(&method, outcome);

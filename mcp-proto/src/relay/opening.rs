@@ -107,7 +107,7 @@ impl<T: ClientTransport> Relay<T> {
 
     pub(super) fn on_connected(&mut self, version: ProtocolVersion, result: Json, occasion: Occasion, now: Instant) {
         if occasion == Occasion::Again {
-            self.on_reconnected(now);
+            self.restore_own(now);
             return;
         }
         let era = version.rules().era;

@@ -287,6 +287,9 @@ impl<L: Link> Driver<L> {
                 outcome.unwrap_or_else(|_| tracing::warn!("a notification was dropped: the handler is behind"));
             }
             Event::Faulted(fault) => tracing::info!(%fault, "the server did something wrong"),
+            Event::NotRestored { method, reason, .. } => {
+                tracing::warn!(%method, %reason, "a setting of the lost session is not in force in the new one");
+            }
             Event::QuirkMet(quirk) => tracing::debug!(%quirk, "the server is odd"),
             // `Closed` ends the task. What later versions of the core may tell is no business of the callers'.
             Event::Closed(_) | _ => {}

@@ -139,6 +139,9 @@ impl Observer for Watcher {
                 log::warn!("{reason}; {again}");
             }
             Event::SessionLost => log::warn!("{server} lost the session; opening a new one"),
+            Event::NotInEffect { method, reason } => {
+                log::warn!("{method} is not in effect at {server}, although the client was told so: {reason}");
+            }
             Event::Failed(reason) => log::warn!("a request failed: {}", reason.describe(server)),
             Event::NotPassed { method, error } => log::info!("{method} was not passed on: {error}"),
             Event::Faulted { side, fault } => match side {

@@ -25,6 +25,7 @@ impl Transport for Http {
 
 impl Carrier for Http {
     const SILENCE_TELLS: bool = false;
+    const LOSES_SESSIONS: bool = true;
 
     fn peer(&self) -> String {
         format!("the server at {}", self.server())

@@ -1,0 +1,230 @@
+//! What the application has set in a session and a lost session takes with it: subscriptions to resources, and the level
+//! of log messages. The next session is set up in the same way (SH-C-08).
+//!
+//! Only revisions that begin with `initialize` have such settings, and only over HTTP can a session be lost while the
+//! connection goes on.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use bytes::Bytes;
+
+use super::carrier::Carrier;
+use super::event::{Event, NotRestored, Outcome};
+use super::{Call, Client, Internal, Timer};
+use crate::Instant;
+use crate::error::Failed;
+use crate::json::Json;
+use crate::message::Method;
+use crate::pending::RequestKey;
+
+/// Requests that restore settings and are unanswered at one time: other requests need exchanges too.
+const RESTORING_AT_ONCE: usize = 8;
+/// What one setting takes beside its bytes.
+const ENTRY: usize = 256;
+
+/// One thing that a request sets.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Setting {
+    LogLevel,
+    /// A subscription to the resource with this URI.
+    Resource(Box<str>),
+}
+
+impl Setting {
+    const fn method(&self) -> Method {
+        match self {
+            Self::LogLevel => Method::LOGGING_SET_LEVEL,
+            Self::Resource(_) => Method::RESOURCES_SUBSCRIBE,
+        }
+    }
+
+    fn weight(&self) -> usize {
+        match self {
+            Self::LogLevel => ENTRY,
+            Self::Resource(uri) => ENTRY + uri.len(),
+        }
+    }
+}
+
+/// A request that changes a setting: the new parameters, or `None` if it ends a subscription.
+#[derive(Debug)]
+struct Change {
+    setting: Setting,
+    params: Option<Json>,
+}
+
+impl Change {
+    fn of(method: &Method, params: Option<&Json>) -> Option<Self> {
+        let is_subscribe = *method == Method::RESOURCES_SUBSCRIBE;
+        let setting = if *method == Method::LOGGING_SET_LEVEL {
+            Setting::LogLevel
+        } else if is_subscribe || *method == Method::RESOURCES_UNSUBSCRIBE {
+            let uri = params?.first_member("uri")?;
+            Setting::Resource(Box::from(&*uri.as_string()?))
+        } else {
+            return None;
+        };
+        // A copy: the original may keep the buffer of a whole message alive.
+        let copy = |params: &Json| Json::from_validated(Bytes::copy_from_slice(params.as_bytes()));
+        let params = params.filter(|_| is_subscribe || setting == Setting::LogLevel).map(copy);
+        Some(Self { setting, params })
+    }
+
+    fn weight(&self) -> usize {
+        self.setting.weight() + self.params.as_ref().map_or(0, Json::len)
+    }
+}
+
+/// The settings of a session.
+#[derive(Debug, Default)]
+pub(super) struct Settings {
+    /// In force, with the parameters that set them.
+    in_force: BTreeMap<Setting, Json>,
+    /// Requests of the application's that are not answered yet.
+    changing: BTreeMap<RequestKey, Change>,
+    /// What both weigh.
+    bytes: usize,
+    /// A setting was not kept, because `Limits::session_settings` was reached.
+    is_incomplete: bool,
+    /// The session that they were made in is gone.
+    is_lost: bool,
+    /// Settings that the new session is still to get.
+    waiting: VecDeque<Setting>,
+    /// The same, of which a request of the application's is on its way that replaces or ends them if it succeeds.
+    deferred: BTreeSet<Setting>,
+    /// Requests that restore settings and are not answered yet.
+    restoring: BTreeMap<RequestKey, Setting>,
+    /// More of them are being sent.
+    is_sending: bool,
+}
+
+impl Settings {
+    /// The application makes a request that may change a setting.
+    fn begin(&mut self, request: RequestKey, method: &Method, params: Option<&Json>, limit: usize) {
+        let Some(change) = Change::of(method, params) else { return };
+        if self.bytes + change.weight() <= limit {
+            self.bytes += change.weight();
+            self.changing.insert(request, change);
+        } else if change.params.is_some() {
+            self.is_incomplete = true;
+        } else {
+            // A subscription that the server may have ended is not restored.
+            self.forget(&change.setting);
+        }
+    }
+
+    /// Its request has ended.
+    fn end(&mut self, request: RequestKey, is_success: bool) {
+        let Some(change) = self.changing.remove(&request) else { return };
+        self.bytes -= change.weight();
+        let is_due = self.deferred.remove(&change.setting);
+        if is_success {
+            self.forget(&change.setting);
+            if let Some(params) = change.params {
+                self.bytes += change.setting.weight() + params.len();
+                self.in_force.insert(change.setting, params);
+            }
+        } else if is_due {
+            self.waiting.push_back(change.setting);
+        }
+    }
+
+    fn forget(&mut self, setting: &Setting) {
+        if let Some(params) = self.in_force.remove(setting) {
+            self.bytes -= setting.weight() + params.len();
+        }
+    }
+
+    fn is_restoring(&self) -> bool {
+        !self.waiting.is_empty() || !self.restoring.is_empty()
+    }
+}
+
+impl<T: Carrier> Client<T> {
+    /// Whether a request must wait until the settings of the lost session are restored: over HTTP, two requests that
+    /// change the same setting may overtake each other.
+    pub(super) fn waits_for_settings(&self, method: &Method) -> bool {
+        let changes = [Method::LOGGING_SET_LEVEL, Method::RESOURCES_SUBSCRIBE, Method::RESOURCES_UNSUBSCRIBE];
+        self.settings.is_restoring() && changes.contains(method)
+    }
+
+    pub(super) fn note_setting(&mut self, request: RequestKey, method: &Method, params: Option<&Json>) {
+        if T::LOSES_SESSIONS {
+            self.settings.begin(request, method, params, self.config.limits.session_settings);
+        }
+    }
+
+    pub(super) fn note_outcome(&mut self, request: RequestKey, outcome: &Outcome, now: Instant) {
+        self.settings.end(request, matches!(outcome, Outcome::Result(_)));
+        if !self.settings.waiting.is_empty() {
+            self.restore_more(now);
+        }
+    }
+
+    /// The session is gone, and with it what restores the settings of the one before.
+    pub(super) fn lose_settings(&mut self, now: Instant) {
+        self.settings.is_lost = true;
+        self.settings.waiting.clear();
+        self.settings.deferred.clear();
+        for request in std::mem::take(&mut self.settings.restoring).into_keys() {
+            if self.internal.remove(&request).is_some() {
+                self.timers.clear(Timer::Answer(request));
+                self.pending.give_up(request);
+                self.with_wire(now, |transport, wire| transport.abandon(request, now, wire));
+            }
+        }
+    }
+
+    /// Requests are served again: a session that takes the place of a lost one gets its settings.
+    pub(super) fn restore_settings(&mut self, now: Instant) {
+        if std::mem::take(&mut self.settings.is_lost) {
+            if self.settings.is_incomplete {
+                let reason = NotRestored::NotKept { limit: self.config.limits.session_settings };
+                self.out.tell(Event::NotRestored { method: Method::RESOURCES_SUBSCRIBE, params: None, reason });
+            }
+            let changing: BTreeSet<_> = self.settings.changing.values().map(|change| &change.setting).collect();
+            let (deferred, waiting): (Vec<_>, Vec<_>) =
+                self.settings.in_force.keys().cloned().partition(|setting| changing.contains(setting));
+            self.settings.deferred = deferred.into_iter().collect();
+            self.settings.waiting = waiting.into();
+        }
+        self.restore_more(now);
+    }
+
+    fn restore_more(&mut self, now: Instant) {
+        // A request that fails at once is followed by the next one in this loop, not by another loop inside it.
+        if std::mem::replace(&mut self.settings.is_sending, true) {
+            return;
+        }
+        while self.phase.takes_requests() && self.settings.restoring.len() < RESTORING_AT_ONCE {
+            let Some(setting) = self.settings.waiting.pop_front() else { break };
+            let Some(params) = self.settings.in_force.get(&setting) else { continue };
+            let call = Call::new(setting.method()).params(params.clone());
+            // It may end before `send_internal` returns.
+            self.settings.restoring.insert(self.pending.next_key(), setting);
+            self.send_internal(call, Internal::Restore, now);
+        }
+        self.settings.is_sending = false;
+        if !self.settings.is_restoring() {
+            self.send_held(now);
+        }
+    }
+
+    /// A request that restores a setting has ended.
+    pub(super) fn on_restored(&mut self, request: RequestKey, outcome: Outcome, now: Instant) {
+        let Some(setting) = self.settings.restoring.remove(&request) else { return };
+        let reason = match outcome {
+            Outcome::Result(_) => None,
+            // The session after this one is set up anew, and after the end of the connection there is none.
+            Outcome::Failed(Failed::SessionLost | Failed::Closed) => return,
+            Outcome::Error(error) => Some(NotRestored::Error(error)),
+            Outcome::Failed(reason) => Some(NotRestored::Failed(reason)),
+        };
+        if let Some(reason) = reason {
+            let params = self.settings.in_force.get(&setting).cloned();
+            self.settings.forget(&setting);
+            self.out.tell(Event::NotRestored { method: setting.method(), params, reason });
+        }
+        self.restore_more(now);
+    }
+}

@@ -1,0 +1,250 @@
+//! What the client and the relay do about sessions, exchanges and eras beyond the catalogue's rows.
+
+
+use mcp_proto::client::{Call, Client, Event, Http, NotRestored, Outcome};
+use mcp_proto::{Failed, Json, Method, relay};
+use tests::world::{INITIALIZED, Opened, Reply, World, error, event, initialize_reply, request, result};
+
+type HttpClient = World<Client<Http>>;
+type Relay = World<mcp_proto::Relay>;
+
+fn json(text: &str) -> Json {
+    Json::parse(text.to_owned()).expect("the test's text is JSON")
+}
+
+/// Makes a request that the server answers with an empty result.
+fn set(world: &mut HttpClient, method: &str, params: &str) {
+    let (_, opened) = world.call(method, params);
+    assert_eq!(opened.body(), request(&opened.id(), method, params));
+    world.reply(opened.key, &Reply::json(result(&opened.id(), "{}")));
+    assert!(matches!(world.outcome(), Outcome::Result(_)));
+}
+
+/// Loses the session at a ping, and opens the next one; returns what was opened after its confirmation, by the text of
+/// its body without the id, which is empty for the stream of the server.
+fn next_session<M: tests::world::Machine>(world: &mut World<M>, refused: &Opened, session: &str) -> Vec<Opened> {
+    world.reply(refused.key, &Reply::status(404));
+    let opened = world.opened();
+    assert_eq!(opened.method(), "initialize");
+    world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", Some(session)));
+    let opened = world.opened();
+    assert_eq!((opened.body(), opened.header("mcp-session-id")), (INITIALIZED, session));
+    world.reply(opened.key, &Reply::status(202));
+    std::iter::from_fn(|| world.has_opened().then(|| world.opened())).collect()
+}
+
+/// Method and parameters of each, as text, without the stream of the server.
+fn bodies(opened: &[Opened]) -> Vec<String> {
+    let text = |opened: &Opened| opened.body().replace(&format!(r#""id":{},"#, opened.id()), "");
+    opened.iter().filter(|opened| !opened.body().is_empty()).map(text).collect()
+}
+
+const LEVEL: &str = r#"{ "level" : "warning" }"#;
+const FIRST: &str = r#"{"uri":"a:1", "_meta":{"progressToken":"p"}}"#;
+const SECOND: &str = r#"{"uri":"a:2"}"#;
+
+fn without_id(method: &str, params: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#)
+}
+
+#[test]
+fn defect_b2_the_next_session_gets_the_settings_of_the_lost_one_byte_for_byte() {
+    let mut world = World::connected_client();
+    set(&mut world, "logging/setLevel", r#"{"level":"debug"}"#);
+    set(&mut world, "logging/setLevel", LEVEL);
+    set(&mut world, "resources/subscribe", FIRST);
+    set(&mut world, "resources/subscribe", SECOND);
+    set(&mut world, "resources/subscribe", r#"{"uri":"a:3"}"#);
+    set(&mut world, "resources/unsubscribe", r#"{"uri":"a:3"}"#);
+    let (_, refused) = world.request("resources/subscribe");
+    world.reply(refused.key, &Reply::json(error(&refused.id(), -32602, "no uri")));
+    assert_eq!(world.events().len(), 1);
+
+    for session in ["session-2", "session-3"] {
+        let (ping, opened) = world.request("ping");
+        let opened = next_session(&mut world, &opened, session);
+        assert_eq!(
+            bodies(&opened),
+            [
+                r#"{"jsonrpc":"2.0","method":"ping"}"#.to_owned(),
+                without_id("logging/setLevel", LEVEL),
+                without_id("resources/subscribe", FIRST),
+                without_id("resources/subscribe", SECOND),
+            ]
+        );
+        assert_eq!(world.machine.requests_in_flight(), 1, "only the ping is the application's");
+        for opened in opened.iter().filter(|opened| !opened.body().is_empty()) {
+            assert_eq!(opened.header("mcp-session-id"), session);
+            // Nothing that comes with the answer names a request that the application does not know.
+            let progress =
+                r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":1}}"#;
+            let message = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":1}}"#;
+            let reply = event(progress) + &event(message) + &event(&result(&opened.id(), "{}"));
+            world.reply(opened.key, &Reply::events(reply));
+        }
+        for event in world.events() {
+            match event {
+                Event::SessionLost | Event::Connected { .. } => {}
+                Event::Responded { request, outcome: Outcome::Result(_) } => assert_eq!(request, ping),
+                Event::Notified { scope, .. } => {
+                    let is_known = matches!(scope, mcp_proto::client::Scope::Connection)
+                        || scope == mcp_proto::client::Scope::Request(ping);
+                    assert!(is_known, "{scope:?}");
+                }
+                // Of a token that no open request has any more.
+                Event::Faulted(mcp_proto::Fault::UnknownProgressToken) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert_eq!(world.machine.requests_in_flight(), 0);
+}
+
+#[test]
+fn defect_b2_what_cannot_be_set_again_is_reported_with_the_reason_once() {
+    let mut world = World::connected_client();
+    set(&mut world, "logging/setLevel", LEVEL);
+    set(&mut world, "resources/subscribe", FIRST);
+    set(&mut world, "resources/subscribe", SECOND);
+    let (_, ping) = world.request("ping");
+    let opened = next_session(&mut world, &ping, "session-2");
+    let [_, level, first, second] = bodies(&opened)
+        .iter()
+        .map(|text| opened.iter().find(|opened| opened.body().ends_with(&text[17..])).expect("it was opened").key)
+        .collect::<Vec<_>>()[..]
+    else {
+        panic!("{opened:?}")
+    };
+    world.events();
+    world.reply(level, &Reply::status(403));
+    let id = |key| opened.iter().find(|opened| opened.key == key).expect("it was opened").id();
+    world.reply(first, &Reply::json(error(&id(first), -32002, "gone")));
+    world.reply(second, &Reply::json(result(&id(second), "{}")));
+    let told: Vec<_> = world
+        .events()
+        .into_iter()
+        .map(|event| match event {
+            Event::NotRestored { method, params, reason } => (method, params, reason),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!((&told[0].0, &told[0].1), (&Method::LOGGING_SET_LEVEL, &Some(json(LEVEL))));
+    assert!(matches!(&told[0].2, NotRestored::Failed(Failed::Refused(refusal)) if refusal.status == 403));
+    assert_eq!((&told[1].0, &told[1].1), (&Method::RESOURCES_SUBSCRIBE, &Some(json(FIRST))));
+    assert!(matches!(&told[1].2, NotRestored::Error(error) if error.code() == -32002));
+    // They are not in force, and not tried again with the next session.
+    let (_, ping) = world.request("ping");
+    let opened = next_session(&mut world, &ping, "session-3");
+    assert_eq!(bodies(&opened)[1..], [without_id("resources/subscribe", SECOND)]);
+}
+
+#[test]
+fn defect_b2_settings_that_are_remembered_and_restored_at_one_time_are_bounded() {
+    let mut world = World::connected_client_with(|config, _| config.limits.session_settings = 20 * 400);
+    for number in 0..40 {
+        set(&mut world, "resources/subscribe", &format!(r#"{{"uri":"a:{number}"}}"#));
+    }
+    let (_, ping) = world.request("ping");
+    let mut opened: std::collections::VecDeque<_> = next_session(&mut world, &ping, "session-2")
+        .into_iter()
+        .filter(|opened| opened.body().contains("resources/subscribe"))
+        .collect();
+    assert!(
+        world.events().iter().any(|event| matches!(
+            event,
+            Event::NotRestored { params: None, reason: NotRestored::NotKept { limit: 8000 }, .. }
+        )),
+        "the application knows that there are more"
+    );
+    // A change of a setting waits for those that are restored, and other requests do not.
+    let unsubscribe = Call::new("resources/unsubscribe").params(json(r#"{"uri":"a:5"}"#));
+    world.machine.request(unsubscribe, world.now).expect("an accepted request");
+    world.machine.request(Call::new("tools/list"), world.now).expect("an accepted request");
+    let listed = world.opened();
+    assert_eq!(listed.method(), "tools/list");
+    let (mut count, mut at_once) = (0, opened.len());
+    while let Some(next) = opened.pop_front() {
+        assert_eq!(next.method(), "resources/subscribe");
+        count += 1;
+        world.reply(next.key, &Reply::json(result(&next.id(), "{}")));
+        while world.has_opened() {
+            let next = world.opened();
+            if next.method() == "resources/unsubscribe" {
+                assert!(opened.is_empty(), "it was sent before everything was restored");
+            } else {
+                opened.push_back(next);
+            }
+        }
+        at_once = at_once.max(opened.len());
+    }
+    assert_eq!(at_once, 8);
+    assert!((20..=30).contains(&count), "{count} of 40 fit");
+}
+
+#[test]
+fn defect_b2_a_session_that_is_lost_while_it_gets_its_settings_begins_again() {
+    let mut world = World::connected_client();
+    set(&mut world, "resources/subscribe", FIRST);
+    set(&mut world, "resources/subscribe", SECOND);
+    let (_, ping) = world.request("ping");
+    let opened = next_session(&mut world, &ping, "session-2");
+    let subscribe = opened.iter().find(|opened| opened.method() == "resources/subscribe").expect("it was opened");
+    world.events();
+    let opened = next_session(&mut world, subscribe, "session-3");
+    assert_eq!(
+        bodies(&opened),
+        [without_id("resources/subscribe", FIRST), without_id("resources/subscribe", SECOND)],
+        "each once"
+    );
+    assert!(!world.events().iter().any(|event| matches!(event, Event::NotRestored { .. })));
+}
+
+#[test]
+fn defect_b2_an_unsubscription_that_the_lost_session_refused_is_not_overtaken() {
+    let mut world = World::connected_client();
+    set(&mut world, "resources/subscribe", FIRST);
+    let (_, unsubscribe) = world.call("resources/unsubscribe", r#"{"uri":"a:1"}"#);
+    let opened = next_session(&mut world, &unsubscribe, "session-2");
+    assert_eq!(bodies(&opened), [without_id("resources/unsubscribe", r#"{"uri":"a:1"}"#)]);
+    // The new server session refuses it: the subscription is still wanted.
+    let unsubscribe = opened.iter().find(|opened| !opened.body().is_empty()).expect("it was opened");
+    world.reply(unsubscribe.key, &Reply::json(error(&unsubscribe.id(), -32602, "not subscribed")));
+    assert_eq!(bodies(&[world.opened()]), [without_id("resources/subscribe", FIRST)]);
+}
+
+#[test]
+fn defect_b2_the_relay_sets_up_the_next_session_and_the_client_sees_nothing_of_it() {
+    let mut world: Relay = World::connected_relay();
+    for (id, method, params) in
+        [("1", "logging/setLevel", LEVEL), ("2", "resources/subscribe", FIRST), ("3", "resources/subscribe", SECOND)]
+    {
+        world.line(&request(id, method, params));
+        let opened = world.opened();
+        world.reply(opened.key, &Reply::json(result(&opened.id(), "{}")));
+    }
+    assert_eq!(world.lines().len(), 3);
+    let ping = world.call("4", "ping");
+    let opened = next_session(&mut world, &ping, "session-2");
+    assert_eq!(
+        bodies(&opened)[1..],
+        [
+            without_id("logging/setLevel", LEVEL),
+            without_id("resources/subscribe", FIRST),
+            without_id("resources/subscribe", SECOND)
+        ]
+    );
+    let mut failing = true;
+    for opened in opened.iter().filter(|opened| !opened.body().is_empty()) {
+        let is_last = std::mem::replace(&mut failing, false) || opened.method() != "logging/setLevel";
+        let reply = if is_last { result(&opened.id(), "{}") } else { error(&opened.id(), -32601, "no") };
+        world.reply(opened.key, &Reply::json(reply));
+    }
+    assert_eq!(world.lines(), [result("4", "{}")]);
+    let reported: Vec<_> =
+        world.events().into_iter().filter(|event| matches!(event, relay::Event::NotInEffect { .. })).collect();
+    assert!(
+        matches!(&reported[..], [relay::Event::NotInEffect { method, reason: NotRestored::Error(_) }] if *method == Method::LOGGING_SET_LEVEL),
+        "{reported:?}"
+    );
+}
