@@ -9,6 +9,9 @@ use crate::json::scan::DEEPEST;
 
 pub use ceilings::{Ceilings, Intake};
 
+/// Exchanges that are kept for what is no ordinary request, at most.
+const MOST_KEPT: usize = 16;
+
 /// The bounds on everything that a peer can make grow. All are finite by default; each names the attack that it stops.
 ///
 /// One value serves every machine; a field that a machine has no use for does nothing there. The heap that a peer can
@@ -71,7 +74,9 @@ pub struct Limits {
     pub queue: usize,
     /// The same in bytes. Default 4 MiB.
     pub queue_bytes: usize,
-    /// HTTP exchanges open at one time, each with its own buffer. Default 64.
+    /// HTTP exchanges that a client has open at one time, each with its own buffer. A quarter of them, at most 16, is kept
+    /// for `ping`, for what is no request, and for the stream of the server's own messages; the rest carries requests
+    /// ([`Limits::requests_at_once`]), and further requests wait. Default 64, which is 48 requests.
     pub exchanges: usize,
     /// Bytes read of a body that only explains an HTTP error (HT8), or that nobody asked for (HT7). Default 64 KiB.
     pub error_body: usize,
@@ -106,6 +111,40 @@ pub struct Limits {
 
 impl Limits {
     pub(crate) const DEFAULT_DEPTH: usize = 128;
+
+    /// Requests that a client over HTTP can have with its server at one time: the exchanges that are not kept for `ping`
+    /// and for what is no request.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::Limits;
+    ///
+    /// let mut limits = Limits::default();
+    /// assert_eq!((limits.exchanges, limits.requests_at_once()), (64, 48));
+    /// limits.exchanges = Limits::exchanges_for(200);
+    /// assert_eq!(limits.requests_at_once(), 200);
+    /// ```
+    #[must_use]
+    pub const fn requests_at_once(&self) -> usize {
+        self.exchanges.saturating_sub(Self::kept(self.exchanges / 4, self.exchanges))
+    }
+
+    /// The value of `exchanges` with which so many requests can be with the server at one time.
+    #[must_use]
+    pub const fn exchanges_for(requests: usize) -> usize {
+        requests.saturating_add(Self::kept(requests / 3, usize::MAX))
+    }
+
+    /// Exchanges that are kept for what is no ordinary request. One exchange alone has to serve everything.
+    const fn kept(share: usize, exchanges: usize) -> usize {
+        match (share, exchanges) {
+            (_, 0 | 1) => 0,
+            (0, _) => 1,
+            (1..=MOST_KEPT, _) => share,
+            (_, _) => MOST_KEPT,
+        }
+    }
 
     /// Says whether every value can be worked with.
     ///

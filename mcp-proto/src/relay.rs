@@ -339,6 +339,7 @@ impl<T: ClientTransport> Relay<T> {
                 Path::ModernClient(_) => self.on_legacy_notification(scope, method, params, now),
                 Path::Opening(_) | Path::Straight { .. } => self.pass_notification(scope, method, params, now),
             },
+            E::RequestWaits { limit } => self.out.tell(Event::RequestWaits { limit }),
             E::Faulted(fault) => self.out.tell(Event::Faulted { side: Side::Server, fault }),
             E::QuirkMet(quirk) => self.out.tell(Event::QuirkMet(quirk)),
             E::Closed(reason) => {

@@ -1,5 +1,6 @@
 //! What the client and the relay do about sessions, exchanges and eras beyond the catalogue's rows.
 
+use std::time::Duration;
 
 use mcp_proto::client::{Call, Client, Event, Http, NotRestored, Outcome};
 use mcp_proto::{Failed, Json, Method, relay};
@@ -84,15 +85,16 @@ fn defect_b2_the_next_session_gets_the_settings_of_the_lost_one_byte_for_byte() 
         }
         for event in world.events() {
             match event {
-                Event::SessionLost | Event::Connected { .. } => {}
+                // Progress of a token that no open request has any more is a fault.
+                Event::SessionLost
+                | Event::Connected { .. }
+                | Event::Faulted(mcp_proto::Fault::UnknownProgressToken) => {}
                 Event::Responded { request, outcome: Outcome::Result(_) } => assert_eq!(request, ping),
                 Event::Notified { scope, .. } => {
                     let is_known = matches!(scope, mcp_proto::client::Scope::Connection)
                         || scope == mcp_proto::client::Scope::Request(ping);
                     assert!(is_known, "{scope:?}");
                 }
-                // Of a token that no open request has any more.
-                Event::Faulted(mcp_proto::Fault::UnknownProgressToken) => {}
                 other => panic!("{other:?}"),
             }
         }
@@ -247,4 +249,102 @@ fn defect_b2_the_relay_sets_up_the_next_session_and_the_client_sees_nothing_of_i
         matches!(&reported[..], [relay::Event::NotInEffect { method, reason: NotRestored::Error(_) }] if *method == Method::LOGGING_SET_LEVEL),
         "{reported:?}"
     );
+}
+
+/// Exchanges that are open are never more than this.
+fn request_until_one_waits(world: &mut HttpClient, method: &str, count: usize) -> Vec<Opened> {
+    for _ in 0..count {
+        world.machine.request(Call::new(method), world.now).expect("an accepted request");
+    }
+    std::iter::from_fn(|| world.has_opened().then(|| world.opened())).collect()
+}
+
+fn waits(world: &mut HttpClient) -> Vec<usize> {
+    let limit = |event| if let Event::RequestWaits { limit } = event { Some(limit) } else { None };
+    world.events().into_iter().filter_map(limit).collect()
+}
+
+#[test]
+fn defect_b3_the_first_request_that_waits_for_an_exchange_is_reported_once() {
+    for (exchanges, at_once) in [(1, 1), (2, 1), (3, 2), (4, 3), (5, 4), (8, 6), (64, 48), (65, 49), (100, 84)] {
+        let mut world = World::connected_client_with(|config, _| config.limits.exchanges = exchanges);
+        let mut open = request_until_one_waits(&mut world, "tools/call", at_once);
+        assert_eq!((open.len(), waits(&mut world)), (at_once, vec![]), "{exchanges}");
+        assert_eq!(request_until_one_waits(&mut world, "tools/call", 2).len(), 0);
+        assert_eq!(waits(&mut world), [at_once], "{exchanges}");
+        // Each answer lets the next one go, and nothing more is reported.
+        for _ in 0..2 {
+            let call = open.remove(0);
+            world.reply(call.key, &Reply::json(result(&call.id(), r#"{"content":[]}"#)));
+            open.push(world.opened());
+            assert!(!world.has_opened());
+        }
+        request_until_one_waits(&mut world, "tools/call", 1);
+        assert_eq!(waits(&mut world), [] as [usize; 0]);
+        assert_eq!(mcp_proto::Limits::exchanges_for(at_once), if exchanges == 1 { 2 } else { exchanges });
+    }
+}
+
+#[test]
+fn defect_b3_a_relay_reports_that_a_request_waits() {
+    let mut world = World::connected_relay_with(|config, _| config.limits.exchanges = 2);
+    world.call("1", "tools/call");
+    world.line(&request("2", "tools/call", "{}"));
+    assert!(!world.has_opened());
+    assert_eq!(world.events(), [relay::Event::RequestWaits { limit: 1 }]);
+}
+
+#[test]
+fn defect_b3_pings_and_answers_get_through_while_calls_take_every_exchange() {
+    let mut world = World::connected_client_with(|config, _| {
+        config.limits.exchanges = 8;
+        config.capabilities = json(r#"{"roots":{}}"#);
+    });
+    let calls = request_until_one_waits(&mut world, "tools/call", 10);
+    assert_eq!(calls.len(), 6);
+    // Pings take half of what is kept; the other half is for what is no request.
+    let pings = request_until_one_waits(&mut world, "ping", 3);
+    assert_eq!(pings.len(), 1);
+    world.begin(calls[0].key, &Reply::events(event(&request("5", "roots/list", "{}"))));
+    let ticket = world.events().into_iter().find_map(|event| match event {
+        Event::Requested { ticket, .. } => Some(ticket),
+        _ => None,
+    });
+    world.machine.answer(ticket.expect("the server asks"), Ok(json("{}")), world.now);
+    let answered = world.opened();
+    assert_eq!(answered.body(), result("5", "{}"));
+    // All eight are open.
+    assert!(!world.has_opened());
+    world.reply(answered.key, &Reply::status(202));
+    // A ping that is cancelled while it waits is not sent.
+    world.reply(pings[0].key, &Reply::json(result(&pings[0].id(), "{}")));
+    let ping = world.opened();
+    assert_eq!(ping.method(), "ping");
+    world.pass(Duration::from_secs(61));
+    let later: Vec<_> = std::iter::from_fn(|| world.has_opened().then(|| world.opened())).collect();
+    assert!(later.iter().all(|opened| opened.method() == "notifications/cancelled"), "{later:?}");
+}
+
+#[test]
+fn defect_b3_streams_that_pause_keep_their_exchanges() {
+    let mut world = World::connected_client_with(|config, _| config.limits.exchanges = 8);
+    let calls = request_until_one_waits(&mut world, "tools/call", 12);
+    assert_eq!(calls.len(), 6);
+    for call in &calls {
+        world.begin(call.key, &Reply::events("id: 1\ndata:\n\n"));
+        world.end(call.key);
+    }
+    assert!(!world.has_opened(), "the streams will be opened again, and the calls that wait go on waiting");
+    world.pass(Duration::from_secs(5));
+    let resumed: Vec<_> = std::iter::from_fn(|| world.has_opened().then(|| world.opened())).collect();
+    assert_eq!(resumed.len(), 6);
+    assert!(resumed.iter().all(|opened| opened.line() == "GET /mcp"));
+    // Which of them goes on with which call is not known: each answer counts on one stream only.
+    let answers: String = calls.iter().map(|call| event(&result(&call.id(), r#"{"content":[]}"#))).collect();
+    for (ended, opened) in resumed.iter().enumerate() {
+        world.reply(opened.key, &Reply::events(answers.clone()));
+        assert_eq!(world.outcomes().len(), 1, "after {ended}");
+        assert_eq!(world.opened().method(), "tools/call");
+    }
+    assert!(!world.has_opened());
 }

@@ -46,6 +46,12 @@ pub enum Observation {
         /// Why.
         reason: NotRestored,
     },
+    /// A request waits because as many requests as [`HttpOptions::max_workers`](crate::HttpOptions::max_workers) allows are
+    /// with the server. This is told once.
+    RequestWaits {
+        /// Requests that can be with the server at one time.
+        limit: usize,
+    },
     /// There is no connection now.
     Unavailable(Failed),
     /// The server did something wrong that could be coped with.

@@ -240,6 +240,7 @@ where
             Event::Notified { method, params, .. } => Some(ForHandler::Notified(Notification { method, params })),
             Event::Faulted(fault) => Some(ForHandler::Observed(Observation::Faulted(fault))),
             Event::QuirkMet(quirk) => Some(ForHandler::Observed(Observation::QuirkMet(quirk))),
+            Event::RequestWaits { limit } => Some(ForHandler::Observed(Observation::RequestWaits { limit })),
             Event::NotRestored { method, params, reason } => {
                 Some(ForHandler::Observed(Observation::NotRestored { method, params, reason }))
             }

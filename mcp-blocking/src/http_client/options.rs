@@ -32,7 +32,9 @@ pub struct HttpOptions {
     pub connect_timeout: Duration,
     /// How long the server may take to read a request. Default 60 s.
     pub send_timeout: Duration,
-    /// Threads, and so exchanges at one time. Default 64.
+    /// Threads, and so exchanges at one time; it takes the place of `Limits::exchanges`, where it is said how many of them
+    /// carry requests. [`Limits::exchanges_for`](mcp_proto::Limits::exchanges_for) has the value for a number of requests.
+    /// Default 64, which is 48 requests.
     pub max_workers: usize,
     /// `User-Agent` of every request.
     pub user_agent: String,

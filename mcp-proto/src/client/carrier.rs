@@ -78,6 +78,8 @@ pub(crate) enum Inbound {
     /// The session is gone. Requests that the server refused for that, or never saw, are kept for the next one; all
     /// others have been handed up as unanswered.
     SessionLost,
+    /// A request waits until an exchange is free; as many requests as `limit` have one.
+    RequestWaits { limit: usize },
     /// The peer did something wrong.
     Faulted(Fault),
     /// The peer did something odd.

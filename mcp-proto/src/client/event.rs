@@ -110,6 +110,12 @@ pub enum Event {
         /// How: with a result if the server ended it in good order (MD-L-09).
         outcome: Outcome,
     },
+    /// A request waits because `limit` requests are with the server, which is as many as `Limits::exchanges` allows over
+    /// HTTP. Its time to be answered runs. This is told once.
+    RequestWaits {
+        /// Requests that can be with the server at one time.
+        limit: usize,
+    },
     /// The server did something wrong that could be coped with.
     Faulted(Fault),
     /// The server did something odd that could be put up with. Each is told once per connection.
@@ -211,6 +217,7 @@ impl Weight for Event {
             }
             Self::Unavailable { .. }
             | Self::SessionLost
+            | Self::RequestWaits { .. }
             | Self::Responded { outcome: Outcome::Failed(_), .. }
             | Self::ListeningInterrupted { .. }
             | Self::ListeningEnded { outcome: Outcome::Failed(_), .. }

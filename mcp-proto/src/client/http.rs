@@ -148,6 +148,12 @@ pub struct Http {
     parked: Waiting,
     /// Messages that were not delivered and are tried again, by the timer that says when.
     held: Waiting,
+    /// What arrived on an exchange is being read.
+    is_reading: bool,
+    /// Requests at `Place::Pausing`.
+    pausing: usize,
+    /// `Inbound::RequestWaits` was handed up.
+    has_reported_waiting: bool,
     /// The next place in the order of messages that wait.
     next_place: u64,
     server_stream: ServerStream,
@@ -177,18 +183,34 @@ enum Place {
     Accepted,
 }
 
-/// Messages that wait to be sent, apart by what they may overtake: with all exchanges taken by calls that wait for
-/// answers of ours, those answers must still get through.
+/// Messages that wait to be sent, apart by what they may overtake: with all exchanges of requests taken by calls that
+/// wait for answers of ours, those answers must still get through, and `ping` must still find out whether the server is
+/// there. Pings may take half of what is kept for them, so that they do not stop the answers.
 #[derive(Debug, Default)]
 struct Queue {
     requests: Waiting,
+    pings: Waiting,
     others: Waiting,
 }
 
 impl Queue {
     fn insert(&mut self, place: u64, post: Post) {
-        let waiting = if post.role.request().is_some() { &mut self.requests } else { &mut self.others };
+        let waiting = match (post.role.request(), post.is_ping) {
+            (None, _) => &mut self.others,
+            (Some(_), true) => &mut self.pings,
+            (Some(_), false) => &mut self.requests,
+        };
         waiting.insert(place, post);
+    }
+
+    fn remove_request(&mut self, place: u64) {
+        if self.requests.remove(place).is_none() {
+            self.pings.remove(place);
+        }
+    }
+
+    fn into_posts(self) -> impl Iterator<Item = Post> {
+        self.requests.into_posts().chain(self.pings.into_posts()).chain(self.others.into_posts())
     }
 }
 
@@ -242,6 +264,9 @@ impl Http {
             queue: Queue::default(),
             parked: Waiting::default(),
             held: Waiting::default(),
+            is_reading: false,
+            pausing: 0,
+            has_reported_waiting: false,
             next_place: 0,
             tools: Tools::default(),
             timers: Deadlines::new(),
@@ -255,16 +280,30 @@ impl Http {
 
     /// Sends what waits, as far as there is room.
     fn pump(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+        // The exchange that is being read is not in the table; what waits is sent once it is back there.
+        if self.is_reading {
+            return;
+        }
         while self.wiring.is_open() {
-            // A quarter of the exchanges is kept for what must get through while calls wait.
-            let room = self.limits.exchanges.saturating_sub(self.exchanges.len());
-            let kept = self.limits.exchanges / 4;
+            let room = self.room();
+            let kept = self.limits.exchanges - self.limits.requests_at_once();
             let post = if room == 0 { None } else { self.queue.others.pop_first() };
+            let post = post.or_else(|| if room > kept / 2 { self.queue.pings.pop_first() } else { None });
             let post = post.or_else(|| if room > kept { self.queue.requests.pop_first() } else { None });
             let Some(post) = post else { break };
             self.post(post, now, wire);
         }
+        if self.wiring.is_open() && !self.queue.requests.is_empty() && !self.has_reported_waiting {
+            self.has_reported_waiting = true;
+            wire.inbound.push_back(Inbound::RequestWaits { limit: self.limits.requests_at_once() });
+        }
         self.go_on_closing(wire);
+    }
+
+    /// Exchanges that may still be opened. A stream that is opened again after a pause keeps its place.
+    fn room(&self) -> usize {
+        let reopened = self.pausing + usize::from(self.timers.is_set(Timer::ServerStream));
+        self.limits.exchanges.saturating_sub(self.exchanges.len() + reopened)
     }
 
     fn enqueue(&mut self, post: Post) {
@@ -376,7 +415,7 @@ impl Http {
         let carried = self.requests.remove(&request)?;
         match carried.place {
             Place::Queued(place) => {
-                self.queue.requests.remove(place);
+                self.queue.remove_request(place);
             }
             Place::Parked(place) => {
                 self.parked.remove(place);
@@ -385,7 +424,10 @@ impl Http {
                 self.held.remove(number);
                 self.timers.clear(Timer::Held(number));
             }
-            Place::Pausing => self.timers.clear(Timer::Resume(request)),
+            Place::Pausing => {
+                self.pausing -= 1;
+                self.timers.clear(Timer::Resume(request));
+            }
             Place::Exchange(_) | Place::Accepted => {}
         }
         Some(carried)

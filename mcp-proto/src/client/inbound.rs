@@ -39,6 +39,7 @@ impl<T: Carrier> Client<T> {
                 }
             }
             Inbound::Confirmed => self.on_confirmed(now),
+            Inbound::RequestWaits { limit } => self.out.tell(Event::RequestWaits { limit }),
             Inbound::SessionLost => self.on_session_lost(now),
             Inbound::Faulted(fault) => self.out.tell(Event::Faulted(fault)),
             Inbound::QuirkMet(quirk) => self.meet(quirk),

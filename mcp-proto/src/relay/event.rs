@@ -56,6 +56,12 @@ pub enum Event {
         /// Why.
         reason: NotRestored,
     },
+    /// A request waits because `limit` requests are with the server, which is as many as `Limits::exchanges` allows over
+    /// HTTP. This is told once.
+    RequestWaits {
+        /// Requests that can be with the server at one time.
+        limit: usize,
+    },
     /// A request got no answer; the client was told.
     Failed(Failed),
     /// A notification could not be passed on.

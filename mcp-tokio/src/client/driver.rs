@@ -287,6 +287,9 @@ impl<L: Link> Driver<L> {
                 outcome.unwrap_or_else(|_| tracing::warn!("a notification was dropped: the handler is behind"));
             }
             Event::Faulted(fault) => tracing::info!(%fault, "the server did something wrong"),
+            Event::RequestWaits { limit } => {
+                tracing::warn!(limit, "a request waits: as many as `Limits::exchanges` allows are with the server");
+            }
             Event::NotRestored { method, reason, .. } => {
                 tracing::warn!(%method, %reason, "a setting of the lost session is not in force in the new one");
             }

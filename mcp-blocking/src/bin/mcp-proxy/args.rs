@@ -65,6 +65,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "300")]
     pub(crate) request_timeout: Duration,
 
+    /// How many requests may be with the server at one time; further ones wait
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1000), default_value = "48", conflicts_with = "server", help_heading = HTTP)]
+    max_requests: u16,
+
     /// How long the server may be silent in the middle of an answer or a stream
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "300", conflicts_with = "server", help_heading = HTTP)]
     idle_timeout: Duration,
@@ -250,6 +254,7 @@ impl Args {
     fn options(&self) -> Result<HttpOptions, String> {
         let mut options = HttpOptions::new();
         options.connect_timeout = self.connect_timeout;
+        options.max_workers = Limits::exchanges_for(self.max_requests.into());
         options.user_agent = String::from(concat!("mcp-proxy/", env!("CARGO_PKG_VERSION")));
         let read = |flag: &str, path: &PathBuf| {
             std::fs::read(path).map_err(|error| format!("{flag} {}: {error}", path.display()))

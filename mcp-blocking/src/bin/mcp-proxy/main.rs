@@ -139,6 +139,9 @@ impl Observer for Watcher {
                 log::warn!("{reason}; {again}");
             }
             Event::SessionLost => log::warn!("{server} lost the session; opening a new one"),
+            Event::RequestWaits { limit } => log::warn!(
+                "a request waits: {limit} are with {server}, which is as many as --max-requests allows at one time"
+            ),
             Event::NotInEffect { method, reason } => {
                 log::warn!("{method} is not in effect at {server}, although the client was told so: {reason}");
             }

@@ -47,6 +47,7 @@ impl Carrier for Http {
 
     fn send(&mut self, message: &Message, role: Role, now: Instant, wire: &mut Wire<'_, HttpAction>) {
         let mut post = Post::new(role, message.to_bytes());
+        post.is_ping = matches!(message, Message::Request(request) if request.method == Method::PING);
         let version = match role {
             Role::Discover(_, version) => Some(version),
             Role::Initialize(_) => None,
@@ -71,8 +72,8 @@ impl Carrier for Http {
     }
 
     fn backlog(&self) -> Backlog {
-        let Queue { requests, others } = &self.queue;
-        [requests, others, &self.parked, &self.held]
+        let Queue { requests, pings, others } = &self.queue;
+        [requests, pings, others, &self.parked, &self.held]
             .into_iter()
             .map(Waiting::backlog)
             .fold(Backlog::default(), Backlog::plus)
@@ -156,6 +157,7 @@ impl Carrier for Http {
                     }
                 }
                 Timer::Resume(request) => {
+                    self.pausing -= 1;
                     let exchange = self.get(None, Purpose::Resume { request, redirects: 0 }, wire);
                     self.place(request, Place::Exchange(exchange));
                 }

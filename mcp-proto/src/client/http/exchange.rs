@@ -21,6 +21,8 @@ pub struct ExchangeKey(pub(super) u64);
 #[derive(Debug, Clone)]
 pub(super) struct Post {
     pub(super) role: Role,
+    /// It is the request `ping`.
+    pub(super) is_ping: bool,
     /// The message. It is let go once the server has begun to answer.
     pub(super) body: Bytes,
     /// The revision that it is in, if that is not the one in force (RULES 8.2).
@@ -41,6 +43,7 @@ impl Post {
     pub(super) const fn new(role: Role, body: Bytes) -> Self {
         Self {
             role,
+            is_ping: false,
             body,
             version: None,
             mirrored: None,

@@ -84,6 +84,7 @@ impl Http {
         }
         let at = carried.cursor.next_attempt(None, &self.limits, &mut self.jitter, now);
         carried.place = Place::Pausing;
+        self.pausing += 1;
         self.timers.set(Timer::Resume(request), at);
     }
 

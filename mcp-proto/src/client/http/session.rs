@@ -133,7 +133,7 @@ impl Http {
         for place in held.places() {
             self.timers.clear(Timer::Held(place));
         }
-        for post in queued.requests.into_posts().chain(queued.others.into_posts()).chain(held.into_posts()) {
+        for post in queued.into_posts().chain(held.into_posts()) {
             match post.role {
                 Role::Request(_) | Role::Notification => self.park(post),
                 Role::Initialize(_) | Role::Discover(..) | Role::Confirmation | Role::Answer | Role::Cancellation => {}

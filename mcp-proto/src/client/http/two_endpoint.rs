@@ -4,7 +4,7 @@
 use super::config::{HttpConfig, HttpTransport};
 use super::endpoint::Endpoint;
 use super::exchange::{Next, Post, Purpose};
-use super::{Http, HttpAction, Timer};
+use super::{Http, HttpAction, Queue, Timer};
 use crate::Instant;
 use crate::client::carrier::{Role, Wire};
 use crate::client::era::says_nothing;
@@ -147,7 +147,8 @@ impl Http {
             (Some(first), _) => first,
             (None, reason) => reason,
         };
-        let waiting: Vec<_> = self.queue.requests.posts().filter_map(|post| post.role.request()).collect();
+        let Queue { requests, pings, .. } = &self.queue;
+        let waiting: Vec<_> = requests.posts().chain(pings.posts()).filter_map(|post| post.role.request()).collect();
         for request in waiting {
             self.unanswered(request, reason.clone(), wire);
         }
