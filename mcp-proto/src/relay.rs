@@ -306,6 +306,7 @@ impl<T: ClientTransport> Relay<T> {
             }
             E::SessionLost => {
                 self.out.tell(Event::SessionLost);
+                self.forget_roots_questions();
                 // SH-C-08: what the old session asked is of no use to the next.
                 for request in self.crossing.forget_below() {
                     self.server.cancel(request, Some("the session with the server was lost"), now);

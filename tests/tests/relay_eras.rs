@@ -567,8 +567,7 @@ fn br_m_01_the_relay_is_a_modern_server_for_a_legacy_one() {
     world.reply(opened.key, &Reply::status(404));
     let opened = world.opened();
     assert_eq!((opened.method().as_str(), opened.param("protocolVersion")), ("initialize", "\"2025-11-25\"".into()));
-    // BR-M-05: roots are asked for outside of calls, where a modern client cannot be asked.
-    assert_eq!(opened.param("capabilities"), r#"{"elicitation":{},"sampling":{}}"#);
+    assert_eq!(opened.param("capabilities"), r#"{"elicitation":{},"sampling":{},"roots":{}}"#);
     assert_eq!(opened.param("clientInfo"), r#"{"name":"editor","version":"1.0"}"#);
     world.reply(opened.key, &initialized(&opened, CAPABLE));
     let told = line(&mut world);
@@ -943,4 +942,97 @@ fn only_the_revisions_that_are_allowed_are_spoken() {
     assert_eq!(opened.param("protocolVersion"), "\"2025-03-26\"");
     world.reply(opened.key, &initialize_reply(&opened, "2025-03-26", None));
     assert!(line(&mut world).contains(r#""protocolVersion":"2025-03-26""#));
+}
+
+// ---- roots of a modern client
+
+const ROOTS: &str = r#"{"roots":[{"uri":"file:///home"}]}"#;
+
+/// The answer to what `told` requires, which must be the client's roots, once per question.
+fn with_roots(told: &str, questions: usize) -> String {
+    assert_eq!(told.matches(r#""method":"roots/list""#).count(), questions, "{told}");
+    let state = member(told, &["result", "requestState"]).expect("a state");
+    let answers: Vec<_> = (1..=questions).map(|key| format!(r#""{key}":{ROOTS}"#)).collect();
+    format!(r#""requestState":{state},"inputResponses":{{{}}},"#, answers.join(","))
+}
+
+#[test]
+fn defect_b18_roots_that_a_server_asks_for_outside_of_calls_come_with_the_next_call() {
+    let (mut world, stream) = modern_client();
+    for id in ["\"r1\"", "\"r2\"", "\"r3\""] {
+        world.send(stream.key, event(&request(id, "roots/list", "{}")).as_bytes());
+    }
+    let cancelled = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"r2"}}"#;
+    world.send(stream.key, event(cancelled).as_bytes());
+    assert!(!world.has_opened() && world.lines().is_empty(), "nothing is answered, and nobody is asked");
+    // What is no call, or is made by a client that has declared no roots, goes as it is.
+    world.line(&request("1", "tools/list", &modern("")));
+    assert_eq!(world.opened().method(), "tools/list");
+    world.line(&request("2", "tools/call", &modern_with(r#""name":"t","arguments":{},"#, "{}", "")));
+    let call = world.opened();
+    assert_eq!(call.method(), "tools/call");
+    world.reply(call.key, &Reply::json(result(&call.id(), r#"{"content":[]}"#)));
+    world.lines();
+    world.line(&request("3", "tools/call", &modern(r#""name":"t","arguments":{"x": 1.0},"#)));
+    assert!(!world.has_opened(), "the server sees the call once the roots are there");
+    let told = line(&mut world);
+    assert!(told.contains(r#""resultType":"input_required""#), "{told}");
+    let answers = with_roots(&told, 2);
+    world.line(&request("4", "tools/call", &modern(&format!(r#""name":"t","arguments":{{"x": 1.0}},{answers}"#))));
+    let mut opened: Vec<_> = std::iter::from_fn(|| world.has_opened().then(|| world.opened())).collect();
+    let call = opened.pop().expect("the call");
+    let answered: Vec<_> = opened.iter().map(Opened::body).collect();
+    assert_eq!(answered, [result("\"r1\"", ROOTS), result("\"r3\"", ROOTS)]);
+    assert_eq!((call.method().as_str(), call.param("arguments")), ("tools/call", r#"{"x": 1.0}"#.into()));
+    world.reply(call.key, &Reply::json(result(&call.id(), r#"{"content":[]}"#)));
+    assert!(line(&mut world).contains(r#""id":4"#));
+    // The next call asks nothing.
+    world.line(&request("5", "tools/call", &modern(r#""name":"t","arguments":{},"#)));
+    assert_eq!(world.opened().method(), "tools/call");
+}
+
+#[test]
+fn defect_b18_any_of_several_calls_carries_a_question_for_roots() {
+    let (mut world, stream) = modern_client();
+    let calls: Vec<_> = ["1", "2"]
+        .map(|id| {
+            world.line(&request(id, "tools/call", &modern(r#""name":"t","arguments":{},"#)));
+            world.opened()
+        })
+        .into();
+    world.send(stream.key, event(&request("\"r\"", "roots/list", "{}")).as_bytes());
+    let told = line(&mut world);
+    assert!(told.contains(r#""id":1,"#), "{told}");
+    let answers = with_roots(&told, 1);
+    world.line(&request("3", "tools/call", &modern(&format!(r#""name":"t","arguments":{{}},{answers}"#))));
+    assert_eq!(world.opened().body(), result("\"r\"", ROOTS));
+    for (call, id) in calls.iter().zip(["3", "2"]) {
+        world.reply(call.key, &Reply::json(result(&call.id(), r#"{"content":[]}"#)));
+        assert!(line(&mut world).contains(&format!(r#""id":{id},"#)));
+    }
+    // What is no question for roots is about one call, and it is not known which.
+    let calls = ["4", "5"].map(|id| {
+        world.line(&request(id, "tools/call", &modern(r#""name":"t","arguments":{},"#)));
+        world.opened()
+    });
+    world.send(stream.key, event(&request("\"e\"", "elicitation/create", FORM)).as_bytes());
+    assert!(world.opened().body().contains("-32601"));
+    drop(calls);
+}
+
+#[test]
+fn defect_b18_questions_for_roots_that_wait_are_bounded() {
+    let (mut world, stream) = modern_client();
+    for id in 0..9 {
+        world.send(stream.key, event(&request(&id.to_string(), "roots/list", "{}")).as_bytes());
+    }
+    let refused = world.opened();
+    assert!(refused.body().contains(r#""id":8,"error":{"code":-32601"#), "{}", refused.body());
+    assert!(!world.has_opened());
+    world.line(&request("1", "tools/call", &modern(r#""name":"t","arguments":{},"#)));
+    with_roots(&line(&mut world), 8);
+    // The client does not come back: the server has its answers, and the call is gone.
+    world.pass(Duration::from_secs(601));
+    let answers: Vec<_> = std::iter::from_fn(|| world.has_opened().then(|| world.opened())).collect();
+    assert_eq!(answers.iter().filter(|answer| answer.body().contains("did not answer in time")).count(), 8);
 }

@@ -36,10 +36,15 @@ pub(super) fn capabilities_of_modern_client(capabilities: &Json, version: Protoc
     converted
 }
 
-/// BR-M-02, BR-M-05: what a modern client can do, as far as a legacy server may use it through a bridge. Roots are
-/// asked for at any time, and a modern client is asked only in the middle of a call.
+/// BR-M-02, BR-M-05: what a modern client can do, as far as a legacy server may use it through a bridge. A modern client
+/// does not tell that its roots have changed.
 pub(super) fn capabilities_of_legacy_client(capabilities: &Json) -> Json {
-    capabilities.without_members(&["roots", "extensions", "tasks"])
+    let converted = capabilities.without_members(&["extensions", "tasks"]);
+    match capabilities.first_member("roots") {
+        Some(roots) if roots.is_object() => converted.with_member("roots", &Json::empty_object()),
+        Some(_) => converted.without_members(&["roots"]),
+        None => converted,
+    }
 }
 
 /// A modern request as a legacy server gets it.

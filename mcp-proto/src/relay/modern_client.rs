@@ -26,6 +26,9 @@ use crate::pending::{RequestKey, Ticket, TicketKey};
 use crate::server::{InputRequired, LoggingLevel, capability_for};
 use crate::version::takes_input;
 
+/// Questions for roots that wait for a call at one time; a server has no reason to ask again before it is answered.
+const ROOTS_QUESTIONS: usize = 8;
+
 /// What is kept for the client.
 #[derive(Debug)]
 pub(super) struct ModernClient {
@@ -43,6 +46,8 @@ pub(super) struct ModernClient {
     /// The same by what is open at the server.
     parked_by_request: BTreeMap<RequestKey, ParkKey>,
     next: ParkKey,
+    /// The server's `roots/list` that belong to no call: the next call carries them to the client.
+    roots_questions: Vec<Ticket>,
 }
 
 /// Names a parked call.
@@ -120,6 +125,7 @@ impl ModernClient {
             parked: BTreeMap::new(),
             parked_by_request: BTreeMap::new(),
             next: ParkKey(1),
+            roots_questions: Vec::new(),
         }
     }
 
@@ -184,6 +190,9 @@ impl<T: ClientTransport> Relay<T> {
         }
         self.choose_level(&ticket, now);
         let converted = Some(convert::request_to_legacy(&params));
+        if self.carries_roots_questions(&ticket, &method) {
+            return self.ask_for_roots(ticket, method, &params, converted, now);
+        }
         let mut upward = Upward { name: name_of(&method, Some(&params)), ..Upward::new(ticket, method) };
         if takes_input(&upward.method) {
             upward.params.clone_from(&converted);
@@ -274,10 +283,18 @@ impl<T: ClientTransport> Relay<T> {
         now: Instant,
     ) {
         let Path::ModernClient(state) = &mut self.path else { return };
-        let Some(request) = (match scope {
+        let is_for_roots = method == Method::ROOTS_LIST;
+        let call = match scope {
             client::Scope::Request(request) => Some(request),
-            client::Scope::Connection | client::Scope::Subscription(_) => sole_call(&self.crossing, state),
-        }) else {
+            client::Scope::Connection | client::Scope::Subscription(_) => {
+                sole_call(&self.crossing, state, is_for_roots)
+            }
+        };
+        // BR-M-05: roots are no matter of one call, and many servers ask for them right after the handshake.
+        if call.is_none() && is_for_roots && state.roots_questions.len() < ROOTS_QUESTIONS {
+            return state.roots_questions.push(ticket);
+        }
+        let Some(request) = call else {
             // BR-M-05
             return self.refuse_question(
                 ticket,
@@ -313,6 +330,35 @@ impl<T: ClientTransport> Relay<T> {
         parked.ask(method, params, Some(ticket));
         let key = state.park(parked);
         self.require(upward.ticket, key, now);
+    }
+
+    /// The session is lost in which they were asked.
+    pub(super) fn forget_roots_questions(&mut self) {
+        if let Path::ModernClient(state) = &mut self.path {
+            state.roots_questions.clear();
+        }
+    }
+
+    /// Whether a request is a call that must first bring the answers to the server's questions for roots.
+    fn carries_roots_questions(&self, ticket: &Ticket, method: &Method) -> bool {
+        let Path::ModernClient(state) = &self.path else { return false };
+        let declares = |needed: &Json| self.server.stated(ticket).is_some_and(|it| it.require(needed).is_ok());
+        !state.roots_questions.is_empty()
+            && state.parked.len() < self.limits.requests_in
+            && takes_input(method)
+            && capability_for(&Method::ROOTS_LIST, &Json::empty_object()).is_some_and(|needed| declares(&needed))
+    }
+
+    /// Parks a call that the server has not seen, until the client brings its roots.
+    fn ask_for_roots(&mut self, ticket: Ticket, method: Method, params: &Json, converted: Option<Json>, now: Instant) {
+        let Path::ModernClient(state) = &mut self.path else { return };
+        let name = name_of(&method, Some(params));
+        let mut parked = Parked { method, name, rest: Rest::Again(converted), questions: BTreeMap::new(), asked: 0 };
+        for question in std::mem::take(&mut state.roots_questions) {
+            parked.ask(Method::ROOTS_LIST, None, Some(question));
+        }
+        let key = state.park(parked);
+        self.require(ticket, key, now);
     }
 
     fn refuse_question(&mut self, ticket: Ticket, text: &str, now: Instant) {
@@ -381,6 +427,7 @@ impl<T: ClientTransport> Relay<T> {
     /// The server has taken a question back.
     pub(super) fn on_question_cancelled(&mut self, ticket: TicketKey) {
         let Path::ModernClient(state) = &mut self.path else { return };
+        state.roots_questions.retain(|question| question.key() != ticket);
         for parked in state.parked.values_mut() {
             parked.questions.retain(|_, question| question.ticket.as_ref().is_none_or(|open| open.key() != ticket));
         }
@@ -476,9 +523,10 @@ impl<T: ClientTransport> Relay<T> {
     }
 }
 
-/// The only request that a question can be about, if there is but one.
-fn sole_call(crossing: &Crossing, state: &ModernClient) -> Option<RequestKey> {
+/// The only request that a question can be about, if there is but one; for a question that any request can carry, the
+/// first of several.
+fn sole_call(crossing: &Crossing, state: &ModernClient, is_for_any: bool) -> Option<RequestKey> {
     let up = crossing.all_up().filter(|(_, upward)| takes_input(&upward.method)).map(|(request, _)| request);
     let mut all = up.chain(state.parked_by_request.keys().copied());
-    all.next().filter(|_| all.next().is_none())
+    all.next().filter(|_| is_for_any || all.next().is_none())
 }
