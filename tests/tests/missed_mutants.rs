@@ -1,0 +1,351 @@
+//! Behaviour that a broken machine once kept unnoticed: each test fails if the one thing in its name is broken.
+
+use std::time::Duration;
+
+use mcp_proto::client::{Call, Client, Event, Http, Outcome};
+use mcp_proto::server::{Scope, TwoEndpoints};
+use mcp_proto::{ErrorObject, Failed, Fault, Json, Quirk, server};
+use tests::asked::{Asked, initialize};
+use tests::ladder::PING;
+use tests::site::Site;
+use tests::stream::{ClientStream, ServerStream};
+use tests::world::{DISCOVERED, Opened, Reply, World, event, initialize_reply, initialize_result, request, result};
+
+type HttpClient = World<Client<Http>>;
+
+fn json(text: &str) -> Json {
+    Json::parse(text.to_owned()).expect("the test's text is JSON")
+}
+
+const CONTENT: &str = r#"{"content":[]}"#;
+const SECOND: Duration = Duration::from_secs(1);
+
+fn opened(world: &mut HttpClient) -> Vec<Opened> {
+    std::iter::from_fn(|| world.has_opened().then(|| world.opened())).collect()
+}
+
+// ---- the client
+
+fn asking_client() -> ClientStream {
+    ClientStream::connected_with(|config| config.capabilities = json(r#"{"roots":{}}"#))
+}
+
+#[test]
+fn defect_p_the_deadline_of_a_call_runs_again_once_the_server_has_its_answer() {
+    for is_taken_back in [false, true] {
+        let mut client = asking_client();
+        let (call, _) = client.request("tools/call");
+        client.pass(30 * SECOND);
+        client.line(request("\"q\"", "roots/list", "{}"));
+        // While it is asked, a person may take longer than the call may.
+        client.pass(120 * SECOND);
+        let (outcomes, events) = client.outcomes();
+        assert!(outcomes.is_empty(), "{outcomes:?}");
+        let ticket = events.into_iter().find_map(|event| match event {
+            Event::Requested { ticket, .. } => Some(ticket),
+            _ => None,
+        });
+        let ticket = ticket.expect("the server asks");
+        if is_taken_back {
+            client.line(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q"}}"#);
+        } else {
+            client.machine.answer(ticket, Ok(json("{}")), client.now);
+        }
+        client.pass(59 * SECOND);
+        assert!(client.outcomes().0.is_empty(), "it has its whole time again");
+        client.pass(2 * SECOND);
+        let (outcomes, _) = client.outcomes();
+        let after = 60 * SECOND;
+        assert_eq!(outcomes, [(call, Outcome::Failed(Failed::TimedOut { after }))], "taken back: {is_taken_back}");
+    }
+}
+
+#[test]
+fn defect_p_a_session_id_is_not_kept_where_the_revision_has_no_sessions() {
+    let mut world = World::relay();
+    world.line(&tests::world::initialize("\"i\"", "2025-11-25"));
+    let first = world.opened();
+    let only_modern = format!(
+        r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":-32022,"message":"no","data":{{"supported":["2026-07-28"],"requested":"2025-11-25"}}}}}}"#,
+        first.id()
+    );
+    // The answers name a session, although the revision that is agreed on has none.
+    world.reply(first.key, &Reply::json(only_modern).header("mcp-session-id", "session-1"));
+    let discover = world.opened();
+    assert_eq!((discover.method().as_str(), discover.header("mcp-session-id")), ("server/discover", ""));
+    world.reply(discover.key, &Reply::json(result(&discover.id(), DISCOVERED)).header("mcp-session-id", "session-2"));
+    assert_eq!(world.lines().len(), 1);
+    for id in ["1", "2"] {
+        let call = world.call(id, "tools/list");
+        assert_eq!(call.header("mcp-session-id"), "");
+        let listed = r#"{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private"}"#;
+        world.reply(call.key, &Reply::json(result(&call.id(), listed)).header("mcp-session-id", "session-3"));
+    }
+    // 404 is a refusal, where no session can be lost, and none is ended.
+    let call = world.call("3", "tools/list");
+    world.reply(call.key, &Reply::status(404));
+    world.machine.handle_eof(world.now);
+    assert!(!world.has_opened());
+}
+
+#[test]
+fn defect_p_a_message_that_the_server_begins_to_refuse_is_not_unaccepted_as_well() {
+    let mut world = World::connected_client();
+    world.machine.notify(mcp_proto::Notification::new("notifications/roots/list_changed"), world.now).unwrap();
+    let sent = world.opened();
+    world.begin(sent.key, &Reply::status(500).content_type("text/plain").body("it "));
+    world.pass(31 * SECOND);
+    assert_eq!(world.events(), [], "the time to accept it is over, but the server has begun to answer");
+    assert!(!world.is_aborted(sent.key));
+    world.send(sent.key, b"is broken");
+    world.end(sent.key);
+    let refused = |event: &Event| matches!(event, Event::Faulted(Fault::NotAccepted { reason: Failed::Refused(refusal) }) if refusal.status == 500);
+    let events = world.events();
+    assert!(events.len() == 1 && refused(&events[0]), "{events:?}");
+    // The other side: a server that says nothing.
+    world.machine.notify(mcp_proto::Notification::new("notifications/roots/list_changed"), world.now).unwrap();
+    let sent = world.opened();
+    world.pass(31 * SECOND);
+    let reason = Failed::TimedOut { after: 30 * SECOND };
+    assert_eq!(world.events(), [Event::Faulted(Fault::NotAccepted { reason })]);
+    assert!(world.is_aborted(sent.key));
+}
+
+/// A call whose stream broke after an event with an id, and is going to be resumed.
+fn pausing() -> (HttpClient, mcp_proto::RequestKey, Opened) {
+    let mut world = World::connected_client();
+    let (request, call) = world.request("tools/call");
+    world.begin(call.key, &Reply::events("id: 7\ndata:\n\n"));
+    world.end(call.key);
+    assert!(world.events().is_empty() && !world.has_opened());
+    (world, request, call)
+}
+
+#[test]
+fn defect_p_a_call_that_is_cancelled_while_its_stream_waits_to_be_resumed_is_taken_back() {
+    let (mut world, request, call) = pausing();
+    world.machine.cancel(request, Some("enough"), world.now);
+    assert_eq!(world.outcome(), Outcome::Failed(Failed::Cancelled));
+    let notice = world.opened();
+    assert_eq!(notice.method(), "notifications/cancelled");
+    assert_eq!((notice.param("requestId"), notice.param("reason")), (call.id(), "\"enough\"".into()));
+    world.reply(notice.key, &Reply::status(202));
+    world.pass(60 * SECOND);
+    assert!(!world.has_opened(), "the stream is not opened again");
+    assert_eq!(world.machine.poll_timeout(), None, "nothing is left behind");
+    // Its place among the exchanges is free again.
+    let mut count = 0;
+    for _ in 0..60 {
+        world.machine.request(Call::new("tools/call"), world.now).unwrap();
+        count += opened(&mut world).len();
+    }
+    assert_eq!(count, 48);
+}
+
+#[test]
+fn defect_p_a_stream_whose_resumption_is_answered_with_5xx_is_tried_again() {
+    for status in [500, 502, 503, 408, 429] {
+        let (mut world, _, call) = pausing();
+        world.pass(5 * SECOND);
+        let resumed = world.opened();
+        assert_eq!((resumed.line().as_str(), resumed.header("last-event-id")), ("GET /mcp", "7"));
+        world.reply(resumed.key, &Reply::status(status));
+        assert!(world.events().is_empty(), "{status}");
+        world.pass(10 * SECOND);
+        let resumed = world.opened();
+        assert_eq!(resumed.header("last-event-id"), "7", "{status}");
+        world.reply(resumed.key, &Reply::events(event(&result(&call.id(), CONTENT))));
+        assert!(matches!(world.outcome(), Outcome::Result(_)), "{status}");
+    }
+    // Not for ever, and not where the server says that it will not.
+    let (mut world, ..) = pausing();
+    let mut attempts = 0;
+    let outcome = loop {
+        world.pass(8 * SECOND);
+        for resumed in opened(&mut world) {
+            attempts += 1;
+            world.reply(resumed.key, &Reply::status(503));
+        }
+        if let Some((_, outcome)) = world.outcomes().pop_first() {
+            break outcome;
+        }
+    };
+    assert!(matches!(outcome, Outcome::Failed(Failed::Refused(refusal)) if refusal.status == 503));
+    assert_eq!(attempts, 3);
+    let (mut world, ..) = pausing();
+    world.pass(5 * SECOND);
+    let resumed = world.opened();
+    world.reply(resumed.key, &Reply::status(400));
+    assert_eq!(world.outcome(), Outcome::Failed(Failed::StreamEnded));
+}
+
+// ---- the relay
+
+#[test]
+fn defect_p_lc_14_a_relay_does_not_let_initialize_be_cancelled() {
+    let mut world = World::relay();
+    world.line(&tests::world::initialize("\"i\"", "2025-11-25"));
+    let sent = world.opened();
+    world.line(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"i"}}"#);
+    assert!(!world.has_opened() && !world.is_aborted(sent.key));
+    world.reply(sent.key, &initialize_reply(&sent, "2025-11-25", Some("session-1")));
+    assert_eq!(world.lines(), [result("\"i\"", &initialize_result("2025-11-25"))]);
+    world.confirm();
+}
+
+// ---- the server
+
+const CALL: &str = r#"{"_meta":{"progressToken":"t"}}"#;
+
+#[test]
+fn defect_p_a_stream_that_is_resumed_while_the_old_one_is_open_ends_the_old_one() {
+    let mut site = Site::new();
+    let id = site.session("2025-11-25");
+    let (old, ticket) = site.call(&id, "1", CALL);
+    let step = |step| server::Progress { progress: step, total: None, message: None };
+    site.server.progress(&ticket, &step(1.0), site.now);
+    let sent = site.take(old);
+    assert!(!sent.is_over);
+    let ids = sent.ids();
+    let new = site.begin(&Asked::get().in_session(&id).with("last-event-id", &ids[0]));
+    assert!(site.take(old).is_over, "two connections do not carry one stream");
+    site.server.progress(&ticket, &step(2.0), site.now);
+    assert_eq!(site.take(new).data().len(), 2);
+    assert!(site.peek(old).is_none(), "nothing more is written to it");
+    // That the client goes from the old one changes nothing.
+    site.server.handle_disconnect(old, site.now);
+    site.respond(ticket, "{}");
+    let sent = site.take(new);
+    assert!(sent.is_over && sent.data().last().unwrap().contains(r#""result":{}"#));
+}
+
+#[test]
+fn defect_p_a_session_in_which_a_request_runs_does_not_expire() {
+    let mut site = Site::new();
+    let id = site.session("2025-11-25");
+    let (key, ticket) = site.call(&id, "1", CALL);
+    site.server.handle_disconnect(key, site.now);
+    site.pass(Duration::from_secs(3 * 3600));
+    assert_eq!(site.server.sessions(), 1, "its handler still works, although nobody is connected");
+    site.respond(ticket, "{}");
+    assert_eq!(site.answer(&Asked::post(PING).in_session(&id)).code(), 200);
+    site.pass(Duration::from_secs(2 * 3600));
+    assert_eq!(site.server.sessions(), 0, "and now it is idle");
+}
+
+#[test]
+fn defect_p_a_page_of_another_origin_neither_ends_a_session_nor_posts_to_the_older_endpoint() {
+    let two = TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() };
+    let mut site = Site::with(|http, _| http.two_endpoints = Some(two));
+    let id = site.session("2025-11-25");
+    let stream = site.begin(&Asked::get().at("/sse"));
+    let text = site.take(stream).text();
+    let messages = text.lines().find_map(|line| line.strip_prefix("data: ")).expect("an endpoint").to_owned();
+    for (asked, status) in
+        [(Asked::new("DELETE", "").in_session(&id), 204), (Asked::post(initialize("2024-11-05")).at(&messages), 202)]
+    {
+        let sessions = site.server.sessions();
+        for origin in ["https://evil.example", "null", "http://localhost.evil.example"] {
+            assert_eq!(site.answer(&asked.clone().with("origin", origin)).code(), 403, "{origin}");
+        }
+        assert_eq!((site.server.sessions(), site.peek(stream).is_none()), (sessions, true), "nothing has happened");
+        assert_eq!(site.answer(&asked.with("origin", "http://localhost:3000")).code(), status);
+    }
+    assert_eq!(site.server.sessions(), 1);
+    assert!(site.take(stream).text().contains("protocolVersion"));
+}
+
+#[test]
+fn defect_p_two_revisions_in_the_headers_of_one_request_of_a_session_are_refused() {
+    let mut site = Site::new();
+    let id = site.session("2025-11-25");
+    for method in ["POST", "GET", "DELETE"] {
+        for second in ["2025-11-25", "2025-06-18"] {
+            let body = if method == "POST" { PING } else { "" };
+            let asked = Asked::new(method, body).in_session(&id).with("mcp-protocol-version", "2025-11-25");
+            assert_eq!(site.answer(&asked.and("mcp-protocol-version", second)).code(), 400, "{method} {second}");
+        }
+    }
+    assert_eq!(site.answer(&Asked::post(PING).in_session(&id).with("mcp-protocol-version", "2025-11-25")).code(), 200);
+}
+
+#[test]
+fn defect_p_a_failed_initialize_opens_no_session_and_names_none() {
+    let mut site = Site::new();
+    for params in ["{}", r#"{"protocolVersion":1}"#, r#"{"protocolVersion":"2025-11-25","a":1,"a":2}"#, "[]"] {
+        let sent = site.answer(&Asked::post(request("1", "initialize", params)));
+        assert_eq!(sent.code(), 400, "{params}: {}", sent.text());
+        assert!(!sent.headers.contains_key("mcp-session-id"), "{params}");
+        assert_eq!(site.server.sessions(), 0, "{params}");
+    }
+    site.session("2025-11-25");
+    assert_eq!(site.server.sessions(), 1);
+}
+
+#[test]
+fn defect_p_sh_s_56_a_question_outlives_the_stream_that_carried_it() {
+    for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
+        let mut site = Site::new();
+        let id = site.session(version);
+        let answer = |id: &str| Asked::post(result(id, r#"{"action":"accept"}"#));
+        // It was asked on the stream of its call, which breaks before the answer.
+        let (key, ticket) = site.call(&id, "1", "{}");
+        let during = Scope::from(&ticket);
+        let asked = site.server.request(during, Call::new("elicitation/create"), site.now).unwrap();
+        assert_eq!(site.take(key).data().len(), 1);
+        site.events();
+        site.server.handle_disconnect(key, site.now);
+        assert!(site.events().is_empty(), "{version}");
+        assert_eq!(site.answer(&answer("1").in_session(&id)).code(), 202);
+        let answered = |events: &[server::Event], asked| matches!(events, [server::Event::Responded { request, outcome: Outcome::Result(_) }] if *request == asked);
+        let events = site.events();
+        assert!(answered(&events, asked), "{version}: {events:?}");
+        site.respond(ticket, "{}");
+
+        // The client is gone before it is asked anything: the question comes on the session's own stream.
+        let (key, ticket) = site.call(&id, "2", "{}");
+        site.server.handle_disconnect(key, site.now);
+        let during = Scope::from(&ticket);
+        let asked = site.server.request(during, Call::new("elicitation/create"), site.now).unwrap();
+        let own = site.begin(&Asked::get().in_session(&id));
+        let data = site.take(own).data();
+        assert!(data.len() == 1 && data[0].contains("elicitation/create"), "{version}: {data:?}");
+        assert_eq!(site.answer(&answer("2").in_session(&id)).code(), 202);
+        let events = site.events();
+        assert!(answered(&events, asked), "{version}: {events:?}");
+        site.respond(ticket, "{}");
+        site.server.handle_disconnect(own, site.now);
+    }
+}
+
+#[test]
+fn defect_p_questions_fail_at_the_end_of_input_although_a_handler_still_works() {
+    let mut stream = ServerStream::ready("2025-11-25");
+    stream.line(request("1", "tools/call", "{}"));
+    let ticket = stream.requested().pop().expect("a call");
+    let during = Scope::from(&ticket);
+    let asked = stream.machine.request(during, Call::new("elicitation/create"), stream.now).unwrap();
+    assert_eq!(stream.lines().len(), 1);
+    stream.machine.handle_eof(stream.now);
+    let events = stream.events();
+    let failed = |event: &server::Event| matches!(event, server::Event::Responded { request, outcome: Outcome::Failed(Failed::Closed) } if *request == asked);
+    assert_eq!(events.iter().filter(|event| failed(event)).count(), 1, "nobody can answer it any more: {events:?}");
+    assert!(!events.iter().any(|event| matches!(event, server::Event::Closed { .. })));
+    // The handler goes on without, and its answer is written.
+    let error = ErrorObject::new(-32000, "not asked");
+    stream.machine.respond(ticket, Err(error), stream.now).unwrap();
+    assert!(stream.lines()[0].contains("not asked"));
+    assert!(stream.events().iter().any(|event| matches!(event, server::Event::Closed { .. })));
+}
+
+#[test]
+fn defect_p_a_quirk_is_told_once_in_a_connection() {
+    let mut world = World::connected_client();
+    for times in [1, 0] {
+        world.machine.notify(mcp_proto::Notification::new("n"), world.now).unwrap();
+        let sent = world.opened();
+        world.reply(sent.key, &Reply::status(200));
+        let quirk = Event::QuirkMet(Quirk::NotificationNotAccepted202);
+        assert_eq!(world.events().iter().filter(|event| **event == quirk).count(), times);
+    }
+}
