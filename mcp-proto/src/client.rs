@@ -60,7 +60,7 @@ pub use carrier::ClientTransport;
 pub use config::{Call, Config, Confirmation, Forwarding};
 pub use era::{Evidence, Verdict};
 pub use event::{CloseReason, Event, NotRestored, Occasion, Outcome, Scope, Unavailable};
-pub use http::{ExchangeKey, Failure, Http, HttpAction, HttpConfig, HttpTransport};
+pub use http::{ExchangeKey, Failure, Http, HttpAction, HttpConfig, HttpTransport, InvalidUrl};
 pub use listen::SubscriptionKey;
 
 /// The client's side of one connection.

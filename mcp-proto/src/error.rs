@@ -7,6 +7,7 @@
 
 mod failed;
 
+use crate::client::InvalidUrl;
 use crate::message::{Method, ParseError, RequestId, code};
 use crate::mirror::InvalidAnnotation;
 use crate::version::ProtocolVersion;
@@ -25,12 +26,21 @@ pub enum UsageError {
         /// The largest value that it may have.
         largest: usize,
     },
-    /// The endpoint is no absolute `http` or `https` URL, or holds credentials.
-    #[error("the endpoint must be an absolute http or https URL without user name or fragment")]
-    Endpoint,
-    /// The name or the value of a header has characters that no header may have.
-    #[error("a header with that name or value cannot be sent")]
-    Header,
+    /// The URL of the server cannot be used.
+    #[error("the URL of the server {0}")]
+    Endpoint(InvalidUrl),
+    /// The name of a header is empty or has characters that no name may have.
+    #[error("a header name may hold only ASCII letters, digits and the characters !#$%&'*+-.^_`|~")]
+    HeaderName,
+    /// The value of a header has characters that no header may have (HT15).
+    #[error(
+        "the value of the header '{name}' holds characters that no header may have: \
+         a line break or another control character"
+    )]
+    HeaderValue {
+        /// The name of the header.
+        name: Box<str>,
+    },
     /// The header is one that the protocol sets itself (HT16).
     #[error("the header '{name}' is set by the protocol")]
     ReservedHeader {

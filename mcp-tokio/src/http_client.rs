@@ -54,7 +54,7 @@ impl Http {
         let config = HttpConfig::new(url)?;
         let client = reqwest::Client::builder().user_agent(user_agent).connect_timeout(CONNECT);
         // A proxy that the environment names is not for this machine's own servers.
-        let client = if is_own(url) { client.no_proxy() } else { client };
+        let client = if config.is_loopback() { client.no_proxy() } else { client };
         Ok(Self { config, client })
     }
 }
@@ -227,12 +227,6 @@ async fn exchange(client: &reqwest::Client, request: Request<Bytes>, hand_in: &H
         }
     }
     Ok(())
-}
-
-/// Whether the server is on this machine.
-fn is_own(url: &str) -> bool {
-    let url = reqwest::Url::parse(url);
-    url.is_ok_and(|url| matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]")))
 }
 
 fn head(response: &mut reqwest::Response) -> Parts {

@@ -25,6 +25,7 @@ use tests::bad_answers::BAD_ANSWERS;
 use tests::bad_handshakes::BAD_HANDSHAKES;
 use tests::late_answers::{LATE_ANSWERS, PATIENCE};
 use tests::loopback::{Loopback, echo_server, mcp_server};
+use tests::urls::{ACCEPTED_URLS, REFUSED_URLS};
 use tests::world::{event, result};
 use tokio::time::timeout;
 
@@ -42,6 +43,20 @@ fn failure(outcome: Result<Json, Error>) -> Failed {
 /// Whether a server has seen a request whose body contains this.
 fn has_seen(server: &Loopback, text: &str) -> bool {
     server.requests().iter().any(|request| String::from_utf8_lossy(&request.body).contains(text))
+}
+
+#[tokio::test]
+async fn defect_x1_a_url_that_has_no_one_reading_is_refused() {
+    for (url, text) in REFUSED_URLS {
+        let error = Client::builder().http(url).err().unwrap_or_else(|| panic!("{url}"));
+        assert!(error.to_string().contains(text), "{url:?}: {error}");
+    }
+    for (url, _) in ACCEPTED_URLS {
+        assert!(Client::builder().http(url).is_ok(), "{url}");
+    }
+    let server = echo_server();
+    connect(&format!("{}/münchen?q=ö", server.url())).await.close().await;
+    assert!(server.requests().iter().all(|request| request.line.contains("/mcp/m%C3%BCnchen?q=%C3%B6 ")));
 }
 
 /// Waits on a thread of its own, so that the runtime goes on.

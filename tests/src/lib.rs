@@ -28,5 +28,6 @@ pub mod socket;
 pub mod stream;
 pub mod tools;
 pub mod unread_pipes;
+pub mod urls;
 pub mod vectors;
 pub mod world;

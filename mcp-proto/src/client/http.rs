@@ -14,7 +14,8 @@
 //! | file | what it does |
 //! |---|---|
 //! | `config` | what the user says |
-//! | `endpoint` | URLs, and which references stay on their origin |
+//! | `url` | the check of the URL that a user gives |
+//! | `endpoint` | where messages go, and which references stay on their origin |
 //! | `headers` | requests with their headers, and what is read from the headers of responses |
 //! | `exchange` | one exchange: its purpose and how it is read |
 //! | `carrier` | what the client asks of this transport |
@@ -46,6 +47,7 @@ mod server_stream;
 mod session;
 mod tools;
 mod two_endpoint;
+mod url;
 mod waiting;
 
 use std::collections::BTreeMap;
@@ -75,6 +77,7 @@ use waiting::Waiting;
 pub use config::{HttpConfig, HttpTransport};
 pub use exchange::ExchangeKey;
 pub use failure::Failure;
+pub use url::InvalidUrl;
 
 /// The pause before a message that did not reach the server is tried again; it doubles.
 const REDELIVER_AFTER: Duration = Duration::from_millis(250);

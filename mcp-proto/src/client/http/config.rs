@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 
 use super::endpoint::Endpoint;
 use crate::error::UsageError;
@@ -68,7 +68,8 @@ impl HttpConfig {
     ///
     /// # Errors
     ///
-    /// [`UsageError::Endpoint`] if the URL is none, or has a user name or fragment.
+    /// [`UsageError::Endpoint`] says what is wrong with the URL. What is not ASCII in its path or query is no error: it is
+    /// percent-encoded.
     pub fn new(url: &str) -> Result<Self, UsageError> {
         Ok(Self {
             endpoint: Endpoint::parse(url)?,
@@ -87,14 +88,15 @@ impl HttpConfig {
     ///
     /// # Errors
     ///
-    /// [`UsageError::ReservedHeader`] if the protocol or HTTP itself sets it (HT16), [`UsageError::Header`] if it has
-    /// characters that no header may have (HT15).
+    /// [`UsageError::ReservedHeader`] if the protocol or HTTP itself sets it (HT16), [`UsageError::HeaderName`] or
+    /// [`UsageError::HeaderValue`] if it has characters that no header may have (HT15).
     pub fn header(&mut self, name: &str, value: &str) -> Result<(), UsageError> {
-        let name: HeaderName = name.parse().map_err(|_| UsageError::Header)?;
+        let name: HeaderName = name.parse().map_err(|_| UsageError::HeaderName)?;
         if is_reserved(&name) {
             return Err(UsageError::ReservedHeader { name: name.as_str().into() });
         }
-        let mut value: HeaderValue = value.parse().map_err(|_| UsageError::Header)?;
+        let invalid = |_| UsageError::HeaderValue { name: name.as_str().into() };
+        let mut value: HeaderValue = value.parse().map_err(invalid)?;
         value.set_sensitive(true);
         self.headers.append(name, value);
         Ok(())
@@ -104,6 +106,25 @@ impl HttpConfig {
     #[must_use]
     pub fn server(&self) -> String {
         self.endpoint.to_string()
+    }
+
+    /// The server's URL as requests are sent to it, with the query.
+    #[must_use]
+    pub fn uri(&self) -> Uri {
+        self.endpoint.to_uri()
+    }
+
+    /// Whether the server is on this machine by its URL: `localhost` or a loopback address. What the environment says
+    /// about proxies is not meant for it.
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
+        self.endpoint.is_loopback()
+    }
+
+    /// Whether the server is reached over TLS.
+    #[must_use]
+    pub fn is_https(&self) -> bool {
+        self.endpoint.is_https()
     }
 }
 

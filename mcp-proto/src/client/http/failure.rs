@@ -90,6 +90,13 @@ fn in_words(error: &Error) -> String {
         E::ConnectionAborted | E::BrokenPipe | E::UnexpectedEof => "it closed the connection".to_owned(),
         E::HostUnreachable | E::NetworkUnreachable | E::NetworkDown => "there is no route to it".to_owned(),
         E::TimedOut | E::WouldBlock => "it was silent for too long".to_owned(),
-        _ => error.to_string(),
+        _ => {
+            let text = error.to_string();
+            // The standard library has no kind for it.
+            if text.starts_with("failed to lookup address information") {
+                return "its name cannot be looked up; is it spelled right?".to_owned();
+            }
+            text
+        }
     }
 }

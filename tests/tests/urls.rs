@@ -1,0 +1,32 @@
+//! The check of a server's URL, which the drivers and the command line share.
+
+use mcp_proto::UsageError;
+use mcp_proto::client::{HttpConfig, InvalidUrl};
+use tests::urls::{ACCEPTED_URLS, REFUSED_URLS};
+
+#[test]
+fn defect_x1_b20_a_url_has_one_reading_or_is_refused() {
+    for (url, sent) in ACCEPTED_URLS {
+        let config = HttpConfig::new(url).unwrap_or_else(|error| panic!("{url}: {error}"));
+        assert_eq!(config.uri().to_string(), *sent, "{url}");
+        let shown = config.server();
+        assert_eq!(shown.as_str(), sent.split('?').next().unwrap_or_default(), "the query may hold a key");
+    }
+    for (url, text) in REFUSED_URLS {
+        let error = HttpConfig::new(url).expect_err(url);
+        assert!(error.to_string().contains(text), "{url:?}: {error}");
+        assert!(error.to_string().starts_with("the URL of the server "), "{error}");
+        assert!(!error.to_string().contains("password@"), "{error}");
+    }
+    let long = format!("http://example.com/{}", "x".repeat(70_000));
+    assert_eq!(HttpConfig::new(&long).unwrap_err(), UsageError::Endpoint(InvalidUrl::TooLong));
+    // Percent-encoding makes it too long.
+    let long = format!("http://example.com/{}", "é".repeat(12_000));
+    assert_eq!(HttpConfig::new(&long).unwrap_err(), UsageError::Endpoint(InvalidUrl::TooLong));
+}
+
+#[test]
+fn no_host_name_is_too_long_to_be_refused_in_good_order() {
+    let long = format!("http://{}/", "x".repeat(70_000));
+    assert!(matches!(HttpConfig::new(&long), Err(UsageError::Endpoint(_))));
+}
