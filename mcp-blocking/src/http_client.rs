@@ -36,7 +36,7 @@ use chunk::Chunk;
 use names::Names;
 use worker::{Job, Worker};
 
-pub use options::{HttpOptions, OptionsError};
+pub use options::{HttpOptions, InvalidProxy, OptionsError};
 
 /// How often it is looked at whether a request has been sent that was not sent yet.
 const UNSENT: Duration = Duration::from_millis(20);

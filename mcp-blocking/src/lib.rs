@@ -67,6 +67,6 @@ mod stdio;
 pub use client::{
     Builder, Change, ChildServer, Client, Error, Handler, HttpServer, InFlight, Observation, Subscription,
 };
-pub use http_client::{HttpOptions, OptionsError};
+pub use http_client::{HttpOptions, InvalidProxy, OptionsError};
 pub use proxy::{Observer, Proxy, Stopper};
 pub use server::{Incoming, Server, ServerPublisher, ServerStopper, Service, StateKeys};

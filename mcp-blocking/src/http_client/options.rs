@@ -4,9 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mcp_proto::UsageError;
+use mcp_proto::client::{HttpConfig, InvalidUrl};
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 use ureq::unversioned::transport::DefaultConnector;
-use ureq::{Agent, Proxy};
+use ureq::{Agent, Proxy, ProxyProtocol};
 
 use super::names::Names;
 
@@ -81,47 +83,52 @@ impl HttpOptions {
         Ok(())
     }
 
-    /// Reaches servers through this HTTP proxy.
+    /// Reaches servers through this HTTP proxy, by `CONNECT`: `http://user:password@host:port`. The scheme may be left out
+    /// where a port is named.
     ///
     /// # Errors
     ///
-    /// [`OptionsError::Proxy`] if the URL is none.
+    /// [`OptionsError::Proxy`] says what is wrong with the URL.
     pub fn proxy(&mut self, url: &str) -> Result<(), OptionsError> {
-        self.proxy = Some(Proxy::new(url).map_err(|_| OptionsError::Proxy)?);
+        self.proxy = Some(parse_proxy(url).map_err(OptionsError::Proxy)?);
         Ok(())
     }
 
-    /// Reaches the server at `url` through the proxy that the environment names for it, if it names one.
+    /// Reaches this server through the proxy that the environment names for it, if it names one.
     ///
     /// `HTTPS_PROXY` is for `https`, `HTTP_PROXY` for `http`, `ALL_PROXY` for both; lower case counts too. `NO_PROXY`
     /// lists hosts that are reached directly, and so are this machine's own addresses.
     ///
     /// # Errors
     ///
-    /// [`OptionsError::Proxy`] if the environment names something that is no URL.
-    pub fn proxy_from_env(&mut self, url: &str) -> Result<(), OptionsError> {
-        let variable = |name: &str| {
-            [name.to_ascii_lowercase(), name.to_owned()]
-                .into_iter()
-                .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+    /// [`OptionsError::ProxyVariable`] names the variable whose value cannot be used.
+    pub fn proxy_from_env(&mut self, server: &HttpConfig) -> Result<(), OptionsError> {
+        let of_scheme = if server.is_https() { ["https_proxy", "HTTPS_PROXY"] } else { ["http_proxy", "HTTP_PROXY"] };
+        let value = |name: &'static str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let first = |names: &[&'static str]| names.iter().find_map(|name| value(name).map(|value| (*name, value)));
+        let Some((variable, named)) = first(&of_scheme).or_else(|| first(&["all_proxy", "ALL_PROXY"])) else {
+            return Ok(());
         };
-        let scheme = if url.starts_with("https:") { "HTTPS_PROXY" } else { "HTTP_PROXY" };
-        let Some(named) = variable(scheme).or_else(|| variable("ALL_PROXY")) else { return Ok(()) };
-        let named = Proxy::new(&named).map_err(|_| OptionsError::Proxy)?;
-        let mut proxy = Proxy::builder(named.protocol()).host(named.host()).port(named.port());
-        if let Some(username) = named.username() {
-            proxy = proxy.username(username);
+        if server.is_loopback() {
+            return Ok(());
         }
-        if let Some(password) = named.password() {
-            proxy = proxy.password(password);
+        let (_, listed) = first(&["no_proxy", "NO_PROXY"]).unwrap_or_default();
+        let mut exceptions = Proxy::builder(ProxyProtocol::Http);
+        for host in listed.split(',').map(str::trim) {
+            exceptions = exceptions.no_proxy(host);
         }
-        let listed = variable("NO_PROXY").unwrap_or_default();
-        let direct = listed.split(',').map(str::trim).filter(|host| !host.is_empty());
-        for host in direct.chain(["localhost", "127.0.0.1", "::1", "[::1]"]) {
-            proxy = proxy.no_proxy(host);
+        if exceptions.build().is_ok_and(|exceptions| exceptions.is_no_proxy(&server.uri())) {
+            return Ok(());
         }
-        self.proxy = Some(proxy.build().map_err(|_| OptionsError::Proxy)?);
+        let proxy = parse_proxy(&named).map_err(|reason| OptionsError::ProxyVariable { variable, reason })?;
+        self.proxy = Some(proxy);
         Ok(())
+    }
+
+    /// The password of the proxy, which must not stand in a log or a record.
+    #[must_use]
+    pub fn proxy_password(&self) -> Option<&str> {
+        self.proxy.as_ref()?.password()
     }
 
     pub(super) fn agent(&self, names: &Names) -> Agent {
@@ -180,6 +187,39 @@ fn certificates(pem: &[u8]) -> Result<Vec<Certificate<'static>>, OptionsError> {
     if found.is_empty() { Err(OptionsError::NoCertificate) } else { Ok(found) }
 }
 
+/// An HTTP proxy, if the text names one without any doubt: the HTTP library takes nearly every text for one, and panics
+/// where it was built without SOCKS.
+fn parse_proxy(text: &str) -> Result<Proxy, InvalidProxy> {
+    let (scheme, rest) = match text.split_once("://") {
+        Some((scheme, rest)) => (scheme.to_ascii_lowercase(), rest),
+        None => ("http".to_owned(), text),
+    };
+    match &*scheme {
+        "http" | "https" => {}
+        _ if scheme.starts_with("socks") => return Err(InvalidProxy::Socks),
+        _ => return Err(InvalidProxy::Scheme),
+    }
+    let authority = rest.strip_suffix('/').unwrap_or(rest);
+    let (credentials, address) = authority.rsplit_once('@').unwrap_or(("", authority));
+    // RFC 3986, section 3.2.1: anything else, such as a slash, would end the authority for another reader.
+    let may_stand = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:%".contains(&byte);
+    if !credentials.bytes().all(may_stand) {
+        return Err(InvalidProxy::Credentials);
+    }
+    if address.contains(['/', '?', '#']) {
+        return Err(InvalidProxy::Path);
+    }
+    if let Err(UsageError::Endpoint(reason)) = HttpConfig::new(&format!("http://{address}")) {
+        return Err(InvalidProxy::Url(reason));
+    }
+    let has_port = !address.ends_with(']') && address.contains(':');
+    if !text.contains("://") && !has_port {
+        return Err(InvalidProxy::Scheme);
+    }
+    // What is left are credentials that are no UTF-8 once they are decoded.
+    Proxy::new(&format!("{scheme}://{authority}")).map_err(|_| InvalidProxy::Credentials)
+}
+
 /// Options that cannot be worked with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -190,7 +230,75 @@ pub enum OptionsError {
     /// There is no private key in the PEM text.
     #[error("there is no PEM private key in it")]
     NoKey,
-    /// The proxy is no URL that can be used.
-    #[error("the proxy must be an http URL, such as http://user:password@host:port")]
-    Proxy,
+    /// The URL of the proxy cannot be used.
+    #[error("the URL of the HTTP proxy {0}")]
+    Proxy(InvalidProxy),
+    /// The environment names a proxy that cannot be used.
+    #[error(
+        "the environment variable {variable} names an HTTP proxy whose URL {reason}; \
+         to reach the server without a proxy, list its host in NO_PROXY"
+    )]
+    ProxyVariable {
+        /// Its name.
+        variable: &'static str,
+        /// What is wrong with its value.
+        reason: InvalidProxy,
+    },
+}
+
+/// Why a text is no HTTP proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidProxy {
+    /// It is a SOCKS proxy.
+    #[error("is one of a SOCKS proxy, which is not supported; use an HTTP proxy, such as http://host:port")]
+    Socks,
+    /// It has neither a scheme that is known nor a port.
+    #[error("must begin with http:// or https://, such as http://host:port")]
+    Scheme,
+    /// It has more than a host and a port.
+    #[error("must end after the host and the port")]
+    Path,
+    /// Its host or port cannot be used.
+    #[error("{0}")]
+    Url(InvalidUrl),
+    /// Its user name or password has characters that have to be percent-encoded.
+    #[error("has a user name or password with characters that must be percent-encoded")]
+    Credentials,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defect_b1_b6_only_an_http_proxy_is_taken_for_one() {
+        for (text, expected) in [
+            ("http://proxy.example:3128", Ok(("proxy.example", 3128))),
+            ("HTTP://proxy.example:3128/", Ok(("proxy.example", 3128))),
+            ("https://proxy.example", Ok(("proxy.example", 443))),
+            ("http://user:p%40ss@proxy.example", Ok(("proxy.example", 80))),
+            ("http://user:a/b@proxy.example", Err(InvalidProxy::Credentials)),
+            ("proxy.example:3128", Ok(("proxy.example", 3128))),
+            ("http://[::1]:3128", Ok(("[::1]", 3128))),
+            ("nonsense", Err(InvalidProxy::Scheme)),
+            ("[::1]", Err(InvalidProxy::Scheme)),
+            ("", Err(InvalidProxy::Url(InvalidUrl::NoHost))),
+            ("http://", Err(InvalidProxy::Url(InvalidUrl::NoHost))),
+            ("not a url", Err(InvalidProxy::Url(InvalidUrl::Blank))),
+            ("http://proxy.example:80800", Err(InvalidProxy::Url(InvalidUrl::Port))),
+            ("proxy.example:", Err(InvalidProxy::Url(InvalidUrl::Port))),
+            ("http://proxy.example/path", Err(InvalidProxy::Path)),
+            ("http://proxy.example?x", Err(InvalidProxy::Path)),
+            ("ftp://proxy.example:21", Err(InvalidProxy::Scheme)),
+            ("socks5://127.0.0.1:1080", Err(InvalidProxy::Socks)),
+            ("SOCKS5h://127.0.0.1:1080", Err(InvalidProxy::Socks)),
+            ("socks4a://127.0.0.1", Err(InvalidProxy::Socks)),
+            ("socks://127.0.0.1", Err(InvalidProxy::Socks)),
+        ] {
+            let proxy = parse_proxy(text);
+            let found = proxy.as_ref().map(|proxy| (proxy.host(), proxy.port())).map_err(|reason| *reason);
+            assert_eq!(found, expected, "{text}");
+        }
+    }
 }

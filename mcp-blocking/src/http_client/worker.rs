@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use http::{HeaderValue, Method, Request};
 use mcp_proto::client::{ExchangeKey, Failure};
-use ureq::{Agent, SendBody, Timeout};
+use ureq::{Agent, Proxy, SendBody, Timeout};
 
 use super::Received;
 use super::chunk::{Buffers, CHUNK, Chunk};
@@ -108,7 +108,10 @@ fn carry(
     };
     let response = match response {
         Ok(response) => response,
-        Err(error) => return Some(Received::Failed(failure(&error, has_body.then_some(body.is_begun)))),
+        Err(error) => {
+            let proxy = agent.config().proxy();
+            return Some(Received::Failed(failure(&error, has_body.then_some(body.is_begun), proxy)));
+        }
     };
     let (head, body) = response.into_parts();
     // Of an empty body, only the header tells the length.
@@ -184,15 +187,17 @@ impl Read for Outgoing<'_> {
 /// What a failed request means for the machine.
 ///
 /// `is_begun` says of a request with a body whether any of that was taken; what has no body may be sent twice anyway.
+/// With a proxy, all connections are made to it, and go on from there once it has agreed to `CONNECT`.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the enum is ureq's, and all else is told in its words")]
-fn failure(error: &ureq::Error, is_begun: Option<bool>) -> Failure {
+fn failure(error: &ureq::Error, is_begun: Option<bool>, proxy: Option<&Proxy>) -> Failure {
     let hopeless = |detail: &str| Failure::Hopeless { detail: detail.into() };
-    let unreachable = |detail: &str| Failure::Unreachable { detail: detail.into() };
+    let unreachable =
+        |detail: &str| Failure::Unreachable { detail: of_proxy(proxy, "cannot be reached", detail).into() };
     match error {
         ureq::Error::HostNotFound => unreachable("its name is not known"),
         ureq::Error::Timeout(Timeout::Resolve) => unreachable("its name could not be looked up in time"),
         ureq::Error::Timeout(Timeout::Connect) => unreachable("it did not accept the connection in time"),
-        ureq::Error::ConnectProxyFailed(_) => unreachable("the proxy refused to connect to it"),
+        ureq::Error::ConnectProxyFailed(reason) => refused_by_proxy(proxy, reason),
         ureq::Error::BadUri(_) | ureq::Error::Http(_) => hopeless("the request cannot be sent"),
         ureq::Error::Tls(reason) => hopeless(reason),
         ureq::Error::Rustls(error) => Failure::tls(&error.to_string()),
@@ -200,9 +205,41 @@ fn failure(error: &ureq::Error, is_begun: Option<bool>) -> Failure {
             Failure::Broken { detail: format!("its headers are larger than {limit} bytes").into() }
         }
         ureq::Error::Protocol(_) => Failure::Broken { detail: "it does not speak HTTP/1.1".into() },
-        ureq::Error::Io(error) if is_begun != Some(true) => Failure::connecting(error),
+        ureq::Error::Io(error) if is_begun != Some(true) => match Failure::connecting(error) {
+            Failure::Unreachable { detail } if is_about_connecting(error) => unreachable(&detail),
+            Failure::Unreachable { detail } => {
+                Failure::Unreachable { detail: of_proxy(proxy, "was used", &detail).into() }
+            }
+            other => other,
+        },
         ureq::Error::Io(error) => Failure::exchanging(error),
         error if is_begun == Some(false) => unreachable(&error.to_string()),
         error => Failure::Broken { detail: error.to_string().into() },
     }
+}
+
+/// What only the first connection can fail with, which is the one to the proxy if there is one.
+fn is_about_connecting(error: &io::Error) -> bool {
+    use io::ErrorKind as E;
+    matches!(error.kind(), E::ConnectionRefused | E::HostUnreachable | E::NetworkUnreachable | E::NetworkDown)
+        || error.to_string().starts_with("failed to lookup address information")
+}
+
+/// The detail of a failure, with the proxy as its subject if there is one.
+fn of_proxy(proxy: Option<&Proxy>, what: &str, detail: &str) -> String {
+    match proxy {
+        Some(proxy) => format!("the HTTP proxy {}:{} {what}: {detail}", proxy.host(), proxy.port()),
+        None => detail.to_owned(),
+    }
+}
+
+/// `reason` ends in the status that the proxy answered with, written twice, or holds none.
+fn refused_by_proxy(proxy: Option<&Proxy>, reason: &str) -> Failure {
+    let status = reason.rsplit('/').next().filter(|status| status.bytes().all(|byte| byte.is_ascii_digit()));
+    let detail = match status {
+        Some("407") => "it wants a user name and a password, as in http://user:password@host:port".to_owned(),
+        Some(status) => format!("it answered CONNECT with status {status}"),
+        None => "it did not answer CONNECT".to_owned(),
+    };
+    Failure::Unreachable { detail: of_proxy(proxy, "did not connect to the server", &detail).into() }
 }
