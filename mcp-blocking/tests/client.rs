@@ -18,6 +18,7 @@ use tests::bad_servers::BAD_SERVERS;
 use tests::late_answers::{LATE_ANSWERS, PATIENCE};
 use tests::loopback::{Loopback, echo_server, mcp_server, modern_server};
 use tests::modern_answers::{CAPABILITIES, FOUND, MODERN_ANSWERS, NEXT, ROOTS};
+use tests::urls::{ACCEPTED_URLS, REFUSED_URLS};
 use tests::world::{event, request, result};
 
 fn connect(server: &Loopback) -> Client {
@@ -33,6 +34,20 @@ fn failure(outcome: Result<Json, Error>) -> Failed {
         Err(Error::Failed { reason, .. }) => reason,
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn defect_x1_a_url_that_has_no_one_reading_is_refused() {
+    for (url, text) in REFUSED_URLS {
+        let error = Client::builder(url).err().unwrap_or_else(|| panic!("{url}"));
+        assert!(error.to_string().contains(text), "{url:?}: {error}");
+    }
+    for (url, _) in ACCEPTED_URLS {
+        assert!(Client::builder(url).is_ok(), "{url}");
+    }
+    let server = echo_server();
+    drop(Client::builder(&format!("{}/münchen?q=ö", server.url())).unwrap().connect().unwrap());
+    assert!(server.requests().iter().all(|request| request.line.contains("/mcp/m%C3%BCnchen?q=%C3%B6 ")));
 }
 
 #[test]

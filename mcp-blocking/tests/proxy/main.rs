@@ -4,6 +4,7 @@
 
 #[cfg(unix)]
 mod child;
+mod command_line;
 mod editor;
 mod eras;
 mod http;

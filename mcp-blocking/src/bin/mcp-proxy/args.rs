@@ -10,7 +10,9 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use mcp_blocking::HttpOptions;
 use mcp_proto::client::{HttpConfig, HttpTransport};
-use mcp_proto::{Era, Limits, ProtocolVersion};
+use mcp_proto::{Era, Limits, ProtocolVersion, escape_text};
+
+use crate::secrets::Secrets;
 
 /// Where the help lists what has no meaning for a server that speaks stdio.
 const HTTP: &str = "HTTP options";
@@ -77,7 +79,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", default_value = "16MiB")]
     max_message: ByteSize,
 
-    /// Trusts the certificate authorities in this PEM file instead of the usual ones
+    /// Trusts the certificate authorities, or the servers' own certificates, in this PEM file instead of the usual ones
     #[arg(long, value_name = "PEM", conflicts_with = "server", help_heading = HTTP)]
     ca_file: Option<PathBuf>,
 
@@ -101,7 +103,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) log_file: Option<PathBuf>,
 
-    /// Writes every message to this file, one JSON line each
+    /// Writes every message to this file, one JSON line each; values of headers and of the environment are left out
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
 
@@ -172,8 +174,8 @@ pub(crate) struct Settings {
     pub(crate) server: Server,
     pub(crate) versions: Vec<ProtocolVersion>,
     pub(crate) limits: Limits,
-    /// Texts that must not appear in a record.
-    pub(crate) secrets: Vec<String>,
+    /// What must not appear in a record.
+    pub(crate) secrets: Secrets,
 }
 
 /// How the server is reached.
@@ -191,13 +193,23 @@ impl Server {
             Self::Child(_) => format!("the server `{self}`"),
         }
     }
+
+    /// How many arguments a command has, which are not shown.
+    pub(crate) fn arguments(&self) -> usize {
+        match self {
+            Self::Http { .. } => 0,
+            Self::Child(command) => command.get_args().len(),
+        }
+    }
 }
 
+/// Arguments are not shown: `env TOKEN=… node server.js` and `uvx --from git+https://token@…` hold secrets, and which
+/// argument does, cannot be known.
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Http { http, .. } => f.write_str(&http.server()),
-            Self::Child(command) => f.write_str(&command.get_program().to_string_lossy()),
+            Self::Child(command) => f.write_str(&escape_text(&command.get_program().to_string_lossy(), 200)),
         }
     }
 }
@@ -209,14 +221,15 @@ impl Args {
     ///
     /// A text for the user, to be shown with the usage.
     pub(crate) fn settings(&self) -> Result<Settings, String> {
-        let mut secrets = Vec::new();
-        let server = match self.server.split_first() {
-            Some((program, arguments)) => {
-                let mut command = process::Command::new(program);
-                command.args(arguments);
-                Server::Child(command)
-            }
-            None => Server::Http { http: self.http(&mut secrets)?, options: self.options()? },
+        let mut secrets = Secrets::default();
+        let server = if let Some((program, arguments)) = self.server.split_first() {
+            let mut command = process::Command::new(program);
+            command.args(arguments);
+            Server::Child(command)
+        } else {
+            let http = self.http(&mut secrets)?;
+            let options = self.options(&http, &mut secrets)?;
+            Server::Http { http, options }
         };
         let limit = usize::try_from(self.max_message.as_u64()).unwrap_or(usize::MAX);
         let mut limits = Limits::default();
@@ -227,7 +240,7 @@ impl Args {
         Ok(Settings { server, versions: self.protocol.0.clone(), limits, secrets })
     }
 
-    fn http(&self, secrets: &mut Vec<String>) -> Result<HttpConfig, String> {
+    fn http(&self, secrets: &mut Secrets) -> Result<HttpConfig, String> {
         let mut http = HttpConfig::new(self.url()).map_err(|error| format!("{}: {error}", self.shown_url()))?;
         http.transport = match self.transport {
             Transport::Auto => HttpTransport::Auto,
@@ -238,20 +251,36 @@ impl Args {
         for header in &self.headers {
             let (name, value) =
                 header.split_once(':').ok_or_else(|| "--header: a header is written as 'Name: value'".to_owned())?;
-            let value = expand(value.trim()).map_err(|error| format!("--header {}: {error}", name.trim()))?;
-            http.header(name.trim(), &value).map_err(|error| format!("--header {}: {error}", name.trim()))?;
-            secrets.push(value);
+            let name = name.trim();
+            let value = expand(value.trim(), secrets).map_err(|error| format!("--header {name}: {error}"))?;
+            http.header(name, &value).map_err(|error| format!("--header {name}: {error}"))?;
+            let is_authorization = name.eq_ignore_ascii_case("authorization");
+            if is_authorization && self.bearer_env.is_some() {
+                return Err(
+                    "--header Authorization cannot be used with --bearer-env, which sets that header".to_owned()
+                );
+            }
+            let source = format!("the header {name}");
+            // What follows the scheme, such as `Bearer`, is a secret by itself.
+            if let Some((_, credentials)) = value.split_once(' ').filter(|_| is_authorization) {
+                secrets.add(&source, credentials.trim());
+            }
+            secrets.add(source, &value);
         }
         if let Some(variable) = &self.bearer_env {
             let token = environment(variable).map_err(|error| format!("--bearer-env: {error}"))?;
+            if token.is_empty() {
+                return Err(format!("--bearer-env: the environment variable {variable} is empty"));
+            }
+            let source = format!("the environment variable {variable}");
             http.header("Authorization", &format!("Bearer {token}"))
-                .map_err(|error| format!("--bearer-env: {error}"))?;
-            secrets.push(token);
+                .map_err(|_| format!("--bearer-env: {source} holds characters that no header may have: a line break or another control character"))?;
+            secrets.add(source, &token);
         }
         Ok(http)
     }
 
-    fn options(&self) -> Result<HttpOptions, String> {
+    fn options(&self, http: &HttpConfig, secrets: &mut Secrets) -> Result<HttpOptions, String> {
         let mut options = HttpOptions::new();
         options.connect_timeout = self.connect_timeout;
         options.max_workers = Limits::exchanges_for(self.max_requests.into());
@@ -272,9 +301,10 @@ impl Args {
         }
         match &self.proxy {
             Some(proxy) => options.proxy(proxy).map_err(|error| format!("--proxy: {error}"))?,
-            None => {
-                options.proxy_from_env(self.url()).map_err(|error| format!("HTTP_PROXY or HTTPS_PROXY: {error}"))?;
-            }
+            None => options.proxy_from_env(http).map_err(|error| error.to_string())?,
+        }
+        if let Some(password) = options.proxy_password() {
+            secrets.add("the password of the HTTP proxy", password);
         }
         Ok(options)
     }
@@ -285,8 +315,9 @@ impl Args {
     }
 
     /// The URL without what may be secret in it.
-    fn shown_url(&self) -> &str {
-        self.url().split(['?', '#']).next().filter(|url| !url.contains('@')).unwrap_or("the URL")
+    fn shown_url(&self) -> String {
+        let shown = self.url().split(['?', '#']).next().filter(|url| !url.contains('@'));
+        escape_text(shown.unwrap_or("the URL"), 200)
     }
 
     /// Ends the process as a wrong command line does.
@@ -305,23 +336,29 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
-/// Puts environment variables in the place of `${NAME}`.
-fn expand(text: &str) -> Result<String, String> {
+/// Puts environment variables in the place of `${NAME}`. What they hold is secret.
+fn expand(text: &str, secrets: &mut Secrets) -> Result<String, String> {
     let mut expanded = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
         let (name, after) = after.split_once('}').ok_or_else(|| "'${' without '}'".to_owned())?;
+        let value = environment(name)?;
+        secrets.add(format!("the environment variable {name}"), &value);
         expanded.push_str(before);
-        expanded.push_str(&environment(name)?);
+        expanded.push_str(&value);
         rest = after;
     }
     expanded.push_str(rest);
     Ok(expanded)
 }
 
+/// The value of an environment variable, without the line break at its end that `cat` of a file gives it.
 fn environment(name: &str) -> Result<String, String> {
     match std::env::var_os(name).map(OsString::into_string) {
-        Some(Ok(value)) => Ok(value),
+        Some(Ok(value)) => {
+            let value = value.strip_suffix('\n').map_or(value.as_str(), |line| line.strip_suffix('\r').unwrap_or(line));
+            Ok(value.to_owned())
+        }
         Some(Err(_)) => Err(format!("the environment variable {name} is not UTF-8")),
         None => Err(format!("the environment variable {name} is not set")),
     }
@@ -339,9 +376,11 @@ mod tests {
     #[test]
     fn variables_are_expanded_wherever_they_stand() {
         let path = std::env::var("PATH").unwrap();
-        assert_eq!(expand("a${PATH}b$c"), Ok(format!("a{path}b$c")));
-        assert!(expand("${NO_SUCH_VARIABLE_HERE}").is_err());
-        assert!(expand("${PATH").is_err());
+        let mut secrets = Secrets::default();
+        assert_eq!(expand("a${PATH}b$c", &mut secrets), Ok(format!("a{path}b$c")));
+        assert_eq!(secrets.leave_out(&format!("-{path}-")), "-[secret]-");
+        assert!(expand("${NO_SUCH_VARIABLE_HERE}", &mut secrets).is_err());
+        assert!(expand("${PATH", &mut secrets).is_err());
     }
 
     #[test]

@@ -1,31 +1,87 @@
 //! `--check`: connects, looks around, and says what was found.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use mcp_blocking::{Client, Error, Handler, Observation};
 use mcp_proto::client::{Config, Verdict};
-use mcp_proto::{Era, Json, Quirk};
+use mcp_proto::{Era, Json, Quirk, escape_text};
 
 use crate::args::{Server, Settings};
 
-/// Tells what the server did that it should not.
+/// Different findings that are kept; more are counted.
+const MAX_FINDINGS: usize = 50;
+/// Capabilities that are named; more are counted.
+const MAX_CAPABILITIES: usize = 50;
+/// Characters of a text of the server's, or of a finding, that are shown.
+const MAX_CHARS: usize = 300;
+
+/// What the server did that it should not. However much that is, what is kept and printed is bounded.
 #[derive(Clone)]
-struct Findings(Sender<String>);
+struct Findings {
+    found: Arc<Mutex<Found>>,
+    /// Dropped with the last copy.
+    _in_use: Sender<()>,
+}
+
+#[derive(Default)]
+struct Found {
+    /// Each finding, in the order of the first of its kind, and how often it was made.
+    counts: BTreeMap<String, (usize, u64)>,
+    /// Findings that there was no room for.
+    left_out: u64,
+}
 
 impl Findings {
-    fn add(&self, finding: String) {
-        let _ = self.0.send(finding);
+    /// No findings, and what is disconnected once no copy is left.
+    fn new() -> (Self, Receiver<()>) {
+        let (in_use, unused) = channel();
+        (Self { found: Arc::default(), _in_use: in_use }, unused)
+    }
+
+    fn add(&self, finding: &str) {
+        let finding = escape_text(finding, MAX_CHARS);
+        let mut found = self.found();
+        let position = found.counts.len();
+        if let Some((_, count)) = found.counts.get_mut(&finding) {
+            *count += 1;
+        } else if position < MAX_FINDINGS {
+            found.counts.insert(finding, (position, 1));
+        } else {
+            found.left_out += 1;
+        }
+    }
+
+    fn found(&self) -> MutexGuard<'_, Found> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Found {
+    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut findings: Vec<_> = self.counts.iter().collect();
+        findings.sort_unstable_by_key(|(_, (position, _))| *position);
+        for (finding, (_, count)) in findings {
+            match count {
+                1 => writeln!(out, "{finding}")?,
+                _ => writeln!(out, "{finding} ({count} times)")?,
+            }
+        }
+        if self.left_out > 0 {
+            writeln!(out, "{} more quirks and faults are not shown", self.left_out)?;
+        }
+        Ok(())
     }
 }
 
 impl Handler for Findings {
     fn observed(&mut self, observation: Observation) {
         match observation {
-            Observation::QuirkMet(quirk) => self.add(format!("quirk: {quirk}{}", remark(quirk))),
-            Observation::Faulted(fault) => self.add(format!("fault: {fault}")),
+            Observation::QuirkMet(quirk) => self.add(&format!("quirk: {quirk}{}", remark(quirk))),
+            Observation::Faulted(fault) => self.add(&format!("fault: {fault}")),
             Observation::Reconnected | Observation::Unavailable(_) | _ => {}
         }
     }
@@ -93,13 +149,41 @@ struct ServerInfo {
 ///
 /// The findings cannot be printed.
 pub(crate) fn check(settings: Settings, request_timeout: Duration, out: &mut impl Write) -> io::Result<bool> {
-    let (findings, found) = channel();
-    let findings = Findings(findings);
-    writeln!(out, "server:       {}", settings.server)?;
+    let (findings, unused) = Findings::new();
+    let found = Arc::clone(&findings.found);
+    write!(out, "server:       {}", settings.server)?;
+    match settings.server.arguments() {
+        0 => writeln!(out)?,
+        count => writeln!(out, " (and {count} arguments, not shown because they may be secret)")?,
+    }
+    let fine = match explore(settings, request_timeout, &findings, out)? {
+        Ok(fine) => fine,
+        Err(error) => {
+            writeln!(out, "failed: {}", printable(&error.to_string()))?;
+            false
+        }
+    };
+    drop(findings);
+    // What the server says at the end counts too: until the handler is gone, there may be more.
+    let _ = unused.recv();
+    found.lock().unwrap_or_else(PoisonError::into_inner).print(out)?;
+    if fine {
+        writeln!(out, "ok")?;
+    }
+    Ok(fine)
+}
+
+/// Connects and looks around; the inner error is why there is no connection.
+fn explore(
+    settings: Settings,
+    request_timeout: Duration,
+    findings: &Findings,
+    out: &mut impl Write,
+) -> io::Result<Result<bool, Error>> {
     let started = Instant::now();
-    let client = match connect(settings, request_timeout, &findings) {
+    let client = match connect(settings, request_timeout, findings) {
         Ok(client) => client,
-        Err(error) => return fail(out, &error),
+        Err(error) => return Ok(Err(error)),
     };
     let connecting = started.elapsed();
     match client.transport() {
@@ -112,21 +196,20 @@ pub(crate) fn check(settings: Settings, request_timeout: Duration, out: &mut imp
     if let Ok(greeting) = client.initialize_result().read::<Greeting>() {
         let ServerInfo { name, version } = greeting.server_info.or(greeting.meta.server_info).unwrap_or_default();
         writeln!(out, "name:         {} {}", printable(&name), printable(&version))?;
-        let names: Vec<_> = greeting.capabilities.keys().map(|name| printable(name)).collect();
+        let names = greeting.capabilities.keys();
+        let more = names.len().saturating_sub(MAX_CAPABILITIES);
+        let mut names: Vec<_> = names.take(MAX_CAPABILITIES).map(|name| printable(name)).collect();
+        if more > 0 {
+            names.push(format!("and {more} more"));
+        }
         writeln!(out, "capabilities: {}", if names.is_empty() { "none".to_owned() } else { names.join(", ") })?;
     }
     writeln!(out, "connected:    {}", milliseconds(connecting))?;
-    let fine = look_around(&client, &findings, out)?;
-    // What the server says at the end counts too: until the handler is gone, there may be more.
-    drop((client, findings));
-    let mut told = BTreeSet::new();
-    for finding in found {
-        if told.insert(finding.clone()) {
-            writeln!(out, "{}", printable(&finding))?;
-        }
+    let fine = look_around(&client, findings, out)?;
+    if !fine {
+        writeln!(out, "failed: the server can be connected to, but not all requests succeeded")?;
     }
-    writeln!(out, "{}", if fine { "ok" } else { "failed" })?;
-    Ok(fine)
+    Ok(Ok(fine))
 }
 
 fn connect(settings: Settings, request_timeout: Duration, findings: &Findings) -> Result<Client, Error> {
@@ -172,7 +255,7 @@ fn look_around(client: &Client, findings: &Findings, out: &mut impl Write) -> io
         return Ok(false);
     };
     let Ok(Tools { tools }) = tools.read() else {
-        findings.add("fault: the result of tools/list has no list of tools".to_owned());
+        findings.add("fault: the result of tools/list has no list of tools");
         return Ok(false);
     };
     writeln!(out, "tools:        {}", tools.len())?;
@@ -210,16 +293,11 @@ fn report(
     }
 }
 
-fn fail(out: &mut impl Write, error: &Error) -> io::Result<bool> {
-    writeln!(out, "failed: {}", printable(&error.to_string()))?;
-    Ok(false)
-}
-
 fn milliseconds(duration: Duration) -> String {
     format!("{:.1} ms", duration.as_secs_f64() * 1000.0)
 }
 
-/// PX8: what the server says cannot reach the terminal as a command.
+/// PX8: what the server says cannot reach the terminal as a command, nor fill it.
 fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    escape_text(text, MAX_CHARS)
 }

@@ -4,7 +4,9 @@ mod args;
 mod check;
 mod demo;
 mod logging;
+mod private_file;
 mod record;
+mod secrets;
 mod stdout;
 
 use std::io::{self, IsTerminal, Write};
@@ -26,7 +28,8 @@ const INTERRUPTED: i32 = 130;
 fn main() -> ExitCode {
     let args = Args::parse();
     if let Err(error) = logging::init(args.log_level.into(), args.log_file.as_deref()) {
-        Args::exit_with_usage(&format!("--log-file: {error}"));
+        let path = args.log_file.clone().unwrap_or_default();
+        Args::exit_with_usage(&format!("--log-file {}: {error}", path.display()));
     }
     if args.command == Some(Command::Demo) {
         return ended(demo::run(&mut io::stdout().lock()).map(|()| true));

@@ -9,13 +9,24 @@ use mcp_proto::line::Decoder;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::private_file::{self, Existing};
+use crate::secrets::Secrets;
+
 /// Writes messages to a file as they cross.
 pub(crate) struct Recorder {
-    file: BufWriter<File>,
+    /// `None` after it could not be written.
+    file: Option<BufWriter<File>>,
     started: Instant,
     from_client: Decoder,
     from_server: Decoder,
-    secrets: Vec<String>,
+    secrets: Secrets,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Direction {
+    ClientToServer,
+    ServerToClient,
 }
 
 /// One line of the record.
@@ -23,7 +34,7 @@ pub(crate) struct Recorder {
 struct Line<'m> {
     /// Milliseconds since the proxy started.
     ms: u128,
-    direction: &'static str,
+    direction: Direction,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'m RawValue>,
     /// What was no JSON.
@@ -32,44 +43,56 @@ struct Line<'m> {
 }
 
 impl Recorder {
-    /// A record in a new file.
+    /// A record in a new file that only this user may read; one that exists is replaced.
     ///
     /// # Errors
     ///
-    /// The file cannot be written.
-    pub(crate) fn new(path: &Path, max_message: usize, secrets: Vec<String>) -> io::Result<Self> {
+    /// The file cannot be written or made private, or is a symbolic link; or a secret cannot be left out of the record.
+    pub(crate) fn new(path: &Path, max_message: usize, secrets: Secrets) -> io::Result<Self> {
+        secrets.check().map_err(io::Error::other)?;
+        let file = private_file::open(path, Existing::Replace)?;
         Ok(Self {
-            file: BufWriter::new(File::create(path)?),
+            file: Some(BufWriter::new(file)),
             started: Instant::now(),
             from_client: Decoder::new(max_message),
             from_server: Decoder::new(max_message.saturating_mul(2)),
-            secrets: secrets.into_iter().filter(|secret| !secret.is_empty()).collect(),
+            secrets,
         })
     }
 
     pub(crate) fn client_sent(&mut self, bytes: &[u8]) {
-        self.add(bytes, "client-to-server");
+        self.add(bytes, Direction::ClientToServer);
     }
 
     pub(crate) fn server_sent(&mut self, bytes: &[u8]) {
-        self.add(bytes, "server-to-client");
+        self.add(bytes, Direction::ServerToClient);
     }
 
-    fn add(&mut self, mut bytes: &[u8], direction: &'static str) {
+    fn add(&mut self, mut bytes: &[u8], direction: Direction) {
+        if self.file.is_none() {
+            return;
+        }
         let mut lines = Vec::new();
-        let decoder = if direction == "client-to-server" { &mut self.from_client } else { &mut self.from_server };
+        let decoder = match direction {
+            Direction::ClientToServer => &mut self.from_client,
+            Direction::ServerToClient => &mut self.from_server,
+        };
         while let Some(line) = decoder.decode(&mut bytes) {
             lines.extend(line.map(mcp_proto::CowBytes::into_bytes));
         }
         for line in lines {
             if let Err(error) = self.write(&line, direction) {
-                log::warn!("the record cannot be written: {error}");
+                // A full disk is full for the next message, too.
+                log::warn!("--record: the record cannot be written, and ends here: {error}");
+                self.file = None;
+                return;
             }
         }
     }
 
-    fn write(&mut self, line: &[u8], direction: &'static str) -> io::Result<()> {
-        let text = self.without_secrets(&String::from_utf8_lossy(line));
+    fn write(&mut self, line: &[u8], direction: Direction) -> io::Result<()> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        let text = self.secrets.leave_out(&String::from_utf8_lossy(line));
         let message = serde_json::from_str::<&RawValue>(&text).ok();
         let line = Line {
             ms: self.started.elapsed().as_millis(),
@@ -77,13 +100,8 @@ impl Recorder {
             message,
             text: if message.is_none() { Some(&text) } else { None },
         };
-        serde_json::to_writer(&mut self.file, &line)?;
-        self.file.write_all(b"\n")?;
-        self.file.flush()
-    }
-
-    /// What the user gave as the value of a header may come back in a message, such as an error that quotes it.
-    fn without_secrets(&self, text: &str) -> String {
-        self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "[secret]"))
+        serde_json::to_writer(&mut *file, &line)?;
+        file.write_all(b"\n")?;
+        file.flush()
     }
 }

@@ -1,0 +1,355 @@
+//! What the command line accepts, refuses and explains, and the files that it writes.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use tests::loopback::{Connection, Loopback, echo_server, mcp_server};
+use tests::urls::{ACCEPTED_URLS, REFUSED_URLS};
+use tests::world::{event, request, result};
+
+use crate::editor::{Proxy, command};
+
+fn folder(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    folder
+}
+
+/// A server that `--check` finds nothing wrong with.
+fn flawless_server() -> Loopback {
+    Loopback::start(mcp_server(|asked, connection| connection.json(result(&asked.id, r#"{"tools":[]}"#))))
+}
+
+/// The exit code, stdout and stderr of a proxy without input.
+fn run(args: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, String, String) {
+    let output = command(args).envs(environment.iter().copied()).stdin(Stdio::null()).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn defect_x1_b20_the_command_line_reads_urls_as_the_core_does() {
+    for (url, text) in REFUSED_URLS {
+        // No process can be started with this argument.
+        if url.contains('\0') {
+            continue;
+        }
+        let (code, _, message) = run(&["--", url][1..], &[]);
+        assert_eq!(code, Some(2), "{url:?}: {message}");
+        assert!(message.contains(text), "{url:?}: {message}");
+        assert!(!message.contains("password@") && !message.contains('\u{202e}'), "{message}");
+    }
+    let server = flawless_server();
+    let (code, found, _) = run(&["--check", &format!("{}/ünï?q=ö", server.url())], &[]);
+    assert_eq!(code, Some(0), "{found}");
+    assert!(found.contains("/mcp/%C3%BCn%C3%AF\n"), "{found}");
+    assert!(server.requests().iter().all(|request| request.line.contains("/mcp/%C3%BCn%C3%AF?q=%C3%B6 ")));
+    assert!(ACCEPTED_URLS.iter().any(|(_, sent)| sent.contains("%C3%BC")));
+}
+
+#[test]
+fn defect_b1_b6_a_proxy_that_cannot_be_used_is_refused_with_the_name_of_its_variable() {
+    let far = "http://server.invalid/mcp";
+    let secret = "socks5://user:secret-pw@127.0.0.1:1080";
+    for (args, environment, text) in [
+        (vec!["--proxy", secret], vec![], "--proxy: the URL of the HTTP proxy is one of a SOCKS proxy"),
+        (vec!["--proxy", "nonsense"], vec![], "--proxy: the URL of the HTTP proxy must begin with http://"),
+        (vec!["--proxy", "http://127.0.0.1:80800"], vec![], "has an invalid port"),
+        (vec![], vec![("ALL_PROXY", secret)], "the environment variable ALL_PROXY names"),
+        (vec![], vec![("all_proxy", secret)], "the environment variable all_proxy names"),
+        (vec![], vec![("HTTP_PROXY", secret)], "the environment variable HTTP_PROXY names"),
+        (vec![], vec![("http_proxy", "socks4a://127.0.0.1")], "list its host in NO_PROXY"),
+        (vec![], vec![("HTTP_PROXY", "nonsense")], "must begin with http://"),
+    ] {
+        for check in [true, false] {
+            let mut args = args.clone();
+            args.extend(if check { vec!["--check", far] } else { vec![far] });
+            let (code, found, message) = run(&args, &environment);
+            assert_eq!(code, Some(2), "{args:?} {environment:?}: {message}");
+            assert!(message.contains(text) && found.is_empty(), "{args:?} {environment:?}: {message}");
+            assert!(!message.contains("secret-pw"), "{message}");
+        }
+    }
+    let (code, _, message) =
+        run(&["https://server.invalid/mcp"], &[("HTTPS_PROXY", secret), ("HTTP_PROXY", "http://a:1")]);
+    assert!(code == Some(2) && message.contains("the environment variable HTTPS_PROXY names"), "{message}");
+}
+
+#[test]
+fn defect_b1_this_machine_is_reached_directly_whatever_the_environment_says() {
+    let server = flawless_server();
+    let port = server.authority.rsplit(':').next().unwrap();
+    for name in ["ALL_PROXY", "HTTP_PROXY", "http_proxy", "HTTPS_PROXY"] {
+        for proxy in ["socks5://127.0.0.1:1", "http://127.0.0.1:1", "nonsense"] {
+            for host in ["127.0.0.1", "localhost"] {
+                let (code, found, message) = run(&["--check", &format!("http://{host}:{port}/mcp")], &[(name, proxy)]);
+                assert_eq!(code, Some(0), "{name}={proxy} {host}: {found}{message}");
+            }
+        }
+    }
+    let (code, found, _) = run(
+        &["--check", "http://server.invalid/mcp"],
+        &[("ALL_PROXY", "socks5://127.0.0.1:1"), ("NO_PROXY", "server.invalid")],
+    );
+    assert!(code == Some(1) && found.contains("server.invalid/mcp cannot be reached: its name"), "{found}");
+}
+
+#[test]
+fn defect_b6_a_failure_of_the_http_proxy_is_not_blamed_on_the_server() {
+    let wants_password = Loopback::start(|_, connection| {
+        connection.close();
+        connection.reply("407 Proxy Authentication Required", &[], "")
+    });
+    let refuses = Loopback::start(|_, connection| {
+        connection.close();
+        connection.reply("502 Bad Gateway", &[], "")
+    });
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let nothing = free.local_addr().unwrap().to_string();
+    drop(free);
+    for (proxy, text) in [
+        (&wants_password.authority, "did not connect to the server: it wants a user name and a password"),
+        (&refuses.authority, "did not connect to the server: it answered CONNECT with status 502"),
+        (&nothing, "cannot be reached: nothing listens there (connection refused)"),
+        (&"proxy.invalid:1".to_owned(), "cannot be reached: its name"),
+    ] {
+        for url in ["http://server.invalid/mcp", "https://server.invalid/mcp"] {
+            let (code, found, _) = run(&["--check", "--proxy", &format!("http://{proxy}"), url], &[]);
+            assert_eq!(code, Some(1), "{found}");
+            let whole = format!("failed: the server at {url} cannot be reached: the HTTP proxy {proxy} {text}");
+            assert!(found.contains(&whole), "{found} lacks {whole}");
+        }
+    }
+}
+
+#[test]
+fn defect_b20_what_contradicts_itself_is_refused_and_a_misspelled_option_corrected() {
+    for (args, text) in [
+        (
+            vec!["http://x/", "-H", "authorization: Bearer ${TOKEN}", "--bearer-env", "TOKEN"],
+            "cannot be used with --bearer-env",
+        ),
+        (vec!["http://x/", "--bearer-env", "EMPTY"], "the environment variable EMPTY is empty"),
+        (vec!["http://x/", "--bearer-env", "BROKEN"], "--bearer-env: the environment variable BROKEN holds characters"),
+        (vec!["http://x/", "-H", "X-Key: ${BROKEN}"], "the value of the header 'x-key' holds characters"),
+        (vec!["http://x/", "-H", "X Key: a"], "a header name may hold only"),
+        (vec!["http://x/", "--chek"], "'--check'"),
+        (vec!["http://x/", "--protocoll", "legacy"], "'--protocol'"),
+    ] {
+        let variables = [("TOKEN", "token-4711"), ("EMPTY", "\n"), ("BROKEN", "to\nken\n")];
+        let (code, _, message) = run(&args, &variables);
+        assert_eq!(code, Some(2), "{args:?}: {message}");
+        assert!(message.contains(text), "{args:?}: {message}");
+        assert!(!message.contains("token-4711") && !message.contains("to\nken"), "{message}");
+    }
+}
+
+#[test]
+fn defect_b20_a_token_may_end_in_the_line_break_of_its_file() {
+    for value in ["token-4711\n", "token-4711\r\n", "token-4711"] {
+        let server = flawless_server();
+        let (code, found, message) =
+            run(&["--check", "--bearer-env", "TOKEN", "-H", "X-Key: ${TOKEN}", &server.url()], &[("TOKEN", value)]);
+        assert_eq!(code, Some(0), "{found}{message}");
+        let requests = server.requests();
+        assert!(requests.iter().all(|request| request.header("authorization") == "Bearer token-4711"));
+        assert!(requests.iter().all(|request| request.header("x-key") == "token-4711"));
+    }
+}
+
+/// A server that quotes what it knows of the credentials in all spellings that JSON has.
+fn quoting_server() -> Loopback {
+    Loopback::start(mcp_server(|asked, connection| {
+        let spelled = |text: &str| text.bytes().map(|byte| format!("\\u{byte:04X}")).collect::<Vec<_>>().concat();
+        let texts = [
+            "Bearer tok/en-4711".to_owned(),
+            "tok/en-4711".to_owned(),
+            r"tok\/en-4711".to_owned(),
+            spelled("tok/en-4711"),
+            spelled("tok/en-4711").to_lowercase().replace("\\u002f", "/"),
+            r#"{\"token\":\"tok\\/en-4711\"}"#.to_owned(),
+            "header-0815!".to_owned(),
+            r"h\u0065ader-0815".to_owned(),
+            "the-pass-word".to_owned(),
+        ];
+        connection.json(result(&asked.id, &format!("{{\"text\":\"{}\"}}", texts.join(" "))))
+    }))
+}
+
+#[test]
+fn defect_x3_p5_px9_no_secret_stands_in_a_record_in_any_spelling() {
+    for (name, args) in [
+        ("bearer", vec!["--bearer-env", "TOKEN", "-H", "X-Key: ${KEY}!", "-H", "X-Other: the-pass-word"]),
+        (
+            "header",
+            vec!["-H", "Authorization: Bearer ${TOKEN}", "-H", "X-Key: ${KEY}!", "-H", "X-Other: the-pass-word"],
+        ),
+        (
+            "literal",
+            vec!["-H", "Authorization: Bearer tok/en-4711", "-H", "X-Key: ${KEY}!", "-H", "X-Other: the-pass-word"],
+        ),
+    ] {
+        let server = quoting_server();
+        let folder = folder(&format!("spellings-{name}"));
+        let (record, log) = (folder.join("record.jsonl"), folder.join("log.txt"));
+        let mut command = command(&args);
+        command
+            .arg("--record")
+            .arg(&record)
+            .arg("--log-file")
+            .arg(&log)
+            .args(["--log-level", "trace"])
+            .arg(server.url());
+        command.env("TOKEN", "tok/en-4711\n").env("KEY", "header-0815");
+        let mut proxy = Proxy::spawn(command);
+        proxy.initialize();
+        proxy.write(&request("1", "tools/call", r#"{"a":1}"#));
+        assert!(proxy.line().contains(r"tok\/en-4711"), "what crosses is not changed");
+        proxy.end_input();
+        assert!(proxy.wait().0.success());
+        let (record, log) = (std::fs::read_to_string(record).unwrap(), std::fs::read_to_string(log).unwrap());
+        let line = record.lines().find(|line| line.contains(r#""text":"#)).unwrap();
+        let placeholders = line.matches("[secret]").count();
+        assert_eq!(placeholders, 9, "{line}");
+        for fragment in ["4711", "0815", "pass-word", "0034", "0065", "the-session"] {
+            assert!(!record.contains(fragment) && !log.contains(fragment), "{fragment} in {record}{log}");
+        }
+        assert!(record.lines().all(is_json), "{record}");
+    }
+}
+
+fn is_json(line: &str) -> bool {
+    mcp_proto::Json::parse(line.to_owned()).is_ok()
+}
+
+#[test]
+fn defect_x3_a_record_that_a_secret_would_destroy_is_refused() {
+    let folder = folder("short-secrets");
+    for (args, text) in [
+        (vec!["-H", "X-Key: ${ONE}"], "the value of the environment variable ONE has 1 characters"),
+        (vec!["--bearer-env", "ONE"], "the value of the environment variable ONE has 1 characters"),
+        (vec!["-H", "X-Key: 12345"], "the value of the header X-Key has 5 characters"),
+        (vec!["-H", "Authorization: Bearer ab"], "the value of the header Authorization has 2 characters"),
+        (vec!["--proxy", "http://user:pw@127.0.0.1:1"], "the value of the password of the HTTP proxy has 2 characters"),
+        (vec!["-H", "X-Key: ${WORD}"], "is a word of the protocol"),
+    ] {
+        let record = folder.join("record.jsonl");
+        let mut args = args.clone();
+        let path = record.to_str().unwrap();
+        args.extend(["--record", path, "http://server.invalid/mcp"]);
+        let (code, _, message) = run(&args, &[("ONE", "o"), ("WORD", "jsonrpc")]);
+        assert_eq!(code, Some(2), "{args:?}: {message}");
+        assert!(message.contains("--record") && message.contains(text), "{args:?}: {message}");
+        assert!(!record.exists());
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn defect_x3_records_and_logs_are_private_and_follow_no_link() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    let server = echo_server();
+    let folder = folder("private-files");
+    let mode = |name: &str| std::fs::metadata(folder.join(name)).unwrap().permissions().mode() & 0o777;
+    let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    std::fs::write(folder.join("old"), "what stood there before, and is longer than what comes".repeat(100)).unwrap();
+    std::fs::set_permissions(folder.join("old"), std::fs::Permissions::from_mode(0o664)).unwrap();
+    for record in ["new", "old"] {
+        let log = format!("{record}.log");
+        let mut proxy =
+            Proxy::start(&["--record", &path(record), "--log-file", &path(&log), "--log-level", "info", &server.url()]);
+        proxy.initialize();
+        proxy.end_input();
+        assert!(proxy.wait().0.success());
+        assert_eq!((mode(record), mode(&log)), (0o600, 0o600), "{record}");
+        let text = std::fs::read_to_string(folder.join(record)).unwrap();
+        assert_eq!(text.lines().count(), 3, "{text}");
+        assert!(!text.contains("before") && !std::fs::read_to_string(folder.join(log)).unwrap().is_empty());
+    }
+    std::fs::write(folder.join("target"), "precious").unwrap();
+    symlink(folder.join("target"), folder.join("link")).unwrap();
+    symlink(folder.join("nowhere"), folder.join("dangling")).unwrap();
+    for option in ["--record", "--log-file"] {
+        for link in ["link", "dangling"] {
+            let (code, _, message) = run(&[option, &path(link), &server.url()], &[]);
+            assert_eq!(code, Some(2), "{message}");
+            assert!(message.contains(option) && message.contains("is a symbolic link"), "{message}");
+        }
+    }
+    assert_eq!(std::fs::read_to_string(folder.join("target")).unwrap(), "precious");
+    assert!(!folder.join("nowhere").exists());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn defect_b9_a_record_on_a_full_disk_warns_once() {
+    let server = echo_server();
+    let mut proxy = Proxy::start(&["--record", "/dev/full", &server.url()]);
+    proxy.initialize();
+    for id in 1..=20 {
+        proxy.write(&request(&id.to_string(), "tools/call", "{}"));
+        assert_eq!(proxy.line(), result(&id.to_string(), "{}"));
+    }
+    proxy.end_input();
+    assert!(proxy.wait().0.success());
+    let errors = proxy.errors();
+    assert!(
+        matches!(&errors[..], [one] if one.contains("--record: the record cannot be written, and ends here")),
+        "{errors:?}"
+    );
+}
+
+#[test]
+fn defect_m2_check_is_bounded_whatever_the_server_does() {
+    const STRAYS: usize = 20_000;
+    let server = Loopback::start(mcp_server(|asked, connection: &mut Connection| {
+        if asked.method != "tools/list" {
+            return connection.json(result(&asked.id, "{}"));
+        }
+        connection.begin_events()?;
+        for round in 0..STRAYS / 100 {
+            let events: String =
+                (0..100).map(|id| event(&result(&format!("{}", 1000 + round * 100 + id), "{}"))).collect();
+            connection.chunk(events)?;
+        }
+        connection.chunk(event(&result(&asked.id, r#"{"tools":[]}"#)))?;
+        connection.finish()
+    }));
+    let (code, found, _) = run(&["--check", &server.url()], &[]);
+    assert_eq!(code, Some(0), "{found}");
+    assert!(found.len() < 30_000 && found.lines().count() < 80, "{} bytes", found.len());
+    assert!(found.contains("more quirks and faults are not shown"), "{found}");
+}
+
+#[test]
+fn defect_x7_what_has_no_glyph_reaches_neither_log_nor_check() {
+    let name = r"safe\u202etxt.exe\u2028\u009b31m\u200b\udb40\udc41";
+    let answer = format!(
+        r#"{{"protocolVersion":"2025-11-25","capabilities":{{"{name}":{{}}}},"serverInfo":{{"name":"{name}","version":"1"}}}}"#
+    );
+    let server = Loopback::start(move |request: &tests::http1::Exchange, connection: &mut Connection| {
+        let body = String::from_utf8_lossy(&request.body).into_owned();
+        if body.contains("server/discover") {
+            return connection.reply("404 Not Found", &[], "");
+        }
+        if body.contains("\"initialize\"") {
+            let id = body.split("\"id\":").nth(1).unwrap().split([',', '}']).next().unwrap().to_owned();
+            return connection.json(result(&id, &answer));
+        }
+        connection.reply("202 Accepted", &[], "")
+    });
+    let (_, found, log) = run(&["--check", "--log-level", "trace", &server.url()], &[]);
+    let shown = r"safe\u{202e}txt.exe\u{2028}\u{9b}31m\u{200b}\u{e0041}";
+    assert_eq!(found.matches(shown).count(), 2, "{found}");
+    let no_glyph = |c: char| c.is_control() && c != '\n' || "\u{202e}\u{2028}\u{200b}\u{e0041}".contains(c);
+    assert!(!found.contains(no_glyph) && !log.contains(no_glyph), "{found}{log}");
+    // What the client sends and is refused is logged with its method.
+    let mut proxy = Proxy::start(&["--log-level", "trace", &server.url()]);
+    proxy.write(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{name}"}}"#));
+    proxy.end_input();
+    proxy.wait();
+    let log = proxy.errors().join("\n");
+    assert!(!log.contains(no_glyph), "{log}");
+}
