@@ -50,7 +50,7 @@ use crate::pending::{Incoming, Pending, RequestKey, SessionKey, Ticket};
 use crate::transport::Transport;
 use crate::version::{Era, ProtocolVersion};
 use calls::Calls;
-use carrier::{Carrier, Inbound, Role, Wire};
+use carrier::{Backlog, Carrier, Inbound, Role, Wire};
 use era::Detection;
 use handshake::{Handshake, Opener, Phase};
 use listen::Listening;
@@ -105,7 +105,7 @@ pub struct Client<T: Transport> {
     version: Option<ProtocolVersion>,
     pending: Pending,
     /// Requests that wait for the handshake.
-    held: VecDeque<(RequestKey, Method, Option<Json>)>,
+    held: Held,
     /// Requests of the modern era.
     calls: Calls,
     /// Requests that nobody but the machine knows of.
@@ -121,6 +121,8 @@ pub struct Client<T: Transport> {
     /// The newest progress of each request that found no room in the queue (RP12).
     late_progress: BTreeMap<RequestKey, Json>,
     dropped: u64,
+    /// Notifications that were not sent because the server reads nothing, and were not reported.
+    not_written: u64,
     inbound: VecDeque<Inbound>,
     out: Outbox<T::Action, Event>,
 }
@@ -150,6 +152,62 @@ enum Internal {
     Restore,
 }
 
+/// Requests that wait for the handshake, in order.
+#[derive(Debug, Default)]
+struct Held {
+    requests: VecDeque<(RequestKey, Method, Option<Json>)>,
+    bytes: usize,
+}
+
+impl Held {
+    fn push_back(&mut self, request: RequestKey, method: Method, params: Option<Json>) {
+        self.bytes += Self::weight(params.as_ref());
+        self.requests.push_back((request, method, params));
+    }
+
+    fn pop_front(&mut self) -> Option<(RequestKey, Method, Option<Json>)> {
+        let (request, method, params) = self.requests.pop_front()?;
+        self.bytes -= Self::weight(params.as_ref());
+        Some((request, method, params))
+    }
+
+    /// Whether it was there.
+    fn remove(&mut self, request: RequestKey) -> bool {
+        let Some(at) = self.requests.iter().position(|(held, ..)| *held == request) else { return false };
+        if let Some((.., params)) = self.requests.remove(at) {
+            self.bytes -= Self::weight(params.as_ref());
+        }
+        true
+    }
+
+    fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    fn contains(&self, request: RequestKey) -> bool {
+        self.requests.iter().any(|(held, ..)| *held == request)
+    }
+
+    fn methods(&self) -> impl Iterator<Item = &Method> {
+        self.requests.iter().map(|(_, method, _)| method)
+    }
+
+    /// Adds those of another queue behind its own.
+    fn append(&mut self, mut other: Self) {
+        self.bytes += other.bytes;
+        self.requests.append(&mut other.requests);
+    }
+
+    /// Bytes of their parameters.
+    const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn weight(params: Option<&Json>) -> usize {
+        params.map_or(0, Json::len)
+    }
+}
+
 /// What the server asks.
 #[derive(Debug, Clone, Copy)]
 enum Asked {
@@ -175,7 +233,7 @@ impl<T: Carrier> Client<T> {
             detection: Detection::new(&config.versions, config.verdict, T::SILENCE_TELLS),
             version: None,
             pending: Pending::new(SessionKey::ONLY, config.limits.tombstones),
-            held: VecDeque::new(),
+            held: Held::default(),
             calls: Calls::default(),
             internal: BTreeMap::new(),
             subscriptions: BTreeMap::new(),
@@ -188,6 +246,7 @@ impl<T: Carrier> Client<T> {
             quirks: BTreeSet::new(),
             late_progress: BTreeMap::new(),
             dropped: 0,
+            not_written: 0,
             inbound: VecDeque::new(),
             out: Outbox::new(),
             config,
@@ -297,17 +356,20 @@ impl<T: Carrier> Client<T> {
         let params = if call.progress { self.pending.with_progress_token(call.params) } else { call.params };
         let (request, _) = self.wait_for(call.method.clone(), params.clone(), timeout, now);
         let may_go = self.phase.takes_requests() && !self.waits_for_settings(&call.method);
-        let is_next = self.held.iter().all(|(_, method, _)| self.waits_for_settings(method));
+        let is_next = self.held.methods().all(|method| self.waits_for_settings(method));
         if may_go && is_next {
             self.dispatch(request, call.method, params, now);
-        } else {
-            self.held.push_back((request, call.method, params));
+        } else if self.takes(params.as_ref().map_or(0, Json::len)) {
+            self.held.push_back(request, call.method, params);
             self.try_on_demand(now);
+        } else {
+            self.refuse_unwritten(request, now);
         }
         Ok(request)
     }
 
-    /// Sends a notification. Where there is no session yet, there is nobody to tell.
+    /// Sends a notification. Where there is no session yet, there is nobody to tell. If the server reads nothing and
+    /// [`Limits::unwritten`](crate::Limits::unwritten) bytes wait, it is dropped, and [`Fault::NotWritten`] counts it.
     ///
     /// # Errors
     ///
@@ -322,7 +384,11 @@ impl<T: Carrier> Client<T> {
             return Err(UsageError::NotConnected);
         }
         let message = Message::Notification(notification);
-        self.with_wire(now, |transport, wire| transport.send(&message, Role::Notification, now, wire));
+        if self.takes(message.payload_len()) {
+            self.with_wire(now, |transport, wire| transport.send(&message, Role::Notification, now, wire));
+        } else {
+            self.not_written += 1;
+        }
         Ok(())
     }
 
@@ -401,10 +467,11 @@ impl<T: Carrier> Client<T> {
         [self.timers.next(), self.transport.poll_timeout()].into_iter().flatten().min()
     }
 
-    /// Whether more input should be read. With `false`, the application is behind: drain the output first (H5).
+    /// Whether more input should be read. With `false`, output is to be drained first, or the server does not read the
+    /// answers to its own requests (H5).
     #[must_use]
     pub fn wants_input(&self) -> bool {
-        self.out.has_room(&self.config.limits)
+        self.out.has_room(&self.config.limits) && self.transport.wants_input(&self.config.limits)
     }
 
     /// The revision in force.
@@ -477,9 +544,24 @@ impl<T: Carrier> Client<T> {
         if wrong { Err(UsageError::ParamsNotAnObject) } else { Ok(()) }
     }
 
-    /// What waits to be sent.
-    pub(crate) fn backlog(&self) -> carrier::Backlog {
-        self.transport.backlog()
+    /// Whether a message with a payload of this many bytes may be added to what waits to be sent (K1).
+    fn takes(&self, bytes: usize) -> bool {
+        let held = Backlog { bytes: self.held.bytes(), ..Backlog::default() };
+        self.transport.backlog().plus(held).takes(bytes, &self.config.limits)
+    }
+
+    /// Ends a request that was not sent, because too much waits to be.
+    fn refuse_unwritten(&mut self, request: RequestKey, now: Instant) {
+        let limit = self.config.limits.unwritten;
+        self.finish(request, Outcome::Failed(Failed::QueueFull { limit }), now);
+    }
+
+    /// Reports what was not sent, once something can be again.
+    fn report_not_written(&mut self) {
+        if self.not_written > 0 && self.takes(1) {
+            let count = std::mem::take(&mut self.not_written);
+            self.out.tell(Event::Faulted(Fault::NotWritten { count }));
+        }
     }
 
     fn send_answer(&mut self, id: RequestId, answer: Result<Json, ErrorObject>, now: Instant) {

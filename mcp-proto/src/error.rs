@@ -181,6 +181,12 @@ pub enum Fault {
         /// How many.
         count: u64,
     },
+    /// The peer reads nothing, and as much waits to be written to it as may: notifications were not sent.
+    #[error("{count} notifications were not sent because the peer reads nothing")]
+    NotWritten {
+        /// How many since the last fault of this kind.
+        count: u64,
+    },
     /// The server did not accept a notification or a response.
     #[error("the server did not accept a message: {reason}")]
     NotAccepted {
@@ -235,6 +241,7 @@ impl Fault {
             | Self::UnknownProgressToken
             | Self::DuplicateId { .. }
             | Self::Dropped { .. }
+            | Self::NotWritten { .. }
             | Self::NotAccepted { .. }
             | Self::NoServerStream { .. }
             | Self::UnknownEvent

@@ -74,6 +74,11 @@ pub struct Limits {
     pub queue: usize,
     /// The same in bytes. Default 4 MiB.
     pub queue_bytes: usize,
+    /// Bytes that wait to be written to a peer that does not read, before another request to it fails with
+    /// [`Failed::QueueFull`](crate::Failed::QueueFull): a child process that reads nothing (K1). Notifications beyond it
+    /// are dropped. One message is taken when nothing waits, so that at most the larger of this and of one message is
+    /// held, and beside it `queue_bytes` of answers to the peer's own requests. Default 16 MiB.
+    pub unwritten: usize,
     /// HTTP exchanges that a client has open at one time, each with its own buffer. A quarter of them, at most 16, is kept
     /// for `ping`, for what is no request, and for the stream of the server's own messages; the rest carries requests
     /// ([`Limits::requests_at_once`]), and further requests wait. Default 64, which is 48 requests.
@@ -166,6 +171,7 @@ impl Limits {
             ("requests_out", self.requests_out, MANY),
             ("queue", self.queue, MANY),
             ("queue_bytes", self.queue_bytes, LARGEST),
+            ("unwritten", self.unwritten, LARGEST),
             ("exchanges", self.exchanges, MANY),
             ("error_body", self.error_body, LARGEST),
             ("event_id", self.event_id, LARGEST),
@@ -202,6 +208,7 @@ impl Default for Limits {
             requests_out: 4096,
             queue: 1024,
             queue_bytes: 4 * 1024 * 1024,
+            unwritten: 16 * 1024 * 1024,
             exchanges: 64,
             error_body: 64 * 1024,
             event_id: 1024,

@@ -145,6 +145,12 @@ impl<T: ClientTransport> Relay<T> {
         self.settle(now);
     }
 
+    /// The client's stream has taken this many more bytes of [`Action::Client`].
+    pub fn handle_written(&mut self, bytes: usize, now: Instant) {
+        self.server.handle_written(bytes, now);
+        self.settle(now);
+    }
+
     /// The client's stream has ended: requests in flight are finished within a bound, then the session is ended.
     pub fn handle_eof(&mut self, now: Instant) {
         self.server.handle_eof(now);
@@ -181,16 +187,18 @@ impl<T: ClientTransport> Relay<T> {
         [self.timers.next(), self.server.poll_timeout(), self.client.poll_timeout()].into_iter().flatten().min()
     }
 
-    /// Whether more of the client's bytes should be read (PX7, H5).
+    /// Whether more of the client's bytes should be read (PX7, H5). A server that reads nothing is no reason to stop:
+    /// requests that find no room for it are answered with an error at once (K5).
     #[must_use]
     pub fn wants_bytes(&self) -> bool {
-        self.wants_body() && self.server.wants_input() && self.client.backlog().has_room(&self.limits)
+        self.out.has_room(&self.limits) && self.server.wants_input()
     }
 
-    /// Whether more of what the server says should be read (PX7, H5).
+    /// Whether more of what the server says should be read (PX7, H5). With `false`, the client does not read, or the
+    /// server does not read the answers to its own requests.
     #[must_use]
     pub fn wants_body(&self) -> bool {
-        self.out.has_room(&self.limits)
+        self.out.has_room(&self.limits) && self.server.takes_output() && self.client.wants_input()
     }
 
     /// Requests of the client's that are not answered yet.
@@ -448,6 +456,13 @@ impl Relay<Stdio> {
     /// Bytes have arrived from the server, in pieces of any size.
     pub fn handle_server_bytes(&mut self, bytes: &[u8], now: Instant) {
         self.client.handle_bytes(bytes, now);
+        self.settle(now);
+    }
+
+    /// The server's stream has taken this many more bytes of [`Action::Server`]. After
+    /// [`StdioAction::Respawn`](crate::StdioAction::Respawn), bytes of the earlier process are not reported any more.
+    pub fn handle_server_written(&mut self, bytes: usize, now: Instant) {
+        self.client.handle_written(bytes, now);
         self.settle(now);
     }
 

@@ -60,7 +60,7 @@ use ::http::request::Parts;
 use crate::Instant;
 use crate::client::{Call, CloseReason};
 use crate::deadlines::Deadlines;
-use crate::error::{Failed, UsageError};
+use crate::error::{Failed, Fault, UsageError};
 use crate::json::Json;
 use crate::message::{ErrorObject, Method, Notification, RequestId};
 use crate::outbox::{Outbox, Output};
@@ -123,6 +123,7 @@ pub struct Server<T: Transport> {
     timers: Deadlines<Timer>,
     tools: AnnotatedTools,
     subscriptions: usize,
+    not_written: u64,
     out: Outbox<T::Action, Event>,
 }
 
@@ -224,7 +225,7 @@ impl<T: Carrier> Server<T> {
         let only = transport.configure(&config)?;
         let peers = only.map(|session| (session, Peer::new(session, &config.limits))).into_iter().collect();
         let (tools, timers) = (AnnotatedTools::default(), Deadlines::new());
-        Ok(Self { config, transport, peers, timers, tools, subscriptions: 0, out: Outbox::new() })
+        Ok(Self { config, transport, peers, timers, tools, subscriptions: 0, not_written: 0, out: Outbox::new() })
     }
 
     /// Answers a request of the client's.
@@ -303,7 +304,9 @@ impl<T: Carrier> Server<T> {
         }
     }
 
-    /// Sends a notification, with the request that it is about or to the session.
+    /// Sends a notification, with the request that it is about or to the session. On a byte stream whose client reads
+    /// nothing, what goes beyond [`Limits::unwritten`](crate::Limits::unwritten) is dropped, and [`Fault::NotWritten`]
+    /// counts it.
     ///
     /// # Errors
     ///
@@ -477,8 +480,16 @@ impl<T: Carrier> Server<T> {
         }
     }
 
+    /// Reports what was not sent, once something can be again.
+    fn report_not_written(&mut self) {
+        if self.not_written > 0 && self.transport.takes(1) {
+            let count = std::mem::take(&mut self.not_written);
+            self.out.tell(Event::Faulted(Fault::NotWritten { count }));
+        }
+    }
+
     fn split(&mut self, now: Instant) -> (&mut BTreeMap<SessionKey, Peer>, Hub<'_, T>) {
-        let Self { config, transport, peers, timers, tools, subscriptions, out } = self;
-        (peers, Hub { config, transport, timers, tools, subscriptions, wire: Wire { out, now } })
+        let Self { config, transport, peers, timers, tools, subscriptions, not_written, out } = self;
+        (peers, Hub { config, transport, timers, tools, subscriptions, not_written, wire: Wire { out, now } })
     }
 }

@@ -1,5 +1,6 @@
 //! What carries messages: the sealed trait, and the byte stream that both roles share.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
@@ -35,13 +36,15 @@ pub struct Stdio {
     closed: bool,
     /// Lines that were no messages, in the minute that began then.
     garbage: Option<(Instant, usize)>,
+    unwritten: Unwritten,
 }
 
 /// What the driver of a byte stream is asked to do.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StdioAction {
-    /// Write these bytes, all of them and in this order. They are a line or a part of one.
+    /// Write these bytes, all of them and in this order. They are a line or a part of one. Report them with
+    /// `handle_written` as the stream takes them.
     Write(Bytes),
     /// Close the outgoing stream, once everything before was written (ST-17).
     CloseWrite,
@@ -107,6 +110,7 @@ impl Stdio {
             unreadable_id: UnreadableId::Null,
             closed: false,
             garbage: None,
+            unwritten: Unwritten::default(),
         }
     }
 
@@ -156,13 +160,34 @@ impl Stdio {
         *count > self.limits.garbage
     }
 
-    pub(crate) fn write<E: Weight>(&self, message: &Message, out: &mut Outbox<StdioAction, E>) {
-        if !self.closed {
-            message.write_line(self.unreadable_id, |bytes| out.act(StdioAction::Write(bytes)));
+    pub(crate) fn write<E: Weight>(&mut self, message: &Message, out: &mut Outbox<StdioAction, E>) {
+        if self.closed {
+            return;
         }
+        let is_reply = matches!(message, Message::Response(_));
+        message.write_line(self.unreadable_id, |bytes| {
+            self.unwritten.add(bytes.len(), is_reply);
+            out.act(StdioAction::Write(bytes));
+        });
     }
 
-    pub(crate) fn write_batch<E: Weight>(&self, messages: &[Message], out: &mut Outbox<StdioAction, E>) {
+    /// Bytes that were queued or handed out and not reported as written.
+    pub(crate) const fn unwritten(&self) -> &Unwritten {
+        &self.unwritten
+    }
+
+    /// Whether a message with a payload of this many bytes may be added. One is taken when nothing waits (K1).
+    pub(crate) const fn has_room_for(&self, bytes: usize) -> bool {
+        let waiting = self.unwritten.bytes();
+        waiting == 0 || waiting.saturating_add(bytes) <= self.limits.unwritten
+    }
+
+    /// The stream has taken this many bytes.
+    pub(crate) fn handle_written(&mut self, bytes: usize) {
+        self.unwritten.remove(bytes);
+    }
+
+    pub(crate) fn write_batch<E: Weight>(&mut self, messages: &[Message], out: &mut Outbox<StdioAction, E>) {
         if self.closed {
             return;
         }
@@ -172,6 +197,7 @@ impl Stdio {
             line.extend_from_slice(&message.to_bytes_with(self.unreadable_id));
         }
         line.extend_from_slice(b"]\n");
+        self.unwritten.add(line.len(), true);
         out.act(StdioAction::Write(line.into()));
     }
 
@@ -179,6 +205,56 @@ impl Stdio {
         if !std::mem::replace(&mut self.closed, true) {
             out.act(StdioAction::CloseWrite);
         }
+    }
+}
+
+/// Bytes that were queued for the other side of a byte stream and not reported as written, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Unwritten {
+    /// Adjacent bytes of one kind: how many, and whether they are responses.
+    runs: VecDeque<(usize, bool)>,
+    bytes: usize,
+    replies: usize,
+}
+
+impl Unwritten {
+    fn add(&mut self, bytes: usize, is_reply: bool) {
+        self.bytes += bytes;
+        if is_reply {
+            self.replies += bytes;
+        }
+        match self.runs.back_mut() {
+            Some((length, kind)) if *kind == is_reply => *length += bytes,
+            Some(_) | None => self.runs.push_back((bytes, is_reply)),
+        }
+    }
+
+    /// More bytes than there are count as all of them.
+    fn remove(&mut self, mut bytes: usize) {
+        while let Some((length, is_reply)) = self.runs.front_mut() {
+            let taken = bytes.min(*length);
+            self.bytes -= taken;
+            if *is_reply {
+                self.replies -= taken;
+            }
+            if taken < *length {
+                *length -= taken;
+                return;
+            }
+            self.runs.pop_front();
+            bytes -= taken;
+        }
+    }
+
+    /// All of them.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Those of responses. Only these grow with what is read of the peer: requests of this side may wait while a peer
+    /// that does one thing at a time is still writing, which is why reading goes on.
+    pub(crate) const fn replies(&self) -> usize {
+        self.replies
     }
 }
 

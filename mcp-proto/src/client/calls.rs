@@ -129,7 +129,16 @@ impl<T: Carrier> Client<T> {
         } else {
             self.note_setting(request, &method, params.as_ref());
             let message = Message::Request(Request { id: request.to_wire(), method, params });
-            self.with_wire(now, |transport, wire| transport.send(&message, Role::Request(request), now, wire));
+            self.send_request(request, request, &message, now);
+        }
+    }
+
+    /// Sends what stands for a request on the wire, unless too much waits to be sent already (K1).
+    pub(super) fn send_request(&mut self, request: RequestKey, on_wire: RequestKey, message: &Message, now: Instant) {
+        if self.takes(message.payload_len()) {
+            self.with_wire(now, |transport, wire| transport.send(message, Role::Request(on_wire), now, wire));
+        } else {
+            self.refuse_unwritten(request, now);
         }
     }
 
@@ -162,7 +171,7 @@ impl<T: Carrier> Client<T> {
         let params = Some(if passes_on { params } else { self.stamped(Some(&params), version) });
         self.calls.put_on_wire(request, wire_key);
         let message = Message::Request(Request { id: wire_key.to_wire(), method, params });
-        self.with_wire(now, |transport, wire| transport.send(&message, Role::Request(wire_key), now, wire));
+        self.send_request(request, wire_key, &message, now);
     }
 
     /// Sends a request again, under a new id (MD-I-08).

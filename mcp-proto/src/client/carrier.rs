@@ -146,6 +146,8 @@ pub trait Carrier: Transport<Action: Weight> {
     fn close(&mut self, now: Instant, wire: &mut Wire<'_, Self::Action>);
     /// Messages that wait to be sent, and the bytes of those.
     fn backlog(&self) -> Backlog;
+    /// Whether the server takes the answers to its requests fast enough for more of them to be read (H5).
+    fn wants_input(&self, limits: &Limits) -> bool;
     /// Lets due timers act.
     fn handle_timeout(&mut self, now: Instant, wire: &mut Wire<'_, Self::Action>);
     /// When the next timer is due.
@@ -157,27 +159,37 @@ pub trait Carrier: Transport<Action: Weight> {
 pub struct Backlog {
     /// Messages that are no requests.
     pub(crate) messages: usize,
+    /// Bytes of those, as far as they are not requests.
+    pub(crate) message_bytes: usize,
     /// Bytes of all messages.
     pub(crate) bytes: usize,
 }
 
 impl Backlog {
     pub(crate) const fn plus(self, other: Self) -> Self {
-        Self { messages: self.messages + other.messages, bytes: self.bytes + other.bytes }
+        Self {
+            messages: self.messages + other.messages,
+            message_bytes: self.message_bytes + other.message_bytes,
+            bytes: self.bytes + other.bytes,
+        }
     }
 
     pub(crate) const fn minus(self, other: Self) -> Self {
-        Self { messages: self.messages.saturating_sub(other.messages), bytes: self.bytes.saturating_sub(other.bytes) }
+        Self {
+            messages: self.messages.saturating_sub(other.messages),
+            message_bytes: self.message_bytes.saturating_sub(other.message_bytes),
+            bytes: self.bytes.saturating_sub(other.bytes),
+        }
     }
 
-    /// H5: with more than this waiting, nothing more shall be taken on.
-    pub(crate) const fn has_room(self, limits: &Limits) -> bool {
-        self.messages < limits.queue && self.bytes < limits.queue_bytes
+    /// K1: whether a message of this many bytes may be added. One is taken when nothing waits.
+    pub(crate) const fn takes(self, bytes: usize, limits: &Limits) -> bool {
+        self.bytes == 0 || self.bytes.saturating_add(bytes) <= limits.unwritten
     }
 
     /// RP10: with more than this waiting, the server asks and does not take the answers.
     pub(crate) const fn is_overfull(self, limits: &Limits) -> bool {
-        self.messages >= 2 * limits.queue || self.bytes >= 2 * limits.queue_bytes
+        self.messages >= 2 * limits.queue || self.message_bytes >= 2 * limits.queue_bytes
     }
 }
 
@@ -205,8 +217,12 @@ impl Carrier for Stdio {
     }
 
     fn backlog(&self) -> Backlog {
-        // The queue of outputs has them.
-        Backlog::default()
+        // Answers are not counted against the server: reading stops before there are too many of them.
+        Backlog { bytes: self.unwritten().bytes(), ..Backlog::default() }
+    }
+
+    fn wants_input(&self, limits: &Limits) -> bool {
+        self.unwritten().replies() < limits.queue_bytes
     }
 
     fn may_be_modern(&self) -> bool {

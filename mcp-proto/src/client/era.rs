@@ -202,6 +202,7 @@ impl Detection {
                     | Failed::NoInput { .. }
                     | Failed::EndedByServer
                     | Failed::NotInRevision { .. }
+                    | Failed::QueueFull { .. }
                     | Failed::Closed => return Step::Fail(Unavailable::Failed(reason.clone())),
                 };
                 self.legacy(evidence, Unavailable::Failed(reason.clone()))

@@ -1,13 +1,12 @@
 //! The connection: opening it in either era, confirming, losing the session and opening it again (RULES section 7).
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::carrier::{Carrier, Role};
 use super::config::Confirmation;
 use super::era::{Step, Verdict};
 use super::event::{CloseReason, Event, Occasion, Outcome, Unavailable};
-use super::{Client, Timer};
+use super::{Client, Held, Timer};
 use crate::Instant;
 use crate::error::{Failed, InvalidResponse};
 use crate::json::Json;
@@ -283,16 +282,16 @@ impl<T: Carrier> Client<T> {
     }
 
     pub(super) fn send_held(&mut self, now: Instant) {
-        let mut waiting = VecDeque::new();
+        let mut waiting = Held::default();
         while self.phase.takes_requests() {
             let Some((request, method, params)) = self.held.pop_front() else { break };
             if self.waits_for_settings(&method) {
-                waiting.push_back((request, method, params));
+                waiting.push_back(request, method, params);
             } else {
                 self.dispatch(request, method, params, now);
             }
         }
-        waiting.append(&mut self.held);
+        waiting.append(std::mem::take(&mut self.held));
         self.held = waiting;
     }
 
@@ -376,7 +375,8 @@ pub(super) fn may_pass(failed: &Failed) -> bool {
         | Failed::TimedOut { .. }
         | Failed::StreamEnded
         | Failed::SessionLost
-        | Failed::NoEndpoint => true,
+        | Failed::NoEndpoint
+        | Failed::QueueFull { .. } => true,
         Failed::Refused(refusal) => {
             refusal.status.is_server_error() || matches!(refusal.status.as_u16(), 408 | 425 | 429)
         }

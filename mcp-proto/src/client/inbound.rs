@@ -190,7 +190,7 @@ impl<T: Carrier> Client<T> {
             self.on_stray_response(id.clone());
             return;
         };
-        if self.held.iter().any(|(held, ..)| *held == request) {
+        if self.held.contains(request) {
             // What was never sent cannot be answered.
             self.on_stray_response(id.clone());
             return;

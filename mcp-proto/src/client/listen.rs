@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::carrier::{Carrier, Role};
+use super::carrier::Carrier;
 use super::event::{Event, Outcome, Scope};
 use super::handshake::{may_pass, retry_after};
 use super::{Call, Client, Internal, Timer};
@@ -104,7 +104,9 @@ impl<T: Carrier> Client<T> {
         // MD-L-13: there is no end to it; only the acknowledgement is waited for.
         let call = Call::new(Method::SUBSCRIPTIONS_LISTEN).params(params).timeout(Duration::MAX);
         let request = self.send_internal(call, Internal::Listen(key), now);
-        if let Some(listening) = self.subscriptions.get_mut(&key) {
+        // It may have ended at once.
+        let is_sent = self.internal.contains_key(&request);
+        if let Some(listening) = self.subscriptions.get_mut(&key).filter(|_| is_sent) {
             listening.request = Some(request);
             self.timers.clear(Timer::Answer(request));
             self.timers.set(Timer::Acknowledged(key), after(now, self.config.request_timeout));
@@ -228,7 +230,7 @@ impl<T: Carrier> Client<T> {
         let timeout = call.timeout.unwrap_or(self.config.request_timeout);
         let (request, message) = self.wait_for(call.method, call.params, timeout, now);
         self.internal.insert(request, internal);
-        self.with_wire(now, |transport, wire| transport.send(&message, Role::Request(request), now, wire));
+        self.send_request(request, request, &message, now);
         request
     }
 }

@@ -46,10 +46,9 @@ impl<T: Carrier> Client<T> {
         if self.phase.opening() == Some(request) || self.pending.give_up(request).is_none() {
             return;
         }
-        let was_held = self.held.len();
-        self.held.retain(|(held, ..)| *held != request);
+        let was_held = self.held.remove(request);
         let on_wire = self.end_call(request, Some(request));
-        if let Some(on_wire) = on_wire.filter(|_| self.held.len() == was_held) {
+        if let Some(on_wire) = on_wire.filter(|_| !was_held) {
             if on_wire != request {
                 self.pending.bury(on_wire);
             }

@@ -28,6 +28,15 @@ impl Client<Stdio> {
         }
     }
 
+    /// The server's stream has taken this many more bytes of [`StdioAction::Write`](crate::StdioAction::Write).
+    ///
+    /// What was not reported counts against [`Limits::unwritten`](crate::Limits::unwritten). After
+    /// [`StdioAction::Respawn`](crate::StdioAction::Respawn), bytes of the earlier process are not reported any more.
+    pub fn handle_written(&mut self, bytes: usize, _now: Instant) {
+        self.transport.handle_written(bytes);
+        self.report_not_written();
+    }
+
     /// The server's stream has ended.
     pub fn handle_eof(&mut self, now: Instant) {
         match self.transport.end() {

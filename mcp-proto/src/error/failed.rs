@@ -103,6 +103,11 @@ pub enum Failed {
         /// The revision.
         version: ProtocolVersion,
     },
+    /// The server reads nothing, and as much waits to be written to it as may; the request was not sent.
+    QueueFull {
+        /// `Limits::unwritten`, in bytes.
+        limit: usize,
+    },
     /// The connection was closed before the answer came.
     Closed,
 }
@@ -139,6 +144,9 @@ impl Failed {
             Self::NoInput { reason } => format!("{server} asked for input that it does not get: {reason}"),
             Self::EndedByServer => format!("{server} ended the subscription"),
             Self::NotInRevision { version } => format!("{server} speaks revision {version}, which has no such thing"),
+            Self::QueueFull { limit } => {
+                format!("{server} does not read: up to {limit} bytes may wait to be written to it, and they do")
+            }
             Self::Closed => "the connection was closed".to_owned(),
         }
     }
@@ -146,7 +154,7 @@ impl Failed {
     /// Whether the request surely never reached the server, so that sending it again cannot do anything twice.
     #[must_use]
     pub const fn is_undelivered(&self) -> bool {
-        matches!(self, Self::Unreachable { .. })
+        matches!(self, Self::Unreachable { .. } | Self::QueueFull { .. })
     }
 
     /// A short name for programs to tell failures apart.
@@ -174,6 +182,7 @@ impl Failed {
             Self::NoInput { .. } => "no_input",
             Self::EndedByServer => "ended_by_server",
             Self::NotInRevision { .. } => "not_in_revision",
+            Self::QueueFull { .. } => "queue_full",
             Self::Closed => "closed",
         }
     }
@@ -203,6 +212,7 @@ impl Failed {
             | Self::NoInput { .. }
             | Self::EndedByServer
             | Self::NotInRevision { .. }
+            | Self::QueueFull { .. }
             | Self::Closed => None,
         }
     }

@@ -40,6 +40,16 @@ impl Message {
         frame.into()
     }
 
+    /// Bytes of its parameters, its result or its error.
+    pub(crate) fn payload_len(&self) -> usize {
+        let payload = match self {
+            Self::Request(Request { params, .. }) | Self::Notification(Notification { params, .. }) => params.as_ref(),
+            Self::Response(Response::Result { result, .. }) => Some(result),
+            Self::Response(Response::Error { error, .. }) => Some(error.as_json()),
+        };
+        payload.map_or(0, Json::len)
+    }
+
     /// Hands the message as one line with its LF to `write`, in pieces: a large payload is shared, not copied.
     pub(crate) fn write_line(&self, unreadable_id: UnreadableId, mut write: impl FnMut(Bytes)) {
         let parts = self.parts(unreadable_id);

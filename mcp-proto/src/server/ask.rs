@@ -8,7 +8,7 @@ use crate::client::{Call, Forwarding, Outcome};
 use crate::deadlines::after;
 use crate::error::{Failed, UsageError};
 use crate::json::Json;
-use crate::message::{Method, Notification, Request};
+use crate::message::{Message, Method, Notification, Request};
 use crate::pending::{RequestKey, TicketKey, Waiting, progress_token};
 
 impl Peer {
@@ -54,7 +54,13 @@ impl Peer {
         }
         hub.timers.set(Timer::Answer(request), after(hub.wire.now, timeout));
         let exchange = self.exchange_of(during);
-        self.write(&Request { id: request.to_wire(), method, params }.into(), exchange, hub);
+        let message = Message::Request(Request { id: request.to_wire(), method, params });
+        if hub.transport.takes(message.payload_len()) {
+            self.write(&message, exchange, hub);
+        } else {
+            let limit = hub.config.limits.unwritten;
+            self.finish(request, Outcome::Failed(Failed::QueueFull { limit }), hub);
+        }
         Ok(request)
     }
 

@@ -29,6 +29,7 @@
 //! | `exchange` | one exchange, from the head of its request to the end of its response |
 //! | `session` | sessions by their ids |
 //! | `stream` | events of one stream, and replaying them |
+//! | `unwritten` | bytes that clients have not taken |
 //! | `carrier` | messages of the server's to responses and events |
 
 mod access;
@@ -45,12 +46,14 @@ mod refusal;
 mod session;
 mod stateless;
 mod stream;
+mod unwritten;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use http::StatusCode;
+use bytes::Bytes;
 use http::request::Parts;
+use http::{Response, StatusCode};
 
 use super::Server;
 use super::peer::Peer;
@@ -68,6 +71,7 @@ use exchange::Exchange;
 use ladder::Plan;
 use refusal::{Refusal, empty};
 use session::Sessions;
+use unwritten::Unwritten;
 
 pub use action::HttpAction;
 pub use arrival::expects_continue;
@@ -96,6 +100,7 @@ pub struct Http {
     /// `subscriptions/listen` of clients without sessions.
     listens: Shares<ExchangeKey>,
     next_exchange: u64,
+    unwritten: Unwritten,
     timers: Deadlines<Timer>,
     is_closed: bool,
 }
@@ -108,6 +113,8 @@ enum Timer {
     KeepAlive(ExchangeKey),
     /// The session has been idle.
     Idle(SessionKey),
+    /// More waits for the client of a stream than may.
+    Unread(ExchangeKey),
     /// Nobody came back for a stream.
     Forget(SessionKey, ExchangeKey),
 }
@@ -127,6 +134,7 @@ impl Http {
             streams: Shares::new(),
             listens: Shares::new(),
             next_exchange: 0,
+            unwritten: Unwritten::default(),
             timers: Deadlines::new(),
             is_closed: false,
         }
@@ -158,7 +166,7 @@ impl Server<Http> {
         let plan = match planned {
             Ok(plan) => plan,
             Err(refusal) => {
-                self.refuse(key, refusal);
+                self.refuse(key, refusal, now);
                 return key;
             }
         };
@@ -178,7 +186,7 @@ impl Server<Http> {
             Plan::OpenStream => self.open_two_endpoint_session(key, &arrival, now),
             Plan::Delete { session } => {
                 self.end_session(session, CloseReason::Peer, now);
-                self.out.act(HttpAction::Respond { exchange: key, response: empty(StatusCode::NO_CONTENT) });
+                self.respond_at_once(key, empty(StatusCode::NO_CONTENT), now);
             }
         }
         key
@@ -188,7 +196,7 @@ impl Server<Http> {
     pub fn handle_body(&mut self, exchange: ExchangeKey, chunk: &[u8], now: Instant) {
         if !self.transport.append(exchange, chunk) {
             self.transport.close_exchange(exchange, now);
-            self.refuse(exchange, ladder::too_large());
+            self.refuse(exchange, ladder::too_large(), now);
         }
     }
 
@@ -203,9 +211,21 @@ impl Server<Http> {
         }
     }
 
+    /// The connection has taken this many more bytes of the body of an exchange: of [`HttpAction::Respond`] and
+    /// [`HttpAction::Write`].
+    ///
+    /// What was not reported counts against [`Limits::unwritten`](crate::Limits::unwritten): a stream that goes beyond is
+    /// aborted. An exchange that breaks off after its response was handed out is reported by
+    /// [`Server::handle_disconnect`].
+    pub fn handle_written(&mut self, exchange: ExchangeKey, bytes: usize, _now: Instant) {
+        self.transport.unwritten.remove(exchange, bytes);
+    }
+
     /// The client is gone from an exchange. What it asked for in a session is still done (SH-S-16); what stood alone is
     /// cancelled (SH-S-17).
     pub fn handle_disconnect(&mut self, exchange: ExchangeKey, now: Instant) {
+        self.transport.unwritten.forget(exchange);
+        self.transport.timers.clear(Timer::Unread(exchange));
         let Some(closed) = self.transport.close_exchange(exchange, now) else { return };
         if closed.session() == Some(SessionKey::ONLY) {
             let (peers, hub) = &mut self.split(now);
@@ -250,18 +270,18 @@ impl Server<Http> {
             match timer {
                 Timer::Body(exchange) => {
                     self.transport.close_exchange(exchange, now);
-                    self.refuse(
-                        exchange,
-                        Refusal::new(StatusCode::REQUEST_TIMEOUT, "the message did not come in time"),
-                    );
+                    let refusal = Refusal::new(StatusCode::REQUEST_TIMEOUT, "the message did not come in time");
+                    self.refuse(exchange, refusal, now);
                 }
                 Timer::KeepAlive(exchange) => {
                     let mut comment = Vec::new();
                     encode_comment(&mut comment);
-                    self.out.act(HttpAction::Write { exchange, chunk: comment.into() });
+                    let (_, hub) = &mut self.split(now);
+                    hub.transport.write_chunk(exchange, comment.into(), &mut hub.wire);
                     let next = after(now, self.transport.config.keep_alive);
                     self.transport.timers.set(Timer::KeepAlive(exchange), next);
                 }
+                Timer::Unread(exchange) => self.on_unread(exchange, now),
                 Timer::Idle(session) => self.on_idle(session, now),
                 Timer::Forget(session, exchange) => {
                     if let Some(session) = self.transport.sessions.get_mut(session) {
@@ -284,8 +304,20 @@ impl Server<Http> {
         self.transport.sessions.len()
     }
 
-    fn refuse(&mut self, exchange: ExchangeKey, refusal: Refusal) {
-        self.out.act(HttpAction::Respond { exchange, response: refusal.into_response() });
+    fn refuse(&mut self, exchange: ExchangeKey, refusal: Refusal, now: Instant) {
+        self.respond_at_once(exchange, refusal.into_response(), now);
+    }
+
+    /// Answers a request whose exchange is in no table.
+    fn respond_at_once(&mut self, exchange: ExchangeKey, response: Response<Bytes>, now: Instant) {
+        let (_, hub) = &mut self.split(now);
+        hub.transport.act_response(exchange, response, &mut hub.wire);
+    }
+
+    /// A client does not take its stream: it counts as gone (K1).
+    fn on_unread(&mut self, exchange: ExchangeKey, now: Instant) {
+        self.out.act(HttpAction::Abort { exchange });
+        self.handle_disconnect(exchange, now);
     }
 
     fn open_session(&mut self, arrival: &Arrival, is_two_endpoint: bool, now: Instant) -> Result<SessionKey, Refusal> {

@@ -234,7 +234,7 @@ impl Peer {
             let (exchange, Some(id)) = (listen.exchange, self.listens.id(key)) else { continue };
             let params = with_subscription_id(&params, id);
             let stamped = Notification::with_params(notification.method.clone(), params);
-            self.write(&stamped.into(), exchange, hub);
+            self.write_notification(stamped, exchange, hub);
         }
         let is_open = matches!(self.phase, Phase::Open | Phase::Ready);
         let concerns_session = match publication.change {
@@ -243,7 +243,7 @@ impl Peer {
             Change::Task(_) => false,
         };
         if is_open && concerns_session {
-            self.write(&notification.clone().into(), None, hub);
+            self.write_notification(notification.clone(), None, hub);
         }
     }
 

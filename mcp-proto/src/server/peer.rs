@@ -185,7 +185,7 @@ impl Peer {
         origin.progress = progress.progress;
         let params = progress.to_params(token);
         let exchange = origin.source.exchange;
-        self.write(&Notification::with_params(Method::PROGRESS, params).into(), exchange, hub);
+        self.write_notification(Notification::with_params(Method::PROGRESS, params), exchange, hub);
     }
 
     pub(super) fn notify<T: Carrier>(
@@ -206,7 +206,7 @@ impl Peer {
             }
         }
         if during.is_none_or(|ticket| self.incoming.get(ticket).is_some()) {
-            self.write(&notification.into(), self.exchange_of(during), hub);
+            self.write_notification(notification, self.exchange_of(during), hub);
         }
         Ok(())
     }
@@ -358,6 +358,21 @@ impl Peer {
 
     pub(super) fn write<T: Carrier>(&mut self, message: &Message, exchange: Option<ExchangeKey>, hub: &mut Hub<'_, T>) {
         hub.transport.write(message, self.route(exchange, Kind::Message), &mut hub.wire);
+    }
+
+    /// Writes a notification, unless the client reads nothing and too much waits for it (K1).
+    pub(super) fn write_notification<T: Carrier>(
+        &mut self,
+        notification: Notification,
+        exchange: Option<ExchangeKey>,
+        hub: &mut Hub<'_, T>,
+    ) {
+        let message = Message::Notification(notification);
+        if hub.transport.takes(message.payload_len()) {
+            self.write(&message, exchange, hub);
+        } else {
+            *hub.not_written += 1;
+        }
     }
 
     pub(super) const fn route(&self, exchange: Option<ExchangeKey>, kind: Kind) -> Route {

@@ -39,6 +39,14 @@ impl Server<Stdio> {
         }
     }
 
+    /// The client's stream has taken this many more bytes of [`StdioAction::Write`].
+    ///
+    /// What was not reported counts against [`Limits::unwritten`](crate::Limits::unwritten).
+    pub fn handle_written(&mut self, bytes: usize, _now: Instant) {
+        self.transport.handle_written(bytes);
+        self.report_not_written();
+    }
+
     /// The client's stream has ended: requests in flight are answered within a bound, then the connection closes (FR15).
     pub fn handle_eof(&mut self, now: Instant) {
         let (peers, hub) = &mut self.split(now);
@@ -71,12 +79,18 @@ impl Server<Stdio> {
         SessionKey::ONLY
     }
 
-    /// Whether more input should be read. With `false`, the output is not taken fast enough, or as many requests as the
+    /// Whether more input should be read. With `false`, the client does not read its answers, or as many requests as the
     /// limit allows wait for the application (H5, RP10).
     #[must_use]
     pub fn wants_input(&self) -> bool {
         let limits = &self.config.limits;
-        self.out.has_room(limits) && self.requests_in_flight() < limits.requests_in
+        let reads = self.transport.unwritten().replies() < limits.queue_bytes;
+        reads && self.out.has_room(limits) && self.requests_in_flight() < limits.requests_in
+    }
+
+    /// Whether the client takes what is written to it fast enough for more to be made of it.
+    pub(crate) fn takes_output(&self) -> bool {
+        self.transport.unwritten().bytes() < self.config.limits.queue_bytes
     }
 
     /// Whether [`Event::Closed`] was told or is about to be.
@@ -101,6 +115,10 @@ impl Carrier for Stdio {
 
     fn write(&mut self, message: &Message, _route: Route, wire: &mut Wire<'_, StdioAction>) {
         Self::write(self, message, wire.out);
+    }
+
+    fn takes(&self, bytes: usize) -> bool {
+        self.has_room_for(bytes)
     }
 
     fn write_batch(&mut self, answers: &[Message], _route: Route, wire: &mut Wire<'_, StdioAction>) {

@@ -79,6 +79,11 @@ impl Carrier for Http {
             .fold(Backlog::default(), Backlog::plus)
     }
 
+    fn wants_input(&self, _limits: &Limits) -> bool {
+        // Reading the responses is what makes room for more.
+        true
+    }
+
     fn may_be_modern(&self) -> bool {
         self.config.transport != HttpTransport::HttpSse
     }

@@ -51,5 +51,9 @@ impl Waiting {
 }
 
 fn weight(post: &Post) -> Backlog {
-    Backlog { messages: usize::from(post.role.request().is_none()), bytes: post.body.len() }
+    let bytes = post.body.len() + size_of::<Post>();
+    match post.role.request() {
+        Some(_) => Backlog { bytes, ..Backlog::default() },
+        None => Backlog { messages: 1, message_bytes: bytes, bytes },
+    }
 }

@@ -20,6 +20,7 @@ pub enum HttpAction {
         exchange: ExchangeKey,
     },
     /// Send this response. Nothing more comes for the exchange, and what is still coming of its request is dropped.
+    /// Report the bytes of the body with [`Server::handle_written`](crate::Server::handle_written) as they are taken.
     Respond {
         /// Which exchange.
         exchange: ExchangeKey,
@@ -33,7 +34,8 @@ pub enum HttpAction {
         /// The head.
         head: Response<()>,
     },
-    /// Send a piece of the body, at once.
+    /// Send a piece of the body, at once. Report its bytes with
+    /// [`Server::handle_written`](crate::Server::handle_written) as they are taken.
     Write {
         /// Which exchange.
         exchange: ExchangeKey,
@@ -42,6 +44,12 @@ pub enum HttpAction {
     },
     /// The body ends here. Nothing more comes for the exchange.
     Finish {
+        /// Which exchange.
+        exchange: ExchangeKey,
+    },
+    /// The client does not take its stream: drop what is unwritten of it, and close its connection. Nothing more comes
+    /// for the exchange, and nothing more of it has to be reported.
+    Abort {
         /// Which exchange.
         exchange: ExchangeKey,
     },
@@ -56,6 +64,7 @@ impl fmt::Debug for HttpAction {
             Self::Stream { exchange, .. } => ("Stream", exchange),
             Self::Write { exchange, .. } => ("Write", exchange),
             Self::Finish { exchange } => ("Finish", exchange),
+            Self::Abort { exchange } => ("Abort", exchange),
         };
         let mut shown = f.debug_struct(name);
         shown.field("exchange", exchange);
@@ -69,7 +78,7 @@ impl fmt::Debug for HttpAction {
             Self::Write { chunk, .. } => {
                 shown.field("bytes", &chunk.len());
             }
-            Self::Continue { .. } | Self::Finish { .. } => {}
+            Self::Continue { .. } | Self::Finish { .. } | Self::Abort { .. } => {}
         }
         shown.finish()
     }
@@ -81,7 +90,7 @@ impl Weight for HttpAction {
             Self::Respond { response, .. } => 256 + response.body().len(),
             Self::Stream { .. } => 256,
             Self::Write { chunk, .. } => chunk.len(),
-            Self::Continue { .. } | Self::Finish { .. } => 0,
+            Self::Continue { .. } | Self::Finish { .. } | Self::Abort { .. } => 0,
         }
     }
 }

@@ -45,6 +45,10 @@ impl Carrier for Http {
         self.send(text, is_result, route, wire);
     }
 
+    fn takes(&self, _bytes: usize) -> bool {
+        true
+    }
+
     fn write_batch(&mut self, answers: &[Message], route: Route, wire: &mut Wire<'_, HttpAction>) {
         let unreadable_id = self.unreadable_id(route.session);
         let mut text = Vec::new();
@@ -178,7 +182,7 @@ impl Http {
         found.streams.insert(key, stream);
         self.open_stream(key, wire);
         if let Some(chunk) = priming {
-            wire.out.act(HttpAction::Write { exchange: key, chunk });
+            self.write_chunk(key, chunk, wire);
         }
     }
 
@@ -214,7 +218,7 @@ impl Http {
             self.timers.clear(Timer::Forget(key, gone));
         }
         if let Some(exchange) = exchange {
-            wire.out.act(HttpAction::Write { exchange, chunk });
+            self.write_chunk(exchange, chunk, wire);
             if of.is_none() {
                 self.streams.set_unused(exchange, wire.now);
             }
@@ -240,7 +244,8 @@ impl Http {
 
     /// Ends a response that is a stream.
     pub(super) fn finish(&mut self, exchange: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
-        if self.close_exchange(exchange, wire.now).is_some() {
+        // What found no room makes the end a break.
+        if self.close_exchange(exchange, wire.now).is_some() && !self.unwritten.is_broken(exchange) {
             wire.out.act(HttpAction::Finish { exchange });
         }
     }
@@ -253,7 +258,7 @@ impl Http {
         wire: &mut Wire<'_, HttpAction>,
     ) {
         if self.close_exchange(exchange, wire.now).is_some() {
-            wire.out.act(HttpAction::Respond { exchange, response });
+            self.act_response(exchange, response, wire);
         }
     }
 

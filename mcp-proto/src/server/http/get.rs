@@ -5,7 +5,7 @@ use http::StatusCode;
 use super::exchange::Exchange;
 use super::refusal::Refusal;
 use super::session::Session;
-use super::{Arrival, CANDIDATES, ExchangeKey, Http, HttpAction, ladder};
+use super::{Arrival, CANDIDATES, ExchangeKey, Http, ladder};
 use crate::Instant;
 use crate::client::CloseReason;
 use crate::pending::SessionKey;
@@ -24,10 +24,14 @@ impl Server<Http> {
     ) {
         let has_stream = |session: &Session| session.own.exchange.is_some();
         if self.transport.sessions.get(session).is_some_and(has_stream) {
-            return self.refuse(exchange, Refusal::new(StatusCode::CONFLICT, "this session has its stream already"));
+            return self.refuse(
+                exchange,
+                Refusal::new(StatusCode::CONFLICT, "this session has its stream already"),
+                now,
+            );
         }
         if let Err(refusal) = self.make_room_for_stream(holder, now) {
-            return self.refuse(exchange, refusal);
+            return self.refuse(exchange, refusal, now);
         }
         let (_, hub) = &mut self.split(now);
         let http = &mut *hub.transport;
@@ -38,7 +42,7 @@ impl Server<Http> {
         http.hold_stream(exchange, holder.clone(), now);
         http.open_stream(exchange, &mut hub.wire);
         for chunk in waiting {
-            hub.wire.out.act(HttpAction::Write { exchange, chunk });
+            http.write_chunk(exchange, chunk, &mut hub.wire);
         }
     }
 
@@ -56,10 +60,10 @@ impl Server<Http> {
             session.streams.values().chain([&session.own]).any(|stream| stream.number_of(after).is_some())
         };
         if !self.transport.sessions.get(session).is_some_and(knows) {
-            return self.refuse(exchange, ladder::unknown_event());
+            return self.refuse(exchange, ladder::unknown_event(), now);
         }
         if let Err(refusal) = self.make_room_for_stream(holder, now) {
-            return self.refuse(exchange, refusal);
+            return self.refuse(exchange, refusal, now);
         }
         let (_, hub) = &mut self.split(now);
         let http = &mut *hub.transport;
@@ -70,7 +74,7 @@ impl Server<Http> {
             let number = stream.number_of(after)?;
             stream.after(number)
         });
-        let Some(missed) = missed else { return self.refuse(exchange, ladder::unknown_event()) };
+        let Some(missed) = missed else { return self.refuse(exchange, ladder::unknown_event(), now) };
         let Some(stream) = found.stream_mut(of_request) else { return };
         // A client that comes back has lost the old connection, whether or not that was noticed here.
         let old = stream.exchange.replace(exchange);
@@ -86,7 +90,7 @@ impl Server<Http> {
         }
         http.open_stream(exchange, &mut hub.wire);
         for chunk in missed {
-            hub.wire.out.act(HttpAction::Write { exchange, chunk });
+            http.write_chunk(exchange, chunk, &mut hub.wire);
         }
         if is_over {
             http.finish(exchange, &mut hub.wire);
@@ -99,7 +103,7 @@ impl Server<Http> {
             self.make_room_for_stream(&arrival.holder(), now).and_then(|()| self.open_session(arrival, true, now));
         let session = match opened {
             Ok(session) => session,
-            Err(refusal) => return self.refuse(exchange, refusal),
+            Err(refusal) => return self.refuse(exchange, refusal, now),
         };
         let (_, hub) = &mut self.split(now);
         let http = &mut *hub.transport;
@@ -111,7 +115,7 @@ impl Server<Http> {
         http.open_stream(exchange, &mut hub.wire);
         let mut chunk = Vec::new();
         encode_event(&EventName::ENDPOINT, place.as_bytes(), None, &mut chunk);
-        hub.wire.out.act(HttpAction::Write { exchange, chunk: chunk.into() });
+        http.write_chunk(exchange, chunk.into(), &mut hub.wire);
     }
 
     /// M4: a stream of which nothing was written for long, or one of a client with many, is ended for another one. Its

@@ -35,13 +35,13 @@ impl Server<Http> {
             // SE5: whatever id a client may propose, the server names its sessions.
             None if opens => match self.open_session(arrival, false, now) {
                 Ok(session) => session,
-                Err(refusal) => return self.refuse(exchange, refusal),
+                Err(refusal) => return self.refuse(exchange, refusal, now),
             },
             None => {
                 return match frame {
                     // Rows 6 and 7
-                    Err(error) => self.refuse_frame(exchange, &error),
-                    Ok(_) => self.refuse(exchange, ladder::no_session()),
+                    Err(error) => self.refuse_frame(exchange, &error, now),
+                    Ok(_) => self.refuse(exchange, ladder::no_session(), now),
                 };
             }
         };
@@ -50,7 +50,7 @@ impl Server<Http> {
         self.transport.sessions.touch(session, now);
         let (peers, hub) = &mut self.split(now);
         let Some(peer) = peers.get_mut(&session) else {
-            return self.refuse(exchange, ladder::unknown_session());
+            return self.refuse(exchange, ladder::unknown_session(), now);
         };
         let http = &mut *hub.transport;
         match frame {
@@ -72,7 +72,7 @@ impl Server<Http> {
                 peer.on_invalid(error.clone(), Source { exchange: Some(exchange), batch: None }, hub);
                 // A broken response is answered by nobody but the status.
                 if hub.transport.close_exchange(exchange, now).is_some() {
-                    self.refuse_frame(exchange, &error);
+                    self.refuse_frame(exchange, &error, now);
                 }
             }
         }
@@ -92,7 +92,7 @@ impl Server<Http> {
     ) {
         let (peers, hub) = &mut self.split(now);
         let Some(peer) = peers.get_mut(&session) else {
-            return self.refuse(exchange, ladder::unknown_session());
+            return self.refuse(exchange, ladder::unknown_session(), now);
         };
         match frame {
             Ok(Frame::Single(message)) => {
@@ -104,14 +104,14 @@ impl Server<Http> {
                 peer.on_batch(items, Source::default(), hub);
             }
             Err(error) => {
-                hub.wire.out.act(HttpAction::Respond { exchange, response: Refusal::frame(&error).into_response() });
+                hub.transport.act_response(exchange, Refusal::frame(&error).into_response(), &mut hub.wire);
                 peer.on_invalid(error, Source::default(), hub);
             }
         }
     }
 
-    fn refuse_frame(&mut self, exchange: ExchangeKey, error: &ParseError) {
-        self.refuse(exchange, Refusal::frame(error));
+    fn refuse_frame(&mut self, exchange: ExchangeKey, error: &ParseError, now: Instant) {
+        self.refuse(exchange, Refusal::frame(error), now);
     }
 }
 

@@ -40,7 +40,7 @@ impl Server<Http> {
         now: Instant,
     ) {
         if self.transport.is_closed {
-            return self.refuse(exchange, ladder::stopped());
+            return self.refuse(exchange, ladder::stopped(), now);
         }
         let request = match frame {
             Ok(Frame::Single(Message::Request(request))) => request,
@@ -50,14 +50,14 @@ impl Server<Http> {
                     Ok(()) => empty(StatusCode::ACCEPTED),
                     Err(error) => Refusal::error(&error).into_response(),
                 };
-                return self.out.act(HttpAction::Respond { exchange, response });
+                return self.respond_at_once(exchange, response, now);
             }
             // Row 4, JR-37
             Ok(Frame::Single(Message::Response(_)) | Frame::Batch(_)) => {
                 let text = "a POST of this revision holds one request or notification";
-                return self.refuse(exchange, Refusal::new(StatusCode::BAD_REQUEST, text).without_id());
+                return self.refuse(exchange, Refusal::new(StatusCode::BAD_REQUEST, text).without_id(), now);
             }
-            Err(error) => return self.refuse(exchange, Refusal::frame(&error).without_id()),
+            Err(error) => return self.refuse(exchange, Refusal::frame(&error).without_id(), now),
         };
         let meta = RequestMeta::read(request.params.as_ref());
         let headers = head.headers.clone();
@@ -120,7 +120,7 @@ impl Http {
         }
         let mut chunk = Vec::with_capacity(text.len() + 32);
         encode_event(&EventName::MESSAGE, &text, None, &mut chunk);
-        wire.out.act(HttpAction::Write { exchange: key, chunk: chunk.into() });
+        self.write_chunk(key, chunk.into(), wire);
         if is_last {
             self.finish(key, wire);
         } else {
