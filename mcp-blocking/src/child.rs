@@ -16,11 +16,11 @@ use std::time::Duration;
 
 use mcp_proto::client::Client;
 use mcp_proto::relay::Relay;
-use mcp_proto::{Instant, Limits, Stdio, StdioAction};
+use mcp_proto::{Instant, Stdio, StdioAction};
 
 use crate::gate::Gate;
 use crate::link::{Feed, Link};
-use crate::stdio::{CHUNK, Happened, Writer, spawn_reader};
+use crate::stdio::{Happened, Writer, spawn_reader};
 
 pub(crate) use process::Process;
 
@@ -41,12 +41,17 @@ pub(crate) struct FromChild {
 /// A machine that the bytes of a server are fed to.
 pub(crate) trait ByteStream {
     fn handle_server_bytes(&mut self, bytes: &[u8], now: Instant);
+    fn handle_server_written(&mut self, bytes: usize, now: Instant);
     fn handle_server_eof(&mut self, now: Instant);
 }
 
 impl ByteStream for Client<Stdio> {
     fn handle_server_bytes(&mut self, bytes: &[u8], now: Instant) {
         self.handle_bytes(bytes, now);
+    }
+
+    fn handle_server_written(&mut self, bytes: usize, now: Instant) {
+        self.handle_written(bytes, now);
     }
 
     fn handle_server_eof(&mut self, now: Instant) {
@@ -59,14 +64,13 @@ impl ByteStream for Relay<Stdio> {
         Self::handle_server_bytes(self, bytes, now);
     }
 
+    fn handle_server_written(&mut self, bytes: usize, now: Instant) {
+        Self::handle_server_written(self, bytes, now);
+    }
+
     fn handle_server_eof(&mut self, now: Instant) {
         Self::handle_server_eof(self, now);
     }
-}
-
-/// Bytes that may wait for a server: beside what may wait anyway, all that is read of a client before reading stops.
-pub(crate) fn bound(limits: &Limits) -> usize {
-    limits.queue_bytes.saturating_add(limits.message).saturating_add(INBOX * CHUNK)
 }
 
 /// The process, and the threads that read and write for it.
@@ -76,7 +80,8 @@ pub(crate) struct Child<I> {
     process: Process,
     incarnation: u64,
     writer: Option<Writer>,
-    bound: usize,
+    /// Bytes of answers at which the machine stops reading.
+    queue_bytes: usize,
     /// Where the threads hand in what happens.
     inbox: SyncSender<I>,
     /// Closed while no more of what the server says should be read.
@@ -93,7 +98,7 @@ impl<I: From<FromChild> + Send + 'static> Child<I> {
     pub(crate) fn start(
         command: Command,
         process: Process,
-        bound: usize,
+        queue_bytes: usize,
         inbox: SyncSender<I>,
         gate: Arc<Gate>,
     ) -> io::Result<Self> {
@@ -102,7 +107,7 @@ impl<I: From<FromChild> + Send + 'static> Child<I> {
             process,
             incarnation: 0,
             writer: None,
-            bound,
+            queue_bytes,
             inbox,
             gate,
             deaf_until: None,
@@ -119,7 +124,7 @@ impl<I: From<FromChild> + Send + 'static> Child<I> {
         let incarnation = self.incarnation;
         let hand_in = move |happened| I::from(FromChild { incarnation, happened });
         let input = BufWriter::with_capacity(BUFFER, input);
-        self.writer = Some(Writer::spawn(input, self.bound, self.inbox.clone(), hand_in)?);
+        self.writer = Some(Writer::spawn(input, self.queue_bytes, self.inbox.clone(), hand_in)?);
         spawn_reader(output, self.inbox.clone(), Arc::clone(&self.gate), hand_in)
     }
 
@@ -146,14 +151,13 @@ impl<I: From<FromChild> + Send + 'static> Link for Child<I> {
     type Action = StdioAction;
     type Received = FromChild;
 
-    fn act(&mut self, action: StdioAction) -> Result<(), StdioAction> {
+    fn act(&mut self, action: StdioAction) {
         match (action, &self.writer) {
-            (StdioAction::Write(bytes), Some(writer)) => return writer.push(bytes).map_err(StdioAction::Write),
+            (StdioAction::Write(bytes), Some(writer)) => writer.push(bytes),
             (StdioAction::CloseWrite, _) => self.close_write(),
             (StdioAction::Respawn, _) => self.respawn(),
             _ => {}
         }
-        Ok(())
     }
 
     fn patience(&self, now: Instant) -> Duration {
@@ -161,10 +165,6 @@ impl<I: From<FromChild> + Send + 'static> Link for Child<I> {
             return Duration::ZERO;
         }
         self.deaf_until.map_or(Duration::MAX, |at| at.saturating_duration_since(now))
-    }
-
-    fn has_room(&self) -> bool {
-        self.writer.as_ref().is_none_or(Writer::has_room)
     }
 
     fn end(&mut self, pause: &mut dyn FnMut(Duration) -> bool) -> Option<ExitStatus> {
@@ -177,6 +177,9 @@ impl<I: From<FromChild> + Send + 'static> Link for Child<I> {
 
 impl<M: ByteStream, I: From<FromChild> + Send + 'static> Feed<M> for Child<I> {
     fn catch_up(&mut self, machine: &mut M, now: Instant) {
+        if let Some(written) = self.writer.as_ref().map(Writer::take_written).filter(|written| *written > 0) {
+            machine.handle_server_written(written, now);
+        }
         if self.deaf_until.is_some_and(|at| at <= now) {
             log::warn!("the server reads no more, and does not end; it is killed");
             self.deaf_until = None;

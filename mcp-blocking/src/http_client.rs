@@ -174,22 +174,16 @@ impl<I: From<(ExchangeKey, Received)> + Send + 'static> Link for Pool<I> {
     type Action = HttpAction;
     type Received = (ExchangeKey, Received);
 
-    fn act(&mut self, action: HttpAction) -> Result<(), HttpAction> {
+    fn act(&mut self, action: HttpAction) {
         match action {
             HttpAction::Open { exchange, request } => self.open(exchange, request),
             HttpAction::Abort { exchange } => self.abort(exchange),
             _ => {}
         }
-        Ok(())
     }
 
     fn patience(&self, _now: Instant) -> Duration {
         if self.busy.values().any(|busy| !busy.is_sent_reported) { UNSENT } else { Duration::MAX }
-    }
-
-    /// What is sent waits for a worker, and the machine bounds the exchanges.
-    fn has_room(&self) -> bool {
-        true
     }
 
     /// The session has ended, and with it the server's part.

@@ -13,14 +13,11 @@ pub(crate) trait Link {
     /// What the threads of the link put into the owner's inbox.
     type Received;
 
-    /// Carries an action out, or gives it back if there is no room; something is received once there is.
-    fn act(&mut self, action: Self::Action) -> Result<(), Self::Action>;
+    /// Carries an action out, or queues it.
+    fn act(&mut self, action: Self::Action);
 
     /// How long the owner may wait before the machine has to be fed, whether something was received or not.
     fn patience(&self, now: Instant) -> Duration;
-
-    /// Whether the server keeps up with what it is sent.
-    fn has_room(&self) -> bool;
 
     /// Ends what is left of the server, once the machine is closed. `pause` waits for something to be received, but not
     /// longer than it is told, and says whether the end is urgent. Returns how the server's process ended, if it did so

@@ -15,7 +15,7 @@ use mcp_proto::client::{CloseReason, ExchangeKey, Http, HttpConfig};
 use mcp_proto::relay::{Config, Event, Relay};
 use mcp_proto::{Stdio, UsageError};
 
-use crate::child::{self, Child, FromChild, Process};
+use crate::child::{Child, FromChild, Process};
 use crate::gate::Gate;
 use crate::http_client::{HttpOptions, Pool, Received};
 use joined::{Joined, Mail};
@@ -59,8 +59,8 @@ pub struct Proxy(Upstream);
 /// The server's side of a proxy that does not run yet.
 #[derive(Debug)]
 enum Upstream {
-    Http { relay: Box<Relay<Http>>, options: HttpOptions, mail: Mail<(ExchangeKey, Received)> },
-    Child { relay: Box<Relay<Stdio>>, command: Command, process: Process, bound: usize, mail: Mail<FromChild> },
+    Http { relay: Box<Relay<Http>>, options: HttpOptions, queue_bytes: usize, mail: Mail<(ExchangeKey, Received)> },
+    Child { relay: Box<Relay<Stdio>>, command: Command, process: Process, queue_bytes: usize, mail: Mail<FromChild> },
 }
 
 impl Proxy {
@@ -72,8 +72,9 @@ impl Proxy {
     pub fn http(http: HttpConfig, options: HttpOptions, mut config: Config) -> Result<Self, UsageError> {
         // One thread carries one exchange.
         config.limits.exchanges = options.max_workers;
+        let queue_bytes = config.limits.queue_bytes;
         let relay = Box::new(Relay::new(Http::new(http), config)?);
-        Ok(Self(Upstream::Http { relay, options, mail: Mail::new() }))
+        Ok(Self(Upstream::Http { relay, options, queue_bytes, mail: Mail::new() }))
     }
 
     /// A proxy to a server that [`Proxy::run`] starts as a child process, over its stdin and stdout. Its stderr is this
@@ -109,9 +110,9 @@ impl Proxy {
     /// ```
     pub fn child(command: Command, mut config: Config) -> Result<Self, UsageError> {
         config.respawn = true;
-        let bound = child::bound(&config.limits);
+        let queue_bytes = config.limits.queue_bytes;
         let relay = Box::new(Relay::new(Stdio::new(), config)?);
-        Ok(Self(Upstream::Child { relay, command, process: Process::default(), bound, mail: Mail::new() }))
+        Ok(Self(Upstream::Child { relay, command, process: Process::default(), queue_bytes, mail: Mail::new() }))
     }
 
     /// A way to end this proxy.
@@ -136,13 +137,13 @@ impl Proxy {
     ) -> io::Result<CloseReason> {
         let gate = Arc::new(Gate::new());
         match self.0 {
-            Upstream::Http { relay, options, mail } => {
+            Upstream::Http { relay, options, queue_bytes, mail } => {
                 let link = Pool::new(options, mail.inbox.clone(), Arc::clone(&gate));
-                Joined { relay: *relay, link, gate, mail }.run(input, output, observer)
+                Joined { relay: *relay, link, gate, mail, queue_bytes }.run(input, output, observer)
             }
-            Upstream::Child { relay, command, process, bound, mail } => {
-                let link = Child::start(command, process, bound, mail.inbox.clone(), Arc::clone(&gate))?;
-                Joined { relay: *relay, link, gate, mail }.run(input, output, observer)
+            Upstream::Child { relay, command, process, queue_bytes, mail } => {
+                let link = Child::start(command, process, queue_bytes, mail.inbox.clone(), Arc::clone(&gate))?;
+                Joined { relay: *relay, link, gate, mail, queue_bytes }.run(input, output, observer)
             }
         }
     }

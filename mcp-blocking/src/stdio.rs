@@ -15,7 +15,7 @@ use crate::gate::Gate;
 
 /// Bytes that are read at once.
 pub(crate) const CHUNK: usize = 64 * 1024;
-/// Bytes that may wait for the writing thread before it is behind.
+/// Bytes that may wait for the writing thread before it is behind, at most.
 const ROOM: usize = 256 * 1024;
 
 /// What the two threads hand in.
@@ -64,8 +64,6 @@ pub(crate) fn spawn_reader<I: Send + 'static>(
 #[derive(Debug)]
 pub(crate) struct Writer {
     shared: Arc<Shared>,
-    /// Bytes that may wait.
-    bound: usize,
 }
 
 #[derive(Debug)]
@@ -79,6 +77,8 @@ struct State {
     queue: VecDeque<Bytes>,
     /// Bytes in the queue and in the hands of the thread.
     bytes: usize,
+    /// Bytes that were written and not taken account of.
+    written: usize,
     /// Nothing more will be written.
     is_closing: bool,
     /// The thread has ended.
@@ -92,10 +92,11 @@ impl Shared {
 }
 
 impl Writer {
-    /// A thread that takes bytes as long as fewer than `bound` wait.
+    /// A thread that writes what it is given. The machine stops reading when `queue_bytes` wait; once there are fewer,
+    /// [`Happened::Writable`] follows.
     pub(crate) fn spawn<I: Send + 'static>(
         output: impl Write + Send + 'static,
-        bound: usize,
+        queue_bytes: usize,
         inbox: SyncSender<I>,
         hand_in: impl Fn(Happened) -> I + Send + 'static,
     ) -> io::Result<Self> {
@@ -103,7 +104,7 @@ impl Writer {
         let thread_shared = Arc::clone(&shared);
         thread::Builder::new().name("mcp-writer".to_owned()).stack_size(256 * 1024).spawn(move || {
             let tell = |happened| inbox.send(hand_in(happened)).is_ok();
-            let outcome = write_all(output, &thread_shared, &tell);
+            let outcome = write_all(output, &thread_shared, queue_bytes.min(ROOM), &tell);
             thread_shared.state().is_done = true;
             thread_shared.changed.notify_all();
             if let Err(error) = outcome {
@@ -111,28 +112,23 @@ impl Writer {
                 tell(Happened::OutputClosed);
             }
         })?;
-        Ok(Self { shared, bound: bound.max(ROOM) })
+        Ok(Self { shared })
     }
 
-    /// Whether the thread keeps up. If not, [`Happened::Writable`] follows once it does.
-    pub(crate) fn has_room(&self) -> bool {
-        let state = self.shared.state();
-        state.bytes < ROOM || state.is_done
-    }
-
-    /// Takes bytes to write, or gives them back if there is no room; [`Happened::Writable`] follows then.
-    pub(crate) fn push(&self, bytes: Bytes) -> Result<(), Bytes> {
+    /// Takes bytes to write. The machine bounds how many wait.
+    pub(crate) fn push(&self, bytes: Bytes) {
         let mut state = self.shared.state();
-        if state.bytes >= self.bound && !state.is_done {
-            return Err(bytes);
-        }
         if !state.is_done {
             state.bytes += bytes.len();
             state.queue.push_back(bytes);
             drop(state);
             self.shared.changed.notify_all();
         }
-        Ok(())
+    }
+
+    /// Bytes that were written since this was last asked.
+    pub(crate) fn take_written(&self) -> usize {
+        std::mem::take(&mut self.shared.state().written)
     }
 
     /// Ends the thread once everything is written.
@@ -155,7 +151,7 @@ impl Writer {
     }
 }
 
-fn write_all(mut output: impl Write, shared: &Shared, tell: &dyn Fn(Happened) -> bool) -> io::Result<()> {
+fn write_all(mut output: impl Write, shared: &Shared, room: usize, tell: &dyn Fn(Happened) -> bool) -> io::Result<()> {
     let mut state = shared.state();
     loop {
         state = shared
@@ -167,16 +163,17 @@ fn write_all(mut output: impl Write, shared: &Shared, tell: &dyn Fn(Happened) ->
         }
         let batch = std::mem::take(&mut state.queue);
         drop(state);
-        let mut written = 0;
+        let mut is_behind = false;
         for bytes in batch {
             output.write_all(&bytes)?;
-            written += bytes.len();
+            let mut state = shared.state();
+            is_behind |= state.bytes >= room;
+            state.bytes -= bytes.len();
+            state.written += bytes.len();
         }
         output.flush()?;
         state = shared.state();
-        let was_behind = state.bytes >= ROOM;
-        state.bytes -= written;
-        if was_behind && state.bytes < ROOM {
+        if is_behind && state.bytes < room {
             drop(state);
             if !tell(Happened::Writable) {
                 return Ok(());

@@ -50,12 +50,13 @@ use crate::pending::{Incoming, Pending, RequestKey, SessionKey, Ticket};
 use crate::transport::Transport;
 use crate::version::{Era, ProtocolVersion};
 use calls::Calls;
-use carrier::{Backlog, Carrier, Inbound, Role, Wire};
+use carrier::{Carrier, Inbound, Role, Wire};
 use era::Detection;
 use handshake::{Handshake, Opener, Phase};
 use listen::Listening;
 use restore::Settings;
 
+pub(crate) use carrier::Backlog;
 pub use carrier::ClientTransport;
 pub use config::{Call, Config, Confirmation, Forwarding};
 pub use era::{Evidence, Verdict};
@@ -546,8 +547,13 @@ impl<T: Carrier> Client<T> {
 
     /// Whether a message with a payload of this many bytes may be added to what waits to be sent (K1).
     fn takes(&self, bytes: usize) -> bool {
+        self.backlog().takes(bytes, &self.config.limits)
+    }
+
+    /// What waits to be sent.
+    pub(crate) fn backlog(&self) -> Backlog {
         let held = Backlog { bytes: self.held.bytes(), ..Backlog::default() };
-        self.transport.backlog().plus(held).takes(bytes, &self.config.limits)
+        self.transport.backlog().plus(held)
     }
 
     /// Ends a request that was not sent, because too much waits to be.

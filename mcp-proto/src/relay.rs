@@ -24,6 +24,7 @@
 //! | `config` | what the relay is told |
 //! | `event` | what it does and tells |
 //! | `opening` | how the two sides find together |
+//! | `pace` | whether the server takes what the client sends |
 //! | `crossing` | what is under way |
 //! | `straight` | both speak the same era |
 //! | `legacy_client` | a legacy client, a modern server |
@@ -37,6 +38,7 @@ mod event;
 mod legacy_client;
 mod modern_client;
 mod opening;
+mod pace;
 mod straight;
 
 use std::time::Duration;
@@ -59,6 +61,7 @@ use crossing::Crossing;
 use legacy_client::LegacyClient;
 use modern_client::{ModernClient, ParkKey};
 use opening::Opening;
+use pace::Pace;
 
 pub use config::Config;
 pub use event::{Action, Event, Side};
@@ -96,6 +99,7 @@ pub struct Relay<T: ClientTransport = Http> {
     timers: Deadlines<ParkKey>,
     parking_timeout: Duration,
     limits: Limits,
+    pace: Pace,
     out: Outbox<Action<T::Action>, Event>,
 }
 
@@ -125,6 +129,7 @@ impl<T: ClientTransport> Relay<T> {
         transport.redeliver_for(config.redelivery);
         let (limits, versions, parking_timeout) =
             (config.limits.clone(), config.versions.clone(), config.parking_timeout);
+        let request_timeout = config.request_timeout;
         let (server, client) = config.split();
         Ok(Self {
             server: Server::new(Stdio::new(), server)?,
@@ -135,6 +140,7 @@ impl<T: ClientTransport> Relay<T> {
             timers: Deadlines::new(),
             parking_timeout,
             limits,
+            pace: Pace::new(request_timeout),
             out: Outbox::new(),
         })
     }
@@ -184,14 +190,17 @@ impl<T: ClientTransport> Relay<T> {
     /// When [`Relay::handle_timeout`] wants to be called.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        [self.timers.next(), self.server.poll_timeout(), self.client.poll_timeout()].into_iter().flatten().min()
+        let own = [self.timers.next(), self.pace.poll_timeout()];
+        let machines = [self.server.poll_timeout(), self.client.poll_timeout()];
+        own.into_iter().chain(machines).flatten().min()
     }
 
-    /// Whether more of the client's bytes should be read (PX7, H5). A server that reads nothing is no reason to stop:
-    /// requests that find no room for it are answered with an error at once (K5).
+    /// Whether more of the client's bytes should be read (PX7, H5). With `false`, the client does not read its answers, or
+    /// the server is slow. A server that takes nothing at all for 5 seconds, or for as long as a request may take, is no
+    /// reason to wait: reading goes on, and requests that find no room are answered with an error at once (K5).
     #[must_use]
     pub fn wants_bytes(&self) -> bool {
-        self.out.has_room(&self.limits) && self.server.wants_input()
+        self.out.has_room(&self.limits) && self.server.wants_input() && self.pace.lets_read()
     }
 
     /// Whether more of what the server says should be read (PX7, H5). With `false`, the client does not read, or the
@@ -209,6 +218,11 @@ impl<T: ClientTransport> Relay<T> {
 
     /// Lets each machine's output become the other's input until both are silent.
     fn settle(&mut self, now: Instant) {
+        self.exchange_outputs(now);
+        self.pace.update(self.client.backlog(), &self.limits, now);
+    }
+
+    fn exchange_outputs(&mut self, now: Instant) {
         loop {
             if let Some(output) = self.server.poll_output() {
                 match output {

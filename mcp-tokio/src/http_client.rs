@@ -147,10 +147,6 @@ impl Link for Exchanges {
         }
     }
 
-    fn has_room(&self) -> bool {
-        true
-    }
-
     async fn turn(&mut self, machine: &mut Client<proto::Http>) {
         if !machine.wants_input() {
             return std::future::pending().await;

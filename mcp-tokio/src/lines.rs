@@ -21,6 +21,8 @@ pub(crate) struct Lines<W> {
     write: Option<W>,
     waiting: VecDeque<Bytes>,
     length: usize,
+    /// Bytes that were written and not returned yet.
+    unreported: usize,
     /// Something was written that may not have left yet.
     is_unflushed: bool,
     /// Nothing more is pushed.
@@ -29,7 +31,14 @@ pub(crate) struct Lines<W> {
 
 impl<W: AsyncWrite + Unpin> Lines<W> {
     pub(crate) const fn new(write: W) -> Self {
-        Self { write: Some(write), waiting: VecDeque::new(), length: 0, is_unflushed: false, is_complete: false }
+        Self {
+            write: Some(write),
+            waiting: VecDeque::new(),
+            length: 0,
+            unreported: 0,
+            is_unflushed: false,
+            is_complete: false,
+        }
     }
 
     pub(crate) fn push(&mut self, line: Bytes) {
@@ -54,9 +63,10 @@ impl<W: AsyncWrite + Unpin> Lines<W> {
         self.write.is_none() || self.waiting.is_empty() && !self.is_unflushed && !self.is_complete
     }
 
-    /// Writes some of what waits. If the future is dropped, nothing is lost or written twice.
-    pub(crate) async fn write_some(&mut self) -> io::Result<()> {
-        let Some(write) = &mut self.write else { return Ok(()) };
+    /// Writes some of what waits; returns how many bytes were written. If the future is dropped, nothing is lost, written
+    /// twice or left out of the next count.
+    pub(crate) async fn write_some(&mut self) -> io::Result<usize> {
+        let Some(write) = &mut self.write else { return Ok(0) };
         if !self.waiting.is_empty() {
             let mut pieces = [IoSlice::new(&[]); PIECES];
             for (piece, line) in pieces.iter_mut().zip(&self.waiting) {
@@ -69,11 +79,12 @@ impl<W: AsyncWrite + Unpin> Lines<W> {
             }
             self.is_unflushed = true;
             self.forget(written);
-            if !self.waiting.is_empty() {
-                return Ok(());
-            }
+            self.unreported += written;
         }
-        self.flush().await
+        if self.waiting.is_empty() {
+            self.flush().await?;
+        }
+        Ok(std::mem::take(&mut self.unreported))
     }
 
     /// Writes everything, and ends the stream.

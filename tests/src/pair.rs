@@ -217,6 +217,7 @@ impl Pair {
                 match output {
                     Output::Action(StdioAction::Write(bytes)) => {
                         let pipe = if self.relay.is_some() { &mut self.up } else { &mut self.to_server };
+                        self.client.handle_written(bytes.len(), self.now);
                         pipe.send(bytes, self.now, &mut self.random);
                     }
                     Output::Action(action) => panic!("nobody ends here: {action:?}"),
@@ -226,17 +227,22 @@ impl Pair {
                 match output {
                     Output::Action(StdioAction::Write(bytes)) => {
                         let pipe = if self.relay.is_some() { &mut self.down } else { &mut self.to_client };
+                        self.server.handle_written(bytes.len(), self.now);
                         pipe.send(bytes, self.now, &mut self.random);
                     }
                     Output::Action(action) => panic!("nobody ends here: {action:?}"),
                     Output::Event(event) => self.on_server_event(event),
                 }
-            } else if let Some(output) = self.relay.as_mut().and_then(Relay::poll_output) {
+            } else if let Some((relay, output)) =
+                self.relay.as_mut().and_then(|relay| relay.poll_output().map(|output| (relay, output)))
+            {
                 match output {
                     Output::Action(relay::Action::Client(StdioAction::Write(bytes))) => {
+                        relay.handle_written(bytes.len(), self.now);
                         self.to_client.send(bytes, self.now, &mut self.random);
                     }
                     Output::Action(relay::Action::Server(StdioAction::Write(bytes))) => {
+                        relay.handle_server_written(bytes.len(), self.now);
                         self.to_server.send(bytes, self.now, &mut self.random);
                     }
                     Output::Action(action) => panic!("nobody ends here: {action:?}"),

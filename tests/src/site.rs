@@ -25,6 +25,10 @@ pub struct Site {
     pub is_routed: bool,
     /// What should be random is always the same (CL4).
     pub is_constant: bool,
+    /// Whether clients take what is sent to them.
+    pub is_read: bool,
+    /// Exchanges that the server has aborted.
+    pub aborted: Vec<ExchangeKey>,
 }
 
 impl Site {
@@ -47,6 +51,8 @@ impl Site {
             drawn: 0,
             is_routed: false,
             is_constant: false,
+            is_read: true,
+            aborted: Vec::new(),
         }
     }
 
@@ -172,6 +178,7 @@ impl Site {
             match output {
                 Output::Event(event) => self.events.push(event),
                 Output::Action(HttpAction::Respond { exchange, response }) => {
+                    self.on_sent(exchange, response.body().len());
                     let sent = self.open(exchange);
                     assert!(sent.status.is_none(), "two responses");
                     let (head, body) = response.into_parts();
@@ -191,11 +198,22 @@ impl Site {
                 }
                 Output::Action(HttpAction::Write { exchange, chunk }) => {
                     self.open(exchange).body.extend_from_slice(&chunk);
+                    self.on_sent(exchange, chunk.len());
                 }
                 Output::Action(HttpAction::Continue { exchange }) => self.continued.push(exchange),
                 Output::Action(HttpAction::Finish { exchange }) => self.open(exchange).is_over = true,
+                Output::Action(HttpAction::Abort { exchange }) => {
+                    self.open(exchange).is_over = true;
+                    self.aborted.push(exchange);
+                }
                 Output::Action(action) => panic!("{action:?} is new"),
             }
+        }
+    }
+
+    fn on_sent(&mut self, exchange: ExchangeKey, bytes: usize) {
+        if self.is_read {
+            self.server.handle_written(exchange, bytes, self.now);
         }
     }
 

@@ -19,6 +19,8 @@ pub struct Stream<M, E> {
     written: Vec<u8>,
     /// The machine closed its outgoing stream.
     pub is_write_closed: bool,
+    /// Whether the other side reads what is written to it.
+    pub is_read: bool,
     /// How often the machine wanted its server started anew.
     pub respawned: usize,
 }
@@ -56,6 +58,9 @@ macro_rules! stream {
                         Output::Action(StdioAction::Write(bytes)) => {
                             assert!(!self.is_write_closed, "written after the stream was closed");
                             self.written.extend_from_slice(&bytes);
+                            if self.is_read {
+                                self.machine.handle_written(bytes.len(), self.now);
+                            }
                         }
                         Output::Action(StdioAction::Respawn) => {
                             // Another process knows nothing of what the old one was told.
@@ -108,6 +113,7 @@ impl<M, E> Stream<M, E> {
             events: Vec::new(),
             written: Vec::new(),
             is_write_closed: false,
+            is_read: true,
             respawned: 0,
         }
     }

@@ -45,6 +45,8 @@ pub trait Machine {
     fn end(&mut self, exchange: ExchangeKey, now: Instant);
     /// See `Client::handle_failure`.
     fn fail(&mut self, exchange: ExchangeKey, failure: Failure, now: Instant);
+    /// See `Relay::handle_written`.
+    fn written(&mut self, bytes: usize, now: Instant);
     /// See `Client::handle_timeout`.
     fn timeout(&mut self, now: Instant);
     /// See `Client::poll_timeout`.
@@ -52,7 +54,7 @@ pub trait Machine {
 }
 
 macro_rules! machine {
-    ($machine:ty, $event:ty, { $($actions:tt)* }) => {
+    ($machine:ty, $event:ty, $written:expr, { $($actions:tt)* }) => {
         impl Machine for $machine {
             type Event = $event;
             fn step(&mut self) -> Option<Step<$event>> {
@@ -77,6 +79,9 @@ macro_rules! machine {
             fn fail(&mut self, exchange: ExchangeKey, failure: Failure, now: Instant) {
                 self.handle_failure(exchange, failure, now);
             }
+            fn written(&mut self, bytes: usize, now: Instant) {
+                $written(self, bytes, now);
+            }
             fn timeout(&mut self, now: Instant) {
                 self.handle_timeout(now);
             }
@@ -87,11 +92,11 @@ macro_rules! machine {
     };
 }
 
-machine!(Client<Http>, client::Event, {
+machine!(Client<Http>, client::Event, |_: &mut Self, _, _| (), {
     Output::Action(HttpAction::Open { exchange, request }) => Step::Open(exchange, request),
     Output::Action(HttpAction::Abort { exchange }) => Step::Abort(exchange),
 });
-machine!(Relay, relay::Event, {
+machine!(Relay, relay::Event, Relay::handle_written, {
     Output::Action(Action::Server(HttpAction::Open { exchange, request })) => Step::Open(exchange, request),
     Output::Action(Action::Server(HttpAction::Abort { exchange })) => Step::Abort(exchange),
     Output::Action(Action::Client(StdioAction::Write(bytes))) => Step::Write(bytes),
@@ -272,6 +277,7 @@ impl<M: Machine> World<M> {
                 Some(Step::Write(bytes)) => {
                     assert!(!self.is_write_closed, "written after the stream was closed");
                     self.written.extend_from_slice(&bytes);
+                    self.machine.written(bytes.len(), self.now);
                 }
                 Some(Step::CloseWrite) => self.is_write_closed = true,
                 Some(Step::Event(event)) => self.events.push_back(event),

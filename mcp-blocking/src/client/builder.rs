@@ -11,7 +11,7 @@ use mcp_proto::{Failed, Json, ProtocolVersion, Stdio, UsageError};
 
 use super::owner::{Commands, Mail, Owner, Refused, State};
 use super::{Client, Error, Handler, Shared};
-use crate::child::{self, Child, INBOX, Process};
+use crate::child::{Child, INBOX, Process};
 use crate::gate::Gate;
 use crate::http_client::{HttpOptions, Pool};
 use crate::link::Feed;
@@ -202,11 +202,11 @@ impl Builder<ChildServer> {
     /// [`Error::Start`] if it could not be started, [`Error::Exited`] if it ended before it answered, [`Error::Server`]
     /// if it refused, [`Error::Failed`] if it did not answer, [`Error::Usage`] if the configuration cannot be worked with.
     pub fn connect(self) -> Result<Client, Error> {
-        let bound = child::bound(&self.config.limits);
+        let queue_bytes = self.config.limits.queue_bytes;
         let machine = proto::Client::new(Stdio::new(), self.config.clone())?;
         self.connect_with(
             machine,
-            |inbox, gate, server| Child::start(server.command, Process::default(), bound, inbox, gate),
+            |inbox, gate, server| Child::start(server.command, Process::default(), queue_bytes, inbox, gate),
             |_| None,
             "the server".to_owned(),
         )

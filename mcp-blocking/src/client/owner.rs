@@ -73,24 +73,17 @@ pub(super) struct Owner<T: ClientTransport, L: Link> {
     pub(super) connected: Option<SyncSender<Result<Greeting, Refused>>>,
     /// What the machine has of HTTP, if that is what it speaks.
     pub(super) http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
-    pub(super) state: State<T::Action>,
+    pub(super) state: State,
 }
 
 /// What an owner remembers.
-pub(super) struct State<A> {
+#[derive(Default)]
+pub(super) struct State {
     refused: Option<Unavailable>,
-    /// What the link had no room for.
-    unsent: Option<A>,
     callers: BTreeMap<RequestKey, Postman>,
     listeners: BTreeMap<SubscriptionKey, SyncSender<Told>>,
     /// Events that the handler had no room for.
     dropped: u64,
-}
-
-impl<A> Default for State<A> {
-    fn default() -> Self {
-        Self { refused: None, unsent: None, callers: BTreeMap::new(), listeners: BTreeMap::new(), dropped: 0 }
-    }
 }
 
 impl<T, L> Owner<T, L>
@@ -127,17 +120,11 @@ where
         }
     }
 
-    /// Carries out what the machine says, until there is nothing more or no room for it. Returns whether it has ended.
+    /// Carries out what the machine says, until there is nothing more. Returns whether it has ended.
     fn drain(&mut self, events: &SyncSender<ForHandler>) -> bool {
-        let mut output = self.state.unsent.take().map(Output::Action);
-        while let Some(next) = output.take().or_else(|| self.machine.poll_output()) {
+        while let Some(next) = self.machine.poll_output() {
             match next {
-                Output::Action(action) => {
-                    self.state.unsent = self.link.act(action).err();
-                    if self.state.unsent.is_some() {
-                        return false;
-                    }
-                }
+                Output::Action(action) => self.link.act(action),
                 Output::Event(Event::Closed(_)) => return true,
                 Output::Event(event) => {
                     if let Some(event) = self.on_event(event) {

@@ -26,6 +26,8 @@ pub(super) struct Joined<T: ClientTransport, L: Link> {
     /// Closed while no more of what the server says should be read.
     pub(super) gate: Arc<Gate>,
     pub(super) mail: Mail<L::Received>,
+    /// Bytes of answers at which the machine stops reading.
+    pub(super) queue_bytes: usize,
 }
 
 impl<T, L> Joined<T, L>
@@ -40,16 +42,16 @@ where
         observer: &mut dyn Observer,
     ) -> io::Result<CloseReason> {
         let client_gate = Arc::new(Gate::new());
-        let writer = Writer::spawn(output, 0, self.mail.inbox.clone(), Input::Client)?;
+        let writer = Writer::spawn(output, self.queue_bytes, self.mail.inbox.clone(), Input::Client)?;
         spawn_reader(input, self.mail.inbox.clone(), Arc::clone(&client_gate), Input::Client)?;
-        let (mut unwritten, mut is_urgent) = (None, false);
+        let mut is_urgent = false;
         let reason = loop {
-            if let Some(reason) = self.drain(&writer, &mut unwritten, observer) {
+            if let Some(reason) = self.drain(&writer, observer) {
                 break reason;
             }
             self.gate.set(self.relay.wants_body());
-            client_gate.set(self.relay.wants_bytes() && self.link.has_room());
-            is_urgent |= self.turn(observer);
+            client_gate.set(self.relay.wants_bytes());
+            is_urgent |= self.turn(&writer, observer);
         };
         writer.flush(FLUSH);
         let exited = self.link.end(&mut |time| {
@@ -66,53 +68,39 @@ where
         Ok(reason)
     }
 
-    /// Carries out what the relay says, until there is nothing more or no room for it. Returns why it has ended, once it
-    /// has.
-    fn drain(
-        &mut self,
-        writer: &Writer,
-        unwritten: &mut Option<Action<T::Action>>,
-        observer: &mut dyn Observer,
-    ) -> Option<CloseReason> {
-        let mut output = unwritten.take().map(Output::Action);
-        while let Some(next) = output.or_else(|| self.relay.poll_output()) {
-            *unwritten = match next {
-                Output::Action(Action::Client(StdioAction::Write(bytes))) => match writer.push(bytes.clone()) {
-                    Ok(()) => {
-                        observer.written(&bytes);
-                        None
-                    }
-                    Err(bytes) => Some(Action::Client(StdioAction::Write(bytes))),
-                },
-                Output::Action(Action::Client(StdioAction::CloseWrite)) => {
-                    writer.close();
-                    None
+    /// Carries out what the relay says, until there is nothing more. Returns why it has ended, once it has.
+    fn drain(&mut self, writer: &Writer, observer: &mut dyn Observer) -> Option<CloseReason> {
+        while let Some(output) = self.relay.poll_output() {
+            match output {
+                Output::Action(Action::Client(StdioAction::Write(bytes))) => {
+                    observer.written(&bytes);
+                    writer.push(bytes);
                 }
-                Output::Action(Action::Client(_)) => None,
-                Output::Action(Action::Server(action)) => self.link.act(action).err().map(Action::Server),
+                Output::Action(Action::Client(StdioAction::CloseWrite)) => writer.close(),
+                Output::Action(Action::Client(_)) => {}
+                Output::Action(Action::Server(action)) => self.link.act(action),
                 Output::Event(event) => {
                     observer.told(&event);
                     if let Event::Closed(reason) = event {
                         return Some(reason);
                     }
-                    None
                 }
-            };
-            if unwritten.is_some() {
-                return None;
             }
-            output = None;
         }
         None
     }
 
     /// Waits for something to happen, and tells the relay. Returns whether the proxy was stopped.
-    fn turn(&mut self, observer: &mut dyn Observer) -> bool {
+    fn turn(&mut self, writer: &Writer, observer: &mut dyn Observer) -> bool {
         let now = Instant::now();
         let due = self.relay.poll_timeout().map_or(Duration::MAX, |at| at.saturating_duration_since(now));
         let input = self.mail.inputs.recv_timeout(due.min(self.link.patience(now)));
         let now = Instant::now();
         self.link.catch_up(&mut self.relay, now);
+        let written = writer.take_written();
+        if written > 0 {
+            self.relay.handle_written(written, now);
+        }
         let mut is_stopped = false;
         match input {
             Ok(Input::Server(received)) => self.link.feed(&mut self.relay, received, now),

@@ -2,9 +2,9 @@
 
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -25,10 +25,6 @@ const WRITE_TIME: Duration = Duration::from_secs(30);
 const LINGER: Duration = Duration::from_secs(1);
 /// How often a blocked read looks at what else has happened.
 const TICK: Duration = Duration::from_millis(500);
-/// Bytes of a response that wait for a slow client. While more wait, it counts as gone.
-const WAITING: usize = 8 << 20;
-/// What a piece takes beside its bytes.
-const ENTRY: usize = 64;
 
 /// What the owner sends to a connection.
 #[derive(Debug)]
@@ -44,13 +40,13 @@ pub(super) enum Reply {
 }
 
 impl Reply {
+    /// Bytes of the body.
     fn weight(&self) -> usize {
-        ENTRY
-            + match self {
-                Self::Whole(response) => response.body().len(),
-                Self::Piece(piece) => piece.len(),
-                Self::Stream(_) | Self::End => 0,
-            }
+        match self {
+            Self::Whole(response) => response.body().len(),
+            Self::Piece(piece) => piece.len(),
+            Self::Stream(_) | Self::End => 0,
+        }
     }
 }
 
@@ -58,29 +54,47 @@ impl Reply {
 #[derive(Debug)]
 pub(super) struct Replies {
     sender: Sender<Reply>,
-    waiting: Arc<AtomicUsize>,
+    unwritten: Unwritten,
+}
+
+/// Bytes of a response that the connection has not taken.
+#[derive(Debug, Clone)]
+pub(super) struct Unwritten {
+    bytes: Arc<AtomicUsize>,
+    connection: Weak<()>,
 }
 
 /// The connection's end of a response.
 struct Responses {
     receiver: Receiver<Reply>,
-    waiting: Arc<AtomicUsize>,
+    bytes: Arc<AtomicUsize>,
+    _connection: Arc<()>,
 }
 
 fn replies() -> (Replies, Responses) {
     let (sender, receiver) = channel();
-    let waiting = Arc::new(AtomicUsize::new(0));
-    (Replies { sender, waiting: Arc::clone(&waiting) }, Responses { receiver, waiting })
+    let (bytes, connection) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
+    let unwritten = Unwritten { bytes: Arc::clone(&bytes), connection: Arc::downgrade(&connection) };
+    (Replies { sender, unwritten }, Responses { receiver, bytes, _connection: connection })
 }
 
 impl Replies {
-    /// Never blocks; `false` if the client does not take what is sent, or is gone. One piece of any size is taken.
-    pub(super) fn send(&self, reply: Reply) -> bool {
-        if self.waiting.load(Ordering::Acquire) > WAITING {
-            return false;
-        }
-        self.waiting.fetch_add(reply.weight(), Ordering::AcqRel);
-        self.sender.send(reply).is_ok()
+    /// Never blocks. Returns the bytes of the body that have to be taken now; `None` if the connection is gone.
+    pub(super) fn send(&self, reply: Reply) -> Option<usize> {
+        let weight = reply.weight();
+        self.unwritten.bytes.fetch_add(weight, Ordering::AcqRel);
+        self.sender.send(reply).is_ok().then_some(weight)
+    }
+
+    pub(super) fn unwritten(&self) -> Unwritten {
+        self.unwritten.clone()
+    }
+}
+
+impl Unwritten {
+    /// How many there are; none if the connection is gone.
+    pub(super) fn bytes(&self) -> usize {
+        if self.connection.strong_count() == 0 { 0 } else { self.bytes.load(Ordering::Acquire) }
     }
 }
 
@@ -94,7 +108,7 @@ impl Responses {
     }
 
     fn taken(&self, reply: &Reply) {
-        self.waiting.fetch_sub(reply.weight(), Ordering::AcqRel);
+        self.bytes.fetch_sub(reply.weight(), Ordering::AcqRel);
     }
 }
 

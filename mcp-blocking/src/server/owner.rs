@@ -10,7 +10,7 @@ use mcp_proto::server::{Arrival, Event, ExchangeKey, Http, HttpAction, LoggingLe
 use mcp_proto::{ErrorObject, Instant, Json, Notification, Output, RequestKey, Ticket, TicketKey, UsageError, code};
 
 use super::Service;
-use super::connection::{Replies, Reply};
+use super::connection::{Replies, Reply, Unwritten};
 use super::handlers::{Handlers, Job};
 use super::incoming::{Context, Incoming, Shared};
 
@@ -57,6 +57,8 @@ pub(super) struct Owner {
     tickets: BTreeMap<TicketKey, (Ticket, Arc<Shared>)>,
     /// Who waits for what clients were asked.
     asked: BTreeMap<RequestKey, SyncSender<Result<Outcome, UsageError>>>,
+    /// Responses that connections have not taken in full, and the bytes of them that the machine counts.
+    unwritten: BTreeMap<ExchangeKey, (Unwritten, usize)>,
 }
 
 impl Owner {
@@ -75,6 +77,7 @@ impl Owner {
             replies: BTreeMap::new(),
             tickets: BTreeMap::new(),
             asked: BTreeMap::new(),
+            unwritten: BTreeMap::new(),
         }
     }
 
@@ -87,6 +90,7 @@ impl Owner {
                 None => inputs.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             let now = Instant::now();
+            self.report_written(now);
             match input {
                 Ok(Input::Stop) | Err(RecvTimeoutError::Disconnected) => {
                     self.machine.close(now);
@@ -125,6 +129,7 @@ impl Owner {
             Input::Gone(request) => {
                 if let Some(exchange) = self.exchanges.remove(&request) {
                     self.replies.remove(&exchange);
+                    self.unwritten.remove(&exchange);
                     self.machine.handle_disconnect(exchange, now);
                 }
             }
@@ -190,17 +195,38 @@ impl Owner {
                     self.reply(exchange, Reply::Piece(chunk), false, now);
                 }
                 Output::Action(HttpAction::Finish { exchange }) => self.reply(exchange, Reply::End, true, now),
+                Output::Action(HttpAction::Abort { exchange }) => {
+                    self.unwritten.remove(&exchange);
+                    if let Some((request, _)) = self.replies.remove(&exchange) {
+                        self.exchanges.remove(&request);
+                    }
+                }
                 Output::Action(_) => {}
                 Output::Event(event) => self.on_event(event, now),
             }
         }
     }
 
-    /// A client that does not take what is written counts as gone: nothing waits for it.
+    /// Reports what connections have taken since this was last called.
+    fn report_written(&mut self, now: Instant) {
+        let Self { machine, unwritten, .. } = self;
+        unwritten.retain(|exchange, (left, counted)| {
+            let bytes = left.bytes();
+            machine.handle_written(*exchange, counted.saturating_sub(bytes), now);
+            *counted = bytes;
+            bytes > 0
+        });
+    }
+
     fn reply(&mut self, exchange: ExchangeKey, reply: Reply, is_last: bool, now: Instant) {
         let Some((request, replies)) = self.replies.get(&exchange) else { return };
         let request = *request;
-        let is_taken = replies.send(reply);
+        let sent = replies.send(reply);
+        if let Some(bytes) = sent.filter(|bytes| *bytes > 0) {
+            let (_, counted) = self.unwritten.entry(exchange).or_insert_with(|| (replies.unwritten(), 0));
+            *counted += bytes;
+        }
+        let is_taken = sent.is_some();
         if is_last || !is_taken {
             self.replies.remove(&exchange);
             self.exchanges.remove(&request);

@@ -84,10 +84,6 @@ impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'stat
         }
     }
 
-    fn has_room(&self) -> bool {
-        self.lines.as_ref().is_none_or(Lines::has_room)
-    }
-
     async fn turn(&mut self, machine: &mut proto::Client<Stdio>) {
         if std::mem::take(&mut self.has_failed) {
             return self.has_ended(machine);
@@ -102,10 +98,13 @@ impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'stat
                     self.buffer.clear();
                 }
             },
-            written = write(&mut self.lines) => if let Err(error) = written {
-                tracing::debug!(%error, "the server reads no more");
-                self.lines = None;
-                self.has_ended(machine);
+            written = write(&mut self.lines) => match written {
+                Ok(bytes) => machine.handle_written(bytes, now()),
+                Err(error) => {
+                    tracing::debug!(%error, "the server reads no more");
+                    self.lines = None;
+                    self.has_ended(machine);
+                }
             },
         }
     }
@@ -120,8 +119,8 @@ impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'stat
     }
 }
 
-/// Writes some of what waits, once something does.
-async fn write(lines: &mut Option<Lines<impl AsyncWrite + Unpin>>) -> io::Result<()> {
+/// Writes some of what waits, once something does. Returns how many bytes.
+async fn write(lines: &mut Option<Lines<impl AsyncWrite + Unpin>>) -> io::Result<usize> {
     match lines {
         Some(lines) if !lines.is_idle() => lines.write_some().await,
         Some(_) | None => std::future::pending().await,

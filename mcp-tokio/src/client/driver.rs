@@ -168,13 +168,12 @@ impl<L: Link> Driver<L> {
         }
     }
 
-    /// Carries out what the machine says, until there is nothing more or no room for it.
+    /// Carries out what the machine says, until there is nothing more. The machine bounds what waits to be written.
     fn drain(&mut self, notices: &mpsc::Sender<Notification>) -> Next {
-        while self.link.has_room() {
-            match self.machine.poll_output() {
-                None => return Next::GoOn,
-                Some(Output::Action(action)) => self.link.act(action),
-                Some(Output::Event(Event::Closed(reason))) => {
+        while let Some(output) = self.machine.poll_output() {
+            match output {
+                Output::Action(action) => self.link.act(action),
+                Output::Event(Event::Closed(reason)) => {
                     if reason == CloseReason::Local {
                         tracing::debug!("the connection has ended");
                     } else {
@@ -182,7 +181,7 @@ impl<L: Link> Driver<L> {
                     }
                     return Next::End;
                 }
-                Some(Output::Event(event)) => self.on_event(event, notices),
+                Output::Event(event) => self.on_event(event, notices),
             }
         }
         Next::GoOn

@@ -10,11 +10,8 @@ pub(crate) trait Link: Sized + Send + 'static {
     /// The machine's transport.
     type Transport: ClientTransport<Action: Send> + Send;
 
-    /// Carries out an action of the machine's. It is not asked to while there is no room.
+    /// Carries out an action of the machine's, or queues it.
     fn act(&mut self, action: <Self::Transport as Transport>::Action);
-
-    /// Whether another action can be carried out now.
-    fn has_room(&self) -> bool;
 
     /// Waits until something happens, and hands it in. Dropping this while it waits loses nothing.
     fn turn(&mut self, machine: &mut proto::Client<Self::Transport>) -> impl Future<Output = ()> + Send;

@@ -42,10 +42,13 @@ pub(super) async fn serve(
                     buffer.clear();
                 }
             },
-            written = lines.write_some(), if is_writable && !lines.is_idle() => if let Err(error) = written {
-                tracing::debug!(%error, "the client reads no more");
-                (is_readable, is_writable) = (false, false);
-                machine.handle_eof(now());
+            written = lines.write_some(), if is_writable && !lines.is_idle() => match written {
+                Ok(bytes) => machine.handle_written(bytes, now()),
+                Err(error) => {
+                    tracing::debug!(%error, "the client reads no more");
+                    (is_readable, is_writable) = (false, false);
+                    machine.handle_eof(now());
+                }
             },
             // A handler that has more to say than the client reads waits here.
             Some(said) = heard.said.recv(), if lines.has_room() => requests.on_said(said, &mut machine, now()).tell(),
@@ -58,14 +61,14 @@ pub(super) async fn serve(
     reason
 }
 
-/// Carries out what the machine says, as far as there is room; why the connection has ended, once it has.
+/// Carries out what the machine says; why the connection has ended, once it has.
 fn settle(
     machine: &mut Server<Stdio>,
     requests: &mut Requests,
     lines: &mut Lines<impl AsyncWrite + Unpin>,
     is_writable: bool,
 ) -> Option<CloseReason> {
-    while lines.has_room() || !is_writable {
+    loop {
         match machine.poll_output()? {
             Output::Action(StdioAction::Write(line)) if is_writable => lines.push(line),
             Output::Action(_) => {}
@@ -78,5 +81,4 @@ fn settle(
             }
         }
     }
-    None
 }

@@ -1,6 +1,6 @@
 //! Bodies of responses: whole ones, and streams of events that a slow reader holds up.
 
-use std::convert::Infallible;
+use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,10 +15,6 @@ use crate::server::requests::Accepted;
 
 /// Bytes that wait for a client. With more, handlers that speak to it wait.
 const ROOM: usize = 64 * 1024;
-/// With more, the client counts as gone: those who cannot wait have said too much.
-const MOST: usize = 8 << 20;
-/// What a piece takes beside its bytes.
-const ENTRY: usize = 64;
 
 /// The body of a response.
 #[derive(Debug)]
@@ -39,7 +35,7 @@ enum Piece {
 }
 
 /// Where the pieces of a body come from.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Pieces {
     sender: mpsc::UnboundedSender<Piece>,
     waiting: Arc<AtomicUsize>,
@@ -59,13 +55,20 @@ pub(super) fn stream() -> (Pieces, Unread) {
 }
 
 impl Pieces {
-    /// `false` if the client is gone, or counts as gone. One chunk of any size is taken.
-    pub(super) fn send(&self, chunk: Bytes) -> bool {
-        if self.waiting.load(Ordering::Acquire) > MOST {
-            return false;
-        }
-        self.waiting.fetch_add(chunk.len() + ENTRY, Ordering::AcqRel);
-        self.sender.send(Piece::Chunk(chunk)).is_ok()
+    /// If the client is gone, this does nothing.
+    pub(super) fn send(&self, chunk: Bytes) {
+        self.waiting.fetch_add(chunk.len(), Ordering::AcqRel);
+        let _ = self.sender.send(Piece::Chunk(chunk));
+    }
+
+    /// Bytes that the client has not taken.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Acquire)
+    }
+
+    /// Whether nothing more is taken.
+    pub(super) fn is_gone(&self) -> bool {
+        self.sender.is_closed()
     }
 
     pub(super) fn end(&self) {
@@ -97,23 +100,25 @@ impl HttpBody {
 
 impl Body for HttpBody {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = io::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         match &mut self.0 {
             Inner::Whole(body) if body.is_empty() => Poll::Ready(None),
             Inner::Whole(body) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(body))))),
             Inner::Stream { pieces, waiting, presence } => loop {
                 match std::task::ready!(pieces.poll_recv(cx)) {
                     Some(Piece::Chunk(chunk)) => {
-                        waiting.fetch_sub(chunk.len() + ENTRY, Ordering::AcqRel);
+                        waiting.fetch_sub(chunk.len(), Ordering::AcqRel);
                         return Poll::Ready(Some(Ok(Frame::data(chunk))));
                     }
                     Some(Piece::Room(accepted)) => accepted.tell(),
-                    Some(Piece::End) | None => {
+                    Some(Piece::End) => {
                         presence.is_served();
                         return Poll::Ready(None);
                     }
+                    // Without its end, the body breaks off.
+                    None => return Poll::Ready(Some(Err(ErrorKind::ConnectionAborted.into()))),
                 }
             },
         }

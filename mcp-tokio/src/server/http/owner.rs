@@ -74,6 +74,8 @@ pub(super) struct Owner {
     responses: BTreeMap<ExchangeKey, (Arrived, Response)>,
     /// The exchange that was written to last, if its client is behind.
     behind: Option<ExchangeKey>,
+    /// Streams that the client has not taken in full, and the bytes of them that the machine counts.
+    unwritten: BTreeMap<ExchangeKey, (Pieces, usize)>,
 }
 
 /// A response that is not over.
@@ -85,7 +87,14 @@ enum Response {
 
 impl Owner {
     pub(super) const fn new(machine: Server<Http>, requests: Requests) -> Self {
-        Self { machine, requests, exchanges: BTreeMap::new(), responses: BTreeMap::new(), behind: None }
+        Self {
+            machine,
+            requests,
+            exchanges: BTreeMap::new(),
+            responses: BTreeMap::new(),
+            behind: None,
+            unwritten: BTreeMap::new(),
+        }
     }
 
     /// Runs until nobody is left who could hand in a request.
@@ -110,7 +119,11 @@ impl Owner {
                     self.accept(accepted);
                 }
                 Some(arrived) = gone.recv() => self.on_gone(arrived, now()),
-                () = alarm.wait(due) => self.machine.handle_timeout(now()),
+                () = alarm.wait(due) => {}
+            }
+            self.report_written(now());
+            if self.machine.poll_timeout().is_some_and(|at| at <= now()) {
+                self.machine.handle_timeout(now());
             }
             self.settle(now());
         }
@@ -155,6 +168,7 @@ impl Owner {
     fn on_gone(&mut self, arrived: Arrived, now: Instant) {
         if let Some(exchange) = self.exchanges.remove(&arrived) {
             self.responses.remove(&exchange);
+            self.unwritten.remove(&exchange);
             self.machine.handle_disconnect(exchange, now);
         }
     }
@@ -172,15 +186,22 @@ impl Owner {
             match output {
                 Output::Action(HttpAction::Respond { exchange, response }) => {
                     if let Some(Response::Awaited(reply)) = self.take(exchange) {
+                        let length = response.body().len();
                         let _ = reply.send(Reply::Whole(response));
+                        // The connection writes it, or is gone.
+                        self.machine.handle_written(exchange, length, now);
                     }
                 }
                 Output::Action(HttpAction::Stream { exchange, head }) => self.stream(exchange, head),
-                Output::Action(HttpAction::Write { exchange, chunk }) => self.write(exchange, chunk, now),
+                Output::Action(HttpAction::Write { exchange, chunk }) => self.write(exchange, chunk),
                 Output::Action(HttpAction::Finish { exchange }) => {
                     if let Some(Response::Streamed(pieces)) = self.take(exchange) {
                         pieces.end();
                     }
+                }
+                Output::Action(HttpAction::Abort { exchange }) => {
+                    self.take(exchange);
+                    self.unwritten.remove(&exchange);
                 }
                 Output::Action(_) => {}
                 Output::Event(event) => self.requests.on_event(event, &mut self.machine, now),
@@ -203,14 +224,24 @@ impl Owner {
         }
     }
 
-    /// A client that does not take what is written counts as gone: nobody waits for it for ever.
-    fn write(&mut self, exchange: ExchangeKey, chunk: Bytes, now: Instant) {
-        let Some((arrived, Response::Streamed(pieces))) = self.responses.get(&exchange) else { return };
-        let arrived = *arrived;
-        if !pieces.send(chunk) {
-            self.on_gone(arrived, now);
-        } else if !pieces.has_room() {
+    fn write(&mut self, exchange: ExchangeKey, chunk: Bytes) {
+        let Some((_, Response::Streamed(pieces))) = self.responses.get(&exchange) else { return };
+        let (_, counted) = self.unwritten.entry(exchange).or_insert_with(|| (pieces.clone(), 0));
+        *counted += chunk.len();
+        pieces.send(chunk);
+        if !pieces.has_room() {
             self.behind = Some(exchange);
         }
+    }
+
+    /// Reports what clients have taken of their streams since this was last called.
+    fn report_written(&mut self, now: Instant) {
+        let Self { machine, unwritten, .. } = self;
+        unwritten.retain(|exchange, (pieces, counted)| {
+            let waiting = if pieces.is_gone() { 0 } else { pieces.waiting() };
+            machine.handle_written(*exchange, counted.saturating_sub(waiting), now);
+            *counted = waiting;
+            waiting > 0
+        });
     }
 }

@@ -1,0 +1,403 @@
+//! A peer that reads nothing: what a machine holds for it is bounded, and everything else goes on (classes 1 and 2).
+
+use std::time::{Duration, Instant};
+
+use mcp_proto::client::{self, Call, CloseReason, Outcome};
+use mcp_proto::relay::{self, Action, Relay};
+use mcp_proto::server;
+use mcp_proto::{Failed, Fault, Json, Limits, Method, Notification, Output, RequestKey, Stdio, StdioAction};
+use tests::asked::Asked;
+use tests::site::Site;
+use tests::stream::{ClientStream, ServerStream};
+use tests::world::{INITIALIZED, World, initialize, initialize_result, request, result};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn text(length: usize) -> Json {
+    Json::empty_object().with_member("x", &Json::from("x".repeat(length).as_str()))
+}
+
+fn call(length: usize) -> Call {
+    Call::new("tools/call").params(text(length)).timeout(2 * SECOND)
+}
+
+/// A client whose server has stopped reading.
+fn before_a_deaf_server(change: impl FnOnce(&mut client::Config)) -> ClientStream {
+    let mut stream = ClientStream::connected_with(change);
+    stream.is_read = false;
+    stream
+}
+
+fn failures(stream: &mut ClientStream) -> Vec<(RequestKey, Failed)> {
+    let failed = |(request, outcome)| match outcome {
+        Outcome::Failed(reason) => (request, reason),
+        outcome => panic!("{outcome:?}"),
+    };
+    stream.outcomes().0.into_iter().map(failed).collect()
+}
+
+#[test]
+fn defect_k1_k2_requests_fail_at_once_or_at_their_timeout_while_the_server_reads_nothing() {
+    let limit = Limits::default().unwritten;
+    let mut stream = before_a_deaf_server(|_| {});
+    let mut request = |length| stream.machine.request(call(length), stream.now).expect("an accepted request");
+    let [first, second, third] = [request(15 << 20), request(15 << 20), request(100)];
+    assert_eq!(failures(&mut stream), [(second, Failed::QueueFull { limit })], "no more of 15 MB is taken");
+    stream.pass(3 * SECOND);
+    let timed_out = Failed::TimedOut { after: 2 * SECOND };
+    assert_eq!(failures(&mut stream), [(first, timed_out.clone()), (third, timed_out)]);
+    let last = stream.machine.request(call(100), stream.now).expect("an accepted request");
+    stream.machine.close(stream.now);
+    let (outcomes, others) = stream.outcomes();
+    assert_eq!(outcomes, [(last, Outcome::Failed(Failed::Closed))]);
+    assert_eq!(others, [client::Event::Closed(CloseReason::Local)]);
+}
+
+#[test]
+fn defect_k1_one_request_of_any_size_is_taken_and_room_comes_back_as_bytes_are_written() {
+    for limit in [1, 1000, 100_000] {
+        let mut stream = before_a_deaf_server(|config| config.limits.unwritten = limit);
+        let request = |stream: &mut ClientStream| {
+            let key = stream.machine.request(call(2000), stream.now).expect("an accepted request");
+            let refused = failures(stream).iter().any(|failed| *failed == (key, Failed::QueueFull { limit }));
+            (!refused).then(|| stream.lines().concat().len() + 1)
+        };
+        let mut unwritten = 0;
+        while let Some(bytes) = request(&mut stream) {
+            unwritten += bytes;
+            assert!(unwritten <= limit.max(bytes) + 200, "{unwritten} bytes are held where {limit} may be");
+        }
+        assert!(unwritten > 2000);
+        // What is written in part is counted in part.
+        for part in [unwritten / 2, unwritten - unwritten / 2] {
+            assert!(request(&mut stream).is_none(), "{limit}");
+            stream.machine.handle_written(part, stream.now);
+            if limit > 10_000 {
+                break;
+            }
+        }
+        assert!(request(&mut stream).is_some(), "{limit}: there is room again");
+    }
+}
+
+#[test]
+fn defect_k1_requests_that_wait_for_the_handshake_are_bounded_too() {
+    let limit = Limits::default().unwritten;
+    let mut stream = ClientStream::client();
+    stream.machine.connect(stream.now).expect("a fresh client");
+    stream.drain();
+    stream.is_read = false;
+    for _ in 0..5 {
+        stream.machine.request(call(5 << 20), stream.now).expect("an accepted request");
+    }
+    let refused = failures(&mut stream);
+    assert_eq!(refused.len(), 2, "three of 5 MB fit into 16: {refused:?}");
+    assert!(refused.iter().all(|(_, reason)| *reason == Failed::QueueFull { limit }));
+    stream.is_read = true;
+    stream.line(result("1", &initialize_result("2025-11-25")));
+    assert_eq!(stream.lines().iter().filter(|line| line.contains("tools/call")).count(), 3);
+}
+
+#[test]
+fn defect_k1_notifications_that_find_no_room_are_dropped_and_counted() {
+    let told = || Notification::with_params("notifications/roots/list_changed", text(1000));
+    let count = |faults: Vec<Fault>| match faults.as_slice() {
+        [Fault::NotWritten { count }] => *count,
+        faults => panic!("{faults:?}"),
+    };
+    let mut stream = before_a_deaf_server(|config| config.limits.unwritten = 10_000);
+    for _ in 0..50 {
+        stream.machine.notify(told(), stream.now).expect("an accepted notification");
+    }
+    let written = stream.lines();
+    assert_eq!(written.len(), 9);
+    assert_eq!(stream.events(), []);
+    stream.machine.handle_written(written.concat().len() + written.len(), stream.now);
+    let faults = stream.events().into_iter().filter_map(|event| match event {
+        client::Event::Faulted(fault) => Some(fault),
+        _ => None,
+    });
+    assert_eq!(count(faults.collect()), 41);
+
+    let mut stream = ServerStream::ready_with("2025-11-25", |config| config.limits.unwritten = 10_000);
+    stream.is_read = false;
+    for _ in 0..50 {
+        let session = stream.machine.session();
+        stream.machine.notify(session, told(), stream.now).expect("an accepted notification");
+    }
+    let written = stream.lines();
+    assert_eq!(written.len(), 9);
+    stream.machine.handle_written(written.concat().len() + written.len(), stream.now);
+    let faults = stream.events().into_iter().filter_map(|event| match event {
+        server::Event::Faulted(fault) => Some(fault),
+        _ => None,
+    });
+    assert_eq!(count(faults.collect()), 41);
+}
+
+#[test]
+fn defect_k1_requests_of_the_server_fail_at_once_when_its_client_reads_nothing() {
+    let limit = Limits::default().unwritten;
+    let mut stream = ServerStream::ready("2025-11-25");
+    stream.is_read = false;
+    let session = stream.machine.session();
+    let keys: Vec<_> =
+        (0..3).map(|_| stream.machine.request(session, call(15 << 20), stream.now).expect("a request")).collect();
+    let full = |key| server::Event::Responded { request: key, outcome: Outcome::Failed(Failed::QueueFull { limit }) };
+    assert_eq!(stream.events(), [full(keys[1]), full(keys[2])]);
+    stream.machine.close(stream.now);
+    let events = stream.events();
+    assert!(matches!(events.as_slice(), [server::Event::Responded { .. }, server::Event::Closed { .. }]), "{events:?}");
+}
+
+#[test]
+fn defect_k1_reading_stops_for_answers_that_are_not_read_and_never_for_requests() {
+    let mut stream = before_a_deaf_server(|config| config.limits.queue_bytes = 10_000);
+    stream.machine.request(call(100_000), stream.now).expect("an accepted request");
+    stream.drain();
+    assert!(stream.machine.wants_input(), "a server that does one thing at a time may be writing");
+    let mut pings = 0;
+    while stream.machine.wants_input() {
+        stream.line(request("7", "ping", "{}"));
+        pings += 1;
+        assert!(pings < 1000, "the answers are without bound");
+    }
+    assert!(pings > 100);
+    let written: usize = stream.lines().iter().map(|line| line.len() + 1).sum();
+    stream.machine.handle_written(written, stream.now);
+    assert!(stream.machine.wants_input());
+
+    let mut stream = ServerStream::ready_with("2025-11-25", |config| config.limits.queue_bytes = 10_000);
+    stream.is_read = false;
+    while stream.machine.wants_input() {
+        stream.line(request("7", "ping", "{}"));
+    }
+    stream.machine.handle_written(usize::MAX, stream.now);
+    assert!(stream.machine.wants_input());
+}
+
+#[test]
+fn defect_k1_a_new_process_begins_with_nothing_unwritten() {
+    let limit = Limits::default().unwritten;
+    let mut stream = ClientStream::detecting_with(|_| {});
+    stream.is_read = false;
+    stream.drain();
+    for _ in 0..2 {
+        stream.machine.request(call(10 << 20), stream.now).expect("an accepted request");
+    }
+    assert_eq!(failures(&mut stream).len(), 1);
+    stream.eof();
+    assert_eq!(stream.respawned, 1);
+    stream.line(result("4", &initialize_result("2025-11-25")));
+    assert_eq!(stream.lines().iter().filter(|line| line.contains("tools/call")).count(), 1);
+    // The first was sent to the new process; nothing of the old one counts.
+    stream.machine.request(call(10 << 20), stream.now).expect("an accepted request");
+    let (outcomes, _) = stream.outcomes();
+    assert!(matches!(outcomes.as_slice(), [(_, Outcome::Failed(Failed::QueueFull { limit: full }))] if *full == limit));
+    stream.machine.handle_written(11 << 20, stream.now);
+    stream.machine.request(call(10 << 20), stream.now).expect("an accepted request");
+    assert_eq!(stream.outcomes().0, []);
+}
+
+/// What a relay writes to its client, and whether it wants to read on.
+struct Joined {
+    relay: Relay<Stdio>,
+    now: Instant,
+    lines: String,
+    events: Vec<relay::Event>,
+    to_server: usize,
+}
+
+impl Joined {
+    fn new() -> Self {
+        let now = Instant::now();
+        let mut config = relay::Config::default();
+        config.request_timeout = 3 * SECOND;
+        let relay = Relay::new(Stdio::new(), config).expect("a configuration");
+        let mut joined = Self { relay, now, lines: String::new(), events: Vec::new(), to_server: 0 };
+        joined.line(&initialize("0", "2025-11-25"));
+        joined.relay.handle_server_bytes((result("1", &initialize_result("2025-11-25")) + "\n").as_bytes(), now);
+        joined.line(INITIALIZED);
+        joined.lines.clear();
+        joined
+    }
+
+    fn line(&mut self, line: &str) {
+        self.relay.handle_bytes(line.as_bytes(), self.now);
+        self.relay.handle_bytes(b"\n", self.now);
+        self.drain();
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.relay.poll_output() {
+            match output {
+                Output::Action(Action::Client(StdioAction::Write(bytes))) => {
+                    self.lines.push_str(std::str::from_utf8(&bytes).expect("text"));
+                    self.relay.handle_written(bytes.len(), self.now);
+                }
+                Output::Action(Action::Server(StdioAction::Write(bytes))) => self.to_server += bytes.len(),
+                Output::Action(_) => {}
+                Output::Event(event) => self.events.push(event),
+            }
+        }
+    }
+
+    fn pass(&mut self, time: Duration) {
+        let until = self.now + time;
+        while let Some(at) = self.relay.poll_timeout().filter(|at| *at <= until) {
+            self.now = self.now.max(at);
+            self.relay.handle_timeout(self.now);
+            self.drain();
+        }
+        self.now = until;
+    }
+
+    fn answered(&self, id: usize) -> usize {
+        self.lines.lines().filter(|line| line.starts_with(&format!(r#"{{"jsonrpc":"2.0","id":{id},"#))).count()
+    }
+}
+
+#[test]
+fn defect_k5_a_relay_answers_every_request_while_its_server_reads_nothing() {
+    const CALLS: usize = 199;
+    let mut joined = Joined::new();
+    let (begin, params) = (joined.now, format!(r#"{{"x":"{}"}}"#, "x".repeat(150_000)));
+    for id in 1..=CALLS {
+        while !joined.relay.wants_bytes() {
+            joined.pass(SECOND / 10);
+            assert!(joined.now < begin + 4 * SECOND, "reading stops at request {id}");
+        }
+        joined.line(&request(&id.to_string(), "tools/call", &params));
+    }
+    let at_once = (1..=CALLS).filter(|id| joined.answered(*id) == 1).count();
+    assert!((80..150).contains(&at_once), "16 MiB wait, what comes then fails at once: {at_once}");
+    assert!(joined.to_server < (16 << 20) + 200_000);
+    let refused = joined.lines.lines().last().expect("an answer").to_owned();
+    assert!(refused.contains("the server does not read") && refused.contains("queue_full"), "{refused}");
+    joined.pass(4 * SECOND);
+    assert!((1..=CALLS).all(|id| joined.answered(id) == 1), "each has one answer");
+    joined.relay.close(joined.now);
+    joined.drain();
+    assert!(joined.events.contains(&relay::Event::Closed(CloseReason::Local)), "{:?}", joined.events);
+}
+
+#[test]
+fn defect_k5_a_slow_server_holds_its_client_up_and_loses_no_request() {
+    let mut joined = Joined::new();
+    let (params, mut taken) = (format!(r#"{{"x":"{}"}}"#, "x".repeat(150_000)), 0);
+    for id in 1..=300 {
+        // A second for each 100 KB: 45 MB in all, of which a few may wait.
+        while !joined.relay.wants_bytes() {
+            joined.pass(SECOND);
+            let bytes = (joined.to_server - taken).min(100_000);
+            taken += bytes;
+            joined.relay.handle_server_written(bytes, joined.now);
+        }
+        joined.line(&request(&id.to_string(), "tools/call", &params));
+        assert!(joined.to_server - taken < 6 << 20, "what waits is bounded by not reading");
+    }
+    assert!(!joined.lines.contains("queue_full"));
+}
+
+#[test]
+fn defect_k4_a_relay_stops_reading_its_server_while_its_client_reads_nothing_and_ends_at_once() {
+    let mut joined = Joined::new();
+    let told = format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"level":"info","data":"{}"}}}}"#,
+        "x".repeat(1000)
+    ) + "\n";
+    let mut bytes = 0;
+    while joined.relay.wants_body() {
+        joined.relay.handle_server_bytes(told.as_bytes(), joined.now);
+        while let Some(output) = joined.relay.poll_output() {
+            if let Output::Action(Action::Client(StdioAction::Write(written))) = output {
+                bytes += written.len();
+            }
+        }
+        assert!(bytes < 6 << 20, "what waits for the client is without bound");
+    }
+    assert!(bytes >= 4 << 20);
+    joined.relay.close(joined.now);
+    joined.drain();
+    assert!(joined.events.contains(&relay::Event::Closed(CloseReason::Local)));
+}
+
+#[test]
+fn defect_k5_a_relay_to_a_server_over_http_that_answers_nothing_answers_every_request() {
+    let mut world = World::connected_relay_with(|config, _| config.request_timeout = 3 * SECOND);
+    let params = format!(r#"{{"x":"{}"}}"#, "x".repeat(150_000));
+    let begin = world.now;
+    for id in 1..=300 {
+        while !world.machine.wants_bytes() {
+            world.pass(SECOND / 10);
+            assert!(world.now < begin + 20 * SECOND, "reading stops at request {id}");
+        }
+        world.line(&request(&id.to_string(), "tools/call", &params));
+    }
+    world.pass(4 * SECOND);
+    assert_eq!(world.lines().len(), 300, "each has one answer");
+}
+
+fn log_message(length: usize) -> Notification {
+    let params = text(length).with_member("level", &Json::from("info")).with_member("data", &Json::from("x"));
+    Notification::with_params(Method::MESSAGE, params)
+}
+
+#[test]
+fn defect_k1_a_stream_whose_client_takes_nothing_is_aborted_by_the_machine() {
+    let mut site = Site::with(|_, config| {
+        config.limits.unwritten = 100_000;
+        config.capabilities = Json::parse(r#"{"logging":{},"tools":{}}"#).expect("JSON");
+    });
+    let id = site.session("2025-11-25");
+    let slow = site.ask(&Asked::get().in_session(&id));
+    let session = site.last_session();
+    site.is_read = false;
+    let mut told = 0;
+    while site.aborted.is_empty() {
+        site.server.notify(session, log_message(1000), site.now).expect("a notification");
+        site.pass(Duration::ZERO);
+        told += 1;
+        assert!(told < 1000, "what waits is without bound");
+    }
+    assert!(told > 80 && site.aborted == [slow]);
+    assert!(site.take(slow).body.len() <= 100_000);
+    // The session goes on, and its client may come back.
+    site.is_read = true;
+    let key = site.ask(&Asked::get().in_session(&id));
+    site.server.notify(session, log_message(10), site.now).expect("a notification");
+    assert!(site.take(key).text().contains("xxxxxxxxxx"));
+
+    // One that takes its stream is not aborted, and neither is one that takes a large message late.
+    for _ in 0..1000 {
+        site.server.notify(session, log_message(1000), site.now).expect("a notification");
+        site.pass(Duration::ZERO);
+        site.take(key);
+    }
+    site.is_read = false;
+    site.server.notify(session, log_message(500_000), site.now).expect("a notification");
+    site.pass(Duration::ZERO);
+    assert!(site.take(key).body.len() > 500_000);
+    site.server.handle_written(key, 600_000, site.now);
+    site.server.notify(session, log_message(500_000), site.now).expect("a notification");
+    site.pass(Duration::ZERO);
+    assert!(site.take(key).body.len() > 500_000);
+    assert_eq!(site.aborted, [slow]);
+}
+
+#[test]
+fn defect_k1_an_answer_that_finds_no_room_breaks_its_stream_off_instead_of_ending_it() {
+    let mut site = Site::with(|_, config| {
+        config.limits.unwritten = 10_000;
+        config.capabilities = Json::parse(r#"{"logging":{},"tools":{}}"#).expect("JSON");
+    });
+    let id = site.session("2025-11-25");
+    let (key, ticket) = site.call(&id, "1", r#"{"name":"t"}"#);
+    site.is_read = false;
+    site.server.notify(&ticket, log_message(9000), site.now).expect("a notification");
+    assert!(site.peek(key).is_some_and(|sent| !sent.is_over && sent.body.len() > 9000));
+    site.respond(ticket, &format!(r#"{{"content":[{{"type":"text","text":"{}"}}]}}"#, "x".repeat(9000)));
+    site.pass(Duration::ZERO);
+    assert_eq!(site.aborted, [key]);
+    assert!(site.take(key).body.len() < 10_000);
+}
