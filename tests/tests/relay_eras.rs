@@ -230,6 +230,21 @@ fn er_26_what_says_nothing_of_the_era_is_told_and_tried_again() {
 
 // ---- a legacy client and a modern server
 
+#[test]
+fn defect_p6_an_initialize_behind_a_failed_discovery_reaches_the_server() {
+    let mut world = World::relay();
+    world.line(&request("1", "tools/list", &modern("")));
+    let opened = world.opened();
+    assert_eq!(opened.method(), "server/discover");
+    world.reply(opened.key, &Reply::status(302).header("location", "/elsewhere"));
+    assert!(line(&mut world).contains(r#""failure":"redirected""#));
+    world.line(&initialize("2", "2025-11-25"));
+    let opened = world.opened();
+    assert_eq!(opened.method(), "initialize");
+    world.reply(opened.key, &initialized(&opened, "{}"));
+    assert!(line(&mut world).starts_with(r#"{"jsonrpc":"2.0","id":2,"result":"#));
+}
+
 /// A legacy client of this revision that was joined to a modern server with these capabilities, and has confirmed.
 fn legacy_client(version: &str, client: &str, server: &str) -> Relay {
     let mut world = World::relay();

@@ -53,7 +53,7 @@ impl<T: ClientTransport> Relay<T> {
                 }
             }
             // A client that did not want to wait for its discovery.
-            Path::Opening(Opening::Discovering { asked, mut held }) => {
+            Path::Opening(Opening::Discovering { asked, mut held }) if !held.is_empty() => {
                 held.push(Held { ticket, method: Method::INITIALIZE, params: Some(params) });
                 self.path = Path::Opening(Opening::Discovering { asked, held });
                 return;
@@ -63,7 +63,10 @@ impl<T: ClientTransport> Relay<T> {
                 return self.bridge_legacy_client(ticket, params, &result, now);
             }
             path @ (Path::Straight { .. } | Path::LegacyClient(_) | Path::ModernClient(_)) => self.path = path,
-            Path::Opening(Opening::Awaited | Opening::Sent { .. } | Opening::Failed { .. }) => {}
+            // Discovery has failed if nothing is held: the connection begins anew.
+            Path::Opening(
+                Opening::Awaited | Opening::Sent { .. } | Opening::Failed { .. } | Opening::Discovering { .. },
+            ) => {}
         }
         self.introduce_legacy(&params);
         let connected = match self.offered(&params) {
