@@ -1,10 +1,12 @@
-//! Any public call, in any order: nothing panics, and nothing that a call hands in comes back to haunt.
+//! Any public call, in any order: nothing panics, each request that a machine accepted ends once, and nothing is written to
+//! an exchange that has its response.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use mcp_proto::client::{self, Call, Client, HttpConfig};
+use mcp_proto::client::{self, Call, Client, Failure, HttpConfig};
 use mcp_proto::relay::{self, Relay};
-use mcp_proto::server::{self, InputRequired, LoggingLevel, Progress, Server};
+use mcp_proto::server::{self, Arrival, InputRequired, LoggingLevel, Principal, Progress, Server};
 use mcp_proto::{ErrorObject, Instant, Json, Notification, Output, RequestKey, Stdio, Ticket};
 
 use crate::script::Script;
@@ -17,6 +19,28 @@ struct Kept {
     subscriptions: Vec<client::SubscriptionKey>,
     exchanges: Vec<client::ExchangeKey>,
     served: Vec<server::ExchangeKey>,
+    /// Session ids that the HTTP server gave out.
+    sessions: Vec<http::HeaderValue>,
+    /// Requests that were accepted and have not ended, of the client on a stream, the one over HTTP, the servers.
+    waiting: [BTreeSet<RequestKey>; 4],
+    listening: [BTreeSet<client::SubscriptionKey>; 2],
+    /// What each exchange of the HTTP server has got.
+    replies: BTreeMap<server::ExchangeKey, Reply>,
+    /// Exchanges that the client over HTTP has dropped.
+    aborted: BTreeSet<client::ExchangeKey>,
+}
+
+/// Which machine a request belongs to.
+const STDIO_CLIENT: usize = 0;
+const HTTP_CLIENT: usize = 1;
+const STDIO_SERVER: usize = 2;
+const HTTP_SERVER: usize = 3;
+
+/// How far the response of an exchange has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reply {
+    Streams,
+    Whole,
 }
 
 /// Machines of every kind, driven by somebody who has read no documentation.
@@ -36,11 +60,12 @@ pub fn api(data: &[u8]) {
     let mut relay = Relay::new(http(), relay::Config::default()).expect("a configuration");
     for _ in 0..500 {
         let Some(which) = script.byte() else { break };
-        let done = match which % 6 {
-            0 => call_client(&mut stdio_client, &mut script, &mut kept, now),
-            1 => call_client(&mut http_client, &mut script, &mut kept, now),
-            2 => call_server(&mut stdio_server, &mut script, &mut kept, now),
-            3 => call_server(&mut http_server, &mut script, &mut kept, now),
+        let done = match which % 7 {
+            0 => call_client(&mut stdio_client, STDIO_CLIENT, &mut script, &mut kept, now),
+            1 => call_client(&mut http_client, HTTP_CLIENT, &mut script, &mut kept, now),
+            2 => call_server(&mut stdio_server, STDIO_SERVER, &mut script, &mut kept, now),
+            3 => call_server(&mut http_server, HTTP_SERVER, &mut script, &mut kept, now),
+            5 => serve(&mut http_server, &mut script, &mut kept, now),
             4 => feed(&mut stdio_client, &mut stdio_server, &mut http_client, &mut relay, &mut script, &kept, now),
             // The clock may go back, too.
             _ => script.byte().map(|step| {
@@ -56,6 +81,21 @@ pub fn api(data: &[u8]) {
         }
         drain(&mut stdio_client, &mut http_client, &mut stdio_server, &mut http_server, &mut relay, &mut kept);
     }
+    stdio_client.close(now);
+    http_client.close(now);
+    stdio_server.close(now);
+    http_server.close(now);
+    relay.close(now);
+    // What closing waits for has a bound.
+    let end = now + Duration::from_secs(1000);
+    stdio_client.handle_timeout(end);
+    http_client.handle_timeout(end);
+    stdio_server.handle_timeout(end);
+    http_server.handle_timeout(end);
+    relay.handle_timeout(end);
+    drain(&mut stdio_client, &mut http_client, &mut stdio_server, &mut http_server, &mut relay, &mut kept);
+    assert!(kept.waiting.iter().all(BTreeSet::is_empty), "{:?} never ended", kept.waiting);
+    assert!(kept.listening.iter().all(BTreeSet::is_empty), "{:?} never ended", kept.listening);
 }
 
 fn text(script: &mut Script<'_>) -> Option<String> {
@@ -87,6 +127,7 @@ fn method(script: &mut Script<'_>) -> Option<String> {
 
 fn call_client<T: client::ClientTransport>(
     client: &mut Client<T>,
+    which: usize,
     script: &mut Script<'_>,
     kept: &mut Kept,
     now: Instant,
@@ -97,7 +138,9 @@ fn call_client<T: client::ClientTransport>(
         2 => drop(client.confirm(Some(json(script)?), now)),
         3 | 4 => {
             let call = Call::new(method(script)?.as_str()).params(json(script)?);
-            kept.requests.extend(client.request(call.with_progress(), now));
+            if let Ok(request) = client.request(call.with_progress(), now) {
+                kept.accepted(which, request);
+            }
         }
         5 => drop(client.notify(Notification::with_params(method(script)?.as_str(), json(script)?), now)),
         6 => {
@@ -110,7 +153,12 @@ fn call_client<T: client::ClientTransport>(
                 client.answer(ticket, Ok(json(script)?), now);
             }
         }
-        8 => kept.subscriptions.extend(client.listen(json(script)?, now)),
+        8 => {
+            if let Ok(subscription) = client.listen(json(script)?, now) {
+                kept.subscriptions.push(subscription);
+                assert!(kept.listening[which].insert(subscription), "a key was used twice");
+            }
+        }
         9 => {
             if let Some(subscription) = one_of(&kept.subscriptions, script.byte()?) {
                 client.unlisten(subscription, now);
@@ -124,13 +172,14 @@ fn call_client<T: client::ClientTransport>(
 
 fn call_server<T: server::Carrier>(
     server: &mut Server<T>,
+    which: usize,
     script: &mut Script<'_>,
     kept: &mut Kept,
     now: Instant,
 ) -> Option<()> {
-    let which = script.byte()?;
+    let what = script.byte()?;
     let Some(ticket) = take(&mut kept.tickets, script.byte()?) else { return Some(()) };
-    match which % 10 {
+    match what % 10 {
         0 => drop(server.respond(ticket, Ok(json(script)?), now)),
         1 => {
             let code = i64::from(script.byte()?) - 32_100;
@@ -148,7 +197,11 @@ fn call_server<T: server::Carrier>(
         5 => server.release(&ticket, now),
         6 => drop(server.notify(&ticket, Notification::new(method(script)?.as_str()), now)),
         7 => drop(server.log(&ticket, LoggingLevel::Error, Some(&text(script)?), &json(script)?, now)),
-        8 => kept.requests.extend(server.request(&ticket, Call::new(method(script)?.as_str()), now)),
+        8 => {
+            if let Ok(request) = server.request(&ticket, Call::new(method(script)?.as_str()), now) {
+                kept.accepted(which, request);
+            }
+        }
         _ => {
             if let Some(request) = one_of(&kept.requests, script.byte()?) {
                 server.cancel_with(request, &json(script)?, now);
@@ -197,17 +250,141 @@ fn feed(
                     relay.handle_response(exchange, &head, now);
                 }
                 10 => {
-                    http_client.handle_body(exchange, script.text()?, now);
+                    let text = script.text()?;
+                    http_client.handle_body(exchange, text, now);
+                    relay.handle_body(exchange, text, now);
+                    http_client.handle_sent(exchange, now);
                     relay.handle_sent(exchange, now);
                 }
                 _ => {
-                    http_client.handle_end(exchange, now);
-                    relay.handle_end(exchange, now);
+                    let detail = || "x".into();
+                    match script.byte()? % 4 {
+                        0 => {
+                            http_client.handle_end(exchange, now);
+                            relay.handle_end(exchange, now);
+                        }
+                        1 => fail(http_client, relay, exchange, &Failure::Unreachable { detail: detail() }, now),
+                        2 => fail(http_client, relay, exchange, &Failure::Hopeless { detail: detail() }, now),
+                        _ => fail(http_client, relay, exchange, &Failure::Broken { detail: detail() }, now),
+                    }
                 }
             }
         }
     }
     Some(())
+}
+
+fn fail(
+    client: &mut Client<client::Http>,
+    relay: &mut Relay,
+    exchange: client::ExchangeKey,
+    failure: &Failure,
+    now: Instant,
+) {
+    client.handle_failure(exchange, failure.clone(), now);
+    relay.handle_failure(exchange, failure.clone(), now);
+}
+
+/// What a driver tells an HTTP server, in the wrong order.
+fn serve(server: &mut Server<server::Http>, script: &mut Script<'_>, kept: &mut Kept, now: Instant) -> Option<()> {
+    match script.byte()? % 8 {
+        0 | 1 => {
+            let method = script.pick(&["POST", "GET", "DELETE", "PUT", "OPTIONS"])?;
+            let target = script.pick(&["/mcp", "/mcp?x=1", "/sse", "/messages", "*", "http://other.example/mcp"])?;
+            let fields = script.byte()?;
+            let mut head = http::Request::builder().method(method).uri(target);
+            for (bit, name, value) in [
+                (0, "host", "localhost:3000"),
+                (1, "accept", "application/json, text/event-stream"),
+                (2, "content-type", "application/json"),
+                (3, "mcp-protocol-version", "2026-07-28"),
+                (4, "mcp-protocol-version", "2025-11-25"),
+                (5, "origin", "http://localhost:3000"),
+                (6, "last-event-id", "1-1"),
+            ] {
+                if fields >> bit & 1 == 1 {
+                    head = head.header(name, value);
+                }
+            }
+            if fields >> 7 == 1 {
+                let session = kept.sessions.get(usize::from(script.byte()?) % kept.sessions.len().max(1)).cloned();
+                head = head.header("mcp-session-id", session.unwrap_or(http::HeaderValue::from_static("none")));
+            }
+            let principal = script.pick(&[None, Some("a"), Some("b")])?.map(Principal::new);
+            let nonce = [u8::try_from(kept.served.len() % 256).expect("it is below 256"); 32];
+            let head = head.body(()).expect("a request").into_parts().0;
+            let arrival = Arrival { principal, peer: None, is_routed: fields & 3 == 3, nonce };
+            kept.served.push(server.handle_request(head, arrival, now));
+        }
+        2 => server.handle_body(one_of(&kept.served, script.byte()?)?, script.text()?, now),
+        3 => {
+            let exchange = one_of(&kept.served, script.byte()?)?;
+            let (id, method) = (script.byte()?, method(script)?);
+            let version = script.pick(&["2024-11-05", "2025-06-18", "2025-11-25"])?;
+            let message = format!(
+                "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"{}\",\"params\":{{\"protocolVersion\":\"{version}\"}}}}",
+                method.escape_default()
+            );
+            server.handle_body(exchange, message.as_bytes(), now);
+            server.handle_end(exchange, now);
+        }
+        4 => server.handle_end(one_of(&kept.served, script.byte()?)?, now),
+        5 => server.handle_disconnect(one_of(&kept.served, script.byte()?)?, now),
+        6 => server.handle_timeout(now),
+        _ => {
+            if script.byte()? == 0 {
+                server.close(now);
+            }
+        }
+    }
+    Some(())
+}
+
+impl Kept {
+    fn accepted(&mut self, which: usize, request: RequestKey) {
+        self.requests.push(request);
+        assert!(self.waiting[which].insert(request), "a key was used twice");
+    }
+
+    fn client_event(&mut self, which: usize, event: client::Event) {
+        match event {
+            client::Event::Requested { ticket, .. } => self.tickets.push(ticket),
+            client::Event::Responded { request, .. } => {
+                assert!(self.waiting[which].remove(&request), "{request:?} ended twice, or was never accepted");
+            }
+            client::Event::ListeningEnded { subscription, .. } => {
+                assert!(self.listening[which].remove(&subscription), "{subscription:?} ended twice");
+            }
+            _ => {}
+        }
+    }
+
+    fn server_event(&mut self, which: usize, event: server::Event) {
+        match event {
+            server::Event::Requested { ticket, .. } => self.tickets.push(ticket),
+            server::Event::Responded { request, .. } => {
+                assert!(self.waiting[which].remove(&request), "{request:?} ended twice, or was never accepted");
+            }
+            _ => {}
+        }
+    }
+
+    fn server_action(&mut self, action: server::HttpAction) {
+        let (exchange, before, after) = match action {
+            server::HttpAction::Respond { exchange, response } => {
+                self.sessions.extend(response.headers().get("mcp-session-id").cloned());
+                (exchange, None, Reply::Whole)
+            }
+            server::HttpAction::Stream { exchange, head } => {
+                self.sessions.extend(head.headers().get("mcp-session-id").cloned());
+                (exchange, None, Reply::Streams)
+            }
+            server::HttpAction::Write { exchange, .. } => (exchange, Some(Reply::Streams), Reply::Streams),
+            server::HttpAction::Finish { exchange } => (exchange, Some(Reply::Streams), Reply::Whole),
+            _ => return,
+        };
+        assert_eq!(self.replies.insert(exchange, after), before, "{exchange:?}");
+    }
 }
 
 fn drain(
@@ -219,27 +396,29 @@ fn drain(
     kept: &mut Kept,
 ) {
     while let Some(output) = stdio_client.poll_output() {
-        if let Output::Event(client::Event::Requested { ticket, .. }) = output {
-            kept.tickets.push(ticket);
+        if let Output::Event(event) = output {
+            kept.client_event(STDIO_CLIENT, event);
         }
     }
     while let Some(output) = http_client.poll_output() {
         match output {
-            Output::Event(client::Event::Requested { ticket, .. }) => kept.tickets.push(ticket),
+            Output::Event(event) => kept.client_event(HTTP_CLIENT, event),
             Output::Action(client::HttpAction::Open { exchange, .. }) => kept.exchanges.push(exchange),
-            _ => {}
+            Output::Action(client::HttpAction::Abort { exchange }) => {
+                assert!(kept.aborted.insert(exchange), "{exchange:?} was aborted twice");
+            }
+            Output::Action(_) => {}
         }
     }
     while let Some(output) = stdio_server.poll_output() {
-        if let Output::Event(server::Event::Requested { ticket, .. }) = output {
-            kept.tickets.push(ticket);
+        if let Output::Event(event) = output {
+            kept.server_event(STDIO_SERVER, event);
         }
     }
     while let Some(output) = http_server.poll_output() {
         match output {
-            Output::Event(server::Event::Requested { ticket, .. }) => kept.tickets.push(ticket),
-            Output::Action(server::HttpAction::Stream { exchange, .. }) => kept.served.push(exchange),
-            _ => {}
+            Output::Event(event) => kept.server_event(HTTP_SERVER, event),
+            Output::Action(action) => kept.server_action(action),
         }
     }
     while let Some(output) = relay.poll_output() {

@@ -3,20 +3,93 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use mcp_proto::client::{Call, Event, ExchangeKey, Failure, Http, SubscriptionKey};
+use mcp_proto::client::{Call, Event, ExchangeKey, Failure, Http, Outcome, SubscriptionKey};
 use mcp_proto::{
-    Client, ErrorObject, Frame, Json, Limits, Message, Notification, Relay, Request, RequestKey, Response, Ticket,
-    relay,
+    Client, ErrorObject, Failed, Frame, Instant, Json, Limits, Message, Notification, Relay, Request, RequestKey,
+    Response, Ticket, relay,
 };
 use tests::world::{self, Machine, Opened, Reply, World};
 
 use crate::script::Script;
+use crate::streams::{number, numbered};
 
 /// What a hostile server knows: the exchanges that are open, and how far it has answered them.
 #[derive(Default)]
 struct Server {
     open: BTreeMap<ExchangeKey, Opened>,
     begun: BTreeSet<ExchangeKey>,
+    ledger: Ledger,
+}
+
+/// Which answer belongs to which request, by the numbers that their payloads carry: a request has one among its
+/// parameters, and each answer has one of its own.
+#[derive(Default)]
+struct Ledger {
+    /// The number of the request that was sent with an id.
+    ids: BTreeMap<String, usize>,
+    answers: Vec<Answer>,
+    /// Everything that was sent and is none of the answers.
+    raw: Vec<u8>,
+    /// What must have ended now, and with which answer.
+    due: Option<(usize, usize)>,
+    /// Exchanges on which the server asked something: the request of one may be parked, and taken up by another.
+    parked: BTreeSet<ExchangeKey>,
+}
+
+/// An answer that was sent.
+#[derive(Debug)]
+struct Answer {
+    id: String,
+    exchange: ExchangeKey,
+    /// The request of the exchange that it was sent on; `None` for a stream that belongs to no request.
+    request: Option<usize>,
+    is_post: bool,
+}
+
+impl Ledger {
+    fn opened(&mut self, opened: &Opened) {
+        if let Some(number) = request_number(opened) {
+            self.ids.insert(opened.id(), number);
+        }
+    }
+
+    /// Makes up the next answer to an id, and its payload.
+    fn answer(&mut self, opened: &Opened, id: &str) -> usize {
+        let (request, is_post) = (request_number(opened), opened.request.method() == "POST");
+        self.answers.push(Answer { id: id.to_owned(), exchange: opened.key, request, is_post });
+        self.answers.len() - 1
+    }
+
+    /// Checks that a payload may reach the request with this number: as a result, or as data of an error.
+    fn check(&self, payload: &Json, request: usize, is_error: bool) {
+        let text = payload.to_text();
+        if self.raw.windows(text.len()).any(|raw| raw == text.as_bytes()) {
+            return;
+        }
+        let answer = number(payload).and_then(|number| self.answers.get(number));
+        // Routing is by exchange; a stream that belongs to no request carries answers by id.
+        let is_own = answer.is_some_and(|answer| {
+            let is_id = self.ids.get(&answer.id) == Some(&request);
+            let is_parked = self.parked.contains(&answer.exchange);
+            // What waits for a connection fails with the error of what should have opened it.
+            let is_opening = is_error && answer.is_post && answer.request.is_none();
+            is_parked || is_opening || is_id && (!answer.is_post || answer.request == Some(request))
+        });
+        assert!(is_own, "request {request} has {text}, which is {answer:?}");
+    }
+}
+
+/// What opens a connection; a relay answers it in its own words.
+const OPENINGS: [&str; 2] = ["initialize", "server/discover"];
+
+/// The number among the parameters of a request that carries one.
+fn request_number(opened: &Opened) -> Option<usize> {
+    match Frame::parse(opened.request.body(), &Limits::default()) {
+        Ok(Frame::Single(Message::Request(request))) if !OPENINGS.contains(&request.method.as_str()) => {
+            number(&request.params?)
+        }
+        _ => None,
+    }
 }
 
 const STATUSES: [u16; 16] = [200, 202, 204, 301, 307, 308, 400, 401, 404, 405, 409, 429, 500, 503, 200, 200];
@@ -26,6 +99,7 @@ impl Server {
     fn look<M: Machine>(&mut self, world: &mut World<M>) {
         while world.has_opened() {
             let opened = world.opened();
+            self.ledger.opened(&opened);
             self.open.insert(opened.key, opened);
         }
         let dropped: Vec<_> = self.open.keys().copied().filter(|key| world.is_aborted(*key)).collect();
@@ -40,6 +114,7 @@ impl Server {
         let count = self.open.len();
         let pick = usize::from(script.byte()?);
         let what = script.byte()?;
+        self.ledger.due = None;
         if count == 0 {
             return Some(());
         }
@@ -49,7 +124,7 @@ impl Server {
         match what % 12 {
             // The right answer, as JSON or on a stream.
             0..=2 if !has_begun => {
-                let reply = right_answer(opened, what);
+                let reply = right_answer(opened, what, &mut self.ledger);
                 self.open.remove(&key);
                 world.reply(key, &reply);
             }
@@ -61,7 +136,9 @@ impl Server {
                 let status = STATUSES[usize::from(script.byte()? % 16)];
                 let reply = Reply::status(status)
                     .content_type(["application/json", "text/event-stream", "text/html"][usize::from(what / 12 % 3)]);
-                let reply = reply.header("location", "/elsewhere").body(script.text()?);
+                let text = script.text()?;
+                self.ledger.raw.extend(text);
+                let reply = reply.header("location", "/elsewhere").body(text);
                 self.open.remove(&key);
                 world.reply(key, &reply);
             }
@@ -76,7 +153,7 @@ impl Server {
                 world.send(key, world::event(&notice).as_bytes());
             }
             0 if !opened.request.body().is_empty() && !opened.id().is_empty() => {
-                let text = correction(opened, what / 12);
+                let text = correction(opened, what / 12, &mut self.ledger);
                 world.send(key, world::event(&text).as_bytes());
             }
             5 => {
@@ -89,19 +166,25 @@ impl Server {
             }
             // More of a stream: the right answer, somebody else's, or anything.
             7 if has_begun => {
-                let text = world::event(&world::result(&opened.id(), &result_for(opened)));
+                let text = world::event(&right_result(opened, &mut self.ledger));
                 world.send(key, text.as_bytes());
             }
             8 if has_begun => {
-                let id = script.byte()? % 16;
-                world.send(key, world::event(&world::result(&id.to_string(), "{}")).as_bytes());
+                let id = (script.byte()? % 16).to_string();
+                let payload = numbered(self.ledger.answer(opened, &id));
+                world.send(key, world::event(&world::result(&id, &payload.to_text())).as_bytes());
             }
             9 if has_begun => {
                 let method = ["roots/list", "elicitation/create"][usize::from(what / 12 % 2)];
+                self.ledger.parked.insert(key);
                 let text = world::event(&world::request(&script.byte()?.to_string(), method, "{}"));
                 world.send(key, format!("id: {}\n{text}", what / 12).as_bytes());
             }
-            10 if has_begun => world.send(key, script.text()?),
+            10 if has_begun => {
+                let text = script.text()?;
+                self.ledger.raw.extend(text);
+                world.send(key, text);
+            }
             11 if has_begun => {
                 self.forget(key);
                 world.end(key);
@@ -136,13 +219,28 @@ fn result_for(opened: &Opened) -> String {
 }
 
 /// An error with which a server of 2026-07-28 wants something done before the request is made again.
-fn correction(opened: &Opened, how: u8) -> String {
+fn correction(opened: &Opened, how: u8, ledger: &mut Ledger) -> String {
     let code = [-32020, -32021, -32022, -32601][usize::from(how % 4)];
-    let data = r#"{"supported":["2026-07-28","2025-06-18"]}"#;
-    format!(r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":{code},"message":"no","data":{data}}}}}"#, opened.id())
+    let id = opened.id();
+    let number = ledger.answer(opened, &id);
+    let data = format!(r#"{{"supported":["2026-07-28","2025-06-18"],"n":{number}}}"#);
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"no","data":{data}}}}}"#)
 }
 
-fn right_answer(opened: &Opened, how: u8) -> Reply {
+/// The result that an exchange is there for. If it ends its request, that is due from now on.
+fn right_result(opened: &Opened, ledger: &mut Ledger) -> String {
+    let id = opened.id();
+    let mut result = Json::parse(result_for(opened)).expect("JSON");
+    if let Some(request) = request_number(opened) {
+        let number = ledger.answer(opened, &id);
+        result = result.with_member("n", &Json::parse(number.to_string()).expect("JSON"));
+        let is_last = !result.to_text().contains("input_required") && !ledger.parked.contains(&opened.key);
+        ledger.due = is_last.then_some((request, number));
+    }
+    world::result(&id, &result.to_text())
+}
+
+fn right_answer(opened: &Opened, how: u8, ledger: &mut Ledger) -> Reply {
     if opened.request.method() != "POST" {
         return Reply::status(405);
     }
@@ -150,17 +248,22 @@ fn right_answer(opened: &Opened, how: u8) -> Reply {
     if id.is_empty() {
         return Reply::status(202);
     }
-    let text = world::result(&id, &result_for(opened));
+    let text = right_result(opened, ledger);
     let reply = match how % 3 {
         0 => Reply::json(text),
         1 => Reply::events(world::event(&text)),
-        _ => Reply::json(format!("[{text}]")),
+        _ => {
+            // Only 2025-03-26 has batches.
+            ledger.due = None;
+            Reply::json(format!("[{text}]"))
+        }
     };
     if opened.method() == "initialize" && how >= 64 { reply.header("mcp-session-id", "s") } else { reply }
 }
 
 /// The client machine over HTTP: every accepted request ends exactly once, whatever server, network, clock and
-/// application do; nothing is done to an exchange after it was dropped; the machine falls silent.
+/// application do: with the answer to it, at once when that has come, and else for a reason that there was. Nothing is
+/// done to an exchange after it was dropped; no request outlives its timeout; the machine falls silent.
 pub fn client(data: &[u8]) {
     let mut script = Script(data);
     // One bit of the first byte that nothing else depends on.
@@ -173,23 +276,93 @@ pub fn client(data: &[u8]) {
     let mut server = Server::default();
     let mut app = App::default();
     while client_step(&mut world, &mut server, &mut script, &mut app).is_some() {
-        client_events(&mut world, &mut app);
+        app.look(&mut world, &mut server.ledger);
     }
+    app.look(&mut world, &mut server.ledger);
+    world.pass(LONGEST);
+    app.look(&mut world, &mut server.ledger);
+    assert!(app.waiting.is_empty(), "{:?} outlived every timeout", app.waiting);
     world.machine.close(world.now);
+    app.is_closed = true;
     world.pass(Duration::from_secs(3));
-    client_events(&mut world, &mut app);
-    assert!(app.waiting.is_empty(), "{:?} never ended", app.waiting);
+    app.look(&mut world, &mut server.ledger);
     assert!(app.listening.is_empty(), "{:?} never ended", app.listening);
     assert!(world.machine.is_closed());
     assert_eq!(world.machine.poll_timeout(), None);
 }
 
+/// The time that a request has by default, without progress.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// More than any request may take, however often it is made again.
+const LONGEST: Duration = Duration::from_secs(3600);
+
 /// The application of a client.
 #[derive(Default)]
 struct App {
+    /// What was asked for: when, and its number.
+    asked: BTreeMap<RequestKey, (usize, Instant)>,
     waiting: BTreeSet<RequestKey>,
+    cancelled: BTreeSet<RequestKey>,
     listening: BTreeSet<SubscriptionKey>,
     tickets: Vec<Ticket>,
+    is_closed: bool,
+}
+
+impl App {
+    fn ask(&mut self, world: &mut World<Client<Http>>, method: &str, params: &Json) {
+        let number = self.asked.len();
+        let params = params.with_member("n", &Json::parse(number.to_string()).expect("JSON"));
+        let call = Call::new(method).params(params);
+        let call = if method == "tools/call" { call.with_progress() } else { call };
+        if let Ok(request) = world.machine.request(call, world.now) {
+            assert!(self.asked.insert(request, (number, world.now)).is_none(), "a key was used twice");
+            self.waiting.insert(request);
+        }
+    }
+
+    /// Looks at what the machine told.
+    fn look(&mut self, world: &mut World<Client<Http>>, ledger: &mut Ledger) {
+        let due = ledger.due.take();
+        let due = due.filter(|(due, _)| self.waiting.iter().any(|request| self.asked[request].0 == *due));
+        let mut ended = BTreeMap::new();
+        for event in world.events() {
+            match event {
+                Event::Responded { request, outcome } => {
+                    assert!(self.waiting.remove(&request), "{request:?} ended twice");
+                    let (number, since) = self.asked[&request];
+                    self.judge(request, &outcome, ledger, world.now.duration_since(since));
+                    ended.insert(number, outcome);
+                }
+                Event::ListeningEnded { subscription, .. } => {
+                    assert!(self.listening.remove(&subscription), "{subscription:?} ended twice");
+                }
+                Event::Requested { ticket, .. } => self.tickets.push(ticket),
+                _ => {}
+            }
+        }
+        if let Some((request, answer)) = due {
+            let outcome = ended.get(&request);
+            let is_it = matches!(outcome, Some(Outcome::Result(result)) if number(result) == Some(answer));
+            assert!(is_it, "request {request} was answered with {answer} and ended with {outcome:?}");
+        }
+    }
+
+    fn judge(&self, request: RequestKey, outcome: &Outcome, ledger: &Ledger, waited: Duration) {
+        let number = self.asked[&request].0;
+        match outcome {
+            Outcome::Result(result) => ledger.check(result, number, false),
+            Outcome::Error(error) => ledger.check(error.data().as_ref().unwrap_or(error.as_json()), number, true),
+            // A shorter one is that of the opening, which may have begun before.
+            Outcome::Failed(Failed::TimedOut { after }) => {
+                assert!(*after < TIMEOUT || waited >= *after, "{number} timed out after {waited:?}");
+            }
+            Outcome::Failed(Failed::Cancelled) => {
+                assert!(self.cancelled.contains(&request), "{number} was not cancelled");
+            }
+            Outcome::Failed(Failed::Closed) => assert!(self.is_closed, "{number} failed because it was closed"),
+            Outcome::Failed(_) => {}
+        }
+    }
 }
 
 fn client_step(
@@ -203,14 +376,13 @@ fn client_step(
     match script.byte()? % 8 {
         0 => {
             let params = Json::parse(r#"{"name":"x","arguments":{"a":"\u00e9"}}"#).expect("JSON");
-            if let Ok(request) = world.machine.request(Call::new("tools/call").params(params).with_progress(), now) {
-                assert!(app.waiting.insert(request), "a key was used twice");
-            }
+            app.ask(world, "tools/call", &params);
         }
         1 => {
             let pick = usize::from(script.byte()?);
             if let Some(request) = app.waiting.iter().nth(pick % app.waiting.len().max(1)).copied() {
                 world.machine.cancel(request, None, now);
+                app.cancelled.insert(request);
             }
         }
         2 => world.pass(Duration::from_millis(u64::from(script.byte()?).pow(2))),
@@ -241,12 +413,11 @@ fn client_step(
                         world.machine.answer(ticket, Err(ErrorObject::new(-1, "no")), now);
                     }
                 }
-                8 => {
-                    if let Ok(request) = world.machine.request(Call::new("tools/list"), now) {
-                        assert!(app.waiting.insert(request), "a key was used twice");
-                    }
+                8 => app.ask(world, "tools/list", &Json::empty_object()),
+                _ => {
+                    app.is_closed = true;
+                    world.machine.close(now);
                 }
-                _ => world.machine.close(now),
             }
         }
         _ => server.act(world, script)?,
@@ -254,34 +425,29 @@ fn client_step(
     Some(())
 }
 
-fn client_events(world: &mut World<Client<Http>>, app: &mut App) {
-    for event in world.events() {
-        match event {
-            Event::Responded { request, .. } => assert!(app.waiting.remove(&request), "{request:?} ended twice"),
-            Event::ListeningEnded { subscription, .. } => {
-                assert!(app.listening.remove(&subscription), "{subscription:?} ended twice");
-            }
-            Event::Requested { ticket, .. } => app.tickets.push(ticket),
-            _ => {}
-        }
-    }
-}
-
 /// The relay: the client gets exactly one answer for each of its requests, whatever the server, the network and the
-/// clock do, and none that it did not ask for; what goes to the server is always a message.
+/// clock do: the server's own answer to this request, at once when that has come, or an error of the relay's. What goes to
+/// the server is always a message.
 pub fn relay(data: &[u8]) {
     let mut script = Script(data);
     let mut world = World::relay();
     let mut server = Server::default();
     let mut editor = Editor::default();
     while relay_step(&mut world, &mut server, &mut script, &mut editor).is_some() {
-        editor.read(&mut world);
+        editor.read(&mut world, &mut server.ledger);
+    }
+    editor.read(&mut world, &mut server.ledger);
+    if data.first().is_some_and(|byte| byte & 0x80 != 0) {
+        world.pass(LONGEST);
+        editor.read(&mut world, &mut server.ledger);
+        let mut calls = editor.waiting.difference(&editor.subscriptions);
+        assert!(calls.next().is_none(), "{:?} outlived every timeout", editor.waiting);
     }
     world.machine.handle_eof(world.now);
     world.pass(Duration::from_secs(60));
     world.machine.close(world.now);
     world.pass(Duration::from_secs(10));
-    editor.read(&mut world);
+    editor.read(&mut world, &mut server.ledger);
     assert!(editor.waiting.is_empty(), "{:?} were never answered", editor.waiting);
     assert!(editor.is_closed);
 }
@@ -347,6 +513,8 @@ struct Editor {
     state: Option<Json>,
     next: i64,
     waiting: BTreeSet<i64>,
+    /// Those that stay open as long as the client wants.
+    subscriptions: BTreeSet<i64>,
     /// Taken back: an answer may have been on its way, and `initialize` cannot be taken back at all.
     taken_back: BTreeSet<i64>,
     is_closed: bool,
@@ -357,7 +525,12 @@ impl Editor {
         let id = self.next;
         self.next += 1;
         self.waiting.insert(id);
-        world.line(&world::request(&id.to_string(), method, params));
+        if method == "subscriptions/listen" {
+            self.subscriptions.insert(id);
+        }
+        let params = Json::parse(params.to_owned()).expect("JSON");
+        let params = params.with_member("n", &Json::parse(id.to_string()).expect("JSON"));
+        world.line(&world::request(&id.to_string(), method, &params.to_text()));
     }
 
     fn take_back(&mut self, id: i64) {
@@ -366,22 +539,30 @@ impl Editor {
         }
     }
 
-    fn read(&mut self, world: &mut World<Relay>) {
+    fn read(&mut self, world: &mut World<Relay>, ledger: &mut Ledger) {
+        let due = ledger.due.take();
+        let due = due.filter(|(due, _)| i64::try_from(*due).is_ok_and(|due| self.waiting.contains(&due)));
+        let mut ended = BTreeMap::new();
         self.is_closed |= world.events().iter().any(|event| matches!(event, relay::Event::Closed(_)));
         for line in world.lines() {
             let frame = Frame::parse(&line.into(), &Limits::default()).expect("the relay writes messages");
             match frame {
                 Frame::Single(Message::Response(response)) => {
-                    let id = match &response {
+                    let (id, payload, is_error) = match response {
                         Response::Result { id, result } => {
                             self.state = result.member("requestState").ok().flatten().or_else(|| self.state.take());
-                            id.as_i64()
+                            (Some(id), Some(result), false)
                         }
-                        Response::Error { id, .. } => id.as_ref().and_then(mcp_proto::RequestId::as_i64),
+                        Response::Error { id, error } => (id, error.data(), true),
                     };
-                    let id = id.expect("the editor uses integers");
+                    let id = id.and_then(|id| id.as_i64()).expect("the editor uses integers");
                     let waited = self.waiting.remove(&id) || self.taken_back.remove(&id);
                     assert!(waited, "{id} was answered and did not wait");
+                    if let Some(payload) = payload.filter(|payload| number(payload).is_some()) {
+                        let request = usize::try_from(id).expect("ids begin with 0");
+                        ledger.check(&payload, request, is_error);
+                        ended.insert(request, number(&payload));
+                    }
                 }
                 Frame::Single(Message::Request(Request { id, .. })) => {
                     world.line(&world::result(&id.to_string(), "{}"));
@@ -389,6 +570,10 @@ impl Editor {
                 Frame::Single(Message::Notification(_)) => {}
                 Frame::Batch(_) => panic!("nobody asked for a batch"),
             }
+        }
+        if let Some((request, answer)) = due {
+            let with = ended.get(&request);
+            assert_eq!(with, Some(&Some(answer)), "the answer to {request}");
         }
     }
 }

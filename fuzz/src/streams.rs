@@ -1,128 +1,296 @@
 //! Machines on byte streams whose other end says anything.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use bytes::Bytes;
 use mcp_proto::client::{Call, Event, Outcome};
-use mcp_proto::{ErrorObject, Failed, Frame, Json, Limits, Message, Response};
+use mcp_proto::server;
+use mcp_proto::{
+    ErrorObject, Failed, Frame, Json, Limits, Message, ParseError, RequestId, RequestKey, Response, Subject,
+};
 use tests::chunks::cut;
 use tests::oracle;
 use tests::stream::{ClientStream, ServerStream};
 
 use crate::script::Script;
 
-/// The server machine on a byte stream, of both eras at once: what it writes are messages, and each request that could be
-/// read has one answer, unless it was taken back.
+/// The server machine on a byte stream, of both eras at once: what it writes are messages; each request that could be
+/// read has exactly one answer, unless it was taken back; the application's answers go to the requests that it was given.
 ///
 /// The first byte says how the stream begins, the second how it is cut.
 pub fn server_stdio(data: &[u8]) {
     let [how, piece, stream @ ..] = data else { return };
     let mut world = if how % 2 == 0 { ServerStream::server() } else { ServerStream::ready("2025-03-26") };
+    // What the application was asked, by the number that its answer carries.
+    let mut served = Vec::new();
     for bytes in cut(stream, &[usize::from(*piece) + 1]) {
         world.bytes(bytes);
-        for (number, ticket) in world.requested().into_iter().enumerate() {
-            let answer = if number % 3 == 2 { Err(ErrorObject::new(7, "no")) } else { Ok(Json::empty_object()) };
+        for event in world.events() {
+            let server::Event::Requested { ticket, method, params } = event else { continue };
+            let number = numbered(served.len());
+            let answer = if served.len() % 3 == 2 { Err(ErrorObject::with_data(7, "no", &number)) } else { Ok(number) };
+            served.push((method, params));
             world.machine.respond(ticket, answer, world.now).expect("a code that may be used");
         }
         world.drain();
     }
     let was_closed = world.machine.is_closed();
     world.eof();
-    let mut answers: BTreeMap<String, usize> = BTreeMap::new();
-    for line in world.lines() {
-        match Frame::parse(&line.into(), &Limits::default()).expect("it writes messages") {
-            Frame::Single(message) => count(&message, &mut answers),
-            Frame::Batch(items) => items.iter().flatten().for_each(|message| count(message, &mut answers)),
-        }
-    }
     // Where a session was opened before, this is not the beginning of the stream.
     let earlier: &[u8] = if how % 2 == 0 { b"" } else { b"\n" };
-    let (lines, _) = oracle::lines(&[earlier, stream].concat(), Limits::default().message);
-    let frames = lines.iter().flatten().map(|line| Frame::parse(&Bytes::copy_from_slice(line), &Limits::default()));
-    let mut asked: BTreeMap<String, usize> = BTreeMap::new();
-    let mut is_plain = !was_closed;
-    for frame in frames {
-        match frame {
-            Ok(Frame::Single(Message::Request(request))) => *asked.entry(request.id.to_string()).or_default() += 1,
-            Ok(Frame::Single(Message::Notification(notification))) => {
-                is_plain &= notification.method.as_str() != "notifications/cancelled";
+    let arrived = Arrived::read(&[earlier, stream].concat());
+    let mut answers: BTreeMap<Option<String>, usize> = BTreeMap::new();
+    for line in world.lines() {
+        let frame = Frame::parse(&line.into(), &Limits::default()).expect("it writes messages");
+        for message in messages(frame) {
+            let Ok(Message::Response(response)) = message else { continue };
+            let (id, payload) = match response {
+                Response::Result { id, result } => (Some(id), Some(result)),
+                Response::Error { id, error } => (id, error.data()),
+            };
+            let id = id.as_ref().map(RequestId::to_string);
+            if let Some(number) = payload.as_ref().and_then(number) {
+                let given = served.get(number).expect("an answer of the application");
+                let asked = |(at, method, params): &(String, _, _)| {
+                    Some(at) == id.as_ref() && (method, params) == (&given.0, &given.1)
+                };
+                assert!(arrived.requests.iter().any(asked), "the answer to {given:?} went to {id:?}");
             }
-            // The answer to a batch is for other tests to look at.
-            Ok(Frame::Batch(_)) => is_plain = false,
-            Ok(Frame::Single(Message::Response(_))) | Err(_) => {}
+            *answers.entry(id).or_default() += 1;
         }
     }
-    for (id, count) in asked.iter().filter(|_| is_plain) {
-        assert!(answers.get(id) >= Some(count), "{id} was asked {count} times: {answers:?}");
+    for (id, count) in &answers {
+        let most = arrived.answerable.get(id).copied().unwrap_or_default();
+        assert!(*count <= most, "{id:?} was answered {count} times, and may be {most} times");
+    }
+    if arrived.is_plain && !was_closed {
+        for (id, _, _) in &arrived.requests {
+            let id = Some(id.clone());
+            assert_eq!(answers.get(&id), arrived.answerable.get(&id), "answers to {id:?}");
+        }
     }
 }
 
-fn count(message: &Message, answers: &mut BTreeMap<String, usize>) {
-    let Message::Response(Response::Result { id, .. } | Response::Error { id: Some(id), .. }) = message else { return };
-    *answers.entry(id.to_string()).or_default() += 1;
+/// A payload that says which one it is.
+pub(crate) fn numbered(number: usize) -> Json {
+    Json::parse(format!(r#"{{"n":{number}}}"#)).expect("JSON")
 }
 
-/// The client machine on a byte stream: each of its requests ends once, whatever the server says.
+/// Which one a payload says that it is.
+pub(crate) fn number(payload: &Json) -> Option<usize> {
+    payload.member("n").ok().flatten()?.to_text().parse().ok()
+}
+
+fn messages(frame: Frame) -> Vec<Result<Message, ParseError>> {
+    match frame {
+        Frame::Single(message) => vec![Ok(message)],
+        Frame::Batch(items) => items,
+    }
+}
+
+/// What a naive reader makes of a stream that arrives at a server.
+struct Arrived {
+    /// Requests, by id, method and parameters.
+    requests: Vec<(String, mcp_proto::Method, Option<Json>)>,
+    /// How many answers there may be by id, and without one.
+    answerable: BTreeMap<Option<String>, usize>,
+    /// Neither a batch nor a cancellation.
+    is_plain: bool,
+}
+
+impl Arrived {
+    fn read(stream: &[u8]) -> Self {
+        let mut arrived = Self { requests: Vec::new(), answerable: BTreeMap::new(), is_plain: true };
+        let (lines, _) = oracle::lines(stream, Limits::default().message);
+        for line in lines.iter().flatten() {
+            match Frame::parse(&Bytes::copy_from_slice(line), &Limits::default()) {
+                Ok(Frame::Single(message)) => arrived.message(Ok(message)),
+                Ok(Frame::Batch(items)) => {
+                    // Where there are no batches, all of it is one bad frame.
+                    arrived.may_answer(None);
+                    arrived.is_plain = false;
+                    for item in items {
+                        arrived.message(item);
+                    }
+                }
+                Err(error) => arrived.message(Err(error)),
+            }
+        }
+        arrived
+    }
+
+    fn message(&mut self, message: Result<Message, ParseError>) {
+        match message {
+            Ok(Message::Request(request)) => {
+                let id = request.id.to_string();
+                self.may_answer(Some(id.clone()));
+                self.requests.push((id, request.method, request.params));
+            }
+            Ok(Message::Notification(notification)) => {
+                self.is_plain &= notification.method.as_str() != "notifications/cancelled";
+            }
+            Err(ParseError { subject: Subject::Request(id) | Subject::Either(id), .. }) => {
+                self.may_answer(Some(id.to_string()));
+            }
+            Err(ParseError { subject: Subject::Unknown, .. }) => self.may_answer(None),
+            Ok(Message::Response(_)) | Err(ParseError { subject: Subject::Response(_), .. }) => {}
+        }
+    }
+
+    fn may_answer(&mut self, id: Option<String>) {
+        *self.answerable.entry(id).or_default() += 1;
+    }
+}
+
+/// What the client of [`client_stdio`] asks for.
+const METHODS: [&str; 4] = ["tools/call", "tools/list", "prompts/get", "resources/read"];
+
+/// The client machine on a byte stream: each of its requests ends once, whatever the server says, with what the server
+/// said to the id of this request; in a session of 2025-11-25, with the first of that, and else with the reason.
 ///
-/// The first byte says which era the server belongs to, the second how the stream is cut.
+/// The first byte says which era the server belongs to, and whether time passes before the stream ends; the second how the
+/// stream is cut.
 pub fn client_stdio(data: &[u8]) {
     let [how, piece, stream @ ..] = data else { return };
     let capable = |config: &mut mcp_proto::client::Config| {
         config.capabilities = Json::parse(r#"{"roots":{},"elicitation":{}}"#).expect("JSON");
     };
-    let mut world = match how % 3 {
+    let world = match how % 3 {
         0 => ClientStream::connected_with(capable),
         1 => ClientStream::modern_with(capable),
         _ => ClientStream::detecting_with(capable),
     };
-    let methods = ["tools/call", "tools/list", "prompts/get", "resources/read"];
-    let mut waiting: BTreeSet<_> = methods
-        .iter()
-        .map(|method| world.machine.request(Call::new(*method).with_progress(), world.now).expect("a request"))
-        .collect();
-    // Where there are none, that is no harm.
-    let mut listening: BTreeSet<_> = world.machine.listen(Json::empty_object(), world.now).into_iter().collect();
+    let mut app = App::begin(world);
     let mut script = Script(&data[..2]);
     for bytes in cut(stream, &[usize::from(*piece) + 1]) {
-        world.bytes(bytes);
-        let events = world.events();
-        for event in events {
+        app.world.bytes(bytes);
+        app.look(&mut script);
+    }
+    let was_closed = app.world.machine.is_closed();
+    let waits = how & 0x40 != 0;
+    if waits {
+        // Longer than any request may take.
+        app.world.pass(Duration::from_secs(700));
+        app.look(&mut script);
+        assert!(app.waiting.is_empty(), "{:?} outlived every timeout", app.waiting);
+    }
+    app.world.eof();
+    app.world.pass(Duration::from_secs(1));
+    app.world.eof();
+    app.look(&mut script);
+    if app.world.machine.is_closed() {
+        assert!(app.waiting.is_empty() && app.listening.is_empty(), "{:?} {:?}", app.waiting, app.listening);
+    }
+    // A server of a session was heard before.
+    app.compare(&[b"\n", stream].concat(), how % 3 == 0 && !was_closed, waits);
+}
+
+/// The application of a client, and what it saw.
+struct App {
+    world: ClientStream,
+    asked: Vec<RequestKey>,
+    waiting: BTreeSet<RequestKey>,
+    listening: BTreeSet<mcp_proto::client::SubscriptionKey>,
+    outcomes: BTreeMap<RequestKey, Outcome>,
+    /// The ids under which each request was written, by method.
+    ids: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl App {
+    fn begin(mut world: ClientStream) -> Self {
+        let mut request =
+            |method: &&str| world.machine.request(Call::new(*method).with_progress(), world.now).expect("a request");
+        let asked: Vec<_> = METHODS.iter().map(&mut request).collect();
+        // Where there are none, that is no harm.
+        let listening = world.machine.listen(Json::empty_object(), world.now).into_iter().collect();
+        let waiting = asked.iter().copied().collect();
+        let mut app = Self { world, asked, waiting, listening, outcomes: BTreeMap::new(), ids: BTreeMap::new() };
+        app.read();
+        app
+    }
+
+    fn look(&mut self, script: &mut Script<'_>) {
+        for event in self.world.events() {
             match event {
                 Event::Requested { ticket, .. } => {
                     let answer = match script.byte() {
                         Some(byte) if byte % 2 == 0 => Err(ErrorObject::new(-1, "no")),
                         _ => Ok(Json::empty_object()),
                     };
-                    world.machine.answer(ticket, answer, world.now);
+                    self.world.machine.answer(ticket, answer, self.world.now);
                 }
-                Event::Responded { request, .. } => assert!(waiting.remove(&request), "{request:?} ended twice"),
+                Event::Responded { request, outcome } => {
+                    assert!(self.waiting.remove(&request), "{request:?} ended twice");
+                    self.outcomes.insert(request, outcome);
+                }
                 Event::ListeningEnded { subscription, .. } => {
-                    assert!(listening.remove(&subscription), "{subscription:?} ended twice");
+                    assert!(self.listening.remove(&subscription), "{subscription:?} ended twice");
                 }
                 _ => {}
             }
         }
-        world.drain();
+        self.read();
     }
-    world.eof();
-    world.pass(std::time::Duration::from_secs(1));
-    world.eof();
-    for event in world.events() {
-        match event {
-            Event::Responded { request, outcome } => {
-                assert!(waiting.remove(&request), "{request:?} ended twice");
-                let _ = matches!(outcome, Outcome::Failed(Failed::Closed));
+
+    /// Takes what the client has written.
+    fn read(&mut self) {
+        for line in self.world.lines() {
+            let frame = Frame::parse(&line.into(), &Limits::default());
+            let Ok(Frame::Single(message)) = frame else { panic!("it writes messages: {frame:?}") };
+            if let Message::Request(request) = message {
+                self.ids.entry(request.method.as_str().to_owned()).or_default().insert(request.id.to_string());
             }
-            Event::ListeningEnded { subscription, .. } => {
-                assert!(listening.remove(&subscription), "{subscription:?} ended twice");
-            }
-            _ => {}
         }
     }
-    if world.machine.is_closed() {
-        assert!(waiting.is_empty() && listening.is_empty(), "{waiting:?} {listening:?} never ended");
+
+    /// Compares the outcomes with what a naive reader of the stream expects: exactly, if that is known.
+    fn compare(&self, stream: &[u8], is_exact: bool, waits: bool) {
+        let (lines, _) = oracle::lines(stream, Limits::default().message);
+        let frames: Vec<_> = lines
+            .iter()
+            .flatten()
+            .map(|line| Frame::parse(&Bytes::copy_from_slice(line), &Limits::default()))
+            .collect();
+        let is_exact = is_exact && !frames.iter().any(|frame| matches!(frame, Ok(Frame::Batch(_))));
+        let none = BTreeSet::new();
+        for (method, request) in METHODS.iter().zip(&self.asked) {
+            let ids = self.ids.get(*method).unwrap_or(&none);
+            let is_own = |id: &RequestId| ids.contains(&id.to_string());
+            let mut said =
+                frames.iter().cloned().flat_map(|frame| frame.map_or_else(|error| vec![Err(error)], messages));
+            let expected = said.clone().find_map(|message| answer(message, is_own));
+            match (self.outcomes.get(request), expected) {
+                (outcome, expected) if is_exact => match expected {
+                    Some(Outcome::Failed(_)) => {
+                        assert!(
+                            matches!(outcome, Some(Outcome::Failed(Failed::InvalidResponse { .. }))),
+                            "{method}: {outcome:?}"
+                        );
+                    }
+                    Some(expected) => assert_eq!(outcome, Some(&expected), "{method}"),
+                    None if waits => assert!(
+                        matches!(outcome, Some(Outcome::Failed(Failed::TimedOut { .. }))),
+                        "{method}: {outcome:?}"
+                    ),
+                    None => assert_eq!(outcome, Some(&Outcome::Failed(Failed::Closed)), "{method}"),
+                },
+                (Some(outcome @ (Outcome::Result(_) | Outcome::Error(_))), _) => {
+                    let is_said = said.any(|message| answer(message, is_own).as_ref() == Some(outcome));
+                    assert!(is_said, "{method}: the server never said {outcome:?}");
+                }
+                (Some(Outcome::Failed(_)) | None, _) => {}
+            }
+        }
     }
-    for line in world.lines() {
-        assert!(Frame::parse(&line.into(), &Limits::default()).is_ok(), "it writes messages");
+}
+
+/// The outcome that a message of the server's stands for, if it answers such an id.
+fn answer(message: Result<Message, ParseError>, is_own: impl Fn(&RequestId) -> bool) -> Option<Outcome> {
+    match message {
+        Ok(Message::Response(Response::Result { id, result })) if is_own(&id) => Some(Outcome::Result(result)),
+        Ok(Message::Response(Response::Error { id: Some(id), error })) if is_own(&id) => Some(Outcome::Error(error)),
+        Err(ParseError { subject: Subject::Response(id), .. }) if is_own(&id) => Some(Outcome::Failed(Failed::Closed)),
+        _ => None,
     }
 }
