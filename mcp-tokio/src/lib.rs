@@ -119,7 +119,7 @@
 //! | `server/requests` | requests that are being served: between the machine and the handlers |
 //! | `server/stream` | the task of a server on a byte stream |
 //! | `server/http` | the server as a service of HTTP requests, and the task that owns its machine |
-//! | `lines`, `clock` | lines that wait to be written, and the time |
+//! | `lines`, `clock`, `panics` | lines that wait to be written, the time, and handlers that panic |
 
 mod child;
 mod client;
@@ -127,6 +127,7 @@ mod clock;
 #[cfg(feature = "http-client")]
 mod http_client;
 mod lines;
+mod panics;
 mod server;
 
 pub use client::{Builder, Change, Client, Error, Handler, InFlight, Subscription};

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
+use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mcp_proto::client::Call;
@@ -126,6 +128,44 @@ async fn many_calls_at_one_time_through_a_narrow_pipe() {
 }
 
 #[tokio::test]
+async fn defect_k7_a_handler_that_panics_fails_what_it_was_asked_and_is_called_again() {
+    struct Panics(mpsc::UnboundedSender<usize>, AtomicUsize);
+    impl Panics {
+        fn panic_at_first(&self) {
+            let count = self.1.fetch_add(1, Ordering::SeqCst);
+            assert!(count > 1, "as this test wants");
+            self.0.send(count).unwrap();
+        }
+    }
+    impl Handler for Panics {
+        fn notified(&self, _: Notification) -> impl Future<Output = ()> + Send {
+            self.panic_at_first();
+            async {}
+        }
+
+        async fn requested(&self, _: Method, _: Option<Json>) -> Result<Json, ErrorObject> {
+            tokio::task::yield_now().await;
+            self.panic_at_first();
+            Ok(json(r#"{"roots":[]}"#))
+        }
+    }
+    let (told, mut heard) = mpsc::unbounded_channel();
+    let handler = Panics(told.clone(), AtomicUsize::new(0));
+    let (client, _) = connect(Client::builder().capabilities(json(r#"{"roots":{}}"#)).handler(handler)).await;
+    for expected in ["Error", "Error", "Result", "Result"] {
+        let asked = client.request("ask", None).await.unwrap();
+        assert!(asked.to_text().contains(expected), "{}", asked.to_text());
+    }
+    assert_eq!((heard.recv().await, heard.recv().await), (Some(2), Some(3)));
+
+    let (client, _) = connect(Client::builder().handler(Panics(told, AtomicUsize::new(0)))).await;
+    for _ in 0..4 {
+        client.request("count", None).await.unwrap();
+    }
+    assert_eq!((heard.recv().await, heard.recv().await), (Some(2), Some(3)));
+}
+
+#[tokio::test]
 async fn dropping_a_calls_future_cancels_the_call() {
     let (client, mut cancelled) = connect(Client::builder()).await;
     assert!(timeout(Duration::from_millis(50), client.request("wait", None)).await.is_err());
@@ -146,7 +186,7 @@ async fn a_call_that_is_not_answered_fails_in_time() {
 
 #[tokio::test]
 async fn a_call_that_is_dropped_before_the_task_took_it_is_not_sent() {
-    let (client, mut theirs) = connect_by_hand().await;
+    let (client, mut theirs) = connect_by_hand(Client::builder()).await;
     tokio::select! {
         biased;
         outcome = client.request("dropped", None) => panic!("{outcome:?}"),
@@ -163,17 +203,17 @@ async fn a_call_that_is_dropped_before_the_task_took_it_is_not_sent() {
 
 #[tokio::test]
 async fn the_end_of_the_stream_fails_what_waits() {
-    let (client, theirs) = connect_by_hand().await;
+    let (client, theirs) = connect_by_hand(Client::builder()).await;
     let call = client.call(Call::new("tools/list")).await.unwrap();
     drop(theirs);
     assert!(matches!(call.wait().await, Err(Error::Failed { reason: Failed::Closed, .. })));
 }
 
 /// A client, and the stream at whose other end it is, with `initialize` answered.
-async fn connect_by_hand() -> (Client, DuplexStream) {
+async fn connect_by_hand(builder: Builder) -> (Client, DuplexStream) {
     let (ours, mut theirs) = duplex(4096);
     let (read, write) = split(ours);
-    let connecting = tokio::spawn(Client::builder().connect(read, write));
+    let connecting = tokio::spawn(builder.connect(read, write));
     let mut buffer = [0; 1024];
     assert!(theirs.read(&mut buffer).await.unwrap() > 0);
     let result = r#"{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}"#;

@@ -8,7 +8,9 @@ use std::time::Duration;
 use mcp_proto::client::{
     self as proto, Call, CloseReason, Event, Occasion, Outcome, Scope, SubscriptionKey, Unavailable, Verdict,
 };
-use mcp_proto::{ErrorObject, Json, Notification, Output, ProtocolVersion, RequestKey, Ticket, TicketKey, UsageError};
+use mcp_proto::{
+    ErrorObject, Json, Notification, Output, ProtocolVersion, RequestKey, Ticket, TicketKey, UsageError, code,
+};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
@@ -19,6 +21,7 @@ use super::link::Link;
 use super::subscription::Told;
 use super::{Greeting, Subscription};
 use crate::clock::{Alarm, now};
+use crate::panics::caught;
 
 /// Notifications that wait to be heard; more are dropped, because a handler may be waiting for an answer that comes
 /// behind them.
@@ -259,8 +262,10 @@ impl<L: Link> Driver<L> {
                 tracing::debug!(%method, "the server asks");
                 let (handler, answers, key) = (Arc::clone(&self.handler), self.answers.clone(), ticket.key());
                 let task = async move {
-                    let answer = handler.requested(method, params).await;
-                    let _ = answers.send((key, answer));
+                    // RP15: a handler that panics fails the one request.
+                    let answer = caught(async { handler.requested(method, params).await }).await;
+                    let panicked = || Err(ErrorObject::new(code::INTERNAL_ERROR, "internal error"));
+                    let _ = answers.send((key, answer.unwrap_or_else(panicked)));
                 };
                 let task = tokio::spawn(task.in_current_span());
                 self.serving.insert(key, (ticket, task.abort_handle()));
@@ -323,7 +328,10 @@ impl<L: Link> Driver<L> {
         let handler = Arc::clone(&self.handler);
         let task = async move {
             while let Some(notification) = heard.recv().await {
-                handler.notified(notification).await;
+                let method = notification.method.clone();
+                if caught(async { handler.notified(notification).await }).await.is_none() {
+                    tracing::error!(%method, "the handler of a notification panicked");
+                }
             }
         };
         (notices, tokio::spawn(task.in_current_span()))

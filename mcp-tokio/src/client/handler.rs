@@ -6,6 +6,8 @@ use mcp_proto::{ErrorObject, Json, Method, Notification, code};
 
 /// Deals with what the server tells and asks.
 ///
+/// A request whose handler panics is answered with error -32603; the handler goes on being called.
+///
 /// # Example
 ///
 /// ```
