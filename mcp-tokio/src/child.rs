@@ -27,6 +27,8 @@ pub(crate) struct Child {
     process: tokio::process::Child,
     group: Group,
     stderr: Option<JoinHandle<()>>,
+    /// Nothing is left of the group.
+    is_killed: bool,
 }
 
 /// Starts a server whose stdin and stdout are ours.
@@ -40,7 +42,7 @@ pub(crate) fn start(command: &mut Command, log_stderr: bool) -> io::Result<(Chil
     let group = Group::of(&process);
     let stderr = process.stderr.take().map(|stderr| tokio::spawn(log(stderr).in_current_span()));
     match (process.stdin.take(), process.stdout.take()) {
-        (Some(input), Some(output)) => Ok((Child { process, group, stderr }, input, output)),
+        (Some(input), Some(output)) => Ok((Child { process, group, stderr, is_killed: false }, input, output)),
         _ => Err(io::ErrorKind::BrokenPipe.into()),
     }
 }
@@ -79,8 +81,11 @@ impl Child {
     /// Kills what is left of the server and of what it has started.
     async fn kill(&mut self) {
         self.group.kill();
-        // It has ended already, or does so now.
-        let _ = self.process.kill().await;
+        self.is_killed = true;
+        // It has ended already, or does so now, unless the system holds it back.
+        if timeout(PATIENCE, self.process.kill()).await.is_err() {
+            tracing::warn!("the server was killed, and its process is still there");
+        }
     }
 }
 
@@ -90,7 +95,8 @@ impl Drop for Child {
         if let Some(stderr) = &self.stderr {
             stderr.abort();
         }
-        if matches!(self.process.try_wait(), Ok(None)) {
+        // Also if the server has ended: what it has started may go on.
+        if !self.is_killed {
             self.group.kill();
         }
     }

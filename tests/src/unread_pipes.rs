@@ -22,7 +22,7 @@ pub const MORE_THAN_A_SOCKET: usize = 12 << 20;
 /// What a server reads before it stops halfway.
 const HALF: usize = 70_000;
 /// How long a fixture waits for something that happens soon.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How much a server reads once the handshake is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
