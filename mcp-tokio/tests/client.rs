@@ -165,6 +165,15 @@ async fn defect_k7_a_handler_that_panics_fails_what_it_was_asked_and_is_called_a
     assert_eq!((heard.recv().await, heard.recv().await), (Some(2), Some(3)));
 }
 
+#[test]
+fn defect_b13_clients_do_not_share_a_seed() {
+    let mut seeds = Vec::new();
+    for _ in 0..3 {
+        let _ = Client::builder().configure(|config| seeds.push(config.seed));
+    }
+    assert!(seeds[0] != seeds[1] && seeds[1] != seeds[2] && seeds[0] != 0, "{seeds:?}");
+}
+
 #[tokio::test]
 async fn dropping_a_calls_future_cancels_the_call() {
     let (client, mut cancelled) = connect(Client::builder()).await;

@@ -1,6 +1,7 @@
 //! What a client is told before it connects.
 
 use std::fmt;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -84,7 +85,9 @@ impl<T> Builder<T> {
 
 impl Builder {
     pub(super) fn new() -> Self {
-        let config = Config::new("mcp-tokio", env!("CARGO_PKG_VERSION"));
+        let mut config = Config::new("mcp-tokio", env!("CARGO_PKG_VERSION"));
+        // The library's hash maps begin with random keys of the system.
+        config.seed = RandomState::new().build_hasher().finish();
         Self { config, handler: Arc::new(()), transport: Stdio::new(), log_stderr: false }
     }
 
