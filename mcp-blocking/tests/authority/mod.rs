@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
+use rustls::server::{WantsServerCert, WebPkiClientVerifier};
+use rustls::{ConfigBuilder, RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 use tests::loopback::{Duplex, Loopback, mcp_server};
 use tests::world::result;
 
@@ -39,6 +39,17 @@ impl Authority {
     }
 }
 
+#[allow(dead_code, reason = "not every test that includes this file needs one")]
+/// A certificate that a server has made for itself, and that says of itself that it is an authority's.
+pub(crate) fn self_signed() -> Identity {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let certificate = params.self_signed(&key).unwrap();
+    let der = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    Identity { certificate: certificate.pem(), key: key.serialize_pem(), der: (certificate.der().clone(), der) }
+}
+
 /// A server with a certificate of `authority`, which wants one of the same authority from its clients if `is_mutual`.
 pub(crate) fn server(authority: &Authority, is_mutual: bool) -> Loopback {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -52,7 +63,19 @@ pub(crate) fn server(authority: &Authority, is_mutual: bool) -> Loopback {
     } else {
         builder.with_no_client_auth()
     };
-    let (certificate, key) = authority.issue("localhost").der;
+    serve(builder, authority.issue("localhost"))
+}
+
+/// A server with this certificate.
+#[allow(dead_code, reason = "not every test that includes this file needs one")]
+pub(crate) fn server_with(identity: Identity) -> Loopback {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    serve(builder.with_no_client_auth(), identity)
+}
+
+fn serve(builder: ConfigBuilder<ServerConfig, WantsServerCert>, identity: Identity) -> Loopback {
+    let (certificate, key) = identity.der;
     let config = Arc::new(builder.with_single_cert(vec![certificate], key).unwrap());
     let wrap = move |stream: TcpStream| {
         let connection = ServerConnection::new(Arc::clone(&config)).map_err(std::io::Error::other)?;

@@ -32,6 +32,9 @@ pub(super) fn failure(error: &reqwest::Error, is_begun: bool) -> Failure {
     }
     let detail = match cause::<hyper::Error>(error) {
         Some(error) if error.is_parse_too_large() => "its headers are larger than is reasonable".to_owned(),
+        Some(hyper) if hyper.is_parse() && error.url().is_some_and(|url| url.scheme() == "http") => {
+            "it does not speak HTTP/1.1; if it is a TLS server, its URL begins with https://".to_owned()
+        }
         Some(error) if error.is_parse() => "it does not speak HTTP/1.1".to_owned(),
         Some(error) if error.is_incomplete_message() || error.is_closed() => "it closed the connection".to_owned(),
         Some(_) | None => innermost(error).to_string(),

@@ -61,13 +61,21 @@ impl Failure {
     /// TLS could not be agreed on; `reason` is what the TLS library said.
     #[must_use]
     pub fn tls(reason: &str) -> Self {
-        // The commonest case deserves more than the library's name for it.
-        let detail = if reason.contains("UnknownIssuer") {
-            "its certificate comes from an authority that is not trusted here; a private one has to be named".into()
-        } else {
-            format!("TLS failed: {reason}").into()
-        };
-        Self::Hopeless { detail }
+        // The library's names for the commonest cases do not say what to do.
+        let known = [
+            (
+                "UnknownIssuer",
+                "its certificate comes from an authority that is not trusted here; a private one has to be named",
+            ),
+            ("InvalidContentType", "it does not speak TLS; if it is a plain HTTP server, its URL begins with http://"),
+            (
+                "CaUsedAsEndEntity",
+                "its certificate is that of an authority (CA:TRUE), which is not accepted as a server's own; make it one \
+                 with basicConstraints=CA:FALSE",
+            ),
+        ];
+        let detail = known.into_iter().find(|(name, _)| reason.contains(name)).map(|(_, text)| text.into());
+        Self::Hopeless { detail: detail.unwrap_or_else(|| format!("TLS failed: {reason}").into()) }
     }
 
     pub(super) fn into_failed(self) -> Failed {
