@@ -139,8 +139,8 @@ impl<T: ClientTransport> Relay<T> {
             versions,
             timers: Deadlines::new(),
             parking_timeout,
+            pace: Pace::new(request_timeout, &limits),
             limits,
-            pace: Pace::new(request_timeout),
             out: Outbox::new(),
         })
     }
@@ -219,7 +219,7 @@ impl<T: ClientTransport> Relay<T> {
     /// Lets each machine's output become the other's input until both are silent.
     fn settle(&mut self, now: Instant) {
         self.exchange_outputs(now);
-        self.pace.update(self.client.backlog(), &self.limits, now);
+        self.pace.update(self.client.backlog(), now);
     }
 
     fn exchange_outputs(&mut self, now: Instant) {

@@ -238,7 +238,8 @@ fn a_server_that_does_one_thing_at_a_time_holds_nothing_up() {
         stdin
     });
     for _ in 0..300 {
-        assert!(proxy.line().len() > 200_000);
+        let line = proxy.line();
+        assert!(line.len() > 200_000, "{line}");
     }
     drop(writing.join().unwrap());
     assert!(proxy.wait().0.success());

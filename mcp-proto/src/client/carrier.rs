@@ -182,11 +182,6 @@ impl Backlog {
         }
     }
 
-    /// H5: with more than this waiting, no more of what makes it grow should be read.
-    pub(crate) const fn has_room(self, limits: &Limits) -> bool {
-        self.messages < limits.queue && self.bytes < limits.queue_bytes
-    }
-
     /// K1: whether a message of this many bytes may be added. One is taken when nothing waits.
     pub(crate) const fn takes(self, bytes: usize, limits: &Limits) -> bool {
         self.bytes == 0 || self.bytes.saturating_add(bytes) <= limits.unwritten

@@ -79,6 +79,8 @@ impl Config {
         client.versions = self.versions;
         client.respawn = self.respawn;
         client.limits = self.limits;
+        // While the server is only slow, not reading the client holds it up, and nothing that was read is refused.
+        client.limits.unwritten = client.limits.unwritten.saturating_add(client.limits.message).min(1 << 30);
         client.request_timeout = self.request_timeout;
         client.max_timeout = self.max_timeout;
         client.initialize_timeout = self.initialize_timeout;

@@ -1,7 +1,7 @@
 //! Whether the server takes what the client sends.
 //!
 //! ```text
-//!            queue_bytes wait               nothing taken for a while
+//!            too much waits                 nothing taken for a while
 //!  Flowing ──────────────────▶ Slow ──────────────────────────────────▶ Stalled
 //!      ▲                        │ ▲                                        │
 //!      └────────────────────────┘ └────────────────────────────────────────┘
@@ -22,6 +22,8 @@ const LONGEST: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Pace {
     patience: Duration,
+    /// Messages that are no requests, and bytes of all, with which the client is not read.
+    most: (usize, usize),
     state: State,
     /// Bytes that waited when this was last updated.
     waiting: usize,
@@ -37,14 +39,18 @@ enum State {
 }
 
 impl Pace {
-    pub(super) fn new(request_timeout: Duration) -> Self {
-        Self { patience: request_timeout.min(LONGEST), state: State::Flowing, waiting: 0 }
+    pub(super) fn new(request_timeout: Duration, limits: &Limits) -> Self {
+        // What a driver has read already must not be refused while the server is only slow.
+        let most = (limits.queue, limits.queue_bytes.min(limits.unwritten / 2));
+        Self { patience: request_timeout.min(LONGEST), most, state: State::Flowing, waiting: 0 }
     }
 
-    pub(super) fn update(&mut self, backlog: Backlog, limits: &Limits, now: Instant) {
+    pub(super) fn update(&mut self, backlog: Backlog, now: Instant) {
+        let (messages, bytes) = self.most;
+        let has_room = backlog.messages < messages && backlog.bytes <= bytes;
         let is_taking = backlog.bytes < std::mem::replace(&mut self.waiting, backlog.bytes);
         self.state = match self.state {
-            _ if backlog.has_room(limits) => State::Flowing,
+            _ if has_room => State::Flowing,
             State::Slow(until) if !is_taking && now < until => State::Slow(until),
             State::Slow(_) | State::Stalled if !is_taking => State::Stalled,
             State::Flowing | State::Slow(_) | State::Stalled => State::Slow(after(now, self.patience)),
