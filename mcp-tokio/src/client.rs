@@ -176,6 +176,17 @@ impl Client {
     }
 
     /// Ends the connection, for all clones, and waits until it has ended; a child process has ended then too.
+    ///
+    /// Requests in flight fail at once with [`Failed::Closed`]. What the server does not do in time is not waited for:
+    ///
+    /// | what | at most |
+    /// |---|---|
+    /// | a byte stream takes what waits to be written | 1 s |
+    /// | a child process ends once its stdin is closed, and again once it was asked to; then it is killed | 2 s each |
+    /// | a server over HTTP ends the session | `HttpConfig::close_timeout`, by default 3 s |
+    /// | the handler takes the last notifications | 1 s |
+    ///
+    /// Dropping the last clone does the same in the background.
     pub async fn close(&self) {
         let (done, is_done) = oneshot::channel();
         if self.send(Input::Close(Some(done))).await.is_ok() {

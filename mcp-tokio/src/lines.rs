@@ -53,6 +53,11 @@ impl<W: AsyncWrite + Unpin> Lines<W> {
         self.length < ROOM
     }
 
+    /// Bytes that were pushed and not reported as written.
+    pub(crate) const fn unwritten(&self) -> usize {
+        self.length + self.unreported
+    }
+
     /// Ends the stream after what waits: nothing may be pushed any more.
     pub(crate) const fn complete(&mut self) {
         self.is_complete = true;

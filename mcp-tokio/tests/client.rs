@@ -6,7 +6,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use mcp_proto::client::Call;
+use mcp_proto::client::{self, Call};
 use mcp_proto::server::{Config, Event, Progress, Server};
 use mcp_proto::{ErrorObject, Failed, Instant, Json, Method, Notification, Output, Stdio, StdioAction, Ticket, code};
 use mcp_tokio::{Builder, Client, Error, Handler};
@@ -163,6 +163,51 @@ async fn defect_k7_a_handler_that_panics_fails_what_it_was_asked_and_is_called_a
         client.request("count", None).await.unwrap();
     }
     assert_eq!((heard.recv().await, heard.recv().await), (Some(2), Some(3)));
+}
+
+/// Time stands still: it passes only when nothing else can happen.
+#[tokio::test(start_paused = true)]
+async fn defect_k1_while_the_answers_to_a_flood_wait_no_more_of_it_is_read() {
+    let few = |config: &mut client::Config| config.limits.queue_bytes = 64 * 1024;
+    let (client, mut theirs) = connect_by_hand(Client::builder().configure(few)).await;
+    let flood = "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}\n".repeat(100);
+    let mut read = 0;
+    while timeout(Duration::from_secs(1), theirs.write_all(flood.as_bytes())).await.is_ok() {
+        read += flood.len();
+        assert!(read < 1 << 20, "{read} bytes were read");
+    }
+    // The other way: what is read again makes room.
+    let call = client.call(Call::new("tools/list").timeout(Duration::from_secs(60))).await.unwrap();
+    let (mut reading, mut writing) = split(theirs);
+    let answers = tokio::spawn(async move { tokio::io::copy(&mut reading, &mut tokio::io::sink()).await });
+    writing.write_all(b"\n").await.unwrap();
+    for _ in 0..20 {
+        timeout(Duration::from_secs(1), writing.write_all(flood.as_bytes())).await.unwrap().unwrap();
+    }
+    drop(call);
+    client.close().await;
+    assert!(answers.await.unwrap().unwrap() > 64 * 1024);
+}
+
+/// Outcomes do not wait until there is room for something else.
+#[tokio::test(start_paused = true)]
+async fn defect_k1_a_call_ends_at_its_timeout_while_the_server_reads_nothing() {
+    let (client, theirs) = connect_by_hand(Client::builder()).await;
+    let large = json(&format!("{{\"x\":\"{}\"}}", "x".repeat(1 << 20)));
+    let started = tokio::time::Instant::now();
+    let mut calls = Vec::new();
+    for seconds in [3, 2, 1] {
+        let call = Call::new("tools/call").params(large.clone()).timeout(Duration::from_secs(seconds));
+        calls.push((seconds, client.call(call).await.unwrap()));
+    }
+    while let Some((seconds, call)) = calls.pop() {
+        let outcome = call.wait().await;
+        assert!(matches!(outcome, Err(Error::Failed { reason: Failed::TimedOut { .. }, .. })), "{outcome:?}");
+        assert_eq!(started.elapsed().as_secs(), seconds);
+    }
+    client.close().await;
+    assert!(started.elapsed() < Duration::from_secs(3 + 6), "{:?}", started.elapsed());
+    drop(theirs);
 }
 
 #[test]

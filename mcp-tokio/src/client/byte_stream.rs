@@ -2,12 +2,13 @@
 
 use std::io;
 use std::process::ExitStatus;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use mcp_proto::client as proto;
 use mcp_proto::{Stdio, StdioAction};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 use tracing::Instrument;
 
 use super::link::Link;
@@ -17,6 +18,8 @@ use crate::lines::{FLUSH, Lines};
 
 /// Bytes that are read at once.
 const CHUNK: usize = 64 * 1024;
+/// How long reading goes on after the other side has closed its input: what it has taken before may yet be answered.
+const AFTER_CLOSED: Duration = Duration::from_secs(2);
 
 /// Both streams, and the process that is at their other end.
 pub(super) struct ByteStream<R, W> {
@@ -25,6 +28,10 @@ pub(super) struct ByteStream<R, W> {
     buffer: BytesMut,
     /// Nothing once the other side takes no more.
     lines: Option<Lines<W>>,
+    /// When reading ends because the other side takes no more.
+    closed_until: Option<Instant>,
+    /// Bytes that will not be written, and that the machine counts as waiting.
+    discarded: usize,
     child: Option<Child>,
     /// Starts the process anew.
     start: Option<Start<R, W>>,
@@ -38,7 +45,17 @@ struct Start<R, W>(Box<dyn FnMut() -> io::Result<(Child, W, R)> + Send>);
 impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'static> ByteStream<R, W> {
     pub(super) fn new(read: R, write: W) -> Self {
         let (buffer, lines) = (BytesMut::with_capacity(CHUNK), Some(Lines::new(write)));
-        Self { read, is_readable: true, buffer, lines, child: None, start: None, has_failed: false }
+        Self {
+            read,
+            is_readable: true,
+            buffer,
+            lines,
+            closed_until: None,
+            discarded: 0,
+            child: None,
+            start: None,
+            has_failed: false,
+        }
     }
 
     /// The streams of a process that `start` starts, and may have to start once more.
@@ -49,7 +66,8 @@ impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'stat
 
     fn respawn(&mut self) {
         tracing::info!("the server ended when it was asked for its revisions; it is started anew");
-        self.lines = None;
+        self.discard_lines();
+        self.closed_until = None;
         if let Some(child) = self.child.take() {
             tokio::spawn(child.end().in_current_span());
         }
@@ -66,8 +84,13 @@ impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'stat
         }
     }
 
+    /// Drops what was not written.
+    fn discard_lines(&mut self) {
+        self.discarded += self.lines.take().map_or(0, |lines| lines.unwritten());
+    }
+
     fn has_ended(&mut self, machine: &mut proto::Client<Stdio>) {
-        self.is_readable = false;
+        (self.is_readable, self.closed_until) = (false, None);
         machine.handle_eof(now());
     }
 }
@@ -78,6 +101,7 @@ impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'stat
     fn act(&mut self, action: StdioAction) {
         match (action, &mut self.lines) {
             (StdioAction::Write(line), Some(lines)) => lines.push(line),
+            (StdioAction::Write(line), None) => self.discarded += line.len(),
             (StdioAction::CloseWrite, Some(lines)) => lines.complete(),
             (StdioAction::Respawn, _) => self.respawn(),
             _ => {}
@@ -87,6 +111,9 @@ impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'stat
     async fn turn(&mut self, machine: &mut proto::Client<Stdio>) {
         if std::mem::take(&mut self.has_failed) {
             return self.has_ended(machine);
+        }
+        if self.discarded > 0 {
+            return machine.handle_written(std::mem::take(&mut self.discarded), now());
         }
         // Reading goes on while a line waits: a server that does one thing at a time may be waiting for that.
         let wants_input = self.is_readable && machine.wants_input();
@@ -99,13 +126,17 @@ impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'stat
                 }
             },
             written = write(&mut self.lines) => match written {
+                Ok(0) => {}
                 Ok(bytes) => machine.handle_written(bytes, now()),
                 Err(error) => {
-                    tracing::debug!(%error, "the server reads no more");
-                    self.lines = None;
-                    self.has_ended(machine);
+                    tracing::debug!(%error, "the server has closed its input");
+                    self.discard_lines();
+                    self.closed_until = Some(Instant::now() + AFTER_CLOSED);
                 }
             },
+            () = sleep_until(self.closed_until.unwrap_or_else(Instant::now)), if self.closed_until.is_some() => {
+                self.has_ended(machine);
+            }
         }
     }
 
@@ -119,7 +150,7 @@ impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'stat
     }
 }
 
-/// Writes some of what waits, once something does. Returns how many bytes.
+/// Writes some of what waits, once something does.
 async fn write(lines: &mut Option<Lines<impl AsyncWrite + Unpin>>) -> io::Result<usize> {
     match lines {
         Some(lines) if !lines.is_idle() => lines.write_some().await,

@@ -158,6 +158,9 @@ impl<L: Link> Driver<L> {
         for (_, (_, task)) in std::mem::take(&mut self.serving) {
             task.abort();
         }
+        // Only `Client::close` waits for the end of the process.
+        self.callers.clear();
+        self.listeners.clear();
         let exited = self.link.end().await;
         // The last notifications are heard, but a handler that does not do so is not waited for.
         if timeout(HEARD, &mut noticing).await.is_err() {
@@ -171,7 +174,7 @@ impl<L: Link> Driver<L> {
         }
     }
 
-    /// Carries out what the machine says, until there is nothing more. The machine bounds what waits to be written.
+    /// Carries out all that the machine says: an outcome never waits until the server has read something.
     fn drain(&mut self, notices: &mpsc::Sender<Notification>) -> Next {
         while let Some(output) = self.machine.poll_output() {
             match output {
@@ -180,7 +183,7 @@ impl<L: Link> Driver<L> {
                     if reason == CloseReason::Local {
                         tracing::debug!("the connection has ended");
                     } else {
-                        tracing::warn!(?reason, "the connection has ended, and nobody here has closed it");
+                        tracing::warn!(?reason, "the connection has ended without having been closed here");
                     }
                     return Next::End;
                 }

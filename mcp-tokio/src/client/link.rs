@@ -10,7 +10,7 @@ pub(crate) trait Link: Sized + Send + 'static {
     /// The machine's transport.
     type Transport: ClientTransport<Action: Send> + Send;
 
-    /// Carries out an action of the machine's, or queues it.
+    /// Carries out an action of the machine's, or queues it: the machine bounds what waits.
     fn act(&mut self, action: <Self::Transport as Transport>::Action);
 
     /// Waits until something happens, and hands it in. Dropping this while it waits loses nothing.
@@ -22,6 +22,7 @@ pub(crate) trait Link: Sized + Send + 'static {
         None
     }
 
-    /// Ends what is left of the connection. Returns how the server's process ended, if it did so by itself.
+    /// Ends what is left of the connection, whatever the server does, in the time that
+    /// [`Client::close`](super::Client::close) documents. Returns how the server's process ended, if it did so by itself.
     fn end(self) -> impl Future<Output = Option<ExitStatus>> + Send;
 }
