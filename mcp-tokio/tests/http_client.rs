@@ -346,6 +346,27 @@ async fn while_the_application_is_behind_nothing_is_read_on() {
 }
 
 #[tokio::test]
+async fn defect_b3_as_many_requests_are_with_the_server_as_the_application_allows() {
+    const MANY: usize = 70;
+    let server = Loopback::start(mcp_server(|_, connection| connection.hang()));
+    let client = Client::builder().http(&server.url()).unwrap().max_requests(MANY).connect().await.unwrap();
+    let mut calls = Vec::new();
+    for _ in 0..=MANY {
+        calls.push(client.call(Call::new("tools/call")).await.unwrap());
+    }
+    let count = |server: &Loopback| server.asked().iter().filter(|asked| asked.method == "tools/call").count();
+    let seen = server.clone();
+    let all = move || seen.wait(|server| (count(server) >= MANY).then_some(()));
+    assert!(tokio::task::spawn_blocking(all).await.unwrap().is_some(), "{} of {MANY}", count(&server));
+    // What is sent beside them follows whatever would have been sent before.
+    client.request("ping", None).await.unwrap();
+    assert_eq!(count(&server), MANY);
+    calls.truncate(1);
+    eventually(&server, "notifications/cancelled").await;
+    client.close().await;
+}
+
+#[tokio::test]
 async fn defect_b20_a_url_with_the_wrong_scheme_is_an_error_that_says_so() {
     let direct = || reqwest::Client::builder().no_proxy();
     // What a plain HTTP server answers to the beginning of TLS.

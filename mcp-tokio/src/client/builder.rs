@@ -5,6 +5,8 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "http-client")]
+use mcp_proto::Limits;
 use mcp_proto::client::{self as proto, ClientTransport, Config};
 use mcp_proto::{Json, ProtocolVersion, Stdio, UsageError};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -184,6 +186,15 @@ impl Builder<Http> {
     /// [`Error::Usage`] if the token has characters that no header may have.
     pub fn bearer(self, token: &str) -> Result<Self, Error> {
         self.header("Authorization", &format!("Bearer {token}"))
+    }
+
+    /// How many requests may be with the server at one time. Default 48. One more waits, within its timeout, and a
+    /// warning is logged.
+    ///
+    /// It sets [`Limits::exchanges`], each of which has a buffer and may have a connection of its own.
+    pub fn max_requests(mut self, count: usize) -> Self {
+        self.config.limits.exchanges = Limits::exchanges_for(count);
+        self
     }
 
     /// Changes anything of the transport's configuration.
