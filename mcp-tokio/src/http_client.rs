@@ -13,6 +13,7 @@ mod failure;
 mod outgoing;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -42,7 +43,6 @@ const PART: usize = 64 * 1024;
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// A server over HTTP, and the means to reach it.
-#[derive(Debug)]
 pub struct Http {
     pub(crate) config: HttpConfig,
     pub(crate) client: reqwest::ClientBuilder,
@@ -56,6 +56,13 @@ impl Http {
         // A proxy that the environment names is not for this machine's own servers.
         let client = if config.is_loopback() { client.no_proxy() } else { client };
         Ok(Self { config, client })
+    }
+}
+
+/// Headers and proxies of the HTTP client may hold credentials.
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http").field("server", &self.config.server()).finish_non_exhaustive()
     }
 }
 
@@ -231,4 +238,21 @@ fn head(response: &mut reqwest::Response) -> Parts {
     head.version = response.version();
     head.headers = std::mem::take(response.headers_mut());
     head
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defect_x2_the_debug_form_of_a_server_has_no_secret() {
+        let mut http = Http::new("http://127.0.0.1:1/mcp?key=marked-secret").unwrap();
+        http.config.header("Authorization", "Bearer marked-secret").unwrap();
+        let proxy = reqwest::Proxy::all("http://marked-secret:marked-secret@127.0.0.1:1").unwrap();
+        let cookie = [(http::header::COOKIE, http::HeaderValue::from_static("marked-secret"))];
+        http.client =
+            http.client.proxy(proxy).default_headers(cookie.into_iter().collect()).user_agent("marked-secret");
+        let form = format!("{http:?} {http:#?}");
+        assert!(form.contains("http://127.0.0.1:1/mcp") && !form.contains("marked-secret"), "{form}");
+    }
 }
