@@ -10,6 +10,7 @@ mod failed;
 use crate::client::InvalidUrl;
 use crate::message::{Method, ParseError, RequestId, code};
 use crate::mirror::InvalidAnnotation;
+use crate::text::Excerpt;
 use crate::version::ProtocolVersion;
 
 pub use failed::{BodyKind, Failed, InvalidResponse, NoInput, RedirectRefused, Refusal};
@@ -96,7 +97,7 @@ pub enum UsageError {
     #[error("input was required without a request for input or a state")]
     NothingRequired,
     /// The notification tells of no change, or does not say of which (MD-L-03).
-    #[error("the notification '{method}' tells of no change that can be listened to")]
+    #[error("cannot publish '{method}': not a change notification")]
     NoChange {
         /// Its method.
         method: Method,
@@ -118,6 +119,12 @@ pub enum Fault {
     /// A line, body or event is no JSON-RPC message. It was skipped, or answered if it was a request.
     #[error("{0}")]
     Parse(ParseError),
+    /// A server on a byte stream printed something that does not even begin like a message; it was skipped (FR10).
+    #[error("a line on stdout is no message: {line} (a server's logs belong on its stderr)")]
+    NotAMessage {
+        /// The beginning of the line.
+        line: Excerpt,
+    },
     /// The parameters of a message have two members of one name (JS6). A request was refused, a notification ignored.
     #[error("parameters with two members of one name")]
     DuplicateKey,
@@ -234,7 +241,8 @@ impl Fault {
             Self::UnexpectedRequest { .. } => Some(code::METHOD_NOT_FOUND),
             Self::TooManyRequests { .. } => Some(crate::message::BUSY),
             Self::DuplicateKey => Some(code::INVALID_PARAMS),
-            Self::Truncated { .. }
+            Self::NotAMessage { .. }
+            | Self::Truncated { .. }
             | Self::UnknownResponse { .. }
             | Self::LateResponse { .. }
             | Self::PeerError { .. }

@@ -171,6 +171,6 @@ pub use outbox::Output;
 pub use pending::{RequestKey, SessionKey, Ticket, TicketKey};
 pub use relay::Relay;
 pub use server::Server;
-pub use text::escape_text;
+pub use text::{Excerpt, escape_text};
 pub use transport::{Stdio, StdioAction, Transport};
 pub use version::{CancelBy, Era, FallbackOn, ProtocolVersion, Rules};

@@ -55,6 +55,7 @@ use crate::message::{ErrorObject, Method, Notification, code};
 use crate::outbox::{Outbox, Output};
 use crate::pending::{RequestKey, Ticket, TicketKey};
 use crate::server::{self, Server};
+use crate::text::Excerpt;
 use crate::transport::Stdio;
 use crate::version::ProtocolVersion;
 use crossing::Crossing;
@@ -427,6 +428,14 @@ impl<T: ClientTransport> Relay<T> {
         let mut data = Json::empty_object();
         if let Some(status) = reason.status() {
             data = data.with_member("status", &Json::from(i64::from(status.as_u16())));
+        }
+        if let Failed::Refused(refusal) = reason {
+            let shown: Vec<_> = refusal.challenges().collect();
+            let shown: Vec<_> = shown.iter().map(Excerpt::as_str).collect();
+            if !shown.is_empty() {
+                // RFC 9110, section 5.3: one header with all of them means the same.
+                data = data.with_member("challenge", &Json::from(shown.join(", ").as_str()));
+            }
         }
         let data = data.with_member("failure", &Json::from(reason.name()));
         let data = data.with_member("source", &Json::from("relay"));

@@ -1,6 +1,6 @@
 //! Text of a peer, made fit for a terminal, a log or an error.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 /// `text` with every character escaped that could forge a line, move the cursor or reorder what is shown, and cut after
 /// `max_chars` characters, which an ellipsis shows (PX8).
@@ -32,6 +32,34 @@ pub fn escape_text(text: &str, max_chars: usize) -> String {
         }
     }
     escaped
+}
+
+/// The beginning of a text of the peer's, escaped by [`escape_text`], for a person to read. Its `Debug` form is the length.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Excerpt(Box<str>);
+
+impl Excerpt {
+    pub(crate) fn new(text: &str, max_chars: usize) -> Self {
+        Self(escape_text(text, max_chars).into())
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Excerpt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Excerpt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Excerpt({} bytes)", self.0.len())
+    }
 }
 
 /// Whether a character has no glyph of its own: the general categories Cf, Zl and Zp, and what Unicode lists as

@@ -13,6 +13,7 @@ use crate::line::Decoder;
 use crate::message::salvage::salvage;
 use crate::message::{ErrorObject, Frame, Message, ParseError, Subject, UnreadableId, code};
 use crate::outbox::{Outbox, Weight};
+use crate::text::Excerpt;
 
 pub(crate) mod sealed {
     /// Keeps the set of transports to those of this crate.
@@ -91,7 +92,8 @@ impl Weight for StdioAction {
 pub(crate) enum Line {
     Message(Message),
     Batch(Vec<Result<Message, ParseError>>),
-    Invalid(ParseError),
+    /// No message; with the beginning of what is a program's output rather than a broken message.
+    Invalid(ParseError, Option<Excerpt>),
     /// A line over the limit, and what it was as far as its beginning tells.
     TooLong(Subject),
 }
@@ -129,11 +131,14 @@ impl Stdio {
         let line = self.decoder.as_mut()?.decode(bytes)?;
         Some(match line {
             Err(error) => Line::TooLong(salvage(&error.start, &self.limits)),
-            Ok(line) => match Frame::parse(&line.into_bytes(), &self.limits) {
-                Ok(Frame::Single(message)) => Line::Message(message),
-                Ok(Frame::Batch(items)) => Line::Batch(items),
-                Err(error) => Line::Invalid(error),
-            },
+            Ok(line) => {
+                let line = line.into_bytes();
+                match Frame::parse(&line, &self.limits) {
+                    Ok(Frame::Single(message)) => Line::Message(message),
+                    Ok(Frame::Batch(items)) => Line::Batch(items),
+                    Err(error) => Line::Invalid(error, program_output(&line)),
+                }
+            }
         })
     }
 
@@ -256,6 +261,19 @@ impl Unwritten {
     pub(crate) const fn replies(&self) -> usize {
         self.replies
     }
+}
+
+/// The beginning of a line that does not even begin as a message does: no payload, but what a program prints, which
+/// whoever starts it has to see in order to find out what prints it.
+fn program_output(line: &[u8]) -> Option<Excerpt> {
+    const SHOWN_CHARS: usize = 80;
+    // Four bytes make one character at most, and a cut last one is not shown.
+    let start = line.trim_ascii_start();
+    if matches!(start.first(), Some(b'{' | b'[') | None) {
+        return None;
+    }
+    let start = start.get(..start.len().min(SHOWN_CHARS * 4 + 4))?;
+    Some(Excerpt::new(&String::from_utf8_lossy(start), SHOWN_CHARS))
 }
 
 /// The answer to a request that did not fit into a line.

@@ -165,6 +165,6 @@ pub const MODERN_ANSWERS: &[ModernAnswer] = &[
         name: "HM12: somebody in between who wants an older revision",
         method: "server/discover",
         answer: |_, connection| connection.reply("400 Bad Request", &[], ""),
-        expected: Err("speaks no revision of MCP that this client knows"),
+        expected: Err("speaks none of the revisions of MCP that this client is set to speak"),
     },
 ];

@@ -64,16 +64,67 @@ fn ht1_redirects_leave_the_origin_in_no_spelling_and_for_no_status() {
             let (_, opened) = world.request("tools/call");
             world.reply(opened.key, &Reply::status(status).header("location", location));
             // The world itself checks that nothing goes to another authority.
-            let reason = RedirectRefused::CrossOrigin;
-            assert_eq!(world.outcome(), Outcome::Failed(Failed::Redirected { reason }), "{location}");
+            let Outcome::Failed(failed) = world.outcome() else { panic!("{location}") };
+            assert_eq!(refused_redirect(&failed), RedirectRefused::CrossOrigin, "{location}");
             assert!(!world.has_opened());
         }
     }
     for status in [301, 302, 303] {
         let reply = Reply::status(status).header("location", "/elsewhere");
-        assert_eq!(failure_of(&reply), Failed::Redirected { reason: RedirectRefused::DropsBody });
+        assert_eq!(refused_redirect(&failure_of(&reply)), RedirectRefused::DropsBody);
     }
-    assert_eq!(failure_of(&Reply::status(307)), Failed::Redirected { reason: RedirectRefused::NoLocation });
+    assert_eq!(refused_redirect(&failure_of(&Reply::status(307))), RedirectRefused::NoLocation);
+}
+
+fn refused_redirect(failed: &Failed) -> RedirectRefused {
+    let Failed::Redirected { reason, .. } = failed else { panic!("{failed:?}") };
+    *reason
+}
+
+#[test]
+fn defect_b7_a_redirect_elsewhere_is_shown_without_secrets() {
+    let location = "https://user:secret-pw@other.example:8443/mcp?key=secret-key#secret";
+    let failed = failure_of(&Reply::status(307).header("location", location));
+    let text = failed.describe("the server at http://server.example/mcp");
+    let expected =
+        "the server at http://server.example/mcp redirects to https://other.example:8443/mcp, which is another origin";
+    assert!(text.starts_with(expected) && !text.contains("secret"), "{text}");
+    assert!(!format!("{failed:?}").contains("other.example"), "{failed:?}");
+}
+
+#[test]
+fn defect_b4_au_14_a_challenge_is_part_of_the_error_whatever_the_body_says() {
+    let challenge = "Bearer realm=\"a\tb\", resource_metadata=\"https://a.example/x\"";
+    for status in [401, 403] {
+        for reply in [
+            Reply::status(status),
+            Reply::html(status),
+            Reply::json("nonsense").with_status(status),
+            Reply::json(error("null", -32001, "Unauthorized")).with_status(status),
+        ] {
+            let failed = failure_of(&reply.header("www-authenticate", challenge).header("www-authenticate", "Basic"));
+            let text = failed.to_string();
+            assert!(text.contains("; its challenge is Bearer realm=\"a\\tb\", resource_metadata="), "{text}");
+            assert!(text.ends_with("/x\", Basic"), "{text}");
+            assert!(!format!("{failed:?}").contains("realm"), "{failed:?}");
+        }
+        // An answer of the server's own is its answer, and the challenge is known all the same.
+        let mut world = World::connected_client();
+        let (_, opened) = world.request("tools/call");
+        let reply = Reply::json(error(&opened.id(), -32001, "Unauthorized")).with_status(status);
+        world.reply(opened.key, &reply.header("www-authenticate", challenge));
+        let events = world.events();
+        let answered = |event: &Event| matches!(event, Event::Responded { outcome: Outcome::Error(_), .. });
+        assert!(events.iter().any(answered), "{events:?}");
+        let shows = |event: &Event| matches!(event, Event::Faulted(fault) if fault.to_string().contains("its challenge is Bearer"));
+        assert!(events.iter().any(shows), "{events:?}");
+    }
+    // However long and however many they are.
+    let mut reply = Reply::status(401);
+    for _ in 0..100 {
+        reply = reply.header("www-authenticate", &"x".repeat(2_000));
+    }
+    assert!(failure_of(&reply).to_string().len() < 2_000);
 }
 
 #[test]
@@ -103,7 +154,8 @@ fn ht2_redirects_are_followed_five_times() {
         opened = world.opened();
     }
     world.reply(opened.key, &Reply::status(307).header("location", "/mcp"));
-    assert_eq!(world.outcome(), Outcome::Failed(Failed::Redirected { reason: RedirectRefused::TooOften }));
+    let Outcome::Failed(failed) = world.outcome() else { panic!("no failure") };
+    assert_eq!(refused_redirect(&failed), RedirectRefused::TooOften);
     assert!(!world.has_opened());
 }
 

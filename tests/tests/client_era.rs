@@ -121,7 +121,7 @@ fn hm12_a_downgrade_is_told_and_can_be_ruled_out() {
         *config = config.clone().min_version(ProtocolVersion::V2026_07_28);
     });
     empty_400(&mut world);
-    let none = Unavailable::Failed(Failed::NoCommonVersion);
+    let none = Unavailable::Failed(Failed::NoCommonVersion { spoken: [ProtocolVersion::V2026_07_28].into() });
     assert!(matches!(&world.events()[..], [Event::Unavailable { reason, .. }, ..] if *reason == none));
     assert!(!world.has_opened());
 }
@@ -175,7 +175,10 @@ fn er_10_a_modern_only_client_fails_cleanly() {
     assert_eq!(
         events,
         [
-            Event::Unavailable { reason: Unavailable::Failed(Failed::NoCommonVersion), retry_at: None },
+            Event::Unavailable {
+                reason: Unavailable::Failed(Failed::NoCommonVersion { spoken: MODERN.into() }),
+                retry_at: None
+            },
             Event::Closed(CloseReason::NoCommonVersion)
         ]
     );

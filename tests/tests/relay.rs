@@ -426,10 +426,14 @@ fn pretty_printed_answers_become_one_line() {
 }
 
 #[test]
-fn every_failure_is_told_in_words_to_whoever_waits() {
+fn defect_b4_b7_every_failure_is_told_in_words_to_whoever_waits() {
     for (reply, text) in [
         (Reply::html(404), "answered 404 Not Found with an HTML page; is the path right?"),
         (Reply::status(401), "answered 401 Unauthorized; it wants credentials, or other ones"),
+        (
+            Reply::status(401).header("www-authenticate", r#"Bearer realm="a", scope="b""#),
+            r#"or other ones; its challenge is Bearer realm=\"a\", scope=\"b\"","data":{"source":"relay","failure":"refused","challenge":"Bearer realm=\"a\", scope=\"b\"","status":401}"#,
+        ),
         (
             Reply::status(429).header("retry-after", "7"),
             "answered 429 Too Many Requests with a body without a type; it asks to wait 7s",
@@ -441,7 +445,7 @@ fn every_failure_is_told_in_words_to_whoever_waits() {
         ),
         (
             Reply::status(307).header("location", "https://evil.example/"),
-            "redirects elsewhere: to another origin; if that is right, use its URL instead",
+            "redirects to https://evil.example/, which is another origin, where no credentials may go; if that is the right server, use its URL instead",
         ),
         (Reply::json("{}").header("content-encoding", "gzip"), "compressed its answer although it was asked not to"),
         (Reply::json("nonsense"), "answered with something that is no valid response: not JSON at byte 1"),

@@ -204,7 +204,9 @@ fn failure(error: &ureq::Error, is_begun: Option<bool>, proxy: Option<&Proxy>) -
         ureq::Error::LargeResponseHeader(_, limit) => {
             Failure::Broken { detail: format!("its headers are larger than {limit} bytes").into() }
         }
-        ureq::Error::Protocol(_) => Failure::Broken { detail: "it does not speak HTTP/1.1".into() },
+        ureq::Error::Protocol(_) => Failure::Broken {
+            detail: "it does not speak HTTP/1.1; is the port right, and should the URL begin with https://?".into(),
+        },
         ureq::Error::Io(error) if is_begun != Some(true) => match Failure::connecting(error) {
             Failure::Unreachable { detail } if is_about_connecting(error) => unreachable(&detail),
             Failure::Unreachable { detail } => {

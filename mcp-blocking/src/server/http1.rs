@@ -237,22 +237,22 @@ fn skip_quoted(mut bytes: &[u8]) -> Option<&[u8]> {
         let (byte, rest) = bytes.split_first()?;
         bytes = match byte {
             b'"' => return Some(rest),
-            b'\\' => rest.split_first().filter(|(byte, _)| is_text(byte))?.1,
-            byte if is_text(byte) => rest,
+            b'\\' => rest.split_first().filter(|(byte, _)| is_text(**byte))?.1,
+            byte if is_text(*byte) => rest,
             _ => return None,
         };
     }
 }
 
 /// Whether a byte may stand in the value of a field: no control character but a tab.
-const fn is_text(byte: &u8) -> bool {
+const fn is_text(byte: u8) -> bool {
     matches!(byte, b'\t' | b' '..=b'~' | 0x80..)
 }
 
 /// Whether a line of the trailers is a field (RFC 9112, section 5).
 fn is_field(line: &[u8]) -> bool {
     let value = skip_token(line).and_then(|rest| rest.strip_prefix(b":"));
-    value.is_some_and(|value| value.iter().all(is_text))
+    value.is_some_and(|value| value.iter().copied().all(is_text))
 }
 
 /// How the body of a response is delimited.

@@ -195,7 +195,7 @@ impl Detection {
                     | Failed::TooLarge { .. }
                     | Failed::SessionLost
                     | Failed::VersionChanged { .. }
-                    | Failed::NoCommonVersion
+                    | Failed::NoCommonVersion { .. }
                     | Failed::InvalidSessionId
                     | Failed::EndpointRejected
                     | Failed::NoEndpoint
@@ -294,7 +294,7 @@ impl Detection {
                 self.verdict = Some(Verdict { era: Era::Legacy, evidence });
                 self.initialize(Some(version))
             }
-            None => Step::Fail(Unavailable::Failed(Failed::NoCommonVersion)),
+            None => Step::Fail(self.no_common_version()),
         }
     }
 
@@ -302,8 +302,7 @@ impl Detection {
     fn legacy(&mut self, evidence: Evidence, reason: Unavailable) -> Step {
         if self.newest(Era::Legacy).is_none() {
             let is_answer = !matches!(reason, Unavailable::Failed(Failed::TimedOut { .. }));
-            let none = Unavailable::Failed(Failed::NoCommonVersion);
-            return Step::Fail(if is_answer { none } else { reason });
+            return Step::Fail(if is_answer { self.no_common_version() } else { reason });
         }
         if let Some(refused) = self.refused.take() {
             return Step::Fail(refused);
@@ -315,8 +314,12 @@ impl Detection {
     fn initialize(&self, version: Option<ProtocolVersion>) -> Step {
         match version.or(self.newest(Era::Legacy)) {
             Some(version) => Step::Initialize(version),
-            None => Step::Fail(Unavailable::Failed(Failed::NoCommonVersion)),
+            None => Step::Fail(self.no_common_version()),
         }
+    }
+
+    fn no_common_version(&self) -> Unavailable {
+        Unavailable::Failed(Failed::NoCommonVersion { spoken: self.versions.as_slice().into() })
     }
 
     const fn discover(&mut self, version: ProtocolVersion) -> Step {

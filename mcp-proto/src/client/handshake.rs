@@ -132,7 +132,7 @@ impl<T: Carrier> Client<T> {
                 self.send_opening(Method::INITIALIZE, params, timeout, awaited, now, Role::Initialize);
             }
             Step::Fail(reason) => {
-                let is_final = reason == Unavailable::Failed(Failed::NoCommonVersion);
+                let is_final = matches!(reason, Unavailable::Failed(Failed::NoCommonVersion { .. }));
                 self.opening_failed(reason, now);
                 if is_final {
                     self.close_because(CloseReason::NoCommonVersion, now);
@@ -217,7 +217,8 @@ impl<T: Carrier> Client<T> {
         let version = version.as_string().and_then(|version| ProtocolVersion::from_text(&version));
         let Some(version) = version.filter(|version| self.is_acceptable(*version)) else {
             // LC-06, A1
-            self.opening_failed(Unavailable::Failed(Failed::NoCommonVersion), now);
+            let spoken = self.config.versions.as_slice().into();
+            self.opening_failed(Unavailable::Failed(Failed::NoCommonVersion { spoken }), now);
             return self.close_because(CloseReason::NoCommonVersion, now);
         };
         let Some(handshake) = &mut self.handshake else { return };
@@ -388,7 +389,7 @@ pub(super) fn may_pass(failed: &Failed) -> bool {
         | Failed::Redirected { .. }
         | Failed::TooLarge { .. }
         | Failed::VersionChanged { .. }
-        | Failed::NoCommonVersion
+        | Failed::NoCommonVersion { .. }
         | Failed::InvalidSessionId
         | Failed::EndpointRejected
         | Failed::NoInput { .. }

@@ -22,7 +22,12 @@ impl Client<Stdio> {
                         }
                     }
                 }
-                Line::Invalid(error) => self.on_invalid_line(error, now),
+                Line::Invalid(_, Some(line)) => {
+                    // ST-25: nothing is said to a server that prints to the wrong stream.
+                    self.on_inbound(Inbound::Faulted(Fault::NotAMessage { line }), now);
+                    self.count_garbage(now);
+                }
+                Line::Invalid(error, None) => self.on_invalid_line(error, now),
                 Line::TooLong(subject) => self.on_long_line(subject, now),
             }
         }

@@ -7,6 +7,7 @@ use http::{HeaderValue, StatusCode};
 
 use crate::json::JsonError;
 use crate::message::{ParseError, ParseErrorKind};
+use crate::text::Excerpt;
 use crate::version::ProtocolVersion;
 
 /// Why a request ended without an answer of the peer.
@@ -70,6 +71,8 @@ pub enum Failed {
     Redirected {
         /// Why it was not followed.
         reason: RedirectRefused,
+        /// Where to, without user name and query, as far as the server says so.
+        to: Option<Excerpt>,
     },
     /// The answer is larger than the limit (SS1).
     TooLarge {
@@ -83,8 +86,11 @@ pub enum Failed {
         /// The revision that it speaks now.
         version: ProtocolVersion,
     },
-    /// The server answered `initialize` with a revision that this client does not know (LC-06).
-    NoCommonVersion,
+    /// The server speaks no revision that this client may speak (LC-06).
+    NoCommonVersion {
+        /// The revisions that the client may speak.
+        spoken: Box<[ProtocolVersion]>,
+    },
     /// The server's session id cannot be sent back (HT3).
     InvalidSessionId,
     /// The server wants its messages at a place that may not be used (LE1).
@@ -131,13 +137,18 @@ impl Failed {
             Self::InvalidResponse { reason } => {
                 format!("{server} answered with something that is no valid response: {reason}")
             }
-            Self::Redirected { reason } => format!("{server} redirects elsewhere: {reason}"),
+            Self::Redirected { reason, to: Some(to) } => format!("{server} redirects to {to}, {reason}"),
+            Self::Redirected { reason, to: None } => format!("{server} redirects, {reason}"),
             Self::TooLarge { limit } => format!("{server} answered with more than {limit} bytes"),
             Self::SessionLost => format!("{server} lost the session; it is not known whether the request was served"),
             Self::VersionChanged { version } => {
                 format!("{server} lost the session and now speaks revision {version}; start the client again")
             }
-            Self::NoCommonVersion => format!("{server} speaks no revision of MCP that this client knows"),
+            Self::NoCommonVersion { spoken } => {
+                let spoken: Vec<_> = spoken.iter().map(|version| version.as_str()).collect();
+                let spoken = spoken.join(", ");
+                format!("{server} speaks none of the revisions of MCP that this client is set to speak ({spoken})")
+            }
             Self::InvalidSessionId => format!("{server} gave a session id that cannot be sent back"),
             Self::EndpointRejected => format!("{server} wants its messages on another origin, which is refused"),
             Self::NoEndpoint => format!("{server} did not name the endpoint for messages"),
@@ -175,7 +186,7 @@ impl Failed {
             Self::TooLarge { .. } => "too_large",
             Self::SessionLost => "session_lost",
             Self::VersionChanged { .. } => "version_changed",
-            Self::NoCommonVersion => "no_common_version",
+            Self::NoCommonVersion { .. } => "no_common_version",
             Self::InvalidSessionId => "invalid_session_id",
             Self::EndpointRejected => "endpoint_rejected",
             Self::NoEndpoint => "no_endpoint",
@@ -205,7 +216,7 @@ impl Failed {
             | Self::TooLarge { .. }
             | Self::SessionLost
             | Self::VersionChanged { .. }
-            | Self::NoCommonVersion
+            | Self::NoCommonVersion { .. }
             | Self::InvalidSessionId
             | Self::EndpointRejected
             | Self::NoEndpoint
@@ -272,15 +283,33 @@ impl fmt::Display for Refusal {
         match self.status.as_u16() {
             401 => f.write_str("; it wants credentials, or other ones")?,
             403 => f.write_str("; these credentials are not allowed to do that")?,
+            407 => f.write_str("; an HTTP proxy on the way wants a user name and a password")?,
             404 | 405 => write!(f, " with {}; is the path right?", self.body)?,
             _ => write!(f, " with {}", self.body)?,
         }
         if let Some(after) = self.retry_after {
             write!(f, "; it asks to wait {after:?}")?;
         }
+        for (position, challenge) in self.challenges().enumerate() {
+            f.write_str(if position == 0 { "; its challenge is " } else { ", " })?;
+            write!(f, "{challenge}")?;
+        }
         Ok(())
     }
 }
+
+impl Refusal {
+    /// The first challenges for people to read, each escaped and cut. They say how to get credentials, and hold none.
+    pub fn challenges(&self) -> impl Iterator<Item = Excerpt> + '_ {
+        let read = |value: &HeaderValue| Excerpt::new(&String::from_utf8_lossy(value.as_bytes()), CHALLENGE_CHARS);
+        self.challenges.iter().take(SHOWN_CHALLENGES).map(read)
+    }
+}
+
+/// Challenges that an error shows.
+const SHOWN_CHALLENGES: usize = 4;
+/// Characters of each.
+const CHALLENGE_CHARS: usize = 300;
 
 /// Challenges may name tokens and users: the `Debug` form counts them.
 impl fmt::Debug for Refusal {
@@ -362,15 +391,15 @@ impl From<&ParseError> for InvalidResponse {
 #[non_exhaustive]
 pub enum RedirectRefused {
     /// It leads to another origin, where no credentials may go (invariant 8).
-    #[error("to another origin; if that is right, use its URL instead")]
+    #[error("which is another origin, where no credentials may go; if that is the right server, use its URL instead")]
     CrossOrigin,
     /// 301, 302 and 303 make other clients drop the body.
     #[error("with a status that does not keep the message; use the new URL instead")]
     DropsBody,
     /// There is no usable `Location`.
-    #[error("without saying where")]
+    #[error("and does not say where; is the path right?")]
     NoLocation,
     /// It was redirected as often as the limit allows.
-    #[error("too often")]
+    #[error("after more redirects than are followed; is the path right?")]
     TooOften,
 }

@@ -27,7 +27,7 @@ impl Server<Stdio> {
             match line {
                 Line::Message(message) => peer.on_message(message, Source::default(), hub),
                 Line::Batch(items) => peer.on_batch(items, Source::default(), hub),
-                Line::Invalid(error) => {
+                Line::Invalid(error, _) => {
                     peer.on_invalid(error, Source::default(), hub);
                     count_garbage(peer, hub);
                 }

@@ -3,6 +3,7 @@
 use std::io::{Error, ErrorKind};
 
 use crate::error::Failed;
+use crate::text::escape_text;
 
 /// How an exchange failed, as the driver saw it.
 ///
@@ -61,21 +62,11 @@ impl Failure {
     /// TLS could not be agreed on; `reason` is what the TLS library said.
     #[must_use]
     pub fn tls(reason: &str) -> Self {
-        // The library's names for the commonest cases do not say what to do.
-        let known = [
-            (
-                "UnknownIssuer",
-                "its certificate comes from an authority that is not trusted here; a private one has to be named",
-            ),
-            ("InvalidContentType", "it does not speak TLS; if it is a plain HTTP server, its URL begins with http://"),
-            (
-                "CaUsedAsEndEntity",
-                "its certificate is that of an authority (CA:TRUE), which is not accepted as a server's own; make it one \
-                 with basicConstraints=CA:FALSE",
-            ),
-        ];
-        let detail = known.into_iter().find(|(name, _)| reason.contains(name)).map(|(_, text)| text.into());
-        Self::Hopeless { detail: detail.unwrap_or_else(|| format!("TLS failed: {reason}").into()) }
+        let known = TLS_REASONS.iter().find(|(part, _)| reason.contains(part));
+        let detail =
+            known.map_or_else(|| format!("TLS failed: {}", escape_text(reason, 300)), |(_, words)| (*words).to_owned());
+        let detail = detail.into();
+        Self::Hopeless { detail }
     }
 
     pub(super) fn into_failed(self) -> Failed {
@@ -85,6 +76,29 @@ impl Failure {
         }
     }
 }
+
+/// What the TLS library says of the commonest failures, and what that means for a person.
+const TLS_REASONS: &[(&str, &str)] = &[
+    (
+        "UnknownIssuer",
+        "its certificate comes from an authority that is not trusted here; a private one has to be named",
+    ),
+    (
+        "CaUsedAsEndEntity",
+        "its certificate is one of an authority (CA:TRUE), which no server may use as its own; make one for the server with \
+         openssl req -x509 -addext basicConstraints=critical,CA:FALSE -addext subjectAltName=DNS:<host>",
+    ),
+    ("InvalidContentType", "it does not speak TLS on this port; should the URL begin with http://?"),
+    ("certificate expired", "its certificate has expired"),
+    ("Expired", "its certificate has expired"),
+    ("not valid yet", "its certificate is not valid yet; is the clock right?"),
+    ("NotValidYet", "its certificate is not valid yet; is the clock right?"),
+    ("not valid for", "its certificate is for another host name than the one in the URL"),
+    ("NotValidForName", "its certificate is for another host name than the one in the URL"),
+    ("UnsupportedCertVersion", "its certificate is of an old version; make one of version 3 with a subjectAltName"),
+    ("CertificateRequired", "it wants a client certificate"),
+    ("HandshakeFailure", "no TLS version or cipher is common to both sides; TLS 1.2 or 1.3 is needed"),
+];
 
 #[expect(
     clippy::wildcard_enum_match_arm,

@@ -10,10 +10,11 @@ use super::{Http, HttpAction, Place};
 use crate::Instant;
 use crate::client::carrier::Wire;
 use crate::error::{Failed, Fault, RedirectRefused};
+use crate::text::Excerpt;
 
 impl Http {
     /// Where a redirect leads, if this is one and it may be followed (HT1); the inner error says why it may not.
-    pub(super) fn redirect(&self, exchange: &Exchange, head: &Parts) -> Option<Result<Endpoint, RedirectRefused>> {
+    pub(super) fn redirect(&self, exchange: &Exchange, head: &Parts) -> Option<Result<Endpoint, Failed>> {
         let redirects = match &exchange.purpose {
             Purpose::Post(post) => post.redirects,
             Purpose::ServerStream { redirects }
@@ -23,15 +24,18 @@ impl Http {
         };
         match head.status {
             StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER => {
-                return Some(Err(RedirectRefused::DropsBody));
+                return Some(Err(refused(RedirectRefused::DropsBody, head)));
             }
             StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => {}
             _ => return None,
         }
         Some(match location(&head.headers) {
-            None => Err(RedirectRefused::NoLocation),
-            Some(_) if redirects >= self.limits.redirects => Err(RedirectRefused::TooOften),
-            Some(location) => self.config.endpoint.same_origin(location).ok_or(RedirectRefused::CrossOrigin),
+            None => Err(refused(RedirectRefused::NoLocation, head)),
+            Some(_) if redirects >= self.limits.redirects => Err(refused(RedirectRefused::TooOften, head)),
+            Some(location) => {
+                let target = self.config.endpoint.same_origin(location);
+                target.ok_or_else(|| refused(RedirectRefused::CrossOrigin, head))
+            }
         })
     }
 
@@ -39,7 +43,7 @@ impl Http {
         &mut self,
         exchange: &mut Exchange,
         status: StatusCode,
-        target: Result<Endpoint, RedirectRefused>,
+        target: Result<Endpoint, Failed>,
         now: Instant,
         wire: &mut Wire<'_, HttpAction>,
     ) {
@@ -48,7 +52,6 @@ impl Http {
         let target = match target {
             Ok(target) => target,
             Err(reason) => {
-                let reason = Failed::Redirected { reason };
                 match purpose {
                     Purpose::Post(post) => self.undelivered(post.role, reason, wire),
                     Purpose::ServerStream { .. } => wire.fault(Fault::NoServerStream { reason }),
@@ -82,5 +85,42 @@ impl Http {
             }
             Purpose::Delete | Purpose::Leftover => {}
         }
+    }
+}
+
+fn refused(reason: RedirectRefused, head: &Parts) -> Failed {
+    Failed::Redirected { reason, to: location(&head.headers).map(shown) }
+}
+
+/// A `Location` for people to read: what may be secret in it, the user name and the query, is left out.
+fn shown(location: &str) -> Excerpt {
+    let location = location.split(['?', '#']).next().unwrap_or_default();
+    let begin = location.find("//").map_or(0, |position| position + 2);
+    let (scheme, rest) = location.split_at(begin);
+    let end = if begin == 0 { 0 } else { rest.find(['/', '\\']).unwrap_or(rest.len()) };
+    let (authority, path) = rest.split_at(end);
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    Excerpt::new(&format!("{scheme}{host}{path}"), 200)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown;
+
+    #[test]
+    fn defect_b7_a_location_is_shown_without_its_secrets() {
+        for (location, expected) in [
+            ("https://other.example:8/mcp/x?key=secret#y", "https://other.example:8/mcp/x"),
+            ("https://user:secret@other.example/mcp", "https://other.example/mcp"),
+            ("https://a@b@other.example", "https://other.example"),
+            ("//user:secret@other.example/a@b", "//other.example/a@b"),
+            ("/mcp/?key=secret", "/mcp/"),
+            ("login?user=secret", "login"),
+            ("?secret", ""),
+            ("https://other.example/a//b", "https://other.example/a//b"),
+        ] {
+            assert_eq!(shown(location).as_str(), expected);
+        }
+        assert_eq!(shown(&"x".repeat(10_000)).as_str().chars().count(), 201);
     }
 }

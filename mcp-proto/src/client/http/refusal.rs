@@ -7,7 +7,7 @@ use super::{Http, HttpAction};
 use crate::Instant;
 use crate::client::carrier::{Role, Wire};
 use crate::client::era::says_nothing;
-use crate::error::{BodyKind, Failed, Quirk, Refusal};
+use crate::error::{BodyKind, Failed, Fault, Quirk, Refusal};
 use crate::limits::Limits;
 use crate::message::{ErrorObject, Frame, Message, RequestId, Response, code};
 use crate::pending::RequestKey;
@@ -38,8 +38,14 @@ impl Http {
             self.fall_back(post, Failed::Refused(refusal), now, wire);
             return;
         }
+        let has_challenge = !refusal.challenges.is_empty();
         match error {
+            // AU-14: an error that names no request says less than the challenge.
+            Some((None, _)) if has_challenge => self.unanswered(request, Failed::Refused(refusal), wire),
             Some((id, error)) if is_explanation(id.as_ref(), is_for_us) => {
+                if has_challenge {
+                    wire.fault(Fault::NotAccepted { reason: Failed::Refused(refusal) });
+                }
                 if id.is_some() && !is_for_us {
                     wire.quirk(Quirk::ForeignErrorId);
                 }
