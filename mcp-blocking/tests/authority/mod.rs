@@ -77,6 +77,11 @@ pub(crate) fn server_with(identity: Identity) -> Loopback {
 fn serve(builder: ConfigBuilder<ServerConfig, WantsServerCert>, identity: Identity) -> Loopback {
     let (certificate, key) = identity.der;
     let config = Arc::new(builder.with_single_cert(vec![certificate], key).unwrap());
+    start(config)
+}
+
+/// A server with this configuration of TLS.
+pub(crate) fn start(config: Arc<ServerConfig>) -> Loopback {
     let wrap = move |stream: TcpStream| {
         let connection = ServerConnection::new(Arc::clone(&config)).map_err(std::io::Error::other)?;
         Ok(Box::new(StreamOwned::new(connection, stream)) as Box<dyn Duplex>)

@@ -1,7 +1,10 @@
 //! What the command line accepts, refuses and explains, and the files that it writes.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::thread;
 
 use tests::loopback::{Connection, Loopback, echo_server, mcp_server};
 use tests::urls::{ACCEPTED_URLS, REFUSED_URLS};
@@ -352,4 +355,83 @@ fn defect_x7_what_has_no_glyph_reaches_neither_log_nor_check() {
     proxy.wait();
     let log = proxy.errors().join("\n");
     assert!(!log.contains(no_glyph), "{log}");
+}
+
+#[cfg(unix)]
+#[test]
+fn defect_b8_b20_what_a_server_prints_and_that_it_has_ended_is_said() {
+    let noise = r#"printf 'Listening on port 3000 \342\200\256 %s\n{"secret-1": \n   ["secret-2"\n' 1234567890123456789012345678901234567890123456789012345678901234567890123; exec cat >/dev/null"#;
+    let (code, found, _) = run(&["--check", "--request-timeout", "1", "--", "sh", "-c", noise], &[]);
+    assert_eq!(code, Some(1), "{found}");
+    let shown = r"fault: a line on stdout is no message: Listening on port 3000 \u{202e} 1234567890123456789012345678901234567890123456789012345… (";
+    assert!(found.contains(shown), "{found}");
+    // What begins as a message may hold a payload.
+    assert!(!found.contains("secret-") && found.contains("fault: not JSON at byte"), "{found}");
+    assert!(found.contains("server:       sh (and 2 arguments, not shown because they may be secret)"), "{found}");
+
+    let mut proxy = Proxy::start(&["--", "sh", "-c", "read line"]);
+    proxy.write(&tests::world::initialize("0", "2025-11-25"));
+    proxy.line();
+    let (status, _) = proxy.wait();
+    assert_eq!(status.code(), Some(1));
+    let errors = proxy.errors().join("\n");
+    assert!(errors.contains("the connection to the server `sh` was closed"), "{errors}");
+    assert!(!errors.contains("the next request tries again"), "{errors}");
+}
+
+#[test]
+fn defect_b20_a_legacy_server_is_not_blamed_for_protocol_modern() {
+    let server = flawless_server();
+    let (code, found, _) = run(&["--check", "--protocol", "modern", &server.url()], &[]);
+    assert_eq!(code, Some(1));
+    let text = "speaks none of the revisions of MCP that this client is set to speak (2026-07-28)";
+    assert!(found.contains(text), "{found}");
+}
+
+#[test]
+fn defect_b20_https_to_a_port_without_tls_is_explained_and_the_reverse() {
+    for (scheme, answer, text) in [
+        (
+            "https",
+            &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..],
+            "it does not speak TLS on this port; should the URL begin with http://?",
+        ),
+        (
+            "http",
+            &b"\x15\x03\x01\0\x02\x02\x46"[..],
+            "it does not speak HTTP/1.1; is the port right, and should the URL begin with https://?",
+        ),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                let _ = stream.read(&mut [0; 1024]);
+                let _ = stream.write_all(answer);
+            }
+        });
+        let (code, found, _) = run(&["--check", &format!("{scheme}://{address}/mcp")], &[]);
+        assert_eq!(code, Some(1));
+        assert!(found.contains(text), "{found}");
+    }
+}
+
+#[test]
+fn defect_b4_b7_check_shows_challenges_and_where_a_redirect_leads() {
+    let server = Loopback::start(|_, connection| {
+        connection.reply(
+            "401 Unauthorized",
+            &[("www-authenticate", "Bearer resource_metadata=\"https://a.example/x\"")],
+            "",
+        )
+    });
+    let (code, found, _) = run(&["--check", &server.url()], &[]);
+    assert_eq!(code, Some(1));
+    assert!(found.contains("; its challenge is Bearer resource_metadata=\"https://a.example/x\"\n"), "{found}");
+    let server = Loopback::start(|_, connection| {
+        connection.reply("307 Temporary Redirect", &[("location", "https://user:pw@b.example/mcp?key=secret")], "")
+    });
+    let (code, found, _) = run(&["--check", &server.url()], &[]);
+    assert_eq!(code, Some(1));
+    assert!(found.contains(" redirects to https://b.example/mcp, which is another origin"), "{found}");
 }

@@ -158,7 +158,7 @@ impl Failed {
             Self::QueueFull { limit } => {
                 format!("{server} does not read: up to {limit} bytes may wait to be written to it, and they do")
             }
-            Self::Closed => "the connection was closed".to_owned(),
+            Self::Closed => format!("the connection to {server} was closed"),
         }
     }
 

@@ -18,6 +18,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use args::{Args, Command, Server, Settings};
 use clap::Parser;
 use mcp_blocking::{Observer, Proxy};
+use mcp_proto::Failed;
 use mcp_proto::client::{CloseReason, Occasion, Unavailable};
 use mcp_proto::relay::{Config, Event, Side};
 use record::Recorder;
@@ -131,15 +132,21 @@ impl Observer for Watcher {
                 log::info!("the client speaks the {client} era, {server} the {theirs} era: each is served in its own");
             }
             Event::Unavailable { reason, retry_at } => {
+                // These two end the proxy.
+                let is_final = matches!(reason, Unavailable::Failed(Failed::Closed | Failed::NoCommonVersion { .. }));
                 let reason = match reason {
-                    Unavailable::Error(error) => format!("{server} refused: {}", error.message()),
+                    Unavailable::Error(error) => format!("{server} refused the connection: {}", error.message()),
                     Unavailable::Failed(reason) => reason.describe(server),
                 };
-                let again = retry_at.map_or_else(
-                    || "the next request tries again".to_owned(),
-                    |at| format!("trying again in {:.1} s", at.saturating_duration_since(Instant::now()).as_secs_f64()),
-                );
-                log::warn!("{reason}; {again}");
+                let again = match retry_at {
+                    Some(at) => {
+                        let pause = at.saturating_duration_since(Instant::now());
+                        format!("; trying again in {:.1} s", pause.as_secs_f64())
+                    }
+                    None if is_final => String::new(),
+                    None => "; the next request tries again".to_owned(),
+                };
+                log::warn!("{reason}{again}");
             }
             Event::SessionLost => log::warn!("{server} lost the session; opening a new one"),
             Event::RequestWaits { limit } => log::warn!(
