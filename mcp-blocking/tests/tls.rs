@@ -5,13 +5,9 @@
 mod authority;
 
 use std::process::Command;
-use std::sync::Arc;
 
-use authority::{Authority, Identity, server, start, url};
+use authority::{Authority, Identity, self_signed, server, server_with, url};
 use mcp_blocking::Client;
-use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
-use rustls::ServerConfig;
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tests::loopback::Loopback;
 
 fn connect(server: &Loopback, authority: Option<&Authority>, identity: Option<&Identity>) -> Result<Client, String> {
@@ -43,23 +39,12 @@ fn a_private_authority_is_trusted_when_it_is_named_and_not_before() {
     }
 }
 
-/// A server that has signed its own certificate, as one of an authority or not, and that certificate.
-fn self_signed_server(is_authority: bool) -> (Loopback, String) {
-    let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
-    params.is_ca = if is_authority { IsCa::Ca(BasicConstraints::Unconstrained) } else { IsCa::ExplicitNoCa };
-    let key = KeyPair::generate().unwrap();
-    let certificate = params.self_signed(&key).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let der = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    let config = builder.with_no_client_auth().with_single_cert(vec![certificate.der().clone()], der).unwrap();
-    (start(Arc::new(config)), certificate.pem())
-}
-
 #[test]
 fn defect_b5_a_self_signed_certificate_is_used_or_what_to_do_is_said() {
     let connect = |is_authority| {
-        let (server, pem) = self_signed_server(is_authority);
+        let own = self_signed(is_authority);
+        let pem = own.certificate.clone();
+        let server = server_with(own);
         let builder = Client::builder(&url(&server)).unwrap();
         let builder = builder.configure(|_, _, options| options.trust(pem.as_bytes()).unwrap());
         builder.connect().map(|client| client.request("tools/call", None).unwrap()).map_err(|error| error.to_string())

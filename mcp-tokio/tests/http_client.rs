@@ -399,13 +399,13 @@ async fn defect_b20_a_url_with_the_wrong_scheme_is_an_error_that_says_so() {
 #[tokio::test]
 async fn defect_b5_a_self_signed_certificate_of_an_authority_is_an_error_that_says_what_to_do() {
     // As `openssl req -x509` makes them: the server's own certificate claims to be an authority's.
-    let own = authority::self_signed();
+    let own = authority::self_signed(true);
     let trusted = reqwest::Certificate::from_pem(own.certificate.as_bytes()).unwrap();
     let server = authority::server_with(own);
     let url = authority::url(&server);
     let client = reqwest::Client::builder().tls_certs_only([trusted]);
     let error = Client::builder().http(&url).unwrap().http_client(client).connect().await.unwrap_err().to_string();
-    let said = "its certificate is that of an authority (CA:TRUE), which is not accepted as a server's own; ";
+    let said = "its certificate is one of an authority (CA:TRUE), which no server may use as its own; ";
     assert!(error.contains(said), "{error}");
 }
 

@@ -205,7 +205,7 @@ fn failure(error: &ureq::Error, is_begun: Option<bool>, proxy: Option<&Proxy>) -
             Failure::Broken { detail: format!("its headers are larger than {limit} bytes").into() }
         }
         ureq::Error::Protocol(_) => Failure::Broken {
-            detail: "it does not speak HTTP/1.1; is the port right, and should the URL begin with https://?".into(),
+            detail: "it does not speak HTTP/1.1; if it is a TLS server, its URL begins with https://".into(),
         },
         ureq::Error::Io(error) if is_begun != Some(true) => match Failure::connecting(error) {
             Failure::Unreachable { detail } if is_about_connecting(error) => unreachable(&detail),

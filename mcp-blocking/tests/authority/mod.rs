@@ -39,12 +39,11 @@ impl Authority {
     }
 }
 
-#[allow(dead_code, reason = "not every test that includes this file needs one")]
-/// A certificate that a server has made for itself, and that says of itself that it is an authority's.
-pub(crate) fn self_signed() -> Identity {
+/// A certificate that a server has made for itself, and that says of itself whether it is an authority's.
+pub(crate) fn self_signed(is_authority: bool) -> Identity {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.is_ca = if is_authority { IsCa::Ca(BasicConstraints::Unconstrained) } else { IsCa::ExplicitNoCa };
     let certificate = params.self_signed(&key).unwrap();
     let der = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
     Identity { certificate: certificate.pem(), key: key.serialize_pem(), der: (certificate.der().clone(), der) }
@@ -67,7 +66,6 @@ pub(crate) fn server(authority: &Authority, is_mutual: bool) -> Loopback {
 }
 
 /// A server with this certificate.
-#[allow(dead_code, reason = "not every test that includes this file needs one")]
 pub(crate) fn server_with(identity: Identity) -> Loopback {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
@@ -77,11 +75,6 @@ pub(crate) fn server_with(identity: Identity) -> Loopback {
 fn serve(builder: ConfigBuilder<ServerConfig, WantsServerCert>, identity: Identity) -> Loopback {
     let (certificate, key) = identity.der;
     let config = Arc::new(builder.with_single_cert(vec![certificate], key).unwrap());
-    start(config)
-}
-
-/// A server with this configuration of TLS.
-pub(crate) fn start(config: Arc<ServerConfig>) -> Loopback {
     let wrap = move |stream: TcpStream| {
         let connection = ServerConnection::new(Arc::clone(&config)).map_err(std::io::Error::other)?;
         Ok(Box::new(StreamOwned::new(connection, stream)) as Box<dyn Duplex>)

@@ -108,7 +108,7 @@ fn defect_b6_a_failure_of_the_http_proxy_is_not_blamed_on_the_server() {
         connection.close();
         connection.reply("502 Bad Gateway", &[], "")
     });
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
     let nothing = free.local_addr().unwrap().to_string();
     drop(free);
     for (proxy, text) in [
@@ -394,12 +394,12 @@ fn defect_b20_https_to_a_port_without_tls_is_explained_and_the_reverse() {
         (
             "https",
             &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..],
-            "it does not speak TLS on this port; should the URL begin with http://?",
+            "it does not speak TLS; if it is a plain HTTP server, its URL begins with http://",
         ),
         (
             "http",
             &b"\x15\x03\x01\0\x02\x02\x46"[..],
-            "it does not speak HTTP/1.1; is the port right, and should the URL begin with https://?",
+            "it does not speak HTTP/1.1; if it is a TLS server, its URL begins with https://",
         ),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -88,7 +88,7 @@ const TLS_REASONS: &[(&str, &str)] = &[
         "its certificate is one of an authority (CA:TRUE), which no server may use as its own; make one for the server with \
          openssl req -x509 -addext basicConstraints=critical,CA:FALSE -addext subjectAltName=DNS:<host>",
     ),
-    ("InvalidContentType", "it does not speak TLS on this port; should the URL begin with http://?"),
+    ("InvalidContentType", "it does not speak TLS; if it is a plain HTTP server, its URL begins with http://"),
     ("certificate expired", "its certificate has expired"),
     ("Expired", "its certificate has expired"),
     ("not valid yet", "its certificate is not valid yet; is the clock right?"),
