@@ -81,7 +81,8 @@ pub struct Limits {
     pub unwritten: usize,
     /// HTTP exchanges that a client has open at one time, each with its own buffer. A quarter of them, at most 16, is kept
     /// for `ping`, for what is no request, and for the stream of the server's own messages; the rest carries requests
-    /// ([`Limits::requests_at_once`]), and further requests wait. Default 64, which is 48 requests.
+    /// ([`Limits::requests_at_once`]), and further requests wait. With 1, that stream is not
+    /// opened, and the transport of 2024-11-05 cannot be used. Default 64, which is 48 requests.
     pub exchanges: usize,
     /// Bytes read of a body that only explains an HTTP error (HT8), or that nobody asked for (HT7). Default 64 KiB.
     pub error_body: usize,

@@ -266,7 +266,7 @@ fn waits(world: &mut HttpClient) -> Vec<usize> {
 
 #[test]
 fn defect_b3_the_first_request_that_waits_for_an_exchange_is_reported_once() {
-    for (exchanges, at_once) in [(1, 1), (2, 1), (3, 2), (4, 3), (5, 4), (8, 6), (64, 48), (65, 49), (100, 84)] {
+    for (exchanges, at_once) in [(2, 1), (3, 2), (4, 3), (5, 4), (8, 6), (64, 48), (65, 49), (100, 84)] {
         let mut world = World::connected_client_with(|config, _| config.limits.exchanges = exchanges);
         let mut open = request_until_one_waits(&mut world, "tools/call", at_once);
         assert_eq!((open.len(), waits(&mut world)), (at_once, vec![]), "{exchanges}");
@@ -281,7 +281,7 @@ fn defect_b3_the_first_request_that_waits_for_an_exchange_is_reported_once() {
         }
         request_until_one_waits(&mut world, "tools/call", 1);
         assert_eq!(waits(&mut world), [] as [usize; 0]);
-        assert_eq!(mcp_proto::Limits::exchanges_for(at_once), if exchanges == 1 { 2 } else { exchanges });
+        assert_eq!(mcp_proto::Limits::exchanges_for(at_once), exchanges);
     }
 }
 
@@ -347,4 +347,65 @@ fn defect_b3_streams_that_pause_keep_their_exchanges() {
         assert_eq!(world.opened().method(), "tools/call");
     }
     assert!(!world.has_opened());
+}
+
+#[test]
+fn defect_b3_the_stream_of_the_server_takes_no_exchange_from_the_requests() {
+    for (exchanges, at_once, is_offered) in [(1, 1, false), (2, 1, true), (3, 2, true), (8, 6, true)] {
+        let mut world = World::client_with(|config, _| config.limits.exchanges = exchanges);
+        let opened = world.opened();
+        world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", Some("session-1")));
+        let opened = world.opened();
+        world.reply(opened.key, &Reply::status(202));
+        assert_eq!(world.has_opened(), is_offered, "{exchanges}");
+        if is_offered {
+            let stream = world.opened();
+            world.begin(stream.key, &Reply::events("id: 1\ndata:\n\n"));
+            assert_eq!(request_until_one_waits(&mut world, "tools/call", at_once + 1).len(), at_once, "{exchanges}");
+            // Nor while it waits to be opened again.
+            world.end(stream.key);
+            assert!(!world.has_opened(), "{exchanges}");
+            world.pass(Duration::from_secs(5));
+            assert_eq!(world.opened().line(), "GET /mcp");
+        } else {
+            assert_eq!(request_until_one_waits(&mut world, "tools/call", 2).len(), 1);
+        }
+    }
+}
+
+#[test]
+fn defect_b2_settings_that_ended_take_no_room() {
+    let mut world = World::connected_client_with(|config, _| config.limits.session_settings = 1000);
+    for _ in 0..20 {
+        set(&mut world, "resources/subscribe", FIRST);
+        set(&mut world, "resources/subscribe", FIRST);
+        set(&mut world, "resources/unsubscribe", r#"{"uri":"a:1"}"#);
+        let (_, refused) = world.call("resources/subscribe", FIRST);
+        world.reply(refused.key, &Reply::json(error(&refused.id(), -32602, "no")));
+        world.events();
+    }
+    set(&mut world, "resources/subscribe", SECOND);
+    let (_, ping) = world.request("ping");
+    let opened = next_session(&mut world, &ping, "session-2");
+    assert_eq!(bodies(&opened)[1..], [without_id("resources/subscribe", SECOND)]);
+    assert!(!world.events().iter().any(|event| matches!(event, Event::NotRestored { .. })));
+}
+
+#[test]
+fn defect_b2_a_connection_that_is_made_anew_has_no_settings_of_the_last_one() {
+    let mut world = World::connected_client();
+    set(&mut world, "logging/setLevel", LEVEL);
+    let (_, ping) = world.request("ping");
+    world.reply(ping.key, &Reply::status(404));
+    let opened = world.opened();
+    world.reply(opened.key, &Reply::json(error(&opened.id(), -32603, "not now")));
+    let params = r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"tests","version":"1"}}"#;
+    world.machine.connect_with(json(params), world.now).expect("there is no connection");
+    let opened = world.opened();
+    world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", Some("session-2")));
+    let opened = world.opened();
+    assert_eq!(opened.body(), INITIALIZED);
+    world.reply(opened.key, &Reply::status(202));
+    let opened: Vec<_> = std::iter::from_fn(|| world.has_opened().then(|| world.opened())).collect();
+    assert_eq!(bodies(&opened), [""; 0]);
 }

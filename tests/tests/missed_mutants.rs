@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mcp_proto::client::{Call, Client, Event, Http, Outcome};
-use mcp_proto::server::{Scope, TwoEndpoints};
+use mcp_proto::client::{Call, Client, Event, Http, HttpTransport, Outcome};
+use mcp_proto::server::{InputRequired, Scope, TwoEndpoints};
 use mcp_proto::{ErrorObject, Failed, Fault, Json, Quirk, server};
 use tests::asked::{Asked, initialize};
 use tests::ladder::PING;
@@ -179,6 +179,99 @@ fn defect_p_a_stream_whose_resumption_is_answered_with_5xx_is_tried_again() {
     assert_eq!(world.outcome(), Outcome::Failed(Failed::StreamEnded));
 }
 
+#[test]
+fn defect_p_answers_to_a_lost_session_are_not_sent_in_the_next() {
+    let mut world = World::connected_client_with(|config, http| {
+        config.capabilities = json(r#"{"roots":{}}"#);
+        http.redelivery = 20 * SECOND;
+    });
+    let (_, call) = world.request("tools/call");
+    world.begin(call.key, &Reply::events(event(&request("5", "roots/list", "{}"))));
+    let ticket = world.events().into_iter().find_map(|event| match event {
+        Event::Requested { ticket, .. } => Some(ticket),
+        _ => None,
+    });
+    world.machine.answer(ticket.expect("the server asks"), Ok(json(r#"{"roots":[]}"#)), world.now);
+    let answer = world.opened();
+    // It was not delivered, and is going to be sent again when the session is lost.
+    world.refuse(answer.key);
+    let (_, ping) = world.request("ping");
+    world.reply(ping.key, &Reply::status(404));
+    let again = world.opened();
+    world.reply(again.key, &initialize_reply(&again, "2025-11-25", Some("session-2")));
+    let confirmed = world.opened();
+    world.reply(confirmed.key, &Reply::status(202));
+    world.pass(20 * SECOND);
+    let later = opened(&mut world);
+    assert!(later.iter().any(|opened| opened.method() == "ping"));
+    assert!(!later.iter().any(|opened| opened.body().contains("roots")), "{later:?}");
+}
+
+#[test]
+fn defect_p_a_cancellation_takes_back_every_question_with_its_id() {
+    let mut client = asking_client();
+    client.line(request("5", "roots/list", "{}"));
+    client.line(request("5", "roots/list", "{}"));
+    let asked = client.events().into_iter().filter(|event| matches!(event, Event::Requested { .. })).count();
+    assert_eq!(asked, 2);
+    client.line(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}"#);
+    let taken_back = client.events().into_iter().filter(|event| matches!(event, Event::RequestCancelled { .. }));
+    assert_eq!(taken_back.count(), 2);
+}
+
+#[test]
+fn defect_p_of_a_request_that_was_cancelled_before_it_was_sent_the_server_never_knows() {
+    let mut client = ClientStream::client();
+    client.machine.connect(client.now).unwrap();
+    let request = client.machine.request(Call::new("tools/call"), client.now).unwrap();
+    client.machine.cancel(request, None, client.now);
+    assert_eq!(client.outcomes().0, [(request, Outcome::Failed(Failed::Cancelled))]);
+    client.line(result("1", &initialize_result("2025-11-25")));
+    client.pass(120 * SECOND);
+    let lines = client.lines();
+    assert!(lines.len() == 2 && !lines.iter().any(|line| line.contains("cancelled")), "{lines:?}");
+}
+
+#[test]
+fn defect_p_a_two_endpoint_server_cannot_answer_what_was_not_sent() {
+    let mut world = World::client_with(|config, http| {
+        config.limits.exchanges = 3;
+        http.transport = HttpTransport::HttpSse;
+    });
+    let stream = world.opened();
+    world.begin(stream.key, &Reply::events("event: endpoint\ndata: /messages\n\n"));
+    let first = world.opened();
+    world.reply(first.key, &Reply::status(202));
+    world.send(stream.key, event(&result(&first.id(), &initialize_result("2024-11-05"))).as_bytes());
+    let confirmed = world.opened();
+    world.reply(confirmed.key, &Reply::status(202));
+    let requests: Vec<_> = (0..3).map(|_| world.machine.request(Call::new("tools/call"), world.now).unwrap()).collect();
+    let sent = opened(&mut world);
+    assert_eq!(sent.len(), 2, "one waits");
+    world.events();
+    let unsent = sent[1].id().parse::<i64>().unwrap() + 1;
+    world.send(stream.key, event(&result(&unsent.to_string(), CONTENT)).as_bytes());
+    assert!(matches!(&world.events()[..], [Event::Faulted(Fault::UnknownResponse { .. })]));
+    world.reply(sent[0].key, &Reply::status(202));
+    let last = world.opened();
+    assert_eq!(last.id(), unsent.to_string());
+    world.reply(last.key, &Reply::status(202));
+    world.send(stream.key, event(&result(&unsent.to_string(), CONTENT)).as_bytes());
+    assert_eq!(world.outcomes().keys().collect::<Vec<_>>(), [&requests[2]]);
+}
+
+#[test]
+fn defect_p_a_request_that_was_cancelled_is_not_sent_to_where_a_redirect_leads() {
+    let mut world = World::connected_client();
+    let (request, call) = world.request("tools/call");
+    world.machine.handle_sent(call.key, world.now);
+    world.machine.cancel(request, None, world.now);
+    let notice = world.opened();
+    assert_eq!(notice.method(), "notifications/cancelled");
+    world.begin(call.key, &Reply::status(307).header("location", "/other"));
+    assert!(!world.has_opened());
+}
+
 // ---- the relay
 
 #[test]
@@ -191,6 +284,30 @@ fn defect_p_lc_14_a_relay_does_not_let_initialize_be_cancelled() {
     world.reply(sent.key, &initialize_reply(&sent, "2025-11-25", Some("session-1")));
     assert_eq!(world.lines(), [result("\"i\"", &initialize_result("2025-11-25"))]);
     world.confirm();
+}
+
+#[test]
+fn defect_p_a_question_that_the_client_of_a_relay_never_answers_is_answered_by_the_relay() {
+    let mut world = World::connected_relay();
+    let call = world.call("1", "tools/call");
+    world.pass(10 * SECOND);
+    world.begin(call.key, &Reply::events(event(&request("5", "sampling/createMessage", "{}"))));
+    assert_eq!(world.lines().len(), 1);
+    // A comment now and then keeps the stream alive.
+    let mut answers = Vec::new();
+    for _ in 0..40 {
+        world.pass(100 * SECOND);
+        if !world.is_aborted(call.key) {
+            world.send(call.key, b":\n\n");
+        }
+        while world.has_opened() {
+            let opened = world.opened();
+            world.reply(opened.key, &Reply::status(202));
+            answers.push(opened.body().to_owned());
+        }
+    }
+    let answered = |body: &String| body.contains(r#""id":5,"error":{"code":-32603"#);
+    assert_eq!(answers.iter().filter(|body| answered(body)).count(), 1, "{answers:?}");
 }
 
 // ---- the server
@@ -347,5 +464,25 @@ fn defect_p_a_quirk_is_told_once_in_a_connection() {
         world.reply(sent.key, &Reply::status(200));
         let quirk = Event::QuirkMet(Quirk::NotificationNotAccepted202);
         assert_eq!(world.events().iter().filter(|event| **event == quirk).count(), times);
+    }
+}
+
+#[test]
+fn defect_p_a_request_may_need_input_as_often_as_the_limit_says() {
+    let mut stream = ServerStream::ready_with("2025-11-25", |config| config.limits.input_rounds = 2);
+    stream.line(request("\"c\"", "tools/call", r#"{"name":"t"}"#));
+    for round in 1..=3 {
+        let ticket = stream.requested().pop().expect("a call");
+        let required = InputRequired::new().ask("k", "roots/list", json("{}"));
+        stream.machine.require_input(ticket, required, stream.now).unwrap();
+        let lines = stream.lines();
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert_eq!(lines[0].contains("roots/list"), round <= 2, "round {round}: {lines:?}");
+        let id = lines[0].split("\"id\":").nth(1).and_then(|rest| rest.split(',').next()).unwrap().to_owned();
+        if round <= 2 {
+            stream.line(result(&id, r#"{"roots":[]}"#));
+        } else {
+            assert!(lines[0].contains(r#""id":"c","error""#), "{lines:?}");
+        }
     }
 }

@@ -1051,3 +1051,74 @@ fn defect_b18_questions_for_roots_that_wait_are_bounded() {
     let answers: Vec<_> = std::iter::from_fn(|| world.has_opened().then(|| world.opened())).collect();
     assert_eq!(answers.iter().filter(|answer| answer.body().contains("did not answer in time")).count(), 8);
 }
+
+#[test]
+fn defect_b18_questions_for_roots_are_gone_with_their_session() {
+    let (mut world, stream) = modern_client();
+    world.send(stream.key, event(&request("\"r\"", "roots/list", "{}")).as_bytes());
+    reopen_bridge(&mut world);
+    while world.has_opened() {
+        world.opened();
+    }
+    world.line(&request("3", "tools/call", &modern(r#""name":"t","arguments":{},"#)));
+    assert_eq!(world.opened().method(), "tools/call");
+}
+
+/// The session with a legacy server is lost at a request with id 2, which stays open, and opened again.
+fn reopen_bridge(world: &mut Relay) {
+    world.line(&request("2", "tools/list", &modern("")));
+    let refused = world.opened();
+    world.reply(refused.key, &Reply::status(404));
+    let again = world.opened();
+    world.reply(again.key, &initialized(&again, CAPABLE));
+    let confirmed = world.opened();
+    world.reply(confirmed.key, &Reply::status(202));
+}
+
+#[test]
+fn defect_b2_what_a_bridge_sets_itself_is_set_in_the_next_session_or_reported() {
+    let (mut world, _) = modern_client();
+    let listen = r#""notifications":{"resourceSubscriptions":["a:b"]},"#;
+    world.line(&request("1", "subscriptions/listen", &modern(listen)));
+    // The lost session has not answered it.
+    assert_eq!(world.opened().method(), "resources/subscribe");
+    reopen_bridge(&mut world);
+    let mut subscribed: Vec<_> = std::iter::from_fn(|| world.has_opened().then(|| world.opened())).collect();
+    subscribed.retain(|opened| opened.method() == "resources/subscribe");
+    assert_eq!(subscribed.len(), 1);
+    assert_eq!(subscribed[0].param("uri"), "\"a:b\"");
+    world.events();
+    world.reply(subscribed[0].key, &Reply::json(error(&subscribed[0].id(), -32601, "no")));
+    let events = world.events();
+    assert!(
+        matches!(&events[..], [Event::NotInEffect { method, .. }] if method.as_str() == "resources/subscribe"),
+        "{events:?}"
+    );
+}
+
+#[test]
+fn defect_p_a_question_that_a_legacy_server_has_taken_back_is_not_asked() {
+    let (mut world, _) = modern_client();
+    world.line(&request("1", "tools/call", &modern(r#""name":"t","arguments":{},"#)));
+    let call = world.opened();
+    world.begin(call.key, &Reply::events(event(&request("\"q1\"", "elicitation/create", FORM))));
+    let told = line(&mut world);
+    let state = member(&told, &["result", "requestState"]).expect("a state");
+    world.send(call.key, event(&request("\"q2\"", "elicitation/create", FORM)).as_bytes());
+    let cancelled = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q2"}}"#;
+    world.send(call.key, event(cancelled).as_bytes());
+    let answers = format!(r#""requestState":{state},"inputResponses":{{"1":{{"action":"decline"}}}},"#);
+    world.line(&request("2", "tools/call", &modern(&format!(r#""name":"t","arguments":{{}},{answers}"#))));
+    assert_eq!(world.opened().body(), result("\"q1\"", r#"{"action":"decline"}"#));
+    assert!(world.lines().is_empty(), "nothing more is asked");
+}
+
+#[test]
+fn defect_p_md_l_14_the_names_that_a_client_subscribes_to_are_bounded_in_bytes() {
+    let mut world = legacy_client("2025-11-25", "{}", r#"{"resources":{"subscribe":true}}"#);
+    for number in 0..5 {
+        let uri = format!("a:{number}{}", "x".repeat(8 * 1024 - 3));
+        world.line(&request("5", "resources/subscribe", &format!(r#"{{"uri":"{uri}"}}"#)));
+        assert_eq!(world.lines().iter().any(|line| line.contains("too many subscriptions")), number == 4, "{number}");
+    }
+}

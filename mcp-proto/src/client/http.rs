@@ -151,8 +151,6 @@ pub struct Http {
     parked: Waiting,
     /// Messages that were not delivered and are tried again, by the timer that says when.
     held: Waiting,
-    /// What arrived on an exchange is being read.
-    is_reading: bool,
     /// Requests at `Place::Pausing`.
     pausing: usize,
     /// `Inbound::RequestWaits` was handed up.
@@ -267,7 +265,6 @@ impl Http {
             queue: Queue::default(),
             parked: Waiting::default(),
             held: Waiting::default(),
-            is_reading: false,
             pausing: 0,
             has_reported_waiting: false,
             next_place: 0,
@@ -283,13 +280,11 @@ impl Http {
 
     /// Sends what waits, as far as there is room.
     fn pump(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
-        // The exchange that is being read is not in the table; what waits is sent once it is back there.
-        if self.is_reading {
-            return;
-        }
         while self.wiring.is_open() {
             let room = self.room();
+            // The stream of the server's own messages takes one of those that are kept.
             let kept = self.limits.exchanges - self.limits.requests_at_once();
+            let kept = kept.saturating_sub(usize::from(self.has_stream()));
             let post = if room == 0 { None } else { self.queue.others.pop_first() };
             let post = post.or_else(|| if room > kept / 2 { self.queue.pings.pop_first() } else { None });
             let post = post.or_else(|| if room > kept { self.queue.requests.pop_first() } else { None });
@@ -301,6 +296,14 @@ impl Http {
             wire.inbound.push_back(Inbound::RequestWaits { limit: self.limits.requests_at_once() });
         }
         self.go_on_closing(wire);
+    }
+
+    /// Whether a stream that belongs to no request is open, or is going to be opened again.
+    fn has_stream(&self) -> bool {
+        let is_stream = |exchange: &Exchange| {
+            matches!(exchange.purpose, Purpose::ServerStream { .. } | Purpose::TwoEndpointStream { .. })
+        };
+        self.timers.is_set(Timer::ServerStream) || self.exchanges.values().any(is_stream)
     }
 
     /// Exchanges that may still be opened. A stream that is opened again after a pause keeps its place.

@@ -30,7 +30,6 @@ impl Http {
         // Whoever answers has read the request.
         self.on_sent(key, now, wire);
         let Some(mut exchange) = self.exchanges.remove(&key) else { return };
-        self.is_reading = true;
         self.timers.clear(Timer::Accept(key));
         let next = if matches!(exchange.reading, Reading::Head) {
             self.head(key, &mut exchange, head, now, wire)
@@ -42,7 +41,6 @@ impl Http {
 
     pub(super) fn on_body(&mut self, key: ExchangeKey, chunk: &[u8], now: Instant, wire: &mut Wire<'_, HttpAction>) {
         let Some(mut exchange) = self.exchanges.remove(&key) else { return };
-        self.is_reading = true;
         let next = self.body(&mut exchange, chunk, now, wire);
         self.put_back(key, exchange, next, now, wire);
     }
@@ -105,7 +103,6 @@ impl Http {
             None => matches!(exchange.purpose, Purpose::Leftover),
         };
         self.exchanges.insert(key, exchange);
-        self.is_reading = false;
         if next == Next::Abort || self.closing == Closing::Done {
             self.abort(key, wire);
         } else if is_over {

@@ -19,7 +19,8 @@ impl Http {
     /// Opens the stream for messages that belong to no request.
     pub(super) fn open_server_stream(&mut self, wire: &mut Wire<'_, HttpAction>) {
         let has_one = self.exchanges.values().any(|exchange| matches!(exchange.purpose, Purpose::ServerStream { .. }));
-        if !has_one && self.closing == Closing::No {
+        // With a single exchange, the stream would leave none for requests.
+        if !has_one && self.closing == Closing::No && self.limits.exchanges > 1 {
             self.get(None, Purpose::ServerStream { redirects: 0 }, wire);
         }
     }
