@@ -439,3 +439,12 @@ fn a_server_in_a_process_of_its_own_is_asked_in_either_era() {
     let outcome = Client::child(Command::new("/no/such/program")).connect();
     assert!(matches!(outcome, Err(Error::Start(_))), "{outcome:?}");
 }
+
+#[test]
+fn defect_b13_clients_do_not_share_a_seed() {
+    let mut seeds = Vec::new();
+    for _ in 0..3 {
+        let _ = Client::child(Command::new("true")).configure(|config| seeds.push(config.seed));
+    }
+    assert!(seeds[0] != seeds[1] && seeds[1] != seeds[2] && seeds[0] != 0, "{seeds:?}");
+}

@@ -1,5 +1,6 @@
 //! What a client is told before it connects.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -52,7 +53,9 @@ pub struct ChildServer {
 
 impl<S> Builder<S> {
     fn new(server: S) -> Self {
-        let config = Config::new("mcp-blocking", env!("CARGO_PKG_VERSION"));
+        let mut config = Config::new("mcp-blocking", env!("CARGO_PKG_VERSION"));
+        // The library's hash maps begin with random keys of the system.
+        config.seed = RandomState::new().build_hasher().finish();
         Self { config, handler: Box::new(()), server }
     }
 
