@@ -6,10 +6,12 @@ use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use mcp_proto::client::{self, Call};
+use mcp_proto::client::{self, Call, CloseReason};
 use mcp_proto::server::{Config, Event, Progress, Server};
-use mcp_proto::{ErrorObject, Failed, Instant, Json, Method, Notification, Output, Stdio, StdioAction, Ticket, code};
-use mcp_tokio::{Builder, Client, Error, Handler};
+use mcp_proto::{
+    ErrorObject, Failed, Instant, Json, Method, Notification, Output, SessionKey, Stdio, StdioAction, Ticket, code,
+};
+use mcp_tokio::{Builder, Client, Error, Handler, Incoming, Service};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -163,6 +165,42 @@ async fn defect_k7_a_handler_that_panics_fails_what_it_was_asked_and_is_called_a
         client.request("count", None).await.unwrap();
     }
     assert_eq!((heard.recv().await, heard.recv().await), (Some(2), Some(3)));
+}
+
+#[tokio::test]
+async fn defect_k7_a_service_whose_notification_handler_panics_is_given_the_next() {
+    struct Panics(mpsc::UnboundedSender<String>);
+    impl Service for Panics {
+        async fn serve(&self, _: Incoming) -> Result<Json, ErrorObject> {
+            Ok(json("{}"))
+        }
+
+        async fn notified(&self, _: SessionKey, notification: Notification) {
+            assert_ne!(notification.method.as_str(), "notifications/first", "as this test wants");
+            let _ = self.0.send(notification.method.to_string());
+        }
+
+        async fn ended(&self, _: SessionKey, _: CloseReason) {
+            let _ = self.0.send("ended".to_owned());
+        }
+    }
+    let (told, mut heard) = mpsc::unbounded_channel();
+    let (ours, theirs) = duplex(1024);
+    tokio::spawn(async move {
+        let (read, write) = split(theirs);
+        mcp_tokio::Server::new(Config::new("s", "1"), Panics(told)).serve_stream(read, write).await
+    });
+    let (read, write) = split(ours);
+    let client = Client::builder().connect(read, write).await.unwrap();
+    for method in ["notifications/first", "notifications/second"] {
+        client.notify(Notification::new(method)).await.unwrap();
+    }
+    client.close().await;
+    let mut all = Vec::new();
+    while let Some(told) = heard.recv().await {
+        all.push(told);
+    }
+    assert!(all.ends_with(&["notifications/second".to_owned(), "ended".to_owned()]), "{all:?}");
 }
 
 /// Time stands still: it passes only when nothing else can happen.

@@ -15,6 +15,7 @@ use tracing::Instrument;
 
 use super::incoming::Incoming;
 use super::service::AnyService;
+use crate::panics::caught;
 
 /// What handlers say that has not been dealt with. With more, they wait.
 const UNSAID: usize = 64;
@@ -253,9 +254,16 @@ impl Notices {
                 match notice {
                     Notice::Told(session, notification) => {
                         count.fetch_sub(1, Ordering::AcqRel);
-                        service.notified(session, notification).await;
+                        // RP15: those that follow are handled whatever becomes of this one.
+                        if caught(async { service.notified(session, notification).await }).await.is_none() {
+                            tracing::error!("the handler of a notification panicked");
+                        }
                     }
-                    Notice::Ended(session, reason) => service.ended(session, reason).await,
+                    Notice::Ended(session, reason) => {
+                        if caught(async { service.ended(session, reason).await }).await.is_none() {
+                            tracing::error!("the handler of a session's end panicked");
+                        }
+                    }
                 }
             }
         });
