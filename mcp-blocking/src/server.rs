@@ -7,12 +7,14 @@
 //! |---|---|
 //! | `http1` | HTTP/1.1 as bytes |
 //! | `connection` | requests and responses of one connection |
+//! | `connections` | how many connections there are, and which makes room for another |
 //! | `owner` | the thread that owns the machine |
 //! | `handlers` | the threads on which requests are served |
 //! | `incoming` | a request as its handler sees it |
 //! | `state` | states that clients carry and cannot alter |
 
 mod connection;
+mod connections;
 mod handlers;
 mod http1;
 mod incoming;
@@ -21,7 +23,7 @@ mod state;
 
 use std::fmt;
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -29,10 +31,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mcp_proto::client::CloseReason;
-use mcp_proto::server::{Config, Http, HttpConfig};
+use mcp_proto::server::{Config, Http, HttpConfig, PeerKey};
 use mcp_proto::{ErrorObject, Json, Notification, UsageError};
 
-use connection::Connection;
+use connection::{Connection, Times, refuse_at_once};
+use connections::{Admission, Connections};
 use handlers::Handlers;
 use owner::{Input, Owner};
 
@@ -100,8 +103,15 @@ pub struct Server {
     address: SocketAddr,
     config: Config,
     http: HttpConfig,
-    /// Connections at one time; more are closed at once. Default 256.
+    /// Connections at one time. With more, one that waits for a request is closed: that which has waited for longest, of
+    /// the address with the most connections. If all are in use, the new one is answered with 503. Streams that clients
+    /// opened by GET take half of them at most, whatever [`HttpConfig::max_streams`] is, and subscriptions a quarter,
+    /// whatever `Limits::subscriptions` is. Default 256.
     pub max_connections: usize,
+    /// How long the head of a request may take from its first byte on: then it is answered with 408. Default 10 s.
+    pub head_timeout: Duration,
+    /// How long a connection may wait for the next request: then it is closed. Default 60 s.
+    pub idle_timeout: Duration,
     /// Threads on which requests are served. Default 32.
     pub max_handlers: usize,
     inbox: SyncSender<Input>,
@@ -142,6 +152,8 @@ impl Server {
             config,
             http,
             max_connections: 256,
+            head_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(60),
             max_handlers: 32,
             inbox,
             inputs,
@@ -173,17 +185,24 @@ impl Server {
     ///
     /// The configuration cannot be worked with, or a thread could not be started.
     pub fn run(self, service: impl Service) -> io::Result<()> {
-        let Self { listener, config, http, max_connections, max_handlers, inbox, inputs, is_stopped, .. } = self;
+        let Self { listener, mut config, mut http, max_connections, max_handlers, inbox, inputs, is_stopped, .. } =
+            self;
+        let times = Times { head: self.head_timeout, idle: self.idle_timeout };
+        // M4: what clients hold open leaves room for requests.
+        http.max_streams = http.max_streams.min(max_connections.div_ceil(2));
+        config.limits.subscriptions = config.limits.subscriptions.min(max_connections.div_ceil(4));
         let machine = mcp_proto::Server::new(Http::new(http), config).map_err(unusable)?;
         let owner = Owner::new(machine, inbox.clone(), Handlers::new(max_handlers), Arc::new(service));
         let owner = thread::Builder::new().name("mcp-server".to_owned()).spawn(move || owner.run(&inputs))?;
-        let (open, answering) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        for stream in listener.incoming() {
+        let connections = Arc::new(Connections::new(max_connections));
+        let answering = Arc::new(AtomicUsize::new(0));
+        loop {
+            let accepted = listener.accept();
             if is_stopped.load(Ordering::Acquire) {
                 break;
             }
-            match stream {
-                Ok(stream) => serve(stream, &inbox, &open, &answering, max_connections),
+            match accepted {
+                Ok((stream, peer)) => serve(Arc::new(stream), peer.ip(), &connections, times, &inbox, &answering),
                 Err(error) if is_passing(&error) => {
                     log::warn!("a connection could not be accepted: {error}");
                     // With no descriptor left, the next attempt fails too until a connection ends.
@@ -230,27 +249,34 @@ fn is_passing(error: &io::Error) -> bool {
 }
 
 fn serve(
-    stream: TcpStream,
+    stream: Arc<TcpStream>,
+    peer: IpAddr,
+    connections: &Arc<Connections>,
+    times: Times,
     inbox: &SyncSender<Input>,
-    open: &Arc<AtomicUsize>,
     answering: &Arc<AtomicUsize>,
-    most: usize,
 ) {
-    if open.fetch_add(1, Ordering::AcqRel) >= most {
-        open.fetch_sub(1, Ordering::AcqRel);
-        log::warn!("there are {most} connections; another one was closed");
-        return;
+    let (slot, is_served) = match connections.admit(&stream, peer) {
+        Admission::Served(slot) => (slot, true),
+        Admission::Refused(slot) => (slot, false),
+        Admission::Overflow => {
+            log::warn!("there are too many connections; another one was refused");
+            let _ = stream.set_nonblocking(true).and_then(|()| refuse_at_once(&stream));
+            return;
+        }
+    };
+    if !is_served {
+        log::warn!("all connections are in use; another one was refused");
     }
-    let (inbox, counted, answering) = (inbox.clone(), Arc::clone(open), Arc::clone(answering));
+    let (inbox, answering, peer) = (inbox.clone(), Arc::clone(answering), PeerKey::from(peer));
     let spawned = thread::Builder::new().name("mcp-connection".to_owned()).stack_size(256 * 1024).spawn(move || {
-        let outcome = Connection::new(stream, inbox, answering).and_then(Connection::run);
-        if let Err(error) = outcome {
+        let connection = Connection::new(stream, slot, peer, times, inbox, answering);
+        let run = if is_served { Connection::run } else { Connection::refuse_all };
+        if let Err(error) = connection.and_then(run) {
             log::debug!("a connection ended: {error}");
         }
-        counted.fetch_sub(1, Ordering::AcqRel);
     });
     if let Err(error) = spawned {
         log::warn!("cannot start another thread: {error}");
-        open.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -10,7 +10,9 @@
 //! | `http` | the server as a service of HTTP requests |
 //! | `http/owner` | the task that owns the machine of an HTTP server |
 //! | `http/body` | bodies of responses |
-//! | `http/listener` | connections of a server that listens itself |
+//! | `http/listener` | accepting connections of a server that listens itself |
+//! | `http/connection` | one of them |
+//! | `http/connections` | how many there are, and which makes room for another |
 
 #[cfg(feature = "http-server")]
 mod http;

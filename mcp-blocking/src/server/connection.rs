@@ -10,25 +10,28 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 
-use super::http1::{Delimited, Framing, Head, Piece, parse_head, write_head};
+use mcp_proto::server::{PeerKey, expects_continue, too_many_connections};
+
+use super::connections::Slot;
+use super::http1::{Delimited, Framing, HEAD, Head, Piece, parse_head, write_head};
 use super::owner::Input;
 
 /// Bytes that are read at once.
 const CHUNK: usize = 16 * 1024;
-/// How long a kept connection may be silent.
-const IDLE: Duration = Duration::from_secs(60);
-/// How long the head of a request may take.
-const HEAD_TIME: Duration = Duration::from_secs(20);
 /// How long the client may take to read what is written at once.
 const WRITE_TIME: Duration = Duration::from_secs(30);
 /// How long the rest of a request is read that was answered early.
 const LINGER: Duration = Duration::from_secs(1);
+/// How long the head of a request is waited for that is answered with 503.
+const REFUSAL_TIME: Duration = Duration::from_secs(1);
 /// How often a blocked read looks at what else has happened.
 const TICK: Duration = Duration::from_millis(500);
 
 /// What the owner sends to a connection.
 #[derive(Debug)]
 pub(super) enum Reply {
+    /// The head is accepted: the client, which expects that, is sent `100 Continue`.
+    Continue,
     /// The whole response.
     Whole(Response<Bytes>),
     /// The head of a response that comes in pieces.
@@ -45,7 +48,7 @@ impl Reply {
         match self {
             Self::Whole(response) => response.body().len(),
             Self::Piece(piece) => piece.len(),
-            Self::Stream(_) | Self::End => 0,
+            Self::Continue | Self::Stream(_) | Self::End => 0,
         }
     }
 }
@@ -115,8 +118,20 @@ impl Responses {
 /// Names a request of some connection's, for the owner.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
+/// How long a client may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Times {
+    /// For the head of a request, from its first byte on.
+    pub(super) head: Duration,
+    /// To begin the next request.
+    pub(super) idle: Duration,
+}
+
 pub(super) struct Connection {
-    stream: TcpStream,
+    stream: Arc<TcpStream>,
+    slot: Slot,
+    peer: PeerKey,
+    times: Times,
     owner: SyncSender<Input>,
     /// Requests of all connections that are being answered.
     answering: Arc<AtomicUsize>,
@@ -131,23 +146,45 @@ enum Next {
 }
 
 impl Connection {
-    pub(super) fn new(stream: TcpStream, owner: SyncSender<Input>, answering: Arc<AtomicUsize>) -> io::Result<Self> {
+    pub(super) fn new(
+        stream: Arc<TcpStream>,
+        slot: Slot,
+        peer: PeerKey,
+        times: Times,
+        owner: SyncSender<Input>,
+        answering: Arc<AtomicUsize>,
+    ) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(TICK))?;
         stream.set_write_timeout(Some(WRITE_TIME))?;
-        Ok(Self { stream, owner, answering, buffer: Vec::new() })
+        Ok(Self { stream, slot, peer, times, owner, answering, buffer: Vec::new() })
     }
 
     /// Serves requests until the connection ends.
     pub(super) fn run(mut self) -> io::Result<()> {
         while let Some(head) = self.read_head()? {
+            self.slot.is_used();
             self.answering.fetch_add(1, Ordering::AcqRel);
             let outcome = self.serve(head);
             self.answering.fetch_sub(1, Ordering::AcqRel);
+            self.slot.is_unused();
             if matches!(outcome?, Next::Close) {
                 break;
             }
         }
+        self.linger();
+        Ok(())
+    }
+
+    /// Answers whatever comes with 503. The head is read before, since closing with unread bytes would destroy the answer.
+    pub(super) fn refuse_all(mut self) -> io::Result<()> {
+        let until = Instant::now() + REFUSAL_TIME;
+        while matches!(parse_head(&self.buffer), Ok(None)) && Instant::now() < until {
+            if self.read_more()? == Some(0) {
+                break;
+            }
+        }
+        refuse_at_once(&self.stream)?;
         self.linger();
         Ok(())
     }
@@ -184,7 +221,7 @@ impl Connection {
             if !self.buffer.is_empty() && begun.is_none() {
                 begun = Some(Instant::now());
             }
-            let (since, limit) = begun.map_or((silent_since, IDLE), |begun| (begun, HEAD_TIME));
+            let (since, limit) = begun.map_or((silent_since, self.times.idle), |begun| (begun, self.times.head));
             if since.elapsed() >= limit {
                 if begun.is_some() {
                     self.refuse(StatusCode::REQUEST_TIMEOUT)?;
@@ -201,7 +238,7 @@ impl Connection {
     fn read_more(&mut self) -> io::Result<Option<usize>> {
         let start = self.buffer.len();
         self.buffer.resize(start + CHUNK, 0);
-        let outcome = self.stream.read(self.buffer.get_mut(start..).unwrap_or_default());
+        let outcome = (&*self.stream).read(self.buffer.get_mut(start..).unwrap_or_default());
         self.buffer.truncate(start + outcome.as_ref().copied().unwrap_or(0));
         match outcome {
             Ok(length) => Ok(Some(length)),
@@ -215,22 +252,26 @@ impl Connection {
     }
 
     fn serve(&mut self, head: Head) -> io::Result<Next> {
-        let Head { parts, mut framing, keep_alive, expects_continue } = head;
+        let Head { parts, mut framing, keep_alive } = head;
         let (replies, responses) = replies();
         let request = NEXT.fetch_add(1, Ordering::Relaxed);
         let is_11 = parts.version == http::Version::HTTP_11;
         let is_head = parts.method == http::Method::HEAD;
-        if expects_continue && framing != Framing::Done {
-            self.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
-        }
+        let waits = expects_continue(&parts);
         // What has arrived with the head goes to the owner with it.
         let mut body = Vec::new();
         let fed = self.take_body(&mut framing, &mut body);
         let is_whole = framing == Framing::Done;
-        if self.owner.send(Input::Request { request, head: Box::new(parts), body, is_whole, replies }).is_err() {
+        let (head, peer) = (Box::new(parts), self.peer.clone());
+        if self.owner.send(Input::Request { request, head, peer, body, is_whole, replies }).is_err() {
             return Ok(Next::Close);
         }
-        let outcome = fed.and_then(|()| self.feed(request, &mut framing, &responses)).and_then(|early| {
+        let early = fed.and_then(|()| if waits { self.wait_to_continue(&responses) } else { Ok(None) });
+        let early = early.and_then(|early| match early {
+            None => self.feed(request, &mut framing, &responses),
+            Some(_) => Ok(early),
+        });
+        let outcome = early.and_then(|early| {
             let all_read = framing == Framing::Done;
             self.respond(early, &responses, keep_alive && all_read, is_11, is_head)
         });
@@ -242,6 +283,18 @@ impl Connection {
             return Ok(Next::Close);
         }
         outcome
+    }
+
+    /// Tells the client to send the body, or returns the answer to its head alone.
+    fn wait_to_continue(&mut self, responses: &Responses) -> io::Result<Option<Reply>> {
+        match self.wait(responses)? {
+            Some(Reply::Continue) => {
+                (&*self.stream).write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+                Ok(None)
+            }
+            Some(early) => Ok(Some(early)),
+            None => Err(ErrorKind::ConnectionAborted.into()),
+        }
     }
 
     /// Takes what belongs to a body out of the buffer.
@@ -302,7 +355,7 @@ impl Connection {
                 None => return Ok(Next::Close),
             },
         };
-        let mut out = BufWriter::with_capacity(CHUNK, &self.stream);
+        let mut out = BufWriter::with_capacity(CHUNK, &*self.stream);
         match first {
             Reply::Whole(response) => {
                 let (head, body) = response.into_parts();
@@ -323,7 +376,7 @@ impl Connection {
                     return Ok(Next::Close);
                 }
             }
-            Reply::Piece(_) | Reply::End => return Ok(Next::Close),
+            Reply::Continue | Reply::Piece(_) | Reply::End => return Ok(Next::Close),
         }
         Ok(if keep_alive { Next::KeepAlive } else { Next::Close })
     }
@@ -351,7 +404,7 @@ impl Connection {
                 Err(RecvTimeoutError::Disconnected) => return Ok(false),
             };
             // What waits is written together: one by one, a burst would be made faster than it is written.
-            let mut out = BufWriter::with_capacity(CHUNK, &self.stream);
+            let mut out = BufWriter::with_capacity(CHUNK, &*self.stream);
             while let Ok(Reply::Piece(piece)) = &next {
                 if body == Delimited::Chunks {
                     write!(out, "{:x}\r\n", piece.len())?;
@@ -369,30 +422,42 @@ impl Connection {
             match next {
                 Ok(Reply::End) => return Ok(body == Delimited::Chunks),
                 Err(TryRecvError::Empty) => {}
-                Ok(Reply::Piece(_) | Reply::Whole(_) | Reply::Stream(_)) | Err(TryRecvError::Disconnected) => {
+                Ok(Reply::Continue | Reply::Piece(_) | Reply::Whole(_) | Reply::Stream(_))
+                | Err(TryRecvError::Disconnected) => {
                     return Ok(false);
                 }
             }
         }
     }
 
-    /// An error if the client has closed the connection.
-    fn check_presence(&self) -> io::Result<()> {
+    /// An error if the client has closed the connection. The beginning of its next request is read on the way: the end
+    /// comes after it (B14).
+    fn check_presence(&mut self) -> io::Result<()> {
         self.stream.set_nonblocking(true)?;
-        let outcome = self.stream.peek(&mut [0]);
-        self.stream.set_nonblocking(false)?;
-        match outcome {
-            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
-            Ok(_) => Ok(()),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
-            Err(error) => Err(error),
+        let mut outcome = Ok(None);
+        while self.buffer.len() < HEAD {
+            outcome = self.read_more();
+            if !matches!(outcome, Ok(Some(1..))) {
+                break;
+            }
         }
+        self.stream.set_nonblocking(false)?;
+        if outcome? == Some(0) { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
     }
 
     /// Answers what is no request, and ends the connection.
     fn refuse(&mut self, status: StatusCode) -> io::Result<()> {
-        let mut out = BufWriter::with_capacity(CHUNK, &self.stream);
+        let mut out = BufWriter::with_capacity(CHUNK, &*self.stream);
         write_head(&mut out, status, &HeaderMap::new(), Delimited::Length(0), false)?;
         out.flush()
     }
+}
+
+/// Answers with 503 whatever comes on a connection.
+pub(super) fn refuse_at_once(stream: &TcpStream) -> io::Result<()> {
+    let (head, body) = too_many_connections().into_parts();
+    let mut out = BufWriter::with_capacity(CHUNK, stream);
+    write_head(&mut out, head.status, &head.headers, Delimited::Length(body.len()), false)?;
+    out.write_all(&body)?;
+    out.flush()
 }

@@ -32,8 +32,15 @@ impl fmt::Debug for Job {
 }
 
 impl Job {
+    /// Whether nobody waits for it any more.
+    fn is_cancelled(&self) -> bool {
+        matches!(self, Self::Call { incoming, .. } if incoming.is_cancelled())
+    }
+
     fn run(self) {
         match self {
+            // K6: its client is gone, or has taken it back.
+            Self::Call { incoming, .. } if incoming.is_cancelled() => {}
             Self::Call { service, incoming } => {
                 // A handler that panics fails its own request; the thread goes on.
                 let outcome = catch_unwind(AssertUnwindSafe(|| service.serve(&incoming)));
@@ -115,6 +122,9 @@ impl Handlers {
     /// Takes a job, or gives it back if too many wait.
     pub(super) fn push(&self, job: Box<Job>) -> Result<(), Box<Job>> {
         let mut state = self.shared.state();
+        if state.jobs.len() >= WAITING {
+            state.jobs.retain(|job| !job.is_cancelled());
+        }
         if state.jobs.len() >= WAITING {
             return Err(job);
         }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, Version};
 
@@ -42,8 +42,6 @@ pub(super) struct Head {
     pub(super) framing: Framing,
     /// The connection may be used again.
     pub(super) keep_alive: bool,
-    /// The client waits for `100 Continue` before it sends the body.
-    pub(super) expects_continue: bool,
 }
 
 /// Reads a head from the front of `bytes`: the head and its length, or `None` if there is not all of it yet.
@@ -77,10 +75,9 @@ pub(super) fn parse_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, StatusCo
     }
     let framing = framing(&headers)?;
     let keep_alive = version == Version::HTTP_11 && !has_token(&headers, &CONNECTION, "close");
-    let expects_continue = has_token(&headers, &EXPECT, "100-continue");
     let mut parts = Request::new(()).into_parts().0;
     (parts.method, parts.uri, parts.version, parts.headers) = (method, uri, version, headers);
-    Ok(Some((Head { parts, framing, keep_alive, expects_continue }, length)))
+    Ok(Some((Head { parts, framing, keep_alive }, length)))
 }
 
 /// A request whose length could be read in two ways is not served: what follows it might be taken for another (OR7).

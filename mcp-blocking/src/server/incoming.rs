@@ -1,5 +1,6 @@
 //! A request as its handler sees it.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -12,7 +13,6 @@ use mcp_proto::{ErrorObject, Json, Method, Notification, ProtocolVersion, Sessio
 use super::owner::Input;
 
 /// A request of a client's, and the ways to talk to that client while it is served.
-#[derive(Debug)]
 pub struct Incoming {
     method: Method,
     params: Option<Json>,
@@ -20,13 +20,24 @@ pub struct Incoming {
 }
 
 /// Where a request belongs.
-#[derive(Debug)]
 pub(super) struct Context {
     pub(super) ticket: TicketKey,
     pub(super) inbox: SyncSender<Input>,
     pub(super) shared: Arc<Shared>,
     pub(super) about: Box<RequestContext>,
     pub(super) headers: HeaderMap,
+}
+
+/// Shows no header: among them are credentials and the id of the session.
+impl fmt::Debug for Incoming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Incoming")
+            .field("method", &self.method)
+            .field("params", &self.params)
+            .field("ticket", &self.context.ticket)
+            .field("version", &self.context.about.version)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What the owner tells about a request while it is served.

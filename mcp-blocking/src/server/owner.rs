@@ -6,7 +6,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 
 use http::request::Parts;
 use mcp_proto::client::{Call, Outcome};
-use mcp_proto::server::{Arrival, Event, ExchangeKey, Http, HttpAction, LoggingLevel, Progress, Scope, Server};
+use mcp_proto::server::{
+    Arrival, Event, ExchangeKey, Http, HttpAction, LoggingLevel, PeerKey, Progress, Scope, Server,
+};
 use mcp_proto::{ErrorObject, Instant, Json, Notification, Output, RequestKey, Ticket, TicketKey, UsageError, code};
 
 use super::Service;
@@ -18,7 +20,7 @@ use super::incoming::{Context, Incoming, Shared};
 #[derive(Debug)]
 pub(super) enum Input {
     /// A request has arrived, with as much of its body as came with it.
-    Request { request: u64, head: Box<Parts>, body: Vec<u8>, is_whole: bool, replies: Replies },
+    Request { request: u64, head: Box<Parts>, peer: PeerKey, body: Vec<u8>, is_whole: bool, replies: Replies },
     /// More of its body.
     Body { request: u64, body: Vec<u8>, is_last: bool },
     /// Its connection is gone, or it was answered and the connection is being closed.
@@ -109,7 +111,7 @@ impl Owner {
 
     fn on_input(&mut self, input: Input, now: Instant) {
         match input {
-            Input::Request { request, head, body, is_whole, replies } => {
+            Input::Request { request, head, peer, body, is_whole, replies } => {
                 let mut nonce = [0; 32];
                 if let Err(error) = getrandom::fill(&mut nonce) {
                     // Without them there is no id that could not be guessed. The connection ends without an answer.
@@ -118,7 +120,7 @@ impl Owner {
                 }
                 let exchange = self.machine.handle_request(
                     *head,
-                    Arrival { principal: None, peer: None, is_routed: false, nonce },
+                    Arrival { principal: None, peer: Some(peer), is_routed: false, nonce },
                     now,
                 );
                 self.exchanges.insert(request, exchange);
@@ -185,6 +187,7 @@ impl Owner {
     fn settle(&mut self, now: Instant) {
         while let Some(output) = self.machine.poll_output() {
             match output {
+                Output::Action(HttpAction::Continue { exchange }) => self.reply(exchange, Reply::Continue, false, now),
                 Output::Action(HttpAction::Respond { exchange, response }) => {
                     self.reply(exchange, Reply::Whole(response), true, now);
                 }

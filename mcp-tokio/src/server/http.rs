@@ -1,6 +1,8 @@
 //! A server as a service of HTTP requests.
 
 mod body;
+mod connection;
+mod connections;
 mod listener;
 mod owner;
 
@@ -11,17 +13,17 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use http::header::EXPECT;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
-use mcp_proto::server::{Http, Principal, Server};
+use mcp_proto::server::{Http, PeerKey, Principal, Server, expects_continue};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::requests::{Heard, Requests};
-use owner::{Arrived, Input, Owner, Presence, Reply};
+use owner::{Arrived, From, Input, Owner, Presence, Reply};
 
 pub use body::HttpBody;
 
@@ -31,7 +33,16 @@ const INPUTS: usize = 256;
 /// A server that answers HTTP requests: a [`tower_service::Service`], whose clones serve the same sessions.
 ///
 /// It needs a runtime with time. Something in front of it may put a [`Principal`] among the extensions of a request:
-/// then sessions belong to that principal (SE-02).
+/// then sessions belong to that principal (SE-02). It may put a [`PeerKey`] there: clients without a principal share by it
+/// what one client may hold ([`HttpConfig::evict_after`]); [`HttpService::serve`] does that itself.
+///
+/// As a service, it serves requests at every path: the router has chosen. [`HttpConfig::path`] is compared by
+/// [`HttpService::serve`] alone, and the paths of [`HttpConfig::two_endpoints`] always, with what the router has left of
+/// the request's path.
+///
+/// [`HttpConfig::path`]: mcp_proto::server::HttpConfig::path
+/// [`HttpConfig::two_endpoints`]: mcp_proto::server::HttpConfig::two_endpoints
+/// [`HttpConfig::evict_after`]: mcp_proto::server::HttpConfig::evict_after
 ///
 /// # Example: in a router of axum
 ///
@@ -44,7 +55,7 @@ const INPUTS: usize = 256;
 /// # async fn main() -> Result<(), mcp_proto::UsageError> {
 /// let serve = async |incoming: Incoming| Ok::<_, ErrorObject>(Json::from(incoming.method().as_str()));
 /// let service = Server::new(Config::new("my-tools", "1.0.0"), serve).http(HttpConfig::new())?;
-/// let app: axum::Router = axum::Router::new().route_service("/mcp", service);
+/// let app: axum::Router = axum::Router::new().route_service("/mcp", service.clone()).nest_service("/tools", service);
 /// # Ok(())
 /// # }
 /// ```
@@ -54,6 +65,15 @@ pub struct HttpService {
     gone: mpsc::UnboundedSender<Arrived>,
     next: Arc<AtomicU64>,
     is_closed: Arc<watch::Sender<bool>>,
+    /// Connections of [`HttpService::serve`] at one time. With more, one that waits for a request is closed: that which
+    /// has waited for longest, of the address with the most connections. If all are in use, the new one is answered with
+    /// 503. Default 1024.
+    pub max_connections: usize,
+    /// How long the head of a request to [`HttpService::serve`] may take from its first byte on: then it is answered with
+    /// 408. Default 10 s.
+    pub head_timeout: Duration,
+    /// How long a connection of [`HttpService::serve`] may wait for the next request: then it is closed. Default 60 s.
+    pub idle_timeout: Duration,
 }
 
 impl HttpService {
@@ -61,7 +81,15 @@ impl HttpService {
         let (inbox, inputs) = mpsc::channel(INPUTS);
         let (gone, going) = mpsc::unbounded_channel();
         tokio::spawn(Owner::new(machine, requests).run(heard, inputs, going));
-        Self { inbox, gone, next: Arc::default(), is_closed: Arc::new(watch::Sender::new(false)) }
+        Self {
+            inbox,
+            gone,
+            next: Arc::default(),
+            is_closed: Arc::new(watch::Sender::new(false)),
+            max_connections: 1024,
+            head_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(60),
+        }
     }
 
     /// Accepts connections, until the service is closed. Further clones may listen elsewhere.
@@ -99,20 +127,25 @@ impl HttpService {
         self.is_closed.send_replace(true);
     }
 
-    async fn answer<B>(self, request: Request<B>) -> Response<HttpBody>
+    async fn answer<B>(self, request: Request<B>, is_routed: bool) -> Response<HttpBody>
     where
         B: Body,
     {
         let (mut head, body) = request.into_parts();
         let mut body = pin!(body);
-        let principal = head.extensions.remove::<Principal>();
+        let (principal, peer) = (head.extensions.remove::<Principal>(), head.extensions.remove::<PeerKey>());
         let arrived = Arrived(self.next.fetch_add(1, Ordering::Relaxed));
         let mut presence = Presence::new(arrived, self.gone);
         // Most bodies are there with their head. One that waits to be asked for is not asked for before the head is fine.
-        let first = if head.headers.contains_key(EXPECT) { Ok(Part::default()) } else { ready(body.as_mut()).await };
+        let waits = expects_continue(&head);
+        let first = if waits { Ok(Part::default()) } else { ready(body.as_mut()).await };
         let Ok(Part { bytes: first, is_last: mut is_whole }) = first else { return empty(StatusCode::BAD_REQUEST) };
         let (reply, mut replied) = oneshot::channel();
-        let mut input = Input::Request { arrived, head: Box::new(head), principal, body: first, is_whole, reply };
+        // hyper asks for the body, by `100 Continue`, when it is polled first.
+        let (accept, accepted) = oneshot::channel();
+        let mut accepted = waits.then_some(accepted);
+        let from = From { principal, peer, is_routed };
+        let mut input = Input::Request { arrived, head: Box::new(head), from, body: first, is_whole, accept, reply };
         let reply = loop {
             if self.inbox.send(input).await.is_err() {
                 return empty(StatusCode::SERVICE_UNAVAILABLE);
@@ -120,7 +153,7 @@ impl HttpService {
             tokio::select! {
                 biased;
                 reply = &mut replied => break reply,
-                part = next(body.as_mut()), if !is_whole => {
+                part = next_accepted(body.as_mut(), &mut accepted), if !is_whole => {
                     let Ok(Part { bytes, is_last }) = part else { return empty(StatusCode::BAD_REQUEST) };
                     is_whole = is_last;
                     input = Input::Body { arrived, body: bytes, is_last };
@@ -152,7 +185,7 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let service = self.clone();
-        Box::pin(async move { Ok(service.answer(request).await) })
+        Box::pin(async move { Ok(service.answer(request, true).await) })
     }
 }
 
@@ -166,6 +199,21 @@ struct Part {
 /// The body has no end.
 #[derive(Debug)]
 struct Broken;
+
+/// The next part of a body, once its head was accepted.
+async fn next_accepted<B: Body>(
+    body: Pin<&mut B>,
+    accepted: &mut Option<oneshot::Receiver<()>>,
+) -> Result<Part, Broken> {
+    if let Some(waiting) = accepted {
+        if waiting.await.is_err() {
+            // The answer to the head alone is on its way.
+            return std::future::pending().await;
+        }
+        *accepted = None;
+    }
+    next(body).await
+}
 
 /// The next part of a body.
 async fn next<B: Body>(mut body: Pin<&mut B>) -> Result<Part, Broken> {
@@ -187,6 +235,11 @@ fn poll_part<B: Body>(mut body: Pin<&mut B>, cx: &mut Context<'_>) -> Poll<Resul
     // Trailers say nothing here.
     let bytes = frame.and_then(|frame| frame.into_data().ok()).map(|mut data| data.copy_to_bytes(data.remaining()));
     Poll::Ready(Ok(Part { bytes: bytes.unwrap_or_default(), is_last }))
+}
+
+async fn until_closed(is_closed: &mut watch::Receiver<bool>) {
+    // With no sender, there is no service either.
+    let _ = is_closed.wait_for(|is_closed| *is_closed).await;
 }
 
 fn empty(status: StatusCode) -> Response<HttpBody> {

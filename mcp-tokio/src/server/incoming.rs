@@ -1,5 +1,7 @@
 //! A request as its handler sees it.
 
+use std::fmt;
+
 use http::HeaderMap;
 use mcp_proto::client::{Call, Outcome};
 use mcp_proto::server::{Context, LoggingLevel, Principal, Progress, Scope};
@@ -9,7 +11,6 @@ use tokio::sync::{mpsc, oneshot};
 use super::requests::{Last, Said};
 
 /// A request of a client's, and the ways to talk to that client while it is served.
-#[derive(Debug)]
 pub struct Incoming {
     pub(super) method: Method,
     pub(super) params: Option<Json>,
@@ -18,6 +19,18 @@ pub struct Incoming {
     pub(super) headers: HeaderMap,
     pub(super) said: mpsc::Sender<Said>,
     pub(super) last: mpsc::UnboundedSender<Last>,
+}
+
+/// Shows no header: among them are credentials and the id of the session.
+impl fmt::Debug for Incoming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Incoming")
+            .field("method", &self.method)
+            .field("params", &self.params)
+            .field("ticket", &self.ticket)
+            .field("version", &self.context.version)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Incoming {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use http::request::Parts;
-use mcp_proto::server::{Arrival, ExchangeKey, Http, HttpAction, Principal, Server};
+use mcp_proto::server::{Arrival, ExchangeKey, Http, HttpAction, PeerKey, Principal, Server};
 use mcp_proto::{Instant, Output};
 use tokio::sync::{mpsc, oneshot};
 
@@ -23,15 +23,25 @@ pub(super) enum Input {
     Request {
         arrived: Arrived,
         head: Box<Parts>,
-        principal: Option<Principal>,
+        from: From,
         body: Bytes,
         is_whole: bool,
+        /// Told when the head is accepted.
+        accept: oneshot::Sender<()>,
         reply: oneshot::Sender<Reply>,
     },
     /// More of its body.
     Body { arrived: Arrived, body: Bytes, is_last: bool },
     /// The server shall end; whoever says so hears when everybody was answered.
     Close(oneshot::Sender<()>),
+}
+
+/// Where a request comes from.
+#[derive(Debug)]
+pub(super) struct From {
+    pub(super) principal: Option<Principal>,
+    pub(super) peer: Option<PeerKey>,
+    pub(super) is_routed: bool,
 }
 
 /// How a request is answered.
@@ -72,6 +82,8 @@ pub(super) struct Owner {
     requests: Requests,
     exchanges: BTreeMap<Arrived, ExchangeKey>,
     responses: BTreeMap<ExchangeKey, (Arrived, Response)>,
+    /// Clients that wait to be told that the head of their request is accepted.
+    accepts: BTreeMap<ExchangeKey, oneshot::Sender<()>>,
     /// The exchange that was written to last, if its client is behind.
     behind: Option<ExchangeKey>,
     /// Streams that the client has not taken in full, and the bytes of them that the machine counts.
@@ -92,6 +104,7 @@ impl Owner {
             requests,
             exchanges: BTreeMap::new(),
             responses: BTreeMap::new(),
+            accepts: BTreeMap::new(),
             behind: None,
             unwritten: BTreeMap::new(),
         }
@@ -133,18 +146,24 @@ impl Owner {
 
     fn on_input(&mut self, input: Input, now: Instant) {
         match input {
-            Input::Request { arrived, head, principal, body, is_whole, reply } => {
+            // B14: that the client is gone may be known before the request is.
+            Input::Request { reply, .. } if reply.is_closed() => {}
+            Input::Request { arrived, head, from, body, is_whole, accept, reply } => {
                 let mut nonce = [0; 32];
                 if let Err(error) = getrandom::fill(&mut nonce) {
                     // Without them there is no id that could not be guessed. The request is not answered from here.
                     tracing::error!(%error, "the system has no random bytes");
                     return;
                 }
-                let exchange =
-                    self.machine.handle_request(*head, Arrival { principal, peer: None, is_routed: false, nonce }, now);
+                let From { principal, peer, is_routed } = from;
+                let arrival = Arrival { principal, peer, is_routed, nonce };
+                let exchange = self.machine.handle_request(*head, arrival, now);
                 self.exchanges.insert(arrived, exchange);
                 self.responses.insert(exchange, (arrived, Response::Awaited(reply)));
+                self.accepts.insert(exchange, accept);
                 self.feed(arrived, &body, is_whole, now);
+                self.settle(now);
+                self.accepts.remove(&exchange);
             }
             Input::Body { arrived, body, is_last } => self.feed(arrived, &body, is_last, now),
             Input::Close(done) => {
@@ -190,6 +209,11 @@ impl Owner {
                         let _ = reply.send(Reply::Whole(response));
                         // The connection writes it, or is gone.
                         self.machine.handle_written(exchange, length, now);
+                    }
+                }
+                Output::Action(HttpAction::Continue { exchange }) => {
+                    if let Some(accept) = self.accepts.remove(&exchange) {
+                        let _ = accept.send(());
                     }
                 }
                 Output::Action(HttpAction::Stream { exchange, head }) => self.stream(exchange, head),

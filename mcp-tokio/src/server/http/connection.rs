@@ -1,0 +1,313 @@
+//! One connection: its socket, what is under way on it, and when it ends.
+
+use std::convert::Infallible;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Shutdown};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use http::{Request, Response};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use mcp_proto::server::PeerKey;
+use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
+use tokio_io_timeout::TimeoutStream;
+
+use super::connections::Slot;
+use super::{HttpBody, HttpService};
+
+/// How long a client may take to read what is written at once.
+const WRITE_TIME: Duration = Duration::from_secs(30);
+/// How often it is looked whether the client is gone while a request is answered.
+const TICK: Duration = Duration::from_millis(500);
+/// How long it is read on after an answer that ends the connection: closing with unread bytes would destroy it.
+const LINGER: Duration = Duration::from_secs(1);
+/// Bytes that are read at once then.
+const CHUNK: usize = 4096;
+const REQUEST_TIMEOUT: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+
+/// How long a client may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Times {
+    /// For the head of a request, from its first byte on.
+    pub(super) head: Duration,
+    /// To begin the next request.
+    pub(super) idle: Duration,
+}
+
+/// What is under way on a connection.
+#[derive(Debug, Clone, Copy)]
+enum Stage {
+    /// Nothing, since then.
+    Idle(Instant),
+    /// The head of a request arrives, since then.
+    Head(Instant),
+    /// A request is being answered.
+    Answering,
+    /// The rest of the response is being written.
+    Flushing,
+}
+
+/// What is under way, as its socket and its service report it.
+#[derive(Debug)]
+struct Activity {
+    stage: Mutex<Stage>,
+    changed: Notify,
+    slot: Slot,
+}
+
+impl Activity {
+    fn stage(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn on_read(&self) {
+        let mut stage = self.stage();
+        if matches!(*stage, Stage::Idle(_)) {
+            *stage = Stage::Head(Instant::now());
+            self.changed.notify_one();
+        }
+    }
+
+    fn on_flushed(&self) {
+        let mut stage = self.stage();
+        if matches!(*stage, Stage::Flushing) {
+            *stage = Stage::Idle(Instant::now());
+            self.slot.is_unused();
+            self.changed.notify_one();
+        }
+    }
+
+    fn begin(self: &Arc<Self>) -> Answering {
+        *self.stage() = Stage::Answering;
+        self.slot.is_used();
+        self.changed.notify_one();
+        Answering(Arc::clone(self))
+    }
+}
+
+/// A request that is being answered.
+#[derive(Debug)]
+struct Answering(Arc<Activity>);
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        *self.0.stage() = Stage::Flushing;
+    }
+}
+
+/// Serves requests until the connection ends.
+pub(super) async fn serve(
+    service: HttpService,
+    stream: Arc<TcpStream>,
+    slot: Slot,
+    peer: IpAddr,
+    mut is_closed: watch::Receiver<bool>,
+) {
+    // Small answers must not wait for others. Where the option cannot be set, they do.
+    let _ = stream.set_nodelay(true);
+    let times = Times { head: service.head_timeout, idle: service.idle_timeout };
+    let stage = Mutex::new(Stage::Idle(Instant::now()));
+    let activity = Arc::new(Activity { stage, changed: Notify::new(), slot });
+    let mut socket = TimeoutStream::new(Socket { stream: Arc::clone(&stream), activity: Arc::clone(&activity) });
+    socket.set_write_timeout(Some(WRITE_TIME));
+    let service = Tracked { service, activity: Arc::clone(&activity), peer: PeerKey::from(peer) };
+    {
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(None)
+            .serve_connection(TokioIo::new(Box::pin(socket)), service);
+        let mut connection = std::pin::pin!(connection);
+        let mut tick = interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut is_closing = false;
+        loop {
+            let stage = *activity.stage();
+            let deadline = match stage {
+                Stage::Idle(since) => Some(since + times.idle),
+                Stage::Head(since) => Some(since + times.head),
+                Stage::Answering | Stage::Flushing => None,
+            };
+            tokio::select! {
+                ended = connection.as_mut() => {
+                    if let Err(error) = ended {
+                        tracing::debug!(%error, "a connection ended");
+                    }
+                    return;
+                }
+                () = activity.changed.notified() => {}
+                () = activity.slot.evicted() => return,
+                () = until(deadline) => match stage {
+                    Stage::Head(_) => break,
+                    Stage::Idle(_) | Stage::Answering | Stage::Flushing => return,
+                },
+                // B14: hyper does not look for the end behind the beginning of the next request.
+                _ = tick.tick(), if deadline.is_none() => if is_gone(&stream).await { return },
+                () = super::until_closed(&mut is_closed), if !is_closing => {
+                    is_closing = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+            }
+        }
+    }
+    if stream.try_write(REQUEST_TIMEOUT).is_ok() {
+        linger(&stream).await;
+    }
+}
+
+/// Answers whatever comes with 503.
+pub(super) async fn refuse(stream: TcpStream) {
+    let service = hyper::service::service_fn(async |_: Request<Incoming>| {
+        Ok::<_, Infallible>(mcp_proto::server::too_many_connections().map(HttpBody::whole))
+    });
+    let serving = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
+    let _ = timeout(LINGER, serving).await;
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether the client has closed its end, also behind bytes that were not read.
+async fn is_gone(stream: &TcpStream) -> bool {
+    // What is not ready now has not been closed.
+    let ready = timeout(Duration::ZERO, stream.ready(Interest::READABLE)).await;
+    matches!(ready, Ok(Ok(ready)) if ready.is_read_closed())
+}
+
+/// Reads on for a moment.
+async fn linger(stream: &TcpStream) {
+    let reading = async {
+        let mut buffer = [0; CHUNK];
+        while stream.readable().await.is_ok() {
+            match stream.try_read(&mut buffer) {
+                Ok(1..) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Ok(0) | Err(_) => return,
+            }
+        }
+    };
+    let _ = timeout(LINGER, reading).await;
+}
+
+/// The socket of a connection, which reports what is read.
+#[derive(Debug)]
+struct Socket {
+    stream: Arc<TcpStream>,
+    activity: Arc<Activity>,
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.stream.poll_read_ready(cx))?;
+            match self.stream.try_read(buffer.initialize_unfilled()) {
+                Ok(length) => {
+                    buffer.advance(length);
+                    if length > 0 {
+                        self.activity.on_read();
+                    }
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[io::IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.stream.poll_write_ready(cx))?;
+            match self.stream.try_write_vectored(pieces) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                written => return Poll::Ready(written),
+            }
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    /// Called when everything was written: the socket keeps nothing itself.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.activity.on_flushed();
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(SockRef::from(&*self.stream).shutdown(Shutdown::Write))
+    }
+}
+
+/// The service of one connection, which reports when a request is being answered.
+#[derive(Debug)]
+struct Tracked {
+    service: HttpService,
+    activity: Arc<Activity>,
+    peer: PeerKey,
+}
+
+impl hyper::service::Service<Request<Incoming>> for Tracked {
+    type Response = Response<TrackedBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<TrackedBody>, Infallible>> + Send>>;
+
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        let answering = self.activity.begin();
+        let service = self.service.clone();
+        request.extensions_mut().insert(self.peer.clone());
+        Box::pin(async move {
+            let response = service.answer(request, false).await;
+            Ok(response.map(|body| TrackedBody { body, _answering: answering }))
+        })
+    }
+}
+
+/// A body whose end is that of its request.
+#[derive(Debug)]
+struct TrackedBody {
+    body: HttpBody,
+    _answering: Answering,
+}
+
+impl Body for TrackedBody {
+    type Data = <HttpBody as Body>::Data;
+    type Error = <HttpBody as Body>::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
