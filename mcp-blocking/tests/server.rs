@@ -6,7 +6,7 @@ mod running;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -14,9 +14,11 @@ use std::time::Duration;
 
 use mcp_blocking::{Client, Error, Handler, Incoming, Server};
 use mcp_proto::client::{Call, Outcome};
-use mcp_proto::server::{Config, TwoEndpoints};
+use mcp_proto::server::{Config, Progress, TwoEndpoints};
 use mcp_proto::{ErrorObject, Failed, Json, Method, code};
 use running::{Running, json};
+use tests::asked::Asked;
+use tests::socket::Remote;
 
 impl Running {
     fn client(&self) -> Client {
@@ -36,6 +38,25 @@ impl Running {
 }
 
 tests::wire_tests!(Running::with);
+
+macro_rules! crowded_tests {
+    ($($scenario:ident)*) => {
+        $(
+            #[test]
+            fn $scenario() {
+                let server = Running::crowded();
+                tests::on_the_wire::$scenario(&tests::socket::Remote::new(&server.address));
+            }
+        )*
+    };
+}
+
+crowded_tests! {
+    defect_m4_connections_without_requests_make_room
+    defect_m4_streams_that_are_held_lock_nobody_out
+    defect_m4_with_all_connections_in_use_clients_are_refused_with_a_status
+    defect_b16_a_head_that_never_ends_is_answered_with_408
+}
 
 #[test]
 fn a_whole_conversation_between_both_ends_of_this_crate() {
@@ -345,4 +366,93 @@ fn the_server_returns_when_the_last_answers_are_written() {
         }
         assert_eq!(reached.load(Ordering::Relaxed), 8);
     }
+}
+
+/// A server with one handler thread, whose calls wait until they may end; how many were begun, and what lets them end.
+fn waiting(calls: usize) -> (Running, Arc<AtomicUsize>, Arc<AtomicBool>) {
+    let (begun, may_end) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let (count, ends) = (Arc::clone(&begun), Arc::clone(&may_end));
+    let mut config = Config::new("s", "1");
+    config.limits.stateless_requests = calls;
+    let mut server = Server::bind("127.0.0.1:0", config).unwrap();
+    server.max_handlers = 1;
+    let (address, stopper) = (server.address().to_string(), server.stopper());
+    let thread = thread::spawn(move || {
+        let serve = move |_: &Incoming| {
+            count.fetch_add(1, Ordering::AcqRel);
+            while !ends.load(Ordering::Acquire) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            Ok(Json::empty_object())
+        };
+        server.run(serve).unwrap();
+    });
+    (Running { url: String::new(), address, stopper, thread: Some(thread) }, begun, may_end)
+}
+
+#[test]
+fn defect_k6_calls_whose_clients_are_gone_are_not_run() {
+    const CALLS: usize = 40;
+    let (server, begun, may_end) = waiting(CALLS);
+    let remote = Remote::new(&server.address);
+    let call = Asked::stateless("1", "call", "");
+    // The first is run, and stays; the others wait for the thread.
+    let first = remote.open(&call);
+    while begun.load(Ordering::Acquire) == 0 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let gone: Vec<_> = (1..CALLS).map(|_| remote.open(&call)).collect();
+    let is_full = |_| {
+        thread::sleep(Duration::from_millis(10));
+        remote.open(&call).until(|_| true).code() == 503
+    };
+    // Those that were let in since then are gone as well.
+    assert!((0..1000).any(is_full));
+    drop(gone);
+    // It is looked twice a second whether clients are gone.
+    thread::sleep(Duration::from_secs(4));
+    let honest: Vec<_> = (0..CALLS / 2).map(|_| remote.open(&call)).collect();
+    thread::sleep(Duration::from_millis(500));
+    may_end.store(true, Ordering::Release);
+    for mut client in honest.into_iter().chain([first]) {
+        assert_eq!(client.until(|sent| sent.is_over).code(), 200);
+    }
+    let begun = begun.load(Ordering::Acquire);
+    assert!((1 + CALLS / 2..1 + CALLS / 2 + CALLS / 4).contains(&begun), "{begun} calls were run");
+}
+
+#[test]
+fn defect_fr14_rp10_what_waits_for_a_client_that_does_not_read_is_bounded() {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let ended = Arc::clone(&is_over);
+    let server = Server::bind("127.0.0.1:0", Config::new("s", "1")).unwrap();
+    let (address, stopper) = (server.address().to_string(), server.stopper());
+    let thread = thread::spawn(move || {
+        let serve = move |incoming: &Incoming| {
+            let text = "x".repeat(100_000);
+            for step in 1..=1000 {
+                incoming.progress(Progress {
+                    progress: f64::from(step),
+                    total: None,
+                    message: Some(text.as_str().into()),
+                });
+            }
+            // Everything before this has reached the machine.
+            let _ = incoming.notify(mcp_proto::Notification::new("notifications/message"));
+            ended.store(true, Ordering::Release);
+            Ok(Json::empty_object())
+        };
+        server.run(serve).unwrap();
+    });
+    let server = Running { url: String::new(), address, stopper, thread: Some(thread) };
+    let remote = Remote::new(&server.address);
+    let session = remote.session("2025-06-18");
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"flood","params":{"_meta":{"progressToken":1}}}"#;
+    let mut unread = remote.open(&Asked::post(call).in_session(&session));
+    while !is_over.load(Ordering::Acquire) {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let waited = unread.count_rest();
+    assert!(waited < 60_000_000, "{waited} bytes of 100 MB waited");
+    assert!(waited > 10_000, "it was served");
 }

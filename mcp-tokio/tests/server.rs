@@ -24,6 +24,25 @@ use tokio::time::{sleep, timeout};
 
 tests::wire_tests!(Running::with);
 
+macro_rules! crowded_tests {
+    ($($scenario:ident)*) => {
+        $(
+            #[test]
+            fn $scenario() {
+                let server = Running::crowded();
+                tests::on_the_wire::$scenario(&Remote::new(&server.address));
+            }
+        )*
+    };
+}
+
+crowded_tests! {
+    defect_m4_connections_without_requests_make_room
+    defect_m4_streams_that_are_held_lock_nobody_out
+    defect_m4_with_all_connections_in_use_clients_are_refused_with_a_status
+    defect_b16_a_head_that_never_ends_is_answered_with_408
+}
+
 /// A server on a runtime of its own, stopped at the end of the test.
 struct Running {
     address: String,
@@ -33,12 +52,28 @@ struct Running {
 }
 
 impl Running {
+    /// With few connections, for crowds.
+    fn crowded() -> Self {
+        Self::changed(tests::on_the_wire::configure_crowded, |service| {
+            service.max_connections = tests::on_the_wire::CONNECTIONS;
+            service.head_timeout = tests::on_the_wire::HEAD_TIME;
+        })
+    }
+
     fn with(change: impl FnOnce(&mut HttpConfig, &mut Config)) -> Self {
+        Self::changed(change, |_| {})
+    }
+
+    fn changed(
+        change: impl FnOnce(&mut HttpConfig, &mut Config),
+        change_service: impl FnOnce(&mut HttpService),
+    ) -> Self {
         let (mut http, mut config) = (HttpConfig::new(), config());
         change(&mut http, &mut config);
         let runtime = runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let (listener, service) = runtime.block_on(async {
-            let service = Server::new(config, serve).http(http).unwrap();
+            let mut service = Server::new(config, serve).http(http).unwrap();
+            change_service(&mut service);
             (TcpListener::bind("127.0.0.1:0").await.unwrap(), service)
         });
         let (address, handle) = (listener.local_addr().unwrap().to_string(), runtime.handle().clone());
@@ -100,6 +135,7 @@ async fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {
             Outcome::Error(error) => Err(error),
             Outcome::Failed(reason) => Err(ErrorObject::new(code::INTERNAL_ERROR, &reason.to_string())),
         },
+        "large" => Ok(Json::from("x".repeat(12_000_000).as_str())),
         "panic" => panic!("a handler may fail"),
         "flood" => {
             let filler = Json::from("x".repeat(100_000).as_str());
@@ -412,6 +448,28 @@ async fn se4_se_02_in_a_router_of_axum_sessions_belong_to_whom_the_router_names(
         assert_eq!(remote.answer(&call.clone().and("x-user", "eve")).code(), 404, "SE4");
         assert_eq!(remote.answer(&call).code(), 404, "SE4");
         assert!(remote.answer(&call.and("x-user", "ada")).text().ends_with(r#""result":"ada"}"#));
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn defect_b21_the_service_is_found_wherever_a_router_has_mounted_it() {
+    let service = Server::new(config(), serve).http(HttpConfig::new()).unwrap();
+    let inner = axum::Router::new().route_service("/deep", service.clone());
+    let app = axum::Router::new()
+        .route_service("/mcp", service.clone())
+        .route_service("/other", service.clone())
+        .nest_service("/nested", service.clone())
+        .nest("/api", inner)
+        .fallback_service(service);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let remote = Remote::new(&listener.local_addr().unwrap().to_string());
+    tokio::spawn(async { axum::serve(listener, app).await });
+    spawn_blocking(move || {
+        for path in ["/mcp", "/other", "/nested", "/nested/mcp", "/api/deep", "/elsewhere"] {
+            assert_eq!(remote.answer(&Asked::post(initialize("2025-06-18")).at(path)).code(), 200, "{path}");
+        }
     })
     .await
     .unwrap();

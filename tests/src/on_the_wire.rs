@@ -12,6 +12,7 @@
 //! | `change` | tells that the list of tools has changed, and answers `{}` |
 //! | `tools/list` | answers with [`TOOLS`] |
 //! | `tools/call` of `who` | requires input `who` by `elicitation/create` with a sealed state `asked`; with both, echoes `inputResponses` |
+//! | `large` | answers with a string of 12 MB |
 //! | `flood` | sends a thousand notifications of 100 kB, and answers `{}` |
 //!
 //! [`wire_tests!`](crate::wire_tests) makes a test of each scenario.
@@ -23,7 +24,7 @@ use std::time::Duration;
 
 use mcp_proto::server::{Config, HttpConfig};
 
-use crate::asked::{Asked, initialize, modern};
+use crate::asked::{Asked, Sent, initialize, modern};
 use crate::ladder::{self, PING, Row};
 use crate::socket::{Conversation, Remote, text};
 
@@ -63,6 +64,12 @@ macro_rules! wire_tests {
             mr1_mr4_md_i_input_is_required_in_both_eras_alike
             a_client_that_does_not_read_holds_nobody_up
             b9_a_client_that_goes_at_any_byte_disturbs_nobody
+            defect_b14_hm10_a_client_that_goes_behind_a_pipelined_byte_has_cancelled
+            defect_x4_or7_what_follows_a_broken_body_is_no_request
+            defect_x6_or2_nobody_is_told_to_continue_who_is_refused
+        }
+        $crate::wire_tests! { $start, configure, held:
+            defect_k4_fr14_a_server_ends_in_time_whatever_its_clients_read
         }
         $crate::wire_tests! { $start, configure_brief:
             se10_a_session_whose_client_never_heard_of_it_expires_by_itself
@@ -70,6 +77,20 @@ macro_rules! wire_tests {
     };
     ($start:path: $($scenario:ident)*) => {
         $crate::wire_tests! { $start, configure: $($scenario)* }
+    };
+    ($start:path, $configure:ident, held: $($scenario:ident)*) => {
+        $(
+            #[test]
+            fn $scenario() {
+                let server = $start($crate::on_the_wire::$configure);
+                let held = $crate::on_the_wire::$scenario(&$crate::socket::Remote::new(&server.address));
+                let began = std::time::Instant::now();
+                drop(server);
+                // It is documented as 5 s.
+                assert!(began.elapsed() < std::time::Duration::from_secs(60), "the server did not end");
+                drop(held);
+            }
+        )*
     };
     ($start:path, $configure:ident: $($scenario:ident)*) => {
         $(
@@ -96,6 +117,18 @@ pub fn configure(http: &mut HttpConfig, config: &mut Config) {
     http.max_sessions = SESSIONS;
     http.replay = REPLAY;
     config.limits.stateless_requests = STATELESS;
+}
+
+/// Connections at one time of a server for the scenarios of crowds.
+pub const CONNECTIONS: usize = 8;
+/// How long a head may take there.
+pub const HEAD_TIME: Duration = Duration::from_millis(500);
+
+/// Configures a server for the scenarios of crowds.
+pub fn configure_crowded(http: &mut HttpConfig, config: &mut Config) {
+    ladder::configure(http, config);
+    http.max_streams = CONNECTIONS / 2;
+    config.limits.subscriptions = CONNECTIONS / 4;
 }
 
 /// Configures a server with room for one session, which does not live long.
@@ -540,4 +573,191 @@ pub fn a_client_that_does_not_read_holds_nobody_up(server: &Remote) {
             assert_eq!(server.answer(&call(session, &n, "echo", "{}")).text(), result(&n, "{}"));
         }
     }
+}
+
+pub fn defect_b14_hm10_a_client_that_goes_behind_a_pipelined_byte_has_cancelled(server: &Remote) {
+    let mut waiting: Vec<_> = (0..STATELESS)
+        .map(|_| {
+            let mut client = server.connect();
+            client.ask(&Asked::stateless("1", "wait", ""));
+            client
+        })
+        .collect();
+    let echo = Asked::stateless("1", "echo", "");
+    let soon = |code: u16| {
+        (0..500).any(|_| {
+            thread::sleep(Duration::from_millis(10));
+            server.answer(&echo).code() == code
+        })
+    };
+    assert!(soon(503), "more are served than may wait");
+    for client in &mut waiting {
+        client.write(b"G");
+    }
+    thread::sleep(Duration::from_millis(100));
+    assert!(waiting.iter_mut().all(Conversation::is_silent));
+    drop(waiting.pop());
+    assert!(soon(200), "the one that is gone is still served");
+}
+
+/// Bodies that two readers may end at different places, each with what another reader takes for a request.
+const BROKEN_BODIES: &[&str] = &[
+    "2\n{}\r\n0\r\n\r\n",
+    "2;x\n{}\r\n0\r\n\r\n",
+    "2;x=\"\n\"\r\n{}\r\n0\r\n\r\n",
+    "2\r\n{}\n0\r\n\r\n",
+    "2\r\n{}\r\n0\n\r\n",
+    "2\r\n{}\r\n0\r\n\n",
+    "2\r\n{}x\r\n0\r\n\r\n",
+    "3\r\n{}\r\n0\r\n\r\n",
+    "0x2\r\n{}\r\n0\r\n\r\n",
+    "+2\r\n{}\r\n0\r\n\r\n",
+    "-2\r\n{}\r\n0\r\n\r\n",
+    "\r\n{}\r\n0\r\n\r\n",
+    "10000000000000002\r\n{}\r\n0\r\n\r\n",
+];
+
+pub fn defect_x4_or7_what_follows_a_broken_body_is_no_request(server: &Remote) {
+    let head = "POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: */*\r\ncontent-type: application/json\r\n";
+    let next = "GET /evil HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    let fields = [
+        "content-length: 2\r\ntransfer-encoding: chunked\r\n",
+        "transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n",
+        "transfer-encoding: chunked, identity\r\n",
+        "transfer-encoding: xchunked\r\n",
+        "transfer-encoding : chunked\r\n",
+        "content-length: 2\r\ncontent-length: 3\r\n",
+        "content-length: +2\r\n",
+        "content-length: 2, 3\r\n",
+    ];
+    let bodies = BROKEN_BODIES.iter().map(|body| format!("{head}transfer-encoding: chunked\r\n\r\n{body}{next}"));
+    let heads = fields.iter().map(|fields| format!("{head}{fields}\r\n2\r\n{{}}\r\n0\r\n\r\n{next}"));
+    for text in bodies.chain(heads) {
+        let answers = server.raw(text.as_bytes());
+        assert_eq!(answers.matches("HTTP/1.1 ").count(), 1, "{text:?}: {answers}");
+        assert!(answers.starts_with("HTTP/1.1 400 ") || answers.starts_with("HTTP/1.1 501 "), "{text:?}: {answers}");
+    }
+}
+
+pub fn defect_x6_or2_nobody_is_told_to_continue_who_is_refused(server: &Remote) {
+    let ask = |version: &str, host: &str| {
+        let mut client = server.connect();
+        let head =
+            format!("POST /mcp HTTP/{version}\r\nhost: {host}\r\naccept: */*\r\ncontent-type: application/json\r\n");
+        client
+            .write(format!("{head}expect: 100-continue\r\nconnection: close\r\ncontent-length: 2\r\n\r\n").as_bytes());
+        thread::sleep(Duration::from_millis(100));
+        client.write(b"{}");
+        client.rest()
+    };
+    let fine = ask("1.1", "localhost");
+    assert!(fine.starts_with("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 400 "), "{fine}");
+    let refused = ask("1.1", "evil.example");
+    assert!(refused.starts_with("HTTP/1.1 403 "), "{refused}");
+    let old = ask("1.0", "localhost");
+    assert!(old.starts_with("HTTP/1.") && old.contains(" 400 ") && !old.contains("Continue"), "{old}");
+}
+
+/// What clients do that have asked for much.
+pub fn defect_k4_fr14_a_server_ends_in_time_whatever_its_clients_read(server: &Remote) -> Vec<Conversation> {
+    let (id, other) = (server.session("2025-06-18"), server.session("2025-06-18"));
+    let mut held = Vec::new();
+    for method in ["large", "flood"] {
+        let ask = |number: u32| server.open(&call(&id, &number.to_string(), method, "{}"));
+        // Nothing is read; a byte a second; some, and no more; nothing, and the connection is closed.
+        held.push(ask(1));
+        ask(2).read_slowly();
+        let mut halfway = ask(3);
+        halfway.read_bytes(100_000);
+        held.push(halfway);
+        drop(ask(4));
+    }
+    for n in 0..20 {
+        let n = n.to_string();
+        assert_eq!(server.answer(&call(&other, &n, "echo", "{}")).text(), result(&n, "{}"));
+    }
+    held
+}
+
+/// Whether a response refuses a client for now.
+fn is_busy(sent: &Sent) -> bool {
+    assert!(sent.code() == 200 || sent.code() == 503, "{sent:?}");
+    assert!(sent.code() == 200 || sent.headers.contains_key("retry-after"), "{sent:?}");
+    sent.code() == 503
+}
+
+pub fn defect_m4_connections_without_requests_make_room(server: &Remote) {
+    // Some have sent nothing, some the beginning of a request, some a whole one that was answered.
+    let text = "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    for sent in ["", "GET / HT", text] {
+        let idle: Vec<_> = (0..CONNECTIONS * 2)
+            .map(|_| {
+                let mut client = server.connect();
+                client.write(sent.as_bytes());
+                if sent == text {
+                    assert_eq!(client.until(|sent| sent.code() != 0).code(), 404);
+                }
+                client
+            })
+            .collect();
+        let id = server.session("2025-06-18");
+        assert_eq!(server.answer(&call(&id, "1", "echo", "{}")).text(), result("1", "{}"), "{sent:?}");
+        drop(idle);
+    }
+}
+
+pub fn defect_m4_streams_that_are_held_lock_nobody_out(server: &Remote) {
+    let listen = Asked::stateless("1", "subscriptions/listen", r#""notifications":{"toolsListChanged":true},"#);
+    let mut held = Vec::new();
+    let mut refused = 0;
+    for n in 0..CONNECTIONS * 2 {
+        let asked = if n % 2 == 0 { listen.clone() } else { Asked::get().in_session(&server.session("2025-06-18")) };
+        let mut stream = server.open(&asked);
+        refused += usize::from(is_busy(&stream.until(|sent| sent.code() != 0)));
+        held.push(stream);
+    }
+    assert_eq!(refused, CONNECTIONS * 2 - CONNECTIONS / 2 - CONNECTIONS / 4);
+    let id = server.session("2025-06-18");
+    assert_eq!(server.answer(&call(&id, "1", "echo", "{}")).text(), result("1", "{}"));
+    // A client of another address gets its share at once.
+    for asked in [listen, Asked::get().in_session(&id)] {
+        let mut other = server.connect_from([127, 0, 0, 2].into());
+        other.ask(&asked);
+        assert_eq!(other.until(|sent| sent.code() != 0).code(), 200);
+    }
+}
+
+pub fn defect_m4_with_all_connections_in_use_clients_are_refused_with_a_status(server: &Remote) {
+    let id = server.session("2025-06-18");
+    let mut busy: Vec<_> = (0..CONNECTIONS).map(|n| served(server, &id, &n.to_string())).collect();
+    assert!(is_busy(&server.answer(&Asked::post(PING).in_session(&id))));
+    drop(busy.pop());
+    // It is noticed soon that a client is gone.
+    let free = (0..200).any(|_| {
+        thread::sleep(Duration::from_millis(50));
+        !is_busy(&server.answer(&Asked::post(PING).in_session(&id)))
+    });
+    assert!(free);
+    assert!(busy.iter_mut().all(|client| client.events(1).len() == 1), "the others are served");
+}
+
+pub fn defect_b16_a_head_that_never_ends_is_answered_with_408(server: &Remote) {
+    for sent in ["G", "POST /mcp HTTP/1.1\r\nhost: localhost\r\nx: "] {
+        let mut client = server.connect();
+        client.write(sent.as_bytes());
+        let ends = (0..1000).any(|_| {
+            client.write(b"y");
+            thread::sleep(Duration::from_millis(20));
+            !client.is_silent()
+        });
+        assert!(ends, "{sent:?}");
+        let answer = client.rest();
+        assert!(answer.starts_with("HTTP/1.1 408 "), "{sent:?}: {answer}");
+    }
+    // Between requests there is no request that could be answered.
+    let mut idle = server.connect();
+    thread::sleep(HEAD_TIME * 3);
+    assert!(idle.is_silent());
+    idle.write(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    assert!(idle.rest().starts_with("HTTP/1.1 404 "));
 }

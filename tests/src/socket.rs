@@ -1,7 +1,7 @@
 //! A client that says what it likes, over real sockets.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -59,6 +59,17 @@ impl Remote {
     pub fn connect(&self) -> Conversation {
         let stream = TcpStream::connect(&self.address).expect("the server listens");
         stream.set_nodelay(true).expect("a socket");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        Conversation { stream, read: Vec::new() }
+    }
+
+    /// Opens a connection from another address of this machine, such as `127.0.0.2`.
+    pub fn connect_from(&self, address: Ipv4Addr) -> Conversation {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+        socket.bind(&SocketAddr::from((address, 0)).into()).expect("an address of this machine");
+        let server: SocketAddr = self.address.parse().expect("an address");
+        socket.connect(&server.into()).expect("the server listens");
+        let stream = TcpStream::from(socket);
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
         Conversation { stream, read: Vec::new() }
     }
@@ -125,6 +136,40 @@ impl Conversation {
     pub fn rest(&mut self) -> String {
         while self.read_more() {}
         String::from_utf8_lossy(&self.read).into_owned()
+    }
+
+    /// Writes a request.
+    pub fn ask(&mut self, asked: &Asked) {
+        self.write(&text(asked));
+    }
+
+    /// Reads one byte each second until the server closes, on a thread of its own.
+    pub fn read_slowly(mut self) {
+        thread::spawn(move || {
+            while matches!(self.stream.read(&mut [0]), Ok(1)) {
+                thread::sleep(Duration::from_secs(1));
+            }
+        });
+    }
+
+    /// Reads this many bytes.
+    pub fn read_bytes(&mut self, count: usize) {
+        self.stream.read_exact(&mut vec![0; count]).expect("the server writes that much");
+    }
+
+    /// Reads until the server closes; how many bytes came, which are not kept.
+    pub fn count_rest(&mut self) -> usize {
+        let (mut count, mut buffer) = (0, vec![0; 64 * 1024]);
+        loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return count,
+                Ok(length) => count += length,
+                Err(error) => {
+                    is_reset(&error);
+                    return count;
+                }
+            }
+        }
     }
 
     /// Whether something has come, without waiting.

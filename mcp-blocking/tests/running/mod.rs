@@ -25,7 +25,21 @@ impl Running {
         let (mut http, mut config) = (HttpConfig::new(), Config::new("test", "1"));
         config.capabilities = json(r#"{"tools":{}}"#);
         change(&mut http, &mut config);
-        let server = Server::bind_with("127.0.0.1:0", config, http).unwrap();
+        Self::of(Server::bind_with("127.0.0.1:0", config, http).unwrap())
+    }
+
+    /// With few connections, for crowds.
+    #[allow(dead_code, reason = "not each of the tests needs it")]
+    pub(crate) fn crowded() -> Self {
+        let (mut http, mut config) = (HttpConfig::new(), Config::new("test", "1"));
+        tests::on_the_wire::configure_crowded(&mut http, &mut config);
+        let mut server = Server::bind_with("127.0.0.1:0", config, http).unwrap();
+        server.max_connections = tests::on_the_wire::CONNECTIONS;
+        server.head_timeout = tests::on_the_wire::HEAD_TIME;
+        Self::of(server)
+    }
+
+    pub(crate) fn of(server: Server) -> Self {
         let (address, stopper) = (server.address().to_string(), server.stopper());
         let thread = thread::spawn(move || server.run(serve).unwrap());
         Self { url: format!("http://{address}/mcp"), address, stopper, thread: Some(thread) }
@@ -79,6 +93,7 @@ fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
             thread::sleep(Duration::from_millis(50));
             Ok(json(r#"{"back":true}"#))
         }
+        "large" => Ok(Json::from("x".repeat(12_000_000).as_str())),
         "panic" => panic!("a handler may fail"),
         "flood" => {
             let filler = "x".repeat(100_000);

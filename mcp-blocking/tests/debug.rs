@@ -1,0 +1,42 @@
+//! `Debug` of what this crate hands out shows no payload, no header and no session id.
+
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
+
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+use mcp_blocking::{Incoming, Server, StateKeys};
+use mcp_proto::Json;
+use mcp_proto::server::Config;
+use tests::asked::Asked;
+use tests::socket::Remote;
+
+const SECRET: &str = "hush-5f1e";
+
+#[test]
+fn defect_x2_what_a_server_hands_out_shows_no_secrets() {
+    let (tell, told) = sync_channel(4);
+    let server = Server::bind("127.0.0.1:0", Config::new("s", "1")).unwrap();
+    let (remote, stopper) = (Remote::new(&server.address().to_string()), server.stopper());
+    let mut shown = vec![format!("{server:?}"), format!("{stopper:?}"), format!("{:?}", server.publisher())];
+    shown.push(format!("{:?}", StateKeys::new([171; 32])));
+    let serving = thread::spawn(move || {
+        let serve = move |incoming: &Incoming| {
+            assert_eq!(incoming.headers()["authorization"], SECRET, "the handler itself sees it");
+            tell.send(format!("{incoming:?}")).unwrap();
+            Ok(Json::empty_object())
+        };
+        server.run(serve).unwrap();
+    });
+    let session = remote.session("2025-06-18");
+    let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"a":"{SECRET}"}}}}"#);
+    let call = Asked::post(call).in_session(&session).with("authorization", SECRET).with("cookie", SECRET);
+    assert_eq!(remote.answer(&call).code(), 200);
+    shown.push(told.recv().unwrap());
+    assert!(shown.last().unwrap().contains("tools/call"), "{shown:?}");
+    for text in shown {
+        assert!(!text.contains(SECRET) && !text.contains(&session) && !text.contains("171"), "{text}");
+    }
+    stopper.stop();
+    serving.join().unwrap();
+}
