@@ -32,7 +32,10 @@ fn act(server: &mut Server<Stdio>) -> Result<(), Box<dyn std::error::Error>> {
     let mut output = io::stdout().lock();
     while let Some(next) = server.poll_output() {
         match next {
-            Output::Action(StdioAction::Write(bytes)) => output.write_all(&bytes)?,
+            Output::Action(StdioAction::Write(bytes)) => {
+                output.write_all(&bytes)?;
+                server.handle_written(bytes.len(), Instant::now());
+            }
             Output::Event(Event::Requested { ticket, method, params }) => {
                 let now = Instant::now();
                 match tools::serve(&method, params.as_ref()) {

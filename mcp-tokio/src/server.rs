@@ -6,6 +6,7 @@
 //! | `incoming` | a request as its handler sees it |
 //! | `state` | states that clients carry and cannot alter |
 //! | `requests` | requests that are being served: between the machine and the handlers |
+//! | `stdio` | stdin and stdout of this process |
 //! | `stream` | the task of a server on a byte stream |
 //! | `http` | the server as a service of HTTP requests |
 //! | `http/owner` | the task that owns the machine of an HTTP server |
@@ -20,6 +21,7 @@ mod incoming;
 mod requests;
 mod service;
 mod state;
+mod stdio;
 mod stream;
 
 use std::fmt;
@@ -30,6 +32,7 @@ use mcp_proto::server::Config;
 use mcp_proto::{Stdio, UsageError};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::lines::FLUSH;
 use requests::Requests;
 use service::AnyService;
 
@@ -83,14 +86,27 @@ impl Server {
     /// Serves the process that started this one, until it closes this one's stdin. Nothing else may be written to stdout
     /// meanwhile (ST-07).
     ///
+    /// Once stdin is closed, requests are answered for [`Config::drain_timeout`], and answers are written for two seconds
+    /// more, whether or not the client reads them.
+    ///
     /// # Errors
     ///
     /// The configuration cannot be worked with.
     pub async fn serve_stdio(&self) -> Result<CloseReason, UsageError> {
-        self.serve_stream(tokio::io::stdin(), tokio::io::stdout()).await
+        let streams = match stdio::Streams::open() {
+            Ok(streams) => streams,
+            Err(error) => {
+                tracing::error!(%error, "no thread for stdin and stdout could be started");
+                return Ok(CloseReason::Local);
+            }
+        };
+        let reason = self.serve_stream(streams.read, streams.write).await?;
+        let _ = tokio::time::timeout(FLUSH, streams.written).await;
+        Ok(reason)
     }
 
     /// Serves one client on a byte stream, until the client closes it; why it has ended. Dropping the future ends it too.
+    /// After the end, requests are answered for [`Config::drain_timeout`], and answers are written for one second more.
     ///
     /// # Errors
     ///

@@ -481,3 +481,100 @@ async fn ten_megabytes_cross_in_both_directions() {
     let params = Json::empty_object().with_member("text", &Json::from("x".repeat(10 << 20).as_str()));
     assert_eq!(client.request("echo", Some(params.clone())).await.unwrap(), params);
 }
+
+/// What a client writes that opens a session and makes this many calls of `echo`, each with a kilobyte.
+fn many_calls(count: usize) -> Vec<u8> {
+    let text = "x".repeat(1000);
+    let calls = (1..=count).map(|id| world::request(&id.to_string(), "echo", &format!(r#"{{"x":"{text}"}}"#)) + "\n");
+    [initialize("2025-11-25") + "\n"].into_iter().chain(calls).collect::<String>().into_bytes()
+}
+
+#[tokio::test(start_paused = true)]
+async fn defect_k4_fr14_a_server_whose_answers_are_not_read_ends_after_its_input() {
+    // With the second of these, it has stopped reading before the end comes.
+    for calls in [100, 600] {
+        let mut config = config();
+        config.limits.queue_bytes = 256 * 1024;
+        let (mut ours, theirs) = duplex(1024);
+        let serving = tokio::spawn(async move {
+            let (read, write) = split(theirs);
+            Server::new(config, serve).serve_stream(read, write).await
+        });
+        ours.write_all(&many_calls(calls)).await.unwrap();
+        let ended = tokio::time::Instant::now();
+        ours.shutdown().await.unwrap();
+        let reason = timeout(Duration::from_secs(3600), serving).await.expect("it ends").unwrap();
+        assert_eq!(reason.unwrap(), CloseReason::Peer);
+        // 5 s to answer, and one to write.
+        assert!(ended.elapsed() <= Duration::from_secs(7), "{:?}", ended.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn defect_fr14_rp10_no_more_is_read_of_a_client_that_does_not_read() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    let service = move |incoming: Incoming| {
+        counted.fetch_add(1, Ordering::AcqRel);
+        async move { Ok(incoming.params().cloned().unwrap_or(Json::empty_object())) }
+    };
+    let mut config = config();
+    config.limits.queue_bytes = 256 * 1024;
+    let (ours, theirs) = duplex(1024);
+    tokio::spawn(async move {
+        let (read, write) = split(theirs);
+        Server::new(config, service).serve_stream(read, write).await
+    });
+    const CALLS: usize = 5000;
+    let (mut read, mut write) = split(ours);
+    let writing = tokio::spawn(async move { write.write_all(&many_calls(CALLS)).await });
+    let seen = silence(&count).await;
+    assert!((100..1000).contains(&seen), "{seen} calls were served");
+    // Once it reads, all of them are.
+    let mut lines = BufReader::new(&mut read).lines();
+    for _ in 0..=CALLS {
+        lines.next_line().await.unwrap().unwrap();
+    }
+    writing.await.unwrap().unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn defect_k4_a_process_whose_stdout_is_not_read_ends_after_its_stdin() {
+    use std::io::Write;
+    use std::process::Stdio;
+
+    let mut process =
+        tests::examples::example("tokio_server").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = process.stdin.take().unwrap();
+    // Answers of a megabyte, which no pipe holds.
+    let calls: String = (1..10_000).map(|id| world::request(&id.to_string(), "tools/list", "{}") + "\n").collect();
+    input.write_all((initialize("2025-11-25") + "\n" + &calls).as_bytes()).unwrap();
+    drop(input);
+    let ended = (0..600).any(|_| {
+        thread::sleep(Duration::from_millis(100));
+        process.try_wait().unwrap().is_some()
+    });
+    let _ = process.kill();
+    let _ = process.wait();
+    assert!(ended, "it goes on");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_process_on_stdio_answers_to_the_last_byte() {
+    use std::io::Write;
+    use std::process::Stdio;
+
+    let mut process =
+        tests::examples::example("tokio_server").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = process.stdin.take().unwrap();
+    let writing = thread::spawn(move || {
+        let calls: String = (1..10_000).map(|id| world::request(&id.to_string(), "tools/list", "{}") + "\n").collect();
+        input.write_all((initialize("2025-11-25") + "\n" + &calls).as_bytes()).unwrap();
+    });
+    let output = process.wait_with_output().unwrap();
+    writing.join().unwrap();
+    assert!(output.status.success());
+    assert_eq!(output.stdout.iter().filter(|byte| **byte == b'\n').count(), 10_000);
+}

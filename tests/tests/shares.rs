@@ -49,11 +49,15 @@ proptest! {
                 }
                 (2, found) => {
                     shares.set_used(key);
-                    found.into_iter().for_each(|at| naive.0[at].2 = None);
+                    if let Some(at) = found {
+ naive.0[at].2 = None;
+}
                 }
                 (_, found) => {
                     shares.set_unused(key, at(now));
-                    found.into_iter().for_each(|at| naive.0[at].2 = Some(now));
+                    if let Some(at) = found {
+ naive.0[at].2 = Some(now);
+}
                 }
             }
             prop_assert_eq!(shares.len(), naive.0.len());

@@ -1,6 +1,6 @@
 //! The task of a server on a byte stream.
 
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
 use mcp_proto::client::CloseReason;
 use mcp_proto::server::{Event, Server};
 use mcp_proto::{Output, Stdio, StdioAction};
@@ -13,6 +13,8 @@ use crate::lines::{FLUSH, Lines};
 
 /// Bytes that are read at once.
 const CHUNK: usize = 64 * 1024;
+/// Bytes that are read while the machine wants none, so that the end of the stream is seen: what a pipe holds at most.
+const AHEAD: usize = 1 << 20;
 
 /// Serves one client until its stream has ended.
 pub(super) async fn serve(
@@ -29,24 +31,31 @@ pub(super) async fn serve(
         if let Some(reason) = settle(&mut machine, &mut requests, &mut lines, is_writable) {
             break reason;
         }
+        if !buffer.is_empty() && machine.wants_input() {
+            let length = buffer.len().min(CHUNK);
+            machine.handle_bytes(buffer.get(..length).unwrap_or_default(), now());
+            buffer.advance(length);
+            continue;
+        }
+        buffer.reserve(CHUNK);
         let due = machine.poll_timeout();
         tokio::select! {
             // Reading goes on while lines wait: the other side may be waiting for that.
-            length = read.read_buf(&mut buffer), if is_readable && machine.wants_input() => match length {
+            length = read.read_buf(&mut buffer), if is_readable && buffer.len() < AHEAD => match length {
                 Ok(0) | Err(_) => {
                     is_readable = false;
-                    machine.handle_eof(now());
-                }
-                Ok(_) => {
                     machine.handle_bytes(&buffer, now());
                     buffer.clear();
+                    machine.handle_eof(now());
                 }
+                Ok(_) => {}
             },
             written = lines.write_some(), if is_writable && !lines.is_idle() => match written {
                 Ok(bytes) => machine.handle_written(bytes, now()),
                 Err(error) => {
                     tracing::debug!(%error, "the client reads no more");
                     (is_readable, is_writable) = (false, false);
+                    buffer.clear();
                     machine.handle_eof(now());
                 }
             },
