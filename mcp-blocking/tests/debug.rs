@@ -1,7 +1,5 @@
 //! `Debug` of what this crate hands out shows no payload, no header and no session id.
 
-#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
-
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
