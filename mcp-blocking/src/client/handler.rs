@@ -1,11 +1,12 @@
 //! What the application does about what the server tells and asks.
 
-use mcp_proto::client::NotRestored;
-use mcp_proto::{ErrorObject, Failed, Fault, Json, Method, Notification, Quirk, code};
+use mcp_proto::client::{NotRestored, Unavailable};
+use mcp_proto::{ErrorObject, Fault, Json, Method, Notification, Quirk, code};
 
 /// Deals with what the server tells and asks. All of it is called on one thread of its own, in order.
 ///
-/// A handler may call the client, for instance to list tools again when they have changed.
+/// A handler may call the client, for instance to list tools again when they have changed. A request whose handler panics
+/// is answered with an error, and the handler is called again for what comes next.
 pub trait Handler: Send + 'static {
     /// The server tells something.
     fn notified(&mut self, notification: Notification) {
@@ -52,8 +53,8 @@ pub enum Observation {
         /// Requests that can be with the server at one time.
         limit: usize,
     },
-    /// There is no connection now.
-    Unavailable(Failed),
+    /// There is no connection now, for this reason.
+    Unavailable(Unavailable),
     /// The server did something wrong that could be coped with.
     Faulted(Fault),
     /// The server did something odd that could be put up with.

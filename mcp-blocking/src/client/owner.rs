@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -12,7 +13,7 @@ use mcp_proto::client::{
     self as proto, Call, ClientTransport, Event, HttpTransport, Scope, SubscriptionKey, Unavailable,
 };
 use mcp_proto::{
-    ErrorObject, Failed, Fault, Instant, Json, Method, Notification, Output, RequestKey, Ticket, UsageError, code,
+    ErrorObject, Fault, Instant, Json, Method, Notification, Output, RequestKey, Ticket, UsageError, code,
 };
 
 use super::subscription::Told;
@@ -195,10 +196,7 @@ where
                 self.machine.close(Instant::now());
                 None
             }
-            Event::Unavailable { reason, .. } => Some(ForHandler::Observed(Observation::Unavailable(match reason {
-                Unavailable::Failed(reason) => reason,
-                Unavailable::Error(_) => Failed::SessionLost,
-            }))),
+            Event::Unavailable { reason, .. } => Some(ForHandler::Observed(Observation::Unavailable(reason))),
             Event::Responded { request, outcome } => {
                 if let Some(caller) = self.state.callers.remove(&request) {
                     caller.outcome(outcome);
@@ -264,19 +262,35 @@ where
     }
 }
 
+/// Calls the handler until the client has ended. A handler that panics has failed at this event only.
 fn handle(mut handler: Box<dyn Handler>, events: &Receiver<ForHandler>, answers: &Commands) {
     while let Ok(event) = events.recv() {
         match event {
-            ForHandler::Notified(notification) => handler.notified(notification),
-            ForHandler::Observed(observation) => handler.observed(observation),
+            ForHandler::Notified(notification) => {
+                uninterrupted(|| handler.notified(notification));
+            }
+            ForHandler::Observed(observation) => {
+                uninterrupted(|| handler.observed(observation));
+            }
             ForHandler::Requested(ticket, method, params) => {
-                let answer = handler.requested(&method, params.as_ref());
+                // INV-1: each request of the server is answered.
+                let answer = uninterrupted(|| handler.requested(&method, params.as_ref()))
+                    .unwrap_or_else(|| Err(ErrorObject::new(code::INTERNAL_ERROR, "the client's handler failed")));
                 if answers.send(Input::Answer { ticket, answer }).is_err() {
                     return;
                 }
             }
         }
     }
+}
+
+/// What the handler returned; `None` if it panicked, which its panic hook has reported.
+fn uninterrupted<R>(call: impl FnOnce() -> R) -> Option<R> {
+    let outcome = catch_unwind(AssertUnwindSafe(call));
+    if outcome.is_err() {
+        log::error!("the client's handler panicked");
+    }
+    outcome.ok()
 }
 
 impl Commands {
