@@ -31,7 +31,7 @@ pub struct Config {
     pub max_timeout: Duration,
     /// How long the server may take to answer `initialize`. Default 30 s.
     pub initialize_timeout: Duration,
-    /// How long requests in flight may still be answered once the client has closed its stream (FR15). Default 10 s.
+    /// How long requests in flight may still be answered once the client has closed its stream (FR15). Default 5 s.
     pub drain_timeout: Duration,
     /// For how long a message that was surely not delivered is tried again before the client hears of it. Default 2 s.
     pub redelivery: Duration,
@@ -54,7 +54,7 @@ impl Default for Config {
             request_timeout: Duration::from_secs(300),
             max_timeout: Duration::from_secs(3600),
             initialize_timeout: Duration::from_secs(30),
-            drain_timeout: Duration::from_secs(10),
+            drain_timeout: Duration::from_secs(5),
             redelivery: Duration::from_secs(2),
             parking_timeout: Duration::from_secs(600),
             respawn: false,

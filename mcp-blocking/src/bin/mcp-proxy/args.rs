@@ -75,6 +75,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "300", conflicts_with = "server", help_heading = HTTP)]
     idle_timeout: Duration,
 
+    /// How long requests in flight may still be answered once the client has closed stdin
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "5")]
+    pub(crate) drain_timeout: Duration,
+
     /// The largest message that is passed on, such as `64MiB`
     #[arg(long, value_name = "SIZE", default_value = "16MiB")]
     max_message: ByteSize,
