@@ -1,7 +1,13 @@
 //! Logs: to stderr or a file, never to stdout, one line each.
+//!
+//! A thread of its own writes them, so that a reader that is slow or stuck stops no other thread.
 
+use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use env_logger::{Builder, Target};
 use log::LevelFilter;
@@ -12,6 +18,11 @@ use crate::private_file::{self, Existing};
 /// A longer message is cut.
 const MAX_CHARS: usize = 4096;
 
+/// Bytes of lines that wait to be written. Lines beyond it are dropped, and counted.
+const QUEUE_BYTES: usize = 256 * 1024;
+/// How long the last lines may take to be written.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
+
 /// Sets up logging.
 ///
 /// PX8: what comes from the wire can neither begin a line of its own nor reach the terminal as a command.
@@ -20,21 +31,151 @@ const MAX_CHARS: usize = 4096;
 ///
 /// # Errors
 ///
-/// The file cannot be written.
-pub(crate) fn init(level: LevelFilter, file: Option<&Path>) -> io::Result<()> {
-    let mut builder = Builder::new();
-    builder
+/// The file cannot be written, or the thread not started.
+pub(crate) fn init(level: LevelFilter, file: Option<&Path>) -> io::Result<Log> {
+    let output: Box<dyn Write + Send> = match file {
+        Some(path) => Box::new(private_file::open(path, Existing::Append)?),
+        None => Box::new(io::stderr()),
+    };
+    let log = Log::spawn(output)?;
+    Builder::new()
         .filter_level(LevelFilter::Off)
         .filter_module("mcp_proxy", level)
         .filter_module("mcp_blocking", level)
         .format(|out, record| {
             let level = record.level().as_str().to_ascii_lowercase();
             writeln!(out, "mcp-proxy: {level}: {}", escape_text(&record.args().to_string(), MAX_CHARS))
-        });
-    builder.target(match file {
-        Some(path) => Target::Pipe(Box::new(private_file::open(path, Existing::Append)?)),
-        None => Target::Stderr,
-    });
-    builder.init();
-    Ok(())
+        })
+        .target(Target::Pipe(Box::new(log.clone())))
+        .init();
+    Ok(log)
+}
+
+/// The queue of lines before the thread that writes them. Clones are handles to the same.
+#[derive(Clone)]
+pub(crate) struct Log(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    lines: VecDeque<Vec<u8>>,
+    bytes: usize,
+    /// Lines that there was no room for since the thread last wrote their count.
+    dropped: u64,
+    is_writing: bool,
+}
+
+impl State {
+    fn is_empty(&self) -> bool {
+        self.lines.is_empty() && self.dropped == 0
+    }
+}
+
+impl Log {
+    fn spawn(output: impl Write + Send + 'static) -> io::Result<Self> {
+        let log = Self(Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() }));
+        let shared = Arc::clone(&log.0);
+        thread::Builder::new()
+            .name("mcp-log".to_owned())
+            .stack_size(256 * 1024)
+            .spawn(move || write_lines(output, &shared))?;
+        Ok(log)
+    }
+
+    /// Waits until every line is written, but not longer than [`FLUSH_TIMEOUT`].
+    pub(crate) fn flush(&self) {
+        let state = self.0.state();
+        let is_behind = |state: &mut State| state.is_writing || !state.is_empty();
+        drop(self.0.changed.wait_timeout_while(state, FLUSH_TIMEOUT, is_behind));
+    }
+}
+
+/// One call takes one line, and never blocks.
+impl Write for Log {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let mut state = self.0.state();
+        // The count stands where the lines are missing: no line is queued again before it is written.
+        if state.dropped > 0 || state.bytes + line.len() > QUEUE_BYTES {
+            state.dropped += 1;
+        } else {
+            state.bytes += line.len();
+            state.lines.push_back(line.to_vec());
+        }
+        drop(state);
+        self.0.changed.notify_all();
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Writes what is queued, for as long as the process runs. An output that is closed loses its lines.
+fn write_lines(mut output: impl Write, shared: &Shared) {
+    loop {
+        let mut state = shared.state();
+        state.is_writing = false;
+        shared.changed.notify_all();
+        state = shared.changed.wait_while(state, |state| state.is_empty()).unwrap_or_else(PoisonError::into_inner);
+        let (lines, dropped) = (std::mem::take(&mut state.lines), std::mem::take(&mut state.dropped));
+        state.bytes = 0;
+        state.is_writing = true;
+        drop(state);
+        for line in lines {
+            let _ = output.write_all(&line);
+        }
+        if dropped > 0 {
+            let _ = writeln!(
+                output,
+                "mcp-proxy: warn: {dropped} lines of this log were dropped: they were not read in time"
+            );
+        }
+        let _ = output.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn defect_k3_lines_that_are_not_read_are_dropped_and_counted_and_block_no_thread() {
+        let (mut reader, writer) = std::os::unix::net::UnixStream::pair().unwrap();
+        let mut log = Log::spawn(writer).unwrap();
+        let line = [vec![b'x'; 999], vec![b'\n']].concat();
+        // More than a socket and the queue hold, before anything is read: this returns.
+        let sent = 4000;
+        for _ in 0..sent {
+            log.write_all(&line).unwrap();
+        }
+        // The longest time that an end waits for the log.
+        log.flush();
+        assert!(log.0.state().bytes <= QUEUE_BYTES);
+        let (mut kept, mut dropped) = (0, 0);
+        let mut lines = io::BufRead::lines(io::BufReader::new(&mut reader));
+        while dropped == 0 {
+            let line = lines.next().unwrap().unwrap();
+            match line.strip_prefix("mcp-proxy: warn: ") {
+                Some(count) => dropped = count.split(' ').next().unwrap().parse().unwrap(),
+                None => kept += 1,
+            }
+        }
+        assert_eq!(kept + dropped, sent);
+        // The log goes on once it is read.
+        log.write_all(b"next\n").unwrap();
+        assert_eq!(lines.next().unwrap().unwrap(), "next");
+        log.flush();
+    }
 }

@@ -13,7 +13,8 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use args::{Args, Command, Server, Settings};
 use clap::Parser;
@@ -23,37 +24,42 @@ use mcp_proto::client::{CloseReason, Occasion, Unavailable};
 use mcp_proto::relay::{Config, Event, Side};
 use record::Recorder;
 
-/// What a process that a signal ended at once exits with.
+/// What a process that a second signal ended at once exits with.
 const INTERRUPTED: i32 = 130;
+/// What a process exits with that had not ended in time after a signal.
+const OVERDUE: i32 = 1;
+/// How long an end in good order may take after a signal. What is bounded by itself takes less: ending the session, the
+/// server's process, the last lines and the log.
+const END_TIMEOUT: Duration = Duration::from_secs(8);
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    if let Err(error) = logging::init(args.log_level.into(), args.log_file.as_deref()) {
-        let path = args.log_file.clone().unwrap_or_default();
-        Args::exit_with_usage(&format!("--log-file {}: {error}", path.display()));
+    let log = logging::init(args.log_level.into(), args.log_file.as_deref())
+        .unwrap_or_else(|error| Args::exit_with_usage(&format!("{}: {error}", log_option(&args))));
+    let outcome = run(&args);
+    if let Err(error) = &outcome {
+        log::error!("{error}");
     }
-    if args.command == Some(Command::Demo) {
-        return ended(demo::run(&mut io::stdout().lock()).map(|()| true));
-    }
-    let settings = args.settings().unwrap_or_else(|message| Args::exit_with_usage(&message));
-    let outcome = if args.check {
-        let mut out = io::stdout().lock();
-        check::check(settings, args.request_timeout, &mut out).and_then(|fine| out.flush().map(|()| fine))
-    } else {
-        serve(&args, settings)
-    };
-    ended(outcome)
+    log.flush();
+    if outcome.is_ok_and(|fine| fine) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn ended(outcome: io::Result<bool>) -> ExitCode {
-    match outcome {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            log::error!("{error}");
-            ExitCode::FAILURE
-        }
+/// What the log is written to, as the command line says.
+fn log_option(args: &Args) -> String {
+    args.log_file.as_ref().map_or_else(|| "the log".to_owned(), |path| format!("--log-file {}", path.display()))
+}
+
+/// Returns whether all went well.
+fn run(args: &Args) -> io::Result<bool> {
+    if args.command == Some(Command::Demo) {
+        return demo::run(&mut io::stdout().lock()).map(|()| true);
     }
+    let settings = args.settings().unwrap_or_else(|message| Args::exit_with_usage(&message));
+    if args.check {
+        let mut out = io::stdout().lock();
+        return check::check(settings, args.request_timeout, &mut out).and_then(|fine| out.flush().map(|()| fine));
+    }
+    serve(args, settings)
 }
 
 /// Returns whether it was the client who ended it, or a signal.
@@ -70,6 +76,7 @@ fn serve(args: &Args, settings: Settings) -> io::Result<bool> {
     config.versions = versions;
     config.limits = limits;
     config.request_timeout = args.request_timeout;
+    config.drain_timeout = args.drain_timeout;
     config.max_timeout = config.max_timeout.max(args.request_timeout);
     config.seed = seed();
     let mut watcher = Watcher { server: server.in_words(), recorder };
@@ -90,7 +97,7 @@ fn serve(args: &Args, settings: Settings) -> io::Result<bool> {
     Ok(reason? == CloseReason::Local)
 }
 
-/// The first signal ends the proxy in good order, the second at once. Returns their count.
+/// The first signal ends the proxy in good order, within [`END_TIMEOUT`]; the second at once. Returns their count.
 fn stop_on_signals(proxy: &Proxy) -> io::Result<Arc<AtomicUsize>> {
     let stopper = proxy.stopper();
     let signals = Arc::new(AtomicUsize::new(0));
@@ -102,6 +109,16 @@ fn stop_on_signals(proxy: &Proxy) -> io::Result<Arc<AtomicUsize>> {
         }
         log::info!("stopped by a signal");
         stopper.stop();
+        // Whatever is stuck, such as a record on a file system that does not answer, does not hold up the end.
+        let overdue = stopper.clone();
+        let watching = thread::Builder::new().name("mcp-end".to_owned()).spawn(move || {
+            thread::sleep(END_TIMEOUT);
+            overdue.kill();
+            std::process::exit(OVERDUE);
+        });
+        if let Err(error) = watching {
+            log::warn!("cannot start a thread: {error}");
+        }
     })
     .map_err(io::Error::other)?;
     Ok(signals)
