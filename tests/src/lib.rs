@@ -6,6 +6,7 @@ pub mod bad_handshakes;
 pub mod bad_lines;
 pub mod bad_servers;
 pub mod catalogue;
+pub mod cells;
 pub mod chunks;
 pub mod crowd;
 pub mod examples;

@@ -228,7 +228,8 @@ impl Shared {
         match self.reading {
             Reading::Never | Reading::Flooding => {}
             Reading::ByteASecond => {
-                while stream.read(&mut [0])? > 0 {
+                // After a shutdown, what has arrived before can still be read.
+                while stream.read(&mut [0])? > 0 && !self.state().has_ended {
                     thread::sleep(Duration::from_secs(1));
                 }
             }

@@ -1,0 +1,51 @@
+//! The cells of a table, which run at the same time.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long all cells of a table may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// One case of a table, on a thread of its own.
+pub struct Cell {
+    name: String,
+    run: Box<dyn FnOnce() + Send>,
+}
+
+/// A case with a name.
+pub fn cell(name: impl Into<String>, run: impl FnOnce() + Send + 'static) -> Cell {
+    Cell { name: name.into(), run: Box::new(run) }
+}
+
+/// Runs cells at the same time.
+///
+/// # Panics
+///
+/// With the names of the cells that panicked, and of those that do not end.
+pub fn at_once(cells: Vec<Cell>) {
+    let mut left: Vec<_> = cells.iter().map(|cell| cell.name.clone()).collect();
+    let (ended, endings) = channel();
+    for Cell { name, run } in cells {
+        let ended = ended.clone();
+        // Not joined: a cell that is stuck does not hide which one it is.
+        thread::Builder::new()
+            .name(name.clone())
+            .spawn(move || {
+                let is_fine = catch_unwind(AssertUnwindSafe(run)).is_ok();
+                let _ = ended.send((name, is_fine));
+            })
+            .expect("a thread");
+    }
+    let until = Instant::now() + PATIENCE;
+    let mut failed = Vec::new();
+    while !left.is_empty() {
+        let Ok((name, is_fine)) = endings.recv_timeout(until.saturating_duration_since(Instant::now())) else { break };
+        left.retain(|other| *other != name);
+        if !is_fine {
+            failed.push(name);
+        }
+    }
+    assert!(left.is_empty() && failed.is_empty(), "without an end: {left:?}; failed: {failed:?}");
+}
