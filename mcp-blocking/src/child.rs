@@ -41,8 +41,8 @@ pub(crate) struct FromChild {
 /// A machine that the bytes of a server are fed to.
 pub(crate) trait ByteStream {
     fn handle_server_bytes(&mut self, bytes: &[u8], now: Instant);
-    fn handle_server_written(&mut self, bytes: usize, now: Instant);
     fn handle_server_eof(&mut self, now: Instant);
+    fn handle_server_written(&mut self, bytes: usize, now: Instant);
 }
 
 impl ByteStream for Client<Stdio> {
@@ -50,12 +50,12 @@ impl ByteStream for Client<Stdio> {
         self.handle_bytes(bytes, now);
     }
 
-    fn handle_server_written(&mut self, bytes: usize, now: Instant) {
-        self.handle_written(bytes, now);
-    }
-
     fn handle_server_eof(&mut self, now: Instant) {
         self.handle_eof(now);
+    }
+
+    fn handle_server_written(&mut self, bytes: usize, now: Instant) {
+        self.handle_written(bytes, now);
     }
 }
 
@@ -64,12 +64,12 @@ impl ByteStream for Relay<Stdio> {
         Self::handle_server_bytes(self, bytes, now);
     }
 
-    fn handle_server_written(&mut self, bytes: usize, now: Instant) {
-        Self::handle_server_written(self, bytes, now);
-    }
-
     fn handle_server_eof(&mut self, now: Instant) {
         Self::handle_server_eof(self, now);
+    }
+
+    fn handle_server_written(&mut self, bytes: usize, now: Instant) {
+        Self::handle_server_written(self, bytes, now);
     }
 }
 
@@ -80,8 +80,6 @@ pub(crate) struct Child<I> {
     process: Process,
     incarnation: u64,
     writer: Option<Writer>,
-    /// Bytes of answers at which the machine stops reading.
-    queue_bytes: usize,
     /// Where the threads hand in what happens.
     inbox: SyncSender<I>,
     /// Closed while no more of what the server says should be read.
@@ -95,19 +93,12 @@ pub(crate) struct Child<I> {
 }
 
 impl<I: From<FromChild> + Send + 'static> Child<I> {
-    pub(crate) fn start(
-        command: Command,
-        process: Process,
-        queue_bytes: usize,
-        inbox: SyncSender<I>,
-        gate: Arc<Gate>,
-    ) -> io::Result<Self> {
+    pub(crate) fn start(command: Command, process: Process, inbox: SyncSender<I>, gate: Arc<Gate>) -> io::Result<Self> {
         let mut child = Self {
             command,
             process,
             incarnation: 0,
             writer: None,
-            queue_bytes,
             inbox,
             gate,
             deaf_until: None,
@@ -124,7 +115,7 @@ impl<I: From<FromChild> + Send + 'static> Child<I> {
         let incarnation = self.incarnation;
         let hand_in = move |happened| I::from(FromChild { incarnation, happened });
         let input = BufWriter::with_capacity(BUFFER, input);
-        self.writer = Some(Writer::spawn(input, self.queue_bytes, self.inbox.clone(), hand_in)?);
+        self.writer = Some(Writer::spawn(input, self.inbox.clone(), hand_in)?);
         spawn_reader(output, self.inbox.clone(), Arc::clone(&self.gate), hand_in)
     }
 
@@ -160,8 +151,9 @@ impl<I: From<FromChild> + Send + 'static> Link for Child<I> {
         }
     }
 
-    fn patience(&self, now: Instant) -> Duration {
-        if self.has_failed {
+    fn patience(&self, is_stalled: bool, now: Instant) -> Duration {
+        let is_taken = is_stalled && self.writer.as_ref().is_some_and(|writer| !writer.wake_when_written());
+        if self.has_failed || is_taken {
             return Duration::ZERO;
         }
         self.deaf_until.map_or(Duration::MAX, |at| at.saturating_duration_since(now))
@@ -177,7 +169,8 @@ impl<I: From<FromChild> + Send + 'static> Link for Child<I> {
 
 impl<M: ByteStream, I: From<FromChild> + Send + 'static> Feed<M> for Child<I> {
     fn catch_up(&mut self, machine: &mut M, now: Instant) {
-        if let Some(written) = self.writer.as_ref().map(Writer::take_written).filter(|written| *written > 0) {
+        let written = self.writer.as_ref().map_or(0, Writer::take_written);
+        if written > 0 {
             machine.handle_server_written(written, now);
         }
         if self.deaf_until.is_some_and(|at| at <= now) {
@@ -203,7 +196,7 @@ impl<M: ByteStream, I: From<FromChild> + Send + 'static> Feed<M> for Child<I> {
             }
             // What it has written before it went is heard.
             Happened::OutputClosed => self.deaf_until = Some(now + DEAF),
-            Happened::Writable => {}
+            Happened::Written => {}
         }
     }
 }

@@ -17,6 +17,7 @@ mod subscription;
 
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 
@@ -24,6 +25,7 @@ use mcp_proto::client::{Call, HttpTransport, Outcome, Verdict};
 use mcp_proto::model::{ModelError, Payload, Request};
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, RequestKey, UsageError};
 
+use crate::bounded::bounded;
 use crate::mailbox::{Mailbox, News};
 use owner::{Commands, Input};
 
@@ -31,8 +33,10 @@ pub use builder::{Builder, ChildServer, HttpServer};
 pub use handler::{Handler, Observation};
 pub use subscription::{Change, Subscription};
 
-/// Changes that wait to be heard; more are missed.
-const UNHEARD: usize = 256;
+/// Changes that wait for the application; more are missed.
+const CHANGES: usize = 256;
+/// The same in bytes.
+const CHANGE_BYTES: usize = 4 * 1024 * 1024;
 
 /// A client of one server.
 ///
@@ -59,6 +63,8 @@ struct Shared {
     owner: Option<JoinHandle<()>>,
     server: String,
     greeting: Greeting,
+    /// Bytes of progress that wait for callers.
+    progress: Arc<AtomicUsize>,
 }
 
 /// How the server answered when the connection was made.
@@ -139,7 +145,7 @@ impl Client {
     ///
     /// [`Error::Usage`] if the request cannot be made.
     pub fn call(&self, call: Call) -> Result<InFlight, Error> {
-        let (postman, mailbox) = Mailbox::new();
+        let (postman, mailbox) = Mailbox::new(Arc::clone(&self.shared.progress));
         let (accept, accepted) = sync_channel(1);
         self.send(Input::Request { call, postman, accept })?;
         let request = accepted.recv().map_err(|_| UsageError::Closed)??;
@@ -160,7 +166,7 @@ impl Client {
     /// [`Error::Usage`] if that cannot be done; older servers tell [`Handler::notified`] without being asked, and take
     /// `resources/subscribe`.
     pub fn listen(&self, filter: impl Into<Json>) -> Result<Subscription, Error> {
-        let (listener, told) = sync_channel(UNHEARD);
+        let (listener, told) = bounded(CHANGES, CHANGE_BYTES);
         let (accept, accepted) = sync_channel(1);
         self.send(Input::Listen { filter: filter.into(), listener, accept })?;
         let key = accepted.recv().map_err(|_| UsageError::Closed)??;

@@ -1,5 +1,6 @@
 //! Back-pressure between threads: who is about to read waits until there is room.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 /// Open or closed. Threads that want to read wait while it is closed.
@@ -25,5 +26,19 @@ impl Gate {
     pub(crate) fn wait(&self) {
         let is_open = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
         drop(self.opened.wait_while(is_open, |is_open| !*is_open));
+    }
+
+    /// The same for a thread whose work may have become needless meanwhile.
+    pub(crate) fn wait_unless(&self, is_aborted: &AtomicBool) {
+        let is_open = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.opened.wait_while(is_open, |is_open| !*is_open && !is_aborted.load(Ordering::Acquire)));
+    }
+
+    /// Lets a thread that waits go on, without opening the gate for others.
+    pub(crate) fn abort(&self, is_aborted: &AtomicBool) {
+        // Under the lock, so that no thread is between its look at the flag and its wait.
+        let _is_open = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
+        is_aborted.store(true, Ordering::Release);
+        self.opened.notify_all();
     }
 }

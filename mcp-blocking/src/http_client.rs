@@ -111,6 +111,7 @@ struct Busy {
     /// Set by the worker once the request was handed to the connection in full.
     sent: Arc<AtomicBool>,
     is_sent_reported: bool,
+    aborted: Arc<AtomicBool>,
     is_aborted: bool,
 }
 
@@ -141,8 +142,9 @@ impl<I: From<(ExchangeKey, Received)> + Send + 'static> Pool<I> {
         // Without a body there is nothing to wait for.
         let is_sent_reported = request.body().is_empty();
         let sent = Arc::new(AtomicBool::new(false));
-        worker.start(Job { exchange, request, sent: Arc::clone(&sent) });
-        self.busy.insert(exchange, Busy { worker, sent, is_sent_reported, is_aborted: false });
+        let aborted = Arc::new(AtomicBool::new(false));
+        worker.start(Job { exchange, request, sent: Arc::clone(&sent), aborted: Arc::clone(&aborted) });
+        self.busy.insert(exchange, Busy { worker, sent, is_sent_reported, aborted, is_aborted: false });
     }
 
     /// Closes the connection of an exchange, wherever its worker is blocked.
@@ -151,6 +153,7 @@ impl<I: From<(ExchangeKey, Received)> + Send + 'static> Pool<I> {
         if let Some(busy) = self.busy.get_mut(&exchange) {
             busy.is_aborted = true;
             busy.worker.abort(&self.options, &self.names);
+            self.gate.abort(&busy.aborted);
         }
     }
 
@@ -182,12 +185,14 @@ impl<I: From<(ExchangeKey, Received)> + Send + 'static> Link for Pool<I> {
         }
     }
 
-    fn patience(&self, _now: Instant) -> Duration {
+    fn patience(&self, _is_stalled: bool, _now: Instant) -> Duration {
         if self.busy.values().any(|busy| !busy.is_sent_reported) { UNSENT } else { Duration::MAX }
     }
 
     /// The session has ended, and with it the server's part.
     fn end(&mut self, _pause: &mut dyn FnMut(Duration) -> bool) -> Option<ExitStatus> {
+        // A worker that waits before a closed gate would wait for ever.
+        self.gate.set(true);
         None
     }
 }

@@ -53,7 +53,9 @@
 //! | `stdio` | a reader and a writer of byte streams |
 //! | `server` | the server: connections, its owner, the threads that serve |
 //! | `gate` | stops the readers while the machine wants no input |
+//! | `bounded` | a queue with a bound in bytes |
 
+mod bounded;
 mod child;
 mod client;
 mod gate;

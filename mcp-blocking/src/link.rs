@@ -13,11 +13,12 @@ pub(crate) trait Link {
     /// What the threads of the link put into the owner's inbox.
     type Received;
 
-    /// Carries an action out, or queues it.
+    /// Carries an action out. What is to be written is queued: this waits for no peer, and refuses nothing.
     fn act(&mut self, action: Self::Action);
 
-    /// How long the owner may wait before the machine has to be fed, whether something was received or not.
-    fn patience(&self, now: Instant) -> Duration;
+    /// How long the owner may wait before the machine has to be fed, whether something was received or not. While the
+    /// machine `is_stalled`, something is received once the server has taken more of what was written.
+    fn patience(&self, is_stalled: bool, now: Instant) -> Duration;
 
     /// Ends what is left of the server, once the machine is closed. `pause` waits for something to be received, but not
     /// longer than it is told, and says whether the end is urgent. Returns how the server's process ended, if it did so
@@ -27,7 +28,7 @@ pub(crate) trait Link {
 
 /// A link that feeds this machine.
 pub(crate) trait Feed<M>: Link {
-    /// Tells the machine what nothing was received about. Called whenever the owner has waited.
+    /// Reports to the machine what nothing was received about. Called whenever the owner has waited.
     fn catch_up(&mut self, machine: &mut M, now: Instant);
 
     /// Hands what was received to the machine.

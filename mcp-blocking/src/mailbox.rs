@@ -1,13 +1,16 @@
 //! Where a caller waits for its outcome, and for progress until then.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use mcp_proto::client::Outcome;
 use mcp_proto::{Failed, Json};
 
-/// Progress that a caller who is behind has not seen; older than that is missed.
+/// Notifications of progress that wait for one caller; older ones than these are dropped.
 const PROGRESS: usize = 64;
+/// Bytes of progress that wait for all callers of a client.
+const PROGRESS_BYTES: usize = 4 * 1024 * 1024;
 
 /// The caller's end.
 #[derive(Debug)]
@@ -28,6 +31,8 @@ pub(crate) enum News {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
+    /// Bytes of progress that wait for all callers of the client.
+    total: Arc<AtomicUsize>,
 }
 
 #[derive(Debug, Default)]
@@ -40,11 +45,25 @@ impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn pop(&self, state: &mut State) -> Option<Json> {
+        let params = state.progress.pop_front()?;
+        self.total.fetch_sub(params.len(), Ordering::Relaxed);
+        Some(params)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let left = self.state().progress.iter().map(Json::len).sum();
+        self.total.fetch_sub(left, Ordering::Relaxed);
+    }
 }
 
 impl Mailbox {
-    pub(crate) fn new() -> (Postman, Self) {
-        let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() });
+    /// `total` counts the bytes of progress that wait for all callers of a client.
+    pub(crate) fn new(total: Arc<AtomicUsize>) -> (Postman, Self) {
+        let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new(), total });
         (Postman(Arc::clone(&shared)), Self(shared))
     }
 
@@ -52,7 +71,7 @@ impl Mailbox {
     pub(crate) fn wait(&self) -> News {
         let mut state = self.0.state();
         loop {
-            if let Some(params) = state.progress.pop_front() {
+            if let Some(params) = self.0.pop(&mut state) {
                 return News::Progress(params);
             }
             if let Some(outcome) = state.outcome.take() {
@@ -64,11 +83,15 @@ impl Mailbox {
 }
 
 impl Postman {
+    /// Hands progress to the caller, in the place of older progress that it has not taken where there is no room.
     pub(crate) fn progress(&self, params: Json) {
         let mut state = self.0.state();
-        if state.progress.len() == PROGRESS {
-            state.progress.pop_front();
+        let is_full = || self.0.total.load(Ordering::Relaxed).saturating_add(params.len()) > PROGRESS_BYTES;
+        while state.progress.len() >= PROGRESS || is_full() {
+            // Without anything of its own to drop, this caller misses it.
+            let Some(_dropped) = self.0.pop(&mut state) else { return };
         }
+        self.0.total.fetch_add(params.len(), Ordering::Relaxed);
         state.progress.push_back(params);
         self.0.changed.notify_all();
     }
@@ -82,5 +105,47 @@ impl Drop for Postman {
     fn drop(&mut self) {
         self.0.state().outcome.get_or_insert(Outcome::Failed(Failed::Closed));
         self.0.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn large(text: &str) -> Json {
+        Json::from(text.repeat(PROGRESS_BYTES / 4).as_str())
+    }
+
+    #[test]
+    fn progress_that_waits_is_bounded_over_all_callers_and_the_newest_of_a_caller_stays() {
+        let total = Arc::new(AtomicUsize::new(0));
+        let (first, first_caller) = Mailbox::new(Arc::clone(&total));
+        let (second, second_caller) = Mailbox::new(Arc::clone(&total));
+        for text in ["a", "b", "c", "d", "e", "f"] {
+            first.progress(large(text));
+        }
+        second.progress(large("z"));
+        assert!(total.load(Ordering::Relaxed) <= PROGRESS_BYTES);
+        for text in ["d", "e", "f"] {
+            assert!(matches!(first_caller.wait(), News::Progress(params) if params == large(text)));
+        }
+        second.progress(large("y"));
+        drop((first, second));
+        assert!(matches!(second_caller.wait(), News::Progress(params) if params == large("y")));
+        assert!(matches!(second_caller.wait(), News::Outcome(_)));
+        drop((first_caller, second_caller));
+        assert_eq!(total.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_caller_that_is_behind_gets_the_newest_progress() {
+        let (postman, caller) = Mailbox::new(Arc::default());
+        (0..100).for_each(|step| postman.progress(Json::from(step)));
+        drop(postman);
+        let taken = std::iter::from_fn(|| match caller.wait() {
+            News::Progress(params) => Some(params),
+            News::Outcome(_) => None,
+        });
+        assert_eq!(taken.collect::<Vec<_>>(), (36..100).map(Json::from).collect::<Vec<_>>());
     }
 }

@@ -59,8 +59,8 @@ pub struct Proxy(Upstream);
 /// The server's side of a proxy that does not run yet.
 #[derive(Debug)]
 enum Upstream {
-    Http { relay: Box<Relay<Http>>, options: HttpOptions, queue_bytes: usize, mail: Mail<(ExchangeKey, Received)> },
-    Child { relay: Box<Relay<Stdio>>, command: Command, process: Process, queue_bytes: usize, mail: Mail<FromChild> },
+    Http { relay: Box<Relay<Http>>, options: HttpOptions, mail: Mail<(ExchangeKey, Received)> },
+    Child { relay: Box<Relay<Stdio>>, command: Command, process: Process, mail: Mail<FromChild> },
 }
 
 impl Proxy {
@@ -72,9 +72,8 @@ impl Proxy {
     pub fn http(http: HttpConfig, options: HttpOptions, mut config: Config) -> Result<Self, UsageError> {
         // One thread carries one exchange.
         config.limits.exchanges = options.max_workers;
-        let queue_bytes = config.limits.queue_bytes;
         let relay = Box::new(Relay::new(Http::new(http), config)?);
-        Ok(Self(Upstream::Http { relay, options, queue_bytes, mail: Mail::new() }))
+        Ok(Self(Upstream::Http { relay, options, mail: Mail::new() }))
     }
 
     /// A proxy to a server that [`Proxy::run`] starts as a child process, over its stdin and stdout. Its stderr is this
@@ -110,9 +109,8 @@ impl Proxy {
     /// ```
     pub fn child(command: Command, mut config: Config) -> Result<Self, UsageError> {
         config.respawn = true;
-        let queue_bytes = config.limits.queue_bytes;
         let relay = Box::new(Relay::new(Stdio::new(), config)?);
-        Ok(Self(Upstream::Child { relay, command, process: Process::default(), queue_bytes, mail: Mail::new() }))
+        Ok(Self(Upstream::Child { relay, command, process: Process::default(), mail: Mail::new() }))
     }
 
     /// A way to end this proxy.
@@ -126,9 +124,14 @@ impl Proxy {
 
     /// Runs until the client has gone, the proxy is stopped, or the server has ended; returns why.
     ///
+    /// A side that does not read delays no end. Once the client has closed `input`, requests in flight have
+    /// [`Config::drain_timeout`], ending a session has [`HttpConfig::close_timeout`], and ending a process has the times of
+    /// [`Proxy::child`]; the client then has 5 seconds from the end of the session to take the rest of `output`, or 1 second
+    /// after [`Stopper::stop`]. The threads that read `input` and write `output` end with their streams.
+    ///
     /// # Errors
     ///
-    /// The server could not be started, or a thread.
+    /// The server could not be started, or a thread. [`io::ErrorKind::TimedOut`] if the client did not take all of `output`.
     pub fn run(
         self,
         input: impl Read + Send + 'static,
@@ -137,13 +140,13 @@ impl Proxy {
     ) -> io::Result<CloseReason> {
         let gate = Arc::new(Gate::new());
         match self.0 {
-            Upstream::Http { relay, options, queue_bytes, mail } => {
+            Upstream::Http { relay, options, mail } => {
                 let link = Pool::new(options, mail.inbox.clone(), Arc::clone(&gate));
-                Joined { relay: *relay, link, gate, mail, queue_bytes }.run(input, output, observer)
+                Joined { relay: *relay, link, gate, mail, is_closing: false }.run(input, output, observer)
             }
-            Upstream::Child { relay, command, process, queue_bytes, mail } => {
-                let link = Child::start(command, process, queue_bytes, mail.inbox.clone(), Arc::clone(&gate))?;
-                Joined { relay: *relay, link, gate, mail, queue_bytes }.run(input, output, observer)
+            Upstream::Child { relay, command, process, mail } => {
+                let link = Child::start(command, process, mail.inbox.clone(), Arc::clone(&gate))?;
+                Joined { relay: *relay, link, gate, mail, is_closing: false }.run(input, output, observer)
             }
         }
     }
@@ -157,7 +160,8 @@ pub struct Stopper {
 }
 
 impl Stopper {
-    /// Ends the proxy: the client hears about every request that it still waits for, the session is ended.
+    /// Ends the proxy: the client gets an error for every request that it still waits for, the session is ended. Returns at
+    /// once.
     pub fn stop(&self) {
         (self.stop)();
     }

@@ -7,7 +7,6 @@ use std::io::{self, Read, Write};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -15,9 +14,6 @@ use crate::gate::Gate;
 
 /// Bytes that are read at once.
 pub(crate) const CHUNK: usize = 64 * 1024;
-/// Bytes that may wait for the writing thread before it is behind, at most.
-const ROOM: usize = 256 * 1024;
-
 /// What the two threads hand in.
 #[derive(Debug)]
 pub(crate) enum Happened {
@@ -25,8 +21,8 @@ pub(crate) enum Happened {
     Read(Vec<u8>),
     /// The input has ended.
     InputEnded,
-    /// The output can take more again.
-    Writable,
+    /// The output has taken bytes, which [`Writer::take_written`] counts.
+    Written,
     /// The output takes nothing any more.
     OutputClosed,
 }
@@ -61,6 +57,9 @@ pub(crate) fn spawn_reader<I: Send + 'static>(
 }
 
 /// The owner's end of the writing thread.
+///
+/// It takes whatever it is given, so that no other output of a machine waits for the peer. The machine bounds what it
+/// gives by what it learns from [`Writer::take_written`].
 #[derive(Debug)]
 pub(crate) struct Writer {
     shared: Arc<Shared>,
@@ -75,14 +74,26 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     queue: VecDeque<Bytes>,
-    /// Bytes in the queue and in the hands of the thread.
-    bytes: usize,
-    /// Bytes that were written and not taken account of.
+    /// Bytes that were given and not taken by the output yet.
+    waiting: usize,
+    /// Bytes that were taken and not reported yet.
     written: usize,
+    /// The owner is to be woken when more was taken.
+    wakes: bool,
     /// Nothing more will be written.
     is_closing: bool,
     /// The thread has ended.
     is_done: bool,
+}
+
+impl State {
+    /// Counts bytes that need no room any more. Returns whether the owner is to be woken.
+    fn count_written(&mut self, bytes: usize) -> bool {
+        let bytes = bytes.min(self.waiting);
+        self.waiting -= bytes;
+        self.written += bytes;
+        bytes > 0 && std::mem::take(&mut self.wakes)
+    }
 }
 
 impl Shared {
@@ -92,43 +103,70 @@ impl Shared {
 }
 
 impl Writer {
-    /// A thread that writes what it is given. The machine stops reading when `queue_bytes` wait; once there are fewer,
-    /// [`Happened::Writable`] follows.
     pub(crate) fn spawn<I: Send + 'static>(
         output: impl Write + Send + 'static,
-        queue_bytes: usize,
         inbox: SyncSender<I>,
         hand_in: impl Fn(Happened) -> I + Send + 'static,
     ) -> io::Result<Self> {
         let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() });
         let thread_shared = Arc::clone(&shared);
         thread::Builder::new().name("mcp-writer".to_owned()).stack_size(256 * 1024).spawn(move || {
-            let tell = |happened| inbox.send(hand_in(happened)).is_ok();
-            let outcome = write_all(output, &thread_shared, queue_bytes.min(ROOM), &tell);
-            thread_shared.state().is_done = true;
-            thread_shared.changed.notify_all();
-            if let Err(error) = outcome {
-                log::info!("the output is closed: {error}");
-                tell(Happened::OutputClosed);
+            // An owner whose inbox is full looks at the count in its next turn, and this thread must not wait for it.
+            let wake = || drop(inbox.try_send(hand_in(Happened::Written)));
+            let outcome = write_all(output, &thread_shared, &wake);
+            let mut state = thread_shared.state();
+            // What is not written now never is.
+            state.queue.clear();
+            let left = state.waiting;
+            state.count_written(left);
+            state.is_done = true;
+            drop(state);
+            match outcome {
+                Ok(()) => wake(),
+                Err(error) => {
+                    log::info!("the output is closed: {error}");
+                    // Nothing waits for this thread any more.
+                    let _ = inbox.send(hand_in(Happened::OutputClosed));
+                }
             }
         })?;
         Ok(Self { shared })
     }
 
-    /// Takes bytes to write. The machine bounds how many wait.
+    /// Takes bytes to write, however many wait.
     pub(crate) fn push(&self, bytes: Bytes) {
         let mut state = self.shared.state();
-        if !state.is_done {
-            state.bytes += bytes.len();
-            state.queue.push_back(bytes);
-            drop(state);
-            self.shared.changed.notify_all();
+        state.waiting += bytes.len();
+        if state.is_done {
+            let left = state.waiting;
+            state.count_written(left);
+            return;
         }
+        state.queue.push_back(bytes);
+        drop(state);
+        self.shared.changed.notify_all();
     }
 
-    /// Bytes that were written since this was last asked.
+    /// How many bytes the output has taken since this was last asked, those that it refused included.
     pub(crate) fn take_written(&self) -> usize {
         std::mem::take(&mut self.shared.state().written)
+    }
+
+    /// Has [`Happened::Written`] handed in once more bytes were taken. `false` if there are some to take account of now.
+    pub(crate) fn wake_when_written(&self) -> bool {
+        let mut state = self.shared.state();
+        state.wakes = state.written == 0;
+        state.wakes
+    }
+
+    /// How many bytes wait to be written.
+    pub(crate) fn waiting(&self) -> usize {
+        self.shared.state().waiting
+    }
+
+    /// Whether the thread has ended, as it does once it is closed and everything is written.
+    pub(crate) fn is_done(&self) -> bool {
+        self.shared.state().is_done
     }
 
     /// Ends the thread once everything is written.
@@ -142,43 +180,101 @@ impl Writer {
         self.shared.state().queue.clear();
         self.close();
     }
-
-    /// Waits until everything is written, but not longer than `timeout`.
-    pub(crate) fn flush(&self, timeout: Duration) {
-        self.close();
-        let state = self.shared.state();
-        drop(self.shared.changed.wait_timeout_while(state, timeout, |state| !state.is_done));
-    }
 }
 
-fn write_all(mut output: impl Write, shared: &Shared, room: usize, tell: &dyn Fn(Happened) -> bool) -> io::Result<()> {
-    let mut state = shared.state();
+fn write_all(mut output: impl Write, shared: &Shared, wake: &dyn Fn()) -> io::Result<()> {
+    let report = |written: &mut usize| {
+        if shared.state().count_written(std::mem::take(written)) {
+            wake();
+        }
+    };
     loop {
-        state = shared
+        let mut state = shared
             .changed
-            .wait_while(state, |state| state.queue.is_empty() && !state.is_closing)
+            .wait_while(shared.state(), |state| state.queue.is_empty() && !state.is_closing)
             .unwrap_or_else(PoisonError::into_inner);
         if state.queue.is_empty() {
             return Ok(());
         }
         let batch = std::mem::take(&mut state.queue);
         drop(state);
-        let mut is_behind = false;
+        let mut written = 0;
         for bytes in batch {
-            output.write_all(&bytes)?;
-            let mut state = shared.state();
-            is_behind |= state.bytes >= room;
-            state.bytes -= bytes.len();
-            state.written += bytes.len();
+            // A pipe takes all of a write or blocks: in pieces, what it has taken is known before a large message ends.
+            for piece in bytes.chunks(CHUNK) {
+                output.write_all(piece)?;
+                written += piece.len();
+                if written >= CHUNK {
+                    report(&mut written);
+                }
+            }
         }
         output.flush()?;
-        state = shared.state();
-        if is_behind && state.bytes < room {
-            drop(state);
-            if !tell(Happened::Writable) {
-                return Ok(());
-            }
-            state = shared.state();
+        report(&mut written);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, sync_channel};
+
+    use super::*;
+
+    /// Takes as many bytes as it is allowed to, then fails.
+    struct Allowed(Receiver<usize>);
+
+    impl Write for Allowed {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.recv().map(|allowed| allowed.min(bytes.len())).map_err(|_| io::ErrorKind::BrokenPipe.into())
         }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn defect_k2_k4_a_writer_takes_what_waits_for_an_output_that_takes_nothing() {
+        let (allow, allowed) = sync_channel(64);
+        let (inbox, inputs) = sync_channel(1);
+        // The inbox is full for now, for which the thread does not wait.
+        inbox.send(Happened::InputEnded).unwrap();
+        let writer = Writer::spawn(Allowed(allowed), inbox, |happened| happened).unwrap();
+        for _ in 0..100 {
+            writer.push(Bytes::from(vec![0; CHUNK]));
+        }
+        assert_eq!((writer.take_written(), writer.waiting()), (0, 100 * CHUNK));
+        for _ in 0..3 {
+            allow.send(CHUNK).unwrap();
+        }
+        let mut written = 0;
+        while written < 3 * CHUNK {
+            written += writer.take_written();
+            thread::yield_now();
+        }
+        assert_eq!((written, writer.waiting()), (3 * CHUNK, 97 * CHUNK));
+        // With room in the inbox, the owner is woken, and at the end in any case.
+        assert!(matches!(inputs.recv(), Ok(Happened::InputEnded)));
+        assert!(writer.wake_when_written());
+        allow.send(CHUNK).unwrap();
+        assert!(matches!(inputs.recv(), Ok(Happened::Written)));
+        assert!(!writer.wake_when_written(), "there is something to take account of");
+        drop(allow);
+        while !matches!(inputs.recv(), Ok(Happened::OutputClosed)) {}
+        // What the output refused is off the count, and so is all that follows.
+        writer.push(Bytes::from_static(b"x"));
+        assert!(writer.is_done());
+        assert_eq!((writer.take_written(), writer.waiting()), (97 * CHUNK + 1, 0));
+    }
+
+    #[test]
+    fn a_closed_writer_ends_once_everything_is_written() {
+        let (inbox, inputs) = sync_channel(1);
+        let writer = Writer::spawn(Vec::new(), inbox, |happened| happened).unwrap();
+        writer.push(Bytes::from_static(b"last"));
+        writer.close();
+        assert!(matches!(inputs.recv(), Ok(Happened::Written)));
+        assert!(writer.is_done());
+        assert_eq!(writer.take_written(), 4);
     }
 }

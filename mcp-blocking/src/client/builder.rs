@@ -10,7 +10,7 @@ use std::{fmt, io, thread};
 use mcp_proto::client::{self as proto, ClientTransport, Config, Http, HttpConfig, HttpTransport, Unavailable};
 use mcp_proto::{Failed, Json, ProtocolVersion, Stdio, UsageError};
 
-use super::owner::{Commands, Mail, Owner, Refused, State};
+use super::owner::{Commands, Mail, Owner, Refused, State, start_handler};
 use super::{Client, Error, Handler, Shared};
 use crate::child::{Child, INBOX, Process};
 use crate::gate::Gate;
@@ -111,16 +111,16 @@ impl<S> Builder<S> {
         let (connected, answer) = sync_channel(1);
         let (commands, gate) = (Commands::to(inbox.clone()), Arc::new(Gate::new()));
         let link = start(inbox.clone(), Arc::clone(&gate), self.server).map_err(Error::Start)?;
-        let owner =
-            Owner { machine, link, gate, inbox, connected: Some(connected), http_transport, state: State::default() };
-        let handler = self.handler;
+        let owner = Owner { machine, link, gate, connected: Some(connected), http_transport, state: State::default() };
+        let events = start_handler(self.handler, commands.clone()).map_err(Error::Thread)?;
         let owner = thread::Builder::new()
             .name("mcp-client".to_owned())
-            .spawn(move || owner.run(&inputs, handler))
+            .spawn(move || owner.run(&inputs, events))
             .map_err(Error::Thread)?;
         match answer.recv().map_err(|_| UsageError::Closed)? {
             Ok(greeting) => {
-                let shared = Shared { commands, owner: Some(owner), server, greeting };
+                let progress = Arc::default();
+                let shared = Shared { commands, owner: Some(owner), server, greeting, progress };
                 Ok(Client { shared: Arc::new(shared) })
             }
             Err(Refused { reason, exited }) => Err(match (reason, exited) {
@@ -205,11 +205,10 @@ impl Builder<ChildServer> {
     /// [`Error::Start`] if it could not be started, [`Error::Exited`] if it ended before it answered, [`Error::Server`]
     /// if it refused, [`Error::Failed`] if it did not answer, [`Error::Usage`] if the configuration cannot be worked with.
     pub fn connect(self) -> Result<Client, Error> {
-        let queue_bytes = self.config.limits.queue_bytes;
         let machine = proto::Client::new(Stdio::new(), self.config.clone())?;
         self.connect_with(
             machine,
-            |inbox, gate, server| Child::start(server.command, Process::default(), queue_bytes, inbox, gate),
+            |inbox, gate, server| Child::start(server.command, Process::default(), inbox, gate),
             |_| None,
             "the server".to_owned(),
         )

@@ -1,13 +1,12 @@
 //! The thread that owns the machine.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitStatus;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::thread;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
+use std::{fmt, io, thread};
 
 use mcp_proto::client::{
     self as proto, Call, ClientTransport, Event, HttpTransport, Scope, SubscriptionKey, Unavailable,
@@ -18,13 +17,16 @@ use mcp_proto::{
 
 use super::subscription::Told;
 use super::{Error, Greeting, Handler, Observation};
+use crate::bounded::{self, Next, Sender, bounded};
 use crate::gate::Gate;
 use crate::link::{Feed, Link};
 use crate::mailbox::Postman;
 
-/// Events that wait for the handler. It may be waiting for the client itself, so nothing ever waits for it: with more
+/// Events that wait for the handler. It may be waiting for the client itself, so the owner never waits for it: with more
 /// than this, notifications are dropped and requests refused.
 const EVENTS: usize = 256;
+/// The same in bytes.
+const EVENT_BYTES: usize = 4 * 1024 * 1024;
 
 /// What a client asks of its owner.
 #[derive(Debug)]
@@ -32,7 +34,7 @@ pub(super) enum Input {
     Request { call: Call, postman: Postman, accept: SyncSender<Result<RequestKey, UsageError>> },
     Notify { notification: Notification, accept: SyncSender<Result<(), UsageError>> },
     Cancel(RequestKey),
-    Listen { filter: Json, listener: SyncSender<Told>, accept: SyncSender<Result<SubscriptionKey, UsageError>> },
+    Listen { filter: Json, listener: Sender<Told>, accept: SyncSender<Result<SubscriptionKey, UsageError>> },
     Unlisten(SubscriptionKey),
     Answer { ticket: Ticket, answer: Result<Json, ErrorObject> },
     Close,
@@ -58,7 +60,7 @@ pub(super) struct Refused {
 
 /// What the handler's thread is given.
 #[derive(Debug)]
-enum ForHandler {
+pub(super) enum ForHandler {
     Notified(Notification),
     Requested(Ticket, Method, Option<Json>),
     Observed(Observation),
@@ -70,7 +72,6 @@ pub(super) struct Owner<T: ClientTransport, L: Link> {
     pub(super) link: L,
     /// Closed while no more of what the server says should be read.
     pub(super) gate: Arc<Gate>,
-    pub(super) inbox: SyncSender<Mail<L::Received>>,
     pub(super) connected: Option<SyncSender<Result<Greeting, Refused>>>,
     /// What the machine has of HTTP, if that is what it speaks.
     pub(super) http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
@@ -82,9 +83,7 @@ pub(super) struct Owner<T: ClientTransport, L: Link> {
 pub(super) struct State {
     refused: Option<Unavailable>,
     callers: BTreeMap<RequestKey, Postman>,
-    listeners: BTreeMap<SubscriptionKey, SyncSender<Told>>,
-    /// Events that the handler had no room for.
-    dropped: u64,
+    listeners: BTreeMap<SubscriptionKey, Sender<Told>>,
 }
 
 impl<T, L> Owner<T, L>
@@ -92,19 +91,10 @@ where
     T: ClientTransport,
     L: Feed<proto::Client<T>, Action = T::Action, Received: Send + 'static>,
 {
-    pub(super) fn run(mut self, inputs: &Receiver<Mail<L::Received>>, handler: Box<dyn Handler>) {
-        let (events, for_handler) = sync_channel(EVENTS);
-        let answers = Commands::to(self.inbox.clone());
-        let handling = thread::Builder::new()
-            .name("mcp-handler".to_owned())
-            .spawn(move || handle(handler, &for_handler, &answers));
-        if let Err(error) = handling {
-            log::warn!("cannot start a thread for the handler: {error}");
-        }
+    pub(super) fn run(mut self, inputs: &Receiver<Mail<L::Received>>, events: Sender<ForHandler>) {
         let connecting = self.machine.connect(Instant::now());
         debug_assert!(connecting.is_ok(), "nothing was connected before");
         while !self.drain(&events) {
-            self.gate.set(self.machine.wants_input());
             self.wait(inputs);
         }
         // Nobody waits for the end of a process but who has closed the client.
@@ -121,10 +111,10 @@ where
         }
     }
 
-    /// Carries out what the machine says, until there is nothing more. Returns whether it has ended.
-    fn drain(&mut self, events: &SyncSender<ForHandler>) -> bool {
-        while let Some(next) = self.machine.poll_output() {
-            match next {
+    /// Carries out all that the machine says. Returns whether it has ended.
+    fn drain(&mut self, events: &Sender<ForHandler>) -> bool {
+        while let Some(output) = self.machine.poll_output() {
+            match output {
                 Output::Action(action) => self.link.act(action),
                 Output::Event(Event::Closed(_)) => return true,
                 Output::Event(event) => {
@@ -138,9 +128,10 @@ where
     }
 
     fn wait(&mut self, inputs: &Receiver<Mail<L::Received>>) {
-        let now = Instant::now();
+        let (is_stalled, now) = (!self.machine.wants_input(), Instant::now());
+        self.gate.set(!is_stalled);
         let due = self.machine.poll_timeout().map_or(Duration::MAX, |at| at.saturating_duration_since(now));
-        let input = inputs.recv_timeout(due.min(self.link.patience(now)));
+        let input = inputs.recv_timeout(due.min(self.link.patience(is_stalled, now)));
         let now = Instant::now();
         self.link.catch_up(&mut self.machine, now);
         match input {
@@ -217,8 +208,9 @@ where
                 self.tell(subscription, Told::Interrupted(reason))
             }
             Event::ListeningEnded { subscription, outcome } => {
-                self.tell(subscription, Told::Ended(outcome));
-                self.state.listeners.remove(&subscription);
+                if let Some(listener) = self.state.listeners.remove(&subscription) {
+                    listener.finish(Told::Ended(outcome));
+                }
                 None
             }
             Event::Requested { ticket, method, params, .. } => Some(ForHandler::Requested(ticket, method, params)),
@@ -234,37 +226,58 @@ where
         }
     }
 
-    /// A listener that is behind misses what it has no room for.
+    /// A listener that is behind misses what there is no room for.
     fn tell(&self, subscription: SubscriptionKey, told: Told) -> Option<ForHandler> {
         if let Some(listener) = self.state.listeners.get(&subscription) {
-            let _ = listener.try_send(told);
+            let weight = told.weight();
+            if listener.try_send(told, weight).is_err() {
+                listener.miss();
+            }
         }
         None
     }
 
     /// Gives an event to the handler's thread, as far as it keeps up.
-    fn deliver(&mut self, event: ForHandler, events: &SyncSender<ForHandler>) {
-        let now = Instant::now();
-        if self.state.dropped > 0 {
-            let fault = Fault::Dropped { count: self.state.dropped };
-            if events.try_send(ForHandler::Observed(Observation::Faulted(fault))).is_ok() {
-                self.state.dropped = 0;
-            }
-        }
-        if let Err(TrySendError::Full(event)) = events.try_send(event) {
-            if let ForHandler::Requested(ticket, ..) = event {
+    fn deliver(&mut self, event: ForHandler, events: &Sender<ForHandler>) {
+        let weight = event.weight();
+        match events.try_send(event, weight) {
+            Ok(()) => {}
+            Err(ForHandler::Requested(ticket, ..)) => {
                 let busy = ErrorObject::new(code::INTERNAL_ERROR, "the client is busy");
-                self.machine.answer(ticket, Err(busy), now);
-            } else {
-                self.state.dropped += 1;
+                self.machine.answer(ticket, Err(busy), Instant::now());
             }
+            Err(ForHandler::Notified(_) | ForHandler::Observed(_)) => events.miss(),
         }
     }
 }
 
+impl ForHandler {
+    /// Bytes that it holds on to.
+    fn weight(&self) -> usize {
+        let params = match self {
+            Self::Notified(notification) => notification.params.as_ref(),
+            Self::Requested(_, _, params) | Self::Observed(Observation::NotRestored { params, .. }) => params.as_ref(),
+            Self::Observed(_) => None,
+        };
+        params.map_or(0, Json::len)
+    }
+}
+
+/// Starts the thread that calls the handler, and returns what it is given its events by.
+pub(super) fn start_handler(handler: Box<dyn Handler>, answers: Commands) -> io::Result<Sender<ForHandler>> {
+    let (events, for_handler) = bounded(EVENTS, EVENT_BYTES);
+    let name = "mcp-handler".to_owned();
+    thread::Builder::new().name(name).spawn(move || handle(handler, &for_handler, &answers))?;
+    Ok(events)
+}
+
 /// Calls the handler until the client has ended. A handler that panics has failed at this event only.
-fn handle(mut handler: Box<dyn Handler>, events: &Receiver<ForHandler>, answers: &Commands) {
-    while let Ok(event) = events.recv() {
+fn handle(mut handler: Box<dyn Handler>, events: &bounded::Receiver<ForHandler>, answers: &Commands) {
+    while let Some(next) = events.recv() {
+        let event = match next {
+            Next::Entry(event) => event,
+            Next::Missed(count) => ForHandler::Observed(Observation::Faulted(Fault::Dropped { count })),
+        };
         match event {
             ForHandler::Notified(notification) => {
                 uninterrupted(|| handler.notified(notification));

@@ -1,17 +1,16 @@
 //! Changes that a client has subscribed to.
 
-use std::sync::mpsc::Receiver;
-
 use mcp_proto::client::{Outcome, SubscriptionKey};
 use mcp_proto::{Failed, Json, Notification};
 
 use super::Error;
 use super::owner::{Commands, Input};
+use crate::bounded::{Next, Receiver};
 
 /// Changes that the server tells of, as [`Client::listen`](super::Client::listen) asked, until they end. Dropping it ends
 /// them.
 ///
-/// Changes that were not taken in time are missed.
+/// At most 256 changes wait, of at most 4 MiB together; what finds no room is missed, and [`Change::Missed`] counts it.
 #[derive(Debug)]
 #[must_use = "what nobody listens to is ended"]
 pub struct Subscription {
@@ -31,6 +30,8 @@ pub enum Change {
     Notified(Notification),
     /// The subscription broke off, and is opened again. What changes meanwhile is not told: read again what matters.
     Interrupted(Failed),
+    /// So many changes came before earlier ones were taken, and were dropped: read again what matters.
+    Missed(u64),
     /// It has ended: with a result if the server ended it in good order. Nothing follows.
     Ended(Result<Json, Error>),
 }
@@ -49,7 +50,11 @@ impl Iterator for Subscription {
     type Item = Change;
 
     fn next(&mut self) -> Option<Change> {
-        Some(match self.told.recv().ok()? {
+        let told = match self.told.recv()? {
+            Next::Entry(told) => told,
+            Next::Missed(count) => return Some(Change::Missed(count)),
+        };
+        Some(match told {
             Told::Listening(filter) => Change::Listening(filter),
             Told::Notified(notification) => Change::Notified(notification),
             Told::Interrupted(reason) => Change::Interrupted(reason),
@@ -59,6 +64,17 @@ impl Iterator for Subscription {
                 Change::Ended(Err(Error::Failed { server: self.server.clone(), reason }))
             }
         })
+    }
+}
+
+impl Told {
+    /// Bytes that it holds on to.
+    pub(super) fn weight(&self) -> usize {
+        match self {
+            Self::Listening(filter) => filter.len(),
+            Self::Notified(notification) => notification.params.as_ref().map_or(0, Json::len),
+            Self::Interrupted(_) | Self::Ended(_) => 0,
+        }
     }
 }
 

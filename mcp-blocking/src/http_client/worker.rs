@@ -24,6 +24,7 @@ pub(super) struct Job {
     pub(super) exchange: ExchangeKey,
     pub(super) request: Request<Bytes>,
     pub(super) sent: Arc<AtomicBool>,
+    pub(super) aborted: Arc<AtomicBool>,
 }
 
 /// The owner's end of a worker thread, which ends when this is dropped.
@@ -72,10 +73,11 @@ fn run<I: From<(ExchangeKey, Received)>>(
     gate: &Gate,
 ) {
     let mut buffers = Buffers::new();
-    while let Ok(Job { exchange, request, sent }) = queue.recv() {
+    while let Ok(Job { exchange, request, sent, aborted }) = queue.recv() {
         let agent = agent.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let hand_in = |received| inbox.send(I::from((exchange, received))).is_ok();
-        let last = carry(&agent, request, &sent, &mut buffers, gate, &hand_in);
+        let wait = || gate.wait_unless(&aborted);
+        let last = carry(&agent, request, &sent, &mut buffers, &wait, &hand_in);
         drop(agent);
         if matches!(last, Some(Received::Failed(Failure::Unreachable { .. }))) {
             names.forget();
@@ -92,7 +94,7 @@ fn carry(
     request: Request<Bytes>,
     sent: &AtomicBool,
     buffers: &mut Buffers,
-    gate: &Gate,
+    wait: &impl Fn(),
     hand_in: &impl Fn(Received) -> bool,
 ) -> Option<Received> {
     let has_body = request.method() == Method::POST;
@@ -136,7 +138,7 @@ fn carry(
         return None;
     }
     loop {
-        gate.wait();
+        wait();
         let mut chunk = buffers.take();
         match reader.read(chunk.room()) {
             Ok(0) => return Some(Received::End),

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -16,8 +17,10 @@ use crate::gate::Gate;
 use crate::link::{Feed, Link};
 use crate::stdio::{Happened, Writer, spawn_reader};
 
-/// How long the last lines may take to be written after everything else has ended.
-const FLUSH: Duration = Duration::from_secs(1);
+/// How long the client may take to read the last lines.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+/// The same once the proxy was stopped.
+const URGENT_FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A relay, and what carries its messages to the server.
 pub(super) struct Joined<T: ClientTransport, L: Link> {
@@ -26,8 +29,8 @@ pub(super) struct Joined<T: ClientTransport, L: Link> {
     /// Closed while no more of what the server says should be read.
     pub(super) gate: Arc<Gate>,
     pub(super) mail: Mail<L::Received>,
-    /// Bytes of answers at which the machine stops reading.
-    pub(super) queue_bytes: usize,
+    /// The relay was closed because the proxy was stopped.
+    pub(super) is_closing: bool,
 }
 
 impl<T, L> Joined<T, L>
@@ -42,33 +45,35 @@ where
         observer: &mut dyn Observer,
     ) -> io::Result<CloseReason> {
         let client_gate = Arc::new(Gate::new());
-        let writer = Writer::spawn(output, self.queue_bytes, self.mail.inbox.clone(), Input::Client)?;
+        let writer = Writer::spawn(output, self.mail.inbox.clone(), Input::Client)?;
         spawn_reader(input, self.mail.inbox.clone(), Arc::clone(&client_gate), Input::Client)?;
-        let mut is_urgent = false;
         let reason = loop {
             if let Some(reason) = self.drain(&writer, observer) {
                 break reason;
             }
             self.gate.set(self.relay.wants_body());
             client_gate.set(self.relay.wants_bytes());
-            is_urgent |= self.turn(&writer, observer);
+            self.turn(&writer, observer);
         };
-        writer.flush(FLUSH);
-        let exited = self.link.end(&mut |time| {
-            match self.mail.inputs.recv_timeout(time) {
-                Ok(Input::Stop) => is_urgent = true,
-                Ok(Input::Client(_) | Input::Server(_)) | Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => thread::sleep(time),
-            }
-            is_urgent
-        });
+        writer.close();
+        let closed = Instant::now();
+        let exited = self.link.end(&mut |time| self.mail.pause(time));
         if let Some(status) = exited {
             log::warn!("the server has ended ({status}); what it wrote to its stderr may say why");
+        }
+        while !writer.is_done() {
+            let timeout = if self.mail.is_stopped() { URGENT_FLUSH_TIMEOUT } else { FLUSH_TIMEOUT };
+            let left = timeout.saturating_sub(closed.elapsed());
+            if left.is_zero() {
+                let text = format!("the client does not read: {} bytes were not written to it", writer.waiting());
+                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+            }
+            self.mail.pause(left);
         }
         Ok(reason)
     }
 
-    /// Carries out what the relay says, until there is nothing more. Returns why it has ended, once it has.
+    /// Carries out all that the relay says. Returns why it has ended, once it has.
     fn drain(&mut self, writer: &Writer, observer: &mut dyn Observer) -> Option<CloseReason> {
         while let Some(output) = self.relay.poll_output() {
             match output {
@@ -90,18 +95,22 @@ where
         None
     }
 
-    /// Waits for something to happen, and tells the relay. Returns whether the proxy was stopped.
-    fn turn(&mut self, writer: &Writer, observer: &mut dyn Observer) -> bool {
+    /// Waits for something to happen, and reports it to the relay.
+    fn turn(&mut self, writer: &Writer, observer: &mut dyn Observer) {
         let now = Instant::now();
-        let due = self.relay.poll_timeout().map_or(Duration::MAX, |at| at.saturating_duration_since(now));
-        let input = self.mail.inputs.recv_timeout(due.min(self.link.patience(now)));
+        let is_stalled = !self.relay.wants_bytes() || !self.relay.wants_body();
+        let input = if is_stalled && !writer.wake_when_written() {
+            self.mail.inputs.try_recv().map_err(|_| RecvTimeoutError::Timeout)
+        } else {
+            let due = self.relay.poll_timeout().map_or(Duration::MAX, |at| at.saturating_duration_since(now));
+            self.mail.inputs.recv_timeout(due.min(self.link.patience(is_stalled, now)))
+        };
         let now = Instant::now();
-        self.link.catch_up(&mut self.relay, now);
         let written = writer.take_written();
         if written > 0 {
             self.relay.handle_written(written, now);
         }
-        let mut is_stopped = false;
+        self.link.catch_up(&mut self.relay, now);
         match input {
             Ok(Input::Server(received)) => self.link.feed(&mut self.relay, received, now),
             Ok(Input::Client(Happened::Read(bytes))) => {
@@ -109,20 +118,19 @@ where
                 self.relay.handle_bytes(&bytes, now);
             }
             Ok(Input::Client(Happened::InputEnded)) => self.relay.handle_eof(now),
-            // Nobody is left to serve.
+            // No client is left to serve.
             Ok(Input::Client(Happened::OutputClosed)) => self.relay.close(now),
-            Ok(Input::Stop) => {
-                is_stopped = true;
-                self.relay.close(now);
-            }
             // `self` holds a sender.
-            Ok(Input::Client(Happened::Writable)) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-            }
+            Ok(Input::Stop | Input::Client(Happened::Written))
+            | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+        }
+        if self.mail.is_stopped() && !self.is_closing {
+            self.is_closing = true;
+            self.relay.close(now);
         }
         if self.relay.poll_timeout().is_some_and(|at| at <= now) {
             self.relay.handle_timeout(now);
         }
-        is_stopped
     }
 }
 
@@ -145,18 +153,34 @@ impl<R> From<R> for Input<R> {
 pub(super) struct Mail<R> {
     pub(super) inbox: SyncSender<Input<R>>,
     inputs: Receiver<Input<R>>,
+    is_stopped: Arc<AtomicBool>,
 }
 
 impl<R: Send + 'static> Mail<R> {
     pub(super) fn new() -> Self {
         let (inbox, inputs) = sync_channel(INBOX);
-        Self { inbox, inputs }
+        Self { inbox, inputs, is_stopped: Arc::default() }
     }
 
-    /// What stops the owner.
+    /// What stops the owner, whatever waits in its inbox.
     pub(super) fn stop(&self) -> Arc<dyn Fn() + Send + Sync> {
-        let inbox = self.inbox.clone();
-        // A proxy that is gone has stopped.
-        Arc::new(move || drop(inbox.send(Input::Stop)))
+        let (inbox, is_stopped) = (self.inbox.clone(), Arc::clone(&self.is_stopped));
+        Arc::new(move || {
+            is_stopped.store(true, Ordering::Release);
+            // Where the inbox is full, the owner is awake; where it is closed, the proxy has ended.
+            let _ = inbox.try_send(Input::Stop);
+        })
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Acquire)
+    }
+
+    /// Waits for something to happen, but not longer than `time`, and ignores it. Returns whether the proxy was stopped.
+    fn pause(&self, time: Duration) -> bool {
+        if let Err(RecvTimeoutError::Disconnected) = self.inputs.recv_timeout(time) {
+            thread::sleep(time);
+        }
+        self.is_stopped()
     }
 }

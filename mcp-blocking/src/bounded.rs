@@ -1,0 +1,141 @@
+//! A queue between two threads that is bounded in entries and in bytes, and never blocks the thread that fills it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Makes a queue of at most `entries`, which weigh at most `bytes` together; one entry of any weight is always taken.
+pub(crate) fn bounded<T>(entries: usize, bytes: usize) -> (Sender<T>, Receiver<T>) {
+    let state = State { queue: VecDeque::new(), weight: 0, missed: 0, has_ended: false };
+    let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), entries, bytes });
+    (Sender(Arc::clone(&shared)), Receiver(shared))
+}
+
+/// The end that fills the queue.
+#[derive(Debug)]
+pub(crate) struct Sender<T>(Arc<Shared<T>>);
+
+/// The end that empties it.
+#[derive(Debug)]
+pub(crate) struct Receiver<T>(Arc<Shared<T>>);
+
+/// What is taken from a queue.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next<T> {
+    /// An entry.
+    Entry(T),
+    /// At this place, so many entries are missing.
+    Missed(u64),
+}
+
+#[derive(Debug)]
+struct Shared<T> {
+    state: Mutex<State<T>>,
+    changed: Condvar,
+    entries: usize,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    /// Each with its weight.
+    queue: VecDeque<(Next<T>, usize)>,
+    weight: usize,
+    /// Entries that were left out since the last one in the queue.
+    missed: u64,
+    has_ended: bool,
+}
+
+impl<T> Shared<T> {
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> State<T> {
+    fn push(&mut self, entry: T, weight: usize) {
+        if self.missed > 0 {
+            self.queue.push_back((Next::Missed(std::mem::take(&mut self.missed)), 0));
+        }
+        self.queue.push_back((Next::Entry(entry), weight));
+        self.weight = self.weight.saturating_add(weight);
+    }
+}
+
+impl<T> Sender<T> {
+    /// Adds an entry that weighs this many bytes, or gives it back if there is no room.
+    pub(crate) fn try_send(&self, entry: T, weight: usize) -> Result<(), T> {
+        let mut state = self.0.state();
+        let has_room = state.queue.len() < self.0.entries && state.weight.saturating_add(weight) <= self.0.bytes;
+        if !has_room && !state.queue.is_empty() {
+            return Err(entry);
+        }
+        state.push(entry, weight);
+        drop(state);
+        self.0.changed.notify_one();
+        Ok(())
+    }
+
+    /// Notes that an entry is missing at this place.
+    pub(crate) fn miss(&self) {
+        self.0.state().missed += 1;
+    }
+
+    /// Adds the last entry, for which there is always room.
+    pub(crate) fn finish(self, entry: T) {
+        self.0.state().push(entry, 0);
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        self.0.state().has_ended = true;
+        self.0.changed.notify_one();
+    }
+}
+
+impl<T> Receiver<T> {
+    /// Waits for the next entry; `None` once the other end is gone and everything is taken.
+    pub(crate) fn recv(&self) -> Option<Next<T>> {
+        let is_idle = |state: &mut State<T>| state.queue.is_empty() && state.missed == 0 && !state.has_ended;
+        let mut state = self.0.changed.wait_while(self.0.state(), is_idle).unwrap_or_else(PoisonError::into_inner);
+        if let Some((next, weight)) = state.queue.pop_front() {
+            state.weight = state.weight.saturating_sub(weight);
+            return Some(next);
+        }
+        let missed = std::mem::take(&mut state.missed);
+        (missed > 0).then_some(Next::Missed(missed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_is_bounded_in_entries_and_bytes_and_counts_what_is_missing_in_its_place() {
+        let (sender, receiver) = bounded(3, 100);
+        assert_eq!(sender.try_send(1, 1000), Ok(()), "one entry of any weight");
+        assert_eq!(sender.try_send(2, 1), Err(2));
+        sender.miss();
+        sender.miss();
+        assert_eq!(receiver.recv(), Some(Next::Entry(1)));
+        assert_eq!((sender.try_send(3, 50), sender.try_send(4, 51)), (Ok(()), Err(4)));
+        assert_eq!((sender.try_send(5, 50), sender.try_send(6, 0)), (Ok(()), Err(6)));
+        sender.miss();
+        sender.finish(7);
+        let rest: Vec<_> = std::iter::from_fn(|| receiver.recv()).collect();
+        let missed = Next::Missed;
+        assert_eq!(rest, [missed(2), Next::Entry(3), Next::Entry(5), missed(1), Next::Entry(7)]);
+    }
+
+    #[test]
+    fn a_gap_at_the_end_is_reported_too() {
+        let (sender, receiver) = bounded(1, 1);
+        sender.try_send(1, 1).unwrap();
+        sender.miss();
+        drop(sender);
+        assert_eq!(receiver.recv(), Some(Next::Entry(1)));
+        assert_eq!(receiver.recv(), Some(Next::Missed(1)));
+        assert_eq!(receiver.recv(), None);
+    }
+}

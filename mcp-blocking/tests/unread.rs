@@ -1,0 +1,122 @@
+//! Servers that do not read, before the blocking client: every call has one outcome in its time, and closing has an end.
+
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
+
+use std::process::Command;
+use std::time::Duration;
+
+use mcp_blocking::{Client, Error, InFlight};
+use mcp_proto::client::Call;
+use mcp_proto::{Failed, Json, ProtocolVersion};
+use tests::cells::{Cell, at_once, cell};
+use tests::unread_pipes::{Life, MORE_THAN_A_PIPE, MORE_THAN_A_SOCKET, Reading, UnreadServer, params};
+
+/// A time that is not over before the end of a test.
+const AGES: Duration = Duration::from_secs(3600);
+
+/// How calls that a server does not read come to their ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// Their time is over.
+    Timeout,
+    /// They are cancelled.
+    Cancel,
+    /// The client is dropped.
+    Drop,
+    /// What the server writes ends, or its connections do.
+    ServerEnds,
+}
+
+impl End {
+    const ALL: [Self; 4] = [Self::Timeout, Self::Cancel, Self::Drop, Self::ServerEnds];
+
+    fn timeout(self) -> Duration {
+        if self == Self::Timeout { Duration::from_secs(1) } else { AGES }
+    }
+}
+
+/// Calls until more waits than any buffer takes.
+fn calls(client: &Client, bytes: usize) -> Vec<InFlight> {
+    (0..3).map(|_| client.call(Call::new("tools/call").params(params(bytes))).unwrap()).collect()
+}
+
+/// Each call's one outcome.
+fn outcomes(calls: Vec<InFlight>) -> Vec<Failed> {
+    let wait = |call: InFlight| match call.wait() {
+        Err(Error::Failed { reason, .. }) => reason,
+        other => panic!("{other:?}"),
+    };
+    calls.into_iter().map(wait).collect()
+}
+
+/// Brings calls to their ends, then closes the client.
+fn end(how: End, client: Client, bytes: usize, end_server: impl FnOnce()) {
+    let calls = calls(&client, bytes);
+    let mut client = Some(client);
+    match how {
+        End::Timeout => {}
+        End::Cancel => calls.iter().for_each(InFlight::cancel),
+        End::Drop => drop(client.take()),
+        End::ServerEnds => end_server(),
+    }
+    let reasons = outcomes(calls);
+    for reason in &reasons {
+        let is_expected = match reason {
+            Failed::TimedOut { .. } => how == End::Timeout,
+            Failed::Cancelled => how == End::Cancel,
+            Failed::Closed => true,
+            // A connection that is closed or cut off, and what finds no room.
+            Failed::Broken { .. } | Failed::Unreachable { .. } => bytes == MORE_THAN_A_SOCKET,
+            Failed::QueueFull { .. } => bytes == MORE_THAN_A_PIPE,
+            _ => false,
+        };
+        assert!(is_expected, "{reasons:?}");
+    }
+    drop(client);
+}
+
+fn over_child(command: Command, how: End) -> Client {
+    Client::child(command).versions([ProtocolVersion::V2025_11_25]).request_timeout(how.timeout()).connect().unwrap()
+}
+
+fn over_socket(server: &UnreadServer, how: End) -> Client {
+    Client::builder(&server.url()).unwrap().request_timeout(how.timeout()).connect().unwrap()
+}
+
+#[test]
+fn defect_k1_k2_calls_end_and_closing_ends_whatever_a_child_does_not_read() {
+    let mut cells = Vec::new();
+    for reading in Reading::OF_CHILDREN {
+        for how in End::ALL {
+            if (reading, how) == (Reading::Flooding, End::ServerEnds) {
+                continue;
+            }
+            cells.push(cell(format!("{reading:?}, {how:?}"), move || {
+                let ends = how == End::ServerEnds;
+                let mut command = if ends { reading.child_whose_output_ends() } else { reading.child() };
+                let life = Life::of(&mut command);
+                end(how, over_child(command, how), MORE_THAN_A_PIPE, || {});
+                life.ends();
+            }));
+        }
+    }
+    at_once(cells);
+}
+
+#[test]
+fn defect_k1_k2_calls_end_and_closing_ends_whatever_a_server_on_a_socket_does_not_read() {
+    let cells = Reading::OF_SOCKETS.into_iter().flat_map(|reading| {
+        End::ALL.map(|how| {
+            cell(format!("{reading:?}, {how:?}"), move || {
+                let server = reading.server();
+                let client = over_socket(&server, how);
+                end(how, client, MORE_THAN_A_SOCKET, || {
+                    server.wait_for_connections(3);
+                    server.end();
+                });
+            })
+        })
+    });
+    at_once(cells.collect::<Vec<Cell>>());
+}
