@@ -84,6 +84,10 @@ impl Proxy {
     /// own, which is signalled as a whole: Ctrl-C in a terminal does not reach it, but it sees that its stdin is closed
     /// when this process ends. Elsewhere it is killed after the first two seconds, and what it has started itself is not.
     ///
+    /// A process that has left the group, as a daemon or a browser does with `setsid`, goes on. It is not looked for: to
+    /// find it, this process would have to adopt all orphans of its descendants, those of its application's other children
+    /// included, and it could not tell a leftover from a program that was meant to stay.
+    ///
     /// A server that ends when it is asked which era it belongs to is started once more (ER-06).
     ///
     /// # Errors

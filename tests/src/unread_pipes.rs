@@ -190,6 +190,10 @@ impl Shared {
             drop(state);
             return self.answer(stream);
         }
+        // It may have been accepted just before.
+        if state.has_ended {
+            return Ok(());
+        }
         state.connections += 1;
         state.open.push(stream.try_clone()?);
         drop(state);

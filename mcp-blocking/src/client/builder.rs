@@ -115,7 +115,7 @@ impl<S> Builder<S> {
         let events = start_handler(self.handler, commands.clone()).map_err(Error::Thread)?;
         let owner = thread::Builder::new()
             .name("mcp-client".to_owned())
-            .spawn(move || owner.run(&inputs, events))
+            .spawn(move || owner.run(&inputs, &events))
             .map_err(Error::Thread)?;
         match answer.recv().map_err(|_| UsageError::Closed)? {
             Ok(greeting) => {

@@ -91,10 +91,10 @@ where
     T: ClientTransport,
     L: Feed<proto::Client<T>, Action = T::Action, Received: Send + 'static>,
 {
-    pub(super) fn run(mut self, inputs: &Receiver<Mail<L::Received>>, events: Sender<ForHandler>) {
+    pub(super) fn run(mut self, inputs: &Receiver<Mail<L::Received>>, events: &Sender<ForHandler>) {
         let connecting = self.machine.connect(Instant::now());
         debug_assert!(connecting.is_ok(), "nothing was connected before");
-        while !self.drain(&events) {
+        while !self.drain(events) {
             self.wait(inputs);
         }
         // Nobody waits for the end of a process but who has closed the client.

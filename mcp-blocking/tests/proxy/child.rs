@@ -66,7 +66,7 @@ fn what_cannot_be_started_is_told_in_words() {
 fn px3_st17_st18_nothing_is_left_of_a_server_and_what_it_has_started() {
     let servers = [
         ("it ends when its stdin is closed", "cat >/dev/null; echo by itself >&2", "by itself"),
-        ("it ends when it is asked to", "trap 'echo asked >&2; exit' TERM; while :; do sleep 0.1; done", ""),
+        ("it ends when it is asked to", "trap 'echo asked >&2; exit' TERM; while :; do sleep 0.1; done", "asked"),
         ("it does neither", "trap '' TERM; while :; do sleep 0.1; done", "it is killed"),
         ("it leaves somebody behind", "(trap '' TERM; exec sleep 1000 <&- >&-) & cat >/dev/null", ""),
         ("others do its work", "sh -c 'trap \"\" TERM; sleep 1000; true'; true", ""),

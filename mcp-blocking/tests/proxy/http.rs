@@ -3,6 +3,8 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -33,8 +35,7 @@ fn px1_a_conversation_and_a_quiet_end() {
     proxy.write(&request("\"x\"", "tools/call", params));
     assert_eq!(proxy.line(), result("\"x\"", params));
     proxy.end_input();
-    let (status, took) = proxy.wait();
-    assert!(status.success() && took < Duration::from_secs(2));
+    assert!(proxy.wait().0.success());
     let delete = server.wait_for("DELETE /mcp");
     assert_eq!(delete.header("mcp-session-id"), "the-session");
     assert_eq!(delete.header("user-agent"), concat!("mcp-proxy/", env!("CARGO_PKG_VERSION")));
@@ -102,8 +103,8 @@ fn signals_end_it_in_good_order_and_a_second_one_at_once() {
         proxy.signal(signal);
         let line = proxy.line();
         assert!(line.contains(r#""id":1,"error":"#), "{signal}: {line}");
-        let (status, took) = proxy.wait();
-        assert!(status.success() && took < Duration::from_secs(4), "{signal}: {status} after {took:?}");
+        let (status, _) = proxy.wait();
+        assert!(status.success(), "{signal}: {status}");
         server.wait_for("DELETE /mcp");
     }
     // A server that does not even answer the end of the session.
@@ -116,8 +117,8 @@ fn signals_end_it_in_good_order_and_a_second_one_at_once() {
     proxy.signal("TERM");
     server.wait_for("DELETE /mcp");
     proxy.signal("TERM");
-    let (status, took) = proxy.wait();
-    assert!(!status.success() && took < Duration::from_secs(1), "{status} after {took:?}");
+    // After one signal, the proxy ends with 0 once the server had its time.
+    assert_eq!(proxy.wait().0.code(), Some(130));
 }
 
 #[test]
@@ -130,8 +131,8 @@ fn px5_a_closed_stdout_ends_it() {
     stdout.read_line(&mut String::new()).unwrap();
     drop(stdout);
     proxy.write(&request("1", "tools/call", "{}"));
-    let (status, took) = proxy.wait();
-    assert!(status.success() && took < Duration::from_secs(4), "{status} after {took:?}");
+    let (status, _) = proxy.wait();
+    assert!(status.success(), "{status}");
     server.wait_for("DELETE /mcp");
 }
 
@@ -174,15 +175,18 @@ fn px6_one_line_that_is_too_long_fails_and_the_proxy_lives() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn px7_fr14_a_client_that_does_not_read_makes_the_proxy_stop_reading() {
-    let server = Loopback::start(mcp_server(|asked, connection| {
+fn defect_p4_px7_fr14_a_client_that_does_not_read_makes_the_proxy_stop_reading() {
+    /// Notifications of a thousand bytes: some times what the proxy and the buffers of a socket and a pipe hold.
+    const NOTIFICATIONS: usize = 100_000;
+    let sent = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&sent);
+    let server = Loopback::start(mcp_server(move |asked, connection| {
         connection.begin_events()?;
-        let told = event(&format!(
-            r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"data":"{}"}}}}"#,
-            "x".repeat(1000)
-        ));
-        for _ in 0..50_000 {
-            connection.chunk(&told)?;
+        let params = format!(r#"{{"data":"{}"}}"#, "x".repeat(1000));
+        let told = event(&format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{params}}}"#));
+        for _ in 0..NOTIFICATIONS / 100 {
+            connection.chunk(told.repeat(100))?;
+            count.fetch_add(100, Ordering::SeqCst);
         }
         connection.chunk(event(&result(&asked.id, "{}")))?;
         connection.finish()
@@ -194,8 +198,16 @@ fn px7_fr14_a_client_that_does_not_read_makes_the_proxy_stop_reading() {
     stdout.read_line(&mut String::new()).unwrap();
     proxy.write(INITIALIZED);
     proxy.write(&request("1", "tools/call", "{}"));
-    // Fifty megabytes would come; nobody reads.
-    thread::sleep(Duration::from_millis(1500));
+    // The server sends until it can send no more.
+    let mut before = 0;
+    let mut unchanged = 0;
+    while unchanged < 10 && before < NOTIFICATIONS {
+        thread::sleep(Duration::from_millis(200));
+        let now = sent.load(Ordering::SeqCst);
+        unchanged = if now == before && now > 0 { unchanged + 1 } else { 0 };
+        before = now;
+    }
+    assert!(before < NOTIFICATIONS / 4, "the proxy reads on: {before} notifications were sent");
     assert!(proxy.peak_memory() < 64 * 1024, "{} KiB", proxy.peak_memory());
     // Nothing was lost.
     let mut count = 0;
@@ -205,7 +217,42 @@ fn px7_fr14_a_client_that_does_not_read_makes_the_proxy_stop_reading() {
             break;
         }
     }
-    assert_eq!(count, 50_001);
+    assert_eq!(count, NOTIFICATIONS + 1);
+}
+
+#[test]
+fn defect_b19_the_time_for_requests_in_flight_after_the_end_of_stdin_can_be_chosen() {
+    for (timeout, is_answered) in [("0.2", false), ("60", true)] {
+        let server = Loopback::start(mcp_server(|asked, connection| {
+            thread::sleep(Duration::from_secs(3));
+            connection.json(result(&asked.id, "{}"))
+        }));
+        let mut proxy = Proxy::start(&["--drain-timeout", timeout, &server.url()]);
+        proxy.initialize();
+        proxy.write(&request("1", "tools/call", "{}"));
+        server.wait(|server| server.asked().iter().any(|asked| asked.method == "tools/call").then_some(())).unwrap();
+        proxy.end_input();
+        let line = proxy.line();
+        assert_eq!(line == result("1", "{}"), is_answered, "{timeout}: {line}");
+        assert!(proxy.wait().0.success());
+    }
+}
+
+#[test]
+fn a_delivered_request_is_never_sent_twice() {
+    let server = Loopback::start(mcp_server(|_, connection| {
+        // It was read in full, and may have been served.
+        connection.close();
+        Ok(())
+    }));
+    let mut proxy = Proxy::start(&[&server.url()]);
+    proxy.initialize();
+    for _ in 0..3 {
+        let error = proxy.call("tools/call").unwrap_err();
+        assert!(error.contains("broke the connection before it answered"), "{error}");
+    }
+    let calls = server.asked().into_iter().filter(|asked| asked.method == "tools/call").count();
+    assert_eq!(calls, 3);
 }
 
 #[test]

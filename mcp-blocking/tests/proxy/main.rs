@@ -8,3 +8,5 @@ mod command_line;
 mod editor;
 mod eras;
 mod http;
+#[cfg(unix)]
+mod unread;

@@ -165,14 +165,14 @@ mod tests {
         assert!(log.0.state().bytes <= QUEUE_BYTES);
         let (mut kept, mut dropped) = (0, 0);
         let mut lines = io::BufRead::lines(io::BufReader::new(&mut reader));
-        while dropped == 0 {
+        while kept + dropped < sent {
             let line = lines.next().unwrap().unwrap();
             match line.strip_prefix("mcp-proxy: warn: ") {
-                Some(count) => dropped = count.split(' ').next().unwrap().parse().unwrap(),
+                Some(count) => dropped += count.split(' ').next().unwrap().parse::<usize>().unwrap(),
                 None => kept += 1,
             }
         }
-        assert_eq!(kept + dropped, sent);
+        assert!(dropped > sent / 2);
         // The log goes on once it is read.
         log.write_all(b"next\n").unwrap();
         assert_eq!(lines.next().unwrap().unwrap(), "next");

@@ -1,0 +1,284 @@
+//! Peers of the proxy that do not read or stop halfway: every request has one outcome in its time, and every end an end.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mcp_proto::Json;
+use tests::cells::{at_once, cell};
+use tests::loopback::{Asked, Loopback, mcp_server};
+use tests::unread_pipes::{Life, MORE_THAN_A_PIPE, MORE_THAN_A_SOCKET, Reading, params};
+use tests::world::{INITIALIZED, event, initialize, request, result};
+
+use crate::editor::command;
+
+/// What a documented time of a few seconds may take on a busy machine. What these tests are about took for ever.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What is read of a stream before the reading stops halfway.
+const HALF: usize = 70_000;
+/// Requests of a test.
+const REQUESTS: usize = 20;
+
+/// How a proxy is made to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The client closes stdin.
+    Input,
+    /// One SIGTERM.
+    Signal,
+    /// A second one while the first is worked on.
+    Signals,
+}
+
+impl End {
+    const ALL: [Self; 3] = [Self::Input, Self::Signal, Self::Signals];
+}
+
+/// A proxy, and what is read of its streams.
+struct Running {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    /// Streams that are open and not read.
+    _held: [Option<Box<dyn Read + Send>>; 2],
+}
+
+impl Running {
+    /// Starts a proxy whose streams are read like this; `None` is all of it, line by line.
+    fn start(command: &mut Command, stdout: Option<Reading>, stderr: Option<Reading>) -> (Self, Receiver<String>) {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        if stderr.is_some() {
+            command.stderr(Stdio::piped());
+        }
+        let mut child = command.spawn().expect("the proxy starts");
+        let (lines, read) = channel();
+        let stdin = child.stdin.take();
+        let stdout = child.stdout.take().and_then(|stream| consume(stream, stdout, &lines));
+        let stderr = child.stderr.take().and_then(|stream| consume(stream, stderr, &lines));
+        (Self { child, stdin, _held: [stdout, stderr] }, read)
+    }
+
+    /// Writes lines without waiting for the proxy to take them.
+    fn write(&mut self, lines: Vec<String>) -> thread::JoinHandle<ChildStdin> {
+        let mut stdin = self.stdin.take().expect("stdin is open");
+        thread::spawn(move || {
+            // A proxy that has ended reads no more.
+            let _ = lines.into_iter().try_for_each(|line| writeln!(stdin, "{line}"));
+            stdin
+        })
+    }
+
+    fn signal(&self) {
+        let status = Command::new("kill").args(["-s", "TERM", &self.child.id().to_string()]).status();
+        assert!(status.expect("kill runs").success());
+    }
+
+    /// Ends the proxy, and returns how it ended.
+    fn end(mut self, how: End, writing: thread::JoinHandle<ChildStdin>) -> ExitStatus {
+        match how {
+            End::Input => drop(thread::spawn(move || drop(writing.join()))),
+            End::Signal => self.signal(),
+            End::Signals => {
+                self.signal();
+                // Two that come before the proxy has come to the first are one.
+                thread::sleep(Duration::from_millis(300));
+                self.signal();
+            }
+        }
+        self.wait()
+    }
+
+    fn wait(&mut self) -> ExitStatus {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("a child") {
+                return status;
+            }
+            assert!(Instant::now() < until, "the proxy does not end");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Reads a stream on a thread of its own, or returns it if it is not read.
+fn consume(
+    mut stream: impl Read + Send + 'static,
+    reading: Option<Reading>,
+    lines: &Sender<String>,
+) -> Option<Box<dyn Read + Send>> {
+    let lines = lines.clone();
+    match reading {
+        None => drop(thread::spawn(move || {
+            for line in BufReader::new(stream).lines().map_while(Result::ok) {
+                let _ = lines.send(line);
+            }
+        })),
+        Some(Reading::Never | Reading::Flooding) => return Some(Box::new(stream)),
+        Some(Reading::ByteASecond) => drop(thread::spawn(move || {
+            while stream.read(&mut [0]).is_ok_and(|length| length > 0) {
+                thread::sleep(Duration::from_secs(1));
+            }
+        })),
+        Some(Reading::Halfway) => drop(thread::spawn(move || {
+            let _ = stream.read_exact(&mut vec![0; HALF]);
+            thread::sleep(PATIENCE * 2);
+            drop(stream);
+        })),
+        Some(Reading::Closed) => drop(stream),
+    }
+    None
+}
+
+/// What opens a session, and then so many calls with parameters of this size.
+fn conversation(calls: usize, bytes: usize) -> Vec<String> {
+    let params = params(bytes).to_text().into_owned();
+    let opening = [initialize("0", "2025-11-25"), INITIALIZED.to_owned()];
+    opening.into_iter().chain((1..=calls).map(|id| request(&id.to_string(), "tools/call", &params))).collect()
+}
+
+/// A server that begins its answers with so many responses to no request, and whose results have this size.
+fn wordy_server(stray: usize, bytes: usize) -> Loopback {
+    Loopback::start(mcp_server(move |asked, connection| {
+        connection.begin_events()?;
+        connection.chunk(event(&result("\"stray\"", "{}")).repeat(stray))?;
+        connection.chunk(event(&result(&asked.id, &format!("\"{}\"", "x".repeat(bytes)))))?;
+        connection.finish()
+    }))
+}
+
+/// Waits until the server was asked to do so many things.
+fn wait_for_calls(server: &Loopback, calls: usize) {
+    let is_call = |asked: &Asked| asked.method == "tools/call";
+    let count = |server: &Loopback| server.asked().into_iter().filter(is_call).count();
+    server.wait(|server| (count(server) >= calls).then_some(())).expect("the calls arrive");
+    // What the server answers has some time to fill what can be filled; with less, a test proves less, but holds.
+    thread::sleep(Duration::from_secs(1));
+}
+
+fn assert_status(status: ExitStatus, expected: &[i32]) {
+    assert!(status.code().is_some_and(|code| expected.contains(&code)), "{status}, not {expected:?}");
+}
+
+#[test]
+fn defect_k3_k4_a_proxy_ends_whatever_its_client_does_not_read() {
+    let mut cells = Vec::new();
+    for reading in Reading::OF_SOCKETS {
+        for how in End::ALL {
+            cells.push(cell(format!("stdout {reading:?}, {how:?}"), move || {
+                let server = wordy_server(0, 6 * MORE_THAN_A_PIPE);
+                let mut command = command(&["--log-level", "error", "--drain-timeout", "10", &server.url()]);
+                let life = Life::of(&mut command);
+                let (mut proxy, _) = Running::start(&mut command, Some(reading), None);
+                drop(command);
+                let writing = proxy.write(conversation(2, 1));
+                // A proxy whose stdout is closed ends by itself.
+                if reading == Reading::Closed {
+                    server.wait_for("POST");
+                } else {
+                    wait_for_calls(&server, 2);
+                }
+                let status = proxy.end(how, writing);
+                assert_status(
+                    status,
+                    match (reading, how) {
+                        (Reading::Closed, End::Input | End::Signal) => &[0],
+                        // Requests in flight are answered first, and more than a pipe takes is left.
+                        (_, End::Input) => &[1],
+                        // What the server has sent by then may fit into the pipe.
+                        (_, End::Signal) => &[0, 1],
+                        (_, End::Signals) => &[0, 1, 130],
+                    },
+                );
+                let log = life.ends();
+                assert_eq!(log.contains("the client does not read: "), status.code() == Some(1), "{log}");
+            }));
+            cells.push(cell(format!("stderr {reading:?}, {how:?}"), move || {
+                let server = wordy_server(3000, 1);
+                let mut command = command(&[&server.url()]);
+                let (mut proxy, lines) = Running::start(&mut command, None, Some(reading));
+                let writing = proxy.write(conversation(3, 1));
+                // The log of three thousand faults a call delays no answer.
+                let answers: Vec<_> = (0..4).map(|_| lines.recv_timeout(PATIENCE).expect("an answer")).collect();
+                assert!(answers.iter().all(|line| line.contains(r#""result":"#)));
+                let status = proxy.end(how, writing);
+                assert_status(status, if how == End::Signals { &[0, 130] } else { &[0] });
+            }));
+        }
+    }
+    at_once(cells);
+}
+
+/// The outcomes of requests by their ids, each of which has no more than one.
+#[derive(Default)]
+struct Outcomes(BTreeMap<String, String>);
+
+impl Outcomes {
+    fn add(&mut self, line: String) {
+        let line = Json::parse(line).expect("a message");
+        let member = |name| line.member(name).expect("no name twice");
+        let outcome = member("result").or(member("error")).map(|outcome| outcome.to_text().into_owned());
+        if let (Some(id), Some(outcome)) = (member("id"), outcome) {
+            assert!(self.0.insert(id.to_text().into_owned(), outcome).is_none(), "two outcomes");
+        }
+    }
+}
+
+#[test]
+fn defect_k5_every_request_has_one_outcome_whatever_the_server_does_not_read() {
+    let mut cells = Vec::new();
+    for how in End::ALL {
+        for reading in Reading::OF_CHILDREN {
+            cells.push(cell(format!("child {reading:?}, {how:?}"), move || {
+                let server = reading.child();
+                let mut command = command(&["--request-timeout", "3", "--protocol", "2025-11-25", "--"]);
+                command.arg(server.get_program()).args(server.get_args());
+                // The proxy ends with its server. While the server waits for answers of the client's, no time of a request
+                // passes (TO-04).
+                let answers = !matches!(reading, Reading::Closed | Reading::Flooding);
+                ends_before(command, REQUESTS, MORE_THAN_A_PIPE, how, answers);
+            }));
+        }
+        for reading in Reading::OF_SOCKETS {
+            cells.push(cell(format!("socket {reading:?}, {how:?}"), move || {
+                let server = reading.server();
+                let options = ["--request-timeout", "3", "--protocol", "2025-11-25", &server.url()];
+                ends_before(command(&options), 3, MORE_THAN_A_SOCKET, how, true);
+            }));
+        }
+    }
+    at_once(cells);
+}
+
+/// More is asked than any buffer takes, and then the proxy ends with all that it has started. With `answers`, all of it is
+/// answered before.
+fn ends_before(mut command: Command, calls: usize, bytes: usize, how: End, answers: bool) {
+    let life = Life::of(&mut command);
+    let (mut proxy, lines) = Running::start(&mut command, None, None);
+    drop(command);
+    let writing = proxy.write(conversation(calls, bytes));
+    let mut outcomes = Outcomes::default();
+    while outcomes.0.len() < if answers { calls + 1 } else { 1 } {
+        outcomes.add(lines.recv_timeout(PATIENCE).expect("a line, while outcomes are missing"));
+    }
+    let status = proxy.end(how, writing);
+    assert_status(status, if how == End::Signals { &[0, 1, 130] } else { &[0, 1] });
+    life.ends();
+    for line in &lines {
+        outcomes.add(line);
+    }
+    for (id, outcome) in &outcomes.0 {
+        assert_eq!(outcome.contains(r#""message":"#), id != "\"0\"" && id != "0", "{id}: {outcome}");
+    }
+    if how == End::Input && status.success() {
+        assert_eq!(outcomes.0.len(), calls + 1);
+    }
+}
