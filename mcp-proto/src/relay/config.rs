@@ -69,6 +69,8 @@ impl Config {
     pub(super) fn split(self) -> (server::Config, client::Config) {
         let mut server = server::Config::new("", "");
         server.limits = self.limits.clone();
+        // While the client is only slow, not reading the server holds it up, and no notification that was read is dropped.
+        server.limits.unwritten = server.limits.unwritten.saturating_add(server.limits.message).min(1 << 30);
         // TO-04: the one who answers may be a person.
         server.request_timeout = self.max_timeout;
         server.max_timeout = self.max_timeout;

@@ -90,7 +90,9 @@ impl Server<Stdio> {
 
     /// Whether the client takes what is written to it fast enough for more to be made of it.
     pub(crate) fn takes_output(&self) -> bool {
-        self.transport.unwritten().bytes() < self.config.limits.queue_bytes
+        // What a driver has read already of the other side must find room.
+        let most = self.config.limits.queue_bytes.min(self.config.limits.unwritten / 2);
+        self.transport.unwritten().bytes() < most
     }
 
     /// Whether [`Event::Closed`] was told or is about to be.
