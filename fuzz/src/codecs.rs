@@ -65,7 +65,46 @@ pub fn sse(data: &[u8]) {
     let (bounded, failed, _) = run(&[stream], limit);
     let (bounded_in_pieces, failed_in_pieces, _) = run(&pieces, limit);
     assert_eq!((&bounded, failed), (&bounded_in_pieces, failed_in_pieces));
+    let (lines, unfinished) = lines(stream);
+    assert!(failed || !is_over(&lines, limit), "an event of more than {limit} bytes was accepted");
+    let lines = [lines, vec![unfinished]].concat();
+    assert!(!failed || is_over(&lines, limit), "an event of {limit} bytes or fewer was refused");
     round_trip(&items);
+}
+
+/// The lines of a stream of events, and what is behind the last of them.
+fn lines(stream: &[u8]) -> (Vec<&[u8]>, &[u8]) {
+    let mut lines = Vec::new();
+    let mut rest = stream.strip_prefix(b"\xef\xbb\xbf").unwrap_or(stream);
+    while let Some(end) = rest.iter().position(|byte| b"\r\n".contains(byte)) {
+        lines.push(&rest[..end]);
+        let next = end + if rest[end..].starts_with(b"\r\n") { 2 } else { 1 };
+        rest = &rest[next..];
+    }
+    (lines, rest)
+}
+
+/// Whether the values of the fields of one event, with a byte between two data lines, come to more than the limit.
+fn is_over(lines: &[&[u8]], limit: usize) -> bool {
+    let (mut size, mut has_data) = (0, false);
+    for line in lines {
+        if line.is_empty() {
+            (size, has_data) = (0, false);
+            continue;
+        }
+        let (name, value) = match line.iter().position(|&byte| byte == b':') {
+            Some(at) => (&line[..at], line[at + 1..].strip_prefix(b" ").unwrap_or(&line[at + 1..])),
+            None => (*line, &[][..]),
+        };
+        if [&b"data"[..], b"event", b"id", b"retry"].contains(&name) {
+            size += value.len() + usize::from(name == b"data" && has_data);
+            has_data |= name == b"data";
+        }
+        if size > limit {
+            return true;
+        }
+    }
+    false
 }
 
 fn round_trip(items: &[SseItem]) {
