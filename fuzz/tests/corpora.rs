@@ -41,7 +41,7 @@ macro_rules! replayed {
 replayed!(api client client_stdio era line message mirror relay server server_stdio splice sse);
 
 #[test]
-fn every_target_is_replayed_and_has_a_dictionary() {
+fn defect_p11_every_target_has_one_file_of_inputs_that_is_replayed_and_a_dictionary() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let stems = |folder: &Path| -> Vec<String> {
         let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());

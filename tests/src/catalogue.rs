@@ -223,32 +223,47 @@ pub type Found = BTreeMap<String, BTreeMap<Place, BTreeSet<String>>>;
 
 /// Looks for the tests of all rows in the sources of the workspace.
 pub fn find() -> Found {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut found = Found::new();
-    for folder in ["tests/tests", "tests/src", "mcp-proto/src", "mcp-tokio", "mcp-blocking", "fuzz/src", "fuzz/tests"] {
-        let mut files = Vec::new();
-        sources(&root.join(folder), &mut files);
-        for file in files {
-            let path = file.strip_prefix(&root).expect("it is below").to_string_lossy().replace('\\', "/");
-            let text = fs::read_to_string(&file).expect("a source");
-            if let Some((_, runs)) = TABLES.iter().find(|(table, _)| *table == path) {
-                for row in text.split('"').flat_map(rows_of_case) {
-                    for (place, name) in *runs {
-                        found.entry(row.clone()).or_default().entry(*place).or_default().insert((*name).to_owned());
-                    }
+    for (path, text) in texts() {
+        if let Some((_, runs)) = TABLES.iter().find(|(table, _)| *table == path) {
+            for row in text.split('"').flat_map(rows_of_case) {
+                for (place, name) in *runs {
+                    found.entry(row.clone()).or_default().entry(*place).or_default().insert((*name).to_owned());
                 }
-                continue;
             }
-            for name in functions(&text) {
-                for row in rows_in(name) {
-                    for place in places(&path) {
-                        found.entry(row.clone()).or_default().entry(*place).or_default().insert(name.to_owned());
-                    }
+            continue;
+        }
+        for name in functions(&text) {
+            for row in rows_in(name) {
+                for place in places(&path) {
+                    found.entry(row.clone()).or_default().entry(*place).or_default().insert(name.to_owned());
                 }
             }
         }
     }
     found
+}
+
+/// The path and the name of every function in sources with tests.
+pub(crate) fn names() -> Vec<(String, String)> {
+    let named = |(path, text): (String, String)| -> Vec<_> {
+        functions(&text).map(|name| (path.clone(), name.to_owned())).collect()
+    };
+    texts().into_iter().flat_map(named).collect()
+}
+
+/// The sources that have tests, with their paths in the workspace.
+fn texts() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut files = Vec::new();
+    for folder in ["tests/tests", "tests/src", "mcp-proto/src", "mcp-tokio", "mcp-blocking", "fuzz/src", "fuzz/tests"] {
+        sources(&root.join(folder), &mut files);
+    }
+    let read = |file: PathBuf| {
+        let path = file.strip_prefix(&root).expect("it is below").to_string_lossy().replace('\\', "/");
+        (path, fs::read_to_string(&file).expect("a source"))
+    };
+    files.into_iter().map(read).collect()
 }
 
 /// The table of all rows, as it stands in `tests/CATALOGUE.md`.

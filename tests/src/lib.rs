@@ -9,6 +9,7 @@ pub mod catalogue;
 pub mod cells;
 pub mod chunks;
 pub mod crowd;
+pub mod defects;
 pub mod examples;
 pub mod http1;
 pub mod json_text;

@@ -1,5 +1,6 @@
-//! Prints `tests/CATALOGUE.md`.
+//! Prints `tests/CATALOGUE.md`; with `--defects`, the defects and their tests.
 
 fn main() {
-    print!("{}", tests::catalogue::table());
+    let prints_defects = std::env::args().any(|argument| argument == "--defects");
+    print!("{}", if prints_defects { tests::defects::table() } else { tests::catalogue::table() });
 }
