@@ -1,0 +1,69 @@
+//! Counts the answers to requests that are wrong in every way of which there is a collection.
+
+use std::fs;
+use std::path::Path;
+
+use mcp_proto::server::Event;
+use mcp_proto::{Json, ProtocolVersion};
+use tests::stream::ServerStream;
+use tests::world::request;
+
+/// The lines that a server of a revision answers to a line, whose requests it answers with an empty object.
+fn answers(version: &str, line: &[u8]) -> Vec<String> {
+    let mut stream = ServerStream::ready(version);
+    stream.line(line);
+    for event in stream.events() {
+        if let Event::Requested { ticket, .. } = event {
+            stream.machine.respond(ticket, Ok(Json::empty_object()), stream.now).expect("a result");
+        }
+    }
+    stream.lines()
+}
+
+/// Texts of the collection of JSON texts, as far as they are one line.
+fn texts() -> Vec<(String, Vec<u8>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors/json/test_parsing");
+    let entries = fs::read_dir(folder).expect("the collection").map(|entry| entry.expect("an entry").path());
+    let mut texts: Vec<_> = entries
+        .map(|path| {
+            (path.file_name().expect("a name").to_string_lossy().into_owned(), fs::read(&path).expect("a text"))
+        })
+        .filter(|(_, text)| !text.contains(&b'\n') && text.len() < 10_000)
+        // It ends the message, and what follows is a second text on the line: neither has an id then (FR11).
+        .filter(|(name, _)| name != "n_structure_object_followed_by_closing_object.json")
+        .collect();
+    texts.sort();
+    texts
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "tests/prove reads the figure")]
+fn b2_every_bad_request_whose_id_can_be_read_has_one_answer_with_it() {
+    let mut requests = Vec::new();
+    for (name, text) in texts() {
+        // Before what may be wrong stands what makes it a request.
+        for member in ["params", "jsonrpc", "method", "x"] {
+            let mut line = format!(r#"{{"id":"a","method":"tools/call","{member}":"#).into_bytes();
+            line.extend(&text);
+            line.extend(b"}");
+            requests.push((format!("{name} as {member}"), line));
+        }
+        let mut line = request("\"a\"", "tools/call", "").into_bytes();
+        line.pop();
+        line.extend(&text);
+        line.extend(b"}");
+        requests.push((format!("{name} behind a request"), line));
+    }
+    let mut unanswered = Vec::new();
+    let versions = ProtocolVersion::ALL.iter().filter(|version| **version != ProtocolVersion::V2026_07_28);
+    for version in versions {
+        for (name, line) in &requests {
+            let answers = answers(version.as_str(), line);
+            if answers.len() != 1 || !answers[0].contains(r#""id":"a""#) {
+                unanswered.push(format!("{version:?} {name}: {answers:?}"));
+            }
+        }
+    }
+    println!("b2: {} bad requests, {} left without an answer", requests.len() * 4, unanswered.len());
+    assert!(unanswered.is_empty(), "{unanswered:#?}");
+}
