@@ -1,5 +1,6 @@
 //! How long to wait before trying again, without a clock and without randomness of its own.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::Instant;
@@ -9,6 +10,8 @@ use crate::limits::Limits;
 const FIRST: Duration = Duration::from_secs(1);
 /// Pauses stop doubling here.
 const LONGEST: Duration = Duration::from_secs(30);
+/// The budget holds for each of these, wherever it begins.
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// A small generator of pseudo-random numbers, so that clients that lost one server do not come back in step.
 #[derive(Debug)]
@@ -36,14 +39,13 @@ impl Jitter {
 pub(crate) struct Backoff {
     /// Attempts since anything came of one.
     fruitless: u32,
-    /// Attempts that may be made at once, in thousandths.
-    tokens: u64,
-    refilled_at: Option<Instant>,
+    /// Attempts of the last minute, and those that are planned, in order.
+    attempts: VecDeque<Instant>,
 }
 
 impl Backoff {
-    pub(crate) const fn new(limits: &Limits) -> Self {
-        Self { fruitless: 0, tokens: limits.reconnects as u64 * 1000, refilled_at: None }
+    pub(crate) const fn new(_limits: &Limits) -> Self {
+        Self { fruitless: 0, attempts: VecDeque::new() }
     }
 
     pub(crate) const fn fruitless(&self) -> u32 {
@@ -72,41 +74,43 @@ impl Backoff {
         };
         let pause = pause.clamp(limits.min_retry, limits.max_retry);
         self.fruitless = self.fruitless.saturating_add(1);
-        let pause = pause + jitter.on(pause);
-        pause.max(self.take(limits, now))
+        let mut at = now + (pause + jitter.on(pause));
+        self.forget_before(now);
+        while let Some(first) = self.first_in_the_way(at, limits) {
+            at = first + MINUTE;
+        }
+        self.count(at);
+        at.saturating_duration_since(now)
     }
 
     /// Whether an attempt may be made at once, which is counted then.
     pub(crate) fn may_try_now(&mut self, limits: &Limits, now: Instant) -> bool {
-        self.refill(limits, now);
-        if self.tokens < 1000 {
-            return false;
+        self.forget_before(now);
+        let may = self.first_in_the_way(now, limits).is_none();
+        if may {
+            self.count(now);
         }
-        self.tokens -= 1000;
-        true
+        may
     }
 
-    /// Takes the right to one attempt, and says how long it takes until it is valid.
-    fn take(&mut self, limits: &Limits, now: Instant) -> Duration {
-        self.refill(limits, now);
-        if self.tokens >= 1000 {
-            self.tokens -= 1000;
-            return Duration::ZERO;
-        }
-        let missing = 1000 - self.tokens;
-        self.tokens = 0;
-        let wait = Duration::from_millis(missing * 60 / u64::from(limits.reconnects.max(1)));
-        self.refilled_at = Some(now + wait);
-        wait
+    /// SS7: the first of the attempts that make one at this time too many for some minute.
+    fn first_in_the_way(&self, at: Instant, limits: &Limits) -> Option<Instant> {
+        let is_near = |attempt: &&Instant| **attempt + MINUTE > at && **attempt < at + MINUTE;
+        let mut near = self.attempts.iter().filter(is_near);
+        let first = near.next().copied();
+        let most = usize::try_from(limits.reconnects.max(1)).unwrap_or(usize::MAX);
+        first.filter(|_| 1 + near.count() >= most)
     }
 
-    fn refill(&mut self, limits: &Limits, now: Instant) {
-        let since = self.refilled_at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
-        let a_minute = u64::from(limits.reconnects) * 1000;
-        // A minute fills the bucket, so that longer pauses need not be counted.
-        let milliseconds = u64::try_from(since.as_millis()).unwrap_or(u64::MAX).min(60_000);
-        self.tokens = (self.tokens + milliseconds * a_minute / 60_000).min(a_minute);
-        self.refilled_at = Some(self.refilled_at.map_or(now, |at| at.max(now)));
+    fn count(&mut self, at: Instant) {
+        let place = self.attempts.partition_point(|attempt| *attempt <= at);
+        self.attempts.insert(place, at);
+    }
+
+    fn forget_before(&mut self, now: Instant) {
+        while self.attempts.front().is_some_and(|attempt| *attempt + MINUTE <= now) {
+            self.attempts.pop_front();
+        }
     }
 }
 
@@ -129,6 +133,37 @@ mod tests {
                 pause
             })
             .collect()
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "an instant can be made in no other way")]
+    fn defect_b11_no_minute_has_more_attempts_than_the_limit_wherever_it_begins() {
+        let limits = Limits::default();
+        let most = usize::try_from(limits.reconnects).unwrap();
+        for on_demand in [false, true] {
+            let (mut backoff, mut jitter) = (Backoff::new(&limits), Jitter::new(7));
+            let (mut now, mut attempts) = (Instant::now(), Vec::new());
+            for _ in 0..200 {
+                backoff.has_borne_fruit();
+                if on_demand {
+                    // Asked for every second, in between those that are planned.
+                    for _ in 0..5 {
+                        now += FIRST;
+                        if backoff.may_try_now(&limits, now) {
+                            attempts.push(now);
+                        }
+                    }
+                }
+                now += backoff.next(Some(Duration::ZERO), &limits, &mut jitter, now);
+                attempts.push(now);
+            }
+            for window in attempts.windows(most + 1) {
+                assert!(window[most] - window[0] >= MINUTE, "{on_demand}: {window:?}");
+            }
+            // And the budget is used.
+            let spent = u64::try_from(attempts.len() / most).unwrap();
+            assert!(attempts[attempts.len() - 1] - attempts[0] <= MINUTE * 2 * u32::try_from(spent).unwrap());
+        }
     }
 
     #[test]

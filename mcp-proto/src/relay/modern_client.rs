@@ -155,7 +155,9 @@ impl ParkKey {
     }
 
     fn from_state(state: &str) -> Option<Self> {
-        state.strip_prefix("relay-")?.parse().ok().map(Self)
+        let key = state.strip_prefix("relay-")?.parse().ok().map(Self)?;
+        // One spelling.
+        (key.to_state() == state).then_some(key)
     }
 }
 

@@ -50,15 +50,16 @@ pub(super) fn is_origin_allowed(access: &Access, head: &Parts) -> bool {
     }
 }
 
-/// Scheme and authority of an origin, in lower case and without the scheme's own port.
+/// Scheme and authority of an origin, in lower case and without the scheme's own port; `None` unless a web server has it.
 fn normalised(origin: &str) -> Option<(String, String)> {
     let origin = origin.to_ascii_lowercase();
     let (scheme, authority) = origin.split_once("://")?;
     let (host, port) = split_port(authority)?;
+    // No page of another scheme can be told from a forged one: `file://localhost` is any file.
     let own = match scheme {
         "http" => "80",
         "https" => "443",
-        _ => "",
+        _ => return None,
     };
     let authority = if port.is_empty() || port == own { host.to_owned() } else { authority.to_owned() };
     Some((scheme.to_owned(), authority))
@@ -123,6 +124,18 @@ mod tests {
         ] {
             let fields: Vec<_> = hosts.iter().map(|host| (HOST, *host)).collect();
             assert_eq!(is_host_allowed(&access, &head(target, &fields)), allowed, "{access:?} {target} {hosts:?}");
+        }
+    }
+
+    #[test]
+    fn defect_x5_or1_only_pages_of_web_servers_are_served() {
+        for scheme in ["file", "x", "ftp", "chrome-extension", "https ", "ws", ""] {
+            for access in [Access::Loopback, listed()] {
+                for host in ["localhost", "127.0.0.1", "[::1]:80", "app.example"] {
+                    let origin = format!("{scheme}://{host}");
+                    assert!(!is_origin_allowed(&access, &head("/mcp", &[(ORIGIN, &origin)])), "{origin}");
+                }
+            }
         }
     }
 

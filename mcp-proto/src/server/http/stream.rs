@@ -1,7 +1,6 @@
 //! One stream of events: what was written to it, and what can be written again.
 
 use std::collections::VecDeque;
-use std::fmt::Write;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -83,9 +82,9 @@ impl Stream {
 
     /// Which event of this stream an id names.
     pub(super) fn number_of(&self, id: &str) -> Option<u64> {
-        let (tag, number) = id.split_once('-')?;
-        let number = number.parse().ok().filter(|&number| number < self.next)?;
-        (tag.len() == 16 && u64::from_str_radix(tag, 16).ok() == Some(self.tag)).then_some(number)
+        let number = id.split_once('-')?.1.parse().ok().filter(|&number| number < self.next)?;
+        // One spelling: what was sent comes back as it is.
+        (id == self.id_text(number)).then_some(number)
     }
 
     /// What follows an event; `None` if some of it is gone.
@@ -119,15 +118,29 @@ impl Stream {
     }
 
     fn id(&self, number: u64) -> Option<EventId> {
-        let mut id = String::with_capacity(24);
-        write!(id, "{:016x}-{number}", self.tag).ok()?;
-        EventId::new(&id)
+        EventId::new(&self.id_text(number))
+    }
+
+    fn id_text(&self, number: u64) -> String {
+        format!("{:016x}-{number}", self.tag)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn defect_b17_an_event_id_has_one_spelling() {
+        let mut stream = Stream::new(0xfeed);
+        for text in ["0", "1", "2"] {
+            stream.event(text.as_bytes(), true);
+        }
+        assert_eq!(stream.number_of("000000000000feed-1"), Some(1));
+        for id in ["000000000000feed-+1", "000000000000feed-001", "000000000000FEED-1", "+00000000000feed-1"] {
+            assert_eq!(stream.number_of(id), None, "{id}");
+        }
+    }
 
     #[test]
     fn se8_only_ids_of_this_stream_are_known_to_it() {
