@@ -8,7 +8,7 @@
 mod failed;
 
 use crate::client::InvalidUrl;
-use crate::message::{Method, ParseError, RequestId, code};
+use crate::message::{Method, ParseError, RequestId};
 use crate::mirror::InvalidAnnotation;
 use crate::text::Excerpt;
 use crate::version::ProtocolVersion;
@@ -229,36 +229,6 @@ pub enum Fault {
         /// Why.
         reason: Failed,
     },
-}
-
-impl Fault {
-    /// The JSON-RPC code that answers it, where an answer is due.
-    #[must_use]
-    pub fn code(&self) -> Option<i64> {
-        match self {
-            Self::Parse(error) => Some(error.code()),
-            Self::LineTooLong { .. } | Self::UnexpectedBatch => Some(code::INVALID_REQUEST),
-            Self::UnexpectedRequest { .. } => Some(code::METHOD_NOT_FOUND),
-            Self::TooManyRequests { .. } => Some(crate::message::BUSY),
-            Self::DuplicateKey => Some(code::INVALID_PARAMS),
-            Self::NotAMessage { .. }
-            | Self::Truncated { .. }
-            | Self::UnknownResponse { .. }
-            | Self::LateResponse { .. }
-            | Self::PeerError { .. }
-            | Self::UnknownProgressToken
-            | Self::DuplicateId { .. }
-            | Self::Dropped { .. }
-            | Self::NotWritten { .. }
-            | Self::NotAccepted { .. }
-            | Self::NoServerStream { .. }
-            | Self::UnknownEvent
-            | Self::SessionIdChanged
-            | Self::SecondEndpoint
-            | Self::InvalidTool { .. }
-            | Self::SessionNotEnded { .. } => None,
-        }
-    }
 }
 
 /// A deviation that was put up with, and that whoever looks after the server may want to know.

@@ -18,20 +18,21 @@ const MOST_KEPT: usize = 16;
 /// make a machine hold is at most
 ///
 /// ```text
-/// client over stdio   4 message + queue + requests
-/// server over stdio   4 message + queue + requests
+/// client over stdio   4 message + queue + requests + unwritten + 2 held
+/// server over stdio   4 message + queue + requests + unwritten + 2 held
 /// client over HTTP    4 message + exchanges * (2 max(message, event) + chunk + 1 KiB) + queue + requests + tool_headers + 2 session_settings
-///                     + 2 queue_bytes + message                                     answers that the server does not take
-/// server over HTTP    4 message + bodies * 2 message + queue
+///                     + 2 queue_bytes + message + unwritten                         what the server does not take
+/// server over HTTP    4 message + 2 min(bodies * message, held) + 2 held + queue
 ///                     + sessions * (98 KiB + 2 HttpConfig::replay + requests + requests_in * head)
 ///                     + stateless_requests * (2 KiB + id + head) + subscriptions * 64 KiB
 /// relay               that of its server over stdio, that of its client, and one more queue
+///                     + held + 3 requests_in * 16 KiB + message
 ///
 /// requests            (requests_in + requests_out) * (1 KiB + id) + tombstones * 128 bytes
 /// queue               2 queue_bytes + queue * 2 KiB + 16 chunk
 /// ```
 ///
-/// where `chunk`, `head` and `bodies` are what the driver hands in at once ([`Intake`]). [`Ceilings`] works it out, and
+/// where `unwritten` and `held` are those limits and one message each, and `chunk`, `head` and `bodies` are what the driver hands in at once ([`Intake`]). [`Ceilings`] works it out, and
 /// tests hold every flood of the catalogue to it with an allocator that counts. A message counts several times because
 /// a buffer that grows is moved, and because keys are compared with each other. A session that is idle takes 2 KiB; the
 /// rest is what a hostile client can make of it.
@@ -79,6 +80,12 @@ pub struct Limits {
     /// are dropped. One message is taken when nothing waits, so that at most the larger of this and of one message is
     /// held, and beside it `queue_bytes` of answers to the peer's own requests. Default 16 MiB.
     pub unwritten: usize,
+    /// Bytes of messages that one machine holds together because something of them is still to come: bodies that arrive,
+    /// answers of batches, parameters of calls that a relay may have to repeat or that wait for input, and what is asked
+    /// about those (M1, M3). What finds no room is answered with an error at once, over HTTP with 503 and `Retry-After`.
+    /// Messages up to 16 KiB are taken in any case where their number is bounded. At least four messages should fit.
+    /// Default 64 MiB.
+    pub held: usize,
     /// HTTP exchanges that a client has open at one time, each with its own buffer. A quarter of them, at most 16, is kept
     /// for `ping`, for what is no request, and for the stream of the server's own messages; the rest carries requests
     /// ([`Limits::requests_at_once`]), and further requests wait. With 1, that stream is not
@@ -152,6 +159,18 @@ impl Limits {
         }
     }
 
+    /// Bytes of a message that is held without regard to [`Limits::held`] where the number of such messages is bounded.
+    pub(crate) const SMALL: usize = 16 * 1024;
+
+    /// Whether a message of this many bytes may be held beside others, the bytes of which are asked for only if the
+    /// message is not small. One is taken where nothing is held.
+    pub(crate) fn holds(&self, bytes: usize, others: impl FnOnce() -> usize) -> bool {
+        bytes <= Self::SMALL || {
+            let others = others();
+            others == 0 || others.saturating_add(bytes) <= self.held
+        }
+    }
+
     /// Says whether every value can be worked with.
     ///
     /// # Errors
@@ -173,6 +192,7 @@ impl Limits {
             ("queue", self.queue, MANY),
             ("queue_bytes", self.queue_bytes, LARGEST),
             ("unwritten", self.unwritten, LARGEST),
+            ("held", self.held, LARGEST),
             ("exchanges", self.exchanges, MANY),
             ("error_body", self.error_body, LARGEST),
             ("event_id", self.event_id, LARGEST),
@@ -210,6 +230,7 @@ impl Default for Limits {
             queue: 1024,
             queue_bytes: 4 * 1024 * 1024,
             unwritten: 16 * 1024 * 1024,
+            held: 64 * 1024 * 1024,
             exchanges: 64,
             error_body: 64 * 1024,
             event_id: 1024,

@@ -19,7 +19,6 @@ pub(crate) mod salvage;
 use crate::json::Json;
 
 pub use encode::UnreadableId;
-pub(crate) use error::BUSY;
 pub use error::{ErrorObject, code};
 pub use id::RequestId;
 pub use method::Method;

@@ -292,6 +292,14 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
+    /// Whether so much may be kept beside what is kept for requests that have no outcome (M1).
+    fn holds(&self, bytes: usize) -> bool {
+        self.limits.holds(bytes, || {
+            let parked = if let Path::ModernClient(state) = &self.path { state.held() } else { 0 };
+            self.crossing.bytes() + parked
+        })
+    }
+
     fn on_notification(&mut self, method: Method, params: Option<Json>, now: Instant) {
         match self.path {
             // BR-L-03; clients of the modern era tell nothing.

@@ -123,6 +123,7 @@ pub struct Server<T: Transport> {
     timers: Deadlines<Timer>,
     tools: AnnotatedTools,
     subscriptions: usize,
+    held: usize,
     not_written: u64,
     out: Outbox<T::Action, Event>,
 }
@@ -225,7 +226,17 @@ impl<T: Carrier> Server<T> {
         let only = transport.configure(&config)?;
         let peers = only.map(|session| (session, Peer::new(session, &config.limits))).into_iter().collect();
         let (tools, timers) = (AnnotatedTools::default(), Deadlines::new());
-        Ok(Self { config, transport, peers, timers, tools, subscriptions: 0, not_written: 0, out: Outbox::new() })
+        Ok(Self {
+            config,
+            transport,
+            peers,
+            timers,
+            tools,
+            subscriptions: 0,
+            held: 0,
+            not_written: 0,
+            out: Outbox::new(),
+        })
     }
 
     /// Answers a request of the client's.
@@ -489,7 +500,7 @@ impl<T: Carrier> Server<T> {
     }
 
     fn split(&mut self, now: Instant) -> (&mut BTreeMap<SessionKey, Peer>, Hub<'_, T>) {
-        let Self { config, transport, peers, timers, tools, subscriptions, not_written, out } = self;
-        (peers, Hub { config, transport, timers, tools, subscriptions, not_written, wire: Wire { out, now } })
+        let Self { config, transport, peers, timers, tools, subscriptions, held, not_written, out } = self;
+        (peers, Hub { config, transport, timers, tools, subscriptions, held, not_written, wire: Wire { out, now } })
     }
 }

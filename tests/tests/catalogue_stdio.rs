@@ -641,7 +641,7 @@ fn rp10_a_flood_of_requests_is_answered_busy_beyond_the_limit() {
     }
     let lines = stream.lines();
     assert_eq!(lines.len(), 5);
-    assert!(lines[0].contains(r#""id":10,"error":{"code":-32000"#), "{lines:?}");
+    assert!(lines[0].contains(r#""id":10,"error":{"code":-32603"#), "{lines:?}");
     assert!(!stream.machine.wants_input());
     let mut stream = ClientStream::connected_with(|config| {
         config.limits.requests_in = 10;

@@ -409,3 +409,52 @@ fn defect_k1_an_answer_that_finds_no_room_breaks_its_stream_off_instead_of_endin
     assert_eq!(site.aborted, [key]);
     assert!(site.take(key).body.len() < 10_000);
 }
+
+#[test]
+fn defect_m3_bodies_that_arrive_are_bounded_in_sum_and_refused_with_503() {
+    let mut site = Site::with(|_, config| config.limits.held = 4 << 20);
+    let chunk = vec![b' '; 4 * 1024];
+    let keys: Vec<_> = (0..60).map(|_| site.begin(&Asked::post(""))).collect();
+    for _ in 0..(15 << 16) / chunk.len() {
+        for key in &keys {
+            site.server.handle_body(*key, &chunk, site.now);
+        }
+    }
+    let refused: Vec<_> =
+        keys.iter().filter(|key| site.peek(**key).is_some_and(|sent| sent.is_over)).copied().collect();
+    assert!((50..57).contains(&refused.len()), "four of 1 MB fit into 4 MiB: {}", refused.len());
+    for key in refused {
+        let sent = site.take(key);
+        assert_eq!((sent.code(), sent.headers["retry-after"].as_bytes()), (503, &b"5"[..]));
+    }
+    for key in keys {
+        site.server.handle_disconnect(key, site.now);
+    }
+    // All that was kept is free again.
+    let key = site.begin(&Asked::post(""));
+    for _ in 0..(15 << 16) / chunk.len() {
+        site.server.handle_body(key, &chunk, site.now);
+    }
+    assert!(site.peek(key).is_none());
+}
+
+#[test]
+fn defect_m3_answers_that_wait_for_the_others_of_their_batch_are_bounded_in_sum() {
+    let mut stream = ServerStream::ready_with("2025-03-26", |config| {
+        config.limits.held = 4 << 20;
+        config.capabilities = Json::parse(r#"{"tools":{}}"#).expect("JSON");
+    });
+    for _ in 0..2 {
+        let calls: Vec<_> = (0..100).map(|id| request(&id.to_string(), "tools/call", r#"{"name":"t"}"#)).collect();
+        stream.line(format!("[{}]", calls.join(",")));
+        for ticket in stream.requested() {
+            stream.machine.respond(ticket, Ok(text(4 << 16)), stream.now).expect("an answer");
+        }
+        let lines = stream.lines();
+        assert_eq!(lines.len(), 1);
+        assert!((60 << 16..66 << 16).contains(&lines[0].len()), "{}", lines[0].len());
+        // Each call has its answer, which for most is an error; and the next batch finds the same room.
+        assert_eq!(lines[0].matches(r#""result""#).count(), 15);
+        assert_eq!(lines[0].matches(r#""code":-32603"#).count(), 85);
+    }
+}

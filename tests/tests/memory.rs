@@ -40,6 +40,8 @@ fn limits() -> Limits {
     limits.stateless_requests = 1;
     limits.subscriptions = 1;
     limits.tombstones = 64;
+    limits.unwritten = 1 << 20;
+    limits.held = 4 << 20;
     limits
 }
 
@@ -73,6 +75,7 @@ fn no_flood_makes_a_machine_hold_more_than_its_ceiling() {
     client_over_http(&mut account, ceilings.client_over_http);
     relay_over_stdio(&mut account, ceilings.relay_over_stdio);
     relay_over_http(&mut account, ceilings.relay_over_http);
+    relay_between_eras(&mut account, ceilings.relay_over_stdio);
     server_over_http(&mut account);
     println!("{} floods, {} over their ceilings", account.lines.len(), account.exceeded);
     assert_eq!(account.exceeded, 0, "\n{}", account.lines.join("\n"));
@@ -368,6 +371,46 @@ fn relay_over_http(account: &mut Account, ceiling: usize) {
             }
         });
     }
+}
+
+/// What a relay between the eras keeps for calls that wait for their client.
+fn relay_between_eras(account: &mut Account, ceiling: usize) {
+    const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}"#;
+    let now = Instant::now();
+    let asked = |id: usize| {
+        let params = format!(r#"{{"message":"{}","requestedSchema":{{"type":"object"}}}}"#, "x".repeat(900_000));
+        request(&id.to_string(), "elicitation/create", &params) + "\n"
+    };
+    account.flood(
+        "M1",
+        "relay over stdio, of its server: questions of the limit about one parked call",
+        ceiling,
+        || {
+            let mut config = relay::Config::default();
+            config.limits = limits();
+            let mut relay = Relay::new(Stdio::new(), config).expect("a configuration");
+            let line = |relay: &mut Relay<Stdio>, line: String| {
+                relay.handle_bytes((line + "\n").as_bytes(), now);
+                while relay.poll_output().is_some() {}
+            };
+            let answer = |relay: &mut Relay<Stdio>, line: String| {
+                relay.handle_server_bytes((line + "\n").as_bytes(), now);
+                while relay.poll_output().is_some() {}
+            };
+            line(&mut relay, request("0", "server/discover", &format!("{{{META}}}")));
+            answer(&mut relay, r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}"#.to_owned());
+            answer(&mut relay, result("2", &initialize_result("2025-11-25")));
+            line(&mut relay, request("1", "tools/call", &format!(r#"{{"name":"t",{META}}}"#)));
+            for id in 0..200 {
+                for chunk in asked(id).as_bytes().chunks(CHUNK) {
+                    relay.handle_server_bytes(chunk, now);
+                    while relay.poll_output().is_some() {}
+                }
+                relay.handle_written(usize::MAX, now);
+                relay.handle_server_written(usize::MAX, now);
+            }
+        },
+    );
 }
 
 /// A server over HTTP as a flood finds it, and its ceiling.

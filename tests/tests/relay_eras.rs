@@ -553,7 +553,15 @@ const CAPABLE: &str = r#"{"tools":{"listChanged":true},"resources":{"subscribe":
 
 /// A modern client that was joined to a legacy server, which keeps its GET stream open.
 fn modern_client() -> (Relay, Opened) {
-    let mut world = World::relay();
+    modern_client_of(World::relay())
+}
+
+/// The same, with room for four messages of a megabyte that have no outcome.
+fn modern_client_with_little_room() -> (Relay, Opened) {
+    modern_client_of(World::relay_with(|config, _| config.limits.held = 4 << 20))
+}
+
+fn modern_client_of(mut world: Relay) -> (Relay, Opened) {
     world.line(&request("\"d\"", "server/discover", &modern("")));
     let opened = world.opened();
     world.reply(opened.key, &Reply::json(error(&opened.id(), -32000, "no session")).with_status(400));
@@ -685,6 +693,54 @@ fn br_m_03_a_call_whose_server_asks_is_parked_until_the_client_calls_again() {
     assert_eq!(member(&told, &["id"]).as_deref(), Some("4"));
     assert_eq!(member(&told, &["result", "content"]).as_deref(), Some("[]"));
     assert_eq!(member(&told, &["result", "resultType"]).as_deref(), Some("\"complete\""));
+}
+
+#[test]
+fn defect_m1_what_a_legacy_server_asks_about_parked_calls_is_bounded_in_sum() {
+    let (mut world, _stream) = modern_client_with_little_room();
+    world.line(&request("\"a\"", "tools/call", &modern(r#""name":"t","arguments":{},"#)));
+    let call = world.opened();
+    world.begin(call.key, &Reply::events(""));
+    let large =
+        format!(r#"{{"message":"{}","requestedSchema":{{"type":"object","properties":{{}}}}}}"#, "x".repeat(15 << 16));
+    let mut refused = 0;
+    for id in 100..120 {
+        world.send(call.key, question(&id.to_string(), "elicitation/create", &large).as_bytes());
+        while world.has_opened() {
+            let answer = world.opened();
+            assert!(answer.body().contains(r#""error":{"code":-32603"#), "{}", answer.body());
+            refused += 1;
+            world.reply(answer.key, &Reply::status(202));
+        }
+    }
+    assert_eq!(refused, 16, "four of 1 MB are kept in 4 MiB, the others are refused at once");
+    // Small ones find their place still, and the call ends as any other.
+    world.send(call.key, question("200", "elicitation/create", FORM).as_bytes());
+    assert!(!world.has_opened());
+}
+
+#[test]
+fn defect_m1_requests_and_results_that_a_relay_keeps_are_bounded_in_sum() {
+    let (mut world, _stream) = modern_client_with_little_room();
+    let large = "x".repeat(15 << 16);
+    for id in 0..6 {
+        world.line(&request(
+            &id.to_string(),
+            "tools/call",
+            &modern(&format!(r#""name":"t","arguments":{{"x":"{large}"}},"#)),
+        ));
+    }
+    let lines = world.lines();
+    assert_eq!(lines.len(), 2, "four of 1 MB are kept in 4 MiB");
+    assert!(lines.iter().all(|line| line.contains(r#""error":{"code":-32603"#)));
+    // Once they have their outcomes, there is room again.
+    for _ in 0..4 {
+        let call = world.opened();
+        world.reply(call.key, &Reply::json(result(&call.id(), r#"{"content":[]}"#)));
+    }
+    assert_eq!(world.lines().len(), 4);
+    world.line(&request("9", "tools/call", &modern(&format!(r#""name":"t","arguments":{{"x":"{large}"}},"#))));
+    assert!(world.has_opened() && world.lines().is_empty());
 }
 
 #[test]

@@ -84,6 +84,11 @@ impl Calls {
         self.open.insert(request, calling);
     }
 
+    /// Bytes that are kept to be sent with the next attempts.
+    fn held(&self) -> usize {
+        self.open.values().map(Calling::held).sum()
+    }
+
     pub(super) fn contains(&self, request: RequestKey) -> bool {
         self.open.contains_key(&request)
     }
@@ -117,6 +122,13 @@ impl Calls {
             self.by_wire.remove(&wire);
         }
         Some(Ended { wire: calling.wire, asked: calling.asked.into_keys().collect() })
+    }
+}
+
+impl Calling {
+    fn held(&self) -> usize {
+        let inputs = self.inputs.iter().flatten().map(|(key, answer)| key.len() + answer.as_ref().map_or(0, Json::len));
+        inputs.sum::<usize>() + self.state.as_ref().map_or(0, Json::len)
     }
 }
 
@@ -324,6 +336,12 @@ impl<T: Carrier> Client<T> {
         let Some(inputs) = inputs.as_ref().map_or(Some(Vec::new()), read_inputs).filter(|_| is_valid) else {
             return self.invalid(request, InvalidResponse::InputRequired, now);
         };
+        let limit = self.config.limits.held;
+        let bytes = inputs.iter().map(|input| input.key.len()).sum::<usize>() + state.as_ref().map_or(0, Json::len);
+        if !self.config.limits.holds(bytes, || self.calls.held()) {
+            self.calls.take_off_wire(request);
+            return self.no_input(request, NoInput::TooLarge { limit }, now);
+        }
         let limit = self.config.limits.input_rounds;
         let Some(calling) = self.calls.open.get_mut(&request) else { return };
         calling.rounds += 1;
@@ -384,7 +402,12 @@ impl<T: Carrier> Client<T> {
         let Some(at) = calling.asked.remove(&ticket) else { return };
         match answer {
             Err(error) => self.no_input(request, NoInput::Refused { code: error.code() }, now),
+            Ok(answer) if !self.config.limits.holds(answer.len(), || self.calls.held()) => {
+                let limit = self.config.limits.held;
+                self.no_input(request, NoInput::TooLarge { limit }, now);
+            }
             Ok(answer) => {
+                let Some(calling) = self.calls.open.get_mut(&request) else { return };
                 if let Some((_, slot)) = calling.inputs.as_mut().and_then(|inputs| inputs.get_mut(at)) {
                     *slot = Some(answer);
                 }

@@ -9,7 +9,7 @@ use crate::deadlines::after;
 use crate::error::{Fault, Quirk};
 use crate::json::Json;
 use crate::message::{
-    BUSY, ErrorObject, Message, Method, Notification, ParseError, Request, RequestId, Response, Subject, code,
+    ErrorObject, Message, Method, Notification, ParseError, Request, RequestId, Response, Subject, code,
 };
 use crate::pending::{Match, RequestKey};
 
@@ -69,7 +69,7 @@ impl<T: Carrier> Client<T> {
         let limit = self.config.limits.requests_in;
         if self.incoming.len() >= limit {
             self.out.tell(Event::Faulted(Fault::TooManyRequests { limit }));
-            self.send_answer(id, Err(ErrorObject::new(BUSY, "too many requests at one time")), now);
+            self.send_answer(id, Err(ErrorObject::overloaded()), now);
             return;
         }
         if self.config.forwarding == Forwarding::Own {

@@ -256,6 +256,12 @@ pub enum NoInput {
         /// `Limits::input_rounds`.
         limit: usize,
     },
+    /// What it asked for, or wants back, is larger than what may be kept for all requests.
+    #[error("it needs more than the {limit} bytes that may be kept for all requests")]
+    TooLarge {
+        /// `Limits::held`, in bytes.
+        limit: usize,
+    },
     /// It asked for more than may be unanswered at one time.
     #[error("it asked for more than {limit} things")]
     TooMuch {

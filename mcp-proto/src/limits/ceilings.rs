@@ -71,7 +71,7 @@ impl Ceilings {
     #[must_use]
     pub const fn new(limits: &Limits, http: &HttpConfig, intake: Intake) -> Self {
         let sum = Sum::new(limits, intake);
-        let stdio = sum.reading().plus(sum.queue).plus(sum.requests);
+        let stdio = sum.reading().plus(sum.queue).plus(sum.requests).plus(sum.unwritten).plus(sum.held.times(2));
         let client_over_http = sum
             .exchanges
             .plus(sum.reading())
@@ -83,8 +83,10 @@ impl Ceilings {
         let session = Bytes(SESSION + REMEMBERED).plus(sum.requests_with_heads).plus(Bytes(http.replay).times(2));
         let server_over_http = sum
             .message
-            .times(2)
             .times(intake.bodies)
+            .or_less(sum.held)
+            .times(2)
+            .plus(sum.held.times(2))
             .plus(sum.reading())
             .plus(sum.queue)
             .plus(session.times(http.max_sessions))
@@ -95,8 +97,8 @@ impl Ceilings {
             client_over_http: client_over_http.0,
             server_over_stdio: stdio.0,
             server_over_http: server_over_http.0,
-            relay_over_stdio: stdio.times(2).plus(sum.queue).0,
-            relay_over_http: stdio.plus(client_over_http).plus(sum.queue).0,
+            relay_over_stdio: stdio.times(2).plus(sum.queue).plus(sum.bridge()).0,
+            relay_over_http: stdio.plus(client_over_http).plus(sum.queue).plus(sum.bridge()).0,
         }
     }
 }
@@ -110,6 +112,10 @@ impl Bytes {
         Self(self.0.saturating_add(other.0))
     }
 
+    const fn or_less(self, other: Self) -> Self {
+        if other.0 < self.0 { other } else { self }
+    }
+
     const fn times(self, count: usize) -> Self {
         Self(self.0.saturating_mul(count))
     }
@@ -120,6 +126,11 @@ struct Sum {
     message: Bytes,
     queue: Bytes,
     queue_bytes: Bytes,
+    /// What a peer that reads nothing is to be sent.
+    unwritten: Bytes,
+    /// What is kept because something of it is still to come; one message beyond the limit may be taken.
+    held: Bytes,
+    small: Bytes,
     exchanges: Bytes,
     requests: Bytes,
     requests_with_heads: Bytes,
@@ -140,6 +151,9 @@ impl Sum {
                 .times(2)
                 .plus(Bytes(intake.chunk).times(OUTPUT_OF_CHUNK)),
             queue_bytes: Bytes(limits.queue_bytes),
+            unwritten: Bytes(limits.unwritten).plus(Bytes(limits.message)),
+            held: Bytes(limits.held).plus(Bytes(limits.message)),
+            small: Bytes(Limits::SMALL).times(limits.requests_in),
             exchanges: Bytes(body).times(2).plus(Bytes(ENTRY + intake.chunk)).times(limits.exchanges),
             requests: entry.times(limits.requests_in).plus(own),
             requests_with_heads: with_head.times(limits.requests_in).plus(own),
@@ -155,7 +169,13 @@ impl Sum {
 
     /// What waits until the server takes it.
     const fn backlog(&self) -> Bytes {
-        self.queue_bytes.times(2).plus(self.message)
+        self.queue_bytes.times(2).plus(self.message).plus(self.unwritten)
+    }
+
+    /// What a relay keeps for requests that have no outcome: that of its limit, with as many small requests, questions
+    /// and results, and one message more that may wait to be written.
+    const fn bridge(&self) -> Bytes {
+        self.held.plus(self.small.times(3)).plus(self.message)
     }
 }
 

@@ -26,10 +26,6 @@ pub mod code {
     pub const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;
 }
 
-/// More requests than this side takes on at one time (RP10). JSON-RPC leaves the range to implementations, and the
-/// specification reserves no code for it.
-pub(crate) const BUSY: i64 = -32000;
-
 /// Why a request failed, in the words of the peer: an integer code, a message, and perhaps data (JR-10).
 ///
 /// An error that arrived is kept as its text and can be sent on without a change, like every other payload.
@@ -66,6 +62,18 @@ impl ErrorObject {
     #[must_use]
     pub fn invalid_params(reason: &str) -> Self {
         Self::new(code::INVALID_PARAMS, &format!("invalid params: {reason}"))
+    }
+
+    /// The answer to a request that is refused because this side has too much to do (RP10).
+    #[must_use]
+    pub fn overloaded() -> Self {
+        Self::new(code::INTERNAL_ERROR, "too much is being done at this time; try again later")
+    }
+
+    /// The answer to a request whose handler failed in a way that is nobody else's business, such as a panic.
+    #[must_use]
+    pub fn internal() -> Self {
+        Self::new(code::INTERNAL_ERROR, "internal error")
     }
 
     /// An error with data.

@@ -12,6 +12,8 @@ pub(super) struct Crossing {
     /// Requests of the client's that are with the server, by the key that they have there.
     upward: BTreeMap<RequestKey, Upward>,
     upward_by_ticket: BTreeMap<TicketKey, RequestKey>,
+    /// Bytes that are kept for them.
+    upward_bytes: usize,
     /// Requests of the server's that are with the client, by the key that they have there.
     downward: BTreeMap<RequestKey, Downward>,
     downward_by_ticket: BTreeMap<TicketKey, RequestKey>,
@@ -22,6 +24,8 @@ pub(super) struct Crossing {
 pub(super) struct Upward {
     pub(super) ticket: Ticket,
     pub(super) method: Method,
+    /// Bytes of its parameters, which are kept until it has its outcome.
+    pub(super) bytes: usize,
     /// What was passed on, where it may have to be again.
     pub(super) params: Option<Json>,
     /// What it is about, where the client may have to ask again.
@@ -34,7 +38,7 @@ pub(super) struct Upward {
 
 impl Upward {
     pub(super) const fn new(ticket: Ticket, method: Method) -> Self {
-        Self { ticket, method, params: None, name: None, token: None, progress: f64::NEG_INFINITY }
+        Self { ticket, method, bytes: 0, params: None, name: None, token: None, progress: f64::NEG_INFINITY }
     }
 }
 
@@ -48,6 +52,7 @@ pub(super) struct Downward {
 impl Crossing {
     pub(super) fn goes_up(&mut self, request: RequestKey, upward: Upward) {
         self.upward_by_ticket.insert(upward.ticket.key(), request);
+        self.upward_bytes += upward.bytes;
         self.upward.insert(request, upward);
     }
 
@@ -59,6 +64,11 @@ impl Crossing {
         self.upward.get_mut(&request)
     }
 
+    /// Bytes that are kept for requests that are with the server.
+    pub(super) const fn bytes(&self) -> usize {
+        self.upward_bytes
+    }
+
     /// All that are with the server.
     pub(super) fn all_up(&self) -> impl Iterator<Item = (RequestKey, &Upward)> {
         self.upward.iter().map(|(request, upward)| (*request, upward))
@@ -67,6 +77,7 @@ impl Crossing {
     /// Whoever has asked gets an answer, or has one.
     pub(super) fn comes_down(&mut self, request: RequestKey) -> Option<Upward> {
         let upward = self.upward.remove(&request)?;
+        self.upward_bytes -= upward.bytes;
         self.upward_by_ticket.remove(&upward.ticket.key());
         Some(upward)
     }
@@ -74,7 +85,9 @@ impl Crossing {
     /// The client has taken its request back.
     pub(super) fn taken_back(&mut self, ticket: TicketKey) -> Option<RequestKey> {
         let request = self.upward_by_ticket.remove(&ticket)?;
-        self.upward.remove(&request);
+        if let Some(upward) = self.upward.remove(&request) {
+            self.upward_bytes -= upward.bytes;
+        }
         Some(request)
     }
 

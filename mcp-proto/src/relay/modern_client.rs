@@ -61,6 +61,8 @@ struct Parked {
     /// What is called: the client must not mean something else when it calls again.
     name: Option<Json>,
     rest: Rest,
+    /// Bytes of the parameters of its request.
+    bytes: usize,
     /// What the client has to bring, by the keys that it knows it under.
     questions: BTreeMap<Box<str>, Question>,
     asked: u64,
@@ -129,6 +131,11 @@ impl ModernClient {
         }
     }
 
+    /// Bytes that are kept for parked calls.
+    pub(super) fn held(&self) -> usize {
+        self.parked.values().map(Parked::held).sum()
+    }
+
     fn park(&mut self, parked: Parked) -> ParkKey {
         let key = self.next;
         self.next = ParkKey(key.0 + 1);
@@ -168,6 +175,15 @@ impl Parked {
         self.questions.insert(self.asked.to_string().into(), Question { ticket, method, params });
     }
 
+    fn held(&self) -> usize {
+        let rest = match &self.rest {
+            Rest::Answered(Ok(result)) => result.len(),
+            Rest::Answered(Err(error)) => error.as_json().len(),
+            Rest::Open(_) | Rest::Again(_) => self.bytes,
+        };
+        self.questions.values().map(|question| question.params.len()).sum::<usize>() + rest
+    }
+
     fn required(&self, key: ParkKey) -> InputRequired {
         let required = InputRequired::new().state(&key.to_state());
         let questions = self.questions.iter();
@@ -192,7 +208,7 @@ impl<T: ClientTransport> Relay<T> {
         }
         self.choose_level(&ticket, now);
         let converted = Some(convert::request_to_legacy(&params));
-        if self.carries_roots_questions(&ticket, &method) {
+        if self.carries_roots_questions(&ticket, &method) && self.holds(params.len()) {
             return self.ask_for_roots(ticket, method, &params, converted, now);
         }
         let mut upward = Upward { name: name_of(&method, Some(&params)), ..Upward::new(ticket, method) };
@@ -304,6 +320,11 @@ impl<T: ClientTransport> Relay<T> {
                 now,
             );
         };
+        // M1: a question is kept until its client has called again, and a server may ask as often as it likes.
+        if !self.holds(params.as_ref().map_or(0, Json::len)) {
+            return self.client.answer(ticket, Err(ErrorObject::overloaded()), now);
+        }
+        let Path::ModernClient(state) = &mut self.path else { return };
         if let Some(parked) = state.parked_by_request.get(&request).and_then(|key| state.parked.get_mut(key)) {
             // It goes with the next answer to the client.
             return parked.ask(method, params, Some(ticket));
@@ -326,6 +347,7 @@ impl<T: ClientTransport> Relay<T> {
             method: upward.method,
             name: upward.name,
             rest: Rest::Open(request),
+            bytes: upward.bytes,
             questions: BTreeMap::new(),
             asked: 0,
         };
@@ -355,7 +377,9 @@ impl<T: ClientTransport> Relay<T> {
     fn ask_for_roots(&mut self, ticket: Ticket, method: Method, params: &Json, converted: Option<Json>, now: Instant) {
         let Path::ModernClient(state) = &mut self.path else { return };
         let name = name_of(&method, Some(params));
-        let mut parked = Parked { method, name, rest: Rest::Again(converted), questions: BTreeMap::new(), asked: 0 };
+        let bytes = converted.as_ref().map_or(0, Json::len);
+        let rest = Rest::Again(converted);
+        let mut parked = Parked { method, name, rest, bytes, questions: BTreeMap::new(), asked: 0 };
         for question in std::mem::take(&mut state.roots_questions) {
             parked.ask(Method::ROOTS_LIST, None, Some(question));
         }
@@ -402,11 +426,11 @@ impl<T: ClientTransport> Relay<T> {
             return self.require(ticket, key, now);
         }
         self.timers.clear(key);
-        let Some(Parked { rest, method, name, .. }) = modern.unpark(key) else { return };
+        let Some(Parked { rest, bytes, method, name, .. }) = modern.unpark(key) else { return };
         match rest {
             Rest::Open(request) => {
                 let token = params.first_member("_meta").and_then(|meta| meta.first_member("progressToken"));
-                self.crossing.goes_up(request, Upward { name, token, ..Upward::new(ticket, method) });
+                self.crossing.goes_up(request, Upward { name, token, bytes, ..Upward::new(ticket, method) });
             }
             Rest::Answered(answer) => self.respond(ticket, answer, now),
             Rest::Again(params) => self.send_up(Upward { name, ..Upward::new(ticket, method) }, params, now),
@@ -444,6 +468,8 @@ impl<T: ClientTransport> Relay<T> {
         let Some(key) = state.parked_by_request.remove(&request) else { return };
         let Some(method) = state.parked.get(&key).map(|parked| parked.method.clone()) else { return };
         let answer = self.answer_of(&method, outcome);
+        let bytes = answer.as_ref().map_or(0, Json::len);
+        let answer = if self.holds(bytes) { answer } else { Err(ErrorObject::overloaded()) };
         let Path::ModernClient(state) = &mut self.path else { return };
         if let Some(parked) = state.parked.get_mut(&key) {
             parked.rest = Rest::Answered(answer);
@@ -452,14 +478,14 @@ impl<T: ClientTransport> Relay<T> {
     }
 
     pub(super) fn on_modern_outcome(&mut self, upward: Upward, outcome: Outcome, now: Instant) {
-        let Upward { ticket, method, name, params, .. } = upward;
+        let Upward { ticket, method, name, params, bytes, .. } = upward;
         if let (Outcome::Error(error), true) = (&outcome, takes_input(&method)) {
             let limit = self.limits.requests_in;
             let Path::ModernClient(state) = &mut self.path else { return };
             if let Some(urls) = convert::required_urls(error).filter(|_| state.parked.len() < limit) {
                 // BR-M-10
                 let rest = Rest::Again(params);
-                let mut parked = Parked { method, name, rest, questions: BTreeMap::new(), asked: 0 };
+                let mut parked = Parked { method, name, rest, bytes, questions: BTreeMap::new(), asked: 0 };
                 for url in urls {
                     parked.ask(Method::ELICITATION_CREATE, Some(url), None);
                 }

@@ -19,7 +19,11 @@ impl<T: ClientTransport> Relay<T> {
     }
 
     /// Makes a request that somebody waits for.
-    pub(super) fn send_up(&mut self, upward: Upward, params: Option<Json>, now: Instant) {
+    pub(super) fn send_up(&mut self, mut upward: Upward, params: Option<Json>, now: Instant) {
+        upward.bytes = params.as_ref().map_or(0, Json::len);
+        if !self.holds(upward.bytes) {
+            return self.respond(upward.ticket, Err(ErrorObject::overloaded()), now);
+        }
         // MD-L-13: a subscription lasts as long as both want it.
         let timeout = (upward.method == Method::SUBSCRIPTIONS_LISTEN).then_some(Duration::MAX);
         let call = Call { method: upward.method.clone(), params, timeout, progress: false };

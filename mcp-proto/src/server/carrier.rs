@@ -25,6 +25,8 @@ pub(super) struct Hub<'s, T: Transport> {
     pub(super) tools: &'s mut AnnotatedTools,
     /// Subscriptions of all clients.
     pub(super) subscriptions: &'s mut usize,
+    /// Bytes of answers that wait for others of their batches.
+    pub(super) held: &'s mut usize,
     /// Notifications that were not sent because the client reads nothing, and were not reported.
     pub(super) not_written: &'s mut u64,
     pub(super) wire: Wire<'s, T::Action>,
@@ -69,6 +71,8 @@ pub trait Carrier: Transport<Action: Weight> {
     fn write(&mut self, message: &Message, route: Route, wire: &mut Wire<'_, Self::Action>);
     /// Whether a message of the server's own, with a payload of this many bytes, may be sent now (K1).
     fn takes(&self, bytes: usize) -> bool;
+    /// Bytes of messages that have not arrived in full.
+    fn held(&self) -> usize;
     /// Sends all answers to a batch together.
     fn write_batch(&mut self, answers: &[Message], route: Route, wire: &mut Wire<'_, Self::Action>);
     /// An exchange gets no answer: what was on it is cancelled, or was nothing to answer.

@@ -101,6 +101,8 @@ pub struct Http {
     listens: Shares<ExchangeKey>,
     next_exchange: u64,
     unwritten: Unwritten,
+    /// Bytes of bodies that arrive.
+    receiving: usize,
     timers: Deadlines<Timer>,
     is_closed: bool,
 }
@@ -135,6 +137,7 @@ impl Http {
             listens: Shares::new(),
             next_exchange: 0,
             unwritten: Unwritten::default(),
+            receiving: 0,
             timers: Deadlines::new(),
             is_closed: false,
         }
@@ -194,9 +197,9 @@ impl Server<Http> {
 
     /// A part of the body of a request has arrived, in a piece of any size.
     pub fn handle_body(&mut self, exchange: ExchangeKey, chunk: &[u8], now: Instant) {
-        if !self.transport.append(exchange, chunk) {
+        if let Err(refusal) = self.transport.append(exchange, chunk, self.held) {
             self.transport.close_exchange(exchange, now);
-            self.refuse(exchange, ladder::too_large(), now);
+            self.refuse(exchange, refusal, now);
         }
     }
 

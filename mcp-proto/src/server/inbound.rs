@@ -11,7 +11,7 @@ use crate::deadlines::after;
 use crate::error::{Failed, Fault, InvalidResponse};
 use crate::json::{Json, check_unique_keys};
 use crate::message::{
-    BUSY, ErrorObject, Message, Method, Notification, ParseError, Request, RequestId, Response, Subject, code,
+    ErrorObject, Message, Method, Notification, ParseError, Request, RequestId, Response, Subject, code,
 };
 use crate::meta::RequestMeta;
 use crate::pending::Match;
@@ -176,7 +176,7 @@ impl Peer {
         let limit = if on_exchange { limits.stateless_requests } else { limits.requests_in };
         if self.incoming.len() >= limit {
             hub.wire.out.tell(Event::Faulted(Fault::TooManyRequests { limit }));
-            return Err(ErrorObject::new(code::INTERNAL_ERROR, "too many requests at one time"));
+            return Err(ErrorObject::overloaded());
         }
         Ok(())
     }
@@ -217,7 +217,7 @@ impl Peer {
         let limit = hub.config.limits.requests_in;
         if self.incoming.len() >= limit {
             hub.wire.out.tell(Event::Faulted(Fault::TooManyRequests { limit }));
-            return refuse(BUSY, "too many requests at one time");
+            return Err(ErrorObject::overloaded());
         }
         Ok(())
     }
@@ -409,7 +409,10 @@ impl Peer {
     ) {
         let message = Message::Response(Response::Error { id, error: error.clone() });
         match source.batch {
-            Some(batch) => self.batches.add(batch, message),
+            Some(batch) => {
+                *hub.held += message.payload_len();
+                self.batches.add(batch, message);
+            }
             None => hub.transport.write(&message, self.route(source.exchange, Kind::Refusal), &mut hub.wire),
         }
     }
@@ -423,7 +426,10 @@ impl Peer {
     ) {
         let message = Message::Response(Response::new(id, answer));
         match source.batch {
-            Some(batch) => self.batches.add(batch, message),
+            Some(batch) => {
+                *hub.held += message.payload_len();
+                self.batches.add(batch, message);
+            }
             None => hub.transport.write(&message, self.route(source.exchange, Kind::Reply), &mut hub.wire),
         }
     }

@@ -346,7 +346,22 @@ impl Peer {
         exchange: Option<ExchangeKey>,
         hub: &mut Hub<'_, T>,
     ) {
-        let Some(answers) = self.batches.settle(batch, message) else { return };
+        // M3: an answer that finds no room among what waits for others becomes an error.
+        let limits = &hub.config.limits;
+        let message = message.map(|message| match message {
+            Message::Response(Response::Result { id, .. })
+                if !limits.holds(message.payload_len(), || *hub.held + hub.transport.held()) =>
+            {
+                Message::Response(Response::Error { id: Some(id), error: ErrorObject::overloaded() })
+            }
+            message => message,
+        });
+        let before = self.batches.bytes(batch);
+        let Some(answers) = self.batches.settle(batch, message) else {
+            *hub.held += self.batches.bytes(batch) - before;
+            return;
+        };
+        *hub.held = hub.held.saturating_sub(before);
         let route = self.route(exchange, Kind::Reply);
         // JR-35: a batch of notifications has no answer.
         if answers.is_empty() {

@@ -119,6 +119,10 @@ impl Carrier for Stdio {
         Self::write(self, message, wire.out);
     }
 
+    fn held(&self) -> usize {
+        0
+    }
+
     fn takes(&self, bytes: usize) -> bool {
         self.has_room_for(bytes)
     }

@@ -45,6 +45,10 @@ impl Carrier for Http {
         self.send(text, is_result, route, wire);
     }
 
+    fn held(&self) -> usize {
+        self.receiving
+    }
+
     fn takes(&self, _bytes: usize) -> bool {
         true
     }

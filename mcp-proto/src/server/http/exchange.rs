@@ -3,9 +3,11 @@
 use bytes::Bytes;
 use http::request::Parts;
 
-use super::ladder::Plan;
+use super::ladder::{self, Plan};
+use super::refusal::Refusal;
 use super::{Arrival, Http, Timer};
 use crate::Instant;
+use crate::limits::Limits;
 use crate::pending::SessionKey;
 
 /// Names one HTTP exchange: a request that came in, and its response.
@@ -54,6 +56,9 @@ impl Http {
     /// Takes an exchange that is over out of all tables; `None` if that has happened.
     pub(super) fn close_exchange(&mut self, key: ExchangeKey, now: Instant) -> Option<Exchange> {
         let exchange = self.exchanges.remove(&key)?;
+        if let Exchange::Receiving { body, .. } = &exchange {
+            self.receiving = self.receiving.saturating_sub(body.len());
+        }
         self.timers.clear(Timer::Body(key));
         self.timers.clear(Timer::KeepAlive(key));
         self.streams.remove(key);
@@ -71,16 +76,22 @@ impl Http {
         Some(exchange)
     }
 
-    /// Appends a part of a body; `false` if it grew over the limit (OR6).
-    pub(super) fn append(&mut self, key: ExchangeKey, chunk: &[u8]) -> bool {
-        let limit = self.limits.message;
+    /// Appends a part of a body, unless it grew over the limit (OR6) or all bodies together do (M3). `held` is what the
+    /// server keeps beside them.
+    pub(super) fn append(&mut self, key: ExchangeKey, chunk: &[u8], held: usize) -> Result<(), Refusal> {
+        let Limits { message, held: most, .. } = self.limits;
         if let Some(Exchange::Receiving { body, .. }) = self.exchanges.get_mut(&key) {
-            if body.len() + chunk.len() > limit {
-                return false;
+            if body.len() + chunk.len() > message {
+                return Err(ladder::too_large());
             }
-            crate::buffer::extend_within(body, chunk, limit);
+            let others = held + self.receiving - body.len();
+            if others > 0 && others.saturating_add(body.len() + chunk.len()) > most {
+                return Err(ladder::overloaded());
+            }
+            crate::buffer::extend_within(body, chunk, message);
+            self.receiving += chunk.len();
         }
-        true
+        Ok(())
     }
 
     /// A body as the frame that it holds.

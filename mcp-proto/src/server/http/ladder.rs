@@ -204,6 +204,11 @@ pub(super) const fn too_many_streams() -> Refusal {
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "there are too many streams at this time")
 }
 
+/// M3
+pub(super) const fn overloaded() -> Refusal {
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "too much is being done at this time; try again later")
+}
+
 pub(super) const fn stopped() -> Refusal {
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the server is being stopped")
 }
