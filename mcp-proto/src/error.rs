@@ -49,7 +49,7 @@ pub enum UsageError {
         name: Box<str>,
     },
     /// `connect` was not called yet, or the connection could not be made.
-    #[error("not connected")]
+    #[error("not connected; connect first")]
     NotConnected,
     /// `connect` was called before.
     #[error("already connected")]
@@ -58,19 +58,19 @@ pub enum UsageError {
     #[error("the connection is closed")]
     Closed,
     /// As many requests wait for their answers as the limit allows.
-    #[error("{limit} requests wait for their answers")]
+    #[error("{limit} requests wait for their answers, which is the limit; wait for one of them to end")]
     TooManyRequests {
         /// `Limits::requests_out`.
         limit: usize,
     },
     /// As many subscriptions are open as the limit allows.
-    #[error("{limit} subscriptions are open")]
+    #[error("{limit} subscriptions are open, which is the limit; end one of them first")]
     TooManySubscriptions {
         /// `Limits::subscriptions`.
         limit: usize,
     },
     /// No revision is named that could be spoken.
-    #[error("no revision is named")]
+    #[error("no revision of MCP is named that may be spoken")]
     NoVersion,
     /// The method is one that the machine sends itself, at its time.
     #[error("the method '{method}' is sent by the protocol itself")]
@@ -82,19 +82,19 @@ pub enum UsageError {
     #[error("parameters must be a JSON object")]
     ParamsNotAnObject,
     /// The code is reserved for the protocol in this revision (RP15).
-    #[error("the error code {code} is reserved")]
+    #[error("the error code {code} is reserved for the protocol; choose one outside -32768 to -32000")]
     ReservedErrorCode {
         /// The code.
         code: i64,
     },
     /// The capability was not declared to the peer.
-    #[error("the capability '{capability}' is not declared")]
+    #[error("the capability '{capability}' was not declared to the peer; declare it in the configuration")]
     NotDeclared {
         /// Its name.
         capability: &'static str,
     },
     /// A client is required to give nothing: neither an answer nor a state (MD-I-02).
-    #[error("input was required without a request for input or a state")]
+    #[error("a result that requires input must hold a request for input or a state")]
     NothingRequired,
     /// The notification tells of no change, or does not say of which (MD-L-03).
     #[error("cannot publish '{method}': not a change notification")]
@@ -177,13 +177,13 @@ pub enum Fault {
     #[error("a batch where the revision has none")]
     UnexpectedBatch,
     /// As many requests of the peer are unanswered as the limit allows; this one was refused (RP10).
-    #[error("{limit} requests of the peer are unanswered")]
+    #[error("{limit} requests of the peer are unanswered, which is the limit; one more was refused")]
     TooManyRequests {
         /// `Limits::requests_in`.
         limit: usize,
     },
     /// Notifications that the application did not take in time were dropped (RP9).
-    #[error("{count} notifications were dropped because nobody took them")]
+    #[error("{count} notifications were dropped because the application did not take them in time")]
     Dropped {
         /// How many.
         count: u64,

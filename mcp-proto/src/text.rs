@@ -39,7 +39,9 @@ pub fn escape_text(text: &str, max_chars: usize) -> String {
 pub struct Excerpt(Box<str>);
 
 impl Excerpt {
-    pub(crate) fn new(text: &str, max_chars: usize) -> Self {
+    /// The first characters of a text, escaped.
+    #[must_use]
+    pub fn new(text: &str, max_chars: usize) -> Self {
         Self(escape_text(text, max_chars).into())
     }
 

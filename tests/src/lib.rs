@@ -10,6 +10,7 @@ pub mod cells;
 pub mod chunks;
 pub mod crowd;
 pub mod defects;
+pub mod error_texts;
 pub mod examples;
 pub mod http1;
 pub mod json_text;

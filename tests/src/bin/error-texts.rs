@@ -1,0 +1,5 @@
+//! Prints `tests/ERRORS.md`.
+
+fn main() {
+    print!("{}", tests::error_texts::table());
+}

@@ -1,0 +1,248 @@
+//! Every error text of `mcp-proto` that a person can meet, to be read as a whole.
+
+use std::fmt::{Debug, Display, Write};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use http::{HeaderValue, StatusCode};
+use mcp_proto::client::InvalidUrl;
+use mcp_proto::{
+    BodyKind, Excerpt, Failed, Fault, InvalidAnnotation, InvalidResponse, JsonError, Method, NoInput, ParseError,
+    ParseErrorKind, ProtocolVersion, Quirk, RedirectRefused, Refusal, RequestId, Subject, UsageError,
+};
+
+/// One enum: its name, the source that declares it, and a name and a text for each example.
+pub struct Texts {
+    /// The name of the enum.
+    pub name: &'static str,
+    source: &'static str,
+    /// The name of the variant, and its text.
+    pub examples: Vec<(String, String)>,
+}
+
+fn texts<E: Debug + Display>(name: &'static str, source: &'static str, errors: Vec<E>) -> Texts {
+    with(name, source, errors, ToString::to_string)
+}
+
+fn with<E: Debug>(name: &'static str, source: &'static str, errors: Vec<E>, text: impl Fn(&E) -> String) -> Texts {
+    let variant = |error: &E| {
+        let debug = format!("{error:?}");
+        debug.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default().to_owned()
+    };
+    let examples = errors.iter().map(|error| (variant(error), text(error))).collect();
+    Texts { name, source, examples }
+}
+
+/// The texts of all enums.
+#[expect(clippy::too_many_lines, reason = "it is a table")]
+pub fn all() -> Vec<Texts> {
+    let version = ProtocolVersion::V2025_11_25;
+    let method = Method::TOOLS_CALL;
+    let id = || RequestId::from(7);
+    let to = || Some(Excerpt::new("https://other.example/mcp", 80));
+    let refusal = |status: u16, body, challenge: Option<&'static str>| {
+        let status = StatusCode::from_u16(status).unwrap_or_default();
+        let challenges = challenge.into_iter().map(HeaderValue::from_static).collect();
+        Failed::Refused(Refusal { status, body, retry_after: None, challenges })
+    };
+    let reason = || Failed::Unreachable { detail: "nothing listens there (connection refused)".into() };
+    let parse = ParseError { kind: ParseErrorKind::NotAnObject, subject: Subject::Unknown };
+    let json = JsonError::NotJson { offset: 3 };
+    vec![
+        texts(
+            "UsageError",
+            "mcp-proto/src/error.rs",
+            vec![
+                UsageError::Limit { field: "message", largest: 1 << 30 },
+                UsageError::Endpoint(InvalidUrl::Port),
+                UsageError::HeaderName,
+                UsageError::HeaderValue { name: "x-key".into() },
+                UsageError::ReservedHeader { name: "host".into() },
+                UsageError::NotConnected,
+                UsageError::AlreadyConnected,
+                UsageError::Closed,
+                UsageError::TooManyRequests { limit: 4096 },
+                UsageError::TooManySubscriptions { limit: 256 },
+                UsageError::NoVersion,
+                UsageError::ReservedMethod { method: Method::INITIALIZE },
+                UsageError::ParamsNotAnObject,
+                UsageError::ReservedErrorCode { code: -32_000 },
+                UsageError::NotDeclared { capability: "sampling" },
+                UsageError::NothingRequired,
+                UsageError::NoChange { method: method.clone() },
+                UsageError::NotInRevision { what: "a subscription", version },
+            ],
+        ),
+        texts(
+            "InvalidUrl",
+            "mcp-proto/src/client/http/url.rs",
+            vec![
+                InvalidUrl::NotHttp,
+                InvalidUrl::Blank,
+                InvalidUrl::Backslash,
+                InvalidUrl::UserInfo,
+                InvalidUrl::Fragment,
+                InvalidUrl::NoHost,
+                InvalidUrl::HostNotAscii,
+                InvalidUrl::Host,
+                InvalidUrl::Port,
+                InvalidUrl::TooLong,
+            ],
+        ),
+        with(
+            "Failed",
+            "mcp-proto/src/error/failed.rs",
+            vec![
+                Failed::TimedOut { after: Duration::from_secs(300) },
+                Failed::Cancelled,
+                reason(),
+                Failed::Broken { detail: "it reset the connection".into() },
+                Failed::StreamEnded,
+                refusal(401, BodyKind::Empty, Some("Bearer realm=\"tools\"")),
+                refusal(403, BodyKind::Html, None),
+                refusal(404, BodyKind::Html, None),
+                refusal(407, BodyKind::Html, None),
+                refusal(502, BodyKind::PlainText, None),
+                Failed::NoAnswer { status: StatusCode::ACCEPTED },
+                Failed::ContentType { body: BodyKind::Html },
+                Failed::ContentEncoding,
+                Failed::InvalidResponse { reason: InvalidResponse::NotAResponse },
+                Failed::Redirected { reason: RedirectRefused::CrossOrigin, to: to() },
+                Failed::Redirected { reason: RedirectRefused::DropsBody, to: to() },
+                Failed::Redirected { reason: RedirectRefused::NoLocation, to: None },
+                Failed::Redirected { reason: RedirectRefused::TooOften, to: to() },
+                Failed::TooLarge { limit: 16 << 20 },
+                Failed::SessionLost,
+                Failed::VersionChanged { version },
+                Failed::NoCommonVersion { spoken: [ProtocolVersion::V2026_07_28].into() },
+                Failed::InvalidSessionId,
+                Failed::EndpointRejected,
+                Failed::NoEndpoint,
+                Failed::NoInput { reason: NoInput::NotDeclared },
+                Failed::EndedByServer,
+                Failed::NotInRevision { version },
+                Failed::QueueFull { limit: 4 << 20 },
+                Failed::Closed,
+            ],
+            |failed| failed.describe("the server at http://localhost:3000/mcp"),
+        ),
+        texts(
+            "NoInput",
+            "mcp-proto/src/error/failed.rs",
+            vec![
+                NoInput::NotDeclared,
+                NoInput::Refused { code: -1 },
+                NoInput::TooManyRounds { limit: 10 },
+                NoInput::TooMuch { limit: 1024 },
+            ],
+        ),
+        texts(
+            "BodyKind",
+            "mcp-proto/src/error/failed.rs",
+            vec![
+                BodyKind::Empty,
+                BodyKind::Json,
+                BodyKind::EventStream,
+                BodyKind::Html,
+                BodyKind::PlainText,
+                BodyKind::Unclear,
+                BodyKind::Untyped,
+                BodyKind::Other,
+            ],
+        ),
+        texts(
+            "InvalidResponse",
+            "mcp-proto/src/error/failed.rs",
+            vec![
+                InvalidResponse::Json(json),
+                InvalidResponse::NotAResponse,
+                InvalidResponse::WrongId,
+                InvalidResponse::ResultType,
+                InvalidResponse::InputRequired,
+                InvalidResponse::Incomplete { method: "initialize" },
+            ],
+        ),
+        texts(
+            "Fault",
+            "mcp-proto/src/error.rs",
+            vec![
+                Fault::Parse(parse),
+                Fault::NotAMessage { line: Excerpt::new("Listening on port 3000", 80) },
+                Fault::DuplicateKey,
+                Fault::LineTooLong { limit: 16 << 20 },
+                Fault::Truncated { bytes: 17 },
+                Fault::UnknownResponse { id: id() },
+                Fault::LateResponse { id: id() },
+                Fault::PeerError { code: -32_600 },
+                Fault::UnknownProgressToken,
+                Fault::DuplicateId { id: id() },
+                Fault::UnexpectedRequest { method },
+                Fault::UnexpectedBatch,
+                Fault::TooManyRequests { limit: 1024 },
+                Fault::Dropped { count: 3 },
+                Fault::NotWritten { count: 3 },
+                Fault::NotAccepted { reason: reason() },
+                Fault::NoServerStream { reason: reason() },
+                Fault::UnknownEvent,
+                Fault::SessionIdChanged,
+                Fault::SecondEndpoint,
+                Fault::InvalidTool { tool: "write".into(), reason: InvalidAnnotation::Name },
+                Fault::SessionNotEnded { reason: reason() },
+            ],
+        ),
+        texts(
+            "Quirk",
+            "mcp-proto/src/error.rs",
+            vec![
+                Quirk::ResponseInArray,
+                Quirk::NotificationNotAccepted202,
+                Quirk::SessionLostAsBadRequest,
+                Quirk::GetNotFound,
+                Quirk::ToolResultWithoutContent,
+                Quirk::MessageInOtherEvent,
+                Quirk::FirstRevisionOverStreamableHttp,
+                Quirk::ByteOrderMark,
+                Quirk::ResultTypeMissing,
+                Quirk::ForeignErrorId,
+            ],
+        ),
+    ]
+}
+
+impl Texts {
+    /// The variants that the source declares.
+    ///
+    /// # Panics
+    ///
+    /// The source does not declare the enum.
+    pub fn declared(&self) -> Vec<String> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let source = fs::read_to_string(root.join(self.source)).expect("a source");
+        let begin = source.find(&format!("pub enum {} {{", self.name)).expect("the enum");
+        let body = source.get(begin..).and_then(|rest| rest.split("\n}").next()).expect("its end");
+        let variant = |line: &str| {
+            let name = line.strip_prefix("    ").filter(|line| line.starts_with(|c: char| c.is_ascii_uppercase()))?;
+            name.split(|c: char| !c.is_ascii_alphanumeric()).next().map(str::to_owned)
+        };
+        body.lines().skip(1).filter_map(variant).collect()
+    }
+}
+
+/// The table as it stands in `tests/ERRORS.md`.
+pub fn table() -> String {
+    let mut table = "\
+# Error texts
+
+Every text of `mcp-proto` that a person can meet, with an example for each variant. `cargo run -p tests --bin error-texts >
+tests/ERRORS.md` writes this anew; a test fails while it is not what would be written, or a variant has no example.
+"
+    .to_owned();
+    for Texts { name, examples, .. } in all() {
+        writeln!(table, "\n## {name}\n").expect("a string");
+        for (variant, text) in examples {
+            writeln!(table, "- `{variant}`: {text}").expect("a string");
+        }
+    }
+    table
+}
