@@ -135,6 +135,7 @@ pub fn all() -> Vec<Texts> {
                 NoInput::Refused { code: -1 },
                 NoInput::TooManyRounds { limit: 10 },
                 NoInput::TooMuch { limit: 1024 },
+                NoInput::TooLarge { limit: 16 << 20 },
             ],
         ),
         texts(
