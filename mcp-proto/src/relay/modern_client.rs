@@ -430,7 +430,7 @@ impl<T: ClientTransport> Relay<T> {
         match rest {
             Rest::Open(request) => {
                 let token = params.first_member("_meta").and_then(|meta| meta.first_member("progressToken"));
-                self.crossing.goes_up(request, Upward { name, token, bytes, ..Upward::new(ticket, method) });
+                self.crossing.goes_up(request, Upward { bytes, name, token, ..Upward::new(ticket, method) });
             }
             Rest::Answered(answer) => self.respond(ticket, answer, now),
             Rest::Again(params) => self.send_up(Upward { name, ..Upward::new(ticket, method) }, params, now),

@@ -348,14 +348,14 @@ impl Peer {
     ) {
         // M3: an answer that finds no room among what waits for others becomes an error.
         let limits = &hub.config.limits;
-        let message = message.map(|message| match message {
-            Message::Response(Response::Result { id, .. })
-                if !limits.holds(message.payload_len(), || *hub.held + hub.transport.held()) =>
+        let message = match message {
+            Some(Message::Response(Response::Result { id, result }))
+                if !limits.holds(result.len(), || *hub.held + hub.transport.held()) =>
             {
-                Message::Response(Response::Error { id: Some(id), error: ErrorObject::overloaded() })
+                Some(Message::Response(Response::Error { id: Some(id), error: ErrorObject::overloaded() }))
             }
-            message => message,
-        });
+            Some(Message::Request(_) | Message::Notification(_) | Message::Response(_)) | None => message,
+        };
         let before = self.batches.bytes(batch);
         let Some(answers) = self.batches.settle(batch, message) else {
             *hub.held += self.batches.bytes(batch) - before;
