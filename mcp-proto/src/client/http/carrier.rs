@@ -148,7 +148,11 @@ impl Carrier for Http {
             match timer {
                 Timer::Idle(exchange) => self.on_silence(exchange, now, wire),
                 Timer::Linger(exchange) => {
-                    self.abort(exchange, wire);
+                    // CX-09: whether the server has got the request is not known, and it does not take this for a
+                    // cancellation.
+                    if let Some(notice) = self.abort(exchange, wire).and_then(|exchange| exchange.cancellation) {
+                        self.enqueue(notice);
+                    }
                 }
                 Timer::Accept(exchange) => {
                     if let Some(Purpose::Post(post)) = self.abort(exchange, wire).map(|exchange| exchange.purpose) {

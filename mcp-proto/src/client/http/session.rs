@@ -83,6 +83,10 @@ impl Http {
 
     /// A message was refused because its session is gone: it is sent once more in the next one.
     fn refused_with_session(&mut self, mut post: Post, wire: &mut Wire<'_, HttpAction>) {
+        if post.role == Role::Confirmation {
+            // What waits for the confirmation waits for the next session, which has one of its own.
+            return wire.fault(Fault::NotAccepted { reason: Failed::SessionLost });
+        }
         let again = match post.role {
             Role::Request(_) | Role::Notification => !post.is_second_session,
             // SH-C-08: what the old session asked for is of no use to the next.

@@ -1,0 +1,47 @@
+//! What the simulation has found in the machines, as the few steps that show it.
+
+use std::time::Duration;
+
+use mcp_proto::Failed;
+use mcp_proto::client::Outcome;
+use tests::world::{INITIALIZED, Reply, World, initialize_reply, result};
+
+#[test]
+fn defect_p1_a_cancellation_is_sent_although_its_request_was_never_reported_as_sent() {
+    let mut world = World::connected_client();
+    let (request, call) = world.request("tools/call");
+    world.machine.cancel(request, None, world.now);
+    assert_eq!(world.outcome(), Outcome::Failed(Failed::Cancelled));
+    assert!(!world.has_opened(), "BR-T-08: it may not overtake its request");
+    // The server has not begun to answer when the exchange is given up. It may have got the request all the same.
+    world.pass(Duration::from_secs(6));
+    assert!(world.is_aborted(call.key));
+    let notice = world.opened();
+    assert_eq!((notice.method(), notice.param("requestId")), ("notifications/cancelled".into(), call.id()));
+}
+
+#[test]
+fn defect_p1_nothing_is_sent_without_a_session_when_it_is_lost_before_it_was_confirmed() {
+    let mut world = World::client();
+    let opening = world.opened();
+    world.reply(opening.key, &initialize_reply(&opening, "2025-11-25", Some("one")));
+    let confirmation = world.opened();
+    assert_eq!(confirmation.body(), INITIALIZED);
+    let request = world.machine.request(mcp_proto::client::Call::new("tools/call"), world.now).unwrap();
+    world.drain();
+    world.reply(confirmation.key, &Reply::status(404));
+
+    // The first thing that follows is another session.
+    let opening = world.opened();
+    assert_eq!((opening.method().as_str(), opening.header("mcp-session-id")), ("initialize", ""));
+    assert!(!world.has_opened());
+    world.reply(opening.key, &initialize_reply(&opening, "2025-11-25", Some("two")));
+    let confirmation = world.opened();
+    world.reply(confirmation.key, &Reply::status(202));
+    let stream = world.opened();
+    world.reply(stream.key, &Reply::status(405));
+    let call = world.opened();
+    assert_eq!((call.method().as_str(), call.header("mcp-session-id")), ("tools/call", "two"));
+    world.reply(call.key, &Reply::json(result(&call.id(), r#"{"content":[]}"#)));
+    assert!(matches!(world.outcomes().remove(&request), Some(Outcome::Result(_))));
+}
