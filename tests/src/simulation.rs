@@ -1,66 +1,72 @@
 //! Client, relay and server machines joined by a simulated network, under one seed and one virtual clock.
 //!
-//! A [`Plan`] says who talks to whom in which revisions, and what happens when: calls, cancellations, restarts, leaps of
-//! the clock, streams that are cut. The network adds what networks do. After every step a model, which knows nothing
-//! of the protocol, says whether what was seen may be: each request ends once and with its own answer, no call is
-//! served twice, nothing comes for what was taken back, nobody acts on an exchange that is over.
+//! A [`Plan`] says which machines are joined in which revisions, and what happens when: calls, cancellations, restarts,
+//! leaps of the clock, readers that pause. The network adds faults, and reads what it carries, so that it is known
+//! which calls each fault touched. The model predicts from that what must be seen of every call: one that met no fault
+//! ends with what the server's application answered, within the latencies of its path; one that met a fault ends with
+//! the result or with a failure that this fault allows.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `plan` | what happens, by the seed |
+//! | `faults` | the faults, and which failures each allows |
+//! | `pipe`, `network` | byte streams and HTTP exchanges, with their faults |
+//! | `application` | the applications of the clients and of the server |
+//! | `model` | calls, predicted and compared |
+//! | `changes` | notifications of subscriptions and sessions, predicted and compared |
+//! | `report` | what a run has shown, in figures |
 
 mod application;
+mod changes;
+mod faults;
 mod model;
 mod network;
 mod pipe;
 mod plan;
+mod report;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-use mcp_proto::client::{self, Client};
+use http::{HeaderValue, Method, Request};
+use mcp_proto::client::{self, Client, CloseReason};
 use mcp_proto::relay::{self, Relay};
-use mcp_proto::server::{self, Arrival, Server};
-use mcp_proto::{Json, Output, RequestKey, Stdio, StdioAction};
+use mcp_proto::server::{self, Arrival, Principal, Server, TwoEndpoints};
+use mcp_proto::{Era, Json, Notification, Output, SessionKey, Stdio, StdioAction};
 
 use crate::random::Random;
 use application::{Application, Service};
-use model::Model;
-use network::{Network, ToClient, ToServer};
+use faults::Fault;
+use model::{LONGEST, Model};
+use network::{Key, Network, ToClient, ToServer};
 use pipe::Pipe;
 
 pub use plan::{Moment, Plan, Topology};
+pub use report::Report;
 
 /// Where the HTTP server of the simulation is.
 const URL: &str = "http://127.0.0.1:8000/mcp";
-/// Steps without time going by that no honest machine needs.
+/// The same, where it has two endpoints.
+const TWO_ENDPOINTS: &str = "http://127.0.0.1:8000/sse";
+/// Steps without time going by that no correct machine needs.
 const STEPS_AT_ONCE: u32 = 200_000;
-/// How long everything is given to come to an end after the plan.
-const PATIENCE: Duration = Duration::from_secs(6 * 3600);
-
-/// What a run has shown.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
-    /// Stands for everything that was seen, in order.
-    pub hash: u64,
-    /// Calls that were made.
-    pub calls: usize,
-    /// Calls that had their results.
-    pub results: usize,
-    /// Messages that the machines exchanged, as far as events and commands show them.
-    pub messages: u64,
-    /// The time that went by.
-    pub simulated: Duration,
-}
+/// How long everything is given to come to an end after the plan: more than any call may take.
+const PATIENCE: Duration = Duration::from_secs(11 * 60);
 
 /// The client.
-#[expect(clippy::large_enum_variant, reason = "there is one")]
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there are three at most")]
 enum Near {
     Stdio(Client<Stdio>),
     Http(Client<client::Http>),
 }
 
 /// What is in between.
-#[expect(clippy::large_enum_variant, reason = "there is one")]
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there are three at most")]
 enum Middle {
-    Nobody,
+    Nothing,
     Stdio(Relay<Stdio>),
     Http(Relay<client::Http>),
 }
@@ -80,22 +86,15 @@ macro_rules! either {
         }
     };
 }
-/// The run of one plan.
-struct Simulation<'p> {
-    plan: &'p Plan,
-    start: Instant,
-    now: Instant,
-    random: Random,
+
+/// A client with what belongs to it alone.
+#[derive(Debug)]
+struct End {
     near: Near,
     middle: Middle,
-    far: Far,
-    network: Network,
-    /// From the client, towards it, and the same on the far side of a relay.
+    /// From the client, towards it, and the same between relay and server.
     pipes: [Pipe; 4],
     application: Application,
-    service: Service,
-    model: Model,
-    seen: Seen<'p>,
 }
 
 /// The pipes by what they carry.
@@ -104,17 +103,40 @@ const DOWN: usize = 1;
 const FAR_UP: usize = 2;
 const FAR_DOWN: usize = 3;
 
+/// The run of one plan.
+struct Simulation<'p> {
+    plan: &'p Plan,
+    start: Instant,
+    now: Instant,
+    random: Random,
+    ends: Vec<End>,
+    far: Far,
+    network: Network,
+    service: Service,
+    model: Model,
+    /// The client, and the id on the wire, of each session of the server.
+    sessions: BTreeMap<SessionKey, (usize, Option<HeaderValue>)>,
+    /// The id that the server has named last.
+    named: Option<HeaderValue>,
+    /// Exchanges of another principal.
+    intruders: BTreeSet<server::ExchangeKey>,
+    /// The server's process will exit when it is probed.
+    exits_when_probed: bool,
+    is_ending: bool,
+    busy: Duration,
+    lines: u64,
+    seen: Seen<'p>,
+}
+
 /// Everything that was seen.
 struct Seen<'p> {
     hash: u64,
-    messages: u64,
     watcher: Option<&'p mut dyn FnMut(&str)>,
 }
 
 impl Seen<'_> {
-    fn note(&mut self, at: Duration, what: &dyn Debug, who: &str) {
-        self.messages += 1;
-        let line = format!("{:>12.6} {who} {what:?}", at.as_secs_f64());
+    fn note(&mut self, at: Duration, what: &dyn Debug, whose: &str) {
+        let line = format!("{:>12.6} {whose} {what:?}", at.as_secs_f64());
         for byte in line.bytes() {
             self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
@@ -124,7 +146,7 @@ impl Seen<'_> {
     }
 }
 
-/// Runs a plan, and tells what is seen, line by line, to whoever wants to know.
+/// Runs a plan; every line of what is seen is handed to `watcher`.
 ///
 /// # Panics
 ///
@@ -133,62 +155,52 @@ pub fn run<'p>(plan: &'p Plan, watcher: Option<&'p mut dyn FnMut(&str)>) -> Repo
     let mut simulation = Simulation::new(plan, watcher);
     simulation.play();
     simulation.end();
-    let Simulation { seen, model, start, now, .. } = simulation;
-    Report {
-        hash: seen.hash,
-        calls: model.calls(),
-        results: model.results(),
-        messages: seen.messages,
-        simulated: now - start,
-    }
+    simulation.report()
 }
 
 impl<'p> Simulation<'p> {
     fn new(plan: &'p Plan, watcher: Option<&'p mut dyn FnMut(&str)>) -> Self {
         let mut random = Random::new(plan.seed);
         let now = Instant::now();
-        let mut config = client::Config::new("client", "1");
-        config.versions = plan.client.to_vec();
-        config.capabilities = Json::parse(r#"{"roots":{},"elicitation":{}}"#).expect("JSON");
-        config.reconnect = true;
-        config.seed = random.draw();
-        let http = || client::Http::new(client::HttpConfig::new(URL).expect("a URL"));
-        let mut near = match plan.topology {
-            Topology::Http => Near::Http(Client::new(http(), config).expect("a configuration")),
-            Topology::Stdio | Topology::StdioRelay | Topology::HttpRelay => {
-                Near::Stdio(Client::new(Stdio::new(), config).expect("a configuration"))
-            }
-        };
-        either!(Near, &mut near, client => client.connect(now).expect("a fresh client"));
-        let mut relay = relay::Config::default();
-        relay.seed = random.draw();
-        relay.versions = plan.allowed.to_vec();
-        let middle = match plan.topology {
-            Topology::Http | Topology::Stdio => Middle::Nobody,
-            Topology::StdioRelay => Middle::Stdio(Relay::new(Stdio::new(), relay).expect("a configuration")),
-            Topology::HttpRelay => Middle::Http(Relay::new(http(), relay).expect("a configuration")),
-        };
-        let far = serving(plan);
-        let seen = Seen { hash: 0xcbf2_9ce4_8422_2325, messages: 0, watcher };
+        let ends = (0..plan.clients).map(|number| End::new(plan, number, now, &mut random)).collect();
         Self {
             plan,
             start: now,
             now,
-            network: Network::new(Random::new(random.draw())),
+            network: Network::new(Random::new(random.draw()), plan.clients),
             random,
-            near,
-            middle,
-            far,
-            pipes: Default::default(),
-            application: Application::default(),
+            ends,
+            far: serving(plan),
             service: Service::default(),
-            model: Model::default(),
-            seen,
+            model: Model::new(plan),
+            sessions: BTreeMap::new(),
+            named: None,
+            intruders: BTreeSet::new(),
+            exits_when_probed: plan.exits_when_probed,
+            is_ending: false,
+            busy: Duration::ZERO,
+            lines: 0,
+            seen: Seen { hash: 0xcbf2_9ce4_8422_2325, watcher },
+        }
+    }
+
+    fn report(self) -> Report {
+        Report {
+            hash: self.seen.hash,
+            seeds: 1,
+            calls: self.model.calls(),
+            results: self.model.results(),
+            changes: self.model.changes.delivered(),
+            messages: self.lines + self.network.messages,
+            busy: self.busy,
+            failures: self.model.failures,
+            faults: self.model.faults,
         }
     }
 
     fn play(&mut self) {
         self.network.trouble = self.plan.trouble;
+        self.network.malformed = self.plan.malformed;
         let plan = self.plan;
         for (after, moment) in &plan.moments {
             self.run_until(self.now + *after);
@@ -200,130 +212,240 @@ impl<'p> Simulation<'p> {
     fn act(&mut self, moment: &Moment) {
         let now = self.now;
         match moment {
-            Moment::Call { text, timeout } => {
+            Moment::Call { client, text, timeout } => {
                 let params = Json::empty_object().with_member("text", &Json::from(text.as_str()));
                 let params = params.with_member("name", &Json::from("echo"));
                 let call = client::Call::new("tools/call").params(params).timeout(*timeout).with_progress();
-                if let Ok(request) = either!(Near, &mut self.near, client => client.request(call, now)) {
-                    self.model.called(request, text);
+                let near = &mut self.ends[*client].near;
+                if let Ok(request) = either!(Near, near, machine => machine.request(call, now)) {
+                    self.model.called(*client, request, text, *timeout, now);
                 }
             }
-            Moment::Cancel { nth } => {
-                if let Some(request) = self.model.nth_waiting(*nth) {
-                    self.model.taken_back(request);
-                    either!(Near, &mut self.near, client => client.cancel(request, None, now));
+            Moment::Cancel { client, nth } => {
+                if let Some(request) = self.model.nth_waiting(*client, *nth) {
+                    self.model.cancelled(*client, request, now);
+                    either!(Near, &mut self.ends[*client].near, machine => machine.cancel(request, None, now));
                 }
             }
-            Moment::Listen => {
+            Moment::Listen { client } => {
                 let filter = Json::parse(r#"{"toolsListChanged":true,"resourceSubscriptions":["a:b"]}"#).expect("JSON");
-                if let Ok(key) = either!(Near, &mut self.near, client => client.listen(filter, now)) {
-                    self.model.listens(key);
+                let near = &mut self.ends[*client].near;
+                if let Ok(key) = either!(Near, near, machine => machine.listen(filter, now)) {
+                    self.model.changes.listens(*client, key);
                 }
             }
-            Moment::Unlisten => {
-                if let Some(key) = self.model.any_subscription() {
-                    either!(Near, &mut self.near, client => client.unlisten(key, now));
+            Moment::Unlisten { client } => {
+                if let Some(key) = self.model.changes.any_subscription(*client) {
+                    either!(Near, &mut self.ends[*client].near, machine => machine.unlisten(key, now));
                 }
             }
-            Moment::Publish => {
-                let changed = mcp_proto::Notification::new("notifications/tools/list_changed");
-                either!(Far, &mut self.far, server => server.publish(changed, now).expect("it is declared"));
-            }
+            Moment::Publish => self.publish(),
             Moment::Restart => self.restart(),
-            Moment::Leap { time } => self.now += *time,
-            Moment::Cut => self.cut(),
+            Moment::Leap { time } => self.leap(*time),
+            Moment::Stall { client, stream, time } => {
+                let until = now + *time;
+                match self.ends[*client].pipes.get_mut(*stream) {
+                    Some(pipe) => pipe.stall(until),
+                    None => self.network.stall(*client, until),
+                }
+                self.model.count(Fault::SlowReader);
+                self.model.touched_connection(*client, Fault::SlowReader, now);
+                self.model.delayed(*client, until);
+            }
+            Moment::Intrude { client } => self.intrude(*client),
         }
         self.drain();
         self.let_time_act();
     }
 
+    fn publish(&mut self) {
+        let now = self.now;
+        let paths: Vec<_> = (0..self.ends.len()).map(|client| self.path_of_changes(client)).collect();
+        let latency = |client: usize, through: Option<client::SubscriptionKey>| {
+            let (era, latency) = paths[client]?;
+            (through.is_some() == (era == Era::Modern)).then_some(latency)
+        };
+        let number = self.model.changes.publish(now, latency);
+        let params = Json::empty_object().with_member("number", &Json::from(i64::try_from(number).expect("few")));
+        let changed = Notification::with_params("notifications/tools/list_changed", params);
+        either!(Far, &mut self.far, server => server.publish(changed, now).expect("it is declared"));
+    }
+
+    /// The era of a client, and how long a change takes to it at most, if everything that carries it is up.
+    fn path_of_changes(&self, client: usize) -> Option<(Era, Duration)> {
+        let topology = self.plan.topology;
+        let own = self.model.own_version(client)?;
+        let rules = self.model.version(client).filter(|_| self.model.is_linked(client))?.rules();
+        // A session over Streamable HTTP gets changes on the stream that its client opens for them.
+        let is_streamable = matches!(topology, Topology::Http | Topology::HttpRelay);
+        let is_heard = rules.era == Era::Modern || rules.get_stream || !is_streamable;
+        let http = if topology.is_http() { LONGEST } else { Duration::ZERO };
+        is_heard.then_some((own.rules().era, http + pipe::LATENCY * 2))
+    }
+
     /// The server ends, and another one takes its place. On a byte stream, that is the end.
     fn restart(&mut self) {
-        match &self.far {
-            Far::Http(_) => {
-                self.network.restart(self.now);
-                self.far = serving(self.plan);
-                self.service.forget();
-                self.model.restarted();
-            }
-            Far::Stdio(_) => self.cut(),
-        }
-    }
-
-    /// The stream to the server ends, in the middle of whatever was said.
-    fn cut(&mut self) {
         let now = self.now;
-        match (&mut self.far, &mut self.middle, &mut self.near) {
-            (Far::Stdio(server), Middle::Nobody, Near::Stdio(client)) => {
-                server.handle_eof(now);
-                client.handle_eof(now);
-                self.pipes[UP].cut();
-                self.pipes[DOWN].cut();
-            }
-            (Far::Stdio(server), Middle::Stdio(relay), _) => {
-                server.handle_eof(now);
-                relay.handle_server_eof(now);
-                self.pipes[FAR_UP].cut();
-                self.pipes[FAR_DOWN].cut();
-            }
-            _ => {}
+        if let Far::Stdio(_) = self.far {
+            self.exit(Fault::Exit);
+            return;
+        }
+        self.model.count(Fault::Restart);
+        self.network.restart(now, &mut self.model);
+        self.replace_server();
+        for client in 0..self.ends.len() {
+            self.model.touched_all(client, Fault::Restart, now);
         }
     }
 
-    /// Everything comes to an end: the network is well again, and nobody makes any more calls.
+    fn replace_server(&mut self) {
+        self.far = serving(self.plan);
+        self.service.forget();
+        self.sessions.clear();
+        self.intruders.clear();
+        self.model.forgotten();
+    }
+
+    /// The server's process exits.
+    fn exit(&mut self, fault: Fault) {
+        let now = self.now;
+        self.model.count(fault);
+        if fault == Fault::Exit {
+            self.model.touched_all(0, fault, now);
+            self.model.forgotten();
+            self.service.forget();
+        }
+        if let Far::Stdio(server) = &mut self.far {
+            server.handle_eof(now);
+        }
+        let End { near, middle, pipes, .. } = &mut self.ends[0];
+        match (middle, near) {
+            (Middle::Stdio(relay), _) => {
+                pipes[FAR_UP].cut();
+                pipes[FAR_DOWN].cut();
+                relay.handle_server_eof(now);
+            }
+            (_, Near::Stdio(client)) => {
+                pipes[UP].cut();
+                pipes[DOWN].cut();
+                client.handle_eof(now);
+            }
+            _ => unreachable!("such a server is a process"),
+        }
+    }
+
+    /// A new process takes the place of one that exited.
+    fn respawn(&mut self) {
+        self.exits_when_probed = false;
+        self.replace_server();
+    }
+
+    fn leap(&mut self, time: Duration) {
+        self.now += time;
+        self.model.count(Fault::Leap);
+        for client in 0..self.ends.len() {
+            self.model.touched_connection(client, Fault::Leap, self.now);
+            if self.plan.topology.is_http() {
+                self.model.touched_all(client, Fault::Leap, self.now);
+            }
+            self.model.delayed(client, self.now);
+        }
+    }
+
+    /// Another principal presents what a client has shown: nothing of the client's session may be found by it (SE4).
+    fn intrude(&mut self, client: usize) {
+        let shown = self.network.shown(client).clone();
+        let (Far::Http(server), Some(session)) = (&mut self.far, shown.session) else { return };
+        self.model.count(Fault::Intruder);
+        let method = self.random.pick(&[Method::GET, Method::DELETE]).clone();
+        let mut request = Request::builder().method(method).uri("/mcp").header("host", "127.0.0.1:8000");
+        request = request.header("accept", "text/event-stream").header("mcp-session-id", session);
+        if let Some(event) = shown.event {
+            request = request.header("last-event-id", event);
+        }
+        let head = request.body(()).expect("a request").into_parts().0;
+        let mut nonce = [0; 32];
+        for part in nonce.chunks_mut(8) {
+            part.copy_from_slice(&self.random.draw().to_le_bytes());
+        }
+        let principal = Some(Principal::new("intruder"));
+        let key = server.handle_request(head, Arrival { principal, peer: None, is_routed: false, nonce }, self.now);
+        self.intruders.insert(key);
+    }
+
+    /// Everything comes to an end: the network is well again, and no more calls are made.
     fn end(&mut self) {
         self.network.trouble = 0;
+        self.network.malformed = false;
         self.run_until(self.now + PATIENCE);
-        self.model.nobody_waits();
-        let now = self.now;
-        either!(Near, &mut self.near, client => client.close(now));
+        self.model.is_settled();
+        self.is_ending = true;
+        for end in &mut self.ends {
+            either!(Near, &mut end.near, client => client.close(self.now));
+        }
         self.run_until(self.now + PATIENCE);
-        self.model.is_over();
-        let (open, left) = either!(Near, &self.near, client => (client.is_closed(), client.requests_in_flight()));
-        assert!(open && left == 0, "the client does not end: {left} requests are left");
+        self.model.is_settled();
+        self.model.changes.is_over();
+        for end in &self.ends {
+            let (closed, left) = either!(Near, &end.near, client => (client.is_closed(), client.requests_in_flight()));
+            assert!(closed && left == 0, "a client does not end: {left} requests are left");
+        }
     }
 
     fn run_until(&mut self, until: Instant) {
         let mut steps = 0;
         loop {
             self.drain();
+            self.model.check(self.now);
             let Some(at) = self.next_moment().filter(|at| *at <= until) else { break };
             steps = if at > self.now { 0 } else { steps + 1 };
             assert!(steps < STEPS_AT_ONCE, "the machines never fall silent");
-            self.now = self.now.max(at);
+            self.pass_to(self.now.max(at));
             self.deliver();
             self.let_time_act();
         }
-        self.now = self.now.max(until);
+        self.pass_to(self.now.max(until));
+    }
+
+    /// Time goes by.
+    fn pass_to(&mut self, at: Instant) {
+        let pipes = || self.ends.iter().flat_map(|end| &end.pipes);
+        if self.model.is_busy() || self.network.is_busy() || pipes().any(|pipe| pipe.next().is_some()) {
+            self.busy += at - self.now;
+        }
+        self.now = at;
     }
 
     fn next_moment(&self) -> Option<Instant> {
-        let mut moments = vec![
-            self.network.next(),
-            self.application.next(),
-            self.service.next(),
-            either!(Near, &self.near, client => client.poll_timeout()),
-            either!(Far, &self.far, server => server.poll_timeout()),
-            match &self.middle {
-                Middle::Nobody => None,
+        let shared =
+            [self.network.next(), self.service.next(), either!(Far, &self.far, server => server.poll_timeout())];
+        let own = self.ends.iter().flat_map(|end| {
+            let middle = match &end.middle {
+                Middle::Nothing => None,
                 Middle::Stdio(relay) => relay.poll_timeout(),
                 Middle::Http(relay) => relay.poll_timeout(),
-            },
-        ];
-        moments.extend(self.pipes.iter().map(Pipe::next));
-        moments.into_iter().flatten().min()
+            };
+            let near = either!(Near, &end.near, client => client.poll_timeout());
+            end.pipes.iter().map(Pipe::next).chain([middle, near, end.application.next()])
+        });
+        shared.into_iter().chain(own).flatten().min()
     }
 
     fn let_time_act(&mut self) {
         let now = self.now;
-        either!(Near, &mut self.near, client => client.handle_timeout(now));
-        either!(Far, &mut self.far, server => server.handle_timeout(now));
-        match &mut self.middle {
-            Middle::Nobody => {}
-            Middle::Stdio(relay) => relay.handle_timeout(now),
-            Middle::Http(relay) => relay.handle_timeout(now),
+        for end in &mut self.ends {
+            either!(Near, &mut end.near, client => client.handle_timeout(now));
+            match &mut end.middle {
+                Middle::Nothing => {}
+                Middle::Stdio(relay) => relay.handle_timeout(now),
+                Middle::Http(relay) => relay.handle_timeout(now),
+            }
         }
-        either!(Near, &mut self.near, client => self.application.act(client, now, &mut self.random));
+        either!(Far, &mut self.far, server => server.handle_timeout(now));
+        self.drain();
+        for End { near, application, .. } in &mut self.ends {
+            either!(Near, near, client => application.act(client, now, &mut self.random, &mut self.model));
+        }
         either!(Far, &mut self.far, server => self.service.act(server, now, &mut self.random, &mut self.model));
         self.drain();
     }
@@ -331,42 +453,44 @@ impl<'p> Simulation<'p> {
     /// Hands over what has arrived.
     fn deliver(&mut self) {
         let now = self.now;
-        while let Some(bytes) = self.pipes[DOWN].due(now) {
-            if let Near::Stdio(client) = &mut self.near {
-                client.handle_bytes(&bytes, now);
+        for End { near, middle, pipes, .. } in &mut self.ends {
+            while let Some(bytes) = pipes[DOWN].due(now) {
+                if let Near::Stdio(client) = near {
+                    client.handle_bytes(&bytes, now);
+                }
             }
-        }
-        while let Some(bytes) = self.pipes[UP].due(now) {
-            match (&mut self.middle, &mut self.far) {
-                (Middle::Stdio(relay), _) => relay.handle_bytes(&bytes, now),
-                (Middle::Http(relay), _) => relay.handle_bytes(&bytes, now),
-                (Middle::Nobody, Far::Stdio(server)) => server.handle_bytes(&bytes, now),
-                (Middle::Nobody, Far::Http(_)) => unreachable!("no pipe leads there"),
+            while let Some(bytes) = pipes[UP].due(now) {
+                match (&mut *middle, &mut self.far) {
+                    (Middle::Stdio(relay), _) => relay.handle_bytes(&bytes, now),
+                    (Middle::Http(relay), _) => relay.handle_bytes(&bytes, now),
+                    (Middle::Nothing, Far::Stdio(server)) => server.handle_bytes(&bytes, now),
+                    (Middle::Nothing, Far::Http(_)) => unreachable!("no pipe leads there"),
+                }
             }
-        }
-        while let Some(bytes) = self.pipes[FAR_UP].due(now) {
-            if let Far::Stdio(server) = &mut self.far {
-                server.handle_bytes(&bytes, now);
+            while let Some(bytes) = pipes[FAR_UP].due(now) {
+                if let Far::Stdio(server) = &mut self.far {
+                    server.handle_bytes(&bytes, now);
+                }
             }
-        }
-        while let Some(bytes) = self.pipes[FAR_DOWN].due(now) {
-            if let Middle::Stdio(relay) = &mut self.middle {
-                relay.handle_server_bytes(&bytes, now);
+            while let Some(bytes) = pipes[FAR_DOWN].due(now) {
+                if let Middle::Stdio(relay) = middle {
+                    relay.handle_server_bytes(&bytes, now);
+                }
             }
         }
         self.drain();
-        while let Some((asked, served, piece)) = self.network.arrived_at_server(now) {
-            self.hand_to_server(asked, served, piece);
+        while let Some((key, served, piece)) = self.network.arrived_at_server(now) {
+            self.hand_to_server(key, served, piece);
             self.drain();
         }
-        while let Some((asked, piece)) = self.network.arrived_at_client(now) {
-            self.hand_to_client(asked, piece);
+        while let Some((key, piece)) = self.network.arrived_at_client(now, &mut self.model) {
+            self.hand_to_client(key, piece);
             self.drain();
         }
         self.network.sweep();
     }
 
-    fn hand_to_server(&mut self, asked: client::ExchangeKey, named: Option<server::ExchangeKey>, piece: ToServer) {
+    fn hand_to_server(&mut self, key: Key, named: Option<server::ExchangeKey>, piece: ToServer) {
         let Far::Http(server) = &mut self.far else { return };
         match (piece, named) {
             (ToServer::Head(head), _) => {
@@ -374,22 +498,23 @@ impl<'p> Simulation<'p> {
                 for part in nonce.chunks_mut(8) {
                     part.copy_from_slice(&self.random.draw().to_le_bytes());
                 }
-                let key = server.handle_request(
-                    *head,
-                    Arrival { principal: None, peer: None, is_routed: false, nonce },
-                    self.now,
-                );
-                self.network.named(asked, key);
+                let principal = Some(Principal::new(&key.0.to_string()));
+                let served = server.handle_request(*head, Arrival { principal, peer: None, is_routed: false, nonce }, self.now);
+                self.network.named(key, served);
             }
-            (ToServer::Body(bytes), Some(key)) => server.handle_body(key, &bytes, self.now),
-            (ToServer::End, Some(key)) => server.handle_end(key, self.now),
-            (ToServer::Gone, Some(key)) => server.handle_disconnect(key, self.now),
+            (ToServer::Body(bytes), Some(served)) => server.handle_body(served, &bytes, self.now),
+            (ToServer::End, Some(served)) => server.handle_end(served, self.now),
+            (ToServer::Gone, Some(served)) => server.handle_disconnect(served, self.now),
             // It was begun at a server that is no more.
             (ToServer::Body(_) | ToServer::End | ToServer::Gone, None) => {}
         }
     }
 
-    fn hand_to_client(&mut self, exchange: client::ExchangeKey, piece: ToClient) {
+    fn hand_to_client(&mut self, key: Key, piece: ToClient) {
+        let (client, exchange) = key;
+        if self.network.is_end_of_listen(key, &piece) {
+            self.on_end_of_listen(client);
+        }
         macro_rules! hand_in {
             ($machine:expr) => {
                 match piece {
@@ -401,38 +526,73 @@ impl<'p> Simulation<'p> {
                 }
             };
         }
-        match (&mut self.near, &mut self.middle) {
+        let End { near, middle, .. } = &mut self.ends[client];
+        match (near, middle) {
             (Near::Http(client), _) => hand_in!(client),
             (_, Middle::Http(relay)) => hand_in!(relay),
-            _ => unreachable!("nobody opens exchanges here"),
+            _ => unreachable!("no exchanges are opened here"),
         }
+    }
+
+    /// The stream of a subscription is over, and its client must be told that it may miss something.
+    fn on_end_of_listen(&mut self, client: usize) {
+        let own = self.model.own_version(client).map(|version| version.rules().era);
+        let by = match (own, self.plan.topology.has_relay()) {
+            (Some(Era::Modern), false) => Some(self.now - Duration::from_nanos(1)),
+            (Some(Era::Modern), true) => Some(self.now + self.model.to_client()),
+            // The relay tells its client when it listens again.
+            (Some(Era::Legacy), true) => None,
+            (Some(Era::Legacy), false) | (None, _) => return,
+        };
+        self.model.changes.broke(client, by);
     }
 
     /// Takes what the machines have to say, until they are silent.
     fn drain(&mut self) {
         loop {
-            let is_silent = !self.drain_near() & !self.drain_middle() & !self.drain_far();
+            for note in std::mem::take(&mut self.network.notes) {
+                self.seen.note(self.now - self.start, &note, "exchange");
+            }
+            let mut is_silent = !self.drain_far();
+            for client in 0..self.ends.len() {
+                is_silent &= !self.drain_near(client) & !self.drain_middle(client);
+            }
             if is_silent {
                 return;
             }
         }
     }
 
-    fn drain_near(&mut self) -> bool {
+    fn drain_near(&mut self, number: usize) -> bool {
         let (now, at) = (self.now, self.now - self.start);
-        let event = match &mut self.near {
+        let End { near, middle, pipes, application } = &mut self.ends[number];
+        let event = match near {
             Near::Stdio(client) => match client.poll_output() {
                 None => return false,
                 Some(Output::Action(StdioAction::Write(bytes))) => {
-                    self.pipes[UP].send(bytes, now, &mut self.random);
+                    self.lines += 1;
+                    pipes[UP].send(bytes, now, &mut self.random);
+                    return true;
+                }
+                Some(Output::Action(StdioAction::Respawn)) => {
+                    pipes[UP].cut();
+                    self.respawn();
                     return true;
                 }
                 Some(Output::Action(_)) => {
-                    match (&mut self.middle, &mut self.far) {
-                        (Middle::Stdio(relay), _) => relay.handle_eof(now),
-                        (Middle::Http(relay), _) => relay.handle_eof(now),
-                        (Middle::Nobody, Far::Stdio(server)) => server.handle_eof(now),
-                        (Middle::Nobody, Far::Http(_)) => unreachable!("no pipe leads there"),
+                    // What was written arrives first.
+                    let rest = pipes[UP].take_all();
+                    macro_rules! end {
+                        ($machine:expr) => {{
+                            rest.iter().for_each(|bytes| $machine.handle_bytes(bytes, now));
+                            $machine.handle_eof(now);
+                        }};
+                    }
+                    match (middle, &mut self.far) {
+                        (Middle::Stdio(relay), _) => end!(relay),
+                        (Middle::Http(relay), _) => end!(relay),
+                        (Middle::Nothing, Far::Stdio(server)) => end!(server),
+                        (Middle::Nothing, Far::Http(_)) => unreachable!("no pipe leads there"),
                     }
                     return true;
                 }
@@ -441,42 +601,47 @@ impl<'p> Simulation<'p> {
             Near::Http(client) => match client.poll_output() {
                 None => return false,
                 Some(Output::Action(client::HttpAction::Open { exchange, request })) => {
-                    self.network.open(exchange, request, now);
+                    self.network.open((number, exchange), request, now, &mut self.model);
                     return true;
                 }
                 Some(Output::Action(client::HttpAction::Abort { exchange })) => {
-                    self.network.abort(exchange, now);
+                    self.network.abort((number, exchange), now);
                     return true;
                 }
                 Some(Output::Action(action)) => panic!("{action:?} is new"),
                 Some(Output::Event(event)) => event,
             },
         };
-        self.seen.note(at, &without_time(&event), "client");
-        self.application.told(event, now, &mut self.random, &mut self.model);
+        self.seen.note(at, &without_time(&event), &format!("client {number}"));
+        application.on_event(event, now, &mut self.random, &mut self.model);
         true
     }
 
-    fn drain_middle(&mut self) -> bool {
+    fn drain_middle(&mut self, number: usize) -> bool {
         let now = self.now;
-        let event = match &mut self.middle {
-            Middle::Nobody => return false,
+        let End { middle, pipes, .. } = &mut self.ends[number];
+        let event = match middle {
+            Middle::Nothing => return false,
             Middle::Stdio(relay) => match relay.poll_output() {
                 None => return false,
-                Some(Output::Action(relay::Action::Client(StdioAction::Write(bytes)))) => {
-                    self.pipes[DOWN].send(bytes, now, &mut self.random);
+                Some(Output::Action(relay::Action::Client(action))) => {
+                    self.on_client_action(number, action);
                     return true;
                 }
                 Some(Output::Action(relay::Action::Server(StdioAction::Write(bytes)))) => {
-                    self.pipes[FAR_UP].send(bytes, now, &mut self.random);
+                    self.lines += 1;
+                    pipes[FAR_UP].send(bytes, now, &mut self.random);
                     return true;
                 }
-                Some(Output::Action(relay::Action::Client(_))) => {
-                    self.end_of_near();
+                Some(Output::Action(relay::Action::Server(StdioAction::Respawn))) => {
+                    pipes[FAR_UP].cut();
+                    self.respawn();
                     return true;
                 }
                 Some(Output::Action(relay::Action::Server(_))) => {
+                    let rest = pipes[FAR_UP].take_all();
                     if let Far::Stdio(server) = &mut self.far {
+                        rest.iter().for_each(|bytes| server.handle_bytes(bytes, now));
                         server.handle_eof(now);
                     }
                     return true;
@@ -485,20 +650,16 @@ impl<'p> Simulation<'p> {
             },
             Middle::Http(relay) => match relay.poll_output() {
                 None => return false,
-                Some(Output::Action(relay::Action::Client(StdioAction::Write(bytes)))) => {
-                    self.pipes[DOWN].send(bytes, now, &mut self.random);
-                    return true;
-                }
-                Some(Output::Action(relay::Action::Client(_))) => {
-                    self.end_of_near();
+                Some(Output::Action(relay::Action::Client(action))) => {
+                    self.on_client_action(number, action);
                     return true;
                 }
                 Some(Output::Action(relay::Action::Server(client::HttpAction::Open { exchange, request }))) => {
-                    self.network.open(exchange, request, now);
+                    self.network.open((number, exchange), request, now, &mut self.model);
                     return true;
                 }
                 Some(Output::Action(relay::Action::Server(client::HttpAction::Abort { exchange }))) => {
-                    self.network.abort(exchange, now);
+                    self.network.abort((number, exchange), now);
                     return true;
                 }
                 Some(Output::Action(action)) => panic!("{action:?} is new"),
@@ -507,18 +668,39 @@ impl<'p> Simulation<'p> {
         };
         let kind = format!("{event:?}");
         let kind = kind.split([' ', '(', '{']).next().unwrap_or_default().to_owned();
-        self.seen.note(now - self.start, &kind, "relay");
+        self.seen.note(now - self.start, &kind, &format!("relay {number}"));
+        self.on_relay_event(number, event);
         true
     }
 
-    /// The relay says nothing more to the client. What it has said arrives first.
-    fn end_of_near(&mut self) {
-        let Near::Stdio(client) = &mut self.near else { return };
-        let far = self.now + Duration::from_secs(3600);
-        while let Some(bytes) = self.pipes[DOWN].due(far) {
-            client.handle_bytes(&bytes, self.now);
+    fn on_relay_event(&mut self, number: usize, event: relay::Event) {
+        match event {
+            relay::Event::Connected { version, .. } => self.model.linked(number, version, self.now),
+            relay::Event::SessionLost => self.model.session_lost(number, self.model.to_client(), self.now),
+            relay::Event::Unavailable { reason, .. } => match reason {
+                client::Unavailable::Failed(failed) => self.model.unavailable(number, Some(&failed), None),
+                client::Unavailable::Error(error) => self.model.unavailable(number, None, Some(&error)),
+            },
+            relay::Event::Faulted { fault, .. } => self.model.faulted(number, &fault),
+            _ => {}
         }
-        client.handle_eof(self.now);
+    }
+
+    /// What a relay does on the stream towards its client.
+    fn on_client_action(&mut self, number: usize, action: StdioAction) {
+        let now = self.now;
+        let End { near, pipes, .. } = &mut self.ends[number];
+        if let StdioAction::Write(bytes) = action {
+            self.lines += 1;
+            pipes[DOWN].send(bytes, now, &mut self.random);
+            return;
+        }
+        // What was written arrives first.
+        let Near::Stdio(client) = near else { return };
+        for bytes in pipes[DOWN].take_all() {
+            client.handle_bytes(&bytes, now);
+        }
+        client.handle_eof(now);
     }
 
     fn drain_far(&mut self) -> bool {
@@ -527,8 +709,7 @@ impl<'p> Simulation<'p> {
             Far::Stdio(server) => match server.poll_output() {
                 None => return false,
                 Some(Output::Action(StdioAction::Write(bytes))) => {
-                    let pipe = if matches!(self.middle, Middle::Nobody) { DOWN } else { FAR_DOWN };
-                    self.pipes[pipe].send(bytes, now, &mut self.random);
+                    self.on_server_line(bytes);
                     return true;
                 }
                 Some(Output::Action(_)) => return true,
@@ -537,27 +718,138 @@ impl<'p> Simulation<'p> {
             Far::Http(server) => match server.poll_output() {
                 None => return false,
                 Some(Output::Action(action)) => {
-                    self.model.acted(&action);
-                    match action {
-                        server::HttpAction::Respond { exchange, response } => {
-                            let body = self.network.respond(exchange, response, now);
-                            self.network.write(exchange, body, now);
-                            self.network.finish(exchange, now);
-                        }
-                        server::HttpAction::Stream { exchange, head } => self.network.respond(exchange, head, now),
-                        server::HttpAction::Write { exchange, chunk } => self.network.write(exchange, chunk, now),
-                        server::HttpAction::Finish { exchange } => self.network.finish(exchange, now),
-                        action => panic!("{action:?} is new"),
-                    }
+                    self.on_http_action(action);
                     return true;
                 }
                 Some(Output::Event(event)) => event,
             },
         };
         self.seen.note(now - self.start, &event, "server");
-        self.service.told(event, now, &mut self.random, &mut self.model);
+        self.on_server_event(event);
         true
     }
+
+    /// A line of a server that is a process.
+    fn on_server_line(&mut self, bytes: bytes::Bytes) {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if self.exits_when_probed && text.contains("begins with initialize") {
+            self.exit(Fault::Respawn);
+            return;
+        }
+        let has_relay = self.plan.topology.has_relay();
+        let pipe = &mut self.ends[0].pipes[if has_relay { FAR_DOWN } else { DOWN }];
+        self.lines += 1;
+        let is_answer = text.contains("\"result\":") || text.contains("\"error\":");
+        let nonsense = self.network.malformed && !text.contains("\"serverInfo\"") && self.random.one_in(6);
+        let stray = self.random.below(3);
+        if nonsense && stray < 2 {
+            self.model.count(Fault::StrayEvent);
+            let line: &[u8] = match stray {
+                0 => b"debug: {not JSON}\n",
+                _ => b"{\"jsonrpc\":\"2.0\",\"id\":900001,\"result\":{\"text\":\"forged\"}}\n",
+            };
+            pipe.send(bytes::Bytes::from_static(line), self.now, &mut self.random);
+        }
+        pipe.send(bytes.clone(), self.now, &mut self.random);
+        if nonsense && stray == 2 && is_answer {
+            self.model.count(Fault::Duplicate);
+            pipe.send(bytes, self.now, &mut self.random);
+        }
+    }
+
+    fn on_http_action(&mut self, action: server::HttpAction) {
+        let now = self.now;
+        self.model.acted(&action);
+        match action {
+            server::HttpAction::Respond { exchange, response } => {
+                if self.intruders.remove(&exchange) {
+                    assert_eq!(response.status(), 404, "another principal found the session");
+                }
+                if let Some(id) = response.headers().get("mcp-session-id") {
+                    self.named = Some(id.clone());
+                }
+                self.network.respond(exchange, response, now, &mut self.model);
+            }
+            server::HttpAction::Stream { exchange, head } => {
+                assert!(!self.intruders.contains(&exchange), "another principal found a stream");
+                self.network.stream(exchange, head, now, &mut self.model);
+            }
+            server::HttpAction::Write { exchange, chunk } => {
+                self.network.write(exchange, chunk, now, &mut self.model);
+            }
+            server::HttpAction::Finish { exchange } => self.network.finish(exchange, now, &mut self.model),
+            action => panic!("{action:?} is new"),
+        }
+    }
+
+    fn on_server_event(&mut self, event: server::Event) {
+        let now = self.now;
+        match event {
+            server::Event::Requested { ticket, method, params } => {
+                let context = either!(Far, &self.far, server => server.context(&ticket));
+                let client = client_of(context.and_then(|context| context.principal).as_ref());
+                let request = (ticket, &method, params.as_ref());
+                self.service.on_request(request, client, now, &mut self.random, &mut self.model);
+            }
+            server::Event::Cancelled { ticket, .. } => self.service.on_cancelled(ticket, &mut self.model),
+            server::Event::Connected { session, .. } => {
+                let client = client_of(either!(Far, &self.far, server => server.principal(session)));
+                self.sessions.insert(session, (client, self.named.take()));
+            }
+            server::Event::Closed { session, reason } => {
+                if let (Some((client, Some(id))), CloseReason::Expired) = (self.sessions.remove(&session), reason) {
+                    self.model.expired(client, session, self.network.open_in_session(&id));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl End {
+    fn new(plan: &Plan, number: usize, now: Instant, random: &mut Random) -> Self {
+        let mut config = client::Config::new("client", "1");
+        config.versions = plan.client.to_vec();
+        config.capabilities = Json::parse(r#"{"roots":{},"elicitation":{}}"#).expect("JSON");
+        config.reconnect = true;
+        config.respawn = true;
+        config.seed = random.draw();
+        let http = |url| client::HttpConfig::new(url).expect("a URL");
+        let mut near = match plan.topology {
+            Topology::Http => Near::Http(Client::new(client::Http::new(http(URL)), config).expect("a configuration")),
+            Topology::TwoEndpoints => {
+                let mut http = http(TWO_ENDPOINTS);
+                http.transport = client::HttpTransport::HttpSse;
+                Near::Http(Client::new(client::Http::new(http), config).expect("a configuration"))
+            }
+            Topology::Stdio | Topology::StdioRelay | Topology::HttpRelay => {
+                Near::Stdio(Client::new(Stdio::new(), config).expect("a configuration"))
+            }
+        };
+        either!(Near, &mut near, client => client.connect(now).expect("a fresh client"));
+        let mut relay = relay::Config::default();
+        relay.seed = random.draw();
+        relay.respawn = true;
+        relay.versions = plan.allowed.to_vec();
+        let middle = match plan.topology {
+            Topology::Http | Topology::TwoEndpoints | Topology::Stdio => Middle::Nothing,
+            Topology::StdioRelay => Middle::Stdio(Relay::new(Stdio::new(), relay).expect("a configuration")),
+            Topology::HttpRelay => {
+                Middle::Http(Relay::new(client::Http::new(http(URL)), relay).expect("a configuration"))
+            }
+        };
+        Self { near, middle, pipes: Default::default(), application: Application::new(number) }
+    }
+}
+
+/// A member of an object.
+fn member_of(of: &Json, name: &str) -> Option<Json> {
+    of.member(name).expect("names are unique")
+}
+
+/// Which client a principal is.
+fn client_of(principal: Option<&Principal>) -> usize {
+    principal.map_or(0, |principal| principal.as_str().parse().expect("the number of a client"))
 }
 
 fn serving(plan: &Plan) -> Far {
@@ -565,15 +857,15 @@ fn serving(plan: &Plan) -> Far {
     config.versions = plan.server.to_vec();
     let capabilities = r#"{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{}}"#;
     config.capabilities = Json::parse(capabilities).expect("JSON");
-    match plan.topology {
-        Topology::Stdio | Topology::StdioRelay => {
-            Far::Stdio(Server::new(Stdio::new(), config).expect("a configuration"))
-        }
-        Topology::Http | Topology::HttpRelay => {
-            let http = server::Http::new(server::HttpConfig::new());
-            Far::Http(Server::new(http, config).expect("a configuration"))
-        }
+    if !plan.topology.is_http() {
+        return Far::Stdio(Server::new(Stdio::new(), config).expect("a configuration"));
     }
+    let mut http = server::HttpConfig::new();
+    http.session_idle = plan.session_idle;
+    if plan.topology == Topology::TwoEndpoints {
+        http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
+    }
+    Far::Http(Server::new(server::Http::new(http), config).expect("a configuration"))
 }
 
 /// What is seen of an event: all but the moments in it, which differ from run to run.
@@ -587,10 +879,10 @@ fn without_time(event: &client::Event) -> String {
     }
 }
 
-/// Makes a failing plan smaller, as long as it still fails: what is left tells more.
+/// Makes a failing plan smaller, as long as it still fails.
 pub fn shrink(plan: &Plan, fails: impl Fn(&Plan) -> bool) -> Plan {
     let mut smallest = plan.clone();
-    let mut size = smallest.moments.len() / 2;
+    let mut size = smallest.moments.len().div_ceil(2);
     while size > 0 {
         let mut at = 0;
         while at < smallest.moments.len() {
@@ -607,6 +899,3 @@ pub fn shrink(plan: &Plan, fails: impl Fn(&Plan) -> bool) -> Plan {
     }
     smallest
 }
-
-/// Requests by their keys, in the order in which they were made.
-type ByRequest<V> = BTreeMap<RequestKey, V>;

@@ -1,30 +1,134 @@
-//! What may be seen, said without the protocol: calls, what became of them, and exchanges that are over.
+//! The model: what must be seen of every call, predicted from what the applications did and which faults were injected.
+//!
+//! A call that met no fault ends with what the server's application answered, within the latencies of its path. One
+//! that met a fault may also end with the failures that this fault allows, and when its stream is over it does so at
+//! once, or is resumed. A timeout is right only when it is due and no answer is. Nothing that a machine says of itself
+//! is believed: the model sees commands, what applications are told, and what the network carries.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
-use mcp_proto::client::{Outcome, SubscriptionKey};
+use mcp_proto::client::Outcome;
 use mcp_proto::server::{ExchangeKey, HttpAction};
-use mcp_proto::{Failed, Json, RequestKey};
+use mcp_proto::{Era, ErrorObject, Failed, Json, ProtocolVersion, RequestKey, SessionKey, TicketKey};
 
-use super::ByRequest;
+use super::changes::Changes;
+use super::faults::Fault;
+use super::{member_of, pipe};
 
-/// All calls of a simulation.
-#[derive(Debug, Default)]
+/// The longest latency of an exchange.
+pub const LONGEST: Duration = Duration::from_millis(1500);
+/// The longest time that a client's application takes to answer a question.
+pub const THINKING: Duration = Duration::from_secs(3);
+/// The longest pause before a stream is resumed: 1.1, 2.2 or 4.4 s, or what the ten attempts a minute leave.
+const RESUMING: Duration = Duration::from_secs(7);
+/// `client::Config::max_timeout`
+const LATEST: Duration = Duration::from_secs(600);
+/// `relay::Config::redelivery`, with its pauses.
+const REDELIVERY: Duration = Duration::from_millis(2100);
+
+/// All that is known of a simulation.
+#[derive(Debug)]
 pub struct Model {
-    waiting: ByRequest<String>,
+    /// A connection can be made, so that no failure to make one needs to be expected.
+    strict: bool,
+    topology: super::Topology,
+    malformed: bool,
     calls: BTreeMap<String, Call>,
-    subscriptions: BTreeSet<SubscriptionKey>,
+    waiting: BTreeMap<(usize, RequestKey), String>,
+    /// Requests that the server's application must stop to serve, by the time until which.
+    stopping: BTreeMap<String, Instant>,
+    clients: Vec<Client>,
     exchanges: BTreeMap<ExchangeKey, Sent>,
+    /// Changes that the server publishes.
+    pub changes: Changes,
+    /// Faults that took effect.
+    pub faults: BTreeMap<String, u64>,
+    /// Calls that failed, by the reason.
+    pub failures: BTreeMap<String, u64>,
     results: usize,
 }
 
+/// What is known of a client and its connection.
+#[derive(Debug, Default, Clone)]
+struct Client {
+    /// The revision that is spoken to the server, by the client or its relay.
+    version: Option<ProtocolVersion>,
+    /// The revision that the client itself speaks.
+    own_version: Option<ProtocolVersion>,
+    /// The application was told that it is connected, or is so no longer.
+    is_connected: bool,
+    /// The connection to the server is made, and its session was not lost.
+    is_linked: bool,
+    is_closed: bool,
+    /// A fault met the connection since it was made.
+    is_shaky: bool,
+    /// A fault looked like a server without a revision in common.
+    is_refused: bool,
+    /// A fault met what makes or keeps the connection, so that it may fail, for these reasons.
+    connection: BTreeSet<&'static str>,
+    /// The session may be lost.
+    may_lose_session: bool,
+    /// Any fault met anything of this client.
+    is_touched: bool,
+    sessions_lost: u64,
+    /// Nothing arrives before this.
+    delayed_until: Option<Instant>,
+    /// What the client's application is asked for in the name of the whole connection.
+    asked: BTreeSet<TicketKey>,
+}
+
 /// One call.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Call {
-    taken_back: bool,
+    client: usize,
+    made: Instant,
+    timeout: Duration,
+    /// The last time that the deadline was moved.
+    moved: Instant,
+    /// When its request was last sent, which may be later.
+    resent: Instant,
+    /// The deadline does not count: a person may be asked.
+    is_paused: bool,
+    cancelled: bool,
     /// How often the server's application has begun to serve it.
     begun: u32,
-    answer: Option<Answer>,
+    /// The server's application is at work on it.
+    is_served: bool,
+    served_in: Option<SessionKey>,
+    /// The last answer of the server's application, and when it was given.
+    answer: Option<(Answer, Instant)>,
+    /// The server's application wants input, and the client has not called again.
+    is_between: bool,
+    /// How often input was needed.
+    rounds: u32,
+    /// How often the client was asked because of it.
+    questions: u32,
+    /// The client's application has refused to answer.
+    is_refused: bool,
+    /// How often its stream was released.
+    releases: u32,
+    /// Faults that it met.
+    met: Vec<Fault>,
+    /// The failures that these allow.
+    allowed: BTreeSet<&'static str>,
+    /// The codes of errors of the connection that it may end with.
+    allowed_codes: BTreeSet<i64>,
+    /// The connection that it waited for could not be made in time.
+    is_connection_late: bool,
+    /// Nothing can have arrived before this.
+    not_before: Instant,
+    /// The latency of its exchange.
+    latency: Duration,
+    /// Its request must have reached the server's application.
+    reaches: Option<Instant>,
+    /// Its exchange is over without an answer: when it must have ended, or have another exchange.
+    adrift: Option<Instant>,
+    /// The session that it was sent in.
+    session: Option<u64>,
+    has_cursor: bool,
+    progress: f64,
+    logs: BTreeSet<u64>,
 }
 
 /// What the server's application has answered.
@@ -44,76 +148,554 @@ enum Sent {
 }
 
 impl Model {
-    /// The client has made a call.
-    pub fn called(&mut self, request: RequestKey, text: &str) {
-        assert!(self.waiting.insert(request, text.to_owned()).is_none(), "{request:?} names two requests");
-        assert!(self.calls.insert(text.to_owned(), Call::default()).is_none(), "plans call with different texts");
-    }
-
-    /// A request that the client waits for.
-    pub fn nth_waiting(&self, nth: u64) -> Option<RequestKey> {
-        let count = u64::try_from(self.waiting.len()).expect("few");
-        let nth = usize::try_from(nth.checked_rem(count)?).expect("few");
-        self.waiting.keys().nth(nth).copied()
-    }
-
-    /// The client takes a call back.
-    pub fn taken_back(&mut self, request: RequestKey) {
-        let text = self.waiting.get(&request).expect("a request that waits");
-        self.calls.get_mut(text).expect("a call").taken_back = true;
-    }
-
-    /// The client has subscribed.
-    pub fn listens(&mut self, key: SubscriptionKey) {
-        assert!(self.subscriptions.insert(key), "{key:?} names two subscriptions");
-    }
-
-    /// A subscription that has not ended.
-    pub fn any_subscription(&self) -> Option<SubscriptionKey> {
-        self.subscriptions.first().copied()
-    }
-
-    /// A subscription has ended.
-    pub fn listening_ended(&mut self, key: SubscriptionKey) {
-        assert!(self.subscriptions.remove(&key), "{key:?} ended twice");
-    }
-
-    /// A request has made progress.
-    pub fn progressed(&self, request: RequestKey) {
-        assert!(self.waiting.contains_key(&request), "progress of {request:?}, which has ended");
-    }
-
-    /// A request has ended.
-    pub fn ended(&mut self, request: RequestKey, outcome: &Outcome) {
-        let text = self.waiting.remove(&request).unwrap_or_else(|| panic!("{request:?} ended twice: {outcome:?}"));
-        let call = &self.calls[&text];
-        match outcome {
-            Outcome::Result(result) => {
-                assert!(!call.taken_back, "a result for what was taken back: {text}");
-                let echoed = result.member("text").expect("unique members");
-                assert_eq!(echoed, Some(Json::from(text.as_str())), "the answer to another call");
-                assert_eq!(call.answer, Some(Answer::Echo), "an answer that nobody gave: {text}");
-                self.results += 1;
-            }
-            // Somebody in between may have refused it, too.
-            Outcome::Error(error) => assert!(!call.taken_back, "{} for what was taken back: {text}", error.code()),
-            Outcome::Failed(Failed::Cancelled) => assert!(call.taken_back, "nobody has taken {text} back"),
-            Outcome::Failed(_) => assert!(!call.taken_back, "another end than being taken back: {text}"),
+    /// Nothing has happened yet.
+    pub fn new(plan: &super::Plan) -> Self {
+        Self {
+            strict: plan.is_joinable(),
+            topology: plan.topology,
+            malformed: plan.malformed,
+            calls: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            stopping: BTreeMap::new(),
+            clients: vec![Client::default(); plan.clients],
+            exchanges: BTreeMap::new(),
+            changes: Changes::new(plan.clients),
+            faults: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            results: 0,
         }
     }
 
-    /// The server's application begins to serve a call, of which this is the first that it sees.
-    pub fn begun(&mut self, text: &str) {
-        let call = self.calls.get_mut(text).unwrap_or_else(|| panic!("nobody has called with {text}"));
-        call.begun += 1;
-        assert!(call.begun == 1, "{text} was delivered {} times", call.begun);
+    // What the client's application does.
+
+    /// A client has made a call.
+    pub fn called(&mut self, client: usize, request: RequestKey, text: &str, timeout: Duration, now: Instant) {
+        assert!(
+            self.waiting.insert((client, request), text.to_owned()).is_none(),
+            "{request:?} names two requests of client {client}"
+        );
+        let ours = self.waiting.keys().filter(|(of, _)| *of == client).count();
+        let state = &self.clients[client];
+        // With more at one time, some wait for an exchange.
+        let is_up = state.is_connected && state.is_linked && !state.is_shaky;
+        let is_sent_at_once = self.strict && is_up && ours < 40;
+        let from = state.delayed_until.map_or(now, |until| until.max(now));
+        let call = Call {
+            client,
+            made: now,
+            timeout,
+            moved: now,
+            resent: now,
+            is_paused: false,
+            cancelled: false,
+            begun: 0,
+            is_served: false,
+            served_in: None,
+            answer: None,
+            is_between: false,
+            rounds: 0,
+            questions: 0,
+            is_refused: false,
+            releases: 0,
+            met: Vec::new(),
+            allowed: BTreeSet::new(),
+            allowed_codes: BTreeSet::new(),
+            is_connection_late: false,
+            not_before: from,
+            latency: Duration::ZERO,
+            // The confirmation of the session may have to be accepted first.
+            reaches: is_sent_at_once.then(|| from + self.pipes() + self.http() * 3),
+            adrift: None,
+            session: None,
+            has_cursor: false,
+            progress: f64::NEG_INFINITY,
+            logs: BTreeSet::new(),
+        };
+        assert!(self.calls.insert(text.to_owned(), call).is_none(), "plans call with different texts");
     }
 
-    /// The server's application answers.
-    pub fn answered(&mut self, text: &str, answer: Answer) {
+    /// A request that a client waits for.
+    pub fn nth_waiting(&self, client: usize, nth: u64) -> Option<RequestKey> {
+        let waiting: Vec<_> = self.waiting.keys().filter(|(of, _)| *of == client).collect();
+        let nth = usize::try_from(nth.checked_rem(waiting.len() as u64)?).expect("few");
+        waiting.get(nth).map(|(_, request)| *request)
+    }
+
+    /// A client cancels a call.
+    pub fn cancelled(&mut self, client: usize, request: RequestKey, now: Instant) {
+        let text = self.waiting.get(&(client, request)).expect("a request that waits").clone();
+        self.calls.get_mut(&text).expect("a call").cancelled = true;
+        self.must_stop(&text, now);
+    }
+
+    /// A client's application is asked for something because of a call, or in the name of the connection.
+    pub fn asked(
+        &mut self,
+        client: usize,
+        scope: Option<RequestKey>,
+        ticket: TicketKey,
+        about: Option<&str>,
+        now: Instant,
+    ) {
+        if let Some(text) = about {
+            let call = self.calls.get(text).unwrap_or_else(|| panic!("a question about {text}, which nobody called"));
+            assert_eq!(call.client, client, "a question about {text} reached another client");
+        }
+        match scope {
+            Some(request) => self.move_deadline(client, request, true, now),
+            None => {
+                self.clients[client].asked.insert(ticket);
+                self.move_all(client, true, now);
+            }
+        }
+    }
+
+    /// A client's application answers, or the server takes its question back.
+    pub fn settled(
+        &mut self,
+        client: usize,
+        scope: Option<RequestKey>,
+        ticket: TicketKey,
+        about: Option<&str>,
+        refused: bool,
+        now: Instant,
+    ) {
+        if let Some(call) = about.and_then(|text| self.calls.get_mut(text)) {
+            call.is_refused |= refused;
+            call.not_before = call.not_before.max(now);
+        }
+        match scope {
+            Some(request) => self.move_deadline(client, request, false, now),
+            None => {
+                self.clients[client].asked.remove(&ticket);
+                self.move_all(client, false, now);
+            }
+        }
+    }
+
+    // What it is told.
+
+    /// The client is connected.
+    pub fn connected(&mut self, client: usize, version: ProtocolVersion, now: Instant) {
+        let state = &mut self.clients[client];
+        state.is_connected = true;
+        state.own_version = Some(version);
+        if !self.topology.has_relay() {
+            self.linked(client, version, now);
+        }
+    }
+
+    /// The connection to the server is made, by the client or by its relay.
+    pub fn linked(&mut self, client: usize, version: ProtocolVersion, now: Instant) {
+        self.changes.disturbed(client, now);
+        let state = &mut self.clients[client];
+        state.version = Some(version);
+        state.is_linked = true;
+        state.is_shaky = false;
+        state.connection.clear();
+        state.may_lose_session = false;
+    }
+
+    /// The connection could not be made; what waits for it fails with this.
+    pub fn unavailable(&mut self, client: usize, failed: Option<&Failed>, error: Option<&ErrorObject>) {
+        let has_relay = self.topology.has_relay();
+        let state = &mut self.clients[client];
+        state.is_connected &= has_relay;
+        state.is_linked = false;
+        state.is_refused |= matches!(failed, Some(Failed::NoCommonVersion));
+        let reasons: Vec<_> = state.connection.iter().copied().collect();
+        assert!(
+            !self.strict || state.is_touched,
+            "client {client} could not connect, and no fault met its connection: {failed:?} {error:?}"
+        );
+        for call in self.calls.values_mut().filter(|call| call.client == client) {
+            call.allowed.extend(failed.map(Failed::name));
+            call.is_connection_late |= matches!(failed, Some(Failed::TimedOut { .. }));
+            call.allowed_codes.extend(error.map(ErrorObject::code));
+            call.allowed.extend(&reasons);
+            call.reaches = None;
+        }
+    }
+
+    /// The session was lost. Whatever was sent in it ends now; `slack` is how long that takes to get to the client.
+    pub fn session_lost(&mut self, client: usize, slack: Duration, now: Instant) {
+        let state = &mut self.clients[client];
+        assert!(!self.strict || state.may_lose_session, "client {client} lost its session, and no fault took it away");
+        state.is_linked = false;
+        let session = state.sessions_lost;
+        state.sessions_lost += 1;
+        let (http, pipes) = (self.http(), self.pipes());
+        for call in self.calls.values_mut().filter(|call| call.client == client) {
+            call.allowed.insert("session_lost");
+            call.met.push(Fault::Restart);
+            call.reaches = None;
+            if call.session.is_none() {
+                // It waits for the next session.
+                call.adrift = None;
+            } else if call.session == Some(session) {
+                call.adrift = Some(by(now.max(call.not_before), slack + call.parked(http, pipes)));
+            }
+        }
+        self.changes.disturbed(client, now);
+        self.clients[client].asked.clear();
+    }
+
+    /// The client has closed.
+    pub fn closed(&mut self, client: usize, is_over: bool) {
+        let state = &mut self.clients[client];
+        assert!(
+            is_over || !self.strict || state.connection.contains("closed") || state.is_refused,
+            "client {client} closed by itself"
+        );
+        state.is_closed = true;
+        state.is_connected = false;
+    }
+
+    /// A request has made progress.
+    pub fn progressed(&mut self, client: usize, request: RequestKey, params: &Json, now: Instant) {
+        let text = self.waiting.get(&(client, request));
+        let text = text.unwrap_or_else(|| panic!("progress of {request:?}, which has ended")).clone();
+        let message = member_of(params, "message").and_then(|message| message.as_string().map(String::from));
+        assert_eq!(message.as_deref(), Some(text.as_str()), "the progress of another call");
+        let call = self.calls.get_mut(&text).expect("a call");
+        let progress = member_of(params, "progress").and_then(|value| value.read::<f64>().ok()).expect("a number");
+        assert!(progress > call.progress, "{text} made progress {progress} after {}", call.progress);
+        call.progress = progress;
+        self.move_deadline(client, request, false, now);
+    }
+
+    /// A log message about a call has come, which has a number.
+    pub fn logged(&mut self, client: usize, text: &str, number: u64) {
+        let call =
+            self.calls.get_mut(text).unwrap_or_else(|| panic!("a log message about {text}, which nobody called"));
+        assert_eq!(call.client, client, "a log message about {text} reached another client");
+        assert!(call.logs.insert(number), "log message {number} about {text} came twice");
+    }
+
+    /// The machine has noticed that its peer did something wrong.
+    pub fn faulted(&self, client: usize, fault: &mcp_proto::Fault) {
+        use mcp_proto::Fault as F;
+        let state = &self.clients[client];
+        let is_expected = match fault {
+            F::Parse(_) | F::PeerError { .. } => self.malformed,
+            // A call ends when its own exchange breaks, wherever its answer would have come.
+            F::UnknownResponse { .. } => {
+                self.malformed || (state.is_touched && self.topology == super::Topology::TwoEndpoints)
+            }
+            // What was given up may still be answered.
+            F::LateResponse { .. } | F::UnknownProgressToken => true,
+            F::NotAccepted { .. } | F::NoServerStream { .. } | F::SessionNotEnded { .. } | F::Truncated { .. } => {
+                state.is_touched
+            }
+            F::UnexpectedRequest { .. } => true,
+            _ => false,
+        };
+        assert!(is_expected || !self.strict, "client {client} saw a fault that nothing caused: {fault:?}");
+    }
+
+    /// A request has ended.
+    pub fn ended(&mut self, client: usize, request: RequestKey, outcome: &Outcome, now: Instant) {
+        let text = self.waiting.remove(&(client, request));
+        let text = text.unwrap_or_else(|| panic!("{request:?} ended twice: {outcome:?}"));
+        let due = self.answer_due(&text);
+        let strict = self.strict;
+        let call = &self.calls[&text];
+        if call.cancelled {
+            let is_cancelled = matches!(outcome, Outcome::Failed(Failed::Cancelled));
+            assert!(is_cancelled, "{text} was cancelled, and ended otherwise: {outcome:?}");
+            *self.failures.entry("cancelled".to_owned()).or_default() += 1;
+            return;
+        }
+        let failure = match outcome {
+            Outcome::Result(result) => {
+                if member_of(result, "isError").is_some() {
+                    // BR-L-06: what a legacy client gets when the tool got no input.
+                    assert!(call.rounds > 0 || call.questions > 0, "{text}: an error of a tool without a cause");
+                    *self.failures.entry("no_input".to_owned()).or_default() += 1;
+                    return;
+                }
+                let echoed = result.member("text").expect("unique members");
+                assert_eq!(echoed, Some(Json::from(text.as_str())), "the answer to another call");
+                let is_answered = matches!(call.answer, Some((Answer::Echo, _)));
+                assert!(is_answered, "a result that the server's application did not give: {text}");
+                self.results += 1;
+                return;
+            }
+            Outcome::Error(error) => match failure_of(error) {
+                Some(failure) => failure,
+                None => {
+                    self.refused(&text, error);
+                    return;
+                }
+            },
+            Outcome::Failed(failed) => failed.name().to_owned(),
+        };
+        *self.failures.entry(failure.clone()).or_default() += 1;
+        match failure.as_str() {
+            "timed_out" => {
+                let deadline = (call.moved + call.timeout).min(call.made + LATEST.max(call.timeout));
+                let is_due = now >= deadline || call.is_connection_late;
+                assert!(is_due, "{text} timed out {:?} early", deadline.saturating_duration_since(now));
+                assert!(
+                    due.is_none_or(|due| now <= due) || call.is_connection_late,
+                    "{text} timed out although its answer was due, and no fault met it"
+                );
+                self.must_stop(&text, now);
+            }
+            "no_input" => assert!(call.is_refused || call.rounds + call.questions > 0, "{text}: no input was needed"),
+            failure => {
+                let may_lose_session = self.clients[client].may_lose_session && failure == "session_lost";
+                let is_allowed = call.allowed.contains(failure) || may_lose_session;
+                assert!(
+                    is_allowed || !strict,
+                    "{text} ended with {failure}, and met only {:?}, which allow {:?}",
+                    call.met,
+                    call.allowed
+                );
+            }
+        }
+    }
+
+    /// A call was answered with an error that is none of a relay's failures.
+    fn refused(&mut self, text: &str, error: &ErrorObject) {
+        let call = &self.calls[text];
+        *self.failures.entry(format!("error {}", error.code())).or_default() += 1;
+        if matches!(call.answer, Some((Answer::Refusal, _))) && error.code() == 7 {
+            return;
+        }
+        // What the server's machine, or a relay, says where the client gave no input, or cannot be asked.
+        let is_about_input = call.rounds + call.questions > 0;
+        assert!(
+            is_about_input || call.allowed_codes.contains(&error.code()) || !call.met.is_empty() || !self.strict,
+            "{text}: error {} ({}) without a cause",
+            error.code(),
+            error.message()
+        );
+    }
+
+    // What the server's application does and is told.
+
+    /// It begins to serve a call, or goes on with it after the client brought input.
+    pub fn served(&mut self, text: &str, client: usize, session: SessionKey, is_again: bool, now: Instant) {
+        let call = self.calls.get_mut(text).unwrap_or_else(|| panic!("{text} was served, which nobody called"));
+        assert_eq!(call.client, client, "{text} came under the name of another client");
+        call.is_served = true;
+        call.served_in = Some(session);
+        call.is_between = false;
+        if is_again {
+            // Progress counts anew.
+            call.progress = f64::NEG_INFINITY;
+        } else {
+            call.reaches = None;
+            call.begun += 1;
+            assert!(call.begun == 1, "{text} was delivered {} times", call.begun);
+        }
+        if call.cancelled {
+            self.must_stop(text, now);
+        }
+    }
+
+    /// It answers.
+    pub fn answered(&mut self, text: &str, answer: Answer, now: Instant) {
         let call = self.calls.get_mut(text).expect("a call that was begun");
         assert!(call.begun > 0, "{text} was answered before it was asked");
-        call.answer = Some(answer);
+        call.answer = Some((answer, now));
+        call.is_served = false;
+        self.stopping.remove(text);
+    }
+
+    /// It needs input before it goes on.
+    pub fn needs_input(&mut self, text: &str) {
+        let call = self.calls.get_mut(text).expect("a call that was begun");
+        call.rounds += 1;
+        call.is_between = true;
+        call.is_served = false;
+        self.stopping.remove(text);
+    }
+
+    /// It asks the client something while it goes on.
+    pub fn asks(&mut self, text: &str) {
+        self.calls.get_mut(text).expect("a call that was begun").questions += 1;
+    }
+
+    /// It lets the client come back for the answer.
+    pub fn released(&mut self, text: &str) {
+        let call = self.calls.get_mut(text).expect("a call that was begun");
+        call.releases += 1;
+        if call.releases >= 3 {
+            // Three resumptions that bring nothing are as many as are made.
+            call.allowed.insert("stream_ended");
+        }
+    }
+
+    /// It was told to stop.
+    pub fn stopped(&mut self, text: &str) {
+        let call = self.calls.get_mut(text).expect("a call that was begun");
+        let is_gone = call.cancelled || !self.waiting.values().any(|waiting| waiting == text);
+        assert!(
+            is_gone || !call.met.is_empty() || self.clients[call.client].is_touched || !self.strict,
+            "the server was told to stop {text}, and nobody cancelled it"
+        );
+        call.is_served = false;
+        self.stopping.remove(text);
+    }
+
+    /// The server is no more, and with it everything that it served.
+    pub fn forgotten(&mut self) {
+        for call in self.calls.values_mut() {
+            call.is_served = false;
+        }
+        self.stopping.clear();
+        self.exchanges.clear();
+    }
+
+    /// A session of a client's has expired at the server: only one may in which nothing is open.
+    pub fn expired(&mut self, client: usize, session: SessionKey, open: usize) {
+        let serving = self.calls.values().filter(|call| call.is_served && call.served_in == Some(session)).count();
+        assert!(
+            open == 0 && serving == 0,
+            "the session of client {client} expired with {open} exchanges open and {serving} calls served"
+        );
+        self.clients[client].may_lose_session = true;
+        self.clients[client].is_touched = true;
+    }
+
+    // What the network does.
+
+    /// A fault took effect.
+    pub fn count(&mut self, fault: Fault) {
+        *self.faults.entry(fault.name()).or_default() += 1;
+    }
+
+    /// An exchange of a call was opened, with the request itself or to go on with its stream.
+    pub fn opened(&mut self, text: &str, is_request: bool, latency: Duration, now: Instant) {
+        let Some(call) = self.calls.get_mut(text) else { return };
+        call.latency = call.latency.max(latency);
+        call.adrift = None;
+        call.session = Some(self.clients[call.client].sessions_lost);
+        // A request that is made again because it needed input has its timeout again.
+        let version = self.clients[call.client].own_version;
+        let is_modern = version.is_some_and(|version| version.rules().era == Era::Modern);
+        if is_request && is_modern && call.rounds > 0 && !self.topology.has_relay() {
+            call.resent = now;
+        }
+    }
+
+    /// A call whose exchange was cut may end with this, too.
+    pub fn allow(&mut self, text: &str, failure: &'static str) {
+        if let Some(call) = self.calls.get_mut(text) {
+            call.allowed.insert(failure);
+        }
+    }
+
+    /// A fault met the exchange of a call.
+    pub fn touched(&mut self, text: &str, fault: Fault) {
+        if let Some(call) = self.calls.get_mut(text) {
+            call.met.push(fault);
+            call.allowed.extend(fault.allows());
+            call.reaches = None;
+            self.clients[call.client].is_touched = true;
+        }
+        self.stopping.remove(text);
+    }
+
+    /// A fault met the connection of a client, and so everything that waits for it.
+    pub fn touched_connection(&mut self, client: usize, fault: Fault, now: Instant) {
+        let state = &mut self.clients[client];
+        state.is_touched = true;
+        state.is_shaky = true;
+        state.connection.extend(fault.allows());
+        if matches!(fault, Fault::Status(404) | Fault::Restart | Fault::Leap) {
+            state.may_lose_session = true;
+        }
+        self.changes.disturbed(client, now);
+        for call in self.calls.values_mut().filter(|call| call.client == client) {
+            call.reaches = None;
+        }
+    }
+
+    /// A fault met everything that a client waits for.
+    pub fn touched_all(&mut self, client: usize, fault: Fault, now: Instant) {
+        self.touched_connection(client, fault, now);
+        let texts: Vec<_> = self.texts_of(client);
+        for text in texts {
+            self.touched(&text, fault);
+        }
+        self.stopping.retain(|text, _| self.calls[text].client != client);
+    }
+
+    /// A fault met what is neither a call nor the connection.
+    pub fn touched_other(&mut self, client: usize) {
+        self.clients[client].is_touched = true;
+    }
+
+    /// A session of a client's may be lost from now on.
+    pub fn may_lose_session(&mut self, client: usize) {
+        self.clients[client].may_lose_session = true;
+        self.clients[client].is_touched = true;
+    }
+
+    /// Nothing arrives for a client before this.
+    pub fn delayed(&mut self, client: usize, until: Instant) {
+        let state = &mut self.clients[client];
+        state.delayed_until = state.delayed_until.max(Some(until));
+        for text in self.texts_of(client) {
+            let call = self.calls.get_mut(&text).expect("a call");
+            call.not_before = call.not_before.max(until);
+            for bound in [&mut call.reaches, &mut call.adrift].into_iter().flatten() {
+                *bound = (*bound).max(until + LONGEST);
+            }
+        }
+        for (text, bound) in &mut self.stopping {
+            if self.calls[text].client == client {
+                *bound = (*bound).max(until + LONGEST);
+            }
+        }
+        self.changes.delayed(client, until + LONGEST);
+    }
+
+    /// The client has got the id of an event of the stream of a call.
+    pub fn got_cursor(&mut self, text: &str) {
+        if let Some(call) = self.calls.get_mut(text) {
+            call.has_cursor = true;
+        }
+    }
+
+    /// The exchange that carried a call is over for its client, and did not bring the answer as far as the network
+    /// knows. `is_cut` if a fault is the reason.
+    pub fn over(&mut self, text: &str, is_cut: bool, is_undelivered: bool, now: Instant) {
+        let slack = self.to_client();
+        let (http, pipes) = (self.http(), self.pipes());
+        let waiting = self.waiting.len();
+        let Some(call) = self.calls.get_mut(text) else { return };
+        if (call.is_between && !is_cut) || self.topology == super::Topology::TwoEndpoints {
+            return;
+        }
+        let rules = self.clients[call.client].version.map(ProtocolVersion::rules);
+        let is_resumable = call.has_cursor && rules.is_some_and(|rules| rules.resumable);
+        let pause = if is_resumable {
+            RESUMING
+        } else if is_undelivered && self.topology.has_relay() {
+            call.session = None;
+            // With more, it may wait for an exchange.
+            if waiting >= 40 {
+                return;
+            }
+            REDELIVERY
+        } else {
+            Duration::ZERO
+        };
+        call.adrift = Some(by(now.max(call.not_before), pause + slack + call.parked(http, pipes)));
+    }
+
+    /// The server, or something in between, said that it does not know the session of this call, or it was surely not
+    /// delivered: it may be sent again when there is a session.
+    pub fn may_be_sent_again(&mut self, text: &str) {
+        if let Some(call) = self.calls.get_mut(text) {
+            call.session = None;
+            call.adrift = None;
+            call.allowed.insert("session_lost");
+        }
     }
 
     /// An HTTP server sends something: never after the end.
@@ -130,20 +712,49 @@ impl Model {
         assert_eq!(before, expected, "{action:?} in the wrong place");
     }
 
-    /// Another HTTP server begins, and names its exchanges anew.
-    pub fn restarted(&mut self) {
-        self.exchanges.clear();
+    // What must hold at any time.
+
+    /// Everything that was due has happened.
+    pub fn check(&self, now: Instant) {
+        for ((client, _), text) in &self.waiting {
+            let call = &self.calls[text];
+            assert!(!call.cancelled, "{text} was cancelled and has no outcome");
+            assert!(
+                !(self.clients[*client].is_closed && self.strict),
+                "{text} has no outcome, and its client has closed"
+            );
+            if let Some(due) = self.answer_due(text) {
+                assert!(now <= due, "{text} was answered {:?} ago, met no fault, and has no outcome", now - due);
+            }
+            if let Some(adrift) = call.adrift {
+                assert!(now <= adrift, "the exchange of {text} is over, and the call neither ended nor was resumed");
+            }
+            if let Some(reaches) = call.reaches {
+                assert!(now <= reaches, "{text} met no fault and did not reach the server's application");
+            }
+            let latest = call.made + LATEST.max(call.timeout);
+            // Each round begins after a pause, or is asked for by a relay.
+            let rounds = Duration::from_secs(9) * (call.rounds + call.questions);
+            let deadline = call.moved.max(call.resent) + call.timeout + rounds;
+            let deadline = if call.is_paused { latest } else { deadline.min(latest) };
+            let deadline = deadline.max(call.not_before);
+            assert!(now <= deadline || !self.strict, "{text} has no outcome {:?} after its timeout", now - deadline);
+        }
+        for (text, until) in &self.stopping {
+            assert!(now <= *until, "{text} was cancelled, met no fault, and is still served");
+        }
+        self.changes.check(now);
+    }
+
+    /// Something waits for an outcome.
+    pub fn is_busy(&self) -> bool {
+        !self.waiting.is_empty() || !self.stopping.is_empty()
     }
 
     /// Everything has had its time.
-    pub fn nobody_waits(&self) {
+    pub fn is_settled(&self) {
         assert!(self.waiting.is_empty(), "{:?} never ended", self.waiting);
-    }
-
-    /// The client has closed.
-    pub fn is_over(&self) {
-        self.nobody_waits();
-        assert!(self.subscriptions.is_empty(), "{:?} never ended", self.subscriptions);
+        assert!(self.stopping.is_empty(), "{:?} are still served", self.stopping);
     }
 
     /// How many calls were made.
@@ -155,4 +766,100 @@ impl Model {
     pub fn results(&self) -> usize {
         self.results
     }
+
+    /// The revision that a client itself speaks.
+    pub fn own_version(&self, client: usize) -> Option<ProtocolVersion> {
+        self.clients[client].own_version
+    }
+
+    /// The revision that is spoken to the server.
+    pub fn version(&self, client: usize) -> Option<ProtocolVersion> {
+        self.clients[client].version
+    }
+
+    /// Whether messages get through at this time.
+    pub fn is_linked(&self, client: usize) -> bool {
+        self.strict && self.clients[client].is_connected && self.clients[client].is_linked
+    }
+
+    /// When the outcome must have come of a call that was answered and met no fault.
+    fn answer_due(&self, text: &str) -> Option<Instant> {
+        let call = &self.calls[text];
+        let (_, at) = call.answer.filter(|_| call.met.is_empty() && self.strict)?;
+        let asked = call.parked(self.http(), self.pipes());
+        let released = if call.releases > 0 { RESUMING + LONGEST * 2 } else { Duration::ZERO };
+        let latency = if self.topology == super::Topology::TwoEndpoints { LONGEST } else { call.latency };
+        Some(at.max(call.not_before) + latency + self.to_client() + asked + released)
+    }
+
+    /// A call was given up by its client: the server is told.
+    fn must_stop(&mut self, text: &str, now: Instant) {
+        let call = &self.calls[text];
+        // A modern client has nothing to take back while it gathers input, and its relay parks what is open behind it.
+        let is_parked = call.questions + call.rounds > 0;
+        let is_safe = self.strict && call.met.is_empty() && self.clients[call.client].is_linked;
+        if call.is_served && is_safe && !is_parked {
+            // Cancellations share the exchanges that are kept for them.
+            let queue = Duration::from_millis(250) * u32::try_from(self.calls.len()).expect("few");
+            let queue = if self.topology.is_http() { queue } else { Duration::ZERO };
+            let until = now.max(call.not_before) + self.pipes() + self.http() * 2 + queue;
+            self.stopping.insert(text.to_owned(), until);
+        }
+    }
+
+    fn texts_of(&self, client: usize) -> Vec<String> {
+        self.waiting.iter().filter(|((of, _), _)| *of == client).map(|(_, text)| text.clone()).collect()
+    }
+
+    fn move_deadline(&mut self, client: usize, request: RequestKey, is_paused: bool, now: Instant) {
+        if let Some(call) = self.waiting.get(&(client, request)).and_then(|text| self.calls.get_mut(text)) {
+            call.moved = now;
+            call.is_paused = is_paused;
+        }
+    }
+
+    fn move_all(&mut self, client: usize, is_paused: bool, now: Instant) {
+        for text in self.texts_of(client) {
+            let call = self.calls.get_mut(&text).expect("a call");
+            call.moved = now;
+            call.is_paused = is_paused;
+        }
+    }
+
+    /// The longest time on the byte streams between client and server.
+    fn pipes(&self) -> Duration {
+        match self.topology {
+            super::Topology::Http | super::Topology::TwoEndpoints => Duration::ZERO,
+            super::Topology::Stdio | super::Topology::HttpRelay => pipe::LATENCY,
+            super::Topology::StdioRelay => pipe::LATENCY * 2,
+        }
+    }
+
+    /// The longest time between the client and what holds its exchanges.
+    pub fn to_client(&self) -> Duration {
+        if self.topology == super::Topology::HttpRelay { pipe::LATENCY } else { self.pipes() }
+    }
+
+    const fn http(&self) -> Duration {
+        if self.topology.is_http() { LONGEST } else { Duration::ZERO }
+    }
+}
+
+impl Call {
+    /// How long its answer may wait for a client that has to come back with input.
+    fn parked(&self, http: Duration, pipes: Duration) -> Duration {
+        (THINKING + http * 4 + pipes * 4) * (self.questions + self.rounds)
+    }
+}
+
+/// The moment until which something must have happened: with no time at all, before anything else does.
+fn by(now: Instant, within: Duration) -> Instant {
+    if within.is_zero() { now - Duration::from_nanos(1) } else { now + within }
+}
+
+/// The failure of a relay's that an error tells of.
+fn failure_of(error: &ErrorObject) -> Option<String> {
+    let data = error.data()?;
+    member_of(&data, "source").filter(|source| *source == Json::from("relay"))?;
+    member_of(&data, "failure")?.as_string().map(String::from)
 }

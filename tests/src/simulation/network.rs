@@ -1,33 +1,110 @@
-//! HTTP exchanges between machines: latency that differs from exchange to exchange, and everything that can go wrong.
+//! HTTP exchanges between machines: a bounded latency that differs from exchange to exchange, and everything that can
+//! go wrong. The network reads what it carries, so that the model learns which call an exchange, and so a fault, is about.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::response;
-use http::{HeaderValue, Request, Response, header, request};
+use http::{HeaderValue, Method, Request, Response, header, request};
+use mcp_proto::Json;
 use mcp_proto::client::{ExchangeKey as Asked, Failure};
 use mcp_proto::server::ExchangeKey as Served;
 
+use super::faults::Fault;
+use super::member_of;
+use super::model::Model;
 use crate::random::Random;
+
+/// Names an exchange: the client's number, and the client's key.
+pub type Key = (usize, Asked);
+
+/// What an exchange carries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// `initialize` or `server/discover`.
+    Opening,
+    /// `notifications/initialized`.
+    Confirmation,
+    /// A call, by its text.
+    Call(String),
+    /// The rest of the answer to a call.
+    Resumption(String),
+    /// What a client answers to a question because of a call.
+    Answer(String),
+    /// The cancellation of a call.
+    Cancellation(String),
+    /// A subscription.
+    Listen,
+    /// What belongs to no request.
+    OwnStream,
+    /// Everything that a two-endpoint server says.
+    OnlyStream,
+    /// The end of a session.
+    End,
+    /// Anything else.
+    Other,
+}
+
+impl Kind {
+    /// The call that it is about.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Call(text) | Self::Resumption(text) | Self::Answer(text) | Self::Cancellation(text) => Some(text),
+            Self::Opening
+            | Self::Confirmation
+            | Self::Listen
+            | Self::OwnStream
+            | Self::OnlyStream
+            | Self::End
+            | Self::Other => None,
+        }
+    }
+
+    /// The call whose answer comes on it.
+    pub fn carries(&self) -> Option<&str> {
+        match self {
+            Self::Call(text) | Self::Resumption(text) => Some(text),
+            Self::Answer(_)
+            | Self::Cancellation(_)
+            | Self::Opening
+            | Self::Confirmation
+            | Self::Listen
+            | Self::OwnStream
+            | Self::OnlyStream
+            | Self::End
+            | Self::Other => None,
+        }
+    }
+}
 
 /// How an exchange will go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// Well.
     Well,
-    /// Nobody is there.
     Unreachable,
-    /// Something in between answers with this status, and the server hears of nothing.
+    /// Something in between answers with this status.
     Refused(u16),
     /// The connection breaks after so many pieces of the request.
     BreaksOnTheWay(u64),
+    /// The connection breaks when the response begins.
+    LosesHead,
     /// The connection breaks after so many bytes of the response.
     Breaks(usize),
     /// The response ends in good order after so many bytes, although there is more.
     EndsEarly(usize),
-    /// What the server says never arrives.
+    /// Nothing that the server says arrives.
     Silent,
+    /// An answer that is a JSON body has another id, or is no JSON.
+    Spoilt {
+        is_json: bool,
+    },
+    /// A stray event comes before what the server says first, as this kind of nonsense.
+    Stray {
+        nth: u64,
+    },
+    /// Events that end a call come twice.
+    Twice,
 }
 
 /// What arrives at a server.
@@ -60,52 +137,121 @@ pub enum ToClient {
 
 #[derive(Debug)]
 struct Flight {
+    kind: Kind,
     fate: Fate,
     /// How long a piece may take.
     latency: Duration,
+    /// The request names a session.
+    in_session: bool,
+    session: Option<HeaderValue>,
     served: Option<Served>,
     up: VecDeque<(Instant, ToServer)>,
     down: VecDeque<(Instant, ToClient)>,
     /// Bytes of the response that the client may still get.
     left: usize,
+    /// What the client has got of the body.
+    got: Vec<u8>,
+    status: Option<u16>,
+    /// The server refuses with an HTTP error.
+    is_refused: bool,
+    /// A fault has cut it.
+    is_cut: bool,
     /// The server has nothing more to say, or is not heard any more.
     is_over: bool,
     /// The client has dropped it.
     is_dropped: bool,
 }
 
+/// What a client has shown of its session.
+#[derive(Debug, Clone, Default)]
+pub struct Shown {
+    /// `Mcp-Session-Id`
+    pub session: Option<HeaderValue>,
+    /// The newest id of an event.
+    pub event: Option<String>,
+}
+
 /// All exchanges.
 #[derive(Debug)]
 pub struct Network {
     random: Random,
-    flights: BTreeMap<Asked, Flight>,
-    by_server: BTreeMap<Served, Asked>,
+    flights: BTreeMap<Key, Flight>,
+    by_server: BTreeMap<Served, Key>,
+    /// The calls whose streams have these tags in the ids of their events.
+    tags: BTreeMap<(usize, String), String>,
+    /// The calls by the ids of their requests, with all the ids that there were.
+    ids: BTreeMap<(usize, String), String>,
+    shown: Vec<Shown>,
+    /// Nothing arrives for these clients before.
+    stalled: Vec<Option<Instant>>,
     /// How many in a thousand go wrong.
     pub trouble: u64,
+    /// Peers say what they should not.
+    pub malformed: bool,
+    /// What was opened, for whoever looks at a run.
+    pub notes: Vec<String>,
+    /// Messages that were carried.
+    pub messages: u64,
 }
 
 impl Network {
     /// A network without exchanges.
-    pub const fn new(random: Random) -> Self {
-        Self { random, flights: BTreeMap::new(), by_server: BTreeMap::new(), trouble: 0 }
+    pub fn new(random: Random, clients: usize) -> Self {
+        Self {
+            random,
+            flights: BTreeMap::new(),
+            by_server: BTreeMap::new(),
+            tags: BTreeMap::new(),
+            ids: BTreeMap::new(),
+            shown: vec![Shown::default(); clients],
+            stalled: vec![None; clients],
+            trouble: 0,
+            malformed: false,
+            notes: Vec::new(),
+            messages: 0,
+        }
     }
 
-    /// The client opens an exchange.
-    pub fn open(&mut self, exchange: Asked, request: Request<Bytes>, now: Instant) {
-        let fate = self.fate();
+    /// A client opens an exchange.
+    pub fn open(&mut self, key: Key, request: Request<Bytes>, now: Instant, model: &mut Model) {
+        let (client, _) = key;
+        let kind = self.classify(client, &request);
+        let in_session = request.headers().contains_key("mcp-session-id") || request.uri().query().is_some();
+        if let Some(session) = request.headers().get("mcp-session-id") {
+            self.shown[client].session = Some(session.clone());
+        }
+        let fate = self.fate(&kind);
         let latency = Duration::from_millis(*self.random.pick(&[1, 5, 5, 20, 20, 100, 1500]));
+        self.notes.push(format!("{client} {kind:?} {fate:?}"));
+        if let Some(text) = kind.carries() {
+            model.opened(text, matches!(kind, Kind::Call(_)), latency, now);
+        }
         let left = match fate {
             Fate::Breaks(left) | Fate::EndsEarly(left) => left,
             Fate::Silent => 0,
-            Fate::Well | Fate::Unreachable | Fate::Refused(_) | Fate::BreaksOnTheWay(_) => usize::MAX,
+            Fate::Well
+            | Fate::Unreachable
+            | Fate::Refused(_)
+            | Fate::BreaksOnTheWay(_)
+            | Fate::LosesHead
+            | Fate::Spoilt { .. }
+            | Fate::Stray { .. }
+            | Fate::Twice => usize::MAX,
         };
         let mut flight = Flight {
+            kind,
             fate,
             latency,
+            in_session,
+            session: request.headers().get("mcp-session-id").cloned(),
             served: None,
             up: VecDeque::new(),
             down: VecDeque::new(),
             left,
+            got: Vec::new(),
+            status: None,
+            is_refused: false,
+            is_cut: false,
             is_over: false,
             is_dropped: false,
         };
@@ -122,26 +268,25 @@ impl Network {
             pieces.push(ToServer::Body(rest.split_to(length.min(rest.len()))));
         }
         pieces.push(ToServer::End);
-        match fate {
+        self.messages += 1;
+        let fault = match fate {
             Fate::Unreachable => {
                 let failure = Failure::Unreachable { detail: "connection refused".into() };
-                let at = now + self.random.time(latency);
-                flight.down.push_back((at, ToClient::Failed(failure)));
-                flight.is_over = true;
+                flight.down.push_back((now + self.random.time(latency), ToClient::Failed(failure)));
+                Some(Fault::Unreachable)
             }
             Fate::Refused(status) => {
                 let at = now + self.random.time(latency);
-                let head = refusal(status);
                 flight.down.push_back((at, ToClient::Sent));
-                flight.down.push_back((at, ToClient::Head(Box::new(head))));
+                flight.down.push_back((at, ToClient::Head(Box::new(refusal(status)))));
                 flight.down.push_back((at, ToClient::Body(Bytes::from_static(b"<html>no</html>"))));
                 flight.down.push_back((at, ToClient::End));
-                flight.is_over = true;
+                Some(Fault::Status(status))
             }
             Fate::BreaksOnTheWay(pieces_sent) => {
                 let mut at = now;
-                for piece in pieces.into_iter().take(usize::try_from(pieces_sent).expect("few")) {
-                    at += self.random.time(latency / 4);
+                for piece in pieces.drain(..).take(usize::try_from(pieces_sent).expect("few")) {
+                    at = at.max(now + self.random.time(latency));
                     // All but the end: what was sent in full may have been served.
                     if !matches!(piece, ToServer::End) {
                         flight.up.push_back((at, piece));
@@ -149,26 +294,39 @@ impl Network {
                 }
                 flight.up.push_back((at, ToServer::Gone));
                 let failure = Failure::Broken { detail: "connection reset".into() };
-                flight.down.push_back((at + latency, ToClient::Failed(failure)));
-                flight.is_over = true;
+                flight.down.push_back((at, ToClient::Failed(failure)));
+                Some(Fault::BrokenRequest)
             }
-            Fate::Well | Fate::Breaks(_) | Fate::EndsEarly(_) | Fate::Silent => {
+            Fate::Well
+            | Fate::LosesHead
+            | Fate::Breaks(_)
+            | Fate::EndsEarly(_)
+            | Fate::Silent
+            | Fate::Spoilt { .. }
+            | Fate::Stray { .. }
+            | Fate::Twice => {
                 let mut at = now;
                 for piece in pieces {
-                    at += self.random.time(latency / 4);
+                    at = at.max(now + self.random.time(latency));
                     flight.up.push_back((at, piece));
                 }
                 flight.down.push_back((at, ToClient::Sent));
+                (fate == Fate::Silent).then_some(Fault::SilentResponse)
             }
+        };
+        if let Some(fault) = fault {
+            flight.is_over = fault != Fault::SilentResponse;
+            flight.is_cut = true;
+            touch(client, &flight.kind, fault, now, model);
         }
-        let before = self.flights.insert(exchange, flight);
-        assert!(before.is_none(), "{exchange:?} was opened twice");
+        let before = self.flights.insert(key, flight);
+        assert!(before.is_none(), "{key:?} was opened twice");
     }
 
     /// The client drops an exchange.
-    pub fn abort(&mut self, exchange: Asked, now: Instant) {
-        let Some(flight) = self.flights.get_mut(&exchange) else { return };
-        assert!(!flight.is_dropped, "{exchange:?} was dropped twice");
+    pub fn abort(&mut self, key: Key, now: Instant) {
+        let Some(flight) = self.flights.get_mut(&key) else { return };
+        assert!(!flight.is_dropped, "{key:?} was dropped twice");
         flight.is_dropped = true;
         flight.down.clear();
         // A request that is being written is cut.
@@ -177,115 +335,241 @@ impl Network {
         flight.up.push_back((at, ToServer::Gone));
     }
 
-    /// The server sends the head of a response.
-    pub fn respond<B>(&mut self, served: Served, response: Response<B>, now: Instant) -> B {
-        let (head, body) = response.into_parts();
-        self.down(served, ToClient::Head(Box::new(head)), now);
-        body
+    /// The server answers with a body of known length.
+    pub fn respond(&mut self, served: Served, response: Response<Bytes>, now: Instant, model: &mut Model) {
+        let (head, mut body) = response.into_parts();
+        let found = self.by_server.get(&served).copied();
+        if let Some((key, Fate::Spoilt { is_json })) =
+            found.and_then(|key| self.flights.get(&key).map(|flight| (key, flight.fate)))
+        {
+            let flight = &self.flights[&key];
+            if head.status == 200 && flight.kind.carries().is_some() && !body.is_empty() {
+                let other = self
+                    .ids
+                    .iter()
+                    .find(|((client, _), text)| *client == key.0 && Some(text.as_str()) != flight.kind.text());
+                let id = other.map_or("900001", |((_, id), _)| id.as_str());
+                let (text, fault) = if is_json {
+                    (format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"text":"forged"}}}}"#), Fault::ForeignId)
+                } else {
+                    ("{\"jsonrpc\":\"2.0\",\"id\":".to_owned(), Fault::Garbage)
+                };
+                body = text.into();
+                touch(key.0, &flight.kind.clone(), fault, now, model);
+            }
+        }
+        self.messages += 1;
+        self.down(served, ToClient::Head(Box::new(head)), now, model);
+        self.write_pieces(served, body, now, model);
+        self.finish(served, now, model);
     }
 
-    /// The server sends a piece of a body.
-    pub fn write(&mut self, served: Served, mut chunk: Bytes, now: Instant) {
+    /// The server begins a response that is a stream.
+    pub fn stream(&mut self, served: Served, head: Response<()>, now: Instant, model: &mut Model) {
+        self.down(served, ToClient::Head(Box::new(head.into_parts().0)), now, model);
+    }
+
+    /// The server writes a piece of a stream: an event, a comment, or several.
+    pub fn write(&mut self, served: Served, chunk: Bytes, now: Instant, model: &mut Model) {
+        self.messages += 1;
+        let Some(key) = self.by_server.get(&served).copied() else { return };
+        let Some(flight) = self.flights.get_mut(&key) else { return };
+        let text = String::from_utf8_lossy(&chunk).into_owned();
+        for id in text.lines().filter_map(|line| line.strip_prefix("id: ").or_else(|| line.strip_prefix("id:"))) {
+            self.shown[key.0].event = Some(id.to_owned());
+            if let (Some((tag, _)), Some(call)) = (id.split_once('-'), flight.kind.carries()) {
+                self.tags.insert((key.0, tag.to_owned()), call.to_owned());
+            }
+        }
+        let (fate, kind) = (flight.fate, flight.kind.clone());
+        let is_event = text.contains("data: {");
+        let is_answer = is_event && (text.contains("\"result\":") || text.contains("\"error\":"));
+        if let (Fate::Stray { nth }, true) = (fate, is_event) {
+            flight.fate = Fate::Well;
+            let is_other =
+                |((client, _), of): &(&(usize, String), &String)| *client == key.0 && Some(of.as_str()) != kind.text();
+            let ids: Vec<_> = self.ids.iter().filter(is_other).map(|((_, id), _)| id.clone()).collect();
+            let id = ids.get(usize::try_from(nth).expect("small") % ids.len().max(1)).map_or("900001", String::as_str);
+            let stray = if nth % 4 == 0 {
+                "data: {\"jsonrpc\":\"2.0\",\"id\":\n\n".to_owned()
+            } else {
+                format!("data: {{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"text\":\"forged\"}}}}\n\n")
+            };
+            model.count(Fault::StrayEvent);
+            self.write_pieces(served, stray.into(), now, model);
+        }
+        self.write_pieces(served, chunk.clone(), now, model);
+        if fate == Fate::Twice && is_answer && kind.carries().is_some() {
+            model.count(Fault::Duplicate);
+            self.write_pieces(served, chunk, now, model);
+        }
+    }
+
+    fn write_pieces(&mut self, served: Served, mut chunk: Bytes, now: Instant, model: &mut Model) {
         while !chunk.is_empty() {
             let length = usize::try_from(self.random.below(400)).expect("small") + 1;
             let piece = chunk.split_to(length.min(chunk.len()));
-            self.down(served, ToClient::Body(piece), now);
+            self.down(served, ToClient::Body(piece), now, model);
         }
     }
 
     /// The server ends a body.
-    pub fn finish(&mut self, served: Served, now: Instant) {
-        self.down(served, ToClient::End, now);
-        if let Some(flight) = self.by_server.remove(&served).and_then(|asked| self.flights.get_mut(&asked)) {
+    pub fn finish(&mut self, served: Served, now: Instant, model: &mut Model) {
+        self.down(served, ToClient::End, now, model);
+        if let Some(flight) = self.by_server.remove(&served).and_then(|key| self.flights.get_mut(&key)) {
             flight.is_over = true;
         }
     }
 
-    fn down(&mut self, served: Served, piece: ToClient, now: Instant) {
-        let Some(flight) = self.by_server.get(&served).and_then(|asked| self.flights.get_mut(asked)) else { return };
+    fn down(&mut self, served: Served, piece: ToClient, now: Instant, model: &mut Model) {
+        let Some(key) = self.by_server.get(&served).copied() else { return };
+        let Some(flight) = self.flights.get_mut(&key) else { return };
         if flight.is_dropped || flight.is_over {
             return;
         }
         let earliest = flight.down.back().map_or(now, |(at, _)| *at).max(now);
-        let at = earliest + self.random.time(flight.latency);
-        match piece {
-            ToClient::Body(bytes) => {
+        let at = earliest.max(now + self.random.time(flight.latency));
+        let broken = || ToClient::Failed(Failure::Broken { detail: "connection reset".into() });
+        let (last, fault) = match (piece, flight.fate) {
+            (_, Fate::Silent) => return,
+            (ToClient::Head(_), Fate::LosesHead) => (broken(), Fault::LostHead),
+            (ToClient::Body(bytes), fate) => {
                 let length = bytes.len().min(flight.left);
                 flight.left -= length;
                 if length > 0 {
                     flight.down.push_back((at, ToClient::Body(bytes.slice(..length))));
                 }
-                if flight.left > 0 {
-                    return;
+                match fate {
+                    Fate::Breaks(_) if flight.left == 0 => (broken(), Fault::BrokenResponse),
+                    Fate::EndsEarly(_) if flight.left == 0 => (ToClient::End, Fault::ShortResponse),
+                    _ => return,
                 }
-                match flight.fate {
-                    Fate::Breaks(_) => {
-                        let failure = Failure::Broken { detail: "connection reset".into() };
-                        flight.down.push_back((at, ToClient::Failed(failure)));
-                    }
-                    Fate::EndsEarly(_) => flight.down.push_back((at, ToClient::End)),
-                    Fate::Silent | Fate::Well | Fate::Unreachable | Fate::Refused(_) | Fate::BreaksOnTheWay(_) => {
-                        return;
-                    }
-                }
-                flight.is_over = true;
-                flight.up.push_back((at, ToServer::Gone));
             }
-            ToClient::Head(_) | ToClient::End if flight.fate == Fate::Silent => {}
-            piece @ (ToClient::Head(_) | ToClient::End | ToClient::Sent | ToClient::Failed(_)) => {
+            (piece @ (ToClient::Head(_) | ToClient::End | ToClient::Sent | ToClient::Failed(_)), _) => {
+                if let ToClient::Head(head) = &piece {
+                    flight.is_refused = !head.status.is_success();
+                }
                 flight.down.push_back((at, piece));
+                return;
             }
+        };
+        flight.down.push_back((at, last));
+        flight.is_over = true;
+        flight.is_cut = true;
+        flight.up.push_back((at, ToServer::Gone));
+        if let (Some(text), true) = (flight.kind.text(), flight.is_refused) {
+            model.allow(text, "refused");
         }
+        touch(key.0, &flight.kind.clone(), fault, now, model);
     }
 
     /// The server has ended, and a new one knows of nothing.
-    pub fn restart(&mut self, now: Instant) {
+    pub fn restart(&mut self, now: Instant, model: &mut Model) {
         self.by_server.clear();
-        for flight in self.flights.values_mut() {
+        for ((client, _), flight) in &mut self.flights {
+            if flight.kind == Kind::Listen && !is_acknowledged(&flight.got) {
+                model.changes.deafened(*client, now);
+            }
             flight.up.clear();
             flight.served = None;
             if !flight.is_over && !flight.is_dropped {
                 let failure = Failure::Broken { detail: "connection reset".into() };
-                flight.down.push_back((now + flight.latency, ToClient::Failed(failure)));
+                let at = flight.down.back().map_or(now, |(at, _)| *at).max(now + self.random.time(flight.latency));
+                flight.down.push_back((at, ToClient::Failed(failure)));
                 flight.is_over = true;
+                flight.is_cut = true;
             }
         }
     }
 
+    /// Nothing of what the server says arrives for a client before this.
+    pub fn stall(&mut self, client: usize, until: Instant) {
+        self.stalled[client] = self.stalled[client].max(Some(until));
+    }
+
     /// When something arrives next.
     pub fn next(&self) -> Option<Instant> {
-        let arrivals = self.flights.values().flat_map(|flight| {
-            [flight.up.front().map(|(at, _)| *at), flight.down.front().map(|(at, _)| *at)].into_iter().flatten()
+        let arrivals = self.flights.iter().flat_map(|((client, _), flight)| {
+            let down = flight.down.front().map(|(at, _)| self.stalled[*client].map_or(*at, |until| until.max(*at)));
+            [flight.up.front().map(|(at, _)| *at), down].into_iter().flatten()
         });
         arrivals.min()
     }
 
     /// Something that has arrived at the server: for which exchange of the client's, and under which name of the server's,
     /// if it has one.
-    pub fn arrived_at_server(&mut self, now: Instant) -> Option<(Asked, Option<Served>, ToServer)> {
+    pub fn arrived_at_server(&mut self, now: Instant) -> Option<(Key, Option<Served>, ToServer)> {
         let is_due = |flight: &Flight| flight.up.front().is_some_and(|(at, _)| *at <= now);
-        let (asked, flight) = self.flights.iter_mut().find(|(_, flight)| is_due(flight))?;
+        let (key, flight) = self.flights.iter_mut().find(|(_, flight)| is_due(flight))?;
         let (_, piece) = flight.up.pop_front()?;
-        Some((*asked, flight.served, piece))
+        Some((*key, flight.served, piece))
     }
 
     /// The server has named an exchange.
-    pub fn named(&mut self, asked: Asked, served: Served) {
-        self.by_server.insert(served, asked);
-        if let Some(flight) = self.flights.get_mut(&asked) {
+    pub fn named(&mut self, key: Key, served: Served) {
+        self.by_server.insert(served, key);
+        if let Some(flight) = self.flights.get_mut(&key) {
             flight.served = Some(served);
         }
     }
 
     /// Something that has arrived at the client.
-    pub fn arrived_at_client(&mut self, now: Instant) -> Option<(Asked, ToClient)> {
-        let is_due = |flight: &Flight| flight.down.front().is_some_and(|(at, _)| *at <= now);
-        let (asked, flight) = self.flights.iter_mut().find(|(_, flight)| is_due(flight))?;
+    pub fn arrived_at_client(&mut self, now: Instant, model: &mut Model) -> Option<(Key, ToClient)> {
+        let stalled = &self.stalled;
+        let is_due = |(client, _): &Key, flight: &Flight| {
+            flight.down.front().is_some_and(|(at, _)| *at <= now && stalled[*client].is_none_or(|until| until <= now))
+        };
+        let (key, flight) = self.flights.iter_mut().find(|(key, flight)| is_due(key, flight))?;
         let (_, piece) = flight.down.pop_front()?;
-        Some((*asked, piece))
+        let text = flight.kind.carries();
+        match &piece {
+            ToClient::Sent => {}
+            ToClient::Head(head) => {
+                flight.status = Some(head.status.as_u16());
+                if head.status == 404 && flight.in_session {
+                    model.may_lose_session(key.0);
+                }
+                if head.status == 200 && flight.kind == Kind::OwnStream {
+                    model.changes.opened_again(key.0, now + model.to_client());
+                }
+            }
+            ToClient::Body(bytes) => {
+                flight.got.extend_from_slice(bytes);
+                let has_event = |got: &[u8]| {
+                    let got = String::from_utf8_lossy(got);
+                    got.rfind("\n\n").is_some_and(|end| got[..end].contains("\nid:") || got.starts_with("id:"))
+                };
+                if let Some(text) = text.filter(|_| has_event(&flight.got)) {
+                    model.got_cursor(text);
+                }
+                if flight.kind == Kind::Listen && is_acknowledged(&flight.got) {
+                    model.changes.opened_again(key.0, now + model.to_client());
+                }
+            }
+            ToClient::End | ToClient::Failed(_) => {
+                let is_undelivered = matches!(piece, ToClient::Failed(Failure::Unreachable { .. }));
+                if let Some(text) = text {
+                    model.over(text, flight.is_cut, is_undelivered, now);
+                    if flight.status == Some(404) && flight.in_session {
+                        model.may_be_sent_again(text);
+                    }
+                }
+                if flight.kind == Kind::OnlyStream {
+                    model.may_lose_session(key.0);
+                }
+            }
+        }
+        Some((*key, piece))
     }
 
-    /// Forgets exchanges of which nothing more will be heard.
+    /// Whether a stream of changes that was open is over with this piece.
+    pub fn is_end_of_listen(&self, key: Key, piece: &ToClient) -> bool {
+        let is_end = matches!(piece, ToClient::End | ToClient::Failed(_));
+        is_end
+            && self.flights.get(&key).is_some_and(|flight| flight.kind == Kind::Listen && is_acknowledged(&flight.got))
+    }
+
+    /// Forgets exchanges of which nothing more will be seen.
     pub fn sweep(&mut self) {
         let by_server = &mut self.by_server;
         self.flights.retain(|_, flight| {
@@ -299,19 +583,108 @@ impl Network {
         });
     }
 
-    fn fate(&mut self) -> Fate {
+    /// Exchanges that the server holds open in a session.
+    pub fn open_in_session(&self, session: &HeaderValue) -> usize {
+        // The whole request is there.
+        let is_open =
+            |flight: &&Flight| flight.served.is_some() && flight.up.is_empty() && !flight.is_over && !flight.is_dropped;
+        self.flights.values().filter(|flight| flight.session.as_ref() == Some(session)).filter(is_open).count()
+    }
+
+    /// What a client has shown of its session.
+    pub fn shown(&self, client: usize) -> &Shown {
+        &self.shown[client]
+    }
+
+    /// Whether pieces are on their way.
+    pub fn is_busy(&self) -> bool {
+        self.flights.values().any(|flight| !flight.up.is_empty() || !flight.down.is_empty())
+    }
+
+    /// What a request carries, by what can be read in it.
+    fn classify(&mut self, client: usize, request: &Request<Bytes>) -> Kind {
+        if *request.method() == Method::DELETE {
+            return Kind::End;
+        }
+        if *request.method() == Method::GET {
+            if request.uri().path() == "/sse" {
+                return Kind::OnlyStream;
+            }
+            let after = request.headers().get("last-event-id").and_then(|id| id.to_str().ok());
+            let tag = after.and_then(|after| after.split_once('-')).map(|(tag, _)| tag.to_owned());
+            let call = tag.and_then(|tag| self.tags.get(&(client, tag)));
+            return call.map_or(Kind::OwnStream, |text| Kind::Resumption(text.clone()));
+        }
+        let message = Json::parse(request.body().clone()).expect("a message");
+        let [method, params, id, result, error] =
+            ["method", "params", "id", "result", "error"].map(|name| member_of(&message, name));
+        let member = |of: Option<&Json>, name: &str| of.and_then(|of| member_of(of, name));
+        let string = |text: Option<Json>| text.as_ref().and_then(Json::as_string).map(String::from);
+        let Some(method) = string(method) else {
+            let text = string(member(result.as_ref(), "text")).or_else(|| string(member(error.as_ref(), "message")));
+            return text.map_or(Kind::Other, Kind::Answer);
+        };
+        match method.as_str() {
+            "initialize" | "server/discover" => Kind::Opening,
+            "notifications/initialized" => Kind::Confirmation,
+            "subscriptions/listen" => Kind::Listen,
+            "tools/call" => {
+                let text = string(member(params.as_ref(), "text")).expect("a text");
+                self.ids.insert((client, id.expect("an id").to_text().to_string()), text.clone());
+                Kind::Call(text)
+            }
+            "notifications/cancelled" => {
+                let id = member(params.as_ref(), "requestId").map(|id| id.to_text().to_string());
+                let text = id.and_then(|id| self.ids.get(&(client, id)));
+                text.map_or(Kind::Other, |text| Kind::Cancellation(text.clone()))
+            }
+            _ => Kind::Other,
+        }
+    }
+
+    fn fate(&mut self, kind: &Kind) -> Fate {
+        if self.malformed && kind.carries().is_some() && self.random.one_in(3) {
+            return match self.random.below(4) {
+                0 => Fate::Spoilt { is_json: self.random.one_in(2) },
+                1 | 2 => Fate::Stray { nth: self.random.below(1000) },
+                _ => Fate::Twice,
+            };
+        }
         if self.random.below(1000) >= self.trouble {
             return Fate::Well;
         }
         let bytes = usize::try_from(self.random.below(600)).expect("small");
-        match self.random.below(8) {
+        match self.random.below(9) {
             0 => Fate::Unreachable,
-            1 => Fate::Refused(*self.random.pick(&[401, 404, 429, 500, 502, 503])),
+            1 => Fate::Refused(*self.random.pick(&[401, 404, 404, 429, 500, 502, 503])),
             2 => Fate::BreaksOnTheWay(self.random.below(6)),
-            3 | 4 => Fate::Breaks(bytes + 1),
-            5 | 6 => Fate::EndsEarly(bytes + 1),
+            3 => Fate::LosesHead,
+            4 | 5 => Fate::Breaks(bytes + 1),
+            6 | 7 => Fate::EndsEarly(bytes + 1),
             _ => Fate::Silent,
         }
+    }
+}
+
+/// Whether a stream has brought the event that acknowledges its subscription.
+fn is_acknowledged(got: &[u8]) -> bool {
+    let got = String::from_utf8_lossy(got);
+    got.find("acknowledged").is_some_and(|at| got[at..].contains("\n\n"))
+}
+
+/// Says whom a fault concerns.
+fn touch(client: usize, kind: &Kind, fault: Fault, now: Instant, model: &mut Model) {
+    model.count(fault);
+    match kind {
+        Kind::Call(text) | Kind::Resumption(text) | Kind::Answer(text) | Kind::Cancellation(text) => {
+            model.touched(text, fault);
+        }
+        Kind::Opening | Kind::Confirmation | Kind::OnlyStream => model.touched_connection(client, fault, now),
+        Kind::Listen | Kind::OwnStream => {
+            model.changes.deafened(client, now);
+            model.touched_other(client);
+        }
+        Kind::Other | Kind::End => model.touched_other(client),
     }
 }
 

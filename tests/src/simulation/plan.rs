@@ -2,53 +2,89 @@
 
 use std::time::Duration;
 
-use mcp_proto::ProtocolVersion;
+use mcp_proto::{Era, ProtocolVersion};
 
 use crate::random::Random;
 
-/// Who talks to whom.
+/// Which machines are joined, and by what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Topology {
     /// A client and a server on a byte stream.
     Stdio,
-    /// A client and a server over HTTP.
+    /// Clients and one server over Streamable HTTP.
     Http,
+    /// Clients and one server over the two-endpoint transport of 2024-11-05.
+    TwoEndpoints,
     /// A client on a byte stream, a relay, and a server on a byte stream.
     StdioRelay,
-    /// A client on a byte stream, a relay, and a server over HTTP.
+    /// Clients on byte streams, each with a relay of its own, and one server over HTTP.
     HttpRelay,
+}
+
+impl Topology {
+    /// Whether the server is reached over HTTP.
+    pub const fn is_http(self) -> bool {
+        matches!(self, Self::Http | Self::TwoEndpoints | Self::HttpRelay)
+    }
+
+    /// Whether a relay stands between client and server.
+    pub const fn has_relay(self) -> bool {
+        matches!(self, Self::StdioRelay | Self::HttpRelay)
+    }
 }
 
 /// One thing that happens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Moment {
-    /// The client calls the tool that echoes, with a text of its own.
+    /// A client calls the tool that echoes, with a text that no other call has.
     Call {
-        /// The text; no other call has the same.
+        /// Which client.
+        client: usize,
+        /// The text.
         text: String,
-        /// How long it waits.
+        /// The timeout of the call.
         timeout: Duration,
     },
-    /// The client takes back one of the calls that it waits for.
+    /// A client cancels one of the calls that it waits for.
     Cancel {
-        /// Which of them.
+        /// Which client.
+        client: usize,
+        /// Which of its calls, modulo their number.
         nth: u64,
     },
-    /// The client subscribes.
-    Listen,
-    /// The client ends a subscription.
-    Unlisten,
-    /// The server tells of a change.
+    /// A client subscribes.
+    Listen {
+        /// Which client.
+        client: usize,
+    },
+    /// A client ends a subscription.
+    Unlisten {
+        /// Which client.
+        client: usize,
+    },
+    /// The server publishes a change.
     Publish,
-    /// The server ends, and another one takes its place.
+    /// The server ends, and another one takes its place; on a byte stream its process exits.
     Restart,
     /// The clock leaps: the machine was asleep.
     Leap {
         /// How far.
         time: Duration,
     },
-    /// The byte stream to the server is cut.
-    Cut,
+    /// Whatever reads for a client, or its relay, or its server, takes nothing for a while.
+    Stall {
+        /// Which client.
+        client: usize,
+        /// Which of its streams.
+        stream: usize,
+        /// How long.
+        time: Duration,
+    },
+    /// Another principal presents the session id and an event id of a client.
+    Intrude {
+        /// Whose.
+        client: usize,
+    },
 }
 
 /// A whole simulation.
@@ -56,9 +92,11 @@ pub enum Moment {
 pub struct Plan {
     /// Where the network and the applications begin.
     pub seed: u64,
-    /// Who talks to whom.
+    /// Which machines are joined.
     pub topology: Topology,
-    /// What the client speaks.
+    /// How many clients there are; one on a byte stream.
+    pub clients: usize,
+    /// What the clients speak.
     pub client: &'static [ProtocolVersion],
     /// What the server speaks.
     pub server: &'static [ProtocolVersion],
@@ -66,6 +104,12 @@ pub struct Plan {
     pub allowed: &'static [ProtocolVersion],
     /// How many exchanges in a thousand go wrong.
     pub trouble: u64,
+    /// The peers also say what they should not: other ids, answers twice, what is no JSON.
+    pub malformed: bool,
+    /// How long a session lives without a request or an open stream.
+    pub session_idle: Duration,
+    /// A server on a byte stream exits when it is probed for the newest revision, and can be started anew (ER-06).
+    pub exits_when_probed: bool,
     /// What happens, each so long after what was before.
     pub moments: Vec<(Duration, Moment)>,
 }
@@ -80,6 +124,17 @@ const SPOKEN: [&[ProtocolVersion]; 6] = [
     &ProtocolVersion::ALL,
 ];
 
+/// What begins with `initialize`, and is what the older HTTP transport may carry.
+const LEGACY: [&[ProtocolVersion]; 2] = [
+    &[ProtocolVersion::V2024_11_05],
+    &[
+        ProtocolVersion::V2024_11_05,
+        ProtocolVersion::V2025_03_26,
+        ProtocolVersion::V2025_06_18,
+        ProtocolVersion::V2025_11_25,
+    ],
+];
+
 impl Plan {
     /// The plan of a seed.
     pub fn new(seed: u64) -> Self {
@@ -87,15 +142,34 @@ impl Plan {
         let topology = *random.pick(&[
             Topology::Stdio,
             Topology::Http,
+            Topology::Http,
+            Topology::TwoEndpoints,
             Topology::StdioRelay,
             Topology::HttpRelay,
             Topology::HttpRelay,
         ]);
-        let (client, server) = (*random.pick(&SPOKEN), *random.pick(&SPOKEN));
-        let allowed = if random.one_in(8) { *random.pick(&SPOKEN) } else { &ProtocolVersion::ALL };
-        let trouble = *random.pick(&[0, 0, 50, 200, 500]);
+        let spoken: &[&'static [ProtocolVersion]] = if topology == Topology::TwoEndpoints { &LEGACY } else { &SPOKEN };
+        let mut plan = Self {
+            seed,
+            topology,
+            clients: if topology.is_http() { *random.pick(&[1, 1, 2, 3]) } else { 1 },
+            client: *random.pick(spoken),
+            server: *random.pick(spoken),
+            allowed: &ProtocolVersion::ALL,
+            trouble: *random.pick(&[0, 0, 50, 200, 500]),
+            malformed: random.one_in(5),
+            session_idle: Duration::from_secs(*random.pick(&[10, 30, 1800])),
+            exits_when_probed: random.one_in(4),
+            moments: Vec::new(),
+        };
+        // Most pairs should have a revision in common: what cannot be joined ends at once.
+        while !plan.is_joinable() && !random.one_in(16) {
+            (plan.client, plan.server) = (*random.pick(spoken), *random.pick(spoken));
+        }
+        if random.one_in(8) {
+            plan.allowed = *random.pick(&SPOKEN);
+        }
         let count = random.below(60);
-        let mut moments = Vec::new();
         for number in 0..count {
             // A flood now and then.
             let repeat = if random.one_in(40) { 100 } else { 1 };
@@ -103,27 +177,57 @@ impl Plan {
             let pause = random.time(longest);
             for copy in 0..repeat {
                 let after = if copy == 0 { pause } else { Duration::ZERO };
-                moments.push((after, moment(&mut random, topology, trouble, number * 1000 + copy)));
+                let moment = plan.moment(&mut random, number * 1000 + copy, repeat > 1);
+                plan.moments.push((after, moment));
             }
         }
-        Self { seed, topology, client, server, allowed, trouble, moments }
+        plan
     }
-}
 
-fn moment(random: &mut Random, topology: Topology, trouble: u64, number: u64) -> Moment {
-    let is_rough = trouble > 0;
-    match random.below(40) {
-        0..=6 => Moment::Cancel { nth: random.below(8) },
-        7 | 8 => Moment::Listen,
-        9 => Moment::Unlisten,
-        10..=12 => Moment::Publish,
-        13 if is_rough => Moment::Restart,
-        14 if is_rough && matches!(topology, Topology::Http | Topology::HttpRelay) => Moment::Restart,
-        15 if is_rough => Moment::Leap { time: random.time(Duration::from_secs(2 * 3600)) },
-        16 if is_rough && random.one_in(10) => Moment::Cut,
-        _ => {
-            let timeout = Duration::from_millis(500 + random.below(40_000));
-            Moment::Call { text: format!("text \"{number}\" é"), timeout }
+    /// Whether a connection can surely be made, judged without the machines. `false` says nothing.
+    pub fn is_joinable(&self) -> bool {
+        let newest = |versions: &[ProtocolVersion], era| {
+            versions.iter().copied().filter(|version| version.rules().era == era).max()
+        };
+        let has = |versions: &[ProtocolVersion], era| newest(versions, era).is_some();
+        let (client, server) = (newest(self.client, Era::Legacy), newest(self.server, Era::Legacy));
+        let share_legacy = client.is_some_and(|client| self.server.contains(&client))
+            || server.is_some_and(|server| client.is_some() && self.client.contains(&server));
+        let share_modern = has(self.client, Era::Modern) && has(self.server, Era::Modern);
+        if !self.topology.has_relay() {
+            return share_modern || share_legacy;
+        }
+        if self.allowed != ProtocolVersion::ALL {
+            return false;
+        }
+        let is_offered = server.is_some_and(|_| self.server.contains(&ProtocolVersion::LATEST_LEGACY));
+        match (client, has(self.client, Era::Modern)) {
+            (Some(_), false) => share_legacy || !has(self.server, Era::Legacy),
+            (None, true) => has(self.server, Era::Modern) || is_offered,
+            (Some(_) | None, _) => has(self.server, Era::Modern) || (share_legacy && is_offered),
+        }
+    }
+
+    fn moment(&self, random: &mut Random, number: u64, is_flood: bool) -> Moment {
+        let is_rough = self.trouble > 0 && !is_flood;
+        let client = usize::try_from(random.below(self.clients as u64)).expect("few");
+        match random.below(42) {
+            0..=6 => Moment::Cancel { client, nth: random.below(8) },
+            7 | 8 => Moment::Listen { client },
+            9 => Moment::Unlisten { client },
+            10..=12 => Moment::Publish,
+            13 | 14 if is_rough && self.topology.is_http() => Moment::Restart,
+            13 if is_rough && random.one_in(6) => Moment::Restart,
+            15 if is_rough => Moment::Leap { time: random.time(Duration::from_secs(2 * 3600)) },
+            16 | 17 if !is_flood => {
+                let time = Duration::from_millis(*random.pick(&[20, 200, 2000, 60_000]));
+                Moment::Stall { client, stream: usize::try_from(random.below(5)).expect("few"), time }
+            }
+            18 if !is_flood && self.topology.is_http() => Moment::Intrude { client },
+            _ => {
+                let timeout = Duration::from_millis(500 + random.below(40_000));
+                Moment::Call { client, text: format!("text \"{client}.{number}\" é"), timeout }
+            }
         }
     }
 }
