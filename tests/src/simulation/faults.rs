@@ -35,6 +35,8 @@ pub enum Fault {
     Leap,
     /// The reader of a stream pauses.
     SlowReader,
+    /// The reader of a response pauses for so long that the server aborts it.
+    Unread,
     /// Another principal presents ids of this client.
     Intruder,
 }
@@ -59,6 +61,7 @@ impl Fault {
             | Self::Respawn
             | Self::Leap
             | Self::SlowReader
+            | Self::Unread
             | Self::Intruder => {
                 let name = format!("{self:?}");
                 let mut words = String::new();
@@ -80,7 +83,7 @@ impl Fault {
             Self::Status(404) => &["refused", "session_lost"],
             // A stream that is not resumed for this reason has ended without its answer.
             Self::Status(_) => &["refused", "stream_ended"],
-            Self::BrokenRequest | Self::LostHead | Self::BrokenResponse => &["broken"],
+            Self::BrokenRequest | Self::LostHead | Self::BrokenResponse | Self::Unread => &["broken"],
             Self::ShortResponse => &["stream_ended", "invalid_response", "no_answer"],
             Self::ForeignId | Self::Garbage => &["invalid_response"],
             Self::Restart => &["broken", "unreachable", "session_lost"],

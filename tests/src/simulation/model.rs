@@ -24,6 +24,8 @@ pub const THINKING: Duration = Duration::from_secs(3);
 const RESUMING: Duration = Duration::from_secs(7);
 /// `client::Config::max_timeout`
 const LATEST: Duration = Duration::from_secs(600);
+/// `relay::Config::request_timeout`
+const RELAYED: Duration = Duration::from_secs(300);
 /// `relay::Config::redelivery`, with its pauses.
 const REDELIVERY: Duration = Duration::from_millis(2100);
 
@@ -34,6 +36,7 @@ pub struct Model {
     strict: bool,
     topology: super::Topology,
     malformed: bool,
+    unwritten: usize,
     calls: BTreeMap<String, Call>,
     waiting: BTreeMap<(usize, RequestKey), String>,
     /// Requests that the server's application must stop to serve, by the time until which.
@@ -61,6 +64,8 @@ struct Client {
     /// The connection to the server is made, and its session was not lost.
     is_linked: bool,
     is_closed: bool,
+    /// A byte stream had more to take than it had room for.
+    is_full: bool,
     /// A fault met the connection since it was made.
     is_shaky: bool,
     /// A fault looked like a server without a revision in common.
@@ -154,6 +159,7 @@ impl Model {
             strict: plan.is_joinable(),
             topology: plan.topology,
             malformed: plan.malformed,
+            unwritten: plan.unwritten,
             calls: BTreeMap::new(),
             waiting: BTreeMap::new(),
             stopping: BTreeMap::new(),
@@ -302,7 +308,7 @@ impl Model {
         let state = &mut self.clients[client];
         state.is_connected &= has_relay;
         state.is_linked = false;
-        state.is_refused |= matches!(failed, Some(Failed::NoCommonVersion));
+        state.is_refused |= matches!(failed, Some(Failed::NoCommonVersion { .. }));
         let reasons: Vec<_> = state.connection.iter().copied().collect();
         assert!(
             !self.strict || state.is_touched,
@@ -384,6 +390,7 @@ impl Model {
             }
             // What was given up may still be answered.
             F::LateResponse { .. } | F::UnknownProgressToken => true,
+            F::NotWritten { .. } => state.is_full,
             F::NotAccepted { .. } | F::NoServerStream { .. } | F::SessionNotEnded { .. } | F::Truncated { .. } => {
                 state.is_touched
             }
@@ -434,7 +441,8 @@ impl Model {
         match failure.as_str() {
             "timed_out" => {
                 let deadline = (call.moved + call.timeout).min(call.made + LATEST.max(call.timeout));
-                let is_due = now >= deadline || call.is_connection_late;
+                let is_relay_done = self.topology.has_relay() && now >= call.made + RELAYED;
+                let is_due = now >= deadline || is_relay_done || call.is_connection_late;
                 assert!(is_due, "{text} timed out {:?} early", deadline.saturating_duration_since(now));
                 assert!(
                     due.is_none_or(|due| now <= due) || call.is_connection_late,
@@ -443,6 +451,12 @@ impl Model {
                 self.must_stop(&text, now);
             }
             "no_input" => assert!(call.is_refused || call.rounds + call.questions > 0, "{text}: no input was needed"),
+            "queue_full" => {
+                // What waits for a connection or an exchange counts, too.
+                let waiting = self.waiting.keys().filter(|(of, _)| *of == client).count();
+                let is_full = self.clients[client].is_full || waiting * 400 >= self.unwritten;
+                assert!(is_full, "{text}: nothing waited to be written");
+            }
             failure => {
                 let may_lose_session = self.clients[client].may_lose_session && failure == "session_lost";
                 let is_allowed = call.allowed.contains(failure) || may_lose_session;
@@ -603,7 +617,7 @@ impl Model {
     pub fn touched_connection(&mut self, client: usize, fault: Fault, now: Instant) {
         let state = &mut self.clients[client];
         state.is_touched = true;
-        state.is_shaky = true;
+        state.is_shaky |= fault != Fault::SlowReader;
         state.connection.extend(fault.allows());
         if matches!(fault, Fault::Status(404) | Fault::Restart | Fault::Leap) {
             state.may_lose_session = true;
@@ -622,6 +636,13 @@ impl Model {
             self.touched(&text, fault);
         }
         self.stopping.retain(|text, _| self.calls[text].client != client);
+    }
+
+    /// A byte stream of a client's has not taken everything that was written: more takes longer, or is not taken.
+    pub fn is_full(&mut self, client: usize, now: Instant) {
+        self.delayed(client, now + pipe::LATENCY);
+        self.changes.deafened(client, now);
+        self.clients[client].is_full = true;
     }
 
     /// A fault met what is neither a call nor the connection.
@@ -701,6 +722,12 @@ impl Model {
     /// An HTTP server sends something: never after the end.
     pub fn acted(&mut self, action: &HttpAction) {
         let (exchange, is_begun, then) = match action {
+            HttpAction::Continue { .. } => return,
+            HttpAction::Abort { exchange } => {
+                assert!(self.exchanges.contains_key(exchange), "{action:?} before a response");
+                self.exchanges.insert(*exchange, Sent::Over);
+                return;
+            }
             HttpAction::Respond { exchange, .. } => (*exchange, false, Sent::Over),
             HttpAction::Stream { exchange, .. } => (*exchange, false, Sent::Streaming),
             HttpAction::Write { exchange, .. } => (*exchange, true, Sent::Streaming),
@@ -779,7 +806,8 @@ impl Model {
 
     /// Whether messages get through at this time.
     pub fn is_linked(&self, client: usize) -> bool {
-        self.strict && self.clients[client].is_connected && self.clients[client].is_linked
+        let state = &self.clients[client];
+        self.strict && state.is_connected && state.is_linked && !state.is_shaky
     }
 
     /// When the outcome must have come of a call that was answered and met no fault.

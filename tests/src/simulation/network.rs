@@ -184,6 +184,8 @@ pub struct Network {
     shown: Vec<Shown>,
     /// Nothing arrives for these clients before.
     stalled: Vec<Option<Instant>>,
+    /// These clients want nothing more of any body for now.
+    paused: Vec<bool>,
     /// How many in a thousand go wrong.
     pub trouble: u64,
     /// Peers say what they should not.
@@ -205,6 +207,7 @@ impl Network {
             ids: BTreeMap::new(),
             shown: vec![Shown::default(); clients],
             stalled: vec![None; clients],
+            paused: vec![false; clients],
             trouble: 0,
             malformed: false,
             notes: Vec::new(),
@@ -413,6 +416,19 @@ impl Network {
         }
     }
 
+    /// The server drops a response that is not read.
+    pub fn drop_unread(&mut self, served: Served, now: Instant, model: &mut Model) {
+        let found = self.flights.iter_mut().find(|(_, flight)| flight.served == Some(served));
+        let Some((key, flight)) = found.filter(|(_, flight)| !flight.is_dropped) else { return };
+        flight.down.clear();
+        let failure = Failure::Broken { detail: "connection reset".into() };
+        flight.down.push_back((now + self.random.time(flight.latency), ToClient::Failed(failure)));
+        flight.is_over = true;
+        flight.is_cut = true;
+        touch(key.0, &flight.kind.clone(), Fault::Unread, now, model);
+        self.by_server.remove(&served);
+    }
+
     /// The server ends a body.
     pub fn finish(&mut self, served: Served, now: Instant, model: &mut Model) {
         self.down(served, ToClient::End, now, model);
@@ -487,10 +503,16 @@ impl Network {
         self.stalled[client] = self.stalled[client].max(Some(until));
     }
 
+    /// Whether a client wants more of any body.
+    pub fn pause(&mut self, client: usize, is_paused: bool) {
+        self.paused[client] = is_paused;
+    }
+
     /// When something arrives next.
     pub fn next(&self) -> Option<Instant> {
         let arrivals = self.flights.iter().flat_map(|((client, _), flight)| {
-            let down = flight.down.front().map(|(at, _)| self.stalled[*client].map_or(*at, |until| until.max(*at)));
+            let down = flight.down.front().filter(|_| !self.paused[*client]);
+            let down = down.map(|(at, _)| self.stalled[*client].map_or(*at, |until| until.max(*at)));
             [flight.up.front().map(|(at, _)| *at), down].into_iter().flatten()
         });
         arrivals.min()
@@ -513,11 +535,15 @@ impl Network {
         }
     }
 
-    /// Something that has arrived at the client.
-    pub fn arrived_at_client(&mut self, now: Instant, model: &mut Model) -> Option<(Key, ToClient)> {
-        let stalled = &self.stalled;
+    /// Something that has arrived at the client, and what the server calls its exchange.
+    pub fn arrived_at_client(&mut self, now: Instant, model: &mut Model) -> Option<(Key, Option<Served>, ToClient)> {
+        let (stalled, paused) = (&self.stalled, &self.paused);
         let is_due = |(client, _): &Key, flight: &Flight| {
-            flight.down.front().is_some_and(|(at, _)| *at <= now && stalled[*client].is_none_or(|until| until <= now))
+            !paused[*client]
+                && flight
+                    .down
+                    .front()
+                    .is_some_and(|(at, _)| *at <= now && stalled[*client].is_none_or(|until| until <= now))
         };
         let (key, flight) = self.flights.iter_mut().find(|(key, flight)| is_due(key, flight))?;
         let (_, piece) = flight.down.pop_front()?;
@@ -559,7 +585,7 @@ impl Network {
                 }
             }
         }
-        Some((*key, piece))
+        Some((*key, flight.served, piece))
     }
 
     /// Whether a stream of changes that was open is over with this piece.

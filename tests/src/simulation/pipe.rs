@@ -1,4 +1,5 @@
-//! A byte stream between machines: any splits and joins, a bounded latency, and a reader that may pause.
+//! A byte stream between machines: any splits and joins, a bounded latency, a buffer of bounded size, and a reader that
+//! may pause.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -7,23 +8,49 @@ use bytes::Bytes;
 
 use crate::random::Random;
 
-/// The longest time that bytes take while their reader reads.
+/// The longest time that bytes take while their reader reads and the buffer has room.
 pub const LATENCY: Duration = Duration::from_millis(4);
 
 /// One direction.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Pipe {
+    capacity: usize,
+    /// What the stream has not taken.
+    unwritten: VecDeque<Bytes>,
+    /// What it has taken, and the reader has not.
     pieces: VecDeque<(Instant, Bytes)>,
+    inside: usize,
+    /// Bytes that were taken and not reported.
+    taken: usize,
     /// The reader takes nothing before this.
     stalled_until: Option<Instant>,
 }
 
 impl Pipe {
-    /// Writes bytes; they arrive within [`LATENCY`] unless the reader pauses.
-    pub fn send(&mut self, mut bytes: Bytes, now: Instant, random: &mut Random) {
-        while !bytes.is_empty() {
+    /// A stream that takes so many bytes before its reader does.
+    pub const fn new(capacity: usize) -> Self {
+        Self { capacity, unwritten: VecDeque::new(), pieces: VecDeque::new(), inside: 0, taken: 0, stalled_until: None }
+    }
+
+    /// Writes bytes.
+    pub fn send(&mut self, bytes: Bytes, now: Instant, random: &mut Random) {
+        self.unwritten.push_back(bytes);
+        self.fill(now, random);
+    }
+
+    fn fill(&mut self, now: Instant, random: &mut Random) {
+        while let Some(bytes) = self.unwritten.front_mut() {
+            let room = self.capacity - self.inside;
             let length = usize::try_from(random.below(80)).expect("small") + 1;
-            let piece = bytes.split_to(length.min(bytes.len()));
+            let piece = bytes.split_to(length.min(bytes.len()).min(room));
+            if bytes.is_empty() {
+                self.unwritten.pop_front();
+            }
+            if piece.is_empty() {
+                return;
+            }
+            self.inside += piece.len();
+            self.taken += piece.len();
             let earliest = self.pieces.back().map_or(now, |(at, _)| *at);
             self.pieces.push_back((earliest.max(now + random.time(LATENCY)), piece));
         }
@@ -35,8 +62,14 @@ impl Pipe {
     }
 
     /// What has arrived.
-    pub fn due(&mut self, now: Instant) -> Option<Bytes> {
-        if self.next().is_some_and(|at| at <= now) { self.pieces.pop_front().map(|(_, bytes)| bytes) } else { None }
+    pub fn due(&mut self, now: Instant, random: &mut Random) -> Option<Bytes> {
+        if self.next().is_none_or(|at| at > now) {
+            return None;
+        }
+        let (_, bytes) = self.pieces.pop_front()?;
+        self.inside -= bytes.len();
+        self.fill(now, random);
+        Some(bytes)
     }
 
     /// When something arrives next.
@@ -44,14 +77,24 @@ impl Pipe {
         self.pieces.front().map(|(at, _)| self.stalled_until.map_or(*at, |until| until.max(*at)))
     }
 
+    /// Bytes that were taken since this was last asked.
+    pub const fn taken(&mut self) -> usize {
+        std::mem::replace(&mut self.taken, 0)
+    }
+
+    /// Whether the stream has not taken everything that was written.
+    pub fn is_full(&self) -> bool {
+        !self.unwritten.is_empty()
+    }
+
     /// Everything that was written, whatever its time.
     pub fn take_all(&mut self) -> Vec<Bytes> {
-        self.pieces.drain(..).map(|(_, bytes)| bytes).collect()
+        self.inside = 0;
+        self.pieces.drain(..).map(|(_, bytes)| bytes).chain(self.unwritten.drain(..)).collect()
     }
 
     /// What was written is lost.
     pub fn cut(&mut self) {
-        self.pieces.clear();
-        self.stalled_until = None;
+        *self = Self::new(self.capacity);
     }
 }

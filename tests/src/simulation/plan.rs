@@ -106,6 +106,10 @@ pub struct Plan {
     pub trouble: u64,
     /// The peers also say what they should not: other ids, answers twice, what is no JSON.
     pub malformed: bool,
+    /// Bytes that a byte stream takes while its reader pauses.
+    pub capacity: usize,
+    /// `Limits::unwritten` of all machines: bytes that may wait to be written.
+    pub unwritten: usize,
     /// How long a session lives without a request or an open stream.
     pub session_idle: Duration,
     /// A server on a byte stream exits when it is probed for the newest revision, and can be started anew (ER-06).
@@ -158,6 +162,8 @@ impl Plan {
             allowed: &ProtocolVersion::ALL,
             trouble: *random.pick(&[0, 0, 50, 200, 500]),
             malformed: random.one_in(5),
+            capacity: *random.pick(&[64 * 1024, 64 * 1024, 700]),
+            unwritten: *random.pick(&[16 * 1024 * 1024, 16 * 1024 * 1024, 2000]),
             session_idle: Duration::from_secs(*random.pick(&[10, 30, 1800])),
             exits_when_probed: random.one_in(4),
             moments: Vec::new(),
