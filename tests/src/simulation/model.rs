@@ -383,7 +383,7 @@ impl Model {
         use mcp_proto::Fault as F;
         let state = &self.clients[client];
         let is_expected = match fault {
-            F::Parse(_) | F::PeerError { .. } => self.malformed,
+            F::Parse(_) | F::NotAMessage { .. } | F::PeerError { .. } => self.malformed,
             // A call ends when its own exchange breaks, wherever its answer would have come.
             F::UnknownResponse { .. } => {
                 self.malformed || (state.is_touched && self.topology == super::Topology::TwoEndpoints)
