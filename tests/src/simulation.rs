@@ -535,18 +535,18 @@ impl<'p> Simulation<'p> {
                 _ => true,
             };
             self.network.pause(number, !wants_more);
-            let [up, down, far_up, far_down] = pipes.each_mut().map(Pipe::taken);
+            let [sent, answered, passed, returned] = pipes.each_mut().map(Pipe::taken);
             if let Near::Stdio(client) = near {
-                client.handle_written(up, now);
+                client.handle_written(sent, now);
             }
             match (middle, &mut self.far) {
                 (Middle::Stdio(relay), Far::Stdio(server)) => {
-                    relay.handle_written(down, now);
-                    relay.handle_server_written(far_up, now);
-                    server.handle_written(far_down, now);
+                    relay.handle_written(answered, now);
+                    relay.handle_server_written(passed, now);
+                    server.handle_written(returned, now);
                 }
-                (Middle::Http(relay), _) => relay.handle_written(down, now),
-                (_, Far::Stdio(server)) => server.handle_written(down, now),
+                (Middle::Http(relay), _) => relay.handle_written(answered, now),
+                (_, Far::Stdio(server)) => server.handle_written(answered, now),
                 _ => {}
             }
         }
@@ -561,13 +561,13 @@ impl<'p> Simulation<'p> {
                     part.copy_from_slice(&self.random.draw().to_le_bytes());
                 }
                 let principal = Some(Principal::new(&key.0.to_string()));
-                let served =
+                let exchange =
                     server.handle_request(*head, Arrival { principal, peer: None, is_routed: false, nonce }, self.now);
-                self.network.named(key, served);
+                self.network.named(key, exchange);
             }
-            (ToServer::Body(bytes), Some(served)) => server.handle_body(served, &bytes, self.now),
-            (ToServer::End, Some(served)) => server.handle_end(served, self.now),
-            (ToServer::Gone, Some(served)) => server.handle_disconnect(served, self.now),
+            (ToServer::Body(bytes), Some(exchange)) => server.handle_body(exchange, &bytes, self.now),
+            (ToServer::End, Some(exchange)) => server.handle_end(exchange, self.now),
+            (ToServer::Gone, Some(exchange)) => server.handle_disconnect(exchange, self.now),
             // It was begun at a server that is no more.
             (ToServer::Body(_) | ToServer::End | ToServer::Gone, None) => {}
         }
@@ -601,7 +601,9 @@ impl<'p> Simulation<'p> {
     fn on_end_of_listen(&mut self, client: usize) {
         let own = self.model.own_version(client).map(|version| version.rules().era);
         let by = match (own, self.plan.topology.has_relay()) {
-            (Some(Era::Modern), false) => Some(self.now - Duration::from_nanos(1)),
+            (Some(Era::Modern), false) => {
+                Some(self.now.checked_sub(Duration::from_nanos(1)).expect("a clock that runs"))
+            }
             (Some(Era::Modern), true) => Some(self.now + self.model.to_client()),
             // The relay tells its client when it listens again.
             (Some(Era::Legacy), true) => None,
@@ -648,7 +650,9 @@ impl<'p> Simulation<'p> {
                     let rest = pipes[UP].take_all();
                     macro_rules! end {
                         ($machine:expr) => {{
-                            rest.iter().for_each(|bytes| $machine.handle_bytes(bytes, now));
+                            for bytes in &rest {
+                                $machine.handle_bytes(bytes, now);
+                            }
                             $machine.handle_eof(now);
                         }};
                     }
@@ -705,7 +709,9 @@ impl<'p> Simulation<'p> {
                 Some(Output::Action(relay::Action::Server(_))) => {
                     let rest = pipes[FAR_UP].take_all();
                     if let Far::Stdio(server) = &mut self.far {
-                        rest.iter().for_each(|bytes| server.handle_bytes(bytes, now));
+                        for bytes in &rest {
+                            server.handle_bytes(bytes, now);
+                        }
                         server.handle_eof(now);
                     }
                     return true;

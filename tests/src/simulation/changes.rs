@@ -32,6 +32,7 @@ struct Listener {
     seen: BTreeSet<(Through, u64)>,
     expected: BTreeMap<(Through, u64), Instant>,
     /// A stream of changes broke; until when that must be reported.
+    #[expect(clippy::option_option, reason = "no gap, one without a bound, and one with it")]
     gap: Option<Option<Instant>>,
     /// The stream of a subscription or a session met a fault, and was not opened since.
     is_deaf: bool,

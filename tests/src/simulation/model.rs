@@ -54,6 +54,7 @@ pub struct Model {
 
 /// What is known of a client and its connection.
 #[derive(Debug, Default, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Client {
     /// The revision that is spoken to the server, by the client or its relay.
     version: Option<ProtocolVersion>,
@@ -85,6 +86,7 @@ struct Client {
 
 /// One call.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Call {
     client: usize,
     made: Instant,
@@ -247,12 +249,11 @@ impl Model {
             let call = self.calls.get(text).unwrap_or_else(|| panic!("a question about {text}, which nobody called"));
             assert_eq!(call.client, client, "a question about {text} reached another client");
         }
-        match scope {
-            Some(request) => self.move_deadline(client, request, true, now),
-            None => {
-                self.clients[client].asked.insert(ticket);
-                self.move_all(client, true, now);
-            }
+        if let Some(request) = scope {
+            self.move_deadline(client, request, true, now);
+        } else {
+            self.clients[client].asked.insert(ticket);
+            self.move_all(client, true, now);
         }
     }
 
@@ -270,12 +271,11 @@ impl Model {
             call.is_refused |= refused;
             call.not_before = call.not_before.max(now);
         }
-        match scope {
-            Some(request) => self.move_deadline(client, request, false, now),
-            None => {
-                self.clients[client].asked.remove(&ticket);
-                self.move_all(client, false, now);
-            }
+        if let Some(request) = scope {
+            self.move_deadline(client, request, false, now);
+        } else {
+            self.clients[client].asked.remove(&ticket);
+            self.move_all(client, false, now);
         }
     }
 
@@ -389,12 +389,11 @@ impl Model {
                 self.malformed || (state.is_touched && self.topology == super::Topology::TwoEndpoints)
             }
             // What was given up may still be answered.
-            F::LateResponse { .. } | F::UnknownProgressToken => true,
+            F::LateResponse { .. } | F::UnknownProgressToken | F::UnexpectedRequest { .. } => true,
             F::NotWritten { .. } => state.is_full,
             F::NotAccepted { .. } | F::NoServerStream { .. } | F::SessionNotEnded { .. } | F::Truncated { .. } => {
                 state.is_touched
             }
-            F::UnexpectedRequest { .. } => true,
             _ => false,
         };
         assert!(is_expected || !self.strict, "client {client} saw a fault that nothing caused: {fault:?}");
@@ -428,13 +427,13 @@ impl Model {
                 self.results += 1;
                 return;
             }
-            Outcome::Error(error) => match failure_of(error) {
-                Some(failure) => failure,
-                None => {
+            Outcome::Error(error) => {
+                let Some(failure) = failure_of(error) else {
                     self.refused(&text, error);
                     return;
-                }
-            },
+                };
+                failure
+            }
             Outcome::Failed(failed) => failed.name().to_owned(),
         };
         *self.failures.entry(failure.clone()).or_default() += 1;
@@ -882,7 +881,7 @@ impl Call {
 
 /// The moment until which something must have happened: with no time at all, before anything else does.
 fn by(now: Instant, within: Duration) -> Instant {
-    if within.is_zero() { now - Duration::from_nanos(1) } else { now + within }
+    if within.is_zero() { now.checked_sub(Duration::from_nanos(1)).expect("a clock that runs") } else { now + within }
 }
 
 /// The failure of a relay's that an error tells of.

@@ -136,6 +136,7 @@ pub enum ToClient {
 }
 
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Flight {
     kind: Kind,
     fate: Fate,
