@@ -44,12 +44,18 @@ const SMALLEST: usize = 128;
 const LARGE: usize = 64 << 10;
 
 /// Appends, growing by doubling (at first) but never to more than `limit` bytes unless `bytes` alone needs it.
+#[inline]
 pub(crate) fn extend_within(buffer: &mut Vec<u8>, bytes: &[u8], limit: usize) {
-    let needed = buffer.len() + bytes.len();
-    if needed > buffer.capacity() {
-        let factor = if buffer.capacity() < LARGE { 2 } else { 4 };
-        let capacity = (buffer.capacity() * factor).max(SMALLEST).min(limit).max(needed);
-        buffer.reserve_exact(capacity - buffer.len());
+    if bytes.len() > buffer.capacity() - buffer.len() {
+        grow(buffer, bytes.len(), limit);
     }
     buffer.extend_from_slice(bytes);
+}
+
+#[cold]
+fn grow(buffer: &mut Vec<u8>, additional: usize, limit: usize) {
+    let factor = if buffer.capacity() < LARGE { 2 } else { 4 };
+    let needed = buffer.len() + additional;
+    let capacity = (buffer.capacity() * factor).max(SMALLEST).min(limit).max(needed);
+    buffer.reserve_exact(capacity - buffer.len());
 }

@@ -30,8 +30,10 @@ fn input(name: &str) -> Bytes {
         }
         "bare" => format!("data: {}\n\n", "x".repeat(92)).repeat(40_000),
         "result" => format!("event: message\ndata: {}\n\n", "x".repeat(2000)).repeat(2_000),
+        "pings" => ":\n\n".repeat(1_000_000),
         "comments" => ": keep-alive\n\n".repeat(300_000),
         "lines" => format!("{}\n", "data: forty bytes of a longer text, a line\n".repeat(100)).repeat(1000),
+        "block" => format!("{}\n", format!("data: {}\n", "x".repeat(64)).repeat(60_000)),
         line => {
             let megabytes: usize = line.strip_prefix("line").and_then(|size| size.parse().ok()).expect("a known input");
             format!("data: {}\n\n", "x".repeat(megabytes << 20))
@@ -107,16 +109,16 @@ fn main() {
             "nothing" => input.len(),
             _ => panic!("no such decoder"),
         };
-        assert!(found > 0 || name == "comments");
+        assert!(found > 0 || name == "comments" || name == "pings");
         println!("{}", input.len());
         return;
     }
 
     with_warm_memory();
     println!("Server-sent events, MB/s; in brackets: how many times as fast as it mcp-proto is\n");
-    for name in ["small", "bare", "result", "comments", "lines"].iter().chain(&LONG_LINES).copied() {
+    for name in ["small", "bare", "result", "pings", "comments", "lines", "block"].iter().chain(&LONG_LINES).copied() {
         let input = &input(name);
-        for chunk in [64, 1448, 16 << 10, usize::MAX].map(|chunk| chunk.min(input.len())) {
+        for chunk in [1, 64, 1448, 16 << 10, usize::MAX].map(|chunk| chunk.min(input.len())) {
             let expected = sse_stream(input, chunk);
             assert_eq!(mcp_proto(input, chunk, false), expected, "{name}");
             let mut contenders = vec![

@@ -126,14 +126,43 @@ impl Decoder {
     ///
     /// [`TooLarge`] if an event grew over the limit (EV-22). The stream is over then: nothing more comes from it.
     pub fn decode<'i>(&mut self, input: &mut &'i [u8]) -> Option<Result<Item<'i>, TooLarge>> {
-        let item = self.item(input);
-        if matches!(item, Some(Err(_))) {
-            *input = &[];
-            self.place = Place::Over;
-            self.partial = Vec::new();
-            self.block = Block::new();
+        while self.place != Place::LineStart {
+            if input.is_empty() {
+                return None;
+            }
+            match self.place {
+                Place::Mark(matched) => self.skip_byte_order_mark(matched, input),
+                Place::AfterCr => {
+                    *input = input.strip_prefix(b"\n").unwrap_or(input);
+                    self.place = Place::LineStart;
+                }
+                Place::Over => *input = &[],
+                Place::LineStart => {}
+                Place::Field | Place::Data | Place::Skipped { .. } => {
+                    let Some((part, end, rest)) = split_line(input) else {
+                        return self.unfinished(std::mem::take(input)).err().map(Err);
+                    };
+                    *input = rest;
+                    match self.end_line(part, end) {
+                        Ok(None) => {}
+                        Ok(Some(item)) => return Some(Ok(item)),
+                        Err(error) => return Some(Err(error)),
+                    }
+                }
+            }
         }
-        item
+        // A stream without events is comments.
+        if let [b':', rest @ ..] = *input {
+            if let Some((_, end, rest)) = split_line(rest) {
+                *input = rest;
+                if end == LineEnd::Open {
+                    self.place = Place::AfterCr;
+                }
+                self.end_comment(input);
+                return Some(Ok(Item::Comment));
+            }
+        }
+        self.lines(input)
     }
 
     /// The id that `Last-Event-ID` would carry now (EV-14).
@@ -149,17 +178,8 @@ impl Decoder {
         if between && self.block.is_empty() { End::Clean } else { End::InsideEvent }
     }
 
-    fn item<'i>(&mut self, input: &mut &'i [u8]) -> Option<Result<Item<'i>, TooLarge>> {
-        while self.place != Place::LineStart {
-            if input.is_empty() {
-                return None;
-            }
-            match self.go_on(input) {
-                Ok(None) => {}
-                Ok(Some(item)) => return Some(Ok(item)),
-                Err(error) => return Some(Err(error)),
-            }
-        }
+    /// Reads on from the start of a line.
+    fn lines<'i>(&mut self, input: &mut &'i [u8]) -> Option<Result<Item<'i>, TooLarge>> {
         // The only data line so far of the event, as long as all of it lies in this input.
         let mut lent: Option<&'i [u8]> = None;
         while let Some((line, end, rest)) = split_line(input) {
@@ -178,13 +198,7 @@ impl Decoder {
             let outcome = match field {
                 Field::Comment => {
                     self.keep(lent);
-                    // A keep-alive is a comment and a blank line, which does nothing and need not wait for the next call.
-                    if self.block.is_empty() {
-                        if let Some(rest) = input.strip_prefix(b"\n") {
-                            *input = rest;
-                            self.block.begin();
-                        }
-                    }
+                    self.end_comment(input);
                     return Some(Ok(Item::Comment));
                 }
                 Field::Data if lent.is_none() && !self.block.has_data() => {
@@ -215,32 +229,6 @@ impl Decoder {
         self.unfinished(part).err().map(Err)
     }
 
-    /// Reads on from where the last input ended.
-    fn go_on<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Item<'i>>, TooLarge> {
-        match self.place {
-            Place::Mark(matched) => self.skip_byte_order_mark(matched, input),
-            Place::AfterCr => {
-                *input = input.strip_prefix(b"\n").unwrap_or(input);
-                self.place = Place::LineStart;
-            }
-            Place::Over => *input = &[],
-            Place::LineStart => {}
-            Place::Field | Place::Data | Place::Skipped { .. } => {
-                let Some((part, end, rest)) = split_line(input) else {
-                    return self.unfinished(std::mem::take(input)).map(|()| None);
-                };
-                *input = rest;
-                self.unfinished(part)?;
-                let line = std::mem::replace(
-                    &mut self.place,
-                    if end == LineEnd::Open { Place::AfterCr } else { Place::LineStart },
-                );
-                return self.end_line(line);
-            }
-        }
-        Ok(None)
-    }
-
     /// EV-02: one mark at the very start, in however many pieces.
     fn skip_byte_order_mark(&mut self, matched: usize, input: &mut &[u8]) {
         let expected = BYTE_ORDER_MARK.get(matched..).unwrap_or_default();
@@ -268,6 +256,22 @@ impl Decoder {
 
     /// Takes a part of a line that may not tell yet what the line is.
     fn start_of_line(&mut self, part: &[u8]) -> Result<(), TooLarge> {
+        if self.partial.is_empty() && part.len() >= Field::TELLING {
+            // What the line is can be seen without a copy of its beginning.
+            let (field, value) = Field::split(part);
+            match field {
+                Field::Data => {
+                    self.place = Place::Data;
+                    self.begin_data()?;
+                    return self.data(value);
+                }
+                Field::Comment | Field::Unknown => {
+                    self.place = Place::Skipped { is_comment: field == Field::Comment };
+                    return Ok(());
+                }
+                Field::Event | Field::Id | Field::Retry => {}
+            }
+        }
         self.place = Place::Field;
         let missing = Field::TELLING.saturating_sub(self.partial.len());
         let (start, rest) = part.split_at_checked(missing).unwrap_or((part, &[]));
@@ -279,7 +283,7 @@ impl Decoder {
         match field {
             Field::Event | Field::Id | Field::Retry => {
                 if !self.block.has_room(value.len() + rest.len(), self.limit) {
-                    return Err(TooLarge { limit: self.limit });
+                    return Err(self.end_over_limit());
                 }
                 extend_within(&mut self.partial, rest, self.limit.saturating_add(Field::TELLING));
             }
@@ -296,12 +300,36 @@ impl Decoder {
         Ok(())
     }
 
-    /// Ends the line that the decoder was in at `place`.
-    fn end_line<'i>(&mut self, place: Place) -> Result<Option<Item<'i>>, TooLarge> {
-        if place == Place::Field {
-            return self.end_partial();
+    /// Takes the last part of the line that the decoder is in.
+    fn end_line<'i>(&mut self, part: &[u8], end: LineEnd) -> Result<Option<Item<'i>>, TooLarge> {
+        if !part.is_empty() {
+            self.unfinished(part)?;
         }
-        Ok((place == Place::Skipped { is_comment: true }).then_some(Item::Comment))
+        let line = std::mem::replace(
+            &mut self.place,
+            if end == LineEnd::Open { Place::AfterCr } else { Place::LineStart },
+        );
+        match line {
+            Place::Field => self.end_partial(),
+            Place::Skipped { is_comment: true } => Ok(Some(Item::Comment)),
+            Place::Skipped { is_comment: false }
+            | Place::Data
+            | Place::Mark(_)
+            | Place::LineStart
+            | Place::AfterCr
+            | Place::Over => Ok(None),
+        }
+    }
+
+    /// A keep-alive is a comment and a blank line, which does nothing and need not wait for the next call.
+    #[inline]
+    fn end_comment(&mut self, input: &mut &[u8]) {
+        if let [b'\n', rest @ ..] = *input {
+            if self.block.is_empty() {
+                *input = rest;
+                self.block.begin();
+            }
+        }
     }
 
     /// Uses what is in `partial`.
@@ -359,7 +387,16 @@ impl Decoder {
 
     /// EV-22: refuses `length` bytes if the event grows over the limit by them.
     fn admit(&mut self, length: usize) -> Result<(), TooLarge> {
-        if self.block.admit(length, self.limit) { Ok(()) } else { Err(TooLarge { limit: self.limit }) }
+        if self.block.admit(length, self.limit) { Ok(()) } else { Err(self.end_over_limit()) }
+    }
+
+    /// Ends the stream, of which nothing is kept.
+    #[cold]
+    fn end_over_limit(&mut self) -> TooLarge {
+        self.place = Place::Over;
+        self.partial = Vec::new();
+        self.block = Block::new();
+        TooLarge { limit: self.limit }
     }
 }
 

@@ -71,6 +71,10 @@ pub(super) enum LineEnd {
 /// Where the first CR or LF is.
 #[inline]
 fn line_length(input: &[u8]) -> Option<usize> {
+    // Too short for a word or a vector.
+    if input.len() < word::WIDTH {
+        return input.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+    }
     let mut start = 0;
     while start < 2 * word::WIDTH {
         let Some(bytes) = input.get(start..).and_then(<[u8]>::first_chunk) else { break };
