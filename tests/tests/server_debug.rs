@@ -2,6 +2,8 @@
 
 use mcp_proto::server::{Arrival, Config, Http, HttpConfig, PeerKey, Principal, Server, TwoEndpoints};
 use mcp_proto::{Instant, Json, Output, Stdio};
+use std::fmt::Write as _;
+
 use tests::asked::{Asked, initialize};
 use tests::site::Site;
 
@@ -61,7 +63,7 @@ fn defect_x2_outputs_of_servers_show_no_secrets() {
         server.handle_end(key, now);
         let mut ticket = None;
         while let Some(output) = server.poll_output() {
-            shown += &format!("{output:?}\n");
+            writeln!(shown, "{output:?}").unwrap();
             if let Output::Event(mcp_proto::server::Event::Requested { ticket: asked, .. }) = output {
                 ticket = Some(asked);
             }
@@ -93,7 +95,7 @@ fn defect_x2_servers_on_streams_show_no_secrets() {
     assert_hides("the server", &format!("{server:?}"), &[SECRET]);
     let mut shown = String::new();
     while let Some(output) = server.poll_output() {
-        shown += &format!("{output:?}");
+        write!(shown, "{output:?}").unwrap();
     }
     assert!(shown.contains("Write"), "{shown}");
     assert_hides("an output", &shown, &[SECRET, "serverInfo"]);

@@ -11,9 +11,7 @@ use std::{fmt, io, thread};
 use mcp_proto::client::{
     self as proto, Call, ClientTransport, Event, HttpTransport, Scope, SubscriptionKey, Unavailable,
 };
-use mcp_proto::{
-    ErrorObject, Fault, Instant, Json, Method, Notification, Output, RequestKey, Ticket, UsageError, code,
-};
+use mcp_proto::{ErrorObject, Fault, Instant, Json, Method, Notification, Output, RequestKey, Ticket, UsageError};
 
 use super::subscription::Told;
 use super::{Error, Greeting, Handler, Observation};
@@ -243,8 +241,7 @@ where
         match events.try_send(event, weight) {
             Ok(()) => {}
             Err(ForHandler::Requested(ticket, ..)) => {
-                let busy = ErrorObject::new(code::INTERNAL_ERROR, "the client is busy");
-                self.machine.answer(ticket, Err(busy), Instant::now());
+                self.machine.answer(ticket, Err(ErrorObject::overloaded()), Instant::now());
             }
             Err(ForHandler::Notified(_) | ForHandler::Observed(_)) => events.miss(),
         }
@@ -288,7 +285,7 @@ fn handle(mut handler: Box<dyn Handler>, events: &bounded::Receiver<ForHandler>,
             ForHandler::Requested(ticket, method, params) => {
                 // INV-1: each request of the server is answered.
                 let answer = uninterrupted(|| handler.requested(&method, params.as_ref()))
-                    .unwrap_or_else(|| Err(ErrorObject::new(code::INTERNAL_ERROR, "the client's handler failed")));
+                    .unwrap_or_else(|| Err(ErrorObject::internal()));
                 if answers.send(Input::Answer { ticket, answer }).is_err() {
                     return;
                 }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use mcp_proto::client::CloseReason;
-use mcp_proto::{ErrorObject, Notification, code};
+use mcp_proto::{ErrorObject, Notification};
 
 use super::Service;
 use super::incoming::Incoming;
@@ -46,7 +46,7 @@ impl Job {
                 let outcome = catch_unwind(AssertUnwindSafe(|| service.serve(&incoming)));
                 incoming.answer(outcome.unwrap_or_else(|_| {
                     log::error!("the handler of {} panicked", incoming.method());
-                    Err(ErrorObject::new(code::INTERNAL_ERROR, "internal error"))
+                    Err(ErrorObject::internal())
                 }));
             }
             Self::Ended { service, reason } => {

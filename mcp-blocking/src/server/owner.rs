@@ -9,7 +9,7 @@ use mcp_proto::client::{Call, Outcome};
 use mcp_proto::server::{
     Arrival, Event, ExchangeKey, Http, HttpAction, LoggingLevel, PeerKey, Progress, Scope, Server,
 };
-use mcp_proto::{ErrorObject, Instant, Json, Notification, Output, RequestKey, Ticket, TicketKey, UsageError, code};
+use mcp_proto::{ErrorObject, Instant, Json, Notification, Output, RequestKey, Ticket, TicketKey, UsageError};
 
 use super::Service;
 use super::connection::{Replies, Reply, Unwritten};
@@ -280,9 +280,8 @@ impl Owner {
         let Err(job) = self.handlers.push(Box::new(job)) else { return };
         let Job::Call { incoming, .. } = *job else { return };
         if let Some((ticket, _)) = self.tickets.remove(&incoming.ticket()) {
-            let error = ErrorObject::new(code::INTERNAL_ERROR, "the server is too busy");
-            // The code is one that anybody may use.
-            let _ = self.machine.respond(ticket, Err(error), now);
+            // The code is one that applications may use.
+            let _ = self.machine.respond(ticket, Err(ErrorObject::overloaded()), now);
         }
     }
 }

@@ -186,7 +186,7 @@ impl Peer {
         let Some(context) = self.context(ticket, hub.config, hub.transport) else { return Ok(()) };
         let Some(origin) = self.incoming.get_mut(ticket) else { return Ok(()) };
         if let Err(error) = required.check(&origin.method, &context) {
-            let internal = ErrorObject::new(code::INTERNAL_ERROR, "internal error");
+            let internal = ErrorObject::internal();
             self.answer(ticket, Err(internal), hub)?;
             return Err(error);
         }

@@ -159,7 +159,7 @@ impl Peer {
         let reserved =
             answer.as_ref().err().map(ErrorObject::code).filter(|code| is_own && !rules.allows_error_code(*code));
         let answer = match reserved {
-            Some(_) => Err(ErrorObject::new(code::INTERNAL_ERROR, "internal error")),
+            Some(_) => Err(ErrorObject::internal()),
             None => answer,
         };
         if origin.opens_session {

@@ -305,10 +305,8 @@ impl Decoder {
         if !part.is_empty() {
             self.unfinished(part)?;
         }
-        let line = std::mem::replace(
-            &mut self.place,
-            if end == LineEnd::Open { Place::AfterCr } else { Place::LineStart },
-        );
+        let line =
+            std::mem::replace(&mut self.place, if end == LineEnd::Open { Place::AfterCr } else { Place::LineStart });
         match line {
             Place::Field => self.end_partial(),
             Place::Skipped { is_comment: true } => Ok(Some(Item::Comment)),

@@ -8,9 +8,7 @@ use std::time::Duration;
 use mcp_proto::client::{
     self as proto, Call, CloseReason, Event, Occasion, Outcome, Scope, SubscriptionKey, Unavailable, Verdict,
 };
-use mcp_proto::{
-    ErrorObject, Json, Notification, Output, ProtocolVersion, RequestKey, Ticket, TicketKey, UsageError, code,
-};
+use mcp_proto::{ErrorObject, Json, Notification, Output, ProtocolVersion, RequestKey, Ticket, TicketKey, UsageError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
@@ -267,8 +265,7 @@ impl<L: Link> Driver<L> {
                 let task = async move {
                     // RP15: a handler that panics fails the one request.
                     let answer = caught(async { handler.requested(method, params).await }).await;
-                    let panicked = || Err(ErrorObject::new(code::INTERNAL_ERROR, "internal error"));
-                    let _ = answers.send((key, answer.unwrap_or_else(panicked)));
+                    let _ = answers.send((key, answer.unwrap_or_else(|| Err(ErrorObject::internal()))));
                 };
                 let task = tokio::spawn(task.in_current_span());
                 self.serving.insert(key, (ticket, task.abort_handle()));

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use mcp_proto::client::{Call, CloseReason, Outcome};
 use mcp_proto::server::{Carrier, Event, LoggingLevel, Progress, Scope, Server};
 use mcp_proto::{
-    ErrorObject, Instant, Json, Method, Notification, RequestKey, SessionKey, Ticket, TicketKey, UsageError, code,
+    ErrorObject, Instant, Json, Method, Notification, RequestKey, SessionKey, Ticket, TicketKey, UsageError,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
@@ -165,9 +165,8 @@ impl Requests {
         let Some(context) = machine.context(&ticket) else { return };
         if self.open.len() >= self.most {
             tracing::warn!(most = self.most, "there are too many requests; one was refused");
-            let error = ErrorObject::new(code::INTERNAL_ERROR, "the server is too busy");
-            // The code is one that anybody may use.
-            let _ = machine.respond(ticket, Err(error), now);
+            // The code is one that applications may use.
+            let _ = machine.respond(ticket, Err(ErrorObject::overloaded()), now);
             return;
         }
         let headers = machine.request_head(&ticket).map(|head| head.headers.clone()).unwrap_or_default();
@@ -226,8 +225,7 @@ impl Unanswered {
 impl Drop for Unanswered {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let error = ErrorObject::new(code::INTERNAL_ERROR, "internal error");
-            let _ = self.last.send(Last::Answer(self.ticket, Err(error)));
+            let _ = self.last.send(Last::Answer(self.ticket, Err(ErrorObject::internal())));
         }
     }
 }
