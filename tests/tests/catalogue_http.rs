@@ -437,6 +437,9 @@ fn ht14_nothing_of_a_dropped_exchange_is_ever_read_for_another() {
     world.machine.cancel(first, None, world.now);
     world.pass(Duration::from_secs(10));
     assert!(world.is_aborted(opened.key));
+    let notice = world.opened();
+    assert_eq!(notice.method(), "notifications/cancelled");
+    world.reply(notice.key, &Reply::status(202));
     let (second, next) = world.request("tools/call");
     // Late bytes of the old exchange, with an answer to the new request in them.
     world.machine.handle_body(opened.key, event(&answer(&next)).as_bytes(), world.now);

@@ -355,7 +355,7 @@ fn fr15_after_the_end_of_stdin_requests_are_finished_and_the_session_is_ended() 
     let call = world.call("1", "tools/call");
     world.machine.handle_eof(world.now);
     assert!(!world.has_opened());
-    world.pass(Duration::from_secs(5));
+    world.pass(Duration::from_secs(4));
     world.reply(call.key, &Reply::json(result(&call.id(), r#"{"content":[]}"#)));
     assert_eq!(world.lines(), [result("1", r#"{"content":[]}"#)]);
     assert!(world.is_write_closed);
@@ -372,7 +372,7 @@ fn px5_fr15_requests_that_take_too_long_are_answered_and_taken_back() {
     let call = world.call("1", "tools/call");
     world.begin(call.key, &Reply::events(": working\n\n"));
     world.machine.handle_eof(world.now);
-    world.pass(Duration::from_secs(10));
+    world.pass(Duration::from_secs(5));
     let lines = world.lines();
     assert_eq!(lines.len(), 1);
     assert!(lines[0].contains(r#""id":1,"error":"#), "{lines:?}");

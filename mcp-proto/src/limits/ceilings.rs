@@ -41,8 +41,8 @@ pub struct Intake {
 /// use mcp_proto::{Ceilings, Intake, Limits};
 ///
 /// let mut limits = Limits::default();
-/// limits.message = 512 * 1024;
-/// limits.queue_bytes = 128 * 1024;
+/// limits.message = 256 * 1024;
+/// (limits.queue_bytes, limits.unwritten, limits.held) = (128 * 1024, 256 * 1024, 256 * 1024);
 /// (limits.queue, limits.requests_in, limits.requests_out) = (64, 64, 64);
 /// let intake = Intake { chunk: 16 * 1024, head: 8 * 1024, bodies: 16 };
 /// let ceilings = Ceilings::new(&limits, &HttpConfig::new(), intake);

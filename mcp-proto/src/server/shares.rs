@@ -1,8 +1,8 @@
 //! Shares of what there is a limited number of, so that one client cannot hold all of it.
 
+use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::net::IpAddr;
 use std::time::Duration;
 
 use super::http::Principal;

@@ -4,8 +4,8 @@
 //! What two of them could read differently is refused here, so that a request, and the token with it, goes where the user
 //! meant it to go.
 
+use core::net::{Ipv4Addr, Ipv6Addr};
 use std::fmt::Write;
-use std::net::{Ipv4Addr, Ipv6Addr};
 
 use http::uri::{Authority, PathAndQuery, Scheme};
 
