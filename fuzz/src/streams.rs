@@ -290,7 +290,10 @@ fn answer(message: Result<Message, ParseError>, is_own: impl Fn(&RequestId) -> b
     match message {
         Ok(Message::Response(Response::Result { id, result })) if is_own(&id) => Some(Outcome::Result(result)),
         Ok(Message::Response(Response::Error { id: Some(id), error })) if is_own(&id) => Some(Outcome::Error(error)),
-        Err(ParseError { subject: Subject::Response(id), .. }) if is_own(&id) => Some(Outcome::Failed(Failed::Closed)),
+        // RP5: what is neither a request nor a response, and names a request, fails it.
+        Err(ParseError { subject: Subject::Response(id) | Subject::Either(id), .. }) if is_own(&id) => {
+            Some(Outcome::Failed(Failed::Closed))
+        }
         _ => None,
     }
 }
