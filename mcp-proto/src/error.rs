@@ -182,6 +182,9 @@ pub enum Fault {
         /// `Limits::requests_in`.
         limit: usize,
     },
+    /// As many subscriptions are open as the limits allow, of this client or of all; this one was refused (MD-L-14).
+    #[error("as many subscriptions are open as the limits allow; one more was refused")]
+    TooManySubscriptions,
     /// Notifications that the application did not take in time were dropped (RP9).
     #[error("{count} notifications were dropped because the application did not take them in time")]
     Dropped {

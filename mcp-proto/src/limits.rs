@@ -23,8 +23,8 @@ const MOST_KEPT: usize = 16;
 /// client over HTTP    4 message + exchanges * (2 max(message, event) + chunk + 1 KiB) + queue + requests + tool_headers + 2 session_settings
 ///                     + 2 queue_bytes + message + unwritten                         what the server does not take
 /// server over HTTP    4 message + 2 min(bodies * message, held) + 2 held + queue
-///                     + sessions * (98 KiB + 2 HttpConfig::replay + requests + requests_in * head)
-///                     + stateless_requests * (2 KiB + id + head) + subscriptions * 64 KiB
+///                     + sessions * (146 KiB + 2 HttpConfig::replay + requests + requests_in * head)
+///                     + stateless_requests * (2 KiB + id + head) + subscriptions * 160 KiB
 /// relay               that of its server over stdio, that of its client, and one more queue
 ///                     + held + 3 requests_in * 16 KiB + message
 ///
@@ -109,7 +109,7 @@ pub struct Limits {
     pub garbage: usize,
     /// Requests of revision 2026-07-28 that a server over HTTP has not answered yet, of all its clients. Default 10,000.
     pub stateless_requests: usize,
-    /// `subscriptions/listen` that are open at one time, of all clients (MD-L-14); each holds at most 64 KiB. Default 256.
+    /// `subscriptions/listen` that are open at one time, of all clients (MD-L-14); each holds at most 160 KiB. Default 256.
     pub subscriptions: usize,
     /// How often a request may be answered with a wish for input before it counts as failed (MD-I-10). Default 10.
     pub input_rounds: usize,

@@ -235,8 +235,8 @@ impl<T: ClientTransport> Relay<T> {
                     Output::Action(action) => self.out.act(Action::Server(action)),
                     Output::Event(event) => self.on_client_event(event, now),
                 }
-            } else if let Some(watched) = self.server.newly_watched() {
-                self.on_watched(watched, now);
+            } else if let Some(change) = self.server.poll_subscription() {
+                self.on_subscription_change(change, now);
             } else {
                 return;
             }

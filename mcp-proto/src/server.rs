@@ -27,6 +27,7 @@
 //! | `input` | input that a request needs from its client |
 //! | `state` | states that clients carry and cannot alter |
 //! | `listen` | subscriptions |
+//! | `subscribed` | the resources that clients have subscribed to |
 //! | `shares` | what one client may hold of what there is a limited number of |
 //! | `annotated` | tools whose arguments headers repeat |
 //! | `carrier` | what it needs of a transport |
@@ -51,6 +52,7 @@ mod peer;
 mod shares;
 mod state;
 mod stdio;
+mod subscribed;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -71,6 +73,7 @@ use annotated::AnnotatedTools;
 use carrier::{Hub, Wire};
 use listen::Publication;
 use peer::Peer;
+use subscribed::SubscribedResources;
 
 pub use carrier::Carrier;
 pub use config::Config;
@@ -84,9 +87,12 @@ pub use http::{
 };
 pub use input::InputRequired;
 pub(crate) use input::capability_for;
+pub(crate) use listen::uri_of;
 pub use logging::LoggingLevel;
 pub use shares::{Holder, PeerKey, Shares};
 pub use state::{StateBinding, StateKey, StateKeys};
+pub(crate) use subscribed::Names;
+pub use subscribed::SubscriptionChange;
 
 /// The server's side of one connection.
 ///
@@ -123,6 +129,7 @@ pub struct Server<T: Transport> {
     timers: Deadlines<Timer>,
     tools: AnnotatedTools,
     subscriptions: usize,
+    resources: SubscribedResources,
     held: usize,
     not_written: u64,
     out: Outbox<T::Action, Event>,
@@ -233,6 +240,7 @@ impl<T: Carrier> Server<T> {
             timers,
             tools,
             subscriptions: 0,
+            resources: SubscribedResources::new(),
             held: 0,
             not_written: 0,
             out: Outbox::new(),
@@ -416,6 +424,39 @@ impl<T: Carrier> Server<T> {
         self.out.pop()
     }
 
+    /// The next resource that a client has subscribed to, and none had before, or that no client is subscribed to any more:
+    /// by `resources/subscribe`, which the machine answers, or by `subscriptions/listen` since 2026-07-28. Asking is needed
+    /// only by an application that has to watch a resource to know when it changes.
+    ///
+    /// Until it asks, nothing accumulates: a subscription that ends before it was reported is never reported. What is
+    /// reported as subscribed is reported once as unsubscribed, also when its client's session ends.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::server::{Config, Server, SubscriptionChange};
+    /// use mcp_proto::{Instant, Json, Stdio};
+    ///
+    /// let now = Instant::now();
+    /// let config = Config::new("my-files", "1.0.0").with_capabilities(Json::parse(r#"{"resources":{"subscribe":true}}"#)?);
+    /// let mut server = Server::new(Stdio::new(), config)?;
+    /// for line in [
+    ///     r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#,
+    ///     r#"{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"file:///log"}}"#,
+    /// ] {
+    ///     server.handle_bytes(format!("{line}\n").as_bytes(), now);
+    /// }
+    /// assert_eq!(server.poll_subscription(), Some(SubscriptionChange::Subscribed("file:///log".into())));
+    /// assert_eq!(server.poll_subscription(), None);
+    /// server.close(now);
+    /// assert_eq!(server.poll_subscription(), Some(SubscriptionChange::Unsubscribed("file:///log".into())));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use = "a change is reported once"]
+    pub fn poll_subscription(&mut self) -> Option<SubscriptionChange> {
+        self.resources.next_change()
+    }
+
     /// When [`Server::handle_timeout`] wants to be called.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
@@ -500,7 +541,8 @@ impl<T: Carrier> Server<T> {
     }
 
     fn split(&mut self, now: Instant) -> (&mut BTreeMap<SessionKey, Peer>, Hub<'_, T>) {
-        let Self { config, transport, peers, timers, tools, subscriptions, held, not_written, out } = self;
-        (peers, Hub { config, transport, timers, tools, subscriptions, held, not_written, wire: Wire { out, now } })
+        let Self { config, transport, peers, timers, tools, subscriptions, resources, held, not_written, out } = self;
+        let wire = Wire { out, now };
+        (peers, Hub { config, transport, timers, tools, subscriptions, resources, held, not_written, wire })
     }
 }

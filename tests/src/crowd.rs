@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mcp_proto::client::Call;
-use mcp_proto::server::{Event, ExchangeKey, InputRequired, Progress, Scope, TwoEndpoints};
+use mcp_proto::server::{Event, ExchangeKey, InputRequired, Progress, Scope, SubscriptionChange, TwoEndpoints};
 use mcp_proto::{Era, ErrorObject, Json, Notification, RequestKey, SessionKey, Ticket, TicketKey};
 
 use crate::asked::{Asked, initialize, modern};
@@ -104,6 +104,8 @@ struct World<'d> {
     asked: BTreeSet<RequestKey>,
     ended: BTreeSet<SessionKey>,
     event_ids: Vec<String>,
+    /// Resources that somebody has subscribed to, as far as that was reported.
+    subscribed: BTreeSet<String>,
     marks: u64,
     is_closed: bool,
 }
@@ -123,7 +125,8 @@ impl<'d> World<'d> {
             config.limits.message = 4000;
             config.limits.stateless_requests = 6;
             config.limits.subscriptions = 3;
-            config.capabilities = Json::parse(r#"{"tools":{"listChanged":true}}"#).unwrap();
+            config.capabilities =
+                Json::parse(r#"{"tools":{"listChanged":true},"resources":{"subscribe":true}}"#).unwrap();
         });
         Self {
             site,
@@ -141,6 +144,7 @@ impl<'d> World<'d> {
             asked: BTreeSet::new(),
             ended: BTreeSet::new(),
             event_ids: vec!["0000000000000000-0".to_owned()],
+            subscribed: BTreeSet::new(),
             marks: 0,
             is_closed: false,
         }
@@ -153,7 +157,10 @@ impl<'d> World<'d> {
             r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"mark":{mark},"_meta":{{"progressToken":{id}}}}}}}"#
         );
         let cancel = format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#);
-        match self.dice.roll(16) {
+        let subscribe = |verb: &str| {
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"resources/{verb}","params":{{"uri":"a:{id}"}}}}"#)
+        };
+        match self.dice.roll(18) {
             0..=5 => call,
             6 => cancel,
             7 => format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, id + 1),
@@ -164,6 +171,8 @@ impl<'d> World<'d> {
             12 => r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#.to_owned(),
             13 => "{\"jsonrpc\":".to_owned(),
             14 => " ".repeat(4001),
+            15 => subscribe("subscribe"),
+            16 => subscribe("unsubscribe"),
             _ => r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_owned(),
         }
     }
@@ -270,6 +279,7 @@ impl<'d> World<'d> {
             27 => {
                 let changed = Notification::new("notifications/tools/list_changed");
                 self.site.server.publish(changed, now).unwrap();
+                self.look_at_subscriptions();
             }
             22 => {
                 let time = Duration::from_secs([1, 10, 40, 130, 301][usize::try_from(self.dice.roll(5)).unwrap()]);
@@ -298,7 +308,9 @@ impl<'d> World<'d> {
         let (id, mark) = (self.dice.roll(2).to_string(), self.marks);
         let method = ["tools/call", "tools/call", "subscriptions/listen", "server/discover", "ping"];
         let method = *self.dice.pick(&method).unwrap();
-        let members = format!(r#""name":"a","notifications":{{"toolsListChanged":true}},"mark":{mark},"#);
+        let members = format!(
+            r#""name":"a","notifications":{{"toolsListChanged":true,"resourceSubscriptions":["a:{id}"]}},"mark":{mark},"#
+        );
         let body = modern(&id, method, &members);
         let asked = Asked::post(body.clone()).mirrored(method).with("mcp-name", "a");
         let asked = match self.dice.roll(10) {
@@ -423,6 +435,16 @@ impl<'d> World<'d> {
         assert_eq!(self.site.server.requests_in_flight(), served, "requests and tickets");
     }
 
+    fn look_at_subscriptions(&mut self) {
+        while let Some(change) = self.site.server.poll_subscription() {
+            let is_news = match change {
+                SubscriptionChange::Subscribed(uri) => self.subscribed.insert(uri.to_string()),
+                SubscriptionChange::Unsubscribed(uri) => self.subscribed.remove(&*uri),
+            };
+            assert!(is_news, "reported twice");
+        }
+    }
+
     /// Whether everything that arrived whole and was not given up by its client was answered.
     fn check_answered(&self) {
         for (key, exchange) in &self.exchanges {
@@ -453,6 +475,8 @@ impl<'d> World<'d> {
         assert!(self.asked.is_empty(), "exactly one outcome");
         assert!(self.tickets.is_empty() && self.keys.is_empty());
         assert_eq!(self.site.server.sessions(), 0);
+        self.look_at_subscriptions();
+        assert!(self.subscribed.is_empty(), "subscribed to after the end: {:?}", self.subscribed);
         self.site.pass(Duration::from_secs(1000));
         self.look();
         assert_eq!(self.site.server.poll_timeout(), None, "no timer is left");

@@ -181,6 +181,7 @@ pub fn all() -> Vec<Texts> {
                 Fault::UnexpectedRequest { method },
                 Fault::UnexpectedBatch,
                 Fault::TooManyRequests { limit: 1024 },
+                Fault::TooManySubscriptions,
                 Fault::Dropped { count: 3 },
                 Fault::NotWritten { count: 3 },
                 Fault::NotAccepted { reason: reason() },

@@ -14,9 +14,9 @@ const OUTPUT_OF_CHUNK: usize = 16;
 /// A session of which nothing is under way.
 const SESSION: usize = 2 * 1024;
 /// What a session remembers of its client, and of what that subscribed to.
-const REMEMBERED: usize = 96 * 1024;
+const REMEMBERED: usize = 144 * 1024;
 /// An open `subscriptions/listen`.
-const SUBSCRIPTION: usize = 64 * 1024;
+const SUBSCRIPTION: usize = 160 * 1024;
 
 /// What a driver hands in at once, at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -70,6 +70,11 @@ impl ErrorObject {
         Self::new(code::INTERNAL_ERROR, "too much is being done at this time; try again later")
     }
 
+    /// The answer to a subscription that is refused because there are as many as there may be (MD-L-14).
+    pub(crate) fn too_many_subscriptions() -> Self {
+        Self::new(code::INTERNAL_ERROR, "too many subscriptions at one time")
+    }
+
     /// The answer to a request whose handler failed in a way that is nobody else's business, such as a panic.
     #[must_use]
     pub fn internal() -> Self {

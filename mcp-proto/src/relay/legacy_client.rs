@@ -1,6 +1,7 @@
 //! A client that begins with `initialize`, and a server of the modern era: the relay is the client's server (RULES 13.1).
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::crossing::{Downward, Upward};
 use super::{Path, Relay, convert};
@@ -11,6 +12,7 @@ use crate::json::Json;
 use crate::message::{ErrorObject, Method, Notification, code};
 use crate::meta::{LOG_LEVEL, RequestMeta, stamp};
 use crate::pending::{RequestKey, Ticket, TicketKey};
+use crate::server::{Names, uri_of};
 use crate::version::ProtocolVersion;
 
 /// The lists that change, as the capabilities, the filter and the notifications name them.
@@ -20,23 +22,18 @@ const LISTS: [(&str, &str, Method); 3] = [
     ("resources", "resourcesListChanged", Method::RESOURCES_LIST_CHANGED),
 ];
 
-/// Resources that a client may subscribe to, and bytes that their names may have together: more does not fit into one
-/// filter.
-const SUBSCRIBED: usize = 512;
-const SUBSCRIBED_BYTES: usize = 32 * 1024;
-
 /// What is kept for the client (BR-L-02).
 #[derive(Debug)]
 pub(super) struct LegacyClient {
     /// Whether the server tells of changes of each of the lists.
     lists: [bool; 3],
     /// The resources that the client has subscribed to.
-    uris: BTreeSet<Box<str>>,
+    uris: Names,
     /// What the server tells through.
     subscription: Option<SubscriptionKey>,
     /// What will take its place once it is acknowledged, and who waits for that (BR-L-04).
     next: Option<SubscriptionKey>,
-    waiting: Vec<(Ticket, Box<str>)>,
+    waiting: Vec<(Ticket, Arc<str>)>,
 }
 
 impl LegacyClient {
@@ -47,19 +44,14 @@ impl LegacyClient {
             flag.is_some_and(|flag| flag.as_bytes() == b"true")
         };
         let lists = LISTS.map(|(capability, ..)| changes(capability));
-        Self { lists, uris: BTreeSet::new(), subscription: None, next: None, waiting: Vec::new() }
-    }
-
-    fn has_room_for(&self, uri: &str) -> bool {
-        let bytes: usize = self.uris.iter().map(|uri| uri.len()).sum();
-        self.uris.contains(uri) || (self.uris.len() < SUBSCRIBED && bytes + uri.len() <= SUBSCRIBED_BYTES)
+        Self { lists, uris: Names::default(), subscription: None, next: None, waiting: Vec::new() }
     }
 
     /// The filter of `subscriptions/listen`; `None` if there is nothing to listen to.
     fn filter(&self) -> Option<Json> {
         let mut filter = Json::empty_object();
-        if !self.uris.is_empty() {
-            filter = filter.with_member("resourceSubscriptions", &Json::from_serialize(&self.uris).ok()?);
+        if let Some(uris) = self.uris.to_json() {
+            filter = filter.with_member("resourceSubscriptions", &uris);
         }
         for ((_, name, _), _) in LISTS.iter().zip(self.lists).filter(|(_, changes)| *changes) {
             filter = filter.with_member(name, &Json::from(true));
@@ -76,16 +68,14 @@ impl<T: ClientTransport> Relay<T> {
             return self.respond(ticket, Err(ErrorObject::new(code::INVALID_REQUEST, text)), now);
         }
         if [Method::RESOURCES_SUBSCRIBE, Method::RESOURCES_UNSUBSCRIBE].contains(&method) {
-            let uri = params.and_then(|params| params.first_member("uri"));
-            let Some(uri) = uri.as_ref().and_then(Json::as_string).map(|uri| Box::<str>::from(&*uri)) else {
+            let Some(uri) = uri_of(params.as_ref()).map(Arc::<str>::from) else {
                 return self.respond(ticket, Err(ErrorObject::invalid_params("uri must be a string")), now);
             };
             if method == Method::RESOURCES_SUBSCRIBE {
-                if !state.has_room_for(&uri) {
-                    let error = ErrorObject::new(code::INTERNAL_ERROR, "too many subscriptions at one time");
-                    return self.respond(ticket, Err(error), now);
+                if !state.uris.has_room_for(&uri) {
+                    return self.respond(ticket, Err(ErrorObject::too_many_subscriptions()), now);
                 }
-                state.uris.insert(uri.clone());
+                state.uris.insert(Arc::clone(&uri));
                 state.waiting.push((ticket, uri));
             } else {
                 state.uris.remove(&uri);
@@ -141,7 +131,7 @@ impl<T: ClientTransport> Relay<T> {
         let honoured: BTreeSet<_> =
             honoured.elements().filter_map(|uri| uri.as_string().map(|uri| Box::<str>::from(&*uri))).collect();
         for (ticket, uri) in waiting {
-            let answer = if honoured.contains(&uri) {
+            let answer = if honoured.contains(&*uri) {
                 Ok(Json::empty_object())
             } else {
                 if let Path::LegacyClient(state) = &mut self.path {

@@ -12,6 +12,7 @@
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::crossing::{Crossing, Upward};
 use super::{Event, Path, Relay, convert};
@@ -23,7 +24,7 @@ use crate::json::Json;
 use crate::message::{ErrorObject, Method, Notification, code};
 use crate::mirror::name_member;
 use crate::pending::{RequestKey, Ticket, TicketKey};
-use crate::server::{InputRequired, LoggingLevel, capability_for};
+use crate::server::{InputRequired, LoggingLevel, SubscriptionChange, capability_for};
 use crate::version::takes_input;
 
 /// Questions for roots that wait for a call at one time; a server has no reason to ask again before it is answered.
@@ -37,7 +38,7 @@ pub(super) struct ModernClient {
     /// The one that was chosen last.
     level: Option<LoggingLevel>,
     /// Resources that the server was asked to tell of.
-    watched: BTreeSet<Box<str>>,
+    watched: BTreeSet<Arc<str>>,
     /// The relay's own requests that are not answered yet.
     own: BTreeMap<RequestKey, Own>,
     /// Those that ended without an answer: the next session gets them again.
@@ -72,8 +73,8 @@ struct Parked {
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Own {
     SetLevel(LoggingLevel),
-    Subscribe(Box<str>),
-    Unsubscribe(Box<str>),
+    Subscribe(Arc<str>),
+    Unsubscribe(Arc<str>),
 }
 
 impl Own {
@@ -261,17 +262,19 @@ impl<T: ClientTransport> Relay<T> {
     }
 
     /// BR-M-09: what is listened to is subscribed to, once for all who listen.
-    pub(super) fn on_watched(&mut self, watched: BTreeSet<Box<str>>, now: Instant) {
+    pub(super) fn on_subscription_change(&mut self, change: SubscriptionChange, now: Instant) {
         let Path::ModernClient(state) = &mut self.path else { return };
-        let added: Vec<_> = watched.difference(&state.watched).cloned().collect();
-        let removed: Vec<_> = state.watched.difference(&watched).cloned().collect();
-        state.watched = watched;
-        for uri in added {
-            self.request_of_own(Own::Subscribe(uri), now);
-        }
-        for uri in removed {
-            self.request_of_own(Own::Unsubscribe(uri), now);
-        }
+        let own = match change {
+            SubscriptionChange::Subscribed(uri) => {
+                state.watched.insert(Arc::clone(&uri));
+                Own::Subscribe(uri)
+            }
+            SubscriptionChange::Unsubscribed(uri) => {
+                state.watched.remove(&uri);
+                Own::Unsubscribe(uri)
+            }
+        };
+        self.request_of_own(own, now);
     }
 
     /// The session was opened again. What was in force in the old one is restored by the client; what the old one did not

@@ -7,6 +7,7 @@ use super::annotated::AnnotatedTools;
 use super::config::Config;
 use super::event::Event;
 use super::http::{ExchangeKey, Principal};
+use super::subscribed::SubscribedResources;
 use crate::Instant;
 use crate::deadlines::Deadlines;
 use crate::error::UsageError;
@@ -25,6 +26,8 @@ pub(super) struct Hub<'s, T: Transport> {
     pub(super) tools: &'s mut AnnotatedTools,
     /// Subscriptions of all clients.
     pub(super) subscriptions: &'s mut usize,
+    /// Resources that clients have subscribed to.
+    pub(super) resources: &'s mut SubscribedResources,
     /// Bytes of answers that wait for others of their batches.
     pub(super) held: &'s mut usize,
     /// Notifications that were not sent because the client reads nothing, and were not reported.

@@ -28,8 +28,13 @@ pub struct Config {
     pub server_info: Json,
     /// Whether results say who the server is (RULES 8.1). Default `true`.
     pub names_itself: bool,
-    /// `capabilities` of the answers to `initialize` and `server/discover`. With `logging`, the machine answers `logging/setLevel` itself.
+    /// `capabilities` of the answers to `initialize` and `server/discover`. With `logging`, the machine answers
+    /// `logging/setLevel` itself, and with `resources.subscribe`, `resources/subscribe` and `resources/unsubscribe`
+    /// ([`Server::poll_subscription`](super::Server::poll_subscription)).
     pub capabilities: Json,
+    /// Whether `resources/subscribe` and `resources/unsubscribe` come as [`Event::Requested`](super::Event::Requested)
+    /// instead, for an application that refuses some: they take effect when they are answered with a result. Default `false`.
+    pub hands_up_subscribe: bool,
     /// `instructions` of the answers to `initialize` and `server/discover`.
     pub instructions: Option<Box<str>>,
     /// The revisions that are served, of one era or of both (ER-40). The newest that begins with `initialize` is offered
@@ -65,6 +70,7 @@ impl Config {
             server_info,
             names_itself: true,
             capabilities: Json::empty_object(),
+            hands_up_subscribe: false,
             instructions: None,
             versions: ProtocolVersion::ALL.into(),
             cache_ttl: Duration::ZERO,
@@ -103,6 +109,12 @@ impl Config {
 
     pub(crate) fn declares(&self, capability: &str) -> bool {
         self.capabilities.first_member(capability).is_some()
+    }
+
+    /// Whether a capability is declared with this flag, as `subscribe` of `resources` is.
+    pub(crate) fn declares_flag(&self, capability: &str, flag: &str) -> bool {
+        let flag = self.capabilities.first_member(capability).and_then(|capability| capability.first_member(flag));
+        flag.is_some_and(|flag| flag.as_bytes() == b"true")
     }
 
     /// LC-04, LC-05: the revision that is asked for if it is served, else the newest that is. ER-46: never one of the

@@ -1,7 +1,5 @@
 //! A relay's server that begins to serve by itself, because nobody behind it speaks as its client does.
 
-use std::collections::BTreeSet;
-
 use super::context::Context;
 use super::peer::{Peer, Phase, Source};
 use super::{LoggingLevel, Server};
@@ -44,6 +42,8 @@ impl Server<Stdio> {
         self.config.server_info = server_info;
         self.config.capabilities = capabilities;
         self.config.instructions = instructions;
+        // BR-L-04: the answer depends on the server behind the relay.
+        self.config.hands_up_subscribe = true;
     }
 
     /// Takes a request that was handed up as if it came only now.
@@ -74,12 +74,6 @@ impl Server<Stdio> {
     /// From which level on the client of a session wants log messages, if it has said so.
     pub(crate) fn chosen_level(&self) -> Option<LoggingLevel> {
         self.peer()?.logging_level
-    }
-
-    /// The resources that are listened to, if that has changed since this was asked.
-    pub(crate) fn newly_watched(&mut self) -> Option<BTreeSet<Box<str>>> {
-        let peer = self.peers.get_mut(&SessionKey::ONLY)?;
-        std::mem::take(&mut peer.listens_have_changed).then(|| peer.watched())
     }
 
     fn peer(&self) -> Option<&Peer> {

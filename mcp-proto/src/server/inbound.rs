@@ -4,6 +4,7 @@ use super::carrier::{Carrier, Hub, Kind};
 use super::context::Context;
 use super::era::Envelope;
 use super::input::Parked;
+use super::listen::uri_of;
 use super::peer::{Origin, Peer, Phase, Source};
 use super::{Event, LoggingLevel, Timer, era};
 use crate::client::{Forwarding, Outcome};
@@ -82,6 +83,12 @@ impl Peer {
             self.answer_at_once(id, answer, source, hub);
             return;
         }
+        let is_subscribe = [Method::RESOURCES_SUBSCRIBE, Method::RESOURCES_UNSUBSCRIBE].contains(&method);
+        if is_subscribe && is_own && !hub.config.hands_up_subscribe {
+            let answer = self.subscribe(&method, params.as_ref(), hub);
+            self.answer_at_once(id, answer, source, hub);
+            return;
+        }
         if opens_session && is_own {
             self.initialize(id, params, source, hub);
             return;
@@ -99,9 +106,8 @@ impl Peer {
         if is_own && takes_input(&method) {
             origin.parked = Some(Parked::new(params.clone()));
         }
-        if is_own && [Method::RESOURCES_SUBSCRIBE, Method::RESOURCES_UNSUBSCRIBE].contains(&method) {
-            let uri = params.as_ref().and_then(|params| params.first_member("uri"));
-            origin.uri = uri.as_ref().and_then(Json::as_string).map(|uri| Box::from(&*uri));
+        if is_subscribe && is_own {
+            origin.uri = uri_of(params.as_ref());
         }
         let ticket = self.incoming.insert(id, origin);
         hub.wire.out.tell(Event::Requested { ticket, method, params });

@@ -1,23 +1,18 @@
 //! `subscriptions/listen`: what clients want to be told of, and telling them (RULES 8.7).
 
-use std::collections::BTreeSet;
-
 use super::carrier::{Carrier, Hub, Kind};
 use super::config::Config;
 use super::context::Context;
-use super::era;
 use super::http::ExchangeKey;
 use super::peer::{Peer, Phase, Source};
+use super::subscribed::Names;
+use super::{Event, era};
 use crate::error::{Fault, UsageError};
 use crate::json::Json;
 use crate::message::{ErrorObject, Message, Method, Notification, RequestId, Response, code};
 use crate::meta::{SUBSCRIPTION_ID, stamp, with_subscription_id};
 use crate::pending::TicketKey;
 
-/// Resources, or tasks, that one filter may name.
-const NAMES: usize = 512;
-/// Bytes that their names may have together.
-const NAME_BYTES: usize = 32 * 1024;
 /// The extension whose tasks can be listened to.
 const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
@@ -34,8 +29,8 @@ struct Filter {
     tools: bool,
     prompts: bool,
     resources: bool,
-    uris: BTreeSet<Box<str>>,
-    task_ids: BTreeSet<Box<str>>,
+    uris: Names,
+    task_ids: Names,
 }
 
 /// One kind of change.
@@ -63,18 +58,14 @@ impl Filter {
             tools: is_true(tools),
             prompts: is_true(prompts),
             resources: is_true(resources),
-            uris: names(uris.as_ref())?,
-            task_ids: names(task_ids.as_ref())?,
+            uris: Names::read(uris.as_ref())?,
+            task_ids: Names::read(task_ids.as_ref())?,
         })
     }
 
     /// MD-L-02: what of it is served.
     fn honoured(self, config: &Config, context: &Context) -> Self {
-        let declares = |capability: &str, flag: &str| {
-            let capability = config.capabilities.first_member(capability);
-            let flag = capability.and_then(|capability| capability.first_member(flag));
-            flag.is_some_and(|flag| flag.as_bytes() == b"true")
-        };
+        let declares = |capability: &str, flag: &str| config.declares_flag(capability, flag);
         let has_tasks = |capabilities: &Json| {
             let extensions = capabilities.first_member("extensions");
             extensions.and_then(|extensions| extensions.first_member(TASKS_EXTENSION)).is_some()
@@ -84,16 +75,15 @@ impl Filter {
             tools: self.tools && declares("tools", "listChanged"),
             prompts: self.prompts && declares("prompts", "listChanged"),
             resources: self.resources && declares("resources", "listChanged"),
-            uris: if declares("resources", "subscribe") { self.uris } else { BTreeSet::new() },
-            task_ids: if serves_tasks { self.task_ids } else { BTreeSet::new() },
+            uris: if declares("resources", "subscribe") { self.uris } else { Names::default() },
+            task_ids: if serves_tasks { self.task_ids } else { Names::default() },
         }
     }
 
     fn to_json(&self) -> Json {
         let mut filter = Json::empty_object();
         for (name, names) in [("taskIds", &self.task_ids), ("resourceSubscriptions", &self.uris)] {
-            let names = (!names.is_empty()).then(|| Json::from_serialize(names).ok()).flatten();
-            if let Some(names) = names {
+            if let Some(names) = names.to_json() {
                 filter = filter.with_member(name, &names);
             }
         }
@@ -114,24 +104,10 @@ impl Filter {
             Change::Tools => self.tools,
             Change::Prompts => self.prompts,
             Change::Resources => self.resources,
-            Change::Resource(uri) => self.uris.contains(*uri),
-            Change::Task(id) => self.task_ids.contains(*id),
+            Change::Resource(uri) => self.uris.contains(uri),
+            Change::Task(id) => self.task_ids.contains(id),
         }
     }
-}
-
-fn names(array: Option<&Json>) -> Option<BTreeSet<Box<str>>> {
-    let mut names = BTreeSet::new();
-    let mut bytes = 0;
-    for name in array.into_iter().flat_map(Json::elements) {
-        let name = name.as_string()?;
-        bytes += name.len();
-        if names.len() >= NAMES || bytes > NAME_BYTES {
-            return None;
-        }
-        names.insert((&*name).into());
-    }
-    Some(names)
 }
 
 /// What has changed, and the capability that must be declared for it (LC-18).
@@ -194,17 +170,16 @@ impl Peer {
         // MD-L-14
         let limit = hub.config.limits.subscriptions;
         if *hub.subscriptions >= limit && !self.end_listen_for(source.exchange, hub) {
-            hub.wire.out.tell(crate::server::Event::Faulted(Fault::TooManyRequests { limit }));
-            let error = ErrorObject::new(code::INTERNAL_ERROR, "too many subscriptions at one time");
-            return self.refuse(Some(id), &error, source, hub);
+            hub.wire.out.tell(Event::Faulted(Fault::TooManySubscriptions));
+            return self.refuse(Some(id), &ErrorObject::too_many_subscriptions(), source, hub);
         }
         *hub.subscriptions += 1;
-        let filter = filter.honoured(hub.config, context);
+        let mut filter = filter.honoured(hub.config, context);
+        filter.uris = hub.resources.add_all(&filter.uris);
         let params = Json::empty_object().with_member("notifications", &filter.to_json());
         let params = with_subscription_id(&params, &id);
         let exchange = source.exchange;
         let ticket = self.listens.insert(id, Listen { exchange, filter });
-        self.listens_have_changed = true;
         if let Some(exchange) = exchange {
             self.listening.insert(exchange, ticket.key());
         }
@@ -247,33 +222,54 @@ impl Peer {
         }
     }
 
-    /// The resources that are listened to.
-    pub(super) fn watched(&self) -> BTreeSet<Box<str>> {
-        let listens = self.listens.keys().into_iter().filter_map(|key| self.listens.get(key));
-        listens.flat_map(|listen| listen.filter.uris.iter().cloned()).collect()
+    /// Answers `resources/subscribe` and `resources/unsubscribe` of a legacy session (B22).
+    pub(super) fn subscribe<T: Carrier>(
+        &mut self,
+        method: &Method,
+        params: Option<&Json>,
+        hub: &mut Hub<'_, T>,
+    ) -> Result<Json, ErrorObject> {
+        // MD-V-05: what is not declared does not exist.
+        if !hub.config.declares_flag("resources", "subscribe") {
+            return Err(ErrorObject::method_not_found(method));
+        }
+        let uri = uri_of(params).ok_or_else(|| ErrorObject::invalid_params("uri must be a string"))?;
+        self.on_subscription(method, &uri, hub)?;
+        Ok(Json::empty_object())
     }
 
-    /// A client in a legacy session has subscribed to a resource, or no longer does.
-    pub(super) fn on_subscription(&mut self, method: &Method, uri: &str) {
+    /// A client in a legacy session subscribes to a resource, or no longer does.
+    ///
+    /// # Errors
+    ///
+    /// The subscription cannot be kept, so that its client must not be told that it is (MD-L-14).
+    pub(super) fn on_subscription<T: Carrier>(
+        &mut self,
+        method: &Method,
+        uri: &str,
+        hub: &mut Hub<'_, T>,
+    ) -> Result<(), ErrorObject> {
         if *method == Method::RESOURCES_UNSUBSCRIBE {
-            self.subscribed.remove(uri);
-        } else if !self.subscribed.contains(uri) {
-            let bytes: usize = self.subscribed.iter().map(|uri| uri.len()).sum();
-            if self.subscribed.len() < NAMES && bytes + uri.len() <= NAME_BYTES {
-                self.subscribed.insert(uri.into());
+            if self.subscribed.remove(uri) {
+                hub.resources.remove(uri);
             }
+        } else if !self.subscribed.has_room_for(uri) {
+            hub.wire.out.tell(Event::Faulted(Fault::TooManySubscriptions));
+            return Err(ErrorObject::too_many_subscriptions());
+        } else if !self.subscribed.contains(uri) {
+            self.subscribed.insert(hub.resources.add(uri));
         }
+        Ok(())
+    }
+
+    /// The legacy session has ended, and with it what its client has subscribed to.
+    pub(super) fn end_subscriptions<T: Carrier>(&mut self, hub: &mut Hub<'_, T>) {
+        hub.resources.remove_all(&std::mem::take(&mut self.subscribed));
     }
 
     /// The client no longer listens.
     pub(super) fn unlisten<T: Carrier>(&mut self, key: TicketKey, hub: &mut Hub<'_, T>) {
-        if let Some((_, listen)) = self.listens.remove(key) {
-            self.listens_have_changed = true;
-            *hub.subscriptions = hub.subscriptions.saturating_sub(1);
-            if let Some(exchange) = listen.exchange {
-                self.listening.remove(&exchange);
-            }
-        }
+        self.take_listen(key, hub);
     }
 
     /// MD-L-09: ends all subscriptions with their results.
@@ -285,16 +281,27 @@ impl Peer {
 
     /// MD-L-09: ends a subscription with its result; `false` if there is none.
     fn end_listen<T: Carrier>(&mut self, key: TicketKey, hub: &mut Hub<'_, T>) -> bool {
-        let Some((id, listen)) = self.listens.remove(key) else { return false };
-        self.listens_have_changed = true;
-        *hub.subscriptions = hub.subscriptions.saturating_sub(1);
-        if let Some(exchange) = listen.exchange {
-            self.listening.remove(&exchange);
-        }
+        let Some((id, listen)) = self.take_listen(key, hub) else { return false };
         let result = stamp(&Json::empty_object(), &[(SUBSCRIPTION_ID, &id.to_json())]);
         let result = era::complete(hub.config, &Method::SUBSCRIPTIONS_LISTEN, &result);
         let message = Message::Response(Response::Result { id, result });
         hub.transport.write(&message, self.route(listen.exchange, Kind::Reply), &mut hub.wire);
         true
     }
+
+    fn take_listen<T: Carrier>(&mut self, key: TicketKey, hub: &mut Hub<'_, T>) -> Option<(RequestId, Listen)> {
+        let (id, listen) = self.listens.remove(key)?;
+        *hub.subscriptions = hub.subscriptions.saturating_sub(1);
+        hub.resources.remove_all(&listen.filter.uris);
+        if let Some(exchange) = listen.exchange {
+            self.listening.remove(&exchange);
+        }
+        Some((id, listen))
+    }
+}
+
+/// The resource that a subscription in a legacy session names.
+pub(crate) fn uri_of(params: Option<&Json>) -> Option<Box<str>> {
+    let uri = params?.first_member("uri")?;
+    uri.as_string().map(|uri| Box::from(&*uri))
 }

@@ -8,6 +8,7 @@ use super::context::Context;
 use super::http::ExchangeKey;
 use super::input::{InputRequired, Parked};
 use super::listen::Listen;
+use super::subscribed::Names;
 use super::{Config, Event, LoggingLevel, Progress, Timer, era};
 use crate::client::{CloseReason, Forwarding, Outcome};
 use crate::error::{Failed, UsageError};
@@ -34,11 +35,10 @@ pub(super) struct Peer {
     /// The parameters of `initialize`.
     pub(super) client: Option<Json>,
     /// Resources that the client has subscribed to in its session.
-    pub(super) subscribed: BTreeSet<Box<str>>,
+    pub(super) subscribed: Names,
     /// What requests of the client's wait for, and under which key it is wanted.
     pub(super) inputs: BTreeMap<RequestKey, (TicketKey, Box<str>)>,
     pub(super) listens: Incoming<Listen>,
-    pub(super) listens_have_changed: bool,
     /// The same by their exchanges, as far as they have one.
     pub(super) listening: BTreeMap<ExchangeKey, TicketKey>,
     /// Requests that end with their exchange (SH-S-17).
@@ -99,7 +99,7 @@ impl Origin {
 }
 
 impl Peer {
-    pub(super) const fn new(key: SessionKey, limits: &Limits) -> Self {
+    pub(super) fn new(key: SessionKey, limits: &Limits) -> Self {
         Self {
             key,
             phase: Phase::Awaiting,
@@ -111,10 +111,9 @@ impl Peer {
             pending: Pending::new(key, limits.tombstones),
             logging_level: None,
             client: None,
-            subscribed: BTreeSet::new(),
+            subscribed: Names::default(),
             inputs: BTreeMap::new(),
             listens: Incoming::new(key),
-            listens_have_changed: false,
             listening: BTreeMap::new(),
             exchanges: BTreeMap::new(),
         }
@@ -165,7 +164,7 @@ impl Peer {
         if origin.opens_session {
             self.on_initialize_answered(answer.as_ref().ok(), hub);
         }
-        let answer = answer.map(|result| self.on_result(&origin, result, is_own, hub));
+        let answer = answer.and_then(|result| self.on_result(&origin, result, is_own, hub));
         self.give_up_asked(&origin, hub);
         self.settle(origin.source, Some(Response::new(id, answer)), hub);
         if let Some(early) = self.early_confirmation.take().filter(|_| self.phase == Phase::Open) {
@@ -226,6 +225,7 @@ impl Peer {
         }
         self.phase = Phase::Closed;
         self.refuse_waiting(hub);
+        self.end_subscriptions(hub);
         hub.timers.clear(Timer::Drain(self.key));
         hub.transport.ended(self.key, &mut hub.wire);
         hub.wire.out.tell(Event::Closed { session: self.key, reason });
@@ -315,14 +315,25 @@ impl Peer {
     }
 
     /// The application has answered with a result: what it says is taken in, and what is missing is added.
-    fn on_result<T: Carrier>(&mut self, origin: &Origin, result: Json, is_own: bool, hub: &mut Hub<'_, T>) -> Json {
+    ///
+    /// # Errors
+    ///
+    /// The answer that takes its place.
+    fn on_result<T: Carrier>(
+        &mut self,
+        origin: &Origin,
+        result: Json,
+        is_own: bool,
+        hub: &mut Hub<'_, T>,
+    ) -> Result<Json, ErrorObject> {
         if let Some(uri) = &origin.uri {
-            self.on_subscription(&origin.method, uri);
+            self.on_subscription(&origin.method, uri, hub)?;
         }
         if origin.method == Method::TOOLS_LIST && is_own && hub.config.serves(Era::Modern) {
             hub.tools.learn(&result);
         }
-        if origin.stated.is_some() && is_own { era::complete(hub.config, &origin.method, &result) } else { result }
+        let is_completed = origin.stated.is_some() && is_own;
+        Ok(if is_completed { era::complete(hub.config, &origin.method, &result) } else { result })
     }
 
     /// A request of the client's has its outcome, which for a cancelled one is no answer.

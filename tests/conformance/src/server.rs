@@ -52,8 +52,6 @@ async fn serve(caller: &Caller<'_>) -> Result<Json, ErrorObject> {
         "resources/list" => Ok(resources::list().into()),
         "resources/templates/list" => Ok(resources::templates().into()),
         "resources/read" => resources::read(caller).map(Json::from),
-        "resources/subscribe" => resources::subscribe(caller).map(Json::from),
-        "resources/unsubscribe" => resources::unsubscribe(caller).map(Json::from),
         "prompts/list" => Ok(prompts::list().into()),
         "prompts/get" => prompts::get(caller),
         "completion/complete" => Ok(CompleteResult::new(Completion::new([]).total(0).has_more(false)).into()),

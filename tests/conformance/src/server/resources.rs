@@ -1,9 +1,8 @@
 //! Resources.
 
 use mcp_proto::model::{
-    BlobResourceContents, EmptyResult, ListResourceTemplatesResult, ListResourcesResult, ReadResourceRequest,
-    ReadResourceResult, Request, Resource, ResourceContents, ResourceTemplate, SubscribeRequest, TextResourceContents,
-    UnsubscribeRequest,
+    BlobResourceContents, ListResourceTemplatesResult, ListResourcesResult, ReadResourceRequest, ReadResourceResult,
+    Request, Resource, ResourceContents, ResourceTemplate, TextResourceContents,
 };
 use mcp_proto::{ErrorObject, Json};
 use serde_json::json;
@@ -32,15 +31,6 @@ pub(crate) fn templates() -> ListResourceTemplatesResult {
 pub(crate) fn read(caller: &Caller<'_>) -> Result<ReadResourceResult, ErrorObject> {
     let params = ReadResourceRequest::params(caller.params())?;
     Ok(ReadResourceResult::new([contents(caller, &params.uri)?]))
-}
-
-/// Nothing here ever changes, so there is nothing to remember.
-pub(crate) fn subscribe(caller: &Caller<'_>) -> Result<EmptyResult, ErrorObject> {
-    contents(caller, &SubscribeRequest::params(caller.params())?.uri).map(|_| EmptyResult::new())
-}
-
-pub(crate) fn unsubscribe(caller: &Caller<'_>) -> Result<EmptyResult, ErrorObject> {
-    contents(caller, &UnsubscribeRequest::params(caller.params())?.uri).map(|_| EmptyResult::new())
 }
 
 fn contents(caller: &Caller<'_>, uri: &str) -> Result<ResourceContents, ErrorObject> {

@@ -1,0 +1,205 @@
+//! Resources that clients have subscribed to, in either era, and what the application has not been told of that.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::json::Json;
+
+/// Names that one client or one filter may have at one time.
+const NAMES: usize = 512;
+/// Bytes that they may have together.
+const NAME_BYTES: usize = 32 * 1024;
+
+/// A resource that clients have begun or ceased to be subscribed to, as [`Server::poll_subscription`] says.
+///
+/// [`Server::poll_subscription`]: super::Server::poll_subscription
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SubscriptionChange {
+    /// A client has subscribed to the resource of this URI, and none had before.
+    Subscribed(Arc<str>),
+    /// No client is subscribed to the resource of this URI any more.
+    Unsubscribed(Arc<str>),
+}
+
+/// Names of resources or tasks, as many as one client or filter may have.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Names {
+    names: BTreeSet<Arc<str>>,
+    bytes: usize,
+}
+
+impl Names {
+    /// Reads an array of names; `None` if it is none, or too much.
+    pub(super) fn read(array: Option<&Json>) -> Option<Self> {
+        let mut names = Self::default();
+        for name in array.into_iter().flat_map(Json::elements) {
+            let name = name.as_string()?;
+            if !names.has_room_for(&name) {
+                return None;
+            }
+            names.insert((&*name).into());
+        }
+        Some(names)
+    }
+
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.names.contains(name)
+    }
+
+    /// Whether this name is there or can be added.
+    pub(crate) fn has_room_for(&self, name: &str) -> bool {
+        self.contains(name) || (self.names.len() < NAMES && self.bytes + name.len() <= NAME_BYTES)
+    }
+
+    /// Adds a name for which there is room.
+    pub(crate) fn insert(&mut self, name: Arc<str>) {
+        let length = name.len();
+        if self.names.insert(name) {
+            self.bytes += length;
+        }
+    }
+
+    /// Takes a name out; whether it was there.
+    pub(crate) fn remove(&mut self, name: &str) -> bool {
+        let was_there = self.names.remove(name);
+        if was_there {
+            self.bytes -= name.len();
+        }
+        was_there
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.names.iter()
+    }
+
+    /// An array; `None` if there is no name.
+    pub(crate) fn to_json(&self) -> Option<Json> {
+        let names: Vec<&str> = self.iter().map(|name| &**name).collect();
+        if names.is_empty() { None } else { Json::from_serialize(&names).ok() }
+    }
+}
+
+/// The resources that clients have subscribed to, each with the number of subscriptions to it.
+///
+/// What the application has not asked for is kept as what differs from its last answer, and not as a queue: a client that
+/// subscribes and unsubscribes without end adds nothing.
+#[derive(Debug, Default)]
+pub(super) struct SubscribedResources {
+    resources: BTreeMap<Arc<str>, Resource>,
+    /// Those of which the application was told something else, or nothing.
+    changed: BTreeSet<Arc<str>>,
+}
+
+#[derive(Debug, Default)]
+struct Resource {
+    subscriptions: usize,
+    /// The application knows that there are some.
+    is_told: bool,
+}
+
+impl SubscribedResources {
+    pub(super) const fn new() -> Self {
+        Self { resources: BTreeMap::new(), changed: BTreeSet::new() }
+    }
+
+    /// One more subscription to a resource. The name is the same for all of them, so that it is kept once.
+    pub(super) fn add(&mut self, uri: &str) -> Arc<str> {
+        let known = self.resources.get_key_value(uri).map(|(uri, _)| Arc::clone(uri));
+        let uri = known.unwrap_or_else(|| uri.into());
+        let resource = self.resources.entry(Arc::clone(&uri)).or_default();
+        resource.subscriptions += 1;
+        if resource.is_told {
+            self.changed.remove(&uri);
+        } else {
+            self.changed.insert(Arc::clone(&uri));
+        }
+        uri
+    }
+
+    /// One more subscription to each of these.
+    pub(super) fn add_all(&mut self, uris: &Names) -> Names {
+        Names { names: uris.iter().map(|uri| self.add(uri)).collect(), bytes: uris.bytes }
+    }
+
+    /// One subscription less to each of these.
+    pub(super) fn remove_all(&mut self, uris: &Names) {
+        for uri in uris.iter() {
+            self.remove(uri);
+        }
+    }
+
+    /// One subscription less.
+    pub(super) fn remove(&mut self, uri: &str) {
+        let Some(resource) = self.resources.get_mut(uri) else { return };
+        resource.subscriptions = resource.subscriptions.saturating_sub(1);
+        if resource.subscriptions > 0 {
+            return;
+        }
+        if resource.is_told {
+            let uri = self.resources.get_key_value(uri).map(|(uri, _)| Arc::clone(uri));
+            self.changed.extend(uri);
+        } else {
+            self.changed.remove(uri);
+            self.resources.remove(uri);
+        }
+    }
+
+    /// What the application has to be told next.
+    pub(super) fn next_change(&mut self) -> Option<SubscriptionChange> {
+        let uri = self.changed.pop_first()?;
+        let resource = self.resources.get_mut(&uri)?;
+        if resource.subscriptions > 0 {
+            resource.is_told = true;
+            return Some(SubscriptionChange::Subscribed(uri));
+        }
+        self.resources.remove(&uri);
+        Some(SubscriptionChange::Unsubscribed(uri))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changes(resources: &mut SubscribedResources) -> Vec<String> {
+        let changes = std::iter::from_fn(|| resources.next_change());
+        let text = |change| match change {
+            SubscriptionChange::Subscribed(uri) => format!("+{uri}"),
+            SubscriptionChange::Unsubscribed(uri) => format!("-{uri}"),
+        };
+        changes.map(text).collect()
+    }
+
+    #[test]
+    fn defect_b22_the_first_subscription_and_the_end_of_the_last_are_changes() {
+        let mut resources = SubscribedResources::new();
+        let first = resources.add("a:b");
+        let second = resources.add("a:b");
+        assert!(Arc::ptr_eq(&first, &second), "a name is kept once");
+        assert_eq!(changes(&mut resources), ["+a:b"]);
+        resources.add("a:b");
+        resources.remove(&first);
+        resources.remove(&first);
+        assert!(changes(&mut resources).is_empty());
+        resources.remove(&first);
+        assert_eq!(changes(&mut resources), ["-a:b"]);
+        assert!(resources.resources.is_empty());
+        resources.remove(&first);
+        assert!(changes(&mut resources).is_empty());
+    }
+
+    #[test]
+    fn defect_b22_what_was_taken_back_before_it_was_told_is_no_change() {
+        let mut resources = SubscribedResources::new();
+        for number in 0..1000 {
+            let uri = resources.add(&format!("a:{number}"));
+            resources.remove(&uri);
+        }
+        assert!(resources.resources.is_empty() && resources.changed.is_empty());
+        let uri = resources.add("a:b");
+        assert_eq!(changes(&mut resources), ["+a:b"]);
+        resources.remove(&uri);
+        resources.add("a:b");
+        assert!(changes(&mut resources).is_empty());
+    }
+}

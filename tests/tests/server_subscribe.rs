@@ -1,0 +1,233 @@
+//! Subscriptions to resources: `resources/subscribe` in sessions, `subscriptions/listen` beside it (B22, RULES 8.7, LC-18).
+
+use mcp_proto::server::{Config, Event, SubscriptionChange};
+use mcp_proto::{ErrorObject, Fault, Json, Notification};
+use tests::asked::{Asked, modern};
+use tests::site::Site;
+use tests::stream::ServerStream;
+use tests::world::{World, error, request, result};
+
+const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+
+fn json(text: &str) -> Json {
+    Json::parse(text.to_owned()).expect("the test's text is JSON")
+}
+
+fn declared(config: &mut Config) {
+    config.capabilities = json(r#"{"resources":{"subscribe":true}}"#);
+}
+
+fn handed_up(config: &mut Config) {
+    declared(config);
+    config.hands_up_subscribe = true;
+}
+
+fn updated(uri: &str) -> Notification {
+    Notification::with_params("notifications/resources/updated", Json::empty_object().with_member("uri", &uri.into()))
+}
+
+fn uri(uri: &str) -> String {
+    format!(r#"{{"uri":"{uri}"}}"#)
+}
+
+/// What the client is answered.
+fn answer(stream: &mut ServerStream, method: &str, params: &str) -> String {
+    stream.line(request("1", method, params));
+    let mut lines = stream.lines();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    lines.remove(0)
+}
+
+/// How many lines tell of a change of this resource.
+fn told(stream: &mut ServerStream, uri: &str) -> usize {
+    stream.machine.publish(updated(uri), stream.now).expect("it is declared");
+    stream.lines().len()
+}
+
+fn changes(mut next: impl FnMut() -> Option<SubscriptionChange>) -> Vec<String> {
+    let text = |change| match change {
+        SubscriptionChange::Subscribed(uri) => format!("+{uri}"),
+        SubscriptionChange::Unsubscribed(uri) => format!("-{uri}"),
+    };
+    std::iter::from_fn(|| next().map(text)).collect()
+}
+
+fn changes_of(stream: &mut ServerStream) -> Vec<String> {
+    changes(|| stream.machine.poll_subscription())
+}
+
+#[test]
+fn defect_b22_the_machine_answers_who_subscribes_in_a_session() {
+    for version in LEGACY {
+        let mut stream = ServerStream::ready_with(version, declared);
+        for params in ["{}", r#"{"uri":1}"#, r#"{"uri":null}"#] {
+            for method in ["resources/subscribe", "resources/unsubscribe"] {
+                let answer = answer(&mut stream, method, params);
+                assert!(answer.contains("\"code\":-32602"), "{version} {params}: {answer}");
+            }
+        }
+        // Twice is as good as once.
+        for _ in 0..2 {
+            assert_eq!(answer(&mut stream, "resources/subscribe", &uri("a:b")), result("1", "{}"), "{version}");
+        }
+        assert_eq!((told(&mut stream, "a:b"), told(&mut stream, "a:c")), (1, 0), "{version}");
+        for _ in 0..2 {
+            assert_eq!(answer(&mut stream, "resources/unsubscribe", &uri("a:b")), result("1", "{}"), "{version}");
+        }
+        assert_eq!(told(&mut stream, "a:b"), 0, "{version}");
+        let events = stream.events();
+        assert!(events.is_empty(), "no request and no fault reaches the application: {events:?}");
+    }
+}
+
+#[test]
+fn defect_b22_md_v_05_subscriptions_do_not_exist_unless_they_are_declared() {
+    for capabilities in ["{}", r#"{"resources":{}}"#, r#"{"resources":{"subscribe":false}}"#] {
+        let mut stream = ServerStream::ready_with("2025-11-25", |config| config.capabilities = json(capabilities));
+        for method in ["resources/subscribe", "resources/unsubscribe"] {
+            let answer = answer(&mut stream, method, &uri("a:b"));
+            assert!(answer.contains("\"code\":-32601"), "{capabilities}: {answer}");
+        }
+        assert!(stream.events().is_empty() && changes_of(&mut stream).is_empty());
+    }
+}
+
+#[test]
+fn defect_b22_md_l_14_a_subscription_that_cannot_be_kept_is_refused() {
+    let mut stream = ServerStream::ready_with("2025-03-26", declared);
+    let refused = error("1", -32603, "too many subscriptions at one time");
+    // 512 of them, and 32 KiB of their names.
+    for number in 0..512 {
+        assert_eq!(answer(&mut stream, "resources/subscribe", &uri(&format!("a:{number}"))), result("1", "{}"));
+    }
+    assert!(stream.events().is_empty());
+    assert_eq!(answer(&mut stream, "resources/subscribe", &uri("b")), refused);
+    assert!(matches!(&stream.events()[..], [Event::Faulted(Fault::TooManySubscriptions)]));
+    assert_eq!(told(&mut stream, "b"), 0);
+    // One that there is can be made again, also in a batch, and one that ends makes room.
+    stream.line(format!(
+        "[{},{}]",
+        request("1", "resources/subscribe", &uri("a:0")),
+        request("1", "resources/subscribe", &uri("b"))
+    ));
+    assert_eq!(stream.lines(), [format!("[{},{refused}]", result("1", "{}"))]);
+    answer(&mut stream, "resources/unsubscribe", &uri("a:0"));
+    assert_eq!(answer(&mut stream, "resources/subscribe", &uri("b")), result("1", "{}"));
+    assert_eq!((told(&mut stream, "b"), told(&mut stream, "a:0")), (1, 0));
+
+    let mut stream = ServerStream::ready_with("2025-11-25", declared);
+    let long = "x".repeat(32 * 1024 - 1);
+    assert_eq!(answer(&mut stream, "resources/subscribe", &uri(&long)), result("1", "{}"));
+    assert_eq!(answer(&mut stream, "resources/subscribe", &uri("ab")), refused);
+    assert_eq!(answer(&mut stream, "resources/subscribe", &uri("a")), result("1", "{}"));
+    answer(&mut stream, "resources/unsubscribe", &uri(&long));
+    assert_eq!(answer(&mut stream, "resources/subscribe", &uri(&long[1..])), result("1", "{}"));
+    assert_eq!(answer(&mut stream, "resources/subscribe", &uri("bc")), refused);
+}
+
+#[test]
+fn defect_b22_an_application_that_wants_to_may_refuse_subscriptions() {
+    let mut stream = ServerStream::ready_with("2025-11-25", handed_up);
+    stream.line(request("1", "resources/subscribe", &uri("a:b")));
+    let ticket = stream.requested().pop().expect("a request");
+    let no = ErrorObject::new(-32002, "Resource not found");
+    stream.machine.respond(ticket, Err(no), stream.now).expect("a code of the application's");
+    assert_eq!(stream.lines(), [error("1", -32002, "Resource not found")]);
+    assert_eq!((told(&mut stream, "a:b"), changes_of(&mut stream).len()), (0, 0));
+    for number in 0..513 {
+        stream.line(request("1", "resources/subscribe", &uri(&format!("a:{number}"))));
+        let ticket = stream.requested().pop().expect("a request");
+        stream.machine.respond(ticket, Ok(json(r#"{"_meta":{}}"#)), stream.now).expect("a result");
+        let answer = stream.lines().remove(0);
+        let expected = if number < 512 { r#"{"_meta":{}}"# } else { "too many subscriptions" };
+        assert!(answer.contains(expected), "{number}: {answer}");
+    }
+    assert_eq!((told(&mut stream, "a:511"), told(&mut stream, "a:512")), (1, 0));
+    stream.line(request("1", "resources/unsubscribe", &uri("a:511")));
+    let ticket = stream.requested().pop().expect("a request");
+    stream.machine.respond(ticket, Ok(Json::empty_object()), stream.now).expect("a result");
+    stream.lines();
+    assert_eq!(told(&mut stream, "a:511"), 0);
+}
+
+#[test]
+fn defect_b22_sessions_over_http_have_subscriptions_of_their_own() {
+    let mut site = Site::with(|_, config| declared(config));
+    let [first, second] = [site.session("2025-06-18"), site.session("2025-11-25")];
+    let subscribe = |site: &mut Site, session: &str, method: &str, name: &str| {
+        let sent = site.answer(&Asked::post(request("1", method, &uri(name))).in_session(session));
+        assert_eq!((sent.code(), sent.text()), (200, result("1", "{}")));
+    };
+    subscribe(&mut site, &first, "resources/subscribe", "a:b");
+    subscribe(&mut site, &second, "resources/subscribe", "c:d");
+    let streams = [&first, &second].map(|id| site.ask(&Asked::get().in_session(id)));
+    for name in ["a:b", "c:d", "e:f"] {
+        site.server.publish(updated(name), site.now).expect("it is declared");
+    }
+    for (stream, name) in streams.into_iter().zip(["a:b", "c:d"]) {
+        let data = site.take(stream).data();
+        assert!(data.len() == 1 && data[0].contains(name), "{data:?}");
+    }
+    assert_eq!(changes(|| site.server.poll_subscription()), ["+a:b", "+c:d"]);
+    // A second subscription to a resource is not reported, nor the end of one of two.
+    subscribe(&mut site, &second, "resources/subscribe", "a:b");
+    assert!(site.answer(&Asked::new("DELETE", "").in_session(&first)).code() / 100 == 2);
+    assert!(changes(|| site.server.poll_subscription()).is_empty());
+    subscribe(&mut site, &second, "resources/unsubscribe", "a:b");
+    assert_eq!(changes(|| site.server.poll_subscription()), ["-a:b"]);
+    // However a session ends, its subscriptions end with it.
+    site.server.handle_disconnect(streams[1], site.now);
+    site.pass(std::time::Duration::from_secs(3600));
+    assert_eq!(site.server.sessions(), 0);
+    assert_eq!(changes(|| site.server.poll_subscription()), ["-c:d"]);
+    assert!(site.events().iter().all(|event| !matches!(event, Event::Requested { .. })));
+}
+
+#[test]
+fn defect_b22_subscriptions_of_both_eras_are_reported_alike() {
+    let mut stream = ServerStream::server_with(declared);
+    stream.line(tests::world::initialize("0", "2025-11-25"));
+    let listen = |id: &str, uris: &str| {
+        modern(id, "subscriptions/listen", &format!(r#""notifications":{{"resourceSubscriptions":{uris}}},"#))
+    };
+    stream.line(listen("1", r#"["a:1","a:2","a:2"]"#));
+    stream.line(request("2", "resources/subscribe", &uri("a:2")));
+    stream.line(listen("3", r#"["a:3"]"#));
+    assert_eq!(changes_of(&mut stream), ["+a:1", "+a:2", "+a:3"]);
+    let cancel =
+        |id: &str| format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#);
+    stream.line(cancel("1"));
+    assert_eq!(changes_of(&mut stream), ["-a:1"]);
+    // Nothing accumulates for an application that does not ask.
+    for _ in 0..1000 {
+        stream.line(request("4", "resources/unsubscribe", &uri("a:2")));
+        stream.line(request("4", "resources/subscribe", &uri("a:2")));
+    }
+    assert!(changes_of(&mut stream).is_empty());
+    stream.eof();
+    assert_eq!(changes_of(&mut stream), ["-a:2", "-a:3"]);
+
+    // Over HTTP, a subscription of the newer era ends with its exchange.
+    let mut site = Site::with(|_, config| declared(config));
+    let listening = site.ask(&Asked::post(listen("1", r#"["a:1"]"#)).mirrored("subscriptions/listen"));
+    assert_eq!(changes(|| site.server.poll_subscription()), ["+a:1"]);
+    site.server.handle_disconnect(listening, site.now);
+    assert_eq!(changes(|| site.server.poll_subscription()), ["-a:1"]);
+    // What is not declared is not honoured, and so not reported.
+    let mut site = Site::new();
+    site.ask(&Asked::post(listen("1", r#"["a:1"]"#)).mirrored("subscriptions/listen"));
+    assert!(changes(|| site.server.poll_subscription()).is_empty());
+}
+
+#[test]
+fn defect_b22_a_relay_leaves_subscriptions_to_its_server() {
+    let mut world = World::connected_relay();
+    for (method, answer) in [("resources/subscribe", r#"{"of":"the server"}"#), ("resources/unsubscribe", "{}")] {
+        world.line(&request("1", method, &uri("a:b")));
+        let opened = world.opened();
+        assert_eq!((opened.method().as_str(), opened.param("uri").as_str()), (method, "\"a:b\""));
+        assert!(world.lines().is_empty(), "it waits for the server");
+        world.reply(opened.key, &tests::world::Reply::json(result(&opened.id(), answer)));
+        assert_eq!(world.lines(), [result("1", answer)]);
+    }
+}
