@@ -10,6 +10,7 @@
 //! | `connections` | how many connections there are, and which makes room for another |
 //! | `owner` | the thread that owns the machine |
 //! | `handlers` | the threads on which requests are served |
+//! | `subscriptions` | changes of subscriptions on their way to the service |
 //! | `incoming` | a request as its handler sees it |
 //! | `state` | states that clients carry and cannot alter |
 
@@ -20,6 +21,7 @@ mod http1;
 mod incoming;
 mod owner;
 mod state;
+mod subscriptions;
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -61,6 +63,67 @@ pub trait Service: Send + Sync + 'static {
     /// A client's session has ended.
     fn ended(&self, reason: CloseReason) {
         let _ = reason;
+    }
+
+    /// A client has subscribed to the resource of this URI, and none had before: its changes are to be published from now
+    /// on, by [`ServerPublisher::publish`] with `notifications/resources/updated`. Clients subscribe where the server's
+    /// capabilities have `resources.subscribe`, and the server answers them itself.
+    ///
+    /// This and [`Service::unsubscribed`] are called one after the other: watch the resource on a thread of its own.
+    ///
+    /// # Example: a resource that changes once a client has subscribed to it
+    ///
+    /// ```
+    /// use std::sync::mpsc::{Sender, channel};
+    ///
+    /// use mcp_blocking::{Client, Handler, Incoming, Server, ServerPublisher, Service};
+    /// use mcp_proto::model::{ResourcesCapability, ServerCapabilities};
+    /// use mcp_proto::server::Config;
+    /// use mcp_proto::{ErrorObject, Json, Notification};
+    ///
+    /// struct Files;
+    ///
+    /// impl Service for Files {
+    ///     fn serve(&self, incoming: &Incoming) -> Result<Json, ErrorObject> {
+    ///         Err(ErrorObject::method_not_found(incoming.method()))
+    ///     }
+    ///
+    ///     fn subscribed(&self, uri: &str, publisher: &ServerPublisher) {
+    ///         let params = Json::empty_object().with_member("uri", &Json::from(uri));
+    ///         let change = Notification::with_params("notifications/resources/updated", params);
+    ///         let publisher = publisher.clone();
+    ///         std::thread::spawn(move || publisher.publish(change));
+    ///     }
+    /// }
+    ///
+    /// struct Changes(Sender<Notification>);
+    ///
+    /// impl Handler for Changes {
+    ///     fn notified(&mut self, change: Notification) {
+    ///         let _ = self.0.send(change);
+    ///     }
+    /// }
+    ///
+    /// let capabilities = ServerCapabilities::new().resources(ResourcesCapability::new().subscribe(true));
+    /// let server = Server::bind("127.0.0.1:0", Config::new("my-files", "1.0.0").with_capabilities(capabilities))?;
+    /// let (address, stopper) = (server.address(), server.stopper());
+    /// let running = std::thread::spawn(move || server.run(Files));
+    /// let (changed, changes) = channel();
+    /// let client = Client::builder(&format!("http://{address}/mcp"))?.handler(Changes(changed)).connect()?;
+    /// let log = Json::parse(r#"{"uri":"file:///log"}"#)?;
+    /// assert_eq!(client.request("resources/subscribe", Some(log.clone()))?, Json::empty_object());
+    /// assert_eq!(changes.recv()?.params, Some(log));
+    /// stopper.stop();
+    /// running.join().expect("it does not panic")?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn subscribed(&self, uri: &str, publisher: &ServerPublisher) {
+        let _ = (uri, publisher);
+    }
+
+    /// No client is subscribed to the resource any more.
+    fn unsubscribed(&self, uri: &str) {
+        let _ = uri;
     }
 }
 

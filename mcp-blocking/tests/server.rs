@@ -8,14 +8,14 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use mcp_blocking::{Client, Error, Handler, Incoming, Server};
+use mcp_blocking::{Client, Error, Handler, Incoming, Server, ServerPublisher, Service};
 use mcp_proto::client::{Call, Outcome};
 use mcp_proto::server::{Config, Progress, TwoEndpoints};
-use mcp_proto::{ErrorObject, Failed, Json, Method, code};
+use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, code};
 use running::{Running, json};
 use tests::asked::Asked;
 use tests::socket::Remote;
@@ -434,7 +434,7 @@ fn defect_fr14_rp10_what_waits_for_a_client_that_does_not_read_is_bounded() {
                 });
             }
             // Everything before this has reached the machine.
-            let _ = incoming.notify(mcp_proto::Notification::new("notifications/message"));
+            let _ = incoming.notify(Notification::new("notifications/message"));
             ended.store(true, Ordering::Release);
             Ok(Json::empty_object())
         };
@@ -451,4 +451,68 @@ fn defect_fr14_rp10_what_waits_for_a_client_that_does_not_read_is_bounded() {
     let waited = unread.count_rest();
     assert!(waited < 60_000_000, "{waited} bytes of 100 MB waited");
     assert!(waited > 10_000, "it was served");
+}
+
+/// Reports what is subscribed to, each time after it was allowed to go on, and publishes one change of each resource.
+struct Watching(SyncSender<String>, Mutex<Receiver<()>>);
+
+impl Service for Watching {
+    fn serve(&self, incoming: &Incoming) -> Result<Json, ErrorObject> {
+        Err(ErrorObject::method_not_found(incoming.method()))
+    }
+
+    fn subscribed(&self, uri: &str, publisher: &ServerPublisher) {
+        let _ = self.1.lock().unwrap().recv();
+        self.0.send(format!("+{uri}")).unwrap();
+        let params = Json::empty_object().with_member("uri", &Json::from(uri));
+        publisher.publish(Notification::with_params(Method::RESOURCES_UPDATED, params)).unwrap();
+        assert_ne!(uri, "a:panics", "a handler may fail");
+    }
+
+    fn unsubscribed(&self, uri: &str) {
+        let _ = self.1.lock().unwrap().recv();
+        self.0.send(format!("-{uri}")).unwrap();
+    }
+}
+
+#[test]
+fn defect_b22_a_service_hears_which_resources_it_has_to_watch() {
+    let config = Config::new("s", "1").with_capabilities(json(r#"{"resources":{"subscribe":true}}"#));
+    let server = Server::bind("127.0.0.1:0", config).unwrap();
+    let (address, stopper) = (server.address().to_string(), server.stopper());
+    let (report, reported) = sync_channel(1000);
+    let (turn, turns) = sync_channel(1000);
+    let thread = thread::spawn(move || server.run(Watching(report, Mutex::new(turns))).unwrap());
+    let server = Running { url: format!("http://{address}/mcp"), address, stopper, thread: Some(thread) };
+    let next = || reported.recv_timeout(Duration::from_secs(60)).unwrap();
+    let subscribe = |client: &Client, verb: &str, uri: &str| {
+        let params = Json::empty_object().with_member("uri", &Json::from(uri));
+        assert_eq!(client.request(format!("resources/{verb}").as_str(), Some(params)).unwrap(), Json::empty_object());
+    };
+    let (client, other) = (server.client(), server.client());
+    // While the service handles the first, others come and go; what is left of them is reported then.
+    subscribe(&client, "subscribe", "a:1");
+    for _ in 0..300 {
+        subscribe(&client, "subscribe", "a:2");
+        subscribe(&client, "unsubscribe", "a:2");
+    }
+    for client in [&client, &other] {
+        subscribe(client, "subscribe", "a:3");
+    }
+    subscribe(&client, "unsubscribe", "a:1");
+    subscribe(&client, "subscribe", "a:panics");
+    for _ in 0..100 {
+        turn.send(()).unwrap();
+    }
+    for expected in ["+a:1", "-a:1", "+a:3", "+a:panics"] {
+        assert_eq!(next(), expected);
+    }
+    drop(client);
+    assert_eq!(next(), "-a:panics");
+    subscribe(&other, "subscribe", "a:4");
+    assert_eq!(next(), "+a:4");
+    drop(server);
+    for expected in ["-a:3", "-a:4"] {
+        assert_eq!(next(), expected);
+    }
 }

@@ -28,7 +28,8 @@
 //!
 //! `poll_output` is drained after every input and command, because nothing has left the machine before. Output is one
 //! ordered queue: an event that follows an action was caused after it. While `wants_input` is false, the driver reads
-//! nothing more, which is how a slow application slows its peer down instead of filling memory.
+//! nothing more, which is how a slow application slows its peer down instead of filling memory. Beside it, an application
+//! that has to watch the resources that clients subscribe to asks [`Server::poll_subscription`].
 //!
 //! # Example: a client and a server, joined without any I/O
 //!

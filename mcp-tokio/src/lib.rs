@@ -40,6 +40,7 @@
 //! A [`Service`] serves requests; a function will do. [`Server`] joins it to clients: over stdio, over any byte stream,
 //! and as a [`tower_service::Service`] of HTTP requests that listens itself or stands in a router. [`Incoming`] is a
 //! request as its handler sees it, and the way to talk to its client meanwhile: progress, log messages, questions.
+//! [`Service::subscribed`] names the resources whose changes clients want to be told of.
 //!
 //! ```no_run
 //! use mcp_proto::model::{CallToolResult, ListToolsResult, ServerCapabilities, Tool, ToolsCapability};
@@ -117,6 +118,7 @@
 //! | `server` | a service, and how clients reach it |
 //! | `server/service`, `server/incoming` | what the application does with requests, and a request as it sees it |
 //! | `server/requests` | requests that are being served: between the machine and the handlers |
+//! | `server/notices` | what a service is told beside requests |
 //! | `server/stream` | the task of a server on a byte stream |
 //! | `server/http` | the server as a service of HTTP requests, and the task that owns its machine |
 //! | `lines`, `clock`, `panics` | lines that wait to be written, the time, and handlers that panic |
@@ -138,4 +140,4 @@ pub use http_client::Http;
 pub use reqwest;
 #[cfg(feature = "http-server")]
 pub use server::{HttpBody, HttpService};
-pub use server::{Incoming, Server, Service, StateKeys};
+pub use server::{Incoming, Server, ServerPublisher, Service, StateKeys};

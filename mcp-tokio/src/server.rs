@@ -6,6 +6,7 @@
 //! | `incoming` | a request as its handler sees it |
 //! | `state` | states that clients carry and cannot alter |
 //! | `requests` | requests that are being served: between the machine and the handlers |
+//! | `notices` | what a service is told beside requests |
 //! | `stdio` | stdin and stdout of this process |
 //! | `stream` | the task of a server on a byte stream |
 //! | `http` | the server as a service of HTTP requests |
@@ -18,6 +19,7 @@
 #[cfg(feature = "http-server")]
 mod http;
 mod incoming;
+mod notices;
 mod requests;
 mod service;
 mod state;
@@ -38,7 +40,7 @@ use service::AnyService;
 
 #[cfg(feature = "http-server")]
 pub use http::{HttpBody, HttpService};
-pub use incoming::Incoming;
+pub use incoming::{Incoming, ServerPublisher};
 pub use service::Service;
 pub use state::StateKeys;
 

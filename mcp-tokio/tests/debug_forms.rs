@@ -97,6 +97,7 @@ async fn server_forms(forms: &mut Forms) {
     forms.add("StateKeys", &StateKeys::new(*b"marked-secretmarked-secret012345"));
     let mut service = server.http(HttpConfig::new()).unwrap();
     forms.add("HttpService", &service);
+    forms.add("ServerPublisher", &service.publisher());
 
     let mut session = None;
     for body in [initialize("1", "2025-11-25"), INITIALIZED.to_owned(), request("2", "tools/call", &secret().to_text())]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use mcp_proto::client::{Call, CloseReason, Outcome};
 use mcp_proto::server::{Config, HttpConfig, InputRequired, LoggingLevel, Principal, Progress};
 use mcp_proto::{ErrorObject, Json, Method, Notification, SessionKey, code};
-use mcp_tokio::{Builder, Client, Error, Handler, HttpService, Incoming, Server, Service, StateKeys};
+use mcp_tokio::{Builder, Client, Error, Handler, HttpService, Incoming, Server, ServerPublisher, Service, StateKeys};
 use tests::asked::{Asked, initialize};
 use tests::bad_lines::BAD_LINES;
 use tests::socket::Remote;
@@ -18,7 +18,7 @@ use tests::world::{self, INITIALIZED};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, duplex, split};
 use tokio::net::TcpListener;
 use tokio::runtime;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{sleep, timeout};
 
@@ -147,6 +147,11 @@ async fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {
         }
         "change" => {
             incoming.publish(Notification::new("notifications/tools/list_changed")).await.unwrap();
+            Ok(Json::empty_object())
+        }
+        "touch" => {
+            let change = Notification { method: Method::RESOURCES_UPDATED, params: incoming.params().cloned() };
+            incoming.publish(change).await.unwrap();
             Ok(Json::empty_object())
         }
         "tools/list" => Ok(json(tests::on_the_wire::TOOLS)),
@@ -383,6 +388,123 @@ async fn notifications_and_the_end_of_a_session_are_told_in_order() {
     for expected in ["a", "b", "Peer"] {
         assert_eq!(timeout(Duration::from_secs(5), told.recv()).await.unwrap().unwrap(), expected);
     }
+}
+
+/// Reports what is subscribed to, and publishes one change of each resource. It waits until it is allowed to go on.
+struct Watching(mpsc::UnboundedSender<String>, Arc<Semaphore>);
+
+impl Service for Watching {
+    async fn serve(&self, incoming: Incoming) -> Result<Json, ErrorObject> {
+        Err(ErrorObject::method_not_found(incoming.method()))
+    }
+
+    async fn subscribed(&self, uri: Arc<str>, publisher: ServerPublisher) {
+        self.1.acquire().await.unwrap().forget();
+        self.0.send(format!("+{uri}")).unwrap();
+        let params = Json::empty_object().with_member("uri", &Json::from(&*uri));
+        publisher.publish(Notification::with_params(Method::RESOURCES_UPDATED, params)).await.unwrap();
+        assert_ne!(&*uri, "a:panics", "a handler may fail");
+    }
+
+    async fn unsubscribed(&self, uri: Arc<str>) {
+        self.1.acquire().await.unwrap().forget();
+        self.0.send(format!("-{uri}")).unwrap();
+    }
+}
+
+struct Changes(mpsc::UnboundedSender<String>);
+
+impl Handler for Changes {
+    async fn notified(&self, change: Notification) {
+        self.0.send(change.params.unwrap().to_text().into_owned()).unwrap();
+    }
+}
+
+fn with_resources() -> Config {
+    Config::new("test", "1").with_capabilities(json(r#"{"resources":{"subscribe":true}}"#))
+}
+
+async fn subscribe(client: &Client, verb: &str, uri: &str) {
+    let params = Json::empty_object().with_member("uri", &Json::from(uri));
+    let answer = client.request(format!("resources/{verb}").as_str(), Some(params)).await.unwrap();
+    assert_eq!(answer, Json::empty_object());
+}
+
+#[tokio::test]
+async fn defect_b22_a_service_hears_which_resources_it_has_to_watch() {
+    let (report, mut reported) = mpsc::unbounded_channel();
+    let (change, mut changed) = mpsc::unbounded_channel();
+    let turns = Arc::new(Semaphore::new(0));
+    let service = Server::new(with_resources(), Watching(report, Arc::clone(&turns)));
+    let (ours, theirs) = duplex(1024);
+    let serving = tokio::spawn(async move {
+        let (read, write) = split(theirs);
+        service.serve_stream(read, write).await
+    });
+    let (read, write) = split(ours);
+    let client = Client::builder().handler(Changes(change)).connect(read, write).await.unwrap();
+    let mut next = async || timeout(Duration::from_secs(60), reported.recv()).await.unwrap().unwrap();
+    // While the service handles the first, others come and go; what is left of them is reported then.
+    subscribe(&client, "subscribe", "a:1").await;
+    for _ in 0..300 {
+        subscribe(&client, "subscribe", "a:2").await;
+        subscribe(&client, "unsubscribe", "a:2").await;
+    }
+    subscribe(&client, "subscribe", "a:3").await;
+    subscribe(&client, "unsubscribe", "a:1").await;
+    subscribe(&client, "subscribe", "a:panics").await;
+    turns.add_permits(100);
+    for expected in ["+a:1", "-a:1", "+a:3", "+a:panics"] {
+        assert_eq!(next().await, expected);
+    }
+    // The change of the first found nobody who is subscribed.
+    for uri in ["a:3", "a:panics"] {
+        let change = timeout(Duration::from_secs(60), changed.recv()).await.unwrap().unwrap();
+        assert_eq!(change, format!(r#"{{"uri":"{uri}"}}"#));
+    }
+    client.close().await;
+    for expected in ["-a:3", "-a:panics"] {
+        assert_eq!(next().await, expected);
+    }
+    serving.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn defect_b22_over_http_a_service_hears_of_all_clients_together() {
+    let (report, mut reported) = mpsc::unbounded_channel();
+    let service = Server::new(with_resources(), Watching(report, Arc::new(Semaphore::new(100))));
+    let service = service.http(HttpConfig::new()).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let serving = service.clone();
+    let serving = tokio::spawn(async move { serving.serve(listener).await });
+    let mut next = async || timeout(Duration::from_secs(60), reported.recv()).await.unwrap().unwrap();
+    let (change, mut changed) = mpsc::unbounded_channel();
+    let first = Client::builder().handler(Changes(change)).http(&url).unwrap().connect().await.unwrap();
+    let second = Client::builder().http(&url).unwrap().connect().await.unwrap();
+    subscribe(&first, "subscribe", "a:1").await;
+    assert_eq!(next().await, "+a:1");
+    subscribe(&second, "subscribe", "a:1").await;
+    subscribe(&second, "subscribe", "a:2").await;
+    assert_eq!(next().await, "+a:2");
+    second.close().await;
+    assert_eq!(next().await, "-a:2");
+    // The stream of the server's own messages may have been opened behind the first change.
+    let publisher = service.publisher();
+    let resource = json(r#"{"uri":"a:1"}"#);
+    let told = timeout(Duration::from_secs(60), async {
+        loop {
+            let change = Notification::with_params(Method::RESOURCES_UPDATED, resource.clone());
+            publisher.publish(change).await.unwrap();
+            if let Ok(told) = timeout(Duration::from_millis(50), changed.recv()).await {
+                return told.unwrap();
+            }
+        }
+    });
+    assert_eq!(told.await.unwrap(), r#"{"uri":"a:1"}"#);
+    service.close().await;
+    assert_eq!(next().await, "-a:1");
+    serving.await.unwrap().unwrap();
 }
 
 #[tokio::test]

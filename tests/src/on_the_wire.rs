@@ -10,6 +10,7 @@
 //! | `ask` | asks the client for `elicitation/create`, and answers with what it said |
 //! | `panic` | panics |
 //! | `change` | tells that the list of tools has changed, and answers `{}` |
+//! | `touch` | tells that the resource of its parameters has changed, and answers `{}` |
 //! | `tools/list` | answers with [`TOOLS`] |
 //! | `tools/call` of `who` | requires input `who` by `elicitation/create` with a sealed state `asked`; with both, echoes `inputResponses` |
 //! | `large` | answers with a string of 12 MB |
@@ -61,6 +62,7 @@ macro_rules! wire_tests {
             hm10_a_client_of_the_newer_revision_that_goes_has_cancelled
             hm11_requests_of_one_id_that_stand_alone_each_get_their_own_answer
             md_l_who_listens_is_told_of_changes
+            defect_b22_who_subscribes_is_answered_by_the_server_and_told_of_changes
             mr1_mr4_md_i_input_is_required_in_both_eras_alike
             a_client_that_does_not_read_holds_nobody_up
             b9_a_client_that_goes_at_any_byte_disturbs_nobody
@@ -517,6 +519,34 @@ pub fn md_l_who_listens_is_told_of_changes(server: &Remote) {
     assert_eq!(server.answer(&Asked::stateless("\"c\"", "change", "")).code(), 200);
     let events = told.events(2);
     assert!(events[1].contains("notifications/tools/list_changed") && events[1].contains(r#"subscriptionId":1"#));
+    assert!(silent.is_silent());
+}
+
+pub fn defect_b22_who_subscribes_is_answered_by_the_server_and_told_of_changes(server: &Remote) {
+    let (id, other) = (server.session("2025-06-18"), server.session("2025-11-25"));
+    let [mut own, mut silent] = [&id, &other].map(|id| {
+        let mut stream = server.open(&Asked::get().in_session(id));
+        stream.until(|sent| sent.code() == 200);
+        stream
+    });
+    let filter = r#""notifications":{"resourceSubscriptions":["a:b"]},"#;
+    let mut listening = server.open(&Asked::stateless("7", "subscriptions/listen", filter));
+    assert_eq!(listening.events(1).len(), 1);
+    let (resource, another) = (r#"{"uri":"a:b"}"#, r#"{"uri":"c:d"}"#);
+    let ask = |method: &str, params: &str| server.answer(&call(&id, "1", method, params)).text();
+    assert!(ask("resources/subscribe", "{}").contains("\"code\":-32602"));
+    assert_eq!(ask("resources/subscribe", resource), result("1", "{}"));
+    for touched in [another, resource] {
+        assert_eq!(ask("touch", touched), result("1", "{}"));
+    }
+    assert_eq!(
+        own.events(1),
+        [r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:b"}}"#]
+    );
+    assert!(listening.events(2)[1].contains(r#""uri":"a:b""#));
+    assert_eq!(ask("resources/unsubscribe", resource), result("1", "{}"));
+    assert_eq!(ask("touch", resource), result("1", "{}"));
+    assert_eq!((listening.events(3).len(), own.events(1).len()), (3, 1), "it is not subscribed any more");
     assert!(silent.is_silent());
 }
 

@@ -71,10 +71,12 @@ fn defect_b22_the_machine_answers_who_subscribes_in_a_session() {
             assert_eq!(answer(&mut stream, "resources/subscribe", &uri("a:b")), result("1", "{}"), "{version}");
         }
         assert_eq!((told(&mut stream, "a:b"), told(&mut stream, "a:c")), (1, 0), "{version}");
+        assert_eq!(changes_of(&mut stream), ["+a:b"], "{version}");
         for _ in 0..2 {
             assert_eq!(answer(&mut stream, "resources/unsubscribe", &uri("a:b")), result("1", "{}"), "{version}");
         }
         assert_eq!(told(&mut stream, "a:b"), 0, "{version}");
+        assert_eq!(changes_of(&mut stream), ["-a:b"], "{version}");
         let events = stream.events();
         assert!(events.is_empty(), "no request and no fault reaches the application: {events:?}");
     }

@@ -12,6 +12,7 @@ use mcp_proto::{ErrorObject, Notification};
 
 use super::Service;
 use super::incoming::Incoming;
+use super::subscriptions::Subscriptions;
 
 /// Work that waits for a thread.
 const WAITING: usize = 1024;
@@ -23,6 +24,7 @@ pub(super) enum Job {
     Call { service: Arc<dyn Service>, incoming: Incoming },
     Notified { service: Arc<dyn Service>, notification: Notification },
     Ended { service: Arc<dyn Service>, reason: CloseReason },
+    Subscriptions { service: Arc<dyn Service>, subscriptions: Arc<Subscriptions> },
 }
 
 impl fmt::Debug for Job {
@@ -59,6 +61,7 @@ impl Job {
                     log::error!("the handler of {} panicked", notification.method);
                 }
             }
+            Self::Subscriptions { service, subscriptions } => subscriptions.report(&*service),
         }
     }
 }
@@ -125,7 +128,9 @@ impl Handlers {
         if state.jobs.len() >= WAITING {
             state.jobs.retain(|job| !job.is_cancelled());
         }
-        if state.jobs.len() >= WAITING {
+        // Of the other kinds, there is one for each session at most.
+        let is_bounded = matches!(*job, Job::Call { .. } | Job::Notified { .. });
+        if is_bounded && state.jobs.len() >= WAITING {
             return Err(job);
         }
         state.jobs.push_back(job);

@@ -14,7 +14,8 @@ use mcp_proto::{ErrorObject, Instant, Json, Notification, Output, RequestKey, Ti
 use super::Service;
 use super::connection::{Replies, Reply, Unwritten};
 use super::handlers::{Handlers, Job};
-use super::incoming::{Context, Incoming, Shared};
+use super::incoming::{Context, Incoming, ServerPublisher, Shared};
+use super::subscriptions::Subscriptions;
 
 /// What happens to the owner.
 #[derive(Debug)]
@@ -45,6 +46,8 @@ pub(super) enum Input {
     Publish { notification: Notification, accept: SyncSender<Result<(), UsageError>> },
     /// A handler asks the client for something.
     Ask { ticket: TicketKey, call: Call, outcome: SyncSender<Result<Outcome, UsageError>> },
+    /// The service has handled the changes of subscriptions that it was given.
+    Reported,
     /// The server shall end.
     Stop,
 }
@@ -61,6 +64,9 @@ pub(super) struct Owner {
     asked: BTreeMap<RequestKey, SyncSender<Result<Outcome, UsageError>>>,
     /// Responses that connections have not taken in full, and the bytes of them that the machine counts.
     unwritten: BTreeMap<ExchangeKey, (Unwritten, usize)>,
+    subscriptions: Arc<Subscriptions>,
+    /// The service has not handled the changes of subscriptions that it was given. The machine collects others meanwhile.
+    is_reporting: bool,
 }
 
 impl Owner {
@@ -70,6 +76,7 @@ impl Owner {
         handlers: Handlers,
         service: Arc<dyn Service>,
     ) -> Self {
+        let subscriptions = Subscriptions::new(ServerPublisher { inbox: inbox.clone() });
         Self {
             machine,
             inbox,
@@ -80,6 +87,8 @@ impl Owner {
             tickets: BTreeMap::new(),
             asked: BTreeMap::new(),
             unwritten: BTreeMap::new(),
+            subscriptions,
+            is_reporting: false,
         }
     }
 
@@ -97,6 +106,7 @@ impl Owner {
                 Ok(Input::Stop) | Err(RecvTimeoutError::Disconnected) => {
                     self.machine.close(now);
                     self.settle(now);
+                    self.report_subscriptions(now);
                     return;
                 }
                 Ok(input) => self.on_input(input, now),
@@ -106,6 +116,19 @@ impl Owner {
                 self.machine.handle_timeout(now);
             }
             self.settle(now);
+            if !self.is_reporting {
+                self.report_subscriptions(now);
+            }
+        }
+    }
+
+    /// Reports to the service what has changed of subscriptions.
+    fn report_subscriptions(&mut self, now: Instant) {
+        let Self { machine, subscriptions, .. } = self;
+        if subscriptions.extend(std::iter::from_fn(|| machine.poll_subscription())) {
+            self.is_reporting = true;
+            let (service, subscriptions) = (Arc::clone(&self.service), Arc::clone(&self.subscriptions));
+            self.hand_over(Job::Subscriptions { service, subscriptions }, now);
         }
     }
 
@@ -170,6 +193,7 @@ impl Owner {
                     let _ = outcome.send(Err(error));
                 }
             },
+            Input::Reported => self.is_reporting = false,
             Input::Stop => {}
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use mcp_blocking::{Incoming, Server, ServerStopper, StateKeys};
 use mcp_proto::client::{Call, Outcome};
 use mcp_proto::server::{Config, HttpConfig, InputRequired, Progress};
-use mcp_proto::{ErrorObject, Json, Notification, code};
+use mcp_proto::{ErrorObject, Json, Method, Notification, code};
 
 /// A server on a thread of its own, stopped at the end of the test.
 pub(crate) struct Running {
@@ -111,6 +111,11 @@ fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
         }
         "change" => {
             incoming.publish(Notification::new("notifications/tools/list_changed")).unwrap();
+            Ok(Json::empty_object())
+        }
+        "touch" => {
+            let change = Notification { method: Method::RESOURCES_UPDATED, params: incoming.params().cloned() };
+            incoming.publish(change).unwrap();
             Ok(Json::empty_object())
         }
         "tools/call" => {

@@ -1,6 +1,7 @@
 //! Resources that clients have subscribed to, in either era, and what the application has not been told of that.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 use crate::json::Json;
@@ -13,12 +14,22 @@ const NAME_BYTES: usize = 32 * 1024;
 /// A resource that clients have begun or ceased to be subscribed to, as [`Server::poll_subscription`] says.
 ///
 /// [`Server::poll_subscription`]: super::Server::poll_subscription
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum SubscriptionChange {
     /// A client has subscribed to the resource of this URI, and none had before.
     Subscribed(Arc<str>),
     /// No client is subscribed to the resource of this URI any more.
     Unsubscribed(Arc<str>),
+}
+
+/// Shows no URI.
+impl fmt::Debug for SubscriptionChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Subscribed(_) => "Subscribed",
+            Self::Unsubscribed(_) => "Unsubscribed",
+        })
+    }
 }
 
 /// Names of resources or tasks, as many as one client or filter may have.

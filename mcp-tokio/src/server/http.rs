@@ -22,6 +22,7 @@ use mcp_proto::server::{Http, PeerKey, Principal, Server, expects_continue};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::ServerPublisher;
 use super::requests::{Heard, Requests};
 use owner::{Arrived, From, Input, Owner, Presence, Reply};
 
@@ -65,6 +66,7 @@ pub struct HttpService {
     gone: mpsc::UnboundedSender<Arrived>,
     next: Arc<AtomicU64>,
     is_closed: Arc<watch::Sender<bool>>,
+    publisher: ServerPublisher,
     /// Connections of [`HttpService::serve`] at one time. With more, one that waits for a request is closed: that which
     /// has waited for longest, of the address with the most connections. If all are in use, the new one is answered with
     /// 503. Default 1024.
@@ -80,12 +82,14 @@ impl HttpService {
     pub(super) fn start(machine: Server<Http>, requests: Requests, heard: Heard) -> Self {
         let (inbox, inputs) = mpsc::channel(INPUTS);
         let (gone, going) = mpsc::unbounded_channel();
+        let publisher = requests.publisher();
         tokio::spawn(Owner::new(machine, requests).run(heard, inputs, going));
         Self {
             inbox,
             gone,
             next: Arc::default(),
             is_closed: Arc::new(watch::Sender::new(false)),
+            publisher,
             max_connections: 1024,
             head_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(60),
@@ -115,6 +119,12 @@ impl HttpService {
     /// ```
     pub async fn serve(&self, listener: TcpListener) -> io::Result<()> {
         listener::serve(self, listener, self.is_closed.subscribe()).await
+    }
+
+    /// A way to tell clients of changes while the service runs.
+    #[must_use]
+    pub fn publisher(&self) -> ServerPublisher {
+        self.publisher.clone()
     }
 
     /// Ends all sessions: everybody who waits is answered, later requests are answered with 503, and [`HttpService::serve`]

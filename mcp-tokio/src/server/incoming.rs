@@ -117,15 +117,13 @@ impl Incoming {
         self.say(Said::Notify { scope, notification, accept }, accepted).await
     }
 
-    /// Tells all clients whom it concerns of a change: `list_changed` of tools, prompts or resources, or
-    /// `resources/updated`. It waits until there is room for more.
+    /// Tells all clients whom it concerns of a change, as [`ServerPublisher::publish`].
     ///
     /// # Errors
     ///
-    /// [`UsageError`] if it is no such notification, or the server's capabilities do not promise it.
+    /// As [`ServerPublisher::publish`].
     pub async fn publish(&self, notification: Notification) -> Result<(), UsageError> {
-        let (accept, accepted) = oneshot::channel();
-        self.say(Said::Publish { notification, accept }, accepted).await
+        publish(&self.said, notification).await
     }
 
     /// Asks the client for something because of this request, and waits for the outcome. Dropping the future takes it
@@ -152,9 +150,40 @@ impl Incoming {
     }
 
     async fn say<T>(&self, said: Said, accepted: oneshot::Receiver<Result<T, UsageError>>) -> Result<T, UsageError> {
-        self.said.send(said).await.map_err(|_| UsageError::Closed)?;
-        accepted.await.map_err(|_| UsageError::Closed)?
+        say(&self.said, said, accepted).await
     }
+}
+
+/// Publishes changes to clients, from any task: see [`Service::subscribed`](super::Service::subscribed).
+#[derive(Debug, Clone)]
+pub struct ServerPublisher {
+    pub(super) said: mpsc::Sender<Said>,
+}
+
+impl ServerPublisher {
+    /// Tells all clients whom it concerns of a change: `list_changed` of tools, prompts or resources, or
+    /// `resources/updated`. It waits until there is room for more.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if it is no such notification, the server's capabilities do not promise it, or the server has ended.
+    pub async fn publish(&self, notification: Notification) -> Result<(), UsageError> {
+        publish(&self.said, notification).await
+    }
+}
+
+async fn publish(to: &mpsc::Sender<Said>, notification: Notification) -> Result<(), UsageError> {
+    let (accept, accepted) = oneshot::channel();
+    say(to, Said::Publish { notification, accept }, accepted).await
+}
+
+async fn say<T>(
+    to: &mpsc::Sender<Said>,
+    said: Said,
+    accepted: oneshot::Receiver<Result<T, UsageError>>,
+) -> Result<T, UsageError> {
+    to.send(said).await.map_err(|_| UsageError::Closed)?;
+    accepted.await.map_err(|_| UsageError::Closed)?
 }
 
 /// Something that the client was asked. It is taken back unless the outcome has come.

@@ -2,25 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use mcp_proto::client::{Call, CloseReason, Outcome};
+use mcp_proto::client::{Call, Outcome};
 use mcp_proto::server::{Carrier, Event, LoggingLevel, Progress, Scope, Server};
-use mcp_proto::{
-    ErrorObject, Instant, Json, Method, Notification, RequestKey, SessionKey, Ticket, TicketKey, UsageError,
-};
+use mcp_proto::{ErrorObject, Instant, Json, Method, Notification, RequestKey, Ticket, TicketKey, UsageError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tracing::Instrument;
 
-use super::incoming::Incoming;
+use super::incoming::{Incoming, ServerPublisher};
+use super::notices::Notices;
 use super::service::AnyService;
-use crate::panics::caught;
 
 /// What handlers say that has not been dealt with. With more, they wait.
 const UNSAID: usize = 64;
-/// Notifications that have not been heard. More are dropped.
-const UNHEARD: usize = 256;
 
 /// What a handler says. Whoever accepts it has room for more.
 #[derive(Debug)]
@@ -41,6 +36,8 @@ pub(super) enum Last {
     Answer(TicketKey, Result<Json, ErrorObject>),
     Release(TicketKey),
     Withdraw(RequestKey),
+    /// The service has handled the changes of subscriptions that it was given.
+    Reported,
 }
 
 /// What handlers say, where it arrives.
@@ -66,7 +63,7 @@ impl Requests {
     pub(super) fn new(service: Arc<dyn AnyService>, most: usize) -> (Self, Heard) {
         let (say, said) = mpsc::channel(UNSAID);
         let (say_last, last) = mpsc::unbounded_channel();
-        let notices = Notices::new(&service);
+        let notices = Notices::new(&service, ServerPublisher { said: say.clone() }, say_last.clone());
         let requests =
             Self { service, open: BTreeMap::new(), most, asked: BTreeMap::new(), said: say, last: say_last, notices };
         (requests, Heard { said, last })
@@ -119,7 +116,24 @@ impl Requests {
                 }
             }
             Last::Withdraw(request) => machine.cancel(request, None, now),
+            Last::Reported => self.notices.on_reported(),
         }
+    }
+
+    /// Reports to the service what has changed of subscriptions, once it has handled what was reported before.
+    pub(super) fn report_subscriptions<T: Carrier>(&mut self, machine: &mut Server<T>) {
+        self.notices.report(machine);
+    }
+
+    /// The machine has ended, and with it all subscriptions.
+    pub(super) fn report_end<T: Carrier>(&mut self, machine: &mut Server<T>) {
+        self.notices.report_last(machine);
+    }
+
+    /// Publishes changes from outside of requests.
+    #[cfg(feature = "http-server")]
+    pub(super) fn publisher(&self) -> ServerPublisher {
+        ServerPublisher { said: self.said.clone() }
     }
 
     /// Deals with what the machine tells.
@@ -136,7 +150,7 @@ impl Requests {
                 }
             }
             Event::Notified { session, method, params } => {
-                self.notices.tell(session, Notification { method, params });
+                self.notices.notified(session, Notification { method, params });
             }
             Event::Responded { request, outcome } => {
                 if let Some(waiting) = self.asked.remove(&request) {
@@ -146,7 +160,7 @@ impl Requests {
             Event::Faulted(fault) => tracing::info!(%fault, "a client did something wrong"),
             Event::Closed { session, reason } => {
                 tracing::debug!(?session, ?reason, "a session has ended");
-                self.notices.tell_end(session, reason);
+                self.notices.ended(session, reason);
             }
             _ => {}
         }
@@ -227,58 +241,5 @@ impl Drop for Unanswered {
         if std::thread::panicking() {
             let _ = self.last.send(Last::Answer(self.ticket, Err(ErrorObject::internal())));
         }
-    }
-}
-
-/// What clients tell, on its way to the service.
-struct Notices {
-    sender: mpsc::UnboundedSender<Notice>,
-    unheard: Arc<AtomicUsize>,
-}
-
-enum Notice {
-    Told(SessionKey, Notification),
-    Ended(SessionKey, CloseReason),
-}
-
-impl Notices {
-    /// The task ends when this is dropped and everything was heard.
-    fn new(service: &Arc<dyn AnyService>) -> Self {
-        let (sender, mut waiting) = mpsc::unbounded_channel();
-        let unheard = Arc::new(AtomicUsize::new(0));
-        let (service, count) = (Arc::clone(service), Arc::clone(&unheard));
-        tokio::spawn(async move {
-            while let Some(notice) = waiting.recv().await {
-                match notice {
-                    Notice::Told(session, notification) => {
-                        count.fetch_sub(1, Ordering::AcqRel);
-                        // RP15: those that follow are handled whatever becomes of this one.
-                        if caught(async { service.notified(session, notification).await }).await.is_none() {
-                            tracing::error!("the handler of a notification panicked");
-                        }
-                    }
-                    Notice::Ended(session, reason) => {
-                        if caught(async { service.ended(session, reason).await }).await.is_none() {
-                            tracing::error!("the handler of a session's end panicked");
-                        }
-                    }
-                }
-            }
-        });
-        Self { sender, unheard }
-    }
-
-    fn tell(&self, session: SessionKey, notification: Notification) {
-        if self.unheard.load(Ordering::Acquire) >= UNHEARD {
-            tracing::warn!(method = %notification.method, "a notification was dropped: the service is behind");
-            return;
-        }
-        self.unheard.fetch_add(1, Ordering::AcqRel);
-        let _ = self.sender.send(Notice::Told(session, notification));
-    }
-
-    /// Sessions are bounded, and each ends once.
-    fn tell_end(&self, session: SessionKey, reason: CloseReason) {
-        let _ = self.sender.send(Notice::Ended(session, reason));
     }
 }

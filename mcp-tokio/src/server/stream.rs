@@ -31,6 +31,7 @@ pub(super) async fn serve(
         if let Some(reason) = settle(&mut machine, &mut requests, &mut lines, is_writable) {
             break reason;
         }
+        requests.report_subscriptions(&mut machine);
         if !buffer.is_empty() && machine.wants_input() {
             let length = buffer.len().min(CHUNK);
             machine.handle_bytes(buffer.get(..length).unwrap_or_default(), now());
@@ -65,6 +66,7 @@ pub(super) async fn serve(
             () = alarm.wait(due) => machine.handle_timeout(now()),
         }
     };
+    requests.report_end(&mut machine);
     // What was said last is written, but nobody is waited for who does not read.
     let _ = timeout(FLUSH, lines.finish()).await;
     reason

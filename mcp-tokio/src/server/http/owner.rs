@@ -139,9 +139,11 @@ impl Owner {
                 self.machine.handle_timeout(now());
             }
             self.settle(now());
+            self.requests.report_subscriptions(&mut self.machine);
         }
         self.machine.close(now());
         self.settle(now());
+        self.requests.report_end(&mut self.machine);
     }
 
     fn on_input(&mut self, input: Input, now: Instant) {

@@ -1,0 +1,57 @@
+//! Changes of subscriptions on their way to the service, which is given one after the other.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mcp_proto::server::SubscriptionChange;
+
+use super::Service;
+use super::incoming::ServerPublisher;
+use super::owner::Input;
+
+/// The changes that the service has not handled.
+#[derive(Debug)]
+pub(super) struct Subscriptions {
+    publisher: ServerPublisher,
+    changes: Mutex<VecDeque<SubscriptionChange>>,
+    /// Held while the service handles changes, so that no two threads do that at one time.
+    turn: Mutex<()>,
+}
+
+impl Subscriptions {
+    pub(super) fn new(publisher: ServerPublisher) -> Arc<Self> {
+        Arc::new(Self { publisher, changes: Mutex::default(), turn: Mutex::default() })
+    }
+
+    /// Adds changes; whether there are any.
+    pub(super) fn extend(&self, changes: impl Iterator<Item = SubscriptionChange>) -> bool {
+        let mut waiting = self.changes();
+        waiting.extend(changes);
+        !waiting.is_empty()
+    }
+
+    /// Has the service handle what waits, and the owner informed of that.
+    pub(super) fn report(&self, service: &dyn Service) {
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(change) = self.next() {
+            let handled = catch_unwind(AssertUnwindSafe(|| match change {
+                SubscriptionChange::Subscribed(uri) => service.subscribed(&uri, &self.publisher),
+                SubscriptionChange::Unsubscribed(uri) => service.unsubscribed(&uri),
+            }));
+            if handled.is_err() {
+                log::error!("the handler of a subscription panicked");
+            }
+        }
+        drop(turn);
+        let _ = self.publisher.inbox.send(Input::Reported);
+    }
+
+    fn next(&self) -> Option<SubscriptionChange> {
+        self.changes().pop_front()
+    }
+
+    fn changes(&self) -> MutexGuard<'_, VecDeque<SubscriptionChange>> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

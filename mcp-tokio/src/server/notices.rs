@@ -1,0 +1,113 @@
+//! What a service is told beside requests, one after the other: notifications, ends of sessions, subscriptions.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use mcp_proto::client::CloseReason;
+use mcp_proto::server::{Carrier, Server, SubscriptionChange};
+use mcp_proto::{Notification, SessionKey};
+use tokio::sync::mpsc;
+
+use super::incoming::ServerPublisher;
+use super::requests::Last;
+use super::service::AnyService;
+use crate::panics::caught;
+
+/// Notifications that have not been handled. More are dropped.
+const MOST_NOTIFICATIONS: usize = 256;
+
+/// The queue to the task that calls the service.
+pub(super) struct Notices {
+    sender: mpsc::UnboundedSender<Notice>,
+    notifications: Arc<AtomicUsize>,
+    /// The service has not handled the changes of subscriptions that it was given. The machine collects others meanwhile.
+    is_reporting: bool,
+}
+
+enum Notice {
+    Notified(SessionKey, Notification),
+    Ended(SessionKey, CloseReason),
+    Subscriptions(Vec<SubscriptionChange>),
+}
+
+impl Notices {
+    /// The task ends when this is dropped and everything was handled.
+    pub(super) fn new(
+        service: &Arc<dyn AnyService>,
+        publisher: ServerPublisher,
+        last: mpsc::UnboundedSender<Last>,
+    ) -> Self {
+        let (sender, mut waiting) = mpsc::unbounded_channel();
+        let notifications = Arc::new(AtomicUsize::new(0));
+        let (service, count) = (Arc::clone(service), Arc::clone(&notifications));
+        tokio::spawn(async move {
+            while let Some(notice) = waiting.recv().await {
+                match notice {
+                    Notice::Notified(session, notification) => {
+                        count.fetch_sub(1, Ordering::AcqRel);
+                        // RP15: those that follow are handled whatever becomes of this one.
+                        if caught(async { service.notified(session, notification).await }).await.is_none() {
+                            tracing::error!("the handler of a notification panicked");
+                        }
+                    }
+                    Notice::Ended(session, reason) => {
+                        if caught(async { service.ended(session, reason).await }).await.is_none() {
+                            tracing::error!("the handler of a session's end panicked");
+                        }
+                    }
+                    Notice::Subscriptions(changes) => {
+                        for change in changes {
+                            if caught(report(&*service, change, &publisher)).await.is_none() {
+                                tracing::error!("the handler of a subscription panicked");
+                            }
+                        }
+                        let _ = last.send(Last::Reported);
+                    }
+                }
+            }
+        });
+        Self { sender, notifications, is_reporting: false }
+    }
+
+    pub(super) fn notified(&self, session: SessionKey, notification: Notification) {
+        if self.notifications.load(Ordering::Acquire) >= MOST_NOTIFICATIONS {
+            tracing::warn!(method = %notification.method, "a notification was dropped: the service is behind");
+            return;
+        }
+        self.notifications.fetch_add(1, Ordering::AcqRel);
+        let _ = self.sender.send(Notice::Notified(session, notification));
+    }
+
+    /// Sessions are bounded, and each ends once.
+    pub(super) fn ended(&self, session: SessionKey, reason: CloseReason) {
+        let _ = self.sender.send(Notice::Ended(session, reason));
+    }
+
+    /// Hands over what has changed of subscriptions, unless earlier changes are still being handled.
+    pub(super) fn report<T: Carrier>(&mut self, machine: &mut Server<T>) {
+        if !self.is_reporting {
+            self.report_last(machine);
+        }
+    }
+
+    /// The service has handled what it was given.
+    pub(super) const fn on_reported(&mut self) {
+        self.is_reporting = false;
+    }
+
+    /// Hands over what has changed of subscriptions, behind everything else.
+    pub(super) fn report_last<T: Carrier>(&mut self, machine: &mut Server<T>) {
+        let changes: Vec<_> = std::iter::from_fn(|| machine.poll_subscription()).collect();
+        if !changes.is_empty() {
+            self.is_reporting = true;
+            let _ = self.sender.send(Notice::Subscriptions(changes));
+        }
+    }
+}
+
+async fn report(service: &dyn AnyService, change: SubscriptionChange, publisher: &ServerPublisher) {
+    match change {
+        SubscriptionChange::Subscribed(uri) => service.subscribed(uri, publisher.clone()).await,
+        SubscriptionChange::Unsubscribed(uri) => service.unsubscribed(uri).await,
+    }
+}
