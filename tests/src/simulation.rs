@@ -609,7 +609,7 @@ impl<'p> Simulation<'p> {
             (Some(Era::Legacy), true) => None,
             (Some(Era::Legacy), false) | (None, _) => return,
         };
-        self.model.changes.broke(client, by);
+        self.model.changes.broke(client, by, self.now);
     }
 
     /// Takes what the machines have to say, until they are silent.

@@ -60,7 +60,7 @@ impl Application {
             }
             client::Event::Listening { subscription, .. } => model.changes.opened(client, Some(subscription), now),
             client::Event::ListeningInterrupted { subscription, .. } => model.changes.interrupted(client, subscription),
-            client::Event::ListeningEnded { subscription, .. } => model.changes.ended(client, subscription),
+            client::Event::ListeningEnded { subscription, .. } => model.changes.ended(client, subscription, now),
             client::Event::Requested { ticket, scope, params, .. } => {
                 let scope = if let client::Scope::Request(request) = scope { Some(request) } else { None };
                 let about = about(params.as_ref(), "message");

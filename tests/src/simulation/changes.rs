@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use mcp_proto::client::SubscriptionKey;
 
+use super::pipe;
+
 /// How long a connection must have been undisturbed before its listeners are expected to get every change.
 const SETTLING: Duration = Duration::from_secs(10);
 
@@ -34,6 +36,8 @@ struct Listener {
     /// A stream of changes broke; until when that must be reported.
     #[expect(clippy::option_option, reason = "no gap, one without a bound, and one with it")]
     gap: Option<Option<Instant>>,
+    /// When a subscription was last given up; its relay has not heard of it before its stream breaks, perhaps.
+    given_up: Option<Instant>,
     /// The stream of a subscription or a session met a fault, and was not opened since.
     is_deaf: bool,
 }
@@ -68,8 +72,9 @@ impl Changes {
     }
 
     /// A subscription has ended.
-    pub fn ended(&mut self, client: usize, key: SubscriptionKey) {
+    pub fn ended(&mut self, client: usize, key: SubscriptionKey, now: Instant) {
         assert!(self.clients[client].open.remove(&key), "{key:?} ended twice");
+        self.clients[client].given_up = Some(now);
         self.interrupted(client, key);
     }
 
@@ -126,11 +131,19 @@ impl Changes {
         for due in listener.expected.values_mut() {
             *due = (*due).max(until);
         }
+        if let Some(Some(due)) = &mut listener.gap {
+            *due = (*due).max(until);
+        }
     }
 
     /// A stream of a subscription is over: its client must be told by then, or with `None` once there is another one.
-    pub fn broke(&mut self, client: usize, by: Option<Instant>) {
-        self.clients[client].gap = Some(by.map(|by| self.not_before(client, by)));
+    pub fn broke(&mut self, client: usize, by: Option<Instant>, now: Instant) {
+        let listener = &self.clients[client];
+        // What has been given up misses nothing.
+        let is_given_up = listener.given_up.is_some_and(|at| now <= at + pipe::LATENCY);
+        if !listener.since.is_empty() && !is_given_up {
+            self.clients[client].gap = Some(by.map(|by| self.not_before(client, by)));
+        }
     }
 
     /// Another stream has taken the place of one that broke.

@@ -88,8 +88,8 @@ impl Fault {
             Self::ForeignId | Self::Garbage => &["invalid_response"],
             Self::Restart => &["broken", "unreachable", "session_lost"],
             Self::Exit => &["closed"],
-            // A connection that was silent meanwhile counts as dead.
-            Self::Leap => &["broken", "session_lost"],
+            // A connection that was silent meanwhile counts as dead, and what was kept of a stream has expired.
+            Self::Leap => &["broken", "session_lost", "stream_ended"],
             // Such a call ends at its timeout, which is right for every call that is not answered.
             Self::SilentResponse
             | Self::StrayEvent

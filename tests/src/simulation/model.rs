@@ -250,6 +250,7 @@ impl Model {
             assert_eq!(call.client, client, "a question about {text} reached another client");
         }
         if let Some(request) = scope {
+            self.asked_for_another(client, request, about, now);
             self.move_deadline(client, request, true, now);
         } else {
             self.clients[client].asked.insert(ticket);
@@ -267,9 +268,13 @@ impl Model {
         refused: bool,
         now: Instant,
     ) {
-        if let Some(call) = about.and_then(|text| self.calls.get_mut(text)) {
-            call.is_refused |= refused;
-            call.not_before = call.not_before.max(now);
+        let scope_text = scope.and_then(|request| self.waiting.get(&(client, request)).cloned());
+        let texts: BTreeSet<&str> = about.into_iter().chain(scope_text.as_deref()).collect();
+        for text in texts {
+            if let Some(call) = self.calls.get_mut(text) {
+                call.is_refused |= refused;
+                call.not_before = call.not_before.max(now);
+            }
         }
         if let Some(request) = scope {
             self.move_deadline(client, request, false, now);
@@ -342,6 +347,8 @@ impl Model {
                 call.adrift = Some(by(now.max(call.not_before), slack + call.parked(http, pipes)));
             }
         }
+        // Nothing can be cancelled in a session that is lost.
+        self.stopping.retain(|text, _| self.calls[text].client != client);
         self.changes.disturbed(client, now);
         self.clients[client].asked.clear();
     }
@@ -528,7 +535,13 @@ impl Model {
 
     /// It asks the client something while it goes on.
     pub fn asks(&mut self, text: &str) {
-        self.calls.get_mut(text).expect("a call that was begun").questions += 1;
+        let call = self.calls.get_mut(text).expect("a call that was begun");
+        call.questions += 1;
+        // A relay answers its modern client with the question, and what is answered cannot be cancelled.
+        let is_modern = self.clients[call.client].own_version.is_some_and(|own| own.rules().era == Era::Modern);
+        if self.topology.has_relay() && is_modern {
+            self.stopping.remove(text);
+        }
     }
 
     /// It lets the client come back for the answer.
@@ -829,9 +842,26 @@ impl Model {
             // Cancellations share the exchanges that are kept for them.
             let queue = Duration::from_millis(250) * u32::try_from(self.calls.len()).expect("few");
             let queue = if self.topology.is_http() { queue } else { Duration::ZERO };
-            let until = now.max(call.not_before) + self.pipes() + self.http() * 2 + queue;
+            let from = self.clients[call.client].delayed_until.map_or(now, |until| until.max(now));
+            let until = from.max(call.not_before) + self.pipes() + self.http() * 2 + queue;
             self.stopping.insert(text.to_owned(), until);
         }
+    }
+
+    /// A question is attached to a request. A relay attaches what a legacy server asks to the only call that is open
+    /// (BR-M-05), if the call that it is about is given up; nothing else attaches a question to another call.
+    fn asked_for_another(&mut self, client: usize, request: RequestKey, about: Option<&str>, now: Instant) {
+        let Some(text) = self.waiting.get(&(client, request)).filter(|text| Some(text.as_str()) != about) else { return };
+        let version = self.clients[client].version;
+        let is_guessed = self.topology.has_relay() && version.is_some_and(|version| version.rules().era == Era::Legacy);
+        assert!(is_guessed, "a question about {about:?} is attached to {text}");
+        let is_given_up = about.is_none_or(|about| !self.waiting.values().any(|waiting| waiting == about));
+        assert!(is_given_up, "a question about {about:?}, which is open, is attached to {text}");
+        let (http, pipes) = (self.http(), self.pipes());
+        let call = self.calls.get_mut(text).expect("a call");
+        call.questions += 1;
+        // Its own answer may have come to the relay, which keeps it until the client calls again.
+        call.adrift = call.adrift.map(|until| until.max(by(now, call.parked(http, pipes))));
     }
 
     fn texts_of(&self, client: usize) -> Vec<String> {
