@@ -366,6 +366,7 @@ impl<'p> Simulation<'p> {
                 self.model.touched_all(client, Fault::Leap, self.now);
             }
             self.model.delayed(client, self.now);
+            self.model.leapt(client, self.now);
         }
     }
 

@@ -5,6 +5,7 @@
 //! once, or is resumed. A timeout is right only when it is due and no answer is. Nothing that a machine says of itself
 //! is believed: the model sees commands, what applications are told, and what the network carries.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -118,7 +119,7 @@ struct Call {
     /// Faults that it met.
     met: Vec<Fault>,
     /// The failures that these allow.
-    allowed: BTreeSet<&'static str>,
+    allowed: BTreeSet<Cow<'static, str>>,
     /// The codes of errors of the connection that it may end with.
     allowed_codes: BTreeSet<i64>,
     /// The connection that it waited for could not be made in time.
@@ -320,10 +321,11 @@ impl Model {
             "client {client} could not connect, and no fault met its connection: {failed:?} {error:?}"
         );
         for call in self.calls.values_mut().filter(|call| call.client == client) {
-            call.allowed.extend(failed.map(Failed::name));
+            call.allowed.extend(failed.map(|failed| failed.name().into()));
+            call.allowed.extend(error.and_then(failure_of).map(Cow::from));
             call.is_connection_late |= matches!(failed, Some(Failed::TimedOut { .. }));
             call.allowed_codes.extend(error.map(ErrorObject::code));
-            call.allowed.extend(&reasons);
+            call.allowed.extend(reasons.iter().map(|reason| Cow::from(*reason)));
             call.reaches = None;
         }
     }
@@ -337,7 +339,7 @@ impl Model {
         state.sessions_lost += 1;
         let (http, pipes) = (self.http(), self.pipes());
         for call in self.calls.values_mut().filter(|call| call.client == client) {
-            call.allowed.insert("session_lost");
+            call.allowed.insert("session_lost".into());
             call.met.push(Fault::Restart);
             call.reaches = None;
             if call.session.is_none() {
@@ -550,7 +552,7 @@ impl Model {
         call.releases += 1;
         if call.releases >= 3 {
             // Three resumptions that bring nothing are as many as are made.
-            call.allowed.insert("stream_ended");
+            call.allowed.insert("stream_ended".into());
         }
     }
 
@@ -610,7 +612,7 @@ impl Model {
     /// A call whose exchange was cut may end with this, too.
     pub fn allow(&mut self, text: &str, failure: &'static str) {
         if let Some(call) = self.calls.get_mut(text) {
-            call.allowed.insert(failure);
+            call.allowed.insert(failure.into());
         }
     }
 
@@ -618,7 +620,7 @@ impl Model {
     pub fn touched(&mut self, text: &str, fault: Fault) {
         if let Some(call) = self.calls.get_mut(text) {
             call.met.push(fault);
-            call.allowed.extend(fault.allows());
+            call.allowed.extend(fault.allows().iter().map(|failure| Cow::from(*failure)));
             call.reaches = None;
             self.clients[call.client].is_touched = true;
         }
@@ -655,6 +657,16 @@ impl Model {
         self.delayed(client, now + pipe::LATENCY);
         self.changes.deafened(client, now);
         self.clients[client].is_full = true;
+    }
+
+    /// The time has leapt: requests that wait to be sent again are sent now, and have their timeout from now on.
+    pub fn leapt(&mut self, client: usize, now: Instant) {
+        for text in self.texts_of(client) {
+            let call = self.calls.get_mut(&text).expect("a call");
+            if call.rounds + call.questions > 0 {
+                call.resent = now;
+            }
+        }
     }
 
     /// A fault met what is neither a call nor the connection.
@@ -727,7 +739,7 @@ impl Model {
         if let Some(call) = self.calls.get_mut(text) {
             call.session = None;
             call.adrift = None;
-            call.allowed.insert("session_lost");
+            call.allowed.insert("session_lost".into());
         }
     }
 

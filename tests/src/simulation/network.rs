@@ -705,7 +705,11 @@ fn touch(client: usize, kind: &Kind, fault: Fault, now: Instant, model: &mut Mod
     match kind {
         Kind::Call(text) | Kind::Resumption(text) | Kind::Answer(text) | Kind::Cancellation(text) => {
             model.touched(text, fault);
+            // A refusal names no call.
+            model.touched_other(client);
         }
+        // With what was not read, answers are gone.
+        Kind::OnlyStream if fault == Fault::Unread => model.touched_all(client, fault, now),
         Kind::Opening | Kind::Confirmation | Kind::OnlyStream => model.touched_connection(client, fault, now),
         Kind::Listen | Kind::OwnStream => {
             model.changes.deafened(client, now);
