@@ -268,6 +268,10 @@ impl<'p> Simulation<'p> {
                 self.model.count(Fault::SlowReader);
                 self.model.touched_connection(*client, Fault::SlowReader, now);
                 self.model.delayed(*client, until);
+                if *stream == UP {
+                    // What the client has to send before it can listen is late.
+                    self.model.changes.disturbed(*client, until);
+                }
             }
             Moment::Intrude { client } => self.intrude(*client),
         }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use mcp_proto::Failed;
-use mcp_proto::client::Outcome;
-use tests::world::{INITIALIZED, Reply, World, initialize_reply, result};
+use mcp_proto::client::{Event, Outcome, Unavailable, Verdict};
+use mcp_proto::{Era, Failed, ProtocolVersion};
+use tests::world::{INITIALIZED, Reply, World, error, initialize_reply, result};
 
 #[test]
 fn defect_p1_a_cancellation_is_sent_although_its_request_was_never_reported_as_sent() {
@@ -44,4 +44,40 @@ fn defect_p1_nothing_is_sent_without_a_session_when_it_is_lost_before_it_was_con
     assert_eq!((call.method().as_str(), call.header("mcp-session-id")), ("tools/call", "two"));
     world.reply(call.key, &Reply::json(result(&call.id(), r#"{"content":[]}"#)));
     assert!(matches!(world.outcomes().remove(&request), Some(Outcome::Result(_))));
+}
+
+#[test]
+fn br_t_07_a_session_is_not_opened_again_in_another_revision_or_era() {
+    let discovered = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{},"ttlMs":0,"cacheScope":"private"}"#;
+    for is_other_era in [false, true] {
+        let mut world = World::connected_client_with(|config, _| {
+            config.versions = ProtocolVersion::ALL.to_vec();
+            config.verdict = Some(Verdict::known(Era::Legacy));
+        });
+        let (_, call) = world.request("tools/call");
+        world.reply(call.key, &Reply::status(404));
+        let opening = world.opened();
+        assert_eq!(opening.method(), "initialize");
+        let version = if is_other_era {
+            world.reply(opening.key, &Reply::json(error(&opening.id(), -32601, "no such method")));
+            let opening = world.opened();
+            assert_eq!(opening.method(), "server/discover");
+            world.reply(opening.key, &Reply::json(result(&opening.id(), discovered)));
+            ProtocolVersion::V2026_07_28
+        } else {
+            world.reply(opening.key, &initialize_reply(&opening, "2025-03-26", Some("two")));
+            ProtocolVersion::V2025_03_26
+        };
+        let expected = Unavailable::Failed(Failed::VersionChanged { version });
+        let reasons: Vec<_> = world
+            .events()
+            .into_iter()
+            .filter_map(|event| match event {
+                Event::Unavailable { reason, retry_at } => Some((reason, retry_at)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(reasons, [(expected, None)], "other era: {is_other_era}");
+        assert!(!world.has_opened());
+    }
 }

@@ -186,6 +186,10 @@ impl<T: Carrier> Client<T> {
 
     /// The server is a modern one: there is nothing to confirm.
     fn on_adopted(&mut self, version: ProtocolVersion, result: Json, now: Instant) {
+        if self.handshake.as_ref().is_some_and(|handshake| handshake.confirmed.is_some()) {
+            // BR-T-07: who had a session so far cannot be told of a revision without one.
+            return self.opening_failed(Unavailable::Failed(Failed::VersionChanged { version }), now);
+        }
         self.version = Some(version);
         self.backoff.has_borne_fruit();
         self.detection.settle();

@@ -120,7 +120,7 @@ impl Changes {
     /// A fault met what carries changes to a client.
     pub fn disturbed(&mut self, client: usize, now: Instant) {
         let listener = &mut self.clients[client];
-        listener.undisturbed_since = Some(now);
+        listener.undisturbed_since = listener.undisturbed_since.max(Some(now));
         listener.expected.clear();
     }
 

@@ -863,7 +863,9 @@ impl Model {
     /// A question is attached to a request. A relay attaches what a legacy server asks to the only call that is open
     /// (BR-M-05), if the call that it is about is given up; nothing else attaches a question to another call.
     fn asked_for_another(&mut self, client: usize, request: RequestKey, about: Option<&str>, now: Instant) {
-        let Some(text) = self.waiting.get(&(client, request)).filter(|text| Some(text.as_str()) != about) else { return };
+        let Some(text) = self.waiting.get(&(client, request)).filter(|text| Some(text.as_str()) != about) else {
+            return;
+        };
         let version = self.clients[client].version;
         let is_guessed = self.topology.has_relay() && version.is_some_and(|version| version.rules().era == Era::Legacy);
         assert!(is_guessed, "a question about {about:?} is attached to {text}");
