@@ -1,0 +1,244 @@
+"""The copy of the workspace in which all mutants are, and its build."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target")).resolve() / "mutants"
+TREE = TARGET / "tree"
+BUILD = TARGET / "build"
+DESCRIPTION = TARGET / "description.json"
+# Mutants that do not build, each with the function's text; and functions that must stay constant.
+UNVIABLE = TARGET / "unviable.tsv"
+CONSTANTS = TARGET / "constants.txt"
+
+ROOTS = ["mcp-proto/src/lib.rs", "mcp-tokio/src/lib.rs", "mcp-blocking/src/lib.rs", "mcp-blocking/src/bin/mcp-proxy/main.rs"]
+PACKAGES = ["mcp-proto", "mcp-tokio", "mcp-blocking"]
+# Each worker has a folder of its own for what tests write.
+TEST_FOLDER = ('env!("CARGO_TARGET_TMPDIR")', '&std::env::var("MUTANTS_TMPDIR").unwrap()')
+
+
+@dataclass(frozen=True)
+class Mutant:
+    id: int
+    key: str
+    file: str
+    line: int
+    last_line: int
+    span: tuple[int, int]
+    function: str
+    function_span: tuple[int, int]
+    state: str
+
+    @property
+    def place(self) -> tuple[str, str]:
+        return self.file, self.function
+
+
+def sources() -> list[str]:
+    """The files of the workspace, relative to it."""
+    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=REPOSITORY,
+                            stdout=subprocess.PIPE, text=True, check=True).stdout
+    return sorted({name for name in listed.split("\0") if name and (REPOSITORY / name).is_file()})
+
+
+def generate(out: Path, left_out: Iterable[str] = (), constants: Iterable[str] = ()) -> dict:
+    """Writes the instrumented files below `out`; what they hold."""
+    own = BUILD / "generator"
+    subprocess.run(["cargo", "build", "--quiet", "--locked", "--package", "mutants", "--target-dir", str(own)], cwd=REPOSITORY, check=True)
+    request = TARGET / "request.json"
+    description = out / "description.json"
+    request.write_text(json.dumps({"roots": ROOTS, "left_out": sorted(left_out), "constants": sorted(constants)}))
+    subprocess.run([own / "debug" / "mutants", REPOSITORY, out, request, description], check=True)
+    described = json.loads(description.read_text())
+    if out == TREE:
+        description.replace(DESCRIPTION)
+    return described
+
+
+def mutants_of(description: dict) -> list[Mutant]:
+    fields = {int(number): fields for number, fields in description["mutants"].items()}
+    return [Mutant(id=number, **{**fields[number], "span": tuple(fields[number]["span"]),
+                                 "function_span": tuple(fields[number]["function_span"])}) for number in sorted(fields)]
+
+
+def mutants_now() -> list[Mutant]:
+    """The mutants of the sources as they are, without a build."""
+    scratch = TARGET / "scratch"
+    for name in sources():
+        if name.startswith(tuple(f"{package}/src/" for package in PACKAGES)):
+            (scratch / name).parent.mkdir(parents=True, exist_ok=True)
+    return mutants_of(generate(scratch))
+
+
+def write_if_changed(path: Path, content: bytes) -> None:
+    """What is as it was is not built again."""
+    if not path.is_file() or path.read_bytes() != content:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def copy_tree() -> str:
+    """Copies everything but the instrumented crates' sources; a hash of all that was there."""
+    names = sources()
+    digest = hashlib.sha256()
+    for name in names:
+        content = (REPOSITORY / name).read_bytes()
+        if name.startswith((*PACKAGES, "tests/src", "tests/tests", "tests/vectors", "tests/Cargo", "Cargo")):
+            digest.update(f"{name} {len(content)}\n".encode() + content)
+        if name.startswith(tuple(f"{package}/src/" for package in PACKAGES)):
+            (TREE / name).parent.mkdir(parents=True, exist_ok=True)
+            continue
+        if name.endswith(".rs"):
+            content = content.replace(TEST_FOLDER[0].encode(), TEST_FOLDER[1].encode())
+        write_if_changed(TREE / name, content)
+        if os.access(REPOSITORY / name, os.X_OK):
+            (TREE / name).chmod(0o755)
+    known = set(names)
+    for path in TREE.rglob("*"):
+        if path.is_file() and str(path.relative_to(TREE)) not in known and path.suffix == ".rs":
+            path.unlink()
+    return digest.hexdigest()[:16]
+
+
+def function_hashes(mutants: Iterable[Mutant]) -> dict[str, str]:
+    """A hash of the text of each mutant's function."""
+    texts: dict[str, bytes] = {}
+    hashes = {}
+    for mutant in mutants:
+        text = texts.setdefault(mutant.file, (REPOSITORY / mutant.file).read_bytes())
+        hashes[mutant.key] = hashlib.sha256(text[slice(*mutant.function_span)]).hexdigest()[:16]
+    return hashes
+
+
+def cargo(*arguments: str) -> tuple[bool, list[dict]]:
+    """Runs cargo in the copy; whether it built, and its messages."""
+    environment = {
+        **os.environ,
+        "CARGO_TARGET_DIR": str(BUILD),
+        "CARGO_PROFILE_DEV_OPT_LEVEL": "1", "CARGO_PROFILE_DEV_DEBUG": "0",
+        "CARGO_PROFILE_TEST_OPT_LEVEL": "1", "CARGO_PROFILE_TEST_DEBUG": "0",
+        "RUSTFLAGS": "--cap-lints allow",
+        # Much changes from build to build, and a build that ended in errors is no good start.
+        "CARGO_INCREMENTAL": "0",
+    }
+    environment.pop("CARGO_ENCODED_RUSTFLAGS", None)
+    done = subprocess.run(["cargo", *arguments, "--locked", "--message-format", "json", "--color", "never"], cwd=TREE,
+                          env=environment, stdout=subprocess.PIPE, text=True)
+    messages = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return done.returncode == 0, messages
+
+
+class Blame:
+    """Finds what an error of the compiler is about."""
+
+    def __init__(self, description: dict) -> None:
+        self.mutants = mutants_of(description)
+        self.files = description["files"]
+        self.constants: dict[str, str] = description["constants"]
+        self.live = {mutant.id for mutant in self.mutants if mutant.state == "live"}
+        self.by_file: dict[str, list[Mutant]] = {}
+        for mutant in self.mutants:
+            self.by_file.setdefault(mutant.file, []).append(mutant)
+
+    def constant(self, message: str) -> set[str]:
+        """The function that must stay constant."""
+        found = re.search(r"non-const (?:associated function|method|function|fn) `([^`]+)`", message)
+        if found is None:
+            return set()
+        path = re.sub(r"<[^<>]*>", "", re.sub(r"<[^<>]*>", "", found[1])).replace("::::", "::").split("::")
+        named = lambda count: {key for key, name in self.constants.items() if re.sub(r"[<>]", "", name).split("::")[-count:] == path[-count:]}
+        return named(2) or named(1)
+
+    def inserted(self, file: str, start: int, end: int) -> set[int]:
+        return {number for first, last, number in self.files[file]["inserted"] if first < max(end, start + 1) and start < last}
+
+    def original(self, file: str, place: int) -> int | None:
+        chunks = self.files[file]["chunks"]
+        index = bisect_right(chunks, place, key=lambda chunk: chunk[0]) - 1
+        return None if index < 0 else chunks[index][2] + min(place, chunks[index][1]) - chunks[index][0]
+
+    def mutants_at(self, error: dict) -> set[int]:
+        primary, others = [], []
+        spans = [*error["spans"], *(span for child in error["children"] for span in child["spans"])]
+        for span in spans:
+            while span is not None:
+                if span["file_name"] in self.files:
+                    place = (span["file_name"], span["byte_start"], span["byte_end"])
+                    (primary if span["is_primary"] and span in error["spans"] else others).append(place)
+                span = (span.get("expansion") or {}).get("span")
+        for places in (primary, others):
+            found = set().union(*(self.inserted(*place) for place in places)) & self.live
+            if found:
+                return found
+        # The text is as it was: what stands around it is in its way.
+        for file, start, _ in [*primary, *others]:
+            place = self.original(file, start)
+            if place is None:
+                continue
+            around = [mutant for mutant in self.by_file.get(file, ()) if mutant.id in self.live and mutant.span[0] <= place <= mutant.span[1]]
+            if around:
+                least = min(mutant.span[1] - mutant.span[0] for mutant in around)
+                return {mutant.id for mutant in around if mutant.span[1] - mutant.span[0] == least}
+            around = [mutant for mutant in self.by_file.get(file, ()) if mutant.id in self.live
+                      and mutant.function_span[0] <= place <= mutant.function_span[1]]
+            if around:
+                return {mutant.id for mutant in around}
+        return set()
+
+
+def instrument_and_build() -> tuple[str, list[Mutant], list[dict]]:
+    """Builds the copy with all mutants that build; its hash, all mutants, and the messages of the last build."""
+    TARGET.mkdir(parents=True, exist_ok=True)
+    tree = copy_tree()
+    constants = set(CONSTANTS.read_text().split("\n")) - {""} if CONSTANTS.exists() else set()
+    known = dict(line.split("\t", 1)[::-1] for line in UNVIABLE.read_text().splitlines()) if UNVIABLE.exists() else {}
+    hashes = function_hashes(mutants_now())
+    left_out = {key for key, text in known.items() if hashes.get(key) == text}
+    # With the examples, which some tests start.
+    step = ["test", "--no-run", *(f"--package={package}" for package in [*PACKAGES, "tests"])]
+    for attempt in range(1, 100):
+        description = generate(TREE, left_out, constants)
+        for name in sources():
+            # Parts of the crates that only tests have.
+            if name.startswith(tuple(f"{package}/src/" for package in PACKAGES)) and name not in description["files"]:
+                write_if_changed(TREE / name, (REPOSITORY / name).read_bytes())
+        built, messages = cargo(*step)
+        if built:
+            break
+        blame = Blame(description)
+        keys = {mutant.id: mutant.key for mutant in blame.mutants}
+        before = len(left_out), len(constants)
+        unknown = []
+        for message in messages:
+            error = message.get("message")
+            if message["reason"] != "compiler-message" or error["level"] != "error" or not error["spans"]:
+                continue
+            constant = blame.constant(error["message"])
+            constants |= constant
+            if not constant:
+                numbers = blame.mutants_at(error)
+                left_out |= {keys[number] for number in numbers}
+                if not numbers:
+                    unknown.append(error["rendered"])
+        after = len(left_out), len(constants)
+        print(f"round {attempt} of the build: {after[0] - before[0]} more mutants do not build, "
+              f"{after[1] - before[1]} more functions stay constant", flush=True)
+        CONSTANTS.write_text("".join(f"{key}\n" for key in sorted(constants)))
+        UNVIABLE.write_text("".join(f"{hashes[key]}\t{key}\n" for key in sorted(left_out)))
+        if before == after:
+            sys.exit("\n".join([*unknown, "the copy does not build, and no mutant is to blame"]))
+    else:
+        sys.exit("the copy does not build")
+    print(f"built, with {sum(mutant.state == 'live' for mutant in mutants_of(description))} of {len(hashes)} mutants", flush=True)
+    return tree, mutants_of(description), messages

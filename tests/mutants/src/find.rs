@@ -1,0 +1,563 @@
+//! Finds the mutants of a source file.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use syn::spanned::Spanned as _;
+use syn::visit::{self, Visit};
+use syn::{Arm, Attribute, BinOp, Block, Expr, Pat, ReturnType, Signature, Stmt, Type};
+
+use crate::attributes::is_built;
+use crate::macros::Select;
+use crate::operators::{is_deleted, replacements};
+use crate::values::{Values, of_return};
+
+/// A small change of the code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mutant {
+    /// Where in [`Found::functions`] the function is that it changes.
+    pub function: usize,
+    /// What it changes into what, on one line. It differs from that of any other mutant of the function.
+    pub change: String,
+    /// The bytes that it is about.
+    pub span: Range<usize>,
+    /// The lines of these bytes, from 1.
+    pub lines: Range<usize>,
+}
+
+/// A function, with the functions in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Function {
+    /// Its name, behind that of its type and its modules in the file.
+    pub name: String,
+    /// Its bytes.
+    pub span: Range<usize>,
+    /// Where `const` and the space behind it stand, if it may be called in constants.
+    pub constant: Option<Range<usize>>,
+}
+
+/// How the code is rewritten so that a mutant can be chosen when it runs. A mutant is its place in [`Found::mutants`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Rewrite {
+    /// Other text instead of an expression.
+    Expression(Vec<(usize, String)>),
+    /// The opposite of a condition.
+    Opposite(usize),
+    /// Another comparison of two values that can be looked at twice.
+    Comparison(Vec<(usize, String)>),
+    /// `||` instead of `&&`, or the other way round.
+    Junction { mutant: usize, is_and: bool, left: Range<usize>, right: Range<usize> },
+    /// A `return` at the start of a body.
+    Returns(Vec<(usize, String)>),
+    /// Nothing from the iterator that a body gives.
+    NoItems(usize),
+    /// An arm's guard: always true, never true, or the arm is not there.
+    Guard { always: usize, never: usize, without: Option<usize> },
+    /// A guard for an arm that has none.
+    Arm(usize),
+    /// A statement that is left out.
+    Statement(usize),
+    /// A `const` that the function cannot keep.
+    Constant(usize),
+}
+
+/// A rewrite, and the bytes that it is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Node {
+    pub(crate) span: Range<usize>,
+    pub(crate) rewrite: Rewrite,
+}
+
+/// What there is in a file.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The mutants, in the order of the file.
+    pub mutants: Vec<Mutant>,
+    /// All functions that are built outside of tests.
+    pub functions: Vec<Function>,
+    /// The names of the modules that have files of their own.
+    pub modules: Vec<String>,
+    /// In the order in which they begin, outer ones first.
+    pub(crate) nodes: Vec<Node>,
+}
+
+/// Finds all mutants of a source file.
+///
+/// # Errors
+///
+/// What is not Rust.
+pub fn find(source: &str) -> syn::Result<Found> {
+    let file = syn::parse_file(source)?;
+    let mut finder = Finder { source, ..Finder::default() };
+    if is_built(&file.attrs) {
+        finder.visit_file(&file);
+    }
+    let mut found = finder.found;
+    found.nodes.sort_by_key(|node| (node.span.start, !node.span.is_empty(), usize::MAX - node.span.end));
+    let mut counts = HashMap::new();
+    for mutant in &mut found.mutants {
+        let name = &found.functions[mutant.function].name;
+        let count = counts.entry((name.clone(), mutant.change.clone())).or_insert(0);
+        *count += 1;
+        if *count > 1 {
+            mutant.change = format!("{} [{count}]", mutant.change);
+        }
+    }
+    Ok(found)
+}
+
+#[derive(Default)]
+struct Finder<'s> {
+    source: &'s str,
+    found: Found,
+    /// The modules, types and functions around.
+    names: Vec<String>,
+    /// The functions around.
+    functions: Vec<usize>,
+    /// Where expressions are whose value is `()` if they have one.
+    units: HashSet<(usize, usize)>,
+}
+
+impl Finder<'_> {
+    fn text(&self, span: Range<usize>) -> &str {
+        &self.source[span]
+    }
+
+    fn add(&mut self, span: Range<usize>, lines: Range<usize>, change: String) -> usize {
+        let function = *self.functions.last().expect("there are no mutants outside of functions");
+        self.found.mutants.push(Mutant { function, change, span, lines });
+        self.found.mutants.len() - 1
+    }
+
+    fn push(&mut self, span: Range<usize>, rewrite: Rewrite) {
+        self.found.nodes.push(Node { span, rewrite });
+    }
+
+    fn within(&mut self, name: String, visit: impl FnOnce(&mut Self)) {
+        self.names.push(name);
+        visit(self);
+        self.names.pop();
+    }
+
+    fn function(&mut self, attributes: &[Attribute], signature: &Signature, block: &Block, whole: Range<usize>) {
+        if !is_built(attributes) || signature.unsafety.is_some() {
+            return;
+        }
+        self.names.push(signature.ident.to_string());
+        let name = self.names.join("::");
+        let constant = signature.constness.as_ref().map(|constness| {
+            let start = constness.span().byte_range().start;
+            start..start + "const ".len()
+        });
+        self.functions.push(self.found.functions.len());
+        if let Some(constant) = constant.clone() {
+            self.push(constant, Rewrite::Constant(self.found.functions.len()));
+        }
+        self.found.functions.push(Function { name, span: whole, constant });
+        self.body(signature, block);
+        if returns_unit(&signature.output) {
+            self.tail_is_unit(block);
+        }
+        self.visit_block(block);
+        self.functions.pop();
+        self.names.pop();
+    }
+
+    fn body(&mut self, signature: &Signature, block: &Block) {
+        let whole = block.span().byte_range();
+        let inner = whole.start + 1..whole.end - 1;
+        let lines = lines(block);
+        let body = squeezed(self.text(inner.clone()));
+        if block.stmts.is_empty() {
+            return;
+        }
+        match of_return(&signature.output) {
+            Values::NoItems => {
+                if !Returns::are_in(block) {
+                    let mutant = self.add(whole.clone(), lines, "body -> no items".to_owned());
+                    self.push(whole, Rewrite::NoItems(mutant));
+                }
+            }
+            Values::Returned(values) => {
+                let is_default =
+                    signature.ident == "default" && self.names.iter().any(|name| name.contains("Default for"));
+                let returns: Vec<_> = values
+                    .into_iter()
+                    .filter(|value| *value != body && !(is_default && value == "Default::default()"))
+                    .map(|value| (self.add(inner.clone(), lines.clone(), format!("body -> {value}")), value))
+                    .collect();
+                self.push(inner.start..inner.start, Rewrite::Returns(returns));
+            }
+        }
+    }
+
+    fn tail_is_unit(&mut self, block: &Block) {
+        if let Some(Stmt::Expr(tail, None)) = block.stmts.last() {
+            self.is_unit(tail);
+        }
+    }
+
+    fn is_unit(&mut self, expression: &Expr) {
+        let span = expression.span().byte_range();
+        self.units.insert((span.start, span.end));
+    }
+
+    /// A call or an assignment as a statement is left out. What is all of a function's body is left out with the body.
+    fn statement(&mut self, expression: &Expr, span: Range<usize>) {
+        if !is_call(expression) && !matches!(expression, Expr::Assign(_)) {
+            return;
+        }
+        let function = *self.functions.last().expect("statements are in functions");
+        let is_all = self.found.functions[function].span.end.checked_sub(1).is_some_and(|end| {
+            let before = self.source[..span.start].trim_end();
+            let after = self.source[span.end..].trim_start();
+            before.ends_with('{')
+                && self.source.len() - after.len() == end
+                && self.text(self.found.functions[function].span.start..span.start).matches('{').count() == 1
+        });
+        if is_all {
+            return;
+        }
+        let change = format!("{} -> nothing", clipped(&squeezed(self.text(span.clone()))));
+        let mutant = self.add(span.clone(), lines(expression), change);
+        self.push(span, Rewrite::Statement(mutant));
+    }
+}
+
+/// The whole item of a function, without its attributes and its documentation.
+fn whole(signature: &Signature, block: &Block) -> Range<usize> {
+    signature.span().byte_range().start..block.span().byte_range().end
+}
+
+fn returns_unit(output: &ReturnType) -> bool {
+    match output {
+        ReturnType::Default => true,
+        ReturnType::Type(_, ty) => matches!(&**ty, Type::Tuple(tuple) if tuple.elems.is_empty()),
+    }
+}
+
+fn lines(part: &impl syn::spanned::Spanned) -> Range<usize> {
+    part.span().start().line..part.span().end().line + 1
+}
+
+/// On one line, with single spaces.
+fn squeezed(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+const LONGEST: usize = 60;
+
+fn clipped(text: &str) -> String {
+    if text.chars().count() <= LONGEST { text.to_owned() } else { start_of(text) }
+}
+
+fn start_of(text: &str) -> String {
+    let mut start: String = text.chars().take(LONGEST).collect();
+    if start.len() < text.len() {
+        start.push('…');
+    }
+    start
+}
+
+fn end_of(text: &str) -> String {
+    let skipped = text.chars().count().saturating_sub(LONGEST);
+    let end: String = text.chars().skip(skipped).collect();
+    if skipped > 0 { format!("…{end}") } else { end }
+}
+
+fn is_call(expression: &Expr) -> bool {
+    match expression {
+        Expr::Call(_) | Expr::MethodCall(_) => true,
+        Expr::Await(inner) => is_call(&inner.base),
+        Expr::Try(inner) => is_call(&inner.expr),
+        Expr::Paren(inner) => is_call(&inner.expr),
+        _ => false,
+    }
+}
+
+fn has_let(expression: &Expr) -> bool {
+    match expression {
+        Expr::Let(_) => true,
+        Expr::Binary(binary) => has_let(&binary.left) || has_let(&binary.right),
+        _ => false,
+    }
+}
+
+/// How the other operators are tried. A mutant should be reached only where it makes a difference, as far as that can
+/// be seen: fewer tests are run in vain.
+fn rewrite(binary: &syn::ExprBinary, alternatives: Vec<(usize, String)>) -> Rewrite {
+    let only = alternatives.first().map_or(0, |(mutant, _)| *mutant);
+    match binary.op {
+        BinOp::Eq(_) | BinOp::Ne(_) | BinOp::Le(_) | BinOp::Ge(_) => Rewrite::Opposite(only),
+        BinOp::And(_) | BinOp::Or(_) => Rewrite::Junction {
+            mutant: only,
+            is_and: matches!(binary.op, BinOp::And(_)),
+            left: binary.left.span().byte_range(),
+            right: binary.right.span().byte_range(),
+        },
+        BinOp::Lt(_) | BinOp::Gt(_) if is_plain(&binary.left) && is_plain(&binary.right) => {
+            Rewrite::Comparison(alternatives)
+        }
+        _ => Rewrite::Expression(alternatives),
+    }
+}
+
+/// Whether a value can be asked for twice, which changes nothing.
+fn is_plain(expression: &Expr) -> bool {
+    const LOOKS: [&str; 8] =
+        ["len", "is_empty", "is_some", "is_none", "as_str", "as_bytes", "saturating_add", "saturating_sub"];
+    match expression {
+        Expr::Path(_) | Expr::Lit(_) => true,
+        Expr::Field(field) => is_plain(&field.base),
+        Expr::Paren(inner) => is_plain(&inner.expr),
+        Expr::Reference(inner) => inner.mutability.is_none() && is_plain(&inner.expr),
+        Expr::Unary(inner) => is_plain(&inner.expr),
+        Expr::Cast(inner) => is_plain(&inner.expr),
+        Expr::Index(inner) => is_plain(&inner.expr) && is_plain(&inner.index),
+        Expr::Binary(inner) => {
+            matches!(inner.op, BinOp::Add(_) | BinOp::Sub(_) | BinOp::Mul(_) | BinOp::Div(_) | BinOp::Rem(_))
+                && is_plain(&inner.left)
+                && is_plain(&inner.right)
+        }
+        Expr::MethodCall(call) => {
+            LOOKS.contains(&&*call.method.to_string()) && is_plain(&call.receiver) && call.args.iter().all(is_plain)
+        }
+        _ => false,
+    }
+}
+
+/// Looks for what leaves a function early.
+#[derive(Default)]
+struct Returns {
+    found: bool,
+}
+
+impl Returns {
+    fn are_in(block: &Block) -> bool {
+        let mut returns = Self::default();
+        returns.visit_block(block);
+        returns.found
+    }
+}
+
+impl<'a> Visit<'a> for Returns {
+    fn visit_expr_return(&mut self, _: &'a syn::ExprReturn) {
+        self.found = true;
+    }
+    fn visit_expr_try(&mut self, _: &'a syn::ExprTry) {
+        self.found = true;
+    }
+    fn visit_expr_closure(&mut self, _: &'a syn::ExprClosure) {}
+    fn visit_item(&mut self, _: &'a syn::Item) {}
+}
+
+impl<'a> Visit<'a> for Finder<'_> {
+    // What is no code, or must be constant.
+    fn visit_attribute(&mut self, _: &'a Attribute) {}
+    fn visit_type(&mut self, _: &'a Type) {}
+    fn visit_pat(&mut self, _: &'a Pat) {}
+    fn visit_generic_argument(&mut self, _: &'a syn::GenericArgument) {}
+    fn visit_item_const(&mut self, _: &'a syn::ItemConst) {}
+    fn visit_item_static(&mut self, _: &'a syn::ItemStatic) {}
+    fn visit_item_enum(&mut self, _: &'a syn::ItemEnum) {}
+    fn visit_impl_item_const(&mut self, _: &'a syn::ImplItemConst) {}
+    fn visit_trait_item_const(&mut self, _: &'a syn::TraitItemConst) {}
+    fn visit_expr_const(&mut self, _: &'a syn::ExprConst) {}
+    fn visit_expr_repeat(&mut self, repeat: &'a syn::ExprRepeat) {
+        self.visit_expr(&repeat.expr);
+    }
+
+    fn visit_item_mod(&mut self, module: &'a syn::ItemMod) {
+        if !is_built(&module.attrs) {
+            return;
+        }
+        if module.content.is_none() {
+            self.found.modules.push(module.ident.to_string());
+        }
+        self.within(module.ident.to_string(), |finder| visit::visit_item_mod(finder, module));
+    }
+
+    fn visit_item_impl(&mut self, item: &'a syn::ItemImpl) {
+        if !is_built(&item.attrs) {
+            return;
+        }
+        let ty = squeezed(self.text(item.self_ty.span().byte_range()));
+        let name = match &item.trait_ {
+            None => ty.split('<').next().unwrap_or_default().to_owned(),
+            Some((_, path, _)) => {
+                if path.segments.last().is_some_and(|last| last.ident == "Debug") {
+                    return;
+                }
+                format!("<{} for {ty}>", squeezed(self.text(path.span().byte_range())))
+            }
+        };
+        self.within(name, |finder| visit::visit_item_impl(finder, item));
+    }
+
+    fn visit_item_trait(&mut self, item: &'a syn::ItemTrait) {
+        if is_built(&item.attrs) {
+            self.within(item.ident.to_string(), |finder| visit::visit_item_trait(finder, item));
+        }
+    }
+
+    fn visit_item_fn(&mut self, item: &'a syn::ItemFn) {
+        self.function(&item.attrs, &item.sig, &item.block, whole(&item.sig, &item.block));
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'a syn::ImplItemFn) {
+        self.function(&item.attrs, &item.sig, &item.block, whole(&item.sig, &item.block));
+    }
+
+    fn visit_trait_item_fn(&mut self, item: &'a syn::TraitItemFn) {
+        if let Some(block) = &item.default {
+            self.function(&item.attrs, &item.sig, block, whole(&item.sig, block));
+        }
+    }
+
+    fn visit_block(&mut self, block: &'a Block) {
+        let last = block.stmts.len().saturating_sub(1);
+        for (place, statement) in block.stmts.iter().enumerate() {
+            match statement {
+                Stmt::Local(local) if !is_built(&local.attrs) => continue,
+                Stmt::Local(local) => {
+                    if let (Pat::Wild(_), Some(init)) = (&local.pat, &local.init) {
+                        self.statement(&init.expr, local.span().byte_range());
+                    }
+                }
+                Stmt::Expr(expression, Some(_)) => self.statement(expression, statement.span().byte_range()),
+                // A statement without a semicolon that is not the last has no value.
+                Stmt::Expr(expression, None) if place < last => self.is_unit(expression),
+                Stmt::Expr(..) | Stmt::Item(_) | Stmt::Macro(_) => {}
+            }
+            self.visit_stmt(statement);
+        }
+    }
+
+    fn visit_expr(&mut self, expression: &'a Expr) {
+        let span = expression.span().byte_range();
+        if self.units.contains(&(span.start, span.end)) {
+            match expression {
+                Expr::If(branch) => {
+                    self.tail_is_unit(&branch.then_branch);
+                    if let Some((_, otherwise)) = &branch.else_branch {
+                        self.is_unit(otherwise);
+                    }
+                }
+                Expr::Match(choice) => choice.arms.iter().for_each(|arm| self.is_unit(&arm.body)),
+                Expr::Block(block) => self.tail_is_unit(&block.block),
+                _ => self.statement(expression, span),
+            }
+        }
+        match expression {
+            Expr::ForLoop(looping) => self.tail_is_unit(&looping.body),
+            Expr::While(looping) => self.tail_is_unit(&looping.body),
+            Expr::Loop(looping) => self.tail_is_unit(&looping.body),
+            _ => {}
+        }
+        visit::visit_expr(self, expression);
+    }
+
+    fn visit_expr_binary(&mut self, binary: &'a syn::ExprBinary) {
+        let is_condition = matches!(binary.op, BinOp::And(_)) && (has_let(&binary.left) || has_let(&binary.right));
+        if let (false, Some((operator, others)), false) =
+            (is_condition, replacements(&binary.op), self.functions.is_empty())
+        {
+            let left = self.text(binary.left.span().byte_range()).to_owned();
+            let right = self.text(binary.right.span().byte_range()).to_owned();
+            let (start, end) = (end_of(&squeezed(&left)), start_of(&squeezed(&right)));
+            let alternatives: Vec<_> = others
+                .iter()
+                .map(|other| {
+                    let change = format!("{start} {operator} {end} -> {other}");
+                    let mutant = self.add(binary.span().byte_range(), lines(binary), change);
+                    (mutant, format!("{left} {other} {right}"))
+                })
+                .collect();
+            self.push(binary.span().byte_range(), rewrite(binary, alternatives));
+        }
+        visit::visit_expr_binary(self, binary);
+    }
+
+    fn visit_expr_unary(&mut self, unary: &'a syn::ExprUnary) {
+        if is_deleted(&unary.op) && !self.functions.is_empty() {
+            let inner = self.text(unary.expr.span().byte_range()).to_owned();
+            let text = start_of(&squeezed(&inner));
+            let sign = if matches!(unary.op, syn::UnOp::Not(_)) { "!" } else { "-" };
+            let mutant = self.add(unary.span().byte_range(), lines(unary), format!("{sign}{text} -> {text}"));
+            self.push(unary.span().byte_range(), Rewrite::Expression(vec![(mutant, inner)]));
+        }
+        visit::visit_expr_unary(self, unary);
+    }
+
+    fn visit_expr_struct(&mut self, literal: &'a syn::ExprStruct) {
+        if let (Some(base), false) = (&literal.rest, self.functions.is_empty()) {
+            let path = squeezed(self.text(literal.path.span().byte_range()));
+            let fields: Vec<String> =
+                literal.fields.iter().map(|field| self.text(field.span().byte_range()).to_owned()).collect();
+            let base = self.text(base.span().byte_range()).to_owned();
+            let mut alternatives = Vec::new();
+            for (place, field) in literal.fields.iter().enumerate() {
+                let name = match &field.member {
+                    syn::Member::Named(name) => name.to_string(),
+                    syn::Member::Unnamed(index) => index.index.to_string(),
+                };
+                let mut others: Vec<String> = fields
+                    .iter()
+                    .enumerate()
+                    .filter(|(other, _)| *other != place)
+                    .map(|(_, text)| text.clone())
+                    .collect();
+                others.push(format!("..{base}"));
+                let mutant =
+                    self.add(field.span().byte_range(), lines(field), format!("{path} {{ {name}: … }} -> nothing"));
+                alternatives.push((mutant, format!("{path} {{ {} }}", others.join(", "))));
+            }
+            self.push(literal.span().byte_range(), Rewrite::Expression(alternatives));
+        }
+        visit::visit_expr_struct(self, literal);
+    }
+
+    fn visit_expr_match(&mut self, choice: &'a syn::ExprMatch) {
+        let has_wildcard = choice.arms.iter().any(|arm| matches!(arm.pat, Pat::Wild(_)) && arm.guard.is_none());
+        for arm in &choice.arms {
+            if !self.functions.is_empty() && is_built(&arm.attrs) {
+                self.arm(arm, has_wildcard);
+            }
+        }
+        visit::visit_expr_match(self, choice);
+    }
+
+    fn visit_macro(&mut self, call: &'a syn::Macro) {
+        if self.functions.is_empty() || call.path.segments.last().is_none_or(|last| last.ident != "select") {
+            return;
+        }
+        for expression in call.parse_body::<Select>().iter().flat_map(|select| &select.expressions) {
+            // They do not live as long as the file, but nothing is kept of them.
+            Finder::visit_expr(self, expression);
+        }
+    }
+}
+
+impl Finder<'_> {
+    fn arm(&mut self, arm: &Arm, has_wildcard: bool) {
+        let is_catch_all = matches!(arm.pat, Pat::Wild(_)) && arm.guard.is_none();
+        let pattern = clipped(&squeezed(self.text(arm.pat.span().byte_range())));
+        let without = (has_wildcard && !is_catch_all).then(|| {
+            let span = arm.pat.span().byte_range().start..arm.body.span().byte_range().end;
+            self.add(span, lines(&arm.pat), format!("arm {pattern} -> nothing"))
+        });
+        if let Some((_, guard)) = &arm.guard {
+            let span = guard.span().byte_range();
+            if has_let(guard) {
+                return;
+            }
+            let text = clipped(&squeezed(self.text(span.clone())));
+            let always = self.add(span.clone(), lines(&**guard), format!("{pattern} if {text} -> if true"));
+            let never = self.add(span.clone(), lines(&**guard), format!("{pattern} if {text} -> if false"));
+            self.push(span, Rewrite::Guard { always, never, without });
+        } else if let Some(without) = without {
+            let end = arm.pat.span().byte_range().end;
+            self.push(end..end, Rewrite::Arm(without));
+        }
+    }
+}

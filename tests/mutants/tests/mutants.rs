@@ -1,0 +1,192 @@
+//! Which mutants a piece of code has, and how they are written into it.
+
+use mutants::{find, instrument};
+
+/// What the mutants of `source` change.
+fn changes(source: &str) -> Vec<String> {
+    let mut mutants = find(source).expect("the source is Rust").mutants;
+    mutants.sort_by_key(|mutant| mutant.span.start);
+    mutants.into_iter().map(|mutant| mutant.change).collect()
+}
+
+/// `source` with all of its mutants, on one line; it must be Rust still.
+fn instrumented(source: &str) -> String {
+    let found = find(source).expect("the source is Rust");
+    let text = instrument(source, &found, 1, &|_| true, &|_| false).text;
+    find(&text).expect("what is written is Rust");
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn each_kind_of_code_has_its_mutants() {
+    let table: &[(&str, &[&str])] = &[
+        // Bodies.
+        ("fn f() { g(); h(); }", &["body -> ()", "g(); -> nothing", "h(); -> nothing"]),
+        ("fn f() -> bool { g() }", &["body -> true", "body -> false"]),
+        ("fn f() -> bool { false }", &["body -> true"]),
+        ("fn f() -> u8 { 0 }", &["body -> 1"]),
+        ("fn f() -> i8 { g() }", &["body -> 0", "body -> 1", "body -> -1"]),
+        ("fn f() -> Option<bool> { g() }", &["body -> None", "body -> Some(true)", "body -> Some(false)"]),
+        ("fn f() -> io::Result<()> { g() }", &["body -> Ok(())"]),
+        ("fn f() -> fmt::Result { g() }", &["body -> Ok(Default::default())"]),
+        ("fn f() -> String { g() }", &["body -> String::new()", "body -> \"xyzzy\".into()"]),
+        ("fn f() -> &'static str { g() }", &["body -> \"\"", "body -> \"xyzzy\""]),
+        (
+            "fn f(a: &A) -> &[bool] { g(a) }",
+            &["body -> Vec::leak(Vec::new())", "body -> Vec::leak(vec![true])", "body -> Vec::leak(vec![false])"],
+        ),
+        (
+            "fn f() -> (bool, u8) { g() }",
+            &["body -> (true, 0)", "body -> (true, 1)", "body -> (false, 0)", "body -> (false, 1)"],
+        ),
+        (
+            "fn f() -> Cow<'a, str> { g() }",
+            &["body -> std::borrow::Cow::Borrowed(\"\")", "body -> std::borrow::Cow::Borrowed(\"xyzzy\")"],
+        ),
+        ("fn f() -> impl Iterator<Item = u8> { g() }", &["body -> no items"]),
+        ("fn f() -> impl Iterator<Item = u8> { return g(); }", &[]),
+        ("fn f() -> ! { g() }", &[]),
+        ("fn f() {}", &[]),
+        // Operators.
+        ("fn f() -> ! { a == b }", &["a == b -> !="]),
+        ("fn f() -> ! { a < b }", &["a < b -> ==", "a < b -> >", "a < b -> <="]),
+        ("fn f() -> ! { a && !b }", &["a && !b -> ||", "!b -> b"]),
+        ("fn f() -> ! { a += -1 }", &["a += -1 -> -=", "a += -1 -> *=", "-1 -> 1"]),
+        ("fn f() -> ! { if let A = a && b { 1 } }", &[]),
+        ("fn f() -> ! { [0; 1 + 2] }", &[]),
+        ("const A: u8 = 1 + 2; static B: u8 = 1 + 2; enum E { A = 1 + 2 }", &[]),
+        // Arms and guards.
+        (
+            "fn f() -> ! { match a { A if b => 1, C => 2, _ => 3 } }",
+            &["arm A -> nothing", "A if b -> if true", "A if b -> if false", "arm C -> nothing"],
+        ),
+        ("fn f() -> ! { match a { A if b => 1, C => 2, c => 3 } }", &["A if b -> if true", "A if b -> if false"]),
+        // Calls of whose value nothing is made.
+        (
+            "fn f() -> u8 { g()?; h().await; a.b(); let _ = i(); 0 }",
+            &[
+                "body -> 0",
+                "body -> 1",
+                "g()?; -> nothing",
+                "h().await; -> nothing",
+                "a.b(); -> nothing",
+                "let _ = i(); -> nothing",
+            ],
+        ),
+        // Assignments.
+        (
+            "fn f() { a.b = c; *d = e; f += 1; }",
+            &["body -> ()", "a.b = c; -> nothing", "*d = e; -> nothing", "f += 1 -> -=", "f += 1 -> *="],
+        ),
+        ("fn f() -> ! { match a { A => b = c, B => {} } d }", &["b = c -> nothing"]),
+        // What is all of a body goes with it.
+        ("fn f() { g() }", &["body -> ()"]),
+        ("fn f() { g(); }", &["body -> ()"]),
+        ("fn f() { if a { g() } else { h() } }", &["body -> ()", "g() -> nothing", "h() -> nothing"]),
+        ("fn f() -> u8 { if a { g() } 0 }", &["body -> 0", "body -> 1", "g() -> nothing"]),
+        ("fn f() -> ! { if a { g() } else { h() } }", &[]),
+        ("fn f() { for a in b { match a { A => g(), B => {} } } }", &["body -> ()", "g() -> nothing"]),
+        ("fn f() -> ! { A { b: 1, c: 2, ..d } }", &["A { b: … } -> nothing", "A { c: … } -> nothing"]),
+        (
+            "async fn f() { loop { tokio::select! { biased; a = b(), if c == d => { g(); } else => break } } }",
+            &["body -> ()", "c == d -> !=", "g(); -> nothing"],
+        ),
+        // What is the same twice in a function is told apart, and elsewhere is another mutant.
+        ("fn f() -> ! { a == b; a == b }", &["a == b -> !=", "a == b -> != [2]"]),
+        // What is not the code's own.
+        ("#[cfg(test)] mod tests { fn f() { g() } } #[test] fn t() { g() } #[tokio::test] async fn u() { g() }", &[]),
+        ("#[cfg(windows)] fn f() { g() } #[cfg(not(test))] fn h() { g() }", &["body -> ()"]),
+        ("impl fmt::Debug for A { fn fmt(&self) -> fmt::Result { g() } }", &[]),
+        ("impl fmt::Display for A { fn fmt(&self) -> fmt::Result { g() } }", &["body -> Ok(Default::default())"]),
+        ("impl Default for A { fn default() -> Self { g() } }", &[]),
+        ("macro_rules! m { () => { a == b } } fn f() -> ! { n!(a == b) }", &[]),
+    ];
+    for (source, expected) in table {
+        assert_eq!(changes(source), *expected, "{source}");
+    }
+}
+
+#[test]
+fn functions_have_the_names_of_what_they_are_in() {
+    let source = "mod m { impl A<'_> { fn a() { fn b() { g() } } } impl B for A<C> { fn d() { g() } } trait T { fn e() { g() } } }";
+    let names: Vec<_> = find(source).unwrap().functions.into_iter().map(|function| function.name).collect();
+    assert_eq!(names, ["m::A::a", "m::A::a::b", "m::<B for A<C>>::d", "m::T::e"]);
+}
+
+#[test]
+fn the_copy_chooses_at_run_time() {
+    let table = [
+        (
+            "fn f() -> u8 { g(1) }",
+            "fn f() -> u8 { if crate::mutant(1) { return 0; } if crate::mutant(2) { return 1; } g(1) }",
+        ),
+        (
+            "fn f() -> ! { a == b && !c }",
+            "fn f() -> ! { (if (((a == b) != crate::mutant(2))) { ((if crate::mutant(3) { c } else { !c })) || crate::mutant(1) } \
+             else { crate::mutant(1) && (!c) }) }",
+        ),
+        (
+            "fn f() -> ! { a || b }",
+            "fn f() -> ! { (if (a) { !crate::mutant(1) || (b) } else { (b) && !crate::mutant(1) }) }",
+        ),
+        (
+            "fn f() -> ! { a > 1 }",
+            "fn f() -> ! { ({ let mutants_value = a > 1; \
+             if mutants_value != (a == 1) && crate::mutant(1) { !mutants_value } else \
+             if mutants_value != (a < 1) && crate::mutant(2) { !mutants_value } else \
+             if mutants_value != (a >= 1) && crate::mutant(3) { !mutants_value } else { mutants_value } }) }",
+        ),
+        (
+            "fn f() -> ! { a.next() + 1 }",
+            "fn f() -> ! { (if crate::mutant(1) { a.next() - 1 } else if crate::mutant(2) { a.next() * 1 } else { a.next() + 1 }) }",
+        ),
+        (
+            "fn f() -> ! { match a { A if b => 1, C => 2, _ => 3 } }",
+            "fn f() -> ! { match a { A if ({ let mutants_value = b; \
+             let mutants_value = mutants_value || crate::mutant(2); \
+             let mutants_value = mutants_value && !crate::mutant(3); \
+             let mutants_value = mutants_value && !crate::mutant(1); mutants_value }) => 1, \
+             C if !crate::mutant(4) => 2, _ => 3 } }",
+        ),
+        (
+            "const fn f() { g(a == b); h() }",
+            "fn f() { if crate::mutant(1) { return (); } if !crate::mutant(2) { \
+             g(((a == b) != crate::mutant(3))); } if !crate::mutant(4) { h() } }",
+        ),
+        (
+            "fn f() -> impl Iterator<Item = u8> { g() }",
+            "fn f() -> impl Iterator<Item = u8> { Iterator::take({ g() }, if crate::mutant(1) { 0 } else { usize::MAX }) }",
+        ),
+    ];
+    for (source, expected) in table {
+        assert_eq!(instrumented(source), expected);
+    }
+}
+
+#[test]
+fn what_is_left_out_or_constant_stays_as_it_is() {
+    let source =
+        "const fn f() -> bool { a == b } fn g() { h(a < b); i(a && !b); match a { A if b => c(), _ => { d = 1; } } }";
+    let found = find(source).unwrap();
+    assert_eq!(instrument(source, &found, 1, &|_| false, &|_| true).text, source);
+    let constant = instrument(source, &found, 1, &|_| true, &|function| function == 0);
+    assert!(constant.text.starts_with("const fn f() -> bool { a == b } fn g() { if "), "{}", constant.text);
+}
+
+#[test]
+fn what_was_written_leads_back_to_the_file() {
+    let source = "fn f() -> u8 { g(1); é(); 0 }";
+    let found = find(source).unwrap();
+    let written = instrument(source, &found, 1, &|_| true, &|_| false);
+    let mut copied = String::new();
+    for chunk in &written.chunks {
+        let text = &written.text[chunk.span.clone()];
+        assert_eq!(text, &source[chunk.from..chunk.from + text.len()]);
+        copied += text;
+    }
+    assert_eq!(copied, source);
+    for part in &written.inserted {
+        let text = &written.text[part.span.clone()];
+        assert!(text == " }" || text.contains(&format!("crate::mutant({})", part.mutant + 1)), "{text}");
+    }
+}

@@ -1,0 +1,345 @@
+"""Runs the tests of the copy, alone to record what they reach, and with a mutant to see which of them fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import threading
+import time
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from build import REPOSITORY, TARGET, TREE, Mutant
+
+BASELINE = TARGET / "baseline.json"
+# Time that a busy machine may take for a test besides several times its own.
+FLOOR = 6.0
+TIMES = 8.0
+# What a process may take, in KiB: a mutant may well collect without an end.
+MEMORY = 6 * 1024 * 1024
+# Tests that take longer are not used.
+LONGEST = 45.0
+# Seconds of tests that are run at once: the time for a mutant is looked at in between.
+PORTION = 10.0
+DRIVERS = ("mcp-tokio", "mcp-blocking")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A test binary."""
+
+    name: str
+    package: str
+    executable: str
+    folder: str
+
+    @property
+    def waits(self) -> bool:
+        """Whether its tests wait for sockets, pipes and processes."""
+        return self.package in DRIVERS
+
+
+@dataclass
+class Test:
+    program: Program
+    name: str
+    seconds: float = 0.0
+    reached: list[int] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        return f"{self.program.name} {self.name}"
+
+
+@dataclass
+class Ended:
+    """How a run of some tests ended."""
+
+    passed: bool
+    timed_out: bool
+    # The test that failed, or that ran when the process ended.
+    culprit: str | None
+    seconds: float
+    output: str
+
+
+def programs(messages: Iterable[dict]) -> list[Program]:
+    found = []
+    for message in messages:
+        if message["reason"] == "compiler-artifact" and message["executable"] and message["profile"]["test"]:
+            folder = Path(message["manifest_path"]).parent
+            kind = message["target"]["kind"][0]
+            name = f"{folder.name}/{'unit' if kind in ('lib', 'bin') else kind}/{message['target']['name']}"
+            found.append(Program(name, folder.name, message["executable"], str(folder)))
+    return sorted(found, key=lambda program: program.name)
+
+
+def listed(program: Program) -> list[str]:
+    done = subprocess.run([program.executable, "--list", "--format", "terse"], cwd=program.folder, text=True,
+                          stdout=subprocess.PIPE, check=True)
+    ignored = subprocess.run([program.executable, "--list", "--format", "terse", "--ignored"], cwd=program.folder, text=True,
+                             stdout=subprocess.PIPE, check=True)
+    names = [line.removesuffix(": test") for line in done.stdout.splitlines() if line.endswith(": test")]
+    return [name for name in names if f"{name}: test" not in ignored.stdout.splitlines()]
+
+
+def end_session(leader: int) -> None:
+    """Ends all that a run has started and left behind, in whatever process group it is."""
+    for entry in os.scandir("/proc"):
+        if not entry.name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{entry.name}/stat") as file:
+                fields = file.read().rpartition(")")[2].split()
+            if int(fields[3]) == leader and fields[0] != "Z":
+                os.kill(int(entry.name), signal.SIGKILL)
+        except (OSError, IndexError, ValueError):
+            continue
+
+
+def run(program: Program, names: list[str], folder: Path, settings: dict[str, str], patience: float, threads: int = 1) -> Ended:
+    """Runs some tests of a program; ended at the first that fails, or when none ends for `patience` seconds."""
+    environment = {
+        **os.environ,
+        "RUST_BACKTRACE": "0",
+        # The same cases each time; one that fails is enough, and must not be kept for the next mutant.
+        "PROPTEST_RNG_SEED": "1", "PROPTEST_MAX_SHRINK_ITERS": "0", "PROPTEST_DISABLE_FAILURE_PERSISTENCE": "true",
+        "MUTANTS_TMPDIR": str(folder),
+        **settings,
+    }
+    schemas = (REPOSITORY / "../shared/spec/schema").resolve()
+    if schemas.is_dir():
+        environment.setdefault("MCP_SCHEMAS", str(schemas))
+    start = time.monotonic()
+    process = subprocess.Popen(
+        ["sh", "-c", f'ulimit -v {MEMORY}; exec "$0" "$@"', program.executable, "--exact", *names, f"--test-threads={threads}"],
+        cwd=program.folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    output = bytearray()
+    handle = os.pidfd_open(process.pid)
+    stdout = process.stdout.fileno()
+    os.set_blocking(stdout, False)
+    last, counted, timed_out = start, 0, False
+    try:
+        while True:
+            ready, _, _ = select.select([stdout, handle], [], [], max(0.0, last + patience - time.monotonic()))
+            try:
+                part = os.read(stdout, 65536)
+            except BlockingIOError:
+                part = b""
+            output += part[: max(0, 1_000_000 - len(output))]
+            if b"... FAILED" in output or b"\nFAILED" in output:
+                break
+            if handle in ready and not part:
+                break
+            ended = output.count(b"... ok")
+            if ended > counted:
+                counted, last = ended, time.monotonic()
+            if not part and time.monotonic() > last + patience:
+                timed_out = True
+                break
+            if not part and stdout in ready:
+                # Closed before the process has ended.
+                select.select([handle], [], [], max(0.0, last + patience - time.monotonic()))
+                timed_out = process.poll() is None
+                break
+    finally:
+        os.close(handle)
+        process.stdout.close()
+        status = process.poll()
+        text = output.decode(errors="replace")
+        passed = status == 0 and f"test result: ok. {len(names)} passed" in text
+        if not passed or program.waits:
+            end_session(process.pid)
+        process.wait()
+    culprit = None
+    if not passed:
+        failed = re.search(r"^test (\S+)(?: - should panic)? \.\.\. FAILED", text, re.MULTILINE)
+        started = re.findall(r"^test (\S+)(?: - should panic)? \.\.\. ?", text, re.MULTILINE)
+        done = re.findall(r"^test (\S+)(?: - should panic)? \.\.\. .*(?:ok|ignored)", text, re.MULTILINE)
+        left = [name for name in started if name not in done] or [name for name in names if name not in done]
+        culprit = failed[1] if failed else left[0] if left else names[0]
+        if culprit not in names:
+            culprit = names[0]
+    return Ended(passed, timed_out, culprit, time.monotonic() - start, text)
+
+
+def worker_folder(worker: int) -> Path:
+    folder = TARGET / f"tmp-{worker}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+class Workers:
+    """A few threads, each with a folder of its own. What is done first comes first."""
+
+    def __init__(self, count: int) -> None:
+        self.pool = ThreadPoolExecutor(count)
+        self.free = list(range(count))
+        self.lock = threading.Lock()
+
+    def map(self, work: Callable, items: Iterable) -> Iterable:
+        def with_folder(item: object) -> object:
+            with self.lock:
+                worker = self.free.pop()
+            try:
+                return work(item, worker_folder(worker))
+            finally:
+                with self.lock:
+                    self.free.append(worker)
+        return (done.result() for done in as_completed([self.pool.submit(with_folder, item) for item in items]))
+
+
+def baseline(messages: Iterable[dict], tree: str, workers: int) -> list[Test]:
+    """All tests that pass without a mutant, with what they take and reach."""
+    found = programs(messages)
+    stamps = {program.executable: os.stat(program.executable).st_mtime_ns for program in found}
+    kept = json.loads(BASELINE.read_text()) if BASELINE.exists() else {"tests": [], "slow": [], "stamps": {}}
+    known = {(test["program"]["executable"], test["name"]): test for test in kept["tests"]}
+    is_known = kept["stamps"] == stamps and kept["tree"] == tree
+    tests = [Test(program, name) for program in found for name in listed(program)]
+    slow = kept["slow"] if is_known else []
+    tests = [test for test in tests if test.title not in slow]
+
+    def measure(test: Test, folder: Path) -> Test | None:
+        before = known.get((test.program.executable, test.name))
+        if is_known and before:
+            test.seconds, test.reached = before["seconds"], before["reached"]
+            return test
+        record = folder / "reached"
+        for attempt in range(2):
+            record.unlink(missing_ok=True)
+            ended = run(test.program, [test.name], folder, {"MUTANT_REACHED": str(record)}, LONGEST)
+            if ended.passed or ended.timed_out:
+                break
+        test.seconds = ended.seconds
+        test.reached = sorted({int(line) for line in record.read_text().split()}) if record.exists() else []
+        if ended.passed and attempt == 0:
+            return test
+        if ended.timed_out:
+            slow.append(test.title)
+        why = "fails at times" if ended.passed else f"takes more than {LONGEST:.0f} s" if ended.timed_out else "fails"
+        print(f"not used, since it {why} without a mutant: {test.title}", flush=True)
+        if not ended.passed and not ended.timed_out:
+            print("    " + "\n    ".join(ended.output.splitlines()[-12:]), flush=True)
+        return None
+
+    start = time.monotonic()
+    good = []
+    for place, test in enumerate(Workers(workers).map(measure, tests), 1):
+        if test:
+            good.append(test)
+        if place % 100 == 0:
+            print(f"{place} of {len(tests)} tests ran without a mutant, in {time.monotonic() - start:.0f} s", flush=True)
+    BASELINE.write_text(json.dumps({"tree": tree, "stamps": stamps, "slow": slow, "tests": [asdict(test) for test in good]}))
+    print(f"{len(good)} of {len(tests)} tests pass, in {sum(test.seconds for test in good):.0f} s one by one"
+          f" ({time.monotonic() - start:.0f} s now)", flush=True)
+    return good
+
+
+@dataclass
+class Outcome:
+    key: str
+    # caught, timeout, missed, undecided, unreached, unviable or constant
+    state: str
+    test: str
+    seconds: float
+    tree: str
+
+
+def patience(tests: Iterable[Test]) -> float:
+    """How long to wait for the next of some tests to end."""
+    most = max(test.seconds for test in tests)
+    return FLOOR + min(TIMES * most, 12 + 2 * most)
+
+
+def portions(tests: list[Test]) -> Iterable[list[Test]]:
+    """The tests in portions that do not take long."""
+    portion: list[Test] = []
+    for test in tests:
+        if portion and sum(test.seconds for test in portion) + test.seconds > PORTION:
+            yield portion
+            portion = []
+        portion.append(test)
+    yield portion
+
+
+class Trials:
+    """Tries mutants."""
+
+    def __init__(self, tests: list[Test], tree: str, cap: float, kept: dict[str, Outcome]) -> None:
+        self.tree, self.cap, self.kept = tree, cap, kept
+        self.tests = {test.title: test for test in tests}
+        self.reaching: dict[int, list[Test]] = defaultdict(list)
+        for test in sorted(tests, key=lambda test: test.seconds):
+            for number in test.reached:
+                self.reaching[number].append(test)
+        # The tests that caught mutants in a place, the last one first.
+        self.catchers: dict[object, OrderedDict[str, None]] = defaultdict(OrderedDict)
+        self.lock = threading.Lock()
+
+    def caught_by(self, mutant: Mutant, test: Test) -> None:
+        with self.lock:
+            for place in (mutant.place, mutant.file):
+                self.catchers[place].pop(test.title, None)
+                self.catchers[place][test.title] = None
+
+    def favourites(self, mutant: Mutant, reaching: dict[str, Test]) -> list[Test]:
+        with self.lock:
+            near = list(reversed(self.catchers[mutant.place]))[:4] + list(reversed(self.catchers[mutant.file]))[:3]
+        before = self.kept.get(mutant.key)
+        titles = dict.fromkeys([*([before.test] if before else []), *near])
+        return [reaching[title] for title in titles if title in reaching and reaching[title].seconds < 3]
+
+    def bundles(self, mutant: Mutant, reaching: dict[str, Test]) -> Iterable[list[Test]]:
+        """Tests to run at once: those that are likely to notice, then all that are left, the quick ones first."""
+        rest = dict(reaching)
+        by_program: dict[Program, list[Test]] = defaultdict(list)
+        for test in self.favourites(mutant, reaching):
+            by_program[test.program].append(rest.pop(test.title))
+        yield from by_program.values()
+        for bound in (0.1, 0.5, 2.0, float("inf")):
+            by_program = defaultdict(list)
+            for title in [title for title, test in rest.items() if test.seconds < bound]:
+                test = rest.pop(title)
+                by_program[test.program].append(test)
+            for tests in sorted(by_program.values(), key=lambda tests: (tests[0].program.waits, sum(test.seconds for test in tests))):
+                yield from portions(tests)
+
+    def try_mutant(self, mutant: Mutant, folder: Path) -> Outcome:
+        start = time.monotonic()
+        outcome = lambda state, test="": Outcome(mutant.key, state, test, time.monotonic() - start, self.tree)
+        if mutant.state != "live":
+            return outcome("constant" if mutant.state == "constant" else "unviable")
+        reaching = {test.title: test for test in self.reaching[mutant.id]}
+        if not reaching:
+            return outcome("unreached")
+        settings = {"MUTANT": str(mutant.id)}
+        for bundle in self.bundles(mutant, reaching):
+            left = bundle
+            while left:
+                if time.monotonic() - start > self.cap:
+                    return outcome("undecided")
+                program = left[0].program
+                time_left = patience(left)
+                threads = min(4, len(left)) if program.waits else 1
+                ended = run(program, [test.name for test in left], folder, settings, time_left, threads)
+                if ended.passed:
+                    break
+                test = next(test for test in left if test.name == ended.culprit)
+                # Where time and sockets take part, a test may fail for another reason. The time that it has is ample.
+                if program.waits and not ended.timed_out and run(program, [test.name], folder, settings, time_left).passed:
+                    done = re.findall(r"^test (\S+)(?: - should panic)? \.\.\. ok", ended.output, re.MULTILINE)
+                    left = [other for other in left if other is not test and other.name not in done]
+                    continue
+                self.caught_by(mutant, test)
+                return outcome("timeout" if ended.timed_out else "caught", test.title)
+        return outcome("missed")
