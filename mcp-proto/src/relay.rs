@@ -237,6 +237,8 @@ impl<T: ClientTransport> Relay<T> {
                 }
             } else if let Some(change) = self.server.poll_subscription() {
                 self.on_subscription_change(change, now);
+            } else if self.server.takes_held_listens() {
+                self.acknowledge_listens(now);
             } else {
                 return;
             }
@@ -383,7 +385,7 @@ impl<T: ClientTransport> Relay<T> {
 
     fn on_outcome(&mut self, request: RequestKey, outcome: Outcome, now: Instant) {
         let Some(upward) = self.crossing.comes_down(request) else {
-            return self.on_parked_outcome(request, outcome);
+            return self.on_parked_outcome(request, outcome, now);
         };
         match self.path {
             Path::LegacyClient(_) => self.on_legacy_outcome(upward, outcome, now),

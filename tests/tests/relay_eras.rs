@@ -903,11 +903,12 @@ fn br_m_09_what_is_listened_to_is_subscribed_to_once() {
     let listen =
         |uris: &str| modern(&format!(r#""notifications":{{"toolsListChanged":true,"resourceSubscriptions":{uris}}},"#));
     world.line(&request("\"l\"", "subscriptions/listen", &listen(r#"["a:b"]"#)));
-    let told = line(&mut world);
-    assert!(told.contains(ACKNOWLEDGED) && told.contains(r#""resourceSubscriptions":["a:b"]"#), "{told}");
     let subscribed = world.opened();
     assert_eq!((subscribed.method().as_str(), subscribed.param("uri")), ("resources/subscribe", "\"a:b\"".into()));
+    assert!(world.lines().is_empty(), "what is acknowledged is in effect");
     world.reply(subscribed.key, &Reply::json(result(&subscribed.id(), "{}")));
+    let told = line(&mut world);
+    assert!(told.contains(ACKNOWLEDGED) && told.contains(r#""resourceSubscriptions":["a:b"]"#), "{told}");
     world.line(&request("2", "subscriptions/listen", &listen(r#"["a:b"]"#)));
     assert!(line(&mut world).contains(ACKNOWLEDGED) && !world.has_opened());
     let notify = |method: &str, params: &str| {
@@ -927,6 +928,29 @@ fn br_m_09_what_is_listened_to_is_subscribed_to_once() {
     assert!(!world.has_opened());
     world.line(&cancel("2"));
     assert_eq!(world.opened().method(), "resources/unsubscribe");
+}
+
+#[test]
+fn br_m_09_a_resource_that_the_server_refuses_to_watch_is_left_out_of_the_acknowledgement() {
+    let (mut world, stream) = modern_client();
+    let listen = |uris: &str| modern(&format!(r#""notifications":{{"resourceSubscriptions":{uris}}},"#));
+    world.line(&request("1", "subscriptions/listen", &listen(r#"["a:b","c:d"]"#)));
+    world.line(&request("2", "subscriptions/listen", &listen(r#"["c:d"]"#)));
+    let (first, second) = (world.opened(), world.opened());
+    assert_eq!((first.param("uri"), second.param("uri")), ("\"a:b\"".into(), "\"c:d\"".into()));
+    world.reply(first.key, &Reply::json(error(&first.id(), -32602, "no")));
+    assert!(world.lines().is_empty(), "the other one is not answered");
+    let update = r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"c:d"}}"#;
+    world.send(stream.key, event(update).as_bytes());
+    assert!(world.lines().is_empty(), "MD-L-02: the acknowledgement is the first message");
+    world.reply(second.key, &Reply::json(result(&second.id(), "{}")));
+    let lines = world.lines();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines.iter().all(|line| line.contains(ACKNOWLEDGED)), "{lines:?}");
+    assert!(lines.iter().all(|line| line.contains(r#""resourceSubscriptions":["c:d"]"#)), "{lines:?}");
+    world.send(stream.key, event(update).as_bytes());
+    assert_eq!(world.lines().len(), 2);
+    assert!(!world.has_opened(), "what was refused is not taken back");
 }
 
 #[test]

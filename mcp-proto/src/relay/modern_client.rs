@@ -244,20 +244,37 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
-    fn on_own_outcome(&mut self, own: Own, outcome: Outcome) {
+    /// MD-L-02, BR-M-09: what is acknowledged is in effect, so that no change behind the acknowledgement is missed.
+    pub(super) fn acknowledge_listens(&mut self, now: Instant) {
+        let Path::ModernClient(state) = &self.path else { return };
+        let subscriptions = state.own.values().chain(&state.unanswered);
+        let pending: BTreeSet<&str> = subscriptions
+            .filter_map(|own| match own {
+                Own::Subscribe(uri) => Some(&**uri),
+                Own::SetLevel(_) | Own::Unsubscribe(_) => None,
+            })
+            .collect();
+        self.server.acknowledge_listens(|uri| pending.contains(uri), now);
+    }
+
+    fn on_own_outcome(&mut self, own: Own, outcome: Outcome, now: Instant) {
         let Path::ModernClient(state) = &mut self.path else { return };
         let method = own.method();
         let reason = match outcome {
             Outcome::Result(_) | Outcome::Failed(Failed::Closed) => return,
-            Outcome::Error(error) => NotRestored::Error(error),
-            Outcome::Failed(reason) => {
+            Outcome::Failed(Failed::SessionLost) => {
                 state.unanswered.insert(own);
-                if reason == Failed::SessionLost {
-                    return;
-                }
-                NotRestored::Failed(reason)
+                return;
             }
+            Outcome::Error(error) => NotRestored::Error(error),
+            Outcome::Failed(reason) => NotRestored::Failed(reason),
         };
+        if let Own::Subscribe(uri) = &own {
+            state.watched.remove(uri);
+            self.server.leave_out(uri, now);
+        } else if matches!(reason, NotRestored::Failed(_)) {
+            state.unanswered.insert(own);
+        }
         self.out.tell(Event::NotInEffect { method, reason });
     }
 
@@ -270,7 +287,10 @@ impl<T: ClientTransport> Relay<T> {
                 Own::Subscribe(uri)
             }
             SubscriptionChange::Unsubscribed(uri) => {
-                state.watched.remove(&uri);
+                if !state.watched.remove(&uri) {
+                    // The server has refused it.
+                    return;
+                }
                 Own::Unsubscribe(uri)
             }
         };
@@ -463,10 +483,11 @@ impl<T: ClientTransport> Relay<T> {
     }
 
     /// A request that no client waits for now has its outcome: a parked one keeps it, and of any other nobody wants it.
-    pub(super) fn on_parked_outcome(&mut self, request: RequestKey, outcome: Outcome) {
+    pub(super) fn on_parked_outcome(&mut self, request: RequestKey, outcome: Outcome, now: Instant) {
         let Path::ModernClient(state) = &mut self.path else { return };
         if let Some(own) = state.own.remove(&request) {
-            return self.on_own_outcome(own, outcome);
+            self.on_own_outcome(own, outcome, now);
+            return self.acknowledge_listens(now);
         }
         let Some(key) = state.parked_by_request.remove(&request) else { return };
         let Some(method) = state.parked.get(&key).map(|parked| parked.method.clone()) else { return };

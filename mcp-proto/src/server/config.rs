@@ -35,6 +35,9 @@ pub struct Config {
     /// Whether `resources/subscribe` and `resources/unsubscribe` come as [`Event::Requested`](super::Event::Requested)
     /// instead, for an application that refuses some: they take effect when they are answered with a result. Default `false`.
     pub hands_up_subscribe: bool,
+    /// Whether a `subscriptions/listen` that names resources is acknowledged only when the relay says so: what is
+    /// acknowledged is in effect, and the server behind the relay has to be asked first (BR-M-09).
+    pub(crate) holds_acknowledgements: bool,
     /// `instructions` of the answers to `initialize` and `server/discover`.
     pub instructions: Option<Box<str>>,
     /// The revisions that are served, of one era or of both (ER-40). The newest that begins with `initialize` is offered
@@ -71,6 +74,7 @@ impl Config {
             names_itself: true,
             capabilities: Json::empty_object(),
             hands_up_subscribe: false,
+            holds_acknowledgements: false,
             instructions: None,
             versions: ProtocolVersion::ALL.into(),
             cache_ttl: Duration::ZERO,

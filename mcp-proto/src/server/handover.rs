@@ -44,6 +44,28 @@ impl Server<Stdio> {
         self.config.instructions = instructions;
         // BR-L-04: the answer depends on the server behind the relay.
         self.config.hands_up_subscribe = true;
+        self.config.holds_acknowledgements = true;
+    }
+
+    /// Whether more is listened to that is not acknowledged, since this was last asked.
+    pub(crate) fn takes_held_listens(&mut self) -> bool {
+        self.peers.get_mut(&SessionKey::ONLY).is_some_and(|peer| std::mem::take(&mut peer.has_held_listens))
+    }
+
+    /// Acknowledges what is listened to, unless it names a resource that is still to be subscribed to.
+    pub(crate) fn acknowledge_listens(&mut self, is_pending: impl Fn(&str) -> bool, now: Instant) {
+        let (peers, hub) = &mut self.split(now);
+        if let Some(peer) = peers.get_mut(&SessionKey::ONLY) {
+            peer.acknowledge_listens(is_pending, hub);
+        }
+    }
+
+    /// A resource could not be subscribed to: what is not acknowledged does not cover it.
+    pub(crate) fn leave_out(&mut self, uri: &str, now: Instant) {
+        let (peers, hub) = &mut self.split(now);
+        if let Some(peer) = peers.get_mut(&SessionKey::ONLY) {
+            peer.leave_out(uri, hub);
+        }
     }
 
     /// Takes a request that was handed up as if it came only now.

@@ -21,6 +21,7 @@ const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 pub(super) struct Listen {
     exchange: Option<ExchangeKey>,
     filter: Filter,
+    is_acknowledged: bool,
 }
 
 /// What a client wants to be told of.
@@ -176,14 +177,46 @@ impl Peer {
         *hub.subscriptions += 1;
         let mut filter = filter.honoured(hub.config, context);
         filter.uris = hub.resources.add_all(&filter.uris);
-        let params = Json::empty_object().with_member("notifications", &filter.to_json());
-        let params = with_subscription_id(&params, &id);
         let exchange = source.exchange;
-        let ticket = self.listens.insert(id, Listen { exchange, filter });
+        let is_held = hub.config.holds_acknowledgements && filter.uris.iter().next().is_some();
+        let ticket = self.listens.insert(id, Listen { exchange, filter, is_acknowledged: false });
         if let Some(exchange) = exchange {
             self.listening.insert(exchange, ticket.key());
         }
+        if is_held {
+            self.has_held_listens = true;
+        } else {
+            self.acknowledge(ticket.key(), hub);
+        }
+    }
+
+    /// MD-L-02: the first message says what is served.
+    fn acknowledge<T: Carrier>(&mut self, key: TicketKey, hub: &mut Hub<'_, T>) {
+        let Some(id) = self.listens.id(key).cloned() else { return };
+        let Some(listen) = self.listens.get_mut(key).filter(|listen| !listen.is_acknowledged) else { return };
+        listen.is_acknowledged = true;
+        let params = Json::empty_object().with_member("notifications", &listen.filter.to_json());
+        let params = with_subscription_id(&params, &id);
+        let exchange = listen.exchange;
         self.write(&Notification::with_params(Method::SUBSCRIPTIONS_ACKNOWLEDGED, params).into(), exchange, hub);
+    }
+
+    pub(super) fn acknowledge_listens<T: Carrier>(&mut self, is_pending: impl Fn(&str) -> bool, hub: &mut Hub<'_, T>) {
+        for key in self.listens.keys() {
+            let listen = self.listens.get(key);
+            if listen.is_some_and(|listen| !listen.filter.uris.iter().any(|uri| is_pending(uri))) {
+                self.acknowledge(key, hub);
+            }
+        }
+    }
+
+    pub(super) fn leave_out<T: Carrier>(&mut self, uri: &str, hub: &mut Hub<'_, T>) {
+        for key in self.listens.keys() {
+            let listen = self.listens.get_mut(key).filter(|listen| !listen.is_acknowledged);
+            if listen.is_some_and(|listen| listen.filter.uris.remove(uri)) {
+                hub.resources.remove(uri);
+            }
+        }
     }
 
     /// M4: ends one that is unused, or of a client with many, so that another one can be opened.
@@ -203,7 +236,11 @@ impl Peer {
     ) {
         let params = notification.params.clone().unwrap_or(Json::empty_object());
         for key in self.listens.keys() {
-            let Some(listen) = self.listens.get(key).filter(|listen| listen.filter.wants(&publication.change)) else {
+            let Some(listen) = self
+                .listens
+                .get(key)
+                .filter(|listen| listen.is_acknowledged && listen.filter.wants(&publication.change))
+            else {
                 continue;
             };
             let (exchange, Some(id)) = (listen.exchange, self.listens.id(key)) else { continue };

@@ -39,6 +39,8 @@ pub(super) struct Peer {
     /// What requests of the client's wait for, and under which key it is wanted.
     pub(super) inputs: BTreeMap<RequestKey, (TicketKey, Box<str>)>,
     pub(super) listens: Incoming<Listen>,
+    /// Some were not acknowledged, and the relay has not considered them since.
+    pub(super) has_held_listens: bool,
     /// The same by their exchanges, as far as they have one.
     pub(super) listening: BTreeMap<ExchangeKey, TicketKey>,
     /// Requests that end with their exchange (SH-S-17).
@@ -114,6 +116,7 @@ impl Peer {
             subscribed: Names::default(),
             inputs: BTreeMap::new(),
             listens: Incoming::new(key),
+            has_held_listens: false,
             listening: BTreeMap::new(),
             exchanges: BTreeMap::new(),
         }
