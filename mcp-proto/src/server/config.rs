@@ -23,6 +23,7 @@ use crate::version::{Era, ProtocolVersion};
 /// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct Config {
     /// `serverInfo` of the answer to `initialize` (LC-07), and of every result since 2026-07-28.
     pub server_info: Json,
