@@ -277,9 +277,10 @@ fn post(fields: &str, body: &str) -> String {
 }
 
 #[test]
-fn rp10_calls_that_find_no_room_are_answered_all_the_same() {
+fn defect_b12_rp10_calls_that_wait_for_one_thread_are_all_served() {
+    const CALLS: usize = 2500;
     let mut config = Config::new("test", "1");
-    (config.limits.batch, config.limits.requests_in) = (3000, 3000);
+    (config.limits.batch, config.limits.requests_in) = (CALLS, CALLS);
     let mut server = Server::bind("127.0.0.1:0", config).unwrap();
     server.max_handlers = 1;
     let (address, stopper) = (server.address().to_string(), server.stopper());
@@ -292,17 +293,11 @@ fn rp10_calls_that_find_no_room_are_answered_all_the_same() {
             .unwrap();
     });
     let server = Running { url: format!("http://{address}/mcp"), address, stopper, thread: Some(thread) };
-    let session = open_session(&server);
-    let calls: Vec<_> = (0..2500).map(|id| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"echo"}}"#)).collect();
-    let text = post(&format!("mcp-session-id: {session}\r\n"), &format!("[{}]", calls.join(",")));
-    let mut stream = TcpStream::connect(&server.address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-    stream.write_all(text.as_bytes()).unwrap();
-    let mut answer = String::new();
-    let outcome = stream.read_to_string(&mut answer);
-    assert!(outcome.is_ok(), "{outcome:?}");
-    assert_eq!(answer.matches(r#""jsonrpc""#).count(), 2500);
-    assert!(answer.contains("try again later"));
+    let session = Remote::new(&server.address).session("2025-03-26");
+    let calls: Vec<_> = (0..CALLS).map(|id| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"echo"}}"#)).collect();
+    let batch = Asked::post(format!("[{}]", calls.join(","))).in_session(&session);
+    let answer = Remote::new(&server.address).answer(&batch).text();
+    assert_eq!(answer.matches(r#""result":{}"#).count(), CALLS);
 }
 
 #[test]
@@ -373,7 +368,7 @@ fn waiting(calls: usize) -> (Running, Arc<AtomicUsize>, Arc<AtomicBool>) {
     let (begun, may_end) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
     let (count, ends) = (Arc::clone(&begun), Arc::clone(&may_end));
     let mut config = Config::new("s", "1");
-    config.limits.stateless_requests = calls;
+    config.limits.requests_in_total = calls;
     let mut server = Server::bind("127.0.0.1:0", config).unwrap();
     server.max_handlers = 1;
     let (address, stopper) = (server.address().to_string(), server.stopper());

@@ -179,7 +179,7 @@ pub enum Fault {
     /// As many requests of the peer are unanswered as the limit allows; this one was refused (RP10).
     #[error("{limit} requests of the peer are unanswered, which is the limit; one more was refused")]
     TooManyRequests {
-        /// `Limits::requests_in`.
+        /// `Limits::requests_in`, or `Limits::requests_in_total` if those of all clients of a server are meant.
         limit: usize,
     },
     /// As many subscriptions are open as the limits allow, of this client or of all; this one was refused (MD-L-14).

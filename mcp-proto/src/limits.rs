@@ -23,12 +23,13 @@ const MOST_KEPT: usize = 16;
 /// client over HTTP    4 message + exchanges * (2 max(message, event) + chunk + 1 KiB) + queue + requests + tool_headers + 2 session_settings
 ///                     + 2 queue_bytes + message + unwritten                         what the server does not take
 /// server over HTTP    4 message + 2 min(bodies * message, held) + 2 held + queue
-///                     + sessions * (146 KiB + 2 HttpConfig::replay + requests + requests_in * head)
-///                     + stateless_requests * (2 KiB + id + head) + subscriptions * 160 KiB
+///                     + sessions * (146 KiB + 2 HttpConfig::replay + own)
+///                     + requests_in_total * (2 KiB + id + head) + subscriptions * 160 KiB
 /// relay               that of its server over stdio, that of its client, and one more queue
 ///                     + held + 3 requests_in * 16 KiB + message
 ///
-/// requests            (requests_in + requests_out) * (1 KiB + id) + tombstones * 128 bytes
+/// requests            requests_in * (1 KiB + id) + own
+/// own                 requests_out * (1 KiB + id) + tombstones * 128 bytes
 /// queue               2 queue_bytes + queue * 2 KiB + 16 chunk
 /// ```
 ///
@@ -67,8 +68,11 @@ pub struct Limits {
     pub method: usize,
     /// Messages in one batch (RP8). Default 100.
     pub batch: usize,
-    /// Requests of the peer that are not answered yet (RP10). Default 1024.
+    /// Requests of the peer that are not answered yet (RP10); of a server, in one session or on one byte stream. Default
+    /// 1024.
     pub requests_in: usize,
+    /// The same of all clients of a server together, in sessions and of revision 2026-07-28. Default 10,000.
+    pub requests_in_total: usize,
     /// Own requests that the peer has not answered yet. Default 4096.
     pub requests_out: usize,
     /// Output that the driver has not taken yet, in entries; beyond it `wants_input()` is `false` (H5). Default 1024.
@@ -107,8 +111,6 @@ pub struct Limits {
     pub reconnects: u32,
     /// Lines within a minute that are no messages, before a byte stream counts as something else (FR10). Default 1000.
     pub garbage: usize,
-    /// Requests of revision 2026-07-28 that a server over HTTP has not answered yet, of all its clients. Default 10,000.
-    pub stateless_requests: usize,
     /// `subscriptions/listen` that are open at one time, of all clients (MD-L-14); each holds at most 160 KiB. Default 256.
     pub subscriptions: usize,
     /// How often a request may be answered with a wish for input before it counts as failed (MD-I-10). Default 10.
@@ -188,6 +190,7 @@ impl Limits {
             ("method", self.method, LARGEST),
             ("batch", self.batch, MANY),
             ("requests_in", self.requests_in, MANY),
+            ("requests_in_total", self.requests_in_total, MANY),
             ("requests_out", self.requests_out, MANY),
             ("queue", self.queue, MANY),
             ("queue_bytes", self.queue_bytes, LARGEST),
@@ -198,7 +201,6 @@ impl Limits {
             ("event_id", self.event_id, LARGEST),
             ("session_id", self.session_id, LARGEST),
             ("garbage", self.garbage, MANY),
-            ("stateless_requests", self.stateless_requests, MANY),
             ("subscriptions", self.subscriptions, MANY),
             ("input_rounds", self.input_rounds, MANY),
             ("tool_headers", self.tool_headers, LARGEST),
@@ -226,6 +228,7 @@ impl Default for Limits {
             method: 256,
             batch: 100,
             requests_in: 1024,
+            requests_in_total: 10_000,
             requests_out: 4096,
             queue: 1024,
             queue_bytes: 4 * 1024 * 1024,
@@ -240,7 +243,6 @@ impl Default for Limits {
             max_retry: Duration::from_secs(300),
             reconnects: 10,
             garbage: 1000,
-            stateless_requests: 10_000,
             subscriptions: 256,
             input_rounds: 10,
             tool_headers: 256 * 1024,

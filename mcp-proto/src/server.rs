@@ -128,6 +128,7 @@ pub struct Server<T: Transport> {
     peers: BTreeMap<SessionKey, Peer>,
     timers: Deadlines<Timer>,
     tools: AnnotatedTools,
+    requests: usize,
     subscriptions: usize,
     resources: SubscribedResources,
     held: usize,
@@ -138,10 +139,9 @@ pub struct Server<T: Transport> {
 /// Shows counts: what is under way holds payloads, headers and session ids.
 impl<T: Transport> fmt::Debug for Server<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let requests: usize = self.peers.values().map(Peer::requests_in_flight).sum();
         f.debug_struct("Server")
             .field("peers", &self.peers.len())
-            .field("requests_in_flight", &requests)
+            .field("requests_in_flight", &self.requests)
             .field("subscriptions", &self.subscriptions)
             .finish_non_exhaustive()
     }
@@ -239,6 +239,7 @@ impl<T: Carrier> Server<T> {
             peers,
             timers,
             tools,
+            requests: 0,
             subscriptions: 0,
             resources: SubscribedResources::new(),
             held: 0,
@@ -498,8 +499,8 @@ impl<T: Carrier> Server<T> {
 
     /// Requests of all clients that are not answered yet.
     #[must_use]
-    pub fn requests_in_flight(&self) -> usize {
-        self.peers.values().map(Peer::requests_in_flight).sum()
+    pub const fn requests_in_flight(&self) -> usize {
+        self.requests
     }
 
     fn close_session(&mut self, session: SessionKey, reason: CloseReason, now: Instant) {
@@ -541,8 +542,21 @@ impl<T: Carrier> Server<T> {
     }
 
     fn split(&mut self, now: Instant) -> (&mut BTreeMap<SessionKey, Peer>, Hub<'_, T>) {
-        let Self { config, transport, peers, timers, tools, subscriptions, resources, held, not_written, out } = self;
+        let Self {
+            config,
+            transport,
+            peers,
+            timers,
+            tools,
+            requests,
+            subscriptions,
+            resources,
+            held,
+            not_written,
+            out,
+        } = self;
         let wire = Wire { out, now };
-        (peers, Hub { config, transport, timers, tools, subscriptions, resources, held, not_written, wire })
+        let hub = Hub { config, transport, timers, tools, requests, subscriptions, resources, held, not_written, wire };
+        (peers, hub)
     }
 }

@@ -81,7 +81,7 @@
 //!   reader, or exchanges ────────▶        ──▶ exchange, exchange …   (HTTP: Limits::exchanges)
 //!
 //!   stream, or connections ──────▶ owner  ──▶ lines, or bodies of responses
-//!   handlers ── bounded channel ─▶        ──▶ handler, handler …     (Server::max_requests)
+//!   handlers ── bounded channel ─▶        ──▶ handler, handler …     (Limits::requests_in)
 //! ```
 //!
 //! One task runs each machine, so there is no lock around it. Nothing is read on while the machine has no room; what it

@@ -74,15 +74,13 @@ pub use state::StateKeys;
 pub struct Server {
     config: Config,
     service: Arc<dyn AnyService>,
-    /// Requests of all clients that are served at one time; more are refused. Default 4096.
-    pub max_requests: usize,
 }
 
 impl Server {
     /// A server that is configured like this.
     #[must_use]
     pub fn new(config: Config, service: impl Service) -> Self {
-        Self { config, service: Arc::new(service), max_requests: 4096 }
+        Self { config, service: Arc::new(service) }
     }
 
     /// Serves the process that started this one, until it closes this one's stdin. Nothing else may be written to stdout
@@ -119,7 +117,7 @@ impl Server {
         write: impl AsyncWrite + Unpin,
     ) -> Result<CloseReason, UsageError> {
         let machine = mcp_proto::Server::new(Stdio::new(), self.config.clone())?;
-        let (requests, heard) = Requests::new(Arc::clone(&self.service), self.max_requests);
+        let (requests, heard) = Requests::new(Arc::clone(&self.service));
         Ok(stream::serve(machine, requests, heard, read, write).await)
     }
 
@@ -135,7 +133,7 @@ impl Server {
     #[cfg(feature = "http-server")]
     pub fn http(&self, http: mcp_proto::server::HttpConfig) -> Result<HttpService, UsageError> {
         let machine = mcp_proto::Server::new(mcp_proto::server::Http::new(http), self.config.clone())?;
-        let (requests, heard) = Requests::new(Arc::clone(&self.service), self.max_requests);
+        let (requests, heard) = Requests::new(Arc::clone(&self.service));
         Ok(HttpService::start(machine, requests, heard))
     }
 }

@@ -660,6 +660,31 @@ async fn defect_fr14_rp10_no_more_is_read_of_a_client_that_does_not_read() {
     writing.await.unwrap().unwrap();
 }
 
+#[tokio::test]
+async fn defect_b12_a_stream_serves_as_many_requests_as_the_limit_of_the_machine_allows() {
+    const CALLS: usize = 5000;
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    let service = move |_: Incoming| {
+        counted.fetch_add(1, Ordering::AcqRel);
+        std::future::pending()
+    };
+    let mut config = config();
+    config.limits.requests_in = CALLS;
+    let (ours, theirs) = duplex(1024);
+    tokio::spawn(async move {
+        let (read, write) = split(theirs);
+        Server::new(config, service).serve_stream(read, write).await
+    });
+    let (mut read, mut write) = split(ours);
+    write.write_all(&many_calls(CALLS)).await.unwrap();
+    silence(&count).await;
+    assert_eq!(count.load(Ordering::Acquire), CALLS);
+    let mut lines = BufReader::new(&mut read).lines();
+    assert!(lines.next_line().await.unwrap().unwrap().contains("protocolVersion"));
+    assert!(timeout(Duration::from_millis(100), lines.next_line()).await.is_err(), "none is refused");
+}
+
 #[cfg(unix)]
 #[test]
 fn defect_k4_a_process_whose_stdout_is_not_read_ends_after_its_stdin() {

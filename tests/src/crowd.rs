@@ -123,7 +123,7 @@ impl<'d> World<'d> {
             config.limits.requests_in = 8;
             config.limits.requests_out = 4;
             config.limits.message = 4000;
-            config.limits.stateless_requests = 6;
+            config.limits.requests_in_total = 12;
             config.limits.subscriptions = 3;
             config.capabilities =
                 Json::parse(r#"{"tools":{"listChanged":true},"resources":{"subscribe":true}}"#).unwrap();
@@ -432,6 +432,7 @@ impl<'d> World<'d> {
         assert!(self.site.server.sessions() <= 6);
         assert!(self.site.server.subscriptions() <= 3);
         let served = self.tickets.len() + self.parked.len();
+        assert!(served <= 12, "more are served than may be");
         assert_eq!(self.site.server.requests_in_flight(), served, "requests and tickets");
     }
 

@@ -59,19 +59,24 @@ macro_rules! wire_tests {
             sh_s_54_priming_events_are_only_for_those_who_know_them
             le4_hs_04_a_two_endpoint_session_answers_on_its_stream
             hm5_headers_that_repeat_arguments_say_the_same
-            hm10_a_client_of_the_newer_revision_that_goes_has_cancelled
             hm11_requests_of_one_id_that_stand_alone_each_get_their_own_answer
             md_l_who_listens_is_told_of_changes
             defect_b22_who_subscribes_is_answered_by_the_server_and_told_of_changes
             mr1_mr4_md_i_input_is_required_in_both_eras_alike
             a_client_that_does_not_read_holds_nobody_up
             b9_a_client_that_goes_at_any_byte_disturbs_nobody
-            defect_b14_hm10_a_client_that_goes_behind_a_pipelined_byte_has_cancelled
             defect_x4_or7_what_follows_a_broken_body_is_no_request
             defect_x6_or2_nobody_is_told_to_continue_who_is_refused
         }
         $crate::wire_tests! { $start, configure, held:
             defect_k4_fr14_a_server_ends_in_time_whatever_its_clients_read
+        }
+        $crate::wire_tests! { $start, configure_few:
+            hm10_a_client_of_the_newer_revision_that_goes_has_cancelled
+            defect_b14_hm10_a_client_that_goes_behind_a_pipelined_byte_has_cancelled
+        }
+        $crate::wire_tests! { $start, configure_flooded:
+            defect_b12_rp10_as_many_requests_are_served_as_the_limit_of_the_machine_allows
         }
         $crate::wire_tests! { $start, configure_brief:
             se10_a_session_whose_client_never_heard_of_it_expires_by_itself
@@ -109,8 +114,10 @@ macro_rules! wire_tests {
 const SESSIONS: usize = 6;
 /// Bytes of events that are kept for those who come back.
 const REPLAY: usize = 64 * 1024;
-/// Requests that stand alone, at one time.
-const STATELESS: usize = 4;
+/// Requests of all clients at one time, of a server for which that matters.
+const FEW: usize = 4;
+/// Requests of one session at one time, of another: more than any queue or pool of a driver holds.
+const FLOOD: usize = 4200;
 
 /// Configures a server for the scenarios.
 pub fn configure(http: &mut HttpConfig, config: &mut Config) {
@@ -118,7 +125,19 @@ pub fn configure(http: &mut HttpConfig, config: &mut Config) {
     http.body_timeout = Duration::from_millis(300);
     http.max_sessions = SESSIONS;
     http.replay = REPLAY;
-    config.limits.stateless_requests = STATELESS;
+}
+
+/// Configures a server that serves few requests at one time.
+pub fn configure_few(http: &mut HttpConfig, config: &mut Config) {
+    configure(http, config);
+    config.limits.requests_in_total = FEW;
+}
+
+/// Configures a server that serves many requests of one client.
+pub fn configure_flooded(http: &mut HttpConfig, config: &mut Config) {
+    configure(http, config);
+    (config.limits.batch, config.limits.requests_in) = (2 * FLOOD, FLOOD);
+    config.limits.message = 1 << 20;
 }
 
 /// Connections at one time of a server for the scenarios of crowds.
@@ -483,7 +502,7 @@ pub fn hm5_headers_that_repeat_arguments_say_the_same(server: &Remote) {
 }
 
 pub fn hm10_a_client_of_the_newer_revision_that_goes_has_cancelled(server: &Remote) {
-    let mut waiting: Vec<_> = (0..STATELESS).map(|_| server.open(&Asked::stateless("1", "wait", ""))).collect();
+    let mut waiting: Vec<_> = (0..FEW).map(|_| server.open(&Asked::stateless("1", "wait", ""))).collect();
     let echo = Asked::stateless("1", "echo", "");
     // Requests arrive, and clients are missed, when the server's threads come to it.
     let soon = |code: u16| {
@@ -498,6 +517,35 @@ pub fn hm10_a_client_of_the_newer_revision_that_goes_has_cancelled(server: &Remo
     for client in &mut waiting {
         assert!(client.is_silent());
     }
+}
+
+pub fn defect_b12_rp10_as_many_requests_are_served_as_the_limit_of_the_machine_allows(server: &Remote) {
+    const BEYOND: usize = 5;
+    let (id, other) = (server.session("2025-03-26"), server.session("2025-03-26"));
+    let batch = |messages: Vec<String>| Asked::post(format!("[{}]", messages.join(","))).in_session(&id);
+    let calls = (0..FLOOD + BEYOND).map(|n| format!(r#"{{"jsonrpc":"2.0","id":{n},"method":"wait"}}"#));
+    let mut flood = server.open(&batch(calls.collect()));
+    // The machine refuses what goes beyond, and says when to try again.
+    let echo = |session: &str| server.answer(&call(session, "\"e\"", "echo", "{}"));
+    let full = (0..1000).any(|_| {
+        thread::sleep(Duration::from_millis(10));
+        is_busy(&echo(&id))
+    });
+    assert!(full, "more are served than may be");
+    assert!(echo(&id).text().contains("too much is being done at this time"));
+    assert_eq!(server.answer(&Asked::post(PING).in_session(&other)).code(), 200, "other clients are not concerned");
+    assert!(flood.is_silent());
+    // Of the flood, exactly that was refused: the rest has no answer once it is taken back.
+    let cancelled = (0..FLOOD)
+        .map(|n| format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{n}}}}}"#));
+    assert_eq!(server.answer(&batch(cancelled.collect())).code(), 202);
+    let refused = |n| {
+        let error = r#"{"code":-32603,"message":"too much is being done at this time; try again later"}"#;
+        format!(r#"{{"jsonrpc":"2.0","id":{n},"error":{error}}}"#)
+    };
+    let refused: Vec<_> = (FLOOD..FLOOD + BEYOND).map(refused).collect();
+    assert_eq!(flood.until(|sent| sent.is_over).text(), format!("[{}]", refused.join(",")));
+    assert_eq!(echo(&id).text(), result("\"e\"", "{}"));
 }
 
 pub fn hm11_requests_of_one_id_that_stand_alone_each_get_their_own_answer(server: &Remote) {
@@ -606,7 +654,7 @@ pub fn a_client_that_does_not_read_holds_nobody_up(server: &Remote) {
 }
 
 pub fn defect_b14_hm10_a_client_that_goes_behind_a_pipelined_byte_has_cancelled(server: &Remote) {
-    let mut waiting: Vec<_> = (0..STATELESS)
+    let mut waiting: Vec<_> = (0..FEW)
         .map(|_| {
             let mut client = server.connect();
             client.ask(&Asked::stateless("1", "wait", ""));

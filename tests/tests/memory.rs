@@ -37,7 +37,7 @@ fn limits() -> Limits {
     limits.exchanges = 4;
     limits.requests_in = 64;
     limits.requests_out = 64;
-    limits.stateless_requests = 1;
+    limits.requests_in_total = 64;
     limits.subscriptions = 1;
     limits.tombstones = 64;
     limits.unwritten = 1 << 20;
@@ -424,7 +424,7 @@ impl Served {
     /// One of everything, but for so many sessions.
     fn with_sessions(sessions: usize) -> Self {
         let (mut limits, mut http) = (limits(), HttpConfig::new());
-        (limits.requests_in, limits.requests_out) = (1, 1);
+        (limits.requests_in, limits.requests_in_total, limits.requests_out) = (1, 1, 1);
         http.max_sessions = sessions;
         http.replay = 16 * 1024;
         Self { limits, http, bodies: 1 }
@@ -555,7 +555,7 @@ fn requests_over_http(account: &mut Account) {
         }
     });
     served.http.max_sessions = 10;
-    served.limits.requests_in = 256;
+    (served.limits.requests_in, served.limits.requests_in_total) = (256, 1000);
     account.flood(
         "RP10",
         "server over HTTP: 10^4 requests in each of 10 sessions, not answered",
@@ -574,7 +574,7 @@ fn requests_over_http(account: &mut Account) {
         },
     );
     let mut served = Served::with_sessions(1);
-    served.limits.stateless_requests = 2000;
+    served.limits.requests_in_total = 2000;
     account.flood("HM11", "server over HTTP: 10^4 requests that stand alone, not answered", served.ceiling(), || {
         let mut site = served.site();
         for number in 0..10_000 {

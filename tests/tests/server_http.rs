@@ -6,7 +6,7 @@ use mcp_proto::client::{Call, CloseReason, Outcome};
 use mcp_proto::server::{
     Access, Config, Event, ExchangeKey, Http, HttpConfig, LoggingLevel, Progress, Scope, Server, TwoEndpoints,
 };
-use mcp_proto::{ErrorObject, Failed, Json, Notification, RequestKey, UsageError};
+use mcp_proto::{ErrorObject, Failed, Fault, Json, Notification, RequestKey, UsageError};
 use tests::asked::{Asked, Sent, initialize};
 use tests::ladder::{self, PING, Row};
 use tests::site::Site;
@@ -857,4 +857,56 @@ fn se6_what_a_session_subscribes_to_is_bounded() {
         site.server.publish(Notification::with_params("notifications/resources/updated", params), site.now).unwrap();
     }
     assert_eq!(site.take(stream).data().len(), 2);
+}
+
+#[test]
+fn defect_b12_rp10_requests_of_all_clients_have_one_limit() {
+    let mut site = Site::with(|_, config| {
+        config.capabilities = Json::parse(r#"{"tools":{}}"#).unwrap();
+        (config.limits.requests_in, config.limits.requests_in_total) = (3, 4);
+    });
+    let [first, second] = [site.session("2025-03-26"), site.session("2025-11-25")];
+    let refused = |sent: &Sent| {
+        assert!(sent.text().contains(r#""id":1,"error":{"code":-32603,"message":"too much is"#), "{}", sent.text());
+        assert_eq!((sent.code(), sent.headers["retry-after"].as_bytes()), (503, &b"5"[..]));
+    };
+    let call = |id: &str| Asked::post(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#).in_session(id);
+    let limits = |site: &mut Site| {
+        let limit =
+            |event| if let Event::Faulted(Fault::TooManyRequests { limit }) = event { Some(limit) } else { None };
+        site.events().into_iter().filter_map(limit).collect::<Vec<_>>()
+    };
+    // Three of one session, and one more of another client.
+    let batch = Asked::post(r#"[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":2,"method":"b"}]"#);
+    let open = [site.ask(&batch.in_session(&first)), site.ask(&call(&first))];
+    refused(&site.answer(&call(&first)));
+    let (_, ticket) = site.call(&second, "1", "{}");
+    refused(&site.answer(&call(&second)));
+    refused(&site.answer(&Asked::stateless_call("1", "a", "")));
+    assert_eq!(site.server.requests_in_flight(), 4);
+    assert_eq!(limits(&mut site), [3, 4, 4]);
+    // What the machine answers by itself needs no room.
+    for (session, asked) in [(Some(&first), PING.to_owned()), (None, initialize("2025-11-25"))] {
+        let asked = session.iter().fold(Asked::post(asked), |asked, id| asked.in_session(id));
+        assert_eq!(site.answer(&asked).code(), 200);
+    }
+    assert_eq!(site.answer(&Asked::stateless("1", "server/discover", "")).code(), 200);
+    // However one of them ends, there is room for another one: answered, taken back, given up, with its session.
+    site.respond(ticket, "{}");
+    let alone = site.ask(&Asked::stateless_call("1", "a", ""));
+    refused(&site.answer(&call(&second)));
+    site.server.handle_disconnect(alone, site.now);
+    let taken_back = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#;
+    assert_eq!(site.answer(&Asked::post(taken_back).in_session(&first)).code(), 202);
+    assert_eq!(site.server.requests_in_flight(), 2);
+    for _ in 0..2 {
+        site.ask(&call(&second));
+    }
+    refused(&site.answer(&call(&second)));
+    assert!(site.answer(&Asked::new("DELETE", "").in_session(&first)).code() / 100 == 2);
+    assert!(open.into_iter().all(|key| site.take(key).is_over));
+    assert_eq!(site.server.requests_in_flight(), 2);
+    site.ask(&call(&second));
+    site.server.close(site.now);
+    assert_eq!(site.server.requests_in_flight(), 0);
 }

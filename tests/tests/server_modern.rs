@@ -671,7 +671,7 @@ fn sh_s_59_sessions_and_events_of_earlier_revisions_are_ignored() {
 fn rp10_requests_that_stand_alone_are_bounded() {
     let mut site = Site::with(|_, config| {
         configure(config);
-        config.limits.stateless_requests = 2;
+        config.limits.requests_in_total = 2;
     });
     let open: Vec<_> = (0..2).map(|_| site.ask(&Asked::stateless_call("1", "a", ""))).collect();
     let refused = site.answer(&Asked::stateless_call("1", "a", ""));

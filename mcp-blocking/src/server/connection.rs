@@ -68,13 +68,13 @@ pub(super) struct Unwritten {
 }
 
 /// The connection's end of a response.
-struct Responses {
+pub(super) struct Responses {
     receiver: Receiver<Reply>,
     bytes: Arc<AtomicUsize>,
     _connection: Arc<()>,
 }
 
-fn replies() -> (Replies, Responses) {
+pub(super) fn replies() -> (Replies, Responses) {
     let (sender, receiver) = channel();
     let (bytes, connection) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
     let unwritten = Unwritten { bytes: Arc::clone(&bytes), connection: Arc::downgrade(&connection) };

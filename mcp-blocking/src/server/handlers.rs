@@ -1,6 +1,6 @@
 //! The threads on which requests are served.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,14 +8,14 @@ use std::thread;
 use std::time::Duration;
 
 use mcp_proto::client::CloseReason;
-use mcp_proto::{ErrorObject, Notification};
+use mcp_proto::{ErrorObject, Notification, TicketKey};
 
 use super::Service;
 use super::incoming::Incoming;
 use super::subscriptions::Subscriptions;
 
-/// Work that waits for a thread.
-const WAITING: usize = 1024;
+/// Notifications that wait for a thread. More are dropped.
+const MOST_NOTIFICATIONS: usize = 256;
 /// How long a thread without work stays.
 const IDLE: Duration = Duration::from_secs(10);
 
@@ -34,11 +34,6 @@ impl fmt::Debug for Job {
 }
 
 impl Job {
-    /// Whether nobody waits for it any more.
-    fn is_cancelled(&self) -> bool {
-        matches!(self, Self::Call { incoming, .. } if incoming.is_cancelled())
-    }
-
     fn run(self) {
         match self {
             // K6: its client is gone, or has taken it back.
@@ -81,10 +76,57 @@ struct Pool {
 
 #[derive(Debug, Default)]
 struct State {
-    jobs: VecDeque<Box<Job>>,
+    queue: Queue,
     threads: usize,
     idle: usize,
     is_closed: bool,
+}
+
+/// Jobs in their order. The machine bounds how many calls there are, sessions end once, and changes of subscriptions wait
+/// until earlier ones were handled; notifications are bounded here.
+#[derive(Debug, Default)]
+struct Queue {
+    next: u64,
+    jobs: BTreeMap<u64, Box<Job>>,
+    calls: BTreeMap<TicketKey, u64>,
+    notifications: usize,
+}
+
+impl Queue {
+    /// `false` if there is no room.
+    fn push(&mut self, job: Box<Job>) -> bool {
+        match &*job {
+            Job::Call { incoming, .. } => {
+                self.calls.insert(incoming.ticket(), self.next);
+            }
+            Job::Notified { .. } if self.notifications >= MOST_NOTIFICATIONS => return false,
+            Job::Notified { .. } => self.notifications += 1,
+            Job::Ended { .. } | Job::Subscriptions { .. } => {}
+        }
+        self.jobs.insert(self.next, job);
+        self.next += 1;
+        true
+    }
+
+    fn pop(&mut self) -> Option<Box<Job>> {
+        let (_, job) = self.jobs.pop_first()?;
+        match &*job {
+            Job::Call { incoming, .. } => {
+                self.calls.remove(&incoming.ticket());
+            }
+            Job::Notified { .. } => self.notifications -= 1,
+            Job::Ended { .. } | Job::Subscriptions { .. } => {}
+        }
+        Some(job)
+    }
+
+    fn remove_call(&mut self, ticket: TicketKey) -> Option<Box<Job>> {
+        self.jobs.remove(&self.calls.remove(&ticket)?)
+    }
+
+    fn len(&self) -> usize {
+        self.jobs.len()
+    }
 }
 
 impl Pool {
@@ -95,7 +137,7 @@ impl Pool {
     fn work(&self) {
         let mut state = self.state();
         loop {
-            if let Some(job) = state.jobs.pop_front() {
+            if let Some(job) = state.queue.pop() {
                 drop(state);
                 job.run();
                 state = self.state();
@@ -108,7 +150,7 @@ impl Pool {
             let (guard, waited) = self.changed.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
             state = guard;
             state.idle -= 1;
-            if waited.timed_out() && state.jobs.is_empty() {
+            if waited.timed_out() && state.queue.len() == 0 {
                 break;
             }
         }
@@ -122,22 +164,18 @@ impl Handlers {
         Self { shared, most }
     }
 
-    /// Takes a job, or gives it back if too many wait.
-    pub(super) fn push(&self, job: Box<Job>) -> Result<(), Box<Job>> {
+    /// Takes a job; a notification is dropped if too many wait.
+    pub(super) fn push(&self, job: Job) {
         let mut state = self.shared.state();
-        if state.jobs.len() >= WAITING {
-            state.jobs.retain(|job| !job.is_cancelled());
+        if !state.queue.push(Box::new(job)) {
+            drop(state);
+            log::warn!("a notification was dropped: the service is behind");
+            return;
         }
-        // Of the other kinds, there is one for each session at most.
-        let is_bounded = matches!(*job, Job::Call { .. } | Job::Notified { .. });
-        if is_bounded && state.jobs.len() >= WAITING {
-            return Err(job);
-        }
-        state.jobs.push_back(job);
-        if state.idle >= state.jobs.len() || state.threads >= self.most {
+        if state.idle >= state.queue.len() || state.threads >= self.most {
             drop(state);
             self.shared.changed.notify_one();
-            return Ok(());
+            return;
         }
         state.threads += 1;
         drop(state);
@@ -147,7 +185,13 @@ impl Handlers {
             log::warn!("cannot start another thread: {error}");
             self.shared.state().threads -= 1;
         }
-        Ok(())
+    }
+
+    /// K6: drops a call that waits for a thread, because its client is gone or has taken it back.
+    pub(super) fn cancel(&self, ticket: TicketKey) {
+        let removed = self.shared.state().queue.remove_call(ticket);
+        // Its parameters may be large, so nobody waits for the lock meanwhile.
+        drop(removed);
     }
 }
 
@@ -156,5 +200,76 @@ impl Drop for Handlers {
     fn drop(&mut self) {
         self.shared.state().is_closed = true;
         self.shared.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use http::HeaderMap;
+    use mcp_proto::server::{Config, Event, Server};
+    use mcp_proto::{Instant, Json, Output, Stdio, Ticket};
+
+    use super::super::incoming::Context;
+    use super::*;
+
+    fn service() -> Arc<dyn Service> {
+        Arc::new(|_: &Incoming| Ok(Json::empty_object()))
+    }
+
+    fn notified() -> Box<Job> {
+        Box::new(Job::Notified { service: service(), notification: Notification::new("n") })
+    }
+
+    /// Calls of a client's, with their tickets.
+    fn calls(count: usize) -> Vec<(Box<Job>, Ticket)> {
+        let now = Instant::now();
+        let mut machine = Server::new(Stdio::new(), Config::new("s", "1")).unwrap();
+        let initialize = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#;
+        let call = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\"}\n";
+        machine.handle_bytes(format!("{initialize}\n{}", call.repeat(count)).as_bytes(), now);
+        let outputs: Vec<_> = std::iter::from_fn(|| machine.poll_output()).collect();
+        let (inbox, _) = sync_channel(1);
+        let calls = outputs.into_iter().filter_map(|output| {
+            let Output::Event(Event::Requested { ticket, method, params }) = output else { return None };
+            let about = Box::new(machine.context(&ticket)?);
+            let (inbox, headers) = (inbox.clone(), HeaderMap::new());
+            let context = Context { ticket: ticket.key(), inbox, shared: Arc::default(), about, headers };
+            let incoming = Incoming::new(method, params, context);
+            Some((Box::new(Job::Call { service: service(), incoming }), ticket))
+        });
+        calls.collect()
+    }
+
+    #[test]
+    fn defect_k6_b12_a_call_that_is_taken_back_waits_no_longer() {
+        let mut queue = Queue::default();
+        let mut tickets = Vec::new();
+        for (call, ticket) in calls(1000) {
+            assert!(queue.push(call));
+            tickets.push(ticket.key());
+        }
+        for ticket in &tickets[..999] {
+            assert!(queue.remove_call(*ticket).is_some() && queue.remove_call(*ticket).is_none());
+        }
+        assert_eq!((queue.len(), queue.calls.len()), (1, 1));
+        let last = queue.pop();
+        assert!(matches!(last.as_deref(), Some(Job::Call { incoming, .. }) if incoming.ticket() == tickets[999]));
+        assert!(queue.pop().is_none() && queue.calls.is_empty());
+    }
+
+    #[test]
+    fn rp9_notifications_that_wait_are_bounded_and_keep_out_nothing_else() {
+        let mut queue = Queue::default();
+        for _ in 0..MOST_NOTIFICATIONS {
+            assert!(queue.push(notified()));
+        }
+        assert!(!queue.push(notified()));
+        assert!(queue.push(Box::new(Job::Ended { service: service(), reason: CloseReason::Peer })));
+        assert!(calls(1).into_iter().all(|(call, _)| queue.push(call)));
+        assert!(queue.pop().is_some() && queue.push(notified()) && !queue.push(notified()));
+        let left: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+        assert_eq!((left.len(), queue.notifications), (MOST_NOTIFICATIONS + 2, 0));
     }
 }

@@ -106,7 +106,7 @@ impl Owner {
                 Ok(Input::Stop) | Err(RecvTimeoutError::Disconnected) => {
                     self.machine.close(now);
                     self.settle(now);
-                    self.report_subscriptions(now);
+                    self.report_subscriptions();
                     return;
                 }
                 Ok(input) => self.on_input(input, now),
@@ -117,18 +117,18 @@ impl Owner {
             }
             self.settle(now);
             if !self.is_reporting {
-                self.report_subscriptions(now);
+                self.report_subscriptions();
             }
         }
     }
 
     /// Reports to the service what has changed of subscriptions.
-    fn report_subscriptions(&mut self, now: Instant) {
+    fn report_subscriptions(&mut self) {
         let Self { machine, subscriptions, .. } = self;
         if subscriptions.extend(std::iter::from_fn(|| machine.poll_subscription())) {
             self.is_reporting = true;
             let (service, subscriptions) = (Arc::clone(&self.service), Arc::clone(&self.subscriptions));
-            self.hand_over(Job::Subscriptions { service, subscriptions }, now);
+            self.handlers.push(Job::Subscriptions { service, subscriptions });
         }
     }
 
@@ -229,7 +229,7 @@ impl Owner {
                     }
                 }
                 Output::Action(_) => {}
-                Output::Event(event) => self.on_event(event, now),
+                Output::Event(event) => self.on_event(event),
             }
         }
     }
@@ -264,7 +264,7 @@ impl Owner {
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "what else is told concerns no handler")]
-    fn on_event(&mut self, event: Event, now: Instant) {
+    fn on_event(&mut self, event: Event) {
         match event {
             Event::Requested { ticket, method, params } => {
                 let key = ticket.key();
@@ -274,18 +274,18 @@ impl Owner {
                 let shared = Arc::new(Shared::default());
                 self.tickets.insert(key, (ticket, Arc::clone(&shared)));
                 let context = Context { ticket: key, inbox: self.inbox.clone(), shared, about, headers };
-                let job =
-                    Job::Call { service: Arc::clone(&self.service), incoming: Incoming::new(method, params, context) };
-                self.hand_over(job, now);
+                let incoming = Incoming::new(method, params, context);
+                self.handlers.push(Job::Call { service: Arc::clone(&self.service), incoming });
             }
             Event::Cancelled { ticket, .. } => {
                 if let Some((_, shared)) = self.tickets.remove(&ticket) {
                     shared.cancel();
+                    self.handlers.cancel(ticket);
                 }
             }
             Event::Notified { method, params, .. } => {
                 let notification = Notification { method, params };
-                self.hand_over(Job::Notified { service: Arc::clone(&self.service), notification }, now);
+                self.handlers.push(Job::Notified { service: Arc::clone(&self.service), notification });
             }
             Event::Responded { request, outcome } => {
                 if let Some(waiting) = self.asked.remove(&request) {
@@ -294,18 +294,47 @@ impl Owner {
             }
             Event::Faulted(fault) => log::info!("a client did something wrong: {fault}"),
             Event::Closed { reason, .. } => {
-                self.hand_over(Job::Ended { service: Arc::clone(&self.service), reason }, now);
+                self.handlers.push(Job::Ended { service: Arc::clone(&self.service), reason });
             }
             _ => {}
         }
     }
+}
 
-    fn hand_over(&mut self, job: Job, now: Instant) {
-        let Err(job) = self.handlers.push(Box::new(job)) else { return };
-        let Job::Call { incoming, .. } = *job else { return };
-        if let Some((ticket, _)) = self.tickets.remove(&incoming.ticket()) {
-            // The code is one that applications may use.
-            let _ = self.machine.respond(ticket, Err(ErrorObject::overloaded()), now);
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use mcp_proto::server::{Config, HttpConfig};
+
+    use super::super::connection::replies;
+    use super::*;
+
+    #[test]
+    fn defect_k6_b12_nothing_is_left_of_calls_whose_clients_are_gone() {
+        let service: Arc<dyn Service> = Arc::new(|_: &Incoming| Ok(Json::empty_object()));
+        let (inbox, _inputs) = sync_channel(1);
+        let config = Config::new("s", "1").with_capabilities(Json::parse(r#"{"tools":{}}"#).unwrap());
+        let machine = Server::new(Http::new(HttpConfig::new()), config).unwrap();
+        // Without a thread, every call waits.
+        let mut owner = Owner::new(machine, inbox, Handlers::new(0), Arc::clone(&service));
+        let before = Arc::strong_count(&service);
+        for request in 0..100 {
+            let call = ::tests::asked::modern("1", "tools/call", r#""name":"t","#);
+            let head =
+                http::Request::post("/mcp").header("host", "localhost").header("content-type", "application/json");
+            let head = head.header("accept", "application/json, text/event-stream").header("mcp-method", "tools/call");
+            let head = head.header("mcp-protocol-version", "2026-07-28").header("mcp-name", "t");
+            let (replies, _responses) = replies();
+            let (head, ()) = head.body(()).unwrap().into_parts();
+            let (head, peer, body) = (Box::new(head), PeerKey::new(&[1]), call.into_bytes());
+            let now = Instant::now();
+            owner.on_input(Input::Request { request, head, peer, body, is_whole: true, replies }, now);
+            owner.settle(now);
+            assert_eq!(Arc::strong_count(&service), before + 1, "the call waits");
+            owner.on_input(Input::Gone(request), now);
+            owner.settle(now);
+            assert_eq!(Arc::strong_count(&service), before, "it waits no longer");
         }
     }
 }

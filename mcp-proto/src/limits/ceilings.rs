@@ -80,7 +80,7 @@ impl Ceilings {
             .plus(sum.requests)
             .plus(Bytes(limits.tool_headers))
             .plus(Bytes(limits.session_settings).times(2));
-        let session = Bytes(SESSION + REMEMBERED).plus(sum.requests_with_heads).plus(Bytes(http.replay).times(2));
+        let session = Bytes(SESSION + REMEMBERED).plus(sum.own).plus(Bytes(http.replay).times(2));
         let server_over_http = sum
             .message
             .times(intake.bodies)
@@ -90,7 +90,7 @@ impl Ceilings {
             .plus(sum.reading())
             .plus(sum.queue)
             .plus(session.times(http.max_sessions))
-            .plus(sum.stateless.times(limits.stateless_requests))
+            .plus(sum.request_with_head.times(limits.requests_in_total))
             .plus(Bytes(SUBSCRIPTION).times(limits.subscriptions));
         Self {
             client_over_stdio: stdio.0,
@@ -133,15 +133,16 @@ struct Sum {
     small: Bytes,
     exchanges: Bytes,
     requests: Bytes,
-    requests_with_heads: Bytes,
-    stateless: Bytes,
+    /// Requests to the peer, and those that ended before their answers.
+    own: Bytes,
+    /// A request of a client over HTTP.
+    request_with_head: Bytes,
 }
 
 impl Sum {
     const fn new(limits: &Limits, intake: Intake) -> Self {
         let body = if limits.message > limits.event { limits.message } else { limits.event };
         let entry = Bytes(ENTRY).plus(Bytes(limits.id));
-        let with_head = entry.plus(Bytes(intake.head));
         let tombstones = Bytes(TOMBSTONE).times(limits.tombstones);
         let own = entry.times(limits.requests_out).plus(tombstones);
         Self {
@@ -156,8 +157,8 @@ impl Sum {
             small: Bytes(Limits::SMALL).times(limits.requests_in),
             exchanges: Bytes(body).times(2).plus(Bytes(ENTRY + intake.chunk)).times(limits.exchanges),
             requests: entry.times(limits.requests_in).plus(own),
-            requests_with_heads: with_head.times(limits.requests_in).plus(own),
-            stateless: Bytes(ENTRY).plus(with_head),
+            own,
+            request_with_head: Bytes(ENTRY).plus(entry).plus(Bytes(intake.head)),
         }
     }
 

@@ -24,6 +24,8 @@ pub(super) struct Hub<'s, T: Transport> {
     pub(super) transport: &'s mut T,
     pub(super) timers: &'s mut Deadlines<Timer>,
     pub(super) tools: &'s mut AnnotatedTools,
+    /// Requests of all clients that are not answered.
+    pub(super) requests: &'s mut usize,
     /// Subscriptions of all clients.
     pub(super) subscriptions: &'s mut usize,
     /// Resources that clients have subscribed to.

@@ -73,7 +73,7 @@ impl Server<Stdio> {
     pub(crate) fn reconsider(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
         let (peers, hub) = &mut self.split(now);
         let Some(peer) = peers.get_mut(&SessionKey::ONLY) else { return };
-        let Some((id, origin)) = peer.incoming.remove(ticket.key()) else { return };
+        let Some((id, origin)) = peer.end_request(ticket.key(), hub) else { return };
         if origin.opens_session && peer.phase == Phase::Opening {
             peer.phase = Phase::Awaiting;
         }

@@ -93,6 +93,10 @@ impl Peer {
             self.initialize(id, params, source, hub);
             return;
         }
+        if let Err(error) = self.check_room(true, hub) {
+            self.refuse(Some(id), &error, source, hub);
+            return;
+        }
         if self.incoming.is_in_use(&id) {
             hub.wire.out.tell(Event::Faulted(Fault::DuplicateId { id: id.clone() }));
         }
@@ -109,7 +113,7 @@ impl Peer {
         if is_subscribe && is_own {
             origin.uri = uri_of(params.as_ref());
         }
-        let ticket = self.incoming.insert(id, origin);
+        let ticket = self.begin_request(id, origin, hub);
         hub.wire.out.tell(Event::Requested { ticket, method, params });
     }
 
@@ -127,7 +131,7 @@ impl Peer {
             // JR-38
             Err(ErrorObject::new(code::INVALID_REQUEST, "a request of this revision in a batch"))
         } else {
-            self.admit_stateless(&request, on_exchange, hub).and_then(|()| match hub.config.forwarding {
+            self.admit_stateless(&request, hub).and_then(|()| match hub.config.forwarding {
                 Forwarding::Own => era::admit(hub.config, hub.tools, &request, meta, envelope),
                 Forwarding::All => era::pass(hub.config, meta),
             })
@@ -151,6 +155,9 @@ impl Peer {
         if method == Method::SUBSCRIPTIONS_LISTEN && is_own {
             return self.listen(id, params.as_ref(), &context, source, hub);
         }
+        if let Err(error) = self.check_room(!on_exchange, hub) {
+            return self.refuse(Some(id), &error, source, hub);
+        }
         // Over HTTP, ids of different clients are equal as they like (C1).
         if !on_exchange && self.incoming.is_in_use(&id) {
             hub.wire.out.tell(Event::Faulted(Fault::DuplicateId { id: id.clone() }));
@@ -158,7 +165,7 @@ impl Peer {
         let mut origin = Origin::new(source, method.clone(), params.as_ref());
         let cancels = context.version.rules().disconnect_cancels;
         origin.stated = Some(Box::new(context));
-        let ticket = self.incoming.insert(id, origin);
+        let ticket = self.begin_request(id, origin, hub);
         if let Some(exchange) = source.exchange.filter(|_| cancels) {
             self.exchanges.insert(exchange, ticket.key());
         }
@@ -166,25 +173,13 @@ impl Peer {
     }
 
     /// What is looked at before the request is understood.
-    fn admit_stateless<T: Carrier>(
-        &self,
-        request: &Request,
-        on_exchange: bool,
-        hub: &mut Hub<'_, T>,
-    ) -> Result<(), ErrorObject> {
+    fn admit_stateless<T: Carrier>(&self, request: &Request, hub: &mut Hub<'_, T>) -> Result<(), ErrorObject> {
         if self.input_ended {
             return Err(ErrorObject::new(code::INVALID_REQUEST, "the connection is being closed"));
         }
         let params = request.params.as_ref();
         // HM3: before anything is compared, since two readers may compare with two members.
-        check_members(params, hub)?;
-        let limits = &hub.config.limits;
-        let limit = if on_exchange { limits.stateless_requests } else { limits.requests_in };
-        if self.incoming.len() >= limit {
-            hub.wire.out.tell(Event::Faulted(Fault::TooManyRequests { limit }));
-            return Err(ErrorObject::overloaded());
-        }
-        Ok(())
+        check_members(params, hub)
     }
 
     /// Whether a request may be handed up; if not, how it is answered.
@@ -219,11 +214,6 @@ impl Peer {
         // JR-12. A relay leaves that to the server.
         if hub.config.forwarding == Forwarding::Own && params.is_some_and(|params| !params.is_object()) {
             return refuse(code::INVALID_PARAMS, "invalid params: they must be an object");
-        }
-        let limit = hub.config.limits.requests_in;
-        if self.incoming.len() >= limit {
-            hub.wire.out.tell(Event::Faulted(Fault::TooManyRequests { limit }));
-            return Err(ErrorObject::overloaded());
         }
         Ok(())
     }
@@ -318,7 +308,7 @@ impl Peer {
             if self.incoming.get_mut(ticket).is_none_or(|origin| origin.opens_session) {
                 continue;
             }
-            let Some((_, origin)) = self.incoming.remove(ticket) else { continue };
+            let Some((_, origin)) = self.end_request(ticket, hub) else { continue };
             hub.timers.clear(Timer::Again(ticket));
             hub.wire.out.tell(Event::Cancelled { ticket, params: params.cloned() });
             self.give_up_asked(&origin, hub);

@@ -11,11 +11,11 @@ use super::listen::Listen;
 use super::subscribed::Names;
 use super::{Config, Event, LoggingLevel, Progress, Timer, era};
 use crate::client::{CloseReason, Forwarding, Outcome};
-use crate::error::{Failed, UsageError};
+use crate::error::{Failed, Fault, UsageError};
 use crate::json::Json;
 use crate::limits::Limits;
 use crate::message::{ErrorObject, Message, Method, Notification, RequestId, Response, code};
-use crate::pending::{Incoming, Pending, RequestKey, SessionKey, TicketKey, progress_token};
+use crate::pending::{Incoming, Pending, RequestKey, SessionKey, Ticket, TicketKey, progress_token};
 use crate::version::{Era, ProtocolVersion};
 
 /// The server's half of one session.
@@ -134,6 +134,44 @@ impl Peer {
         self.incoming.len()
     }
 
+    /// Whether one more request may be open (RP10). Those that stand alone over HTTP are of no one client.
+    ///
+    /// # Errors
+    ///
+    /// What it is answered.
+    pub(super) fn check_room<T: Carrier>(
+        &self,
+        is_of_one_client: bool,
+        hub: &mut Hub<'_, T>,
+    ) -> Result<(), ErrorObject> {
+        let limits = &hub.config.limits;
+        let limit = if is_of_one_client && self.incoming.len() >= limits.requests_in {
+            limits.requests_in
+        } else if *hub.requests >= limits.requests_in_total {
+            limits.requests_in_total
+        } else {
+            return Ok(());
+        };
+        hub.wire.out.tell(Event::Faulted(Fault::TooManyRequests { limit }));
+        Err(ErrorObject::overloaded())
+    }
+
+    pub(super) fn begin_request<T: Carrier>(&mut self, id: RequestId, origin: Origin, hub: &mut Hub<'_, T>) -> Ticket {
+        *hub.requests += 1;
+        self.incoming.insert(id, origin)
+    }
+
+    /// `None` if the request has ended before.
+    pub(super) fn end_request<T: Carrier>(
+        &mut self,
+        ticket: TicketKey,
+        hub: &mut Hub<'_, T>,
+    ) -> Option<(RequestId, Origin)> {
+        let ended = self.incoming.remove(ticket)?;
+        *hub.requests = hub.requests.saturating_sub(1);
+        Some(ended)
+    }
+
     /// A result that requires input is the same as requiring it, so that none passes that may not (MD-I-01).
     pub(super) fn respond<T: Carrier>(
         &mut self,
@@ -154,7 +192,7 @@ impl Peer {
         answer: Result<Json, ErrorObject>,
         hub: &mut Hub<'_, T>,
     ) -> Result<(), UsageError> {
-        let Some((id, origin)) = self.incoming.remove(ticket) else { return Ok(()) };
+        let Some((id, origin)) = self.end_request(ticket, hub) else { return Ok(()) };
         let is_own = hub.config.forwarding == Forwarding::Own;
         self.forget_exchange(&origin);
         let rules = self.version_of(&origin).rules();
@@ -237,7 +275,7 @@ impl Peer {
     /// Invariant 1: who still waits hears that nothing more will come.
     pub(super) fn refuse_waiting<T: Carrier>(&mut self, hub: &mut Hub<'_, T>) {
         for ticket in self.incoming.keys() {
-            let Some((id, origin)) = self.incoming.remove(ticket) else { continue };
+            let Some((id, origin)) = self.end_request(ticket, hub) else { continue };
             self.forget_exchange(&origin);
             hub.timers.clear(Timer::Again(ticket));
             let error = ErrorObject::new(code::INTERNAL_ERROR, "the connection was closed before the answer came");
@@ -306,7 +344,7 @@ impl Peer {
             self.unlisten(key, hub);
         }
         let Some(ticket) = self.exchanges.remove(&exchange) else { return };
-        if self.incoming.remove(ticket).is_some() {
+        if self.end_request(ticket, hub).is_some() {
             hub.wire.out.tell(Event::Cancelled { ticket, params: None });
         }
     }

@@ -85,7 +85,8 @@ impl Server<Stdio> {
     pub fn wants_input(&self) -> bool {
         let limits = &self.config.limits;
         let reads = self.transport.unwritten().replies() < limits.queue_bytes;
-        reads && self.out.has_room(limits) && self.requests_in_flight() < limits.requests_in
+        let requests = limits.requests_in.min(limits.requests_in_total);
+        reads && self.out.has_room(limits) && self.requests_in_flight() < requests
     }
 
     /// Whether the client takes what is written to it fast enough for more to be made of it.

@@ -50,8 +50,8 @@ pub(super) struct Heard {
 /// Requests that are being served, and what clients were asked.
 pub(super) struct Requests {
     service: Arc<dyn AnyService>,
+    /// The machine bounds their number.
     open: BTreeMap<TicketKey, (Ticket, AbortHandle)>,
-    most: usize,
     asked: BTreeMap<RequestKey, oneshot::Sender<Outcome>>,
     said: mpsc::Sender<Said>,
     last: mpsc::UnboundedSender<Last>,
@@ -59,13 +59,12 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// At most so many are served at one time.
-    pub(super) fn new(service: Arc<dyn AnyService>, most: usize) -> (Self, Heard) {
+    pub(super) fn new(service: Arc<dyn AnyService>) -> (Self, Heard) {
         let (say, said) = mpsc::channel(UNSAID);
         let (say_last, last) = mpsc::unbounded_channel();
         let notices = Notices::new(&service, ServerPublisher { said: say.clone() }, say_last.clone());
         let requests =
-            Self { service, open: BTreeMap::new(), most, asked: BTreeMap::new(), said: say, last: say_last, notices };
+            Self { service, open: BTreeMap::new(), asked: BTreeMap::new(), said: say, last: say_last, notices };
         (requests, Heard { said, last })
     }
 
@@ -138,12 +137,12 @@ impl Requests {
 
     /// Deals with what the machine tells.
     #[expect(clippy::wildcard_enum_match_arm, reason = "what else is told concerns no handler")]
-    pub(super) fn on_event<T: Carrier>(&mut self, event: Event, machine: &mut Server<T>, now: Instant) {
+    pub(super) fn on_event<T: Carrier>(&mut self, event: Event, machine: &mut Server<T>) {
         match event {
             Event::Connected { session, version, .. } => {
                 tracing::debug!(?session, %version, "a session was opened");
             }
-            Event::Requested { ticket, method, params } => self.serve(ticket, method, params, machine, now),
+            Event::Requested { ticket, method, params } => self.serve(ticket, method, params, machine),
             Event::Cancelled { ticket, .. } => {
                 if let Some((_, task)) = self.open.remove(&ticket) {
                     task.abort();
@@ -166,23 +165,10 @@ impl Requests {
         }
     }
 
-    fn serve<T: Carrier>(
-        &mut self,
-        ticket: Ticket,
-        method: Method,
-        params: Option<Json>,
-        machine: &mut Server<T>,
-        now: Instant,
-    ) {
+    fn serve<T: Carrier>(&mut self, ticket: Ticket, method: Method, params: Option<Json>, machine: &mut Server<T>) {
         let key = ticket.key();
         // Without one, the client has taken the request back meanwhile.
         let Some(context) = machine.context(&ticket) else { return };
-        if self.open.len() >= self.most {
-            tracing::warn!(most = self.most, "there are too many requests; one was refused");
-            // The code is one that applications may use.
-            let _ = machine.respond(ticket, Err(ErrorObject::overloaded()), now);
-            return;
-        }
         let headers = machine.request_head(&ticket).map(|head| head.headers.clone()).unwrap_or_default();
         let span = tracing::info_span!("request", %method, session = ?key.session());
         let (said, last) = (self.said.clone(), self.last.clone());

@@ -85,7 +85,7 @@ fn settle(
             Output::Action(_) => {}
             Output::Event(event) => {
                 let closed = if let Event::Closed { reason, .. } = &event { Some(*reason) } else { None };
-                requests.on_event(event, machine, now());
+                requests.on_event(event, machine);
                 if closed.is_some() {
                     return closed;
                 }

@@ -165,7 +165,7 @@ fn limits() -> Limits {
     (limits.message, limits.event) = (1 << 30, 1 << 30);
     (limits.batch, limits.garbage) = (1 << 24, 1 << 24);
     (limits.requests_in, limits.requests_out, limits.tombstones) = (1 << 20, 1 << 20, 1 << 20);
-    limits.stateless_requests = 1 << 20;
+    limits.requests_in_total = 1 << 20;
     limits
 }
 

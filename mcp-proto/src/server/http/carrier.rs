@@ -6,7 +6,7 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 
 use super::exchange::Exchange;
-use super::refusal::{empty, json};
+use super::refusal::{empty, json, refused};
 use super::{ExchangeKey, Http, HttpAction, Principal, Timer};
 use crate::Instant;
 use crate::client::Forwarding;
@@ -41,8 +41,12 @@ impl Carrier for Http {
             return self.send_stateless(message, text, route, wire);
         }
         let text = message.to_bytes_with(self.unreadable_id(route.session));
+        let status = match route.kind {
+            Kind::Refusal => refused(message),
+            Kind::Reply | Kind::Message => StatusCode::OK,
+        };
         let is_result = matches!(message, Message::Response(Answer::Result { .. }));
-        self.send(text, is_result, route, wire);
+        self.send(text, status, is_result, route, wire);
     }
 
     fn held(&self) -> usize {
@@ -61,7 +65,7 @@ impl Carrier for Http {
             text.extend_from_slice(&answer.to_bytes_with(unreadable_id));
         }
         text.push(b']');
-        self.send(text.into(), false, route, wire);
+        self.send(text.into(), StatusCode::OK, false, route, wire);
     }
 
     fn no_answer(&mut self, route: Route, wire: &mut Wire<'_, HttpAction>) {
@@ -132,7 +136,14 @@ impl Carrier for Http {
 }
 
 impl Http {
-    fn send(&mut self, text: Bytes, is_result: bool, route: Route, wire: &mut Wire<'_, HttpAction>) {
+    fn send(
+        &mut self,
+        text: Bytes,
+        status: StatusCode,
+        is_result: bool,
+        route: Route,
+        wire: &mut Wire<'_, HttpAction>,
+    ) {
         // HS-04: a two-endpoint session has one stream, and so has what belongs to no request.
         let Some(key) = route.exchange else {
             self.write_event(route.session, None, &text, wire);
@@ -140,18 +151,14 @@ impl Http {
         };
         if let Some(Exchange::Waiting { opens, .. }) = self.exchanges.get(&key) {
             match route.kind {
-                Kind::Reply => {
-                    let mut response = json(StatusCode::OK, text);
+                Kind::Reply | Kind::Refusal => {
+                    let mut response = json(status, text);
                     // SH-S-40
                     let id = self.sessions.get(route.session).filter(|_| *opens && is_result);
                     if let Some(id) = id.and_then(|session| HeaderValue::from_str(&session.id).ok()) {
                         response.headers_mut().insert(SESSION_ID, id);
                     }
                     self.respond(key, response, wire);
-                    return;
-                }
-                Kind::Refusal => {
-                    self.respond(key, json(StatusCode::BAD_REQUEST, text), wire);
                     return;
                 }
                 // SH-S-21: from here on, the answer is a stream.

@@ -9,7 +9,7 @@ use http::{HeaderValue, Response, StatusCode};
 use crate::message::{ErrorObject, Message, ParseError, Response as Answer, UnreadableId, code};
 
 /// The seconds after which a client may try again what was refused with 503.
-pub(super) const RETRY: HeaderValue = HeaderValue::from_static("5");
+const RETRY: HeaderValue = HeaderValue::from_static("5");
 
 /// Why a request is refused, as a row of the status table (RULES 5.2).
 #[derive(Debug, PartialEq, Eq)]
@@ -63,9 +63,6 @@ impl Refusal {
         if let Some(allow) = self.allow {
             response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
         }
-        if self.status == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(RETRY_AFTER, RETRY);
-        }
         response
     }
 }
@@ -77,9 +74,22 @@ pub fn too_many_connections() -> Response<Bytes> {
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text).into_response()
 }
 
-/// A response with a JSON body.
+/// The status that goes with the answer to a request that was not handed up: there is too much to do, or it is wrong.
+pub(super) fn refused(answer: &Message) -> StatusCode {
+    match answer {
+        Message::Response(Answer::Error { error, .. }) if error.code() == code::INTERNAL_ERROR => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
+        Message::Response(_) | Message::Request(_) | Message::Notification(_) => StatusCode::BAD_REQUEST,
+    }
+}
+
+/// A response with a JSON body. One that refuses for now says when to try again.
 pub(super) fn json(status: StatusCode, body: Bytes) -> Response<Bytes> {
     let mut response = Response::new(body);
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().insert(RETRY_AFTER, RETRY);
+    }
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response

@@ -2,12 +2,11 @@
 
 use bytes::Bytes;
 use http::StatusCode;
-use http::header::RETRY_AFTER;
 use http::request::Parts;
 
 use super::agree;
 use super::exchange::Exchange;
-use super::refusal::{RETRY, Refusal, empty, json};
+use super::refusal::{Refusal, empty, json, refused};
 use super::{Arrival, ExchangeKey, Http, HttpAction, Timer, ladder};
 use crate::Instant;
 use crate::deadlines::after;
@@ -103,11 +102,7 @@ impl Http {
         };
         match self.exchanges.get(&key) {
             Some(Exchange::Waiting { .. }) if is_last => {
-                let mut response = json(status(message, route.kind), text);
-                if response.status() == StatusCode::SERVICE_UNAVAILABLE {
-                    response.headers_mut().insert(RETRY_AFTER, RETRY);
-                }
-                self.respond(key, response, wire);
+                self.respond(key, json(status(message, route.kind), text), wire);
                 return;
             }
             Some(Exchange::Waiting { session, .. }) => {
@@ -139,9 +134,7 @@ fn status(message: &Message, kind: Kind) -> StatusCode {
         (code::HEADER_MISMATCH | code::MISSING_REQUIRED_CLIENT_CAPABILITY | code::UNSUPPORTED_PROTOCOL_VERSION, _) => {
             StatusCode::BAD_REQUEST
         }
-        // There is too much to do.
-        (code::INTERNAL_ERROR, Kind::Refusal) => StatusCode::SERVICE_UNAVAILABLE,
-        (_, Kind::Refusal) => StatusCode::BAD_REQUEST,
+        (_, Kind::Refusal) => refused(message),
         (_, Kind::Reply | Kind::Message) => StatusCode::OK,
     }
 }

@@ -230,7 +230,7 @@ impl Owner {
                     self.unwritten.remove(&exchange);
                 }
                 Output::Action(_) => {}
-                Output::Event(event) => self.requests.on_event(event, &mut self.machine, now),
+                Output::Event(event) => self.requests.on_event(event, &mut self.machine),
             }
         }
     }
