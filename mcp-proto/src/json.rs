@@ -65,9 +65,10 @@ impl Json {
     /// As [`Json::parse`].
     pub fn parse_within(text: impl Into<Bytes>, max_depth: usize) -> Result<Self, JsonError> {
         let text = text.into();
-        check_utf8(&text)?;
         let mut scanner = Scanner::new(&text, max_depth);
-        let span = scanner.whole_text()?;
+        let outcome = scanner.whole_text();
+        scanner.check_utf8(outcome.is_err())?;
+        let span = outcome?;
         Ok(Self(text.slice(span)))
     }
 
@@ -206,11 +207,4 @@ pub enum JsonError {
         /// The limit that was in force.
         limit: usize,
     },
-}
-
-pub(crate) fn check_utf8(text: &[u8]) -> Result<(), JsonError> {
-    match std::str::from_utf8(text) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(JsonError::NotUtf8 { offset: error.valid_up_to() }),
-    }
 }

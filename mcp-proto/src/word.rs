@@ -27,6 +27,11 @@ pub(crate) fn load_four(bytes: &[u8; 4 * WIDTH]) -> [u64; 4] {
     words
 }
 
+/// Whether all of these bytes are ASCII.
+pub(crate) const fn is_ascii(word: u64) -> bool {
+    word & HIGHEST == 0
+}
+
 /// The word with `bits` of each byte flipped.
 pub(crate) const fn flip(word: u64, bits: u8) -> u64 {
     word ^ (EACH * bits as u64)

@@ -1,31 +1,56 @@
-//! Frame to message: told apart by method and id, the payload raw and valid, beside a derived `serde_json` struct.
+//! Frame to message: told apart by method and id, the payload raw and valid; and the same written again. Beside derived
+//! structs of raw values for `serde_json` and `sonic-rs`.
 
 use bytes::Bytes;
 use mcp_proto::{Frame, Limits, Message, Response};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use sonic_rs::LazyValue;
 use tests::side_by_side::{Contender, contest, with_warm_memory};
 
-/// What one would write with `serde_json`: every member that an envelope can have, payloads as they stand.
-#[derive(Deserialize)]
-struct Raw<'m> {
+/// What one would write with `serde`: every member that an envelope can have, payloads as they stand.
+#[derive(Deserialize, Serialize)]
+struct Envelope<'m, V> {
     jsonrpc: &'m str,
-    #[serde(borrow)]
-    id: Option<&'m RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<V>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     method: Option<&'m str>,
-    #[serde(borrow)]
-    params: Option<&'m RawValue>,
-    #[serde(borrow)]
-    result: Option<&'m RawValue>,
-    #[serde(borrow)]
-    error: Option<&'m RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    params: Option<V>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<V>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<V>,
 }
 
+impl<'m, V> Envelope<'m, V> {
+    fn measure(self, length: impl Fn(V) -> usize) -> usize {
+        assert_eq!(self.jsonrpc, "2.0");
+        assert!(self.id.is_some() && self.error.is_none());
+        self.method.map_or(0, str::len) + self.params.or(self.result).map_or(0, length)
+    }
+}
+
+type Raw<'m> = Envelope<'m, &'m RawValue>;
+type Lazy<'m> = Envelope<'m, LazyValue<'m>>;
+
 fn raw_value(frame: &Bytes) -> usize {
+    serde_json::from_slice::<Raw<'_>>(frame).expect("valid").measure(|payload| payload.get().len())
+}
+
+fn raw_value_again(frame: &Bytes) -> usize {
     let raw: Raw<'_> = serde_json::from_slice(frame).expect("valid");
-    assert_eq!(raw.jsonrpc, "2.0");
-    assert!(raw.id.is_some() && raw.error.is_none());
-    raw.method.map_or(0, str::len) + raw.params.or(raw.result).map_or(0, |payload| payload.get().len())
+    serde_json::to_vec(&raw).expect("serialisable").len()
+}
+
+fn sonic(frame: &Bytes) -> usize {
+    sonic_rs::from_slice::<Lazy<'_>>(frame).expect("valid").measure(|payload| payload.as_raw_str().len())
+}
+
+fn sonic_again(frame: &Bytes) -> usize {
+    let lazy: Lazy<'_> = sonic_rs::from_slice(frame).expect("valid");
+    sonic_rs::to_vec(&lazy).expect("serialisable").len()
 }
 
 fn tree(frame: &Bytes) -> usize {
@@ -45,6 +70,13 @@ fn mcp_proto(frame: &Bytes, limits: &Limits) -> usize {
     }
 }
 
+fn mcp_proto_again(frame: &Bytes, limits: &Limits) -> usize {
+    match Frame::parse(frame, limits).expect("valid") {
+        Frame::Single(message) => message.to_bytes().len(),
+        Frame::Batch(_) => unreachable!("no contest has one"),
+    }
+}
+
 /// A result of about `length` bytes, as servers write them: text with the odd escape.
 fn text_result(length: usize) -> String {
     let sentence = "The quick brown fox jumps over the lazy dog, and then it rests a while.\\n";
@@ -61,11 +93,10 @@ fn list_result(length: usize) -> String {
 
 fn main() {
     with_warm_memory();
-    println!("Frame to message; in brackets: how many times as fast as it mcp-proto is\n");
     let limits = Limits::default();
     let request =
         r#"{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"add","arguments":{"a":1,"b":2.5}}}"#;
-    for (title, frame) in [
+    let frames = [
         ("request, 100 B", request.to_owned()),
         ("result, text, 200 B", text_result(80)),
         ("result, text, 2 KB", text_result(2000)),
@@ -74,12 +105,24 @@ fn main() {
         ("result, tools, 2 KB", list_result(2000)),
         ("result, tools, 100 KB", list_result(100_000)),
         ("result, tools, 10 MB", list_result(10_000_000)),
-    ] {
-        let frame = Bytes::from(frame);
+    ]
+    .map(|(title, frame)| (title, Bytes::from(frame)));
+    println!("Frame to message; in brackets: how many times as fast as it mcp-proto is\n");
+    for (title, frame) in &frames {
         let contenders = vec![
-            Contender::new("mcp-proto", || mcp_proto(&frame, &limits)),
-            Contender::new("RawValue", || raw_value(&frame)),
-            Contender::new("Value", || tree(&frame)),
+            Contender::new("mcp-proto", || mcp_proto(frame, &limits)),
+            Contender::new("sonic-rs", || sonic(frame)),
+            Contender::new("RawValue", || raw_value(frame)),
+            Contender::new("Value", || tree(frame)),
+        ];
+        contest(title, (frame.len() > 10_000).then_some(frame.len()), contenders);
+    }
+    println!("\nThe same, and written again\n");
+    for (title, frame) in &frames {
+        let contenders = vec![
+            Contender::new("mcp-proto", || mcp_proto_again(frame, &limits)),
+            Contender::new("sonic-rs", || sonic_again(frame)),
+            Contender::new("RawValue", || raw_value_again(frame)),
         ];
         contest(title, (frame.len() > 10_000).then_some(frame.len()), contenders);
     }

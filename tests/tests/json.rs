@@ -83,6 +83,71 @@ fn errors_say_where() {
     }
 }
 
+/// Strings are searched in words and blocks: what ends or breaks one is found wherever in them it stands.
+#[test]
+fn js2_what_a_string_may_not_hold_is_found_at_every_place() {
+    for length in 0..100 {
+        for at in 0..=length {
+            let string = |inside: &[u8]| {
+                let (before, after) = ("x".repeat(at), "x".repeat(length - at));
+                [b"[\"", before.as_bytes(), inside, after.as_bytes(), b"\",\"\"]"].concat()
+            };
+            for fine in [&br"\n"[..], br#"\""#, br"\\", br"\\\n", br"\u00e9", "é".as_bytes(), b"\x7f", br#"\\\"\\"#] {
+                let text = string(fine);
+                assert_eq!(Json::parse(text.clone()).map(|json| json.len()), Ok(text.len()), "{text:?}");
+            }
+            let broken = |offset| Err(JsonError::NotJson { offset: 2 + at + offset });
+            for (inside, expected) in [
+                (&b"\n"[..], broken(0)),
+                (b"\x1f", broken(0)),
+                (br"\x", broken(1)),
+                (br"\u12g4", broken(4)),
+                (br"\\\u", broken(4)),
+                (b"\xff", Err(JsonError::NotUtf8 { offset: 2 + at })),
+                // What is not UTF-8 counts more than what else is broken before it.
+                (b"\0\xff", Err(JsonError::NotUtf8 { offset: 3 + at })),
+            ] {
+                let text = string(inside);
+                // An `x` is no digit, and so breaks the escape where it ends.
+                assert_eq!(Json::parse(text.clone()).map(|_| ()), expected, "{text:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn js1_every_container_is_closed_by_its_own_bracket_however_deep() {
+    // Levels are kept in words of 64.
+    for depth in [1, 2, 62, 63, 64, 65, 66, 127, 128, 129, 191, 192, 193, 1023, 1024] {
+        for step in [2, 3, 5] {
+            let is_object = |level: &usize| level % step == 0;
+            let open = |level| if is_object(&level) { "{\"a\":" } else { "[" };
+            let close = |level| if is_object(&level) { "}" } else { "]" };
+            let opened: String = (0..depth).map(open).collect();
+            let closed: Vec<&str> = (0..depth).rev().map(close).collect();
+            let text = format!("{opened}1{}", closed.concat());
+            assert!(Json::parse_within(text.clone(), 1024).is_ok(), "{text}");
+            for wrong in 0..depth {
+                let mut closed = closed.clone();
+                closed[wrong] = if closed[wrong] == "}" { "]" } else { "}" };
+                let text = format!("{opened}1{}", closed.concat());
+                let offset = opened.len() + 1 + wrong;
+                assert_eq!(Json::parse_within(text, 1024), Err(JsonError::NotJson { offset }), "{depth} {wrong}");
+            }
+        }
+    }
+}
+
+#[test]
+fn fr13_line_ends_between_values_become_blanks_wherever_they_stand() {
+    for length in (0..100).chain(16_300..16_420) {
+        let params = format!("[\"{}\",\n1,\r\n2]", "x".repeat(length));
+        let text = format!(r#"{{"jsonrpc":"2.0","method":"m","params":{params}}}"#);
+        let Frame::Single(message) = Frame::parse(&text.clone().into(), &Limits::default()).unwrap() else { panic!() };
+        assert_eq!(message.to_bytes(), text.replace(['\n', '\r'], " "), "{length}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(8192))]
 

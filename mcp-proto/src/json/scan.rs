@@ -1,13 +1,14 @@
 //! A strict JSON scanner: it validates and measures, and builds nothing.
 //!
 //! Nesting is kept in a bit per level instead of on the call stack, so that no input can overflow it (JS1), and every
-//! byte is looked at once (JS2).
+//! byte is looked at once (JS2), or twice where the text is not ASCII or not JSON.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use super::JsonError;
-use super::string::{first_end, plain_prefix, unescape};
+use super::string::{self, unescape};
+use crate::word;
 
 /// The deepest nesting that any limit may allow: one bit of [`Nesting`] per level.
 pub(crate) const DEEPEST: usize = 1024;
@@ -61,7 +62,7 @@ impl Key {
 #[derive(Debug)]
 pub(crate) struct Scanner<'t> {
     text: &'t [u8],
-    at: usize,
+    cursor: Cursor<'t>,
     max_depth: usize,
     /// Containers entered by the caller and not yet left.
     depth: usize,
@@ -70,7 +71,7 @@ pub(crate) struct Scanner<'t> {
 impl<'t> Scanner<'t> {
     pub(crate) const fn new(text: &'t [u8], max_depth: usize) -> Self {
         let max_depth = if max_depth > DEEPEST { DEEPEST } else { max_depth };
-        Self { text, at: 0, max_depth, depth: 0 }
+        Self { text, cursor: Cursor { rest: text, is_ascii: true }, max_depth, depth: 0 }
     }
 
     /// Accepts exactly one value with white space around it, and returns where it lies.
@@ -82,16 +83,28 @@ impl<'t> Scanner<'t> {
 
     /// Accepts white space up to the end of the text.
     pub(crate) fn end_of_text(&mut self) -> Result<(), JsonError> {
-        self.skip_white_space();
-        if self.at < self.text.len() {
-            return Err(JsonError::TrailingText { offset: self.at });
+        self.cursor.skip_white_space();
+        if self.cursor.rest.is_empty() { Ok(()) } else { Err(JsonError::TrailingText { offset: self.offset() }) }
+    }
+
+    /// Refuses a text that is not UTF-8 (JR-02), which counts more than anything else that is wrong with it. To be called
+    /// after the scan, and told whether that found something wrong.
+    pub(crate) fn check_utf8(&self, is_wrong: bool) -> Result<(), JsonError> {
+        // Outside of strings, only ASCII was accepted.
+        if !is_wrong && self.cursor.is_ascii {
+            return Ok(());
         }
-        Ok(())
+        match std::str::from_utf8(self.text) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(JsonError::NotUtf8 { offset: error.valid_up_to() }),
+        }
     }
 
     /// What the next value is, without taking it.
+    #[inline]
     pub(crate) fn peek_kind(&mut self) -> Result<Kind, JsonError> {
-        self.kind().map_err(|stop| self.error(stop))
+        self.cursor.skip_white_space();
+        self.cursor.kind().map_err(|stop| self.error(stop))
     }
 
     /// Enters an object or array whose opening byte is next; `false` if it is empty and already left again.
@@ -99,11 +112,11 @@ impl<'t> Scanner<'t> {
         if self.depth >= self.max_depth {
             return Err(self.error(Stop::TooDeep));
         }
-        let close = if self.peek() == Some(b'{') { b'}' } else { b']' };
-        self.at += 1;
-        self.skip_white_space();
-        if self.peek() == Some(close) {
-            self.at += 1;
+        let close = if self.cursor.peek() == Some(b'{') { b'}' } else { b']' };
+        self.cursor.skip_byte();
+        self.cursor.skip_white_space();
+        if self.cursor.peek() == Some(close) {
+            self.cursor.skip_byte();
             return Ok(false);
         }
         self.depth += 1;
@@ -111,16 +124,17 @@ impl<'t> Scanner<'t> {
     }
 
     /// After an element: `true` if another one follows, `false` if the container was left.
+    #[inline]
     pub(crate) fn next_element(&mut self, close: u8) -> Result<bool, JsonError> {
-        self.skip_white_space();
-        match self.peek() {
+        self.cursor.skip_white_space();
+        match self.cursor.peek() {
             Some(b',') => {
-                self.at += 1;
-                self.skip_white_space();
+                self.cursor.skip_byte();
+                self.cursor.skip_white_space();
                 Ok(true)
             }
             Some(byte) if byte == close => {
-                self.at += 1;
+                self.cursor.skip_byte();
                 self.depth -= 1;
                 Ok(false)
             }
@@ -129,35 +143,85 @@ impl<'t> Scanner<'t> {
     }
 
     /// Accepts a key and its colon.
+    #[inline]
     pub(crate) fn key(&mut self) -> Result<Key, JsonError> {
-        let start = self.at + 1;
-        match self.quoted_key() {
-            Ok((end, escaped)) => Ok(Key { span: start..end, escaped }),
+        let start = self.offset() + 1;
+        match self.cursor.key() {
+            Ok((behind, escaped)) => Ok(Key { span: start..self.text.len() - behind - 1, escaped }),
             Err(stop) => Err(self.error(stop)),
         }
     }
 
     /// Accepts one value of any kind, however deep within the limit.
+    #[inline]
     pub(crate) fn value(&mut self) -> Result<Value, JsonError> {
         let kind = self.peek_kind()?;
-        let start = self.at;
+        let start = self.offset();
         let outcome = match kind {
-            Kind::Object | Kind::Array => self.container(kind),
-            Kind::String => self.string().map(|_| ()),
-            Kind::Number => self.number(),
-            Kind::True => self.word(b"true"),
-            Kind::False => self.word(b"false"),
-            Kind::Null => self.word(b"null"),
+            Kind::Object | Kind::Array => self.container(),
+            Kind::String | Kind::Number | Kind::True | Kind::False | Kind::Null => self.cursor.scalar(kind),
         };
         match outcome {
-            Ok(()) => Ok(Value { span: start..self.at, kind }),
+            Ok(()) => Ok(Value { span: start..self.offset(), kind }),
             Err(stop) => Err(self.error(stop)),
         }
     }
 
+    /// Accepts an object or array whose opening byte is next.
+    fn container(&mut self) -> Result<(), Stop> {
+        // Nothing else holds the copy, so that it lives in registers.
+        let mut cursor = self.cursor;
+        let outcome = cursor.container(self.depth, self.max_depth);
+        self.cursor = cursor;
+        outcome
+    }
+
+    /// Where in the text the scanner is.
+    const fn offset(&self) -> usize {
+        self.text.len() - self.cursor.rest.len()
+    }
+
+    const fn error(&self, stop: Stop) -> JsonError {
+        match stop {
+            Stop::NotJson => JsonError::NotJson { offset: self.offset() },
+            Stop::TooDeep => JsonError::TooDeep { limit: self.max_depth },
+        }
+    }
+}
+
+/// A place in a text.
+#[derive(Debug, Clone, Copy)]
+struct Cursor<'t> {
+    /// The text from there on.
+    rest: &'t [u8],
+    /// Whether there are only ASCII characters in the strings so far, and shortly behind them.
+    is_ascii: bool,
+}
+
+impl Cursor<'_> {
     #[inline]
-    fn kind(&mut self) -> Result<Kind, Stop> {
-        self.skip_white_space();
+    fn peek(&self) -> Option<u8> {
+        self.rest.first().copied()
+    }
+
+    /// Goes on behind the next byte.
+    #[inline]
+    fn skip_byte(&mut self) {
+        if let [_, rest @ ..] = self.rest {
+            self.rest = rest;
+        }
+    }
+
+    #[inline]
+    fn skip_white_space(&mut self) {
+        while let [b' ' | b'\n' | b'\r' | b'\t', rest @ ..] = self.rest {
+            self.rest = rest;
+        }
+    }
+
+    /// What begins here.
+    #[inline]
+    fn kind(&self) -> Result<Kind, Stop> {
         Ok(match self.peek() {
             Some(b'"') => Kind::String,
             Some(b'{') => Kind::Object,
@@ -170,206 +234,247 @@ impl<'t> Scanner<'t> {
         })
     }
 
-    fn container(&mut self, outermost: Kind) -> Result<(), Stop> {
-        let mut nesting = Nesting::new(self.depth, self.max_depth);
-        let mut kind = outermost;
+    #[inline]
+    fn container(&mut self, depth: usize, max_depth: usize) -> Result<(), Stop> {
+        let mut nesting = Nesting::new(depth, max_depth);
+        let mut key_is_next = false;
         loop {
+            if key_is_next {
+                self.key()?;
+                self.skip_white_space();
+            }
             // One value: a container is opened, a scalar taken whole.
-            match kind {
-                Kind::String => {
-                    self.string()?;
-                }
-                Kind::Object => {
-                    self.at += 1;
+            match self.kind()? {
+                kind @ (Kind::Object | Kind::Array) => {
+                    self.skip_byte();
                     self.skip_white_space();
-                    nesting.push(true)?;
-                    if self.peek() != Some(b'}') {
-                        self.quoted_key()?;
-                        kind = self.kind()?;
+                    key_is_next = kind == Kind::Object;
+                    nesting.push(key_is_next)?;
+                    if self.peek() != Some(if key_is_next { b'}' } else { b']' }) {
                         continue;
                     }
                 }
-                Kind::Array => {
-                    self.at += 1;
-                    self.skip_white_space();
-                    nesting.push(false)?;
-                    if self.peek() != Some(b']') {
-                        kind = self.kind()?;
-                        continue;
-                    }
+                scalar @ (Kind::String | Kind::Number | Kind::True | Kind::False | Kind::Null) => {
+                    self.scalar(scalar)?;
                 }
-                Kind::Number => self.number()?,
-                Kind::True => self.word(b"true")?,
-                Kind::False => self.word(b"false")?,
-                Kind::Null => self.word(b"null")?,
             }
             // After it: close what ends here, until something else follows.
             loop {
-                let Some(in_object) = nesting.innermost() else { return Ok(()) };
                 self.skip_white_space();
-                match (self.peek(), in_object) {
-                    (Some(b','), true) => {
-                        self.at += 1;
+                key_is_next = nesting.is_in_object();
+                match self.peek() {
+                    Some(b',') => {
+                        self.skip_byte();
                         self.skip_white_space();
-                        self.quoted_key()?;
-                        kind = self.kind()?;
                         break;
                     }
-                    (Some(b','), false) => {
-                        self.at += 1;
-                        kind = self.kind()?;
-                        break;
-                    }
-                    (Some(b'}'), true) | (Some(b']'), false) => {
-                        self.at += 1;
-                        nesting.pop();
-                    }
-                    (Some(_) | None, _) => return Err(Stop::NotJson),
+                    Some(b'}') if key_is_next => {}
+                    Some(b']') if !key_is_next => {}
+                    Some(_) | None => return Err(Stop::NotJson),
+                }
+                self.skip_byte();
+                if nesting.pop() {
+                    return Ok(());
                 }
             }
         }
     }
 
-    /// Accepts a key and its colon; returns where its closing quote is and whether it has escapes.
+    #[inline(always)]
+    fn scalar(&mut self, kind: Kind) -> Result<(), Stop> {
+        match kind {
+            Kind::String => self.string().map(|_| ()),
+            Kind::Number => self.take(number(self.rest)),
+            Kind::True => self.take(word(self.rest, b"true")),
+            Kind::False => self.take(word(self.rest, b"false")),
+            Kind::Null => self.take(word(self.rest, b"null")),
+            Kind::Object | Kind::Array => Err(Stop::NotJson),
+        }
+    }
+
+    /// Goes on behind so many bytes, or to where they are broken.
     #[inline]
-    fn quoted_key(&mut self) -> Result<(usize, bool), Stop> {
+    fn take(&mut self, bytes: Result<usize, usize>) -> Result<(), Stop> {
+        let (length, outcome) = match bytes {
+            Ok(length) => (length, Ok(())),
+            Err(length) => (length, Err(Stop::NotJson)),
+        };
+        self.rest = self.rest.get(length..).unwrap_or_default();
+        outcome
+    }
+
+    /// Accepts a key and its colon; returns how many bytes stand behind its closing quote and whether it has escapes.
+    #[inline(always)]
+    fn key(&mut self) -> Result<(usize, bool), Stop> {
         if self.peek() != Some(b'"') {
             return Err(Stop::NotJson);
         }
         let escaped = self.string()?;
-        let end = self.at - 1;
+        let behind = self.rest.len();
         self.skip_white_space();
         if self.peek() != Some(b':') {
             return Err(Stop::NotJson);
         }
-        self.at += 1;
-        Ok((end, escaped))
+        self.skip_byte();
+        Ok((behind, escaped))
     }
 
     /// Accepts a string whose opening quote is next; returns whether it has escapes.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "else the cursor does not live in registers, which costs a third")]
+    #[inline(always)]
     fn string(&mut self) -> Result<bool, Stop> {
-        let start = self.at + 1;
-        // Most keys fit into a word.
-        if let Some(&word) = self.text.get(start..).and_then(<[u8]>::first_chunk) {
-            if let Some(length) = first_end(word) {
-                if self.text.get(start + length) == Some(&b'"') {
-                    self.at = start + length + 1;
+        self.skip_byte();
+        // Most keys fit into a word or two.
+        for _ in 0..2 {
+            let Some((bytes, after)) = self.rest.split_first_chunk() else { break };
+            let word = word::load(*bytes);
+            self.is_ascii &= word::is_ascii(word);
+            if let Some(length) = word::first(string::ends_in(word)) {
+                if let Some([b'"', rest @ ..]) = self.rest.get(length..) {
+                    self.rest = rest;
                     return Ok(false);
                 }
+                break;
             }
+            self.rest = after;
         }
-        self.long_string()
+        let (length, end) = end_of_string(self.rest);
+        self.rest = self.rest.get(length..).unwrap_or_default();
+        self.is_ascii &= !end.has(EndOfString::NOT_ASCII);
+        if end.has(EndOfString::BROKEN) { Err(Stop::NotJson) } else { Ok(end.has(EndOfString::ESCAPED)) }
     }
+}
 
-    #[inline(never)]
-    fn long_string(&mut self) -> Result<bool, Stop> {
-        self.at += 1;
-        let mut escaped = false;
-        loop {
-            let rest = self.text.get(self.at..).unwrap_or_default();
-            let Some(length) = plain_prefix(rest) else {
-                self.at = self.text.len();
-                return Err(Stop::NotJson);
-            };
-            self.at += length;
-            match self.peek() {
-                Some(b'"') => {
-                    self.at += 1;
-                    return Ok(escaped);
-                }
-                Some(b'\\') => {
-                    escaped = true;
-                    self.escape()?;
-                }
-                Some(_) | None => return Err(Stop::NotJson),
-            }
-        }
+/// The length of the word that is to be next, or where it differs.
+#[inline]
+fn word(text: &[u8], word: &[u8]) -> Result<usize, usize> {
+    if text.starts_with(word) {
+        return Ok(word.len());
     }
+    Err(text.iter().zip(word).take_while(|(found, expected)| found == expected).count())
+}
 
-    fn escape(&mut self) -> Result<(), Stop> {
-        self.at += 1;
-        match self.peek() {
-            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 1,
-            Some(b'u') => {
-                self.at += 1;
-                for _ in 0..4 {
-                    if !self.peek().is_some_and(|byte| byte.is_ascii_hexdigit()) {
-                        return Err(Stop::NotJson);
+/// The length of the number that is to be next, or where it is broken.
+fn number(text: &[u8]) -> Result<usize, usize> {
+    let digits = |at: usize| {
+        let digits = text.get(at..).unwrap_or_default().iter().take_while(|byte| byte.is_ascii_digit()).count();
+        if digits > 0 { Ok(at + digits) } else { Err(at) }
+    };
+    let mut at = usize::from(text.first() == Some(&b'-'));
+    at = if text.get(at) == Some(&b'0') { at + 1 } else { digits(at)? };
+    if text.get(at) == Some(&b'.') {
+        at = digits(at + 1)?;
+    }
+    if let Some(b'e' | b'E') = text.get(at) {
+        let signed = matches!(text.get(at + 1), Some(b'+' | b'-'));
+        at = digits(at + 1 + usize::from(signed))?;
+    }
+    Ok(at)
+}
+
+/// What the search for the end of a string has shown.
+#[derive(Debug, Clone, Copy)]
+struct EndOfString(u8);
+
+impl EndOfString {
+    const ESCAPED: u8 = 1;
+    const NOT_ASCII: u8 = 2;
+    const BROKEN: u8 = 4;
+
+    const fn has(self, flag: u8) -> bool {
+        self.0 & flag != 0
+    }
+}
+
+/// Searches for the end of a string, from somewhere in it where no escape was begun. Returns how many bytes there are up
+/// to behind the closing quote, or to where the string is broken.
+#[inline(never)]
+fn end_of_string(text: &[u8]) -> (usize, EndOfString) {
+    let end = |at, is_escaped, seen| {
+        let escaped = if is_escaped { EndOfString::ESCAPED } else { 0 };
+        (at, EndOfString(escaped | if word::is_ascii(seen) { 0 } else { EndOfString::NOT_ASCII }))
+    };
+    let broken = |at| (at, EndOfString(EndOfString::BROKEN));
+    // All bytes that were looked at, one over the other.
+    let mut seen = 0;
+    let mut is_escaped = false;
+    let mut rest = text;
+    // Before here, there is an escape.
+    let mut known = 0;
+    while let Some((block, after)) = rest.split_first_chunk() {
+        let words @ [a, b, c, d] = word::load_four(block);
+        seen |= a | b | c | d;
+        let ends @ [a, b, c, d] = words.map(string::ends_in);
+        if a | b | c | d != 0 {
+            let start = text.len() - rest.len();
+            for (place, mut ends) in (start..).step_by(word::WIDTH).zip(ends) {
+                while let Some(first) = word::first(ends) {
+                    ends &= ends - 1;
+                    let found = place + first;
+                    // Else it belongs to an escape, or is marked because of the byte before it.
+                    if found >= known && text.get(found).is_some_and(|&byte| string::ends(byte)) {
+                        match step(text, found) {
+                            Step::Inside(after) => known = after,
+                            Step::Behind(at) => return end(at, is_escaped, seen),
+                            Step::Broken(at) => return broken(at),
+                        }
+                        is_escaped = true;
                     }
-                    self.at += 1;
                 }
             }
-            Some(_) | None => return Err(Stop::NotJson),
         }
-        Ok(())
+        rest = after;
     }
-
-    fn number(&mut self) -> Result<(), Stop> {
-        if self.peek() == Some(b'-') {
-            self.at += 1;
-        }
-        match self.peek() {
-            Some(b'0') => self.at += 1,
-            Some(b'1'..=b'9') => self.skip_digits(),
-            Some(_) | None => return Err(Stop::NotJson),
-        }
-        if self.peek() == Some(b'.') {
-            self.at += 1;
-            self.digits()?;
-        }
-        if matches!(self.peek(), Some(b'e' | b'E')) {
-            self.at += 1;
-            if matches!(self.peek(), Some(b'+' | b'-')) {
-                self.at += 1;
+    let mut at = known.max(text.len() - rest.len());
+    loop {
+        if let Some(&byte) = text.get(at) {
+            seen |= u64::from(byte);
+            if !string::ends(byte) {
+                at += 1;
+                continue;
             }
-            self.digits()?;
         }
-        Ok(())
-    }
-
-    fn digits(&mut self) -> Result<(), Stop> {
-        if !self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
-            return Err(Stop::NotJson);
+        match step(text, at) {
+            Step::Inside(after) => at = after,
+            Step::Behind(at) => return end(at, is_escaped, seen),
+            Step::Broken(at) => return broken(at),
         }
-        self.skip_digits();
-        Ok(())
+        is_escaped = true;
     }
+}
 
-    fn skip_digits(&mut self) {
-        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
-            self.at += 1;
+/// What comes after the plain part of a string; each holds the place behind it.
+enum Step {
+    /// An escape, and behind it more of the string.
+    Inside(usize),
+    /// The closing quote, and behind it something else.
+    Behind(usize),
+    /// Nothing that may be there.
+    Broken(usize),
+}
+
+#[inline]
+fn step(text: &[u8], at: usize) -> Step {
+    match text.get(at) {
+        Some(b'"') => Step::Behind(at + 1),
+        Some(b'\\') => match text.get(at + 1) {
+            Some(b'n' | b'"' | b'\\' | b'/' | b'b' | b'f' | b'r' | b't') => Step::Inside(at + 2),
+            Some(b'u') => hex_digits(text, at + 2),
+            Some(_) | None => Step::Broken(at + 1),
+        },
+        Some(_) | None => Step::Broken(at),
+    }
+}
+
+#[inline(never)]
+fn hex_digits(text: &[u8], mut at: usize) -> Step {
+    for _ in 0..4 {
+        if !text.get(at).is_some_and(u8::is_ascii_hexdigit) {
+            return Step::Broken(at);
         }
+        at += 1;
     }
-
-    fn word(&mut self, word: &[u8]) -> Result<(), Stop> {
-        for &expected in word {
-            if self.peek() != Some(expected) {
-                return Err(Stop::NotJson);
-            }
-            self.at += 1;
-        }
-        Ok(())
-    }
-
-    #[inline]
-    pub(crate) fn skip_white_space(&mut self) {
-        while matches!(self.peek(), Some(b' ' | b'\n' | b'\r' | b'\t')) {
-            self.at += 1;
-        }
-    }
-
-    #[inline]
-    fn peek(&self) -> Option<u8> {
-        self.text.get(self.at).copied()
-    }
-
-    const fn error(&self, stop: Stop) -> JsonError {
-        match stop {
-            Stop::NotJson => JsonError::NotJson { offset: self.at },
-            Stop::TooDeep => JsonError::TooDeep { limit: self.max_depth },
-        }
-    }
+    Step::Inside(at)
 }
 
 /// Why the scanner stops where it is.
@@ -381,40 +486,56 @@ enum Stop {
 
 /// Which containers are open: a bit per level, set for an object.
 struct Nesting {
-    bits: [u64; DEEPEST / 64],
+    /// The innermost levels, the last one lowest: as many as [`Nesting::depth`] has beyond a multiple of the bits here,
+    /// or all of these bits.
+    innermost: u64,
+    /// The levels around them.
+    outer: [u64; DEEPEST / LEVELS],
     depth: usize,
     /// Levels that lie outside of this value.
     base: usize,
     limit: usize,
 }
 
+/// Levels that a word holds.
+const LEVELS: usize = 64;
+
 impl Nesting {
     const fn new(base: usize, limit: usize) -> Self {
-        Self { bits: [0; DEEPEST / 64], depth: base, base, limit }
+        Self { innermost: 0, outer: [0; DEEPEST / LEVELS], depth: base, base, limit }
     }
 
+    #[inline]
     fn push(&mut self, object: bool) -> Result<(), Stop> {
         if self.depth >= self.limit {
             return Err(Stop::TooDeep);
         }
-        if let Some(word) = self.bits.get_mut(self.depth / 64) {
-            let bit = 1 << (self.depth % 64);
-            *word = if object { *word | bit } else { *word & !bit };
+        if self.depth % LEVELS == 0 {
+            if let Some(word) = self.outer.get_mut(self.depth / LEVELS) {
+                *word = self.innermost;
+            }
         }
+        self.innermost = self.innermost << 1 | u64::from(object);
         self.depth += 1;
         Ok(())
     }
 
-    const fn pop(&mut self) {
+    /// Leaves the innermost container; whether it was the last one.
+    #[inline]
+    fn pop(&mut self) -> bool {
         self.depth -= 1;
+        self.innermost >>= 1;
+        if self.depth % LEVELS == 0 {
+            if let Some(word) = self.outer.get(self.depth / LEVELS) {
+                self.innermost = *word;
+            }
+        }
+        self.depth == self.base
     }
 
-    /// Whether the innermost container is an object; `None` outside of all.
-    fn innermost(&self) -> Option<bool> {
-        if self.depth == self.base {
-            return None;
-        }
-        let level = self.depth - 1;
-        self.bits.get(level / 64).map(|word| word & (1 << (level % 64)) != 0)
+    /// Whether the innermost container is an object.
+    #[inline]
+    const fn is_in_object(&self) -> bool {
+        self.innermost & 1 != 0
     }
 }

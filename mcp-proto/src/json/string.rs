@@ -7,22 +7,15 @@ use crate::word;
 /// Length of the part of a string before its first quote, backslash or control character; `None` if there is none.
 pub(super) fn plain_prefix(text: &[u8]) -> Option<usize> {
     let mut rest = text;
-    // Most strings are short: two words come before the blocks.
-    for _ in 0..2 {
-        let Some((word, after)) = rest.split_first_chunk() else { break };
-        if let Some(length) = first_end(*word) {
-            return Some(text.len() - rest.len() + length);
-        }
-        rest = after;
-    }
-    while let Some((block, after)) = rest.split_first_chunk::<{ 4 * word::WIDTH }>() {
-        if word::load_four(block).iter().fold(0, |found, &word| found | ends_in(word)) != 0 {
+    while let Some((block, after)) = rest.split_first_chunk() {
+        let ends = word::load_four(block).map(ends_in);
+        if ends[0] | ends[1] | ends[2] | ends[3] != 0 {
             break;
         }
         rest = after;
     }
     while let Some((word, after)) = rest.split_first_chunk() {
-        if let Some(length) = first_end(*word) {
+        if let Some(length) = word::first(ends_in(word::load(*word))) {
             return Some(text.len() - rest.len() + length);
         }
         rest = after;
@@ -30,26 +23,27 @@ pub(super) fn plain_prefix(text: &[u8]) -> Option<usize> {
     rest.iter().position(|&byte| ends(byte)).map(|length| text.len() - rest.len() + length)
 }
 
+/// Whether all of a string is plain.
+fn is_plain(text: &[u8]) -> bool {
+    plain_prefix(text).is_none()
+}
+
 /// Whether a string's plain part ends before `byte`.
-const fn ends(byte: u8) -> bool {
+pub(super) const fn ends(byte: u8) -> bool {
     // Flipping this bit puts the quote next to the control characters.
     byte ^ 0x02 < 0x21 || byte == b'\\'
 }
 
 /// Marks the bytes of a word that [`ends`] says a plain part ends before.
-const fn ends_in(word: u64) -> u64 {
+#[inline]
+pub(super) const fn ends_in(word: u64) -> u64 {
     word::below(word::flip(word, 0x02), 0x21) | word::equal(word, b'\\')
-}
-
-/// Which of these bytes is the first that [`ends`] a plain part.
-pub(super) const fn first_end(bytes: [u8; word::WIDTH]) -> Option<usize> {
-    word::first(ends_in(word::load(bytes)))
 }
 
 /// The string that a JSON string text (with its quotes) stands for; `None` for other texts and unpaired surrogates.
 pub(crate) fn unquote(text: &[u8]) -> Option<Cow<'_, str>> {
     let inner = text.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
-    if plain_prefix(inner).is_none() {
+    if is_plain(inner) {
         return std::str::from_utf8(inner).ok().map(Cow::Borrowed);
     }
     serde_json::from_slice(text).ok().map(Cow::Owned)
@@ -57,7 +51,7 @@ pub(crate) fn unquote(text: &[u8]) -> Option<Cow<'_, str>> {
 
 /// Appends `text` as a JSON string text, with its quotes.
 pub(crate) fn quote_into(out: &mut Vec<u8>, text: &str) {
-    if plain_prefix(text.as_bytes()).is_none() {
+    if is_plain(text.as_bytes()) {
         out.push(b'"');
         out.extend_from_slice(text.as_bytes());
         out.push(b'"');

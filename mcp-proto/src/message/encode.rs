@@ -29,98 +29,90 @@ impl Message {
     /// As [`Message::to_bytes`], with the choice of how an unreadable id is written.
     #[must_use]
     pub fn to_bytes_with(&self, unreadable_id: UnreadableId) -> Bytes {
-        let parts = self.parts(unreadable_id);
-        let payload = parts.payload.as_ref().map_or(0, Json::len);
-        let mut frame = parts.head;
-        frame.reserve_exact(payload + 1);
-        if let Some(payload) = &parts.payload {
+        let payload = self.payload();
+        let mut frame = self.head(unreadable_id, payload.map_or(0, Json::len) + END.len());
+        if let Some(payload) = payload {
             extend_on_one_line(&mut frame, payload.as_bytes());
         }
-        frame.push(b'}');
+        frame.extend_from_slice(END);
         frame.into()
+    }
+
+    /// Its parameters, its result or its error.
+    fn payload(&self) -> Option<&Json> {
+        match self {
+            Self::Request(Request { params, .. }) | Self::Notification(Notification { params, .. }) => params.as_ref(),
+            Self::Response(Response::Result { result, .. }) => Some(result),
+            Self::Response(Response::Error { error, .. }) => Some(error.as_json()),
+        }
     }
 
     /// Bytes of its parameters, its result or its error.
     pub(crate) fn payload_len(&self) -> usize {
-        let payload = match self {
-            Self::Request(Request { params, .. }) | Self::Notification(Notification { params, .. }) => params.as_ref(),
-            Self::Response(Response::Result { result, .. }) => Some(result),
-            Self::Response(Response::Error { error, .. }) => Some(error.as_json()),
-        };
-        payload.map_or(0, Json::len)
+        self.payload().map_or(0, Json::len)
     }
 
     /// Hands the message as one line with its LF to `write`, in pieces: a large payload is shared, not copied.
     pub(crate) fn write_line(&self, unreadable_id: UnreadableId, mut write: impl FnMut(Bytes)) {
-        let parts = self.parts(unreadable_id);
-        match parts.payload {
+        match self.payload() {
             Some(payload) if payload.len() >= SHARED_FROM => {
-                write(parts.head.into());
-                write(on_one_line(&payload));
-                write(Bytes::from_static(b"}\n"));
+                write(self.head(unreadable_id, 0).into());
+                write(on_one_line(payload));
+                write(Bytes::from_static(END_OF_LINE));
             }
-            Some(_) | None => {
-                let mut line = parts.head;
-                line.reserve_exact(parts.payload.as_ref().map_or(0, Json::len) + 2);
-                if let Some(payload) = &parts.payload {
+            payload => {
+                let mut line = self.head(unreadable_id, payload.map_or(0, Json::len) + END_OF_LINE.len());
+                if let Some(payload) = payload {
                     extend_on_one_line(&mut line, payload.as_bytes());
                 }
-                line.extend_from_slice(b"}\n");
+                line.extend_from_slice(END_OF_LINE);
                 write(line.into());
             }
         }
     }
 
-    fn parts(&self, unreadable_id: UnreadableId) -> Parts {
-        let mut head = Vec::with_capacity(64);
-        head.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
-        let payload = match self {
-            Self::Request(Request { id, method, params }) => {
-                write_id(&mut head, id);
-                write_method(&mut head, method.as_str());
-                params.as_ref().map(|params| ("params", params))
-            }
-            Self::Notification(Notification { method, params }) => {
-                write_method(&mut head, method.as_str());
-                params.as_ref().map(|params| ("params", params))
-            }
-            Self::Response(Response::Result { id, result }) => {
-                write_id(&mut head, id);
-                Some(("result", result))
-            }
-            Self::Response(Response::Error { id, error }) => {
-                match (id, unreadable_id) {
-                    (Some(id), _) => write_id(&mut head, id),
-                    (None, UnreadableId::Null) => head.extend_from_slice(b",\"id\":null"),
-                    (None, UnreadableId::Omitted) => {}
-                }
-                Some(("error", error.as_json()))
-            }
+    /// Everything before the payload, with room for so many bytes after it.
+    fn head(&self, unreadable_id: UnreadableId, room: usize) -> Vec<u8> {
+        let params = |params: &Option<Json>| params.is_some().then_some(PARAMS);
+        let null_id = (unreadable_id == UnreadableId::Null).then_some(None);
+        // The id may be `null`.
+        let (id, method, payload) = match self {
+            Self::Request(Request { id, method, params: sent }) => (Some(Some(id)), Some(method), params(sent)),
+            Self::Notification(Notification { method, params: sent }) => (None, Some(method), params(sent)),
+            Self::Response(Response::Result { id, .. }) => (Some(Some(id)), None, Some(RESULT)),
+            Self::Response(Response::Error { id, .. }) => (id.as_ref().map(Some).or(null_id), None, Some(ERROR)),
         };
-        if let Some((name, _)) = payload {
-            head.extend_from_slice(b",\"");
-            head.extend_from_slice(name.as_bytes());
-            head.extend_from_slice(b"\":");
+        let id_len = id.map_or(0, |id| ID.len() + id.map_or(NULL.len(), RequestId::encoded_len));
+        let method_len = method.map_or(0, |method| METHOD.len() + method.as_str().len() + 2);
+        let payload_len = payload.map_or(0, <[u8]>::len);
+        // As large as the frame will be, unless there is something to escape.
+        let mut head = Vec::with_capacity(START.len() + id_len + method_len + payload_len + room);
+        head.extend_from_slice(START);
+        if let Some(id) = id {
+            head.extend_from_slice(ID);
+            match id {
+                Some(id) => id.encode_into(&mut head),
+                None => head.extend_from_slice(NULL),
+            }
         }
-        Parts { head, payload: payload.map(|(_, payload)| payload.clone()) }
+        if let Some(method) = method {
+            head.extend_from_slice(METHOD);
+            quote_into(&mut head, method.as_str());
+        }
+        head.extend_from_slice(payload.unwrap_or_default());
+        head
     }
 }
 
-struct Parts {
-    /// Everything before the payload.
-    head: Vec<u8>,
-    payload: Option<Json>,
-}
-
-fn write_id(head: &mut Vec<u8>, id: &RequestId) {
-    head.extend_from_slice(b",\"id\":");
-    id.encode_into(head);
-}
-
-fn write_method(head: &mut Vec<u8>, method: &str) {
-    head.extend_from_slice(b",\"method\":");
-    quote_into(head, method);
-}
+const START: &[u8] = b"{\"jsonrpc\":\"2.0\"";
+const ID: &[u8] = b",\"id\":";
+const NULL: &[u8] = b"null";
+const METHOD: &[u8] = b",\"method\":";
+const PARAMS: &[u8] = b",\"params\":";
+const RESULT: &[u8] = b",\"result\":";
+const ERROR: &[u8] = b",\"error\":";
+const END: &[u8] = b"}";
+const END_OF_LINE: &[u8] = b"}\n";
 
 /// FR13, ST-02: a frame is one line. In valid JSON a raw line end is white space, so a blank says the same.
 fn on_one_line(payload: &Json) -> Bytes {
@@ -134,13 +126,15 @@ fn on_one_line(payload: &Json) -> Bytes {
 }
 
 fn extend_on_one_line(line: &mut Vec<u8>, text: &[u8]) {
-    let start = line.len();
-    line.extend_from_slice(text);
-    let mut at = start;
-    while let Some(found) = line.get(at..).and_then(|rest| memchr::memchr2(b'\n', b'\r', rest)) {
-        at += found;
-        if let Some(byte) = line.get_mut(at) {
-            *byte = b' ';
+    // What was copied just now is still in the nearest cache when it is searched.
+    for piece in text.chunks(16 * 1024) {
+        let mut at = line.len();
+        line.extend_from_slice(piece);
+        while let Some(found) = line.get(at..).and_then(|rest| memchr::memchr2(b'\n', b'\r', rest)) {
+            at += found;
+            if let Some(byte) = line.get_mut(at) {
+                *byte = b' ';
+            }
         }
     }
 }

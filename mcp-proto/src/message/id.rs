@@ -70,15 +70,40 @@ impl RequestId {
             };
             return Some(Self(Repr::String(Box::new(Text { value, written }))));
         }
-        // `-0` parses, and would be echoed as something else.
-        let number = std::str::from_utf8(text).ok().filter(|&text| text != "-0")?.parse().ok()?;
-        Some(Self(Repr::Number(number)))
+        integer(text).map(|number| Self(Repr::Number(number)))
+    }
+
+    /// Length of the JSON text of the id, if there is nothing in it to escape.
+    pub(super) fn encoded_len(&self) -> usize {
+        match &self.0 {
+            Repr::Number(number) => {
+                let digits = number.unsigned_abs().checked_ilog10().map_or(1, |tens| tens as usize + 1);
+                digits + usize::from(*number < 0)
+            }
+            Repr::String(text) => text.written.as_ref().map_or(text.value.len() + 2, |written| written.len()),
+        }
     }
 
     /// Appends the JSON text of the id.
     pub(crate) fn encode_into(&self, out: &mut Vec<u8>) {
         match &self.0 {
-            Repr::Number(number) => out.extend_from_slice(number.to_string().as_bytes()),
+            Repr::Number(number) => {
+                if *number < 0 {
+                    out.push(b'-');
+                }
+                let first = out.len();
+                let mut left = number.unsigned_abs();
+                loop {
+                    out.push(b'0' + u8::try_from(left % 10).unwrap_or_default());
+                    left /= 10;
+                    if left == 0 {
+                        break;
+                    }
+                }
+                if let Some(digits) = out.get_mut(first..) {
+                    digits.reverse();
+                }
+            }
             Repr::String(text) => match &text.written {
                 Some(written) => out.extend_from_slice(written.as_bytes()),
                 None => quote_into(out, &text.value),
@@ -91,6 +116,20 @@ impl RequestId {
         self.encode_into(&mut text);
         Json::from_validated(text.into())
     }
+}
+
+/// The integer that a text of digits stands for, if it has 64 bits.
+fn integer(text: &[u8]) -> Option<i64> {
+    let (digits, sign) = match text {
+        // `-0` would be echoed as something else.
+        b"" | b"-" | b"-0" => return None,
+        [b'-', digits @ ..] => (digits, -1),
+        digits => (digits, 1),
+    };
+    digits.iter().try_fold(0_i64, |number, digit| {
+        let digit = digit.is_ascii_digit().then(|| i64::from(digit - b'0'))?;
+        number.checked_mul(10)?.checked_add(sign * digit)
+    })
 }
 
 impl From<i64> for RequestId {

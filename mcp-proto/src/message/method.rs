@@ -15,9 +15,10 @@ macro_rules! methods {
             $($(#[$doc])* pub const $constant: Self = Self(Cow::Borrowed($name));)*
         }
 
-        fn known(name: &str) -> Option<Method> {
+        fn known(name: &[u8]) -> Option<Method> {
+            $(const $constant: &[u8] = $name.as_bytes();)*
             match name {
-                $($name => Some(Method::$constant),)*
+                $($constant => Some(Method::$constant),)*
                 _ => None,
             }
         }
@@ -107,9 +108,16 @@ impl Method {
     }
 }
 
+impl Method {
+    /// The method that a JSON string text names without escapes, if it is one of the constants.
+    pub(super) fn known_in_json(text: &[u8]) -> Option<Self> {
+        known(text.strip_prefix(b"\"")?.strip_suffix(b"\"")?)
+    }
+}
+
 impl From<&str> for Method {
     fn from(name: &str) -> Self {
-        known(name).unwrap_or_else(|| Self(Cow::Owned(name.to_owned())))
+        known(name.as_bytes()).unwrap_or_else(|| Self(Cow::Owned(name.to_owned())))
     }
 }
 

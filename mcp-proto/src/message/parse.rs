@@ -11,7 +11,7 @@ use super::salvage::salvage;
 use super::{ErrorObject, Message, Method, Notification, Request, RequestId, Response, code};
 use crate::json::scan::{Kind, Scanner, Value};
 use crate::json::string::unquote;
-use crate::json::{Json, JsonError, check_utf8};
+use crate::json::{Json, JsonError};
 use crate::limits::Limits;
 
 /// What one frame holds: a message, or a batch of them (JR-31).
@@ -46,17 +46,27 @@ impl Frame {
 
     /// The outer error is one of the text, the inner one of the message that it holds.
     fn read(text: &Bytes, limits: &Limits) -> Result<Result<Self, ParseError>, ParseErrorKind> {
-        check_utf8(text)?;
         let mut scanner = Scanner::new(text, limits.depth);
+        let outcome = Self::scan(text, &mut scanner, limits);
+        scanner.check_utf8(outcome.is_err())?;
+        outcome
+    }
+
+    /// The same for a text that may not be UTF-8.
+    fn scan(
+        text: &Bytes,
+        scanner: &mut Scanner<'_>,
+        limits: &Limits,
+    ) -> Result<Result<Self, ParseError>, ParseErrorKind> {
         if scanner.peek_kind()? == Kind::Array {
-            let batch = read_batch(text, &mut scanner, limits)?;
+            let batch = read_batch(text, scanner, limits)?;
             scanner.end_of_text()?;
             if batch.is_empty() {
                 return Err(ParseErrorKind::EmptyBatch);
             }
             return Ok(Ok(Self::Batch(batch)));
         }
-        let envelope = Envelope::read(text, &mut scanner)?;
+        let envelope = Envelope::read(text, scanner)?;
         scanner.end_of_text()?;
         Ok(envelope.judge(text, limits).map(Self::Single))
     }
@@ -210,21 +220,30 @@ impl Envelope {
             let key = scanner.key()?;
             let value = scanner.value()?;
             more = scanner.next_element(b'}')?;
-            // JS7: an unknown name is ignored, and no other spelling stands for a known one.
-            let (member, slot) = match key.name(text).as_deref().unwrap_or_default() {
-                b"jsonrpc" => ("jsonrpc", &mut envelope.jsonrpc),
-                b"id" => ("id", &mut envelope.id),
-                b"method" => ("method", &mut envelope.method),
-                b"params" => ("params", &mut envelope.params),
-                b"result" => ("result", &mut envelope.result),
-                b"error" => ("error", &mut envelope.error),
-                _ => continue,
-            };
-            if slot.replace(value).is_some() {
-                envelope.duplicate = Some(member);
+            if key.escaped {
+                envelope.put(&key.name(text).unwrap_or_default(), value);
+            } else {
+                envelope.put(text.get(key.span).unwrap_or_default(), value);
             }
         }
         Ok(envelope)
+    }
+
+    #[inline]
+    fn put(&mut self, name: &[u8], value: Value) {
+        // JS7: an unknown name is ignored, and no other spelling stands for a known one.
+        let (member, slot) = match name {
+            b"jsonrpc" => ("jsonrpc", &mut self.jsonrpc),
+            b"id" => ("id", &mut self.id),
+            b"method" => ("method", &mut self.method),
+            b"params" => ("params", &mut self.params),
+            b"result" => ("result", &mut self.result),
+            b"error" => ("error", &mut self.error),
+            _ => return,
+        };
+        if slot.replace(value).is_some() {
+            self.duplicate = Some(member);
+        }
     }
 
     fn judge(&self, text: &Bytes, limits: &Limits) -> Result<Message, ParseError> {
@@ -313,9 +332,10 @@ fn read_id(text: &[u8], value: &Value, limits: &Limits) -> Result<RequestId, Par
 }
 
 fn read_method(text: &[u8], limits: &Limits) -> Result<Method, ParseErrorKind> {
-    let name = unquote(text).ok_or(ParseErrorKind::InvalidMethod)?;
-    if name.len() > limits.method {
-        return Err(ParseErrorKind::MethodTooLong { limit: limits.method });
+    let too_long = ParseErrorKind::MethodTooLong { limit: limits.method };
+    if let Some(method) = Method::known_in_json(text) {
+        return if method.as_str().len() > limits.method { Err(too_long) } else { Ok(method) };
     }
-    Ok(Method::from(name.as_ref()))
+    let name = unquote(text).ok_or(ParseErrorKind::InvalidMethod)?;
+    if name.len() > limits.method { Err(too_long) } else { Ok(Method::from(name.as_ref())) }
 }
