@@ -24,7 +24,7 @@ struct Envelope<'m, V> {
     error: Option<V>,
 }
 
-impl<'m, V> Envelope<'m, V> {
+impl<V> Envelope<'_, V> {
     fn measure(self, length: impl Fn(V) -> usize) -> usize {
         assert_eq!(self.jsonrpc, "2.0");
         assert!(self.id.is_some() && self.error.is_none());
