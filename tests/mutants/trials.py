@@ -335,8 +335,9 @@ class Trials:
                 if ended.passed:
                     break
                 test = next(test for test in left if test.name == ended.culprit)
-                # Where time and sockets take part, a test may fail for another reason. The time that it has is ample.
-                if program.waits and not ended.timed_out and run(program, [test.name], folder, settings, time_left).passed:
+                # Beside other tests, or where sockets and time take part, a test may fail for another reason.
+                is_alone = len(left) == 1 and not program.waits
+                if not is_alone and run(program, [test.name], folder, settings, time_left).passed:
                     done = re.findall(r"^test (\S+)(?: - should panic)? \.\.\. ok", ended.output, re.MULTILINE)
                     left = [other for other in left if other is not test and other.name not in done]
                     continue
