@@ -37,7 +37,7 @@ use mcp_proto::server::{Config, Http, HttpConfig, PeerKey};
 use mcp_proto::{ErrorObject, Json, Notification, UsageError};
 
 use connection::{Connection, Times, refuse_at_once};
-use connections::{Admission, Connections};
+use connections::{Admitted, Connections};
 use handlers::Handlers;
 use owner::{Input, Owner};
 
@@ -319,10 +319,11 @@ fn serve(
     inbox: &SyncSender<Input>,
     answering: &Arc<AtomicUsize>,
 ) {
-    let (slot, is_served) = match connections.admit(&stream, peer) {
-        Admission::Served(slot) => (slot, true),
-        Admission::Refused(slot) => (slot, false),
-        Admission::Overflow => {
+    let peer = PeerKey::from(peer);
+    let (slot, is_served) = match connections.admit(&stream, &peer) {
+        Admitted::Served(slot) => (slot, true),
+        Admitted::Refused(slot) => (slot, false),
+        Admitted::RefusedAtOnce => {
             log::warn!("there are too many connections; another one was refused");
             let _ = stream.set_nonblocking(true).and_then(|()| refuse_at_once(&stream));
             return;
@@ -331,7 +332,7 @@ fn serve(
     if !is_served {
         log::warn!("all connections are in use; another one was refused");
     }
-    let (inbox, answering, peer) = (inbox.clone(), Arc::clone(answering), PeerKey::from(peer));
+    let (inbox, answering) = (inbox.clone(), Arc::clone(answering));
     let spawned = thread::Builder::new().name("mcp-connection".to_owned()).stack_size(256 * 1024).spawn(move || {
         let connection = Connection::new(stream, slot, peer, times, inbox, answering);
         let run = if is_served { Connection::run } else { Connection::refuse_all };

@@ -55,6 +55,7 @@ crowded_tests! {
     defect_m4_connections_without_requests_make_room
     defect_m4_streams_that_are_held_lock_nobody_out
     defect_m4_with_all_connections_in_use_clients_are_refused_with_a_status
+    defect_m4_connections_beyond_all_limits_are_refused_with_a_status
     defect_b16_a_head_that_never_ends_is_answered_with_408
 }
 
@@ -510,4 +511,17 @@ fn defect_b22_a_service_hears_which_resources_it_has_to_watch() {
     for expected in ["-a:3", "-a:4"] {
         assert_eq!(next(), expected);
     }
+}
+
+#[test]
+fn defect_m4_a_request_behind_the_end_of_the_server_is_refused_with_a_status() {
+    let server = Running::new();
+    let mut client = Remote::new(&server.address).connect();
+    client.write(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    assert_eq!(client.until(|sent| sent.is_over).code(), 404);
+    drop(server);
+    client.write(b"GET /mcp HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    let answers = client.rest();
+    let (_, last) = answers.rsplit_once("HTTP/1.1 ").unwrap();
+    assert!(last.starts_with("503 ") && last.contains("retry-after: 5\r\n"), "{answers}");
 }

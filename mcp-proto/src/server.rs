@@ -28,6 +28,7 @@
 //! | `state` | states that clients carry and cannot alter |
 //! | `listen` | subscriptions |
 //! | `subscribed` | the resources that clients have subscribed to |
+//! | `connections` | connections of a driver that listens, and which of them makes room |
 //! | `shares` | what one client may hold of what there is a limited number of |
 //! | `annotated` | tools whose arguments headers repeat |
 //! | `carrier` | what it needs of a transport |
@@ -39,6 +40,7 @@ mod ask;
 mod batch;
 mod carrier;
 mod config;
+mod connections;
 mod context;
 mod era;
 mod event;
@@ -77,13 +79,14 @@ use subscribed::SubscribedResources;
 
 pub use carrier::Carrier;
 pub use config::Config;
+pub use connections::{Admission, ConnectionKey, Connections};
 pub use context::Context;
 pub use era::CacheScope;
 pub use event::Event;
 pub(crate) use handover::Identity;
 pub use http::{
     Access, Arrival, ExchangeKey, Http, HttpAction, HttpConfig, Principal, TwoEndpoints, expects_continue,
-    too_many_connections,
+    server_stopped, too_many_connections,
 };
 pub use input::InputRequired;
 pub(crate) use input::capability_for;

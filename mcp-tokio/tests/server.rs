@@ -40,6 +40,7 @@ crowded_tests! {
     defect_m4_connections_without_requests_make_room
     defect_m4_streams_that_are_held_lock_nobody_out
     defect_m4_with_all_connections_in_use_clients_are_refused_with_a_status
+    defect_m4_connections_beyond_all_limits_are_refused_with_a_status
     defect_b16_a_head_that_never_ends_is_answered_with_408
 }
 

@@ -43,9 +43,13 @@ impl Remote {
         }
     }
 
-    /// Sends a request on a connection of its own, and reads the whole response.
+    /// Sends a request on a connection of its own, and reads the whole response. When this returns, the server has closed
+    /// the connection, so that it counts as unused.
     pub fn answer(&self, asked: &Asked) -> Sent {
-        self.open(asked).until(|sent| sent.is_over)
+        let mut conversation = self.open(asked);
+        let sent = conversation.until(|sent| sent.is_over);
+        conversation.rest();
+        sent
     }
 
     /// Sends a request on a connection of its own.

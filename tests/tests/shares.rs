@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use mcp_proto::Instant;
-use mcp_proto::server::{Holder, PeerKey, Shares};
+use mcp_proto::server::{Admission, ConnectionKey, Connections, Holder, PeerKey, Shares};
 
 /// What is held, by a list that is searched.
 #[derive(Default)]
@@ -67,4 +67,83 @@ proptest! {
             }
         }
     }
+}
+
+/// A connection of a server with four places and two more, by a list that is searched.
+struct Connection {
+    key: ConnectionKey,
+    peer: u8,
+    number: usize,
+    /// `None` if it is not served: it is refused, or has to close.
+    state: Option<Use>,
+}
+
+#[derive(Clone, Copy)]
+enum Use {
+    Used,
+    UnusedSince(u8),
+}
+
+proptest! {
+    #[test]
+    fn defect_m4_connections_make_room_or_are_refused(steps in prop::collection::vec((0..10_u8, 0..8_usize, 0..3_u8), 0..80)) {
+        let start = Instant::now();
+        let at = |time: u8| start + Duration::from_secs(u64::from(time));
+        let (mut connections, mut open) = (Connections::new(4, 2), Vec::<Connection>::new());
+        for ((now, number), (step, which, peer)) in (0_u8..).zip(0_usize..).zip(steps) {
+            let chosen = open.get_mut(which);
+            match (step, chosen) {
+                (0, Some(chosen)) => {
+                    connections.remove(chosen.key);
+                    open.remove(which);
+                }
+                (1..=4, Some(chosen)) => {
+                    connections.set_used(chosen.key);
+                    chosen.state = chosen.state.map(|_| Use::Used);
+                }
+                (5, Some(chosen)) => {
+                    connections.set_unused(chosen.key, at(now));
+                    chosen.state = chosen.state.map(|_| Use::UnusedSince(now));
+                }
+                _ => {
+                    let served = open.iter().filter(|one| one.state.is_some()).count();
+                    let longest = if served < 4 { None } else { longest_unused(&open, peer) };
+                    let admission = connections.admit(&PeerKey::new(&[peer]), number, at(now));
+                    let (key, state) = match admission {
+                        Admission::RefusedAtOnce => {
+                            prop_assert_eq!(open.len(), 6);
+                            continue;
+                        }
+                        Admission::Refused { connection } => {
+                            prop_assert!(served == 4 && longest.is_none());
+                            (connection, None)
+                        }
+                        Admission::Served { connection, evicted } => {
+                            prop_assert!(served < 4 || longest.is_some());
+                            prop_assert_eq!(evicted, longest.map(|at| open[at].number));
+                            if let Some(evicted) = longest {
+                                open[evicted].state = None;
+                            }
+                            (connection, Some(Use::UnusedSince(now)))
+                        }
+                    };
+                    prop_assert!(open.len() < 6 && open.iter().all(|one| one.key != key));
+                    open.push(Connection { key, peer, number, state });
+                }
+            }
+        }
+    }
+}
+
+/// Of the peer with the most connections, if that is more than this one would have, what is unused for longest; else of all.
+fn longest_unused(open: &[Connection], newcomer: u8) -> Option<usize> {
+    let count = |peer| open.iter().filter(|one| one.state.is_some() && one.peer == peer).count();
+    let unused = |one: &Connection| if let Some(Use::UnusedSince(since)) = one.state { Some(since) } else { None };
+    let longest = |of: &dyn Fn(&Connection) -> bool| {
+        let found = open.iter().enumerate().filter(|(_, one)| of(one)).filter_map(|(at, one)| Some((unused(one)?, at)));
+        found.min().map(|(_, at)| at)
+    };
+    let most = open.iter().filter(|one| unused(one).is_some()).map(|one| (count(one.peer), one.peer)).max();
+    let most = most.filter(|(most, peer)| *peer != newcomer && *most > count(newcomer) + 1);
+    most.map_or_else(|| longest(&|_| true), |(_, peer)| longest(&|one| one.peer == peer))
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 
-use mcp_proto::server::{PeerKey, expects_continue, too_many_connections};
+use mcp_proto::server::{PeerKey, expects_continue, server_stopped, too_many_connections};
 
 use super::connections::Slot;
 use super::http1::{Delimited, Framing, HEAD, Head, Piece, parse_head, write_head};
@@ -264,6 +264,7 @@ impl Connection {
         let is_whole = framing == Framing::Done;
         let (head, peer) = (Box::new(parts), self.peer.clone());
         if self.owner.send(Input::Request { request, head, peer, body, is_whole, replies }).is_err() {
+            write_whole(&self.stream, server_stopped())?;
             return Ok(Next::Close);
         }
         let early = fed.and_then(|()| if waits { self.wait_to_continue(&responses) } else { Ok(None) });
@@ -348,12 +349,10 @@ impl Connection {
         is_11: bool,
         is_head: bool,
     ) -> io::Result<Next> {
-        let first = match early {
-            Some(reply) => reply,
-            None => match self.wait(responses)? {
-                Some(reply) => reply,
-                None => return Ok(Next::Close),
-            },
+        let first = if early.is_some() { early } else { self.wait(responses)? };
+        let Some(first) = first else {
+            write_whole(&self.stream, server_stopped())?;
+            return Ok(Next::Close);
         };
         let mut out = BufWriter::with_capacity(CHUNK, &*self.stream);
         match first {
@@ -455,7 +454,12 @@ impl Connection {
 
 /// Answers with 503 whatever comes on a connection.
 pub(super) fn refuse_at_once(stream: &TcpStream) -> io::Result<()> {
-    let (head, body) = too_many_connections().into_parts();
+    write_whole(stream, too_many_connections())
+}
+
+/// Writes a response after which the connection is closed.
+fn write_whole(stream: &TcpStream, response: Response<Bytes>) -> io::Result<()> {
+    let (head, body) = response.into_parts();
     let mut out = BufWriter::with_capacity(CHUNK, stream);
     write_head(&mut out, head.status, &head.headers, Delimited::Length(body.len()), false)?;
     out.write_all(&body)?;

@@ -78,7 +78,7 @@ pub use arrival::expects_continue;
 pub use arrival::{Arrival, Principal};
 pub use config::{Access, HttpConfig, TwoEndpoints};
 pub use exchange::ExchangeKey;
-pub use refusal::too_many_connections;
+pub use refusal::{server_stopped, too_many_connections};
 
 /// How many unused sessions or streams are looked at to find one that can be ended.
 const CANDIDATES: usize = 16;

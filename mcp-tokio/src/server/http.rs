@@ -18,7 +18,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use http::{Request, Response, StatusCode};
 use http_body::Body;
-use mcp_proto::server::{Http, PeerKey, Principal, Server, expects_continue};
+use mcp_proto::server::{Http, PeerKey, Principal, Server, expects_continue, server_stopped};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -158,7 +158,7 @@ impl HttpService {
         let mut input = Input::Request { arrived, head: Box::new(head), from, body: first, is_whole, accept, reply };
         let reply = loop {
             if self.inbox.send(input).await.is_err() {
-                return empty(StatusCode::SERVICE_UNAVAILABLE);
+                return server_stopped().map(HttpBody::whole);
             }
             tokio::select! {
                 biased;
@@ -176,7 +176,7 @@ impl HttpService {
                 response.map(HttpBody::whole)
             }
             Ok(Reply::Stream(head, unread)) => head.map(|()| HttpBody::stream(unread, presence)),
-            Err(_) => empty(StatusCode::SERVICE_UNAVAILABLE),
+            Err(_) => server_stopped().map(HttpBody::whole),
         }
     }
 }

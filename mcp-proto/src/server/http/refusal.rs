@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 
+use super::ladder;
 use crate::message::{ErrorObject, Message, ParseError, Response as Answer, UnreadableId, code};
 
 /// The seconds after which a client may try again what was refused with 503.
@@ -72,6 +73,12 @@ impl Refusal {
 pub fn too_many_connections() -> Response<Bytes> {
     let text = "there are too many connections at this time";
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+}
+
+/// The answer to a request that a driver cannot hand in, because its server has ended.
+#[must_use]
+pub fn server_stopped() -> Response<Bytes> {
+    ladder::stopped().into_response()
 }
 
 /// The status that goes with the answer to a request that was not handed up: there is too much to do, or it is wrong.

@@ -2,8 +2,9 @@
 
 use std::convert::Infallible;
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Shutdown};
+use std::net::Shutdown;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use mcp_proto::server::PeerKey;
+use mcp_proto::server::{PeerKey, too_many_connections};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
@@ -30,6 +31,8 @@ const WRITE_TIME: Duration = Duration::from_secs(30);
 const TICK: Duration = Duration::from_millis(500);
 /// How long it is read on after an answer that ends the connection: closing with unread bytes would destroy it.
 const LINGER: Duration = Duration::from_secs(1);
+/// How long the head of a request is waited for that is answered with 503.
+const REFUSAL_TIME: Duration = Duration::from_secs(1);
 /// Bytes that are read at once then.
 const CHUNK: usize = 4096;
 const REQUEST_TIMEOUT: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
@@ -109,7 +112,7 @@ pub(super) async fn serve(
     service: HttpService,
     stream: Arc<TcpStream>,
     slot: Slot,
-    peer: IpAddr,
+    peer: PeerKey,
     mut is_closed: watch::Receiver<bool>,
 ) {
     // Small answers must not wait for others. Where the option cannot be set, they do.
@@ -119,7 +122,7 @@ pub(super) async fn serve(
     let activity = Arc::new(Activity { stage, changed: Notify::new(), slot });
     let mut socket = TimeoutStream::new(Socket { stream: Arc::clone(&stream), activity: Arc::clone(&activity) });
     socket.set_write_timeout(Some(WRITE_TIME));
-    let service = Tracked { service, activity: Arc::clone(&activity), peer: PeerKey::from(peer) };
+    let service = Tracked { service, activity: Arc::clone(&activity), peer };
     {
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -164,12 +167,30 @@ pub(super) async fn serve(
 }
 
 /// Answers whatever comes with 503.
-pub(super) async fn refuse(stream: TcpStream) {
+pub(super) async fn refuse(mut stream: TcpStream, _slot: Slot) {
+    let is_answered = AtomicBool::new(false);
     let service = hyper::service::service_fn(async |_: Request<Incoming>| {
-        Ok::<_, Infallible>(mcp_proto::server::too_many_connections().map(HttpBody::whole))
+        is_answered.store(true, Ordering::Relaxed);
+        Ok::<_, Infallible>(too_many_connections().map(HttpBody::whole))
     });
-    let serving = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
-    let _ = timeout(LINGER, serving).await;
+    let serving = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(&mut stream), service);
+    let _ = timeout(REFUSAL_TIME, serving).await;
+    if !is_answered.load(Ordering::Relaxed) {
+        refuse_at_once(&stream);
+    }
+    linger(&stream).await;
+}
+
+/// Answers with 503 before anything has come, as far as that can be written now.
+pub(super) fn refuse_at_once(stream: &TcpStream) {
+    let (head, body) = too_many_connections().into_parts();
+    let mut text = format!("HTTP/1.1 {}\r\nconnection: close\r\ncontent-length: {}\r\n", head.status, body.len());
+    for (name, value) in &head.headers {
+        text.extend([name.as_str(), ": ", value.to_str().unwrap_or_default(), "\r\n"]);
+    }
+    text.push_str("\r\n");
+    // Nothing is known yet of what the runtime says about the socket.
+    let _ = SockRef::from(stream).send(&[text.as_bytes(), &body].concat());
 }
 
 async fn until(deadline: Option<Instant>) {

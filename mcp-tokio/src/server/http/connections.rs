@@ -1,75 +1,73 @@
-//! The connections that are open, and which of them makes room for another one.
+//! The tasks of the connections that are open: the machine says which of them makes room for another one.
 
-use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use mcp_proto::server::{Holder, PeerKey, Shares};
+use mcp_proto::server::{self, Admission, ConnectionKey, PeerKey};
 use tokio::sync::Notify;
 
 use crate::clock::now;
 
-/// All connections of one listener.
-#[derive(Debug)]
-pub(super) struct Connections {
-    most: usize,
-    state: Mutex<State>,
-}
+/// Connections beyond the limit that are answered with 503 at one time.
+const REFUSALS: usize = 64;
 
+/// All connections of one listener, each with what it is closed with when it has to make room.
 #[derive(Debug)]
-struct State {
-    next: u64,
-    /// A connection is in use from the head of a request to the end of its response.
-    shares: Shares<u64>,
-    evictions: BTreeMap<u64, Arc<Notify>>,
+pub(super) struct Connections(Mutex<server::Connections<Arc<Notify>>>);
+
+/// What becomes of a new connection.
+#[derive(Debug)]
+pub(super) enum Admitted {
+    /// It is served.
+    Served(Slot),
+    /// It is answered with 503, in a task of its own.
+    Refused(Slot),
+    /// There is not even a task for that.
+    RefusedAtOnce,
 }
 
 /// The place of a connection, which is free again when this is dropped.
 #[derive(Debug)]
 pub(super) struct Slot {
     connections: Arc<Connections>,
-    key: u64,
+    key: ConnectionKey,
     eviction: Arc<Notify>,
 }
 
 impl Connections {
     pub(super) const fn new(most: usize) -> Self {
-        Self { most, state: Mutex::new(State { next: 0, shares: Shares::new(), evictions: BTreeMap::new() }) }
+        Self(Mutex::new(server::Connections::new(most, REFUSALS)))
     }
 
-    /// M4: at the limit, a connection without a request is closed; `None` if there is none.
-    pub(super) fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<Slot> {
-        let (mut state, holder) = (self.state(), Holder::Peer(PeerKey::from(peer)));
-        if state.shares.len() >= self.most {
-            let evicted = state.shares.to_evict(&holder, Duration::ZERO, now()).next()?;
-            state.shares.remove(evicted);
-            if let Some(eviction) = state.evictions.remove(&evicted) {
-                eviction.notify_one();
+    pub(super) fn admit(self: &Arc<Self>, peer: &PeerKey) -> Admitted {
+        let eviction = Arc::new(Notify::new());
+        let admission = self.state().admit(peer, Arc::clone(&eviction), now());
+        let slot = |key| Slot { connections: Arc::clone(self), key, eviction };
+        match admission {
+            Admission::Served { connection, evicted } => {
+                if let Some(eviction) = evicted {
+                    eviction.notify_one();
+                }
+                Admitted::Served(slot(connection))
             }
+            Admission::Refused { connection } => Admitted::Refused(slot(connection)),
+            Admission::RefusedAtOnce => Admitted::RefusedAtOnce,
         }
-        let (key, eviction) = (state.next, Arc::new(Notify::new()));
-        state.next += 1;
-        state.shares.insert(key, holder);
-        state.shares.set_unused(key, now());
-        state.evictions.insert(key, Arc::clone(&eviction));
-        Some(Slot { connections: Arc::clone(self), key, eviction })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, server::Connections<Arc<Notify>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Slot {
     /// A request is being answered.
     pub(super) fn is_used(&self) {
-        self.connections.state().shares.set_used(self.key);
+        self.connections.state().set_used(self.key);
     }
 
     /// The next request is waited for.
     pub(super) fn is_unused(&self) {
-        self.connections.state().shares.set_unused(self.key, now());
+        self.connections.state().set_unused(self.key, now());
     }
 
     /// Waits until the connection has to make room.
@@ -80,8 +78,6 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let mut state = self.connections.state();
-        state.shares.remove(self.key);
-        state.evictions.remove(&self.key);
+        self.connections.state().remove(self.key);
     }
 }

@@ -4,16 +4,15 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use mcp_proto::server::PeerKey;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::connections::Connections;
+use super::connections::{Admitted, Connections};
 use super::{HttpService, connection, until_closed};
 
-/// Connections that are answered with 503 at one time. More are closed.
-const REFUSALS: usize = 64;
 /// How long the last answers may take to be written when the service is closed.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 /// The pause after a connection could not be accepted: with no descriptor left, the next attempt fails too.
@@ -31,17 +30,23 @@ pub(super) async fn serve(
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => match connections.admit(peer.ip()) {
-                    Some(slot) => {
-                        let (service, closing) = (service.clone(), closing.clone());
-                        served.spawn(connection::serve(service, Arc::new(stream), slot, peer.ip(), closing));
+                Ok((stream, peer)) => {
+                    let peer = PeerKey::from(peer.ip());
+                    match connections.admit(&peer) {
+                        Admitted::Served(slot) => {
+                            let (service, closing) = (service.clone(), closing.clone());
+                            served.spawn(connection::serve(service, Arc::new(stream), slot, peer, closing));
+                        }
+                        Admitted::Refused(slot) => {
+                            tracing::warn!("all connections are in use; another one was refused");
+                            refused.spawn(connection::refuse(stream, slot));
+                        }
+                        Admitted::RefusedAtOnce => {
+                            tracing::warn!("there are too many connections; another one was refused");
+                            connection::refuse_at_once(&stream);
+                        }
                     }
-                    None if refused.len() < REFUSALS => {
-                        tracing::warn!("all connections are in use; another one was refused");
-                        refused.spawn(connection::refuse(stream));
-                    }
-                    None => tracing::warn!("there are too many connections; another one was closed"),
-                },
+                }
                 Err(error) if is_passing(&error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
                     sleep(PAUSE).await;

@@ -1,0 +1,124 @@
+//! Connections of a server that listens, and which of them makes room for another one (M4).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use super::shares::{Holder, PeerKey, Shares};
+use crate::Instant;
+
+/// Names a connection of [`Connections`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionKey(u64);
+
+/// What becomes of a new connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission<H> {
+    /// It is served.
+    Served {
+        /// Its name.
+        connection: ConnectionKey,
+        /// What the connection is closed with that makes room for it. [`Connections::remove`] is still to be called for that
+        /// one once it has ended.
+        evicted: Option<H>,
+    },
+    /// All are in use: its request is read and answered with [`too_many_connections`](super::too_many_connections).
+    Refused {
+        /// Its name.
+        connection: ConnectionKey,
+    },
+    /// As many are being refused as may be: it is sent the same answer without waiting for a request, and closed.
+    RefusedAtOnce,
+}
+
+/// The connections of a server that listens: how many there may be, and which is closed for another one.
+///
+/// At the limit, a connection that waits for a request makes room: of the holder with the most connections, if that is more
+/// than the newcomer would have then, the one that has waited for longest, else the one that has waited for longest of
+/// all. If all are in use, the new one is refused. `H` is what the driver closes a connection with. Memory: some 300
+/// bytes for each connection beside that. Each call takes logarithmic time.
+///
+/// # Example: two connections at one time, and one more that is refused
+///
+/// ```
+/// use mcp_proto::Instant;
+/// use mcp_proto::server::{Admission, Connections, PeerKey};
+///
+/// let (now, peer) = (Instant::now(), PeerKey::new(&[1]));
+/// let mut connections = Connections::new(2, 1);
+/// let Admission::Served { connection: a, evicted: None } = connections.admit(&peer, "a", now) else { panic!() };
+/// let Admission::Served { connection: b, evicted: None } = connections.admit(&peer, "b", now) else { panic!() };
+/// connections.set_used(a);
+/// let Admission::Served { connection: c, evicted } = connections.admit(&peer, "c", now) else { panic!() };
+/// assert_eq!(evicted, Some("b"), "it waited for a request");
+/// connections.remove(b);
+/// connections.set_used(c);
+/// let Admission::Refused { connection: d } = connections.admit(&peer, "d", now) else { panic!() };
+/// assert_eq!(connections.admit(&peer, "e", now), Admission::RefusedAtOnce);
+/// connections.remove(d);
+/// connections.remove(c);
+/// assert!(matches!(connections.admit(&peer, "f", now), Admission::Served { evicted: None, .. }));
+/// ```
+pub struct Connections<H> {
+    most: usize,
+    most_refused: usize,
+    next: u64,
+    /// All that were not removed, and what those that are served are closed with: others are refused, or have to close.
+    open: BTreeMap<ConnectionKey, Option<H>>,
+    /// Those that are served. One is in use from the head of a request to the end of its response.
+    served: Shares<ConnectionKey>,
+}
+
+impl<H> Connections<H> {
+    /// None yet, of at most so many that are served at one time. So many more may be open, to be refused or to close.
+    #[must_use]
+    pub const fn new(most: usize, most_refused: usize) -> Self {
+        Self { most, most_refused, next: 0, open: BTreeMap::new(), served: Shares::new() }
+    }
+
+    /// A client of this address has connected. The connection is closed with `handle` when it has to make room.
+    pub fn admit(&mut self, peer: &PeerKey, handle: H, now: Instant) -> Admission<H> {
+        if self.open.len() >= self.most.saturating_add(self.most_refused) {
+            return Admission::RefusedAtOnce;
+        }
+        let (connection, holder) = (ConnectionKey(self.next), Holder::new(None, Some(peer)));
+        self.next += 1;
+        let mut evicted = None;
+        if self.served.len() >= self.most {
+            let Some(longest) = self.served.to_evict(&holder, Duration::ZERO, now).next() else {
+                self.open.insert(connection, None);
+                return Admission::Refused { connection };
+            };
+            self.served.remove(longest);
+            evicted = self.open.get_mut(&longest).and_then(Option::take);
+        }
+        self.open.insert(connection, Some(handle));
+        self.served.insert(connection, holder);
+        self.served.set_unused(connection, now);
+        Admission::Served { connection, evicted }
+    }
+
+    /// The head of a request has arrived: the connection does not make room until its response has ended.
+    pub fn set_used(&mut self, connection: ConnectionKey) {
+        self.served.set_used(connection);
+    }
+
+    /// A response has ended: the connection waits for the next request.
+    pub fn set_unused(&mut self, connection: ConnectionKey, now: Instant) {
+        self.served.set_unused(connection, now);
+    }
+
+    /// A connection has ended.
+    pub fn remove(&mut self, connection: ConnectionKey) {
+        self.open.remove(&connection);
+        self.served.remove(connection);
+    }
+}
+
+/// Shows counts.
+impl<H> fmt::Debug for Connections<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (open, served) = (self.open.len(), self.served.len());
+        f.debug_struct("Connections").field("open", &open).field("served", &served).finish_non_exhaustive()
+    }
+}
