@@ -52,6 +52,15 @@ pub(crate) fn extend_within(buffer: &mut Vec<u8>, bytes: &[u8], limit: usize) {
     buffer.extend_from_slice(bytes);
 }
 
+/// The bytes of a buffer that grows no more. What it has reserved beyond them is given back where that is much: what is
+/// kept is counted by its bytes (M3).
+pub(crate) fn into_bytes(mut buffer: Vec<u8>) -> Bytes {
+    if buffer.capacity() - buffer.len() > buffer.len() / 4 {
+        buffer.shrink_to_fit();
+    }
+    buffer.into()
+}
+
 #[cold]
 fn grow(buffer: &mut Vec<u8>, additional: usize, limit: usize) {
     let factor = if buffer.capacity() < LARGE { 2 } else { 4 };

@@ -7,7 +7,7 @@ use std::fmt;
 
 use bytes::Bytes;
 
-use crate::buffer::{CowBytes, extend_within};
+use crate::buffer::{CowBytes, extend_within, into_bytes};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -144,7 +144,7 @@ impl Decoder {
         if line.last() == Some(&b'\r') {
             line.pop();
         }
-        let mut line = Bytes::from(line);
+        let mut line = into_bytes(line);
         if is_first && line.starts_with(BYTE_ORDER_MARK) {
             line = line.split_off(BYTE_ORDER_MARK.len());
         }

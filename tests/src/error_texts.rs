@@ -123,6 +123,7 @@ pub fn all() -> Vec<Texts> {
                 Failed::EndedByServer,
                 Failed::NotInRevision { version },
                 Failed::QueueFull { limit: 4 << 20 },
+                Failed::NoRoom { limit: 64 << 20 },
                 Failed::Closed,
             ],
             |failed| failed.describe("the server at http://localhost:3000/mcp"),

@@ -203,6 +203,7 @@ impl Detection {
                     | Failed::EndedByServer
                     | Failed::NotInRevision { .. }
                     | Failed::QueueFull { .. }
+                    | Failed::NoRoom { .. }
                     | Failed::Closed => return Step::Fail(Unavailable::Failed(reason.clone())),
                 };
                 self.legacy(evidence, Unavailable::Failed(reason.clone()))

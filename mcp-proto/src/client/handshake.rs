@@ -381,7 +381,8 @@ pub(super) fn may_pass(failed: &Failed) -> bool {
         | Failed::StreamEnded
         | Failed::SessionLost
         | Failed::NoEndpoint
-        | Failed::QueueFull { .. } => true,
+        | Failed::QueueFull { .. }
+        | Failed::NoRoom { .. } => true,
         Failed::Refused(refusal) => {
             refusal.status.is_server_error() || matches!(refusal.status.as_u16(), 408 | 425 | 429)
         }

@@ -143,6 +143,8 @@ pub struct Http {
     is_ready: bool,
     next_exchange: u64,
     exchanges: BTreeMap<ExchangeKey, Exchange>,
+    /// Bytes of all responses that have not arrived in full.
+    receiving: usize,
     /// Where each unanswered request is.
     requests: BTreeMap<RequestKey, Carried>,
     /// Messages that wait for an exchange or for the server's endpoint.
@@ -261,6 +263,7 @@ impl Http {
             is_ready: false,
             next_exchange: 0,
             exchanges: BTreeMap::new(),
+            receiving: 0,
             requests: BTreeMap::new(),
             queue: Queue::default(),
             parked: Waiting::default(),
@@ -381,6 +384,7 @@ impl Http {
             sent: false,
             cancellation: None,
             trailing: 0,
+            held: 0,
         };
         self.exchanges.insert(key, exchange);
         wire.out.act(HttpAction::Open { exchange: key, request });
@@ -390,6 +394,7 @@ impl Http {
     /// Takes an exchange out of the table, with its timers.
     fn take(&mut self, key: ExchangeKey) -> Option<Exchange> {
         let exchange = self.exchanges.remove(&key)?;
+        self.receiving -= exchange.held;
         self.timers.clear(Timer::Idle(key));
         self.timers.clear(Timer::Linger(key));
         self.timers.clear(Timer::Accept(key));

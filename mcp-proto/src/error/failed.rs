@@ -114,6 +114,12 @@ pub enum Failed {
         /// `Limits::unwritten`, in bytes.
         limit: usize,
     },
+    /// All answers that have not arrived in full are as large together as they may be, and this one found no room among
+    /// them (M3).
+    NoRoom {
+        /// `Limits::held`, in bytes.
+        limit: usize,
+    },
     /// The connection was closed before the answer came.
     Closed,
 }
@@ -158,6 +164,10 @@ impl Failed {
             Self::QueueFull { limit } => {
                 format!("{server} does not read: up to {limit} bytes may wait to be written to it, and they do")
             }
+            Self::NoRoom { limit } => format!(
+                "{server} sends more than {limit} bytes of answers at one time; make fewer requests at one time, or \
+                 allow for more bytes"
+            ),
             Self::Closed => format!("the connection to {server} was closed"),
         }
     }
@@ -194,6 +204,7 @@ impl Failed {
             Self::EndedByServer => "ended_by_server",
             Self::NotInRevision { .. } => "not_in_revision",
             Self::QueueFull { .. } => "queue_full",
+            Self::NoRoom { .. } => "no_room",
             Self::Closed => "closed",
         }
     }
@@ -224,6 +235,7 @@ impl Failed {
             | Self::EndedByServer
             | Self::NotInRevision { .. }
             | Self::QueueFull { .. }
+            | Self::NoRoom { .. }
             | Self::Closed => None,
         }
     }

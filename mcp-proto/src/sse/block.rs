@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::{Event, EventId, EventName, Item};
-use crate::buffer::{CowBytes, extend_within};
+use crate::buffer::{CowBytes, extend_within, into_bytes};
 
 /// Data up to this length is copied out of the block's buffer, which is used again; longer data takes the buffer with
 /// it.
@@ -46,6 +46,12 @@ impl Block {
 
     pub(super) const fn has_data(&self) -> bool {
         self.has_data
+    }
+
+    /// Bytes that are kept of it.
+    pub(super) fn held(&self) -> usize {
+        let id = if let Move::To(Some(id)) = &self.id { id.as_str().len() } else { 0 };
+        self.data.len() + self.name.as_ref().map_or(0, |name| name.as_str().len()) + id
     }
 
     /// EV-22: counts a value of `length` bytes; false if it makes the event larger than `limit`.
@@ -120,7 +126,7 @@ impl Block {
     fn take_data(&mut self) -> Bytes {
         self.has_data = false;
         if self.data.len() > SMALL {
-            return std::mem::take(&mut self.data).into();
+            return into_bytes(std::mem::take(&mut self.data));
         }
         let data = Bytes::copy_from_slice(&self.data);
         self.data.clear();

@@ -10,6 +10,9 @@ use crate::buffer::{CowBytes, extend_within};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
+/// Bytes of a line's buffer that is used again for the next line.
+const REUSED: usize = 4096;
+
 /// What a stream of server-sent events is made of, in the order in which it takes effect (EV-25).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item<'i> {
@@ -169,6 +172,11 @@ impl Decoder {
     #[must_use]
     pub const fn cursor(&self) -> Option<&EventId> {
         self.cursor.as_ref()
+    }
+
+    /// Bytes of an event that has not ended.
+    pub(crate) fn held(&self) -> usize {
+        self.partial.len() + self.block.held()
     }
 
     /// Ends the stream. What there is of an unfinished event is discarded, its id with it (EV-17).
@@ -341,8 +349,11 @@ impl Decoder {
         } else {
             self.field(field, value)?
         };
-        line.clear();
-        self.partial = line;
+        // M3: a long line must not leave its buffer behind, which is counted for nothing.
+        if line.capacity() <= REUSED {
+            line.clear();
+            self.partial = line;
+        }
         Ok(item)
     }
 

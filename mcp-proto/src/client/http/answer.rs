@@ -41,7 +41,12 @@ impl Http {
 
     pub(super) fn on_body(&mut self, key: ExchangeKey, chunk: &[u8], now: Instant, wire: &mut Wire<'_, HttpAction>) {
         let Some(mut exchange) = self.exchanges.remove(&key) else { return };
-        let next = self.body(&mut exchange, chunk, now, wire);
+        let mut next = self.body(&mut exchange, chunk, now, wire);
+        if next == Next::Read && !self.has_room_for(&exchange) {
+            let purpose = std::mem::replace(&mut exchange.purpose, Purpose::Leftover);
+            self.stream_failed(purpose, Failed::NoRoom { limit: self.limits.held }, now, wire);
+            next = Next::Abort;
+        }
         self.put_back(key, exchange, next, now, wire);
     }
 
@@ -90,10 +95,16 @@ impl Http {
         }
     }
 
+    /// M3: whether what there is of a message may be kept beside that of all other exchanges.
+    fn has_room_for(&self, exchange: &Exchange) -> bool {
+        let held = exchange.reading.held();
+        held <= exchange.held || self.limits.holds(held, || self.receiving - exchange.held)
+    }
+
     fn put_back(
         &mut self,
         key: ExchangeKey,
-        exchange: Exchange,
+        mut exchange: Exchange,
         next: Next,
         now: Instant,
         wire: &mut Wire<'_, HttpAction>,
@@ -102,6 +113,9 @@ impl Http {
             Some(request) => !self.requests.contains_key(&request),
             None => matches!(exchange.purpose, Purpose::Leftover),
         };
+        let held = exchange.reading.held();
+        self.receiving = self.receiving - exchange.held + held;
+        exchange.held = held;
         self.exchanges.insert(key, exchange);
         if next == Next::Abort || self.closing == Closing::Done {
             self.abort(key, wire);

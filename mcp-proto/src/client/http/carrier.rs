@@ -79,6 +79,21 @@ impl Carrier for Http {
             .fold(Backlog::default(), Backlog::plus)
     }
 
+    fn takes_answer(&self, bytes: usize, limits: &Limits) -> bool {
+        limits.holds(bytes, || {
+            let being_sent = self.exchanges.values().map(|exchange| match &exchange.purpose {
+                Purpose::Post(post) if post.role.request().is_none() => post.body.len(),
+                Purpose::Post(_)
+                | Purpose::ServerStream { .. }
+                | Purpose::Resume { .. }
+                | Purpose::TwoEndpointStream { .. }
+                | Purpose::Delete
+                | Purpose::Leftover => 0,
+            });
+            self.backlog().message_bytes + being_sent.sum::<usize>()
+        })
+    }
+
     fn wants_input(&self, _limits: &Limits) -> bool {
         // Reading the responses is what makes room for more.
         true

@@ -104,6 +104,15 @@ impl Reading {
     pub(super) fn events(limits: &Limits, cursor: Option<EventId>) -> Self {
         Self::Events(Box::new(Decoder::new(limits.event, limits.event_id).resuming(cursor)))
     }
+
+    /// Bytes of a message that has not arrived in full. The explanation of an error is no message, and small.
+    pub(super) fn held(&self) -> usize {
+        match self {
+            Self::Json { body } => body.len(),
+            Self::Events(decoder) => decoder.held(),
+            Self::Head | Self::Refusal { .. } | Self::Ignored { .. } => 0,
+        }
+    }
 }
 
 /// Appends to a body as long as it stays within `limit`.
@@ -130,6 +139,8 @@ pub(super) struct Exchange {
     pub(super) cancellation: Option<Post>,
     /// Bytes that were read after its request had ended (SS10).
     pub(super) trailing: usize,
+    /// Bytes that count for it among those of all responses that have not arrived in full.
+    pub(super) held: usize,
 }
 
 impl Exchange {

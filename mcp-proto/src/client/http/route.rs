@@ -1,10 +1,9 @@
 //! Events and bodies to messages, each to the request that it belongs to.
 
-use bytes::Bytes;
-
 use super::exchange::{Next, Purpose};
 use super::{Http, HttpAction, Place};
 use crate::Instant;
+use crate::buffer::into_bytes;
 use crate::client::carrier::{Inbound, Wire};
 use crate::error::{Failed, Fault, InvalidResponse, Quirk};
 use crate::message::{Frame, Message, ParseError, Response, Subject};
@@ -163,7 +162,7 @@ impl Http {
         if !self.requests.contains_key(&request) {
             return;
         }
-        let mut body = Bytes::from(body);
+        let mut body = into_bytes(body);
         if body.starts_with(b"\xef\xbb\xbf") {
             wire.quirk(Quirk::ByteOrderMark);
             body = body.split_off(3);
