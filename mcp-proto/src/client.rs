@@ -572,6 +572,9 @@ impl<T: Carrier> Client<T> {
 
     fn send_answer(&mut self, id: RequestId, answer: Result<Json, ErrorObject>, now: Instant) {
         let message = Message::Response(Response::new(id, answer));
+        // M3: a server that asks and does not take the answers.
+        let is_taken = self.transport.takes_answer(message.payload_len(), &self.config.limits);
+        let message = if is_taken { message } else { message.overloaded() };
         self.with_wire(now, |transport, wire| transport.send(&message, Role::Answer, now, wire));
     }
 

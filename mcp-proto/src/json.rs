@@ -92,6 +92,12 @@ impl Json {
         Self(text)
     }
 
+    /// This value as one that can be kept: it shares the memory of the text of `whole` bytes that it was found in, unless
+    /// it would keep much more than itself alive. Whoever keeps it counts its bytes, and not those of the text (M3).
+    pub(crate) fn detached_from(self, whole: usize) -> Self {
+        Self::from_validated(detach(self.to_bytes(), whole))
+    }
+
     /// Reads the text into a typed value, which may borrow from it.
     ///
     /// # Errors
@@ -207,4 +213,10 @@ pub enum JsonError {
         /// The limit that was in force.
         limit: usize,
     },
+}
+
+/// A part of a text of `whole` bytes, as [`Json::detached_from`] has it.
+pub(crate) fn detach(part: Bytes, whole: usize) -> Bytes {
+    const ENVELOPE: usize = 1024;
+    if whole > part.len() + part.len() / 4 + ENVELOPE { Bytes::copy_from_slice(&part) } else { part }
 }

@@ -18,27 +18,32 @@ const MOST_KEPT: usize = 16;
 /// make a machine hold is at most
 ///
 /// ```text
-/// client over stdio   4 message + queue + requests + unwritten + 2 held
-/// server over stdio   4 message + queue + requests + unwritten + 2 held
-/// client over HTTP    4 message + exchanges * (2 max(message, event) + chunk + 1 KiB) + queue + requests + tool_headers + 2 session_settings
+/// client over stdio   4 message + queue + requests + unwritten + 2 held + held + 2 small
+/// server over stdio   the same + subscriptions * 160 KiB
+/// client over HTTP    4 message + queue + requests + tool_headers + 2 session_settings + 2 held + held + 2 small
 ///                     + 2 queue_bytes + message + unwritten                         what the server does not take
-/// server over HTTP    4 message + 2 min(bodies * message, held) + 2 held + queue
+///                     + min(exchanges * body, 4 (held + body + chunk)) + exchanges * (33 KiB + error_body + 2 event_id)
+/// server over HTTP    4 message + queue + 5 held                                    from the first byte to the answer
+///                     + held + connections * 64 KiB                                 what clients do not take
 ///                     + sessions * (146 KiB + 2 HttpConfig::replay + own)
-///                     + requests_in_total * (2 KiB + id + head) + subscriptions * 160 KiB
+///                     + requests_in_total * (66 KiB + id + head) + subscriptions * 160 KiB
 /// relay               that of its server over stdio, that of its client, and one more queue
-///                     + held + 3 requests_in * 16 KiB + message
+///                     + 2 held + 3 small + subscriptions * 160 KiB + session_settings + 1 MiB + message
 ///
 /// requests            requests_in * (1 KiB + id) + own
 /// own                 requests_out * (1 KiB + id) + tombstones * 128 bytes
 /// queue               2 queue_bytes + queue * 2 KiB + 16 chunk
+/// small               requests_in * 32 KiB
 /// ```
 ///
-/// where `unwritten` and `held` are those limits and one message each, and `chunk`, `head` and `bodies` are what the driver hands in at once ([`Intake`]). [`Ceilings`] works it out, and
+/// where `unwritten` and `held` are those limits and one message each, `body` is the larger of `message` and `event`, and
+/// `chunk`, `head` and `connections` are what the driver hands in at once ([`Intake`]). [`Ceilings`] works it out, and
 /// tests hold every flood of the catalogue to it with an allocator that counts. A message counts several times because
-/// a buffer that grows is moved, and because keys are compared with each other. A session that is idle takes 2 KiB; the
-/// rest is what a hostile client can make of it.
+/// a buffer that grows is moved and reserves more than is in it, because keys are compared with each other, and because
+/// what is kept shares the frame that it came in. A session that is idle takes 2 KiB; the rest is what a hostile client
+/// can make of it.
 ///
-/// Beside this are the messages that the application has been told of and not answered, and those that it wants sent.
+/// Beside this are the messages that the application wants sent, and what it keeps itself of those that it was told of.
 ///
 /// # Example: a small device
 ///
@@ -84,11 +89,21 @@ pub struct Limits {
     /// are dropped. One message is taken when nothing waits, so that at most the larger of this and of one message is
     /// held, and beside it `queue_bytes` of answers to the peer's own requests. Default 16 MiB.
     pub unwritten: usize,
-    /// Bytes of messages that one machine holds together because something of them is still to come: bodies that arrive,
-    /// answers of batches, parameters of calls that a relay may have to repeat or that wait for input, and what is asked
-    /// about those (M1, M3). What finds no room is answered with an error at once, over HTTP with 503 and `Retry-After`.
-    /// Messages up to 16 KiB are taken in any case where their number is bounded. At least four messages should fit.
-    /// Default 64 MiB.
+    /// Bytes of messages that one machine holds together because something of them is still to come (M1, M3). There are
+    /// several such sums, each with this limit:
+    ///
+    /// | who | what is held | what finds no room |
+    /// |---|---|---|
+    /// | server | requests from their first byte until they are answered, what they were given as input, and answers that wait for the others of their batch | 503 with `Retry-After`, or an error |
+    /// | server | answers that its clients have not taken | an error in their place; over HTTP, what has waited for 10 s is dropped first |
+    /// | client | answers of the server that arrive over HTTP | [`Failed::NoRoom`](crate::Failed::NoRoom) |
+    /// | client | what the server asks until it is answered, and what is kept to make calls again | an error, or [`Failed::NoInput`](crate::Failed::NoInput) |
+    /// | client | answers that the server has not taken | an error in their place |
+    /// | relay | calls that have no outcome, and what is asked about them | an error |
+    ///
+    /// Messages up to 16 KiB are taken in any case where their number is bounded; of each session, those of its requests
+    /// and batches together. One message is taken where nothing else is held. At least four messages should fit. Default
+    /// 64 MiB.
     pub held: usize,
     /// HTTP exchanges that a client has open at one time, each with its own buffer. A quarter of them, at most 16, is kept
     /// for `ping`, for what is no request, and for the stream of the server's own messages; the rest carries requests
@@ -167,10 +182,12 @@ impl Limits {
     /// Whether a message of this many bytes may be held beside others, the bytes of which are asked for only if the
     /// message is not small. One is taken where nothing is held.
     pub(crate) fn holds(&self, bytes: usize, others: impl FnOnce() -> usize) -> bool {
-        bytes <= Self::SMALL || {
-            let others = others();
-            others == 0 || others.saturating_add(bytes) <= self.held
-        }
+        bytes <= Self::SMALL || self.holds_beside(bytes, others())
+    }
+
+    /// The same where the number of messages has no bound that would do.
+    pub(crate) const fn holds_beside(&self, bytes: usize, others: usize) -> bool {
+        others == 0 || others.saturating_add(bytes) <= self.held
     }
 
     /// Says whether every value can be worked with.

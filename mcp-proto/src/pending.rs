@@ -221,18 +221,32 @@ impl Ticket {
     }
 }
 
+/// A request of the peer.
+#[derive(Debug)]
+struct Asked<T> {
+    id: RequestId,
+    about: T,
+    bytes: usize,
+}
+
 /// Requests of the peer that are not answered yet. Several may have one id: an id is payload, not identity (C1).
 #[derive(Debug)]
 pub(crate) struct Incoming<T> {
     session: SessionKey,
     next: u64,
-    open: BTreeMap<TicketKey, (RequestId, T)>,
+    open: BTreeMap<TicketKey, Asked<T>>,
+    /// Bytes that are kept for all of them (M3).
+    bytes: usize,
     by_id: BTreeMap<RequestId, BTreeSet<TicketKey>>,
 }
 
 impl<T> Incoming<T> {
     pub(crate) const fn new(session: SessionKey) -> Self {
-        Self { session, next: 0, open: BTreeMap::new(), by_id: BTreeMap::new() }
+        Self { session, next: 0, open: BTreeMap::new(), bytes: 0, by_id: BTreeMap::new() }
+    }
+
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -243,12 +257,27 @@ impl<T> Incoming<T> {
         self.by_id.contains_key(id)
     }
 
-    pub(crate) fn insert(&mut self, id: RequestId, about: T) -> Ticket {
+    /// Enters a request that has so many bytes.
+    pub(crate) fn insert(&mut self, id: RequestId, about: T, bytes: usize) -> Ticket {
         let key = TicketKey { session: self.session, number: self.next };
         self.next += 1;
         self.by_id.entry(id.clone()).or_default().insert(key);
-        self.open.insert(key, (id, about));
+        self.bytes += bytes;
+        self.open.insert(key, Asked { id, about, bytes });
         Ticket(key)
+    }
+
+    /// From now on, so many bytes are kept for a request.
+    pub(crate) fn set_bytes(&mut self, key: TicketKey, bytes: usize) {
+        if let Some(asked) = self.open.get_mut(&key) {
+            self.bytes = self.bytes - asked.bytes + bytes;
+            asked.bytes = bytes;
+        }
+    }
+
+    /// Bytes that are kept for a request.
+    pub(crate) fn bytes_of(&self, key: TicketKey) -> usize {
+        self.open.get(&key).map_or(0, |asked| asked.bytes)
     }
 
     /// All unanswered requests with this id.
@@ -258,7 +287,8 @@ impl<T> Incoming<T> {
 
     /// Takes a request out because it is answered or must not be (CX-03); `None` if that has happened already.
     pub(crate) fn remove(&mut self, key: TicketKey) -> Option<(RequestId, T)> {
-        let (id, about) = self.open.remove(&key)?;
+        let Asked { id, about, bytes } = self.open.remove(&key)?;
+        self.bytes -= bytes;
         if let Some(keys) = self.by_id.get_mut(&id) {
             keys.remove(&key);
             if keys.is_empty() {
@@ -274,15 +304,15 @@ impl<T> Incoming<T> {
     }
 
     pub(crate) fn id(&self, key: TicketKey) -> Option<&RequestId> {
-        self.open.get(&key).map(|(id, _)| id)
+        self.open.get(&key).map(|asked| &asked.id)
     }
 
     pub(crate) fn get(&self, key: TicketKey) -> Option<&T> {
-        self.open.get(&key).map(|(_, about)| about)
+        self.open.get(&key).map(|asked| &asked.about)
     }
 
     pub(crate) fn get_mut(&mut self, key: TicketKey) -> Option<&mut T> {
-        self.open.get_mut(&key).map(|(_, about)| about)
+        self.open.get_mut(&key).map(|asked| &mut asked.about)
     }
 
     pub(crate) fn keys(&self) -> Vec<TicketKey> {
@@ -291,6 +321,7 @@ impl<T> Incoming<T> {
 
     pub(crate) fn clear(&mut self) {
         self.open.clear();
+        self.bytes = 0;
         self.by_id.clear();
     }
 }

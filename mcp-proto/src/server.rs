@@ -537,10 +537,11 @@ impl<T: Carrier> Server<T> {
     }
 
     /// Reports what was not sent, once something can be again.
-    fn report_not_written(&mut self) {
-        if self.not_written > 0 && self.transport.takes(1) {
-            let count = std::mem::take(&mut self.not_written);
-            self.out.tell(Event::Faulted(Fault::NotWritten { count }));
+    fn report_not_written(&mut self, now: Instant) {
+        let (_, hub) = &mut self.split(now);
+        if *hub.not_written > 0 && hub.transport.takes(1, &mut hub.wire) {
+            let count = std::mem::take(hub.not_written);
+            hub.wire.out.tell(Event::Faulted(Fault::NotWritten { count }));
         }
     }
 

@@ -187,6 +187,11 @@ impl Stdio {
         waiting == 0 || waiting.saturating_add(bytes) <= self.limits.unwritten
     }
 
+    /// Whether an answer with a payload of this many bytes may be added to those that wait (M3).
+    pub(crate) fn has_room_for_answer(&self, bytes: usize) -> bool {
+        self.limits.holds(bytes, || self.unwritten.replies())
+    }
+
     /// The stream has taken this many bytes.
     pub(crate) fn handle_written(&mut self, bytes: usize) {
         self.unwritten.remove(bytes);

@@ -21,6 +21,7 @@ use crate::Instant;
 use crate::deadlines::after;
 use crate::error::{Failed, Fault, InvalidResponse, NoInput, Quirk};
 use crate::json::Json;
+use crate::limits::Limits;
 use crate::message::{ErrorObject, Message, Method, Request, RequestId, Response, code};
 use crate::meta::{self, CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION};
 use crate::pending::{Match, RequestKey, SessionKey, TicketKey};
@@ -37,6 +38,8 @@ pub(super) struct Calls {
     open: BTreeMap<RequestKey, Calling>,
     /// What is on the wire, where it has another key than the application's.
     by_wire: BTreeMap<RequestKey, RequestKey>,
+    /// Bytes that are kept to be sent with the next attempts.
+    held: usize,
 }
 
 /// One of them.
@@ -84,9 +87,22 @@ impl Calls {
         self.open.insert(request, calling);
     }
 
-    /// Bytes that are kept to be sent with the next attempts.
-    fn held(&self) -> usize {
-        self.open.values().map(Calling::held).sum()
+    /// Changes what is kept to be sent with the next attempt of a call.
+    fn keep<R>(&mut self, request: RequestKey, change: impl FnOnce(&mut Calling) -> R) -> Option<R> {
+        let calling = self.open.get_mut(&request)?;
+        let before = calling.held();
+        let changed = change(calling);
+        self.held = self.held - before + calling.held();
+        Some(changed)
+    }
+
+    /// Keeps the answer to one of the things that a call needs.
+    fn answer(&mut self, request: RequestKey, at: usize, answer: Json) {
+        let inputs = self.open.get_mut(&request).and_then(|calling| calling.inputs.as_mut());
+        if let Some((_, slot)) = inputs.and_then(|inputs| inputs.get_mut(at)) {
+            self.held += answer.len();
+            *slot = Some(answer);
+        }
     }
 
     pub(super) fn contains(&self, request: RequestKey) -> bool {
@@ -118,6 +134,7 @@ impl Calls {
     /// Takes a call out that has its outcome.
     pub(super) fn end(&mut self, request: RequestKey) -> Option<Ended> {
         let calling = self.open.remove(&request)?;
+        self.held -= calling.held();
         if let Some(wire) = calling.wire {
             self.by_wire.remove(&wire);
         }
@@ -133,6 +150,13 @@ impl Calling {
 }
 
 impl<T: Carrier> Client<T> {
+    /// M3: whether so many bytes may be handed up for the application to answer, and so many be kept to make a call again,
+    /// beside all that is not answered. What is handed up may be small in any case: the number of requests is bounded.
+    pub(super) fn has_room_for(&self, asked: usize, kept: usize) -> bool {
+        let is_small = kept == 0 && asked <= Limits::SMALL;
+        is_small || self.config.limits.holds_beside(asked + kept, self.incoming.bytes() + self.calls.held)
+    }
+
     /// Sends a request of the application's for the first time.
     pub(super) fn dispatch(&mut self, request: RequestKey, method: Method, params: Option<Json>, now: Instant) {
         if self.is_modern() {
@@ -170,13 +194,15 @@ impl<T: Carrier> Client<T> {
 
     fn send_call(&mut self, request: RequestKey, wire_key: RequestKey, now: Instant) {
         let passes_on = self.passes_on();
-        let (Some(version), Some(calling)) = (self.version, self.calls.open.get_mut(&request)) else { return };
-        let mut params = calling.params.clone().unwrap_or(Json::empty_object());
+        let Some(version) = self.version else { return };
         // MD-I-05, MD-I-09: they are for this attempt, and for no other.
-        if let Some(inputs) = calling.inputs.take() {
+        let kept = self.calls.keep(request, |calling| (calling.inputs.take(), calling.state.take()));
+        let (Some((inputs, state)), Some(calling)) = (kept, self.calls.open.get(&request)) else { return };
+        let mut params = calling.params.clone().unwrap_or(Json::empty_object());
+        if let Some(inputs) = inputs {
             params = params.with_member("inputResponses", &responses(&inputs));
         }
-        if let Some(state) = calling.state.take() {
+        if let Some(state) = state {
             params = params.with_member("requestState", &state);
         }
         let method = calling.method.clone();
@@ -329,25 +355,31 @@ impl<T: Carrier> Client<T> {
 
     /// MD-I-02: the server wants input before it goes on.
     fn on_input_required(&mut self, request: RequestKey, result: &Json, now: Instant) {
+        let room = self.config.limits.requests_in.saturating_sub(self.incoming.len());
         let [inputs, state] = result.first_members(["inputRequests", "requestState"]);
+        let state = state.map(|state| state.detached_from(result.len()));
         let is_valid = (inputs.is_some() || state.is_some())
             && inputs.as_ref().is_none_or(Json::is_object)
             && state.as_ref().is_none_or(|state| state.as_bytes().starts_with(b"\""));
-        let Some(inputs) = inputs.as_ref().map_or(Some(Vec::new()), read_inputs).filter(|_| is_valid) else {
+        let Some(inputs) = inputs
+            .as_ref()
+            .map_or(Some(Vec::new()), |inputs| read_inputs(inputs, room, result.len()))
+            .filter(|_| is_valid)
+        else {
             return self.invalid(request, InvalidResponse::InputRequired, now);
         };
-        let limit = self.config.limits.held;
-        let bytes = inputs.iter().map(|input| input.key.len()).sum::<usize>() + state.as_ref().map_or(0, Json::len);
-        if !self.config.limits.holds(bytes, || self.calls.held()) {
-            self.calls.take_off_wire(request);
-            return self.no_input(request, NoInput::TooLarge { limit }, now);
+        self.calls.take_off_wire(request);
+        // M3
+        let kept = inputs.iter().map(|input| input.key.len()).sum::<usize>() + state.as_ref().map_or(0, Json::len);
+        let asked = inputs.iter().map(Input::len).sum::<usize>();
+        if !self.has_room_for(asked, kept) {
+            return self.no_input(request, NoInput::TooLarge { limit: self.config.limits.held }, now);
         }
         let limit = self.config.limits.input_rounds;
         let Some(calling) = self.calls.open.get_mut(&request) else { return };
         calling.rounds += 1;
         let rounds = calling.rounds;
-        calling.state = state;
-        self.calls.take_off_wire(request);
+        self.calls.keep(request, |calling| calling.state = state);
         if rounds > limit {
             return self.no_input(request, NoInput::TooManyRounds { limit }, now);
         }
@@ -356,7 +388,6 @@ impl<T: Carrier> Client<T> {
             self.timers.set(Timer::Round(request), now + PAUSE * 2_u32.pow(doublings));
             return;
         }
-        let room = self.config.limits.requests_in.saturating_sub(self.incoming.len());
         if inputs.len() > room {
             let limit = self.config.limits.requests_in;
             self.out.tell(Event::Faulted(Fault::TooManyRequests { limit }));
@@ -368,25 +399,24 @@ impl<T: Carrier> Client<T> {
             self.out.tell(Event::Faulted(Fault::UnexpectedRequest { method: input.method.clone() }));
             return self.no_input(request, NoInput::NotDeclared, now);
         }
-        self.ask(request, inputs, now);
+        self.ask(request, inputs);
     }
 
     /// Hands up what is asked for, as if the server had sent requests.
-    fn ask(&mut self, request: RequestKey, inputs: Vec<Input>, now: Instant) {
+    fn ask(&mut self, request: RequestKey, inputs: Vec<Input>) {
         let scope = Scope::Request(request);
         let keys = inputs.iter().map(|input| (input.key.clone(), None)).collect();
-        if let Some(calling) = self.calls.open.get_mut(&request) {
-            calling.inputs = Some(keys);
-        }
+        self.calls.keep(request, |calling| calling.inputs = Some(keys));
         self.pause_deadlines(scope);
         for (at, input) in inputs.into_iter().enumerate() {
             // It has no id, and nothing on the wire names it.
             let id = RequestId::from(i64::try_from(at).unwrap_or(i64::MAX));
-            let ticket = self.incoming.insert(id, super::Asked::Input(request));
+            let ticket = self.incoming.insert(id, super::Asked::Input(request), input.len());
             let Some(calling) = self.calls.open.get_mut(&request) else { return };
             calling.asked.insert(ticket.key(), at);
             let Input { method, params, .. } = input;
-            self.tell_bounded(Event::Requested { ticket, scope, method, params }, now);
+            // One message asks for several things; what waits for their answers has its own bound.
+            self.out.tell(Event::Requested { ticket, scope, method, params });
         }
     }
 
@@ -400,18 +430,16 @@ impl<T: Carrier> Client<T> {
     ) {
         let Some(calling) = self.calls.open.get_mut(&request) else { return };
         let Some(at) = calling.asked.remove(&ticket) else { return };
+        let is_last = calling.asked.is_empty();
         match answer {
             Err(error) => self.no_input(request, NoInput::Refused { code: error.code() }, now),
-            Ok(answer) if !self.config.limits.holds(answer.len(), || self.calls.held()) => {
+            Ok(answer) if !self.has_room_for(0, answer.len()) => {
                 let limit = self.config.limits.held;
                 self.no_input(request, NoInput::TooLarge { limit }, now);
             }
             Ok(answer) => {
-                let Some(calling) = self.calls.open.get_mut(&request) else { return };
-                if let Some((_, slot)) = calling.inputs.as_mut().and_then(|inputs| inputs.get_mut(at)) {
-                    *slot = Some(answer);
-                }
-                if calling.asked.is_empty() {
+                self.calls.answer(request, at, answer);
+                if is_last {
                     self.send_call_again(request, now);
                 }
             }
@@ -433,8 +461,15 @@ struct Input {
     params: Option<Json>,
 }
 
-/// MD-I-03; `None` if an entry is no request.
-fn read_inputs(inputs: &Json) -> Option<Vec<Input>> {
+impl Input {
+    /// Bytes of what the application is told.
+    fn len(&self) -> usize {
+        self.params.as_ref().map_or(0, Json::len)
+    }
+}
+
+/// MD-I-03, of a result with so many bytes: no more entries than one more than `most`; `None` if an entry is no request.
+fn read_inputs(inputs: &Json, most: usize, whole: usize) -> Option<Vec<Input>> {
     let mut keys = BTreeSet::new();
     let mut read = Vec::new();
     for (key, entry) in inputs.entries() {
@@ -449,7 +484,11 @@ fn read_inputs(inputs: &Json) -> Option<Vec<Input>> {
         if !keys.insert(key) {
             return None;
         }
+        let params = params.map(|params| params.detached_from(whole));
         read.push(Input { key: text, method, params });
+        if read.len() > most {
+            break;
+        }
     }
     Some(read)
 }

@@ -146,6 +146,8 @@ pub trait Carrier: Transport<Action: Weight> {
     fn close(&mut self, now: Instant, wire: &mut Wire<'_, Self::Action>);
     /// Messages that wait to be sent, and the bytes of those.
     fn backlog(&self) -> Backlog;
+    /// Whether an answer with a payload of this many bytes may be added to those that the server has not taken (M3).
+    fn takes_answer(&self, bytes: usize, limits: &Limits) -> bool;
     /// Whether the server takes the answers to its requests fast enough for more of them to be read (H5).
     fn wants_input(&self, limits: &Limits) -> bool;
     /// Lets due timers act.
@@ -219,6 +221,10 @@ impl Carrier for Stdio {
     fn backlog(&self) -> Backlog {
         // Answers are not counted against the server: reading stops before there are too many of them.
         Backlog { bytes: self.unwritten().bytes(), ..Backlog::default() }
+    }
+
+    fn takes_answer(&self, bytes: usize, _limits: &Limits) -> bool {
+        self.has_room_for_answer(bytes)
     }
 
     fn wants_input(&self, limits: &Limits) -> bool {

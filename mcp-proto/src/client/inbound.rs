@@ -86,11 +86,16 @@ impl<T: Carrier> Client<T> {
                 return;
             }
         }
+        // M3: an application that asks a person holds what it was asked for as long as that takes.
+        let bytes = params.as_ref().map_or(0, Json::len);
+        if !self.has_room_for(bytes, 0) {
+            return self.send_answer(id, Err(ErrorObject::overloaded()), now);
+        }
         if self.incoming.is_in_use(&id) {
             self.out.tell(Event::Faulted(Fault::DuplicateId { id: id.clone() }));
         }
         let scope = self.scope(during);
-        let ticket = self.incoming.insert(id, Asked::Request(scope));
+        let ticket = self.incoming.insert(id, Asked::Request(scope), bytes);
         self.pause_deadlines(scope);
         self.tell_bounded(Event::Requested { ticket, scope, method, params }, now);
     }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{Message, Notification, Request, RequestId, Response};
+use super::{ErrorObject, Message, Notification, Request, RequestId, Response};
 use crate::json::Json;
 use crate::json::string::quote_into;
 
@@ -50,6 +50,16 @@ impl Message {
     /// Bytes of its parameters, its result or its error.
     pub(crate) fn payload_len(&self) -> usize {
         self.payload().map_or(0, Json::len)
+    }
+
+    /// The error that stands in the place of an answer for which there is no room (M3).
+    pub(crate) fn overloaded(self) -> Self {
+        match self {
+            Self::Response(Response::Result { id, .. } | Response::Error { id: Some(id), .. }) => {
+                Self::Response(Response::Error { id: Some(id), error: ErrorObject::overloaded() })
+            }
+            Self::Request(_) | Self::Notification(_) | Self::Response(_) => self,
+        }
     }
 
     /// Hands the message as one line with its LF to `write`, in pieces: a large payload is shared, not copied.

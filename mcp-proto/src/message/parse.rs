@@ -11,7 +11,7 @@ use super::salvage::salvage;
 use super::{ErrorObject, Message, Method, Notification, Request, RequestId, Response, code};
 use crate::json::scan::{Kind, Scanner, Value};
 use crate::json::string::unquote;
-use crate::json::{Json, JsonError};
+use crate::json::{Json, JsonError, detach};
 use crate::limits::Limits;
 
 /// What one frame holds: a message, or a batch of them (JR-31).
@@ -311,12 +311,9 @@ impl Envelope {
     }
 }
 
-/// A payload of a frame. It shares the frame's memory unless it would keep much more than itself alive: whoever waits
-/// with it counts its bytes, and not those of its frame.
+/// A payload of a frame, which may share its memory.
 fn cut(text: &Bytes, span: Range<usize>) -> Bytes {
-    const ENVELOPE: usize = 1024;
-    let part = text.slice(span);
-    if text.len() > 2 * part.len() + ENVELOPE { Bytes::copy_from_slice(&part) } else { part }
+    detach(text.slice(span), text.len())
 }
 
 /// Any way of writing the string will do.

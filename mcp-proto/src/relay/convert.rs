@@ -122,13 +122,15 @@ pub(super) fn error_to_modern(error: &ErrorObject) -> ErrorObject {
     }
 }
 
-/// BR-M-10: the URLs that must be visited before a request can be served, as requests for input.
-pub(super) fn required_urls(error: &ErrorObject) -> Option<Vec<Json>> {
+/// BR-M-10: the URLs that must be visited before a request can be served, as requests for input; at most so many.
+pub(super) fn required_urls(error: &ErrorObject, most: usize) -> Option<Vec<Json>> {
     if error.code() != URL_ELICITATION_REQUIRED {
         return None;
     }
-    let elicitations = error.data()?.first_member("elicitations")?;
-    let urls: Vec<_> = elicitations.elements().map(|elicitation| question_to_modern(&elicitation)).collect();
+    let data = error.data()?;
+    let elicitations = data.first_member("elicitations")?;
+    let urls = elicitations.elements().take(most);
+    let urls: Vec<_> = urls.map(|url| question_to_modern(&url).detached_from(data.len())).collect();
     (!urls.is_empty()).then_some(urls)
 }
 

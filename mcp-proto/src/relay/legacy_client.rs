@@ -128,8 +128,11 @@ impl<T: ClientTransport> Relay<T> {
             self.client.unlisten(old, now);
         }
         let honoured = filter.first_member("resourceSubscriptions").unwrap_or(Json::empty_object());
-        let honoured: BTreeSet<_> =
-            honoured.elements().filter_map(|uri| uri.as_string().map(|uri| Box::<str>::from(&*uri))).collect();
+        // A server may name what nobody has asked for.
+        let asked: BTreeSet<&str> = waiting.iter().map(|(_, uri)| &**uri).collect();
+        let honoured = honoured.elements();
+        let honoured = honoured.filter_map(|uri| uri.as_string().and_then(|uri| asked.get(&*uri).copied()));
+        let honoured: BTreeSet<Box<str>> = honoured.map(Box::from).collect();
         for (ticket, uri) in waiting {
             let answer = if honoured.contains(&*uri) {
                 Ok(Json::empty_object())

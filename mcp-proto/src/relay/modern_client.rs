@@ -19,7 +19,7 @@ use super::{Event, Path, Relay, convert};
 use crate::Instant;
 use crate::client::{self, Call, ClientTransport, NotRestored, Outcome};
 use crate::deadlines::after;
-use crate::error::Failed;
+use crate::error::{Failed, UsageError};
 use crate::json::Json;
 use crate::message::{ErrorObject, Method, Notification, code};
 use crate::mirror::name_member;
@@ -27,6 +27,8 @@ use crate::pending::{RequestKey, Ticket, TicketKey};
 use crate::server::{InputRequired, LoggingLevel, SubscriptionChange, capability_for};
 use crate::version::takes_input;
 
+/// Bytes of the names of resources in requests of the relay's own that are not answered.
+const OWN_BYTES: usize = 1024 * 1024;
 /// Questions for roots that wait for a call at one time; a server has no reason to ask again before it is answered.
 const ROOTS_QUESTIONS: usize = 8;
 
@@ -41,6 +43,8 @@ pub(super) struct ModernClient {
     watched: BTreeSet<Arc<str>>,
     /// The relay's own requests that are not answered yet.
     own: BTreeMap<RequestKey, Own>,
+    /// Bytes of the names in them.
+    own_bytes: usize,
     /// Those that ended without an answer: the next session gets them again.
     unanswered: BTreeSet<Own>,
     parked: BTreeMap<ParkKey, Parked>,
@@ -86,6 +90,14 @@ impl Own {
         }
     }
 
+    /// Bytes of the name in it.
+    fn len(&self) -> usize {
+        match self {
+            Self::SetLevel(_) => 0,
+            Self::Subscribe(uri) | Self::Unsubscribe(uri) => uri.len(),
+        }
+    }
+
     fn params(&self) -> Json {
         match self {
             Self::SetLevel(level) => Json::empty_object().with_member("level", &Json::from(level.as_str())),
@@ -124,12 +136,42 @@ impl ModernClient {
             level: None,
             watched: BTreeSet::new(),
             own: BTreeMap::new(),
+            own_bytes: 0,
             unanswered: BTreeSet::new(),
             parked: BTreeMap::new(),
             parked_by_request: BTreeMap::new(),
             next: ParkKey(1),
             roots_questions: Vec::new(),
         }
+    }
+
+    /// Whether a request of the relay's own still has a purpose.
+    fn wants(&self, own: &Own) -> bool {
+        match own {
+            Own::SetLevel(level) => self.level == Some(*level),
+            Own::Subscribe(uri) => self.watched.contains(uri),
+            Own::Unsubscribe(uri) => !self.watched.contains(uri),
+        }
+    }
+
+    /// Notes a request of the relay's own that has failed for the next session, unless it has no purpose any more.
+    ///
+    /// # Errors
+    ///
+    /// The request, if there is no room for it.
+    fn ask_again(&mut self, own: Own, most: usize) -> Result<(), Own> {
+        const ENTRY: usize = 256;
+        let noted = std::mem::take(&mut self.unanswered);
+        self.unanswered = noted.into_iter().filter(|noted| self.wants(noted)).collect();
+        if !self.wants(&own) {
+            return Ok(());
+        }
+        let bytes: usize = self.unanswered.iter().chain([&own]).map(|own| own.len() + ENTRY).sum();
+        if bytes > most {
+            return Err(own);
+        }
+        self.unanswered.insert(own);
+        Ok(())
     }
 
     /// Bytes that are kept for parked calls.
@@ -194,9 +236,9 @@ impl Parked {
     }
 }
 
-/// What a request is about, as far as it has a name.
-fn name_of(method: &Method, params: Option<&Json>) -> Option<Json> {
-    params?.first_member(name_member(method)?)
+/// What a request is about, as far as it has a name. It is kept longer than its parameters.
+fn name_of(method: &Method, params: &Json) -> Option<Json> {
+    Some(params.first_member(name_member(method)?)?.detached_from(params.len()))
 }
 
 impl<T: ClientTransport> Relay<T> {
@@ -212,7 +254,7 @@ impl<T: ClientTransport> Relay<T> {
         if self.carries_roots_questions(&ticket, &method) && self.holds(params.len()) {
             return self.ask_for_roots(ticket, method, &params, converted, now);
         }
-        let mut upward = Upward { name: name_of(&method, Some(&params)), ..Upward::new(ticket, method) };
+        let mut upward = Upward { name: name_of(&method, &params), ..Upward::new(ticket, method) };
         if takes_input(&upward.method) {
             upward.params.clone_from(&converted);
         }
@@ -233,14 +275,32 @@ impl<T: ClientTransport> Relay<T> {
 
     /// Asks the server for something that no client waits for.
     fn request_of_own(&mut self, own: Own, now: Instant) {
+        let Path::ModernClient(state) = &mut self.path else { return };
         let method = own.method();
-        match self.client.request(Call::new(method.clone()).params(own.params()), now) {
+        let has_room = state.own_bytes + own.len() <= OWN_BYTES;
+        let requested = if has_room {
+            self.client.request(Call::new(method.clone()).params(own.params()), now)
+        } else {
+            Err(UsageError::TooManyRequests { limit: state.own.len() })
+        };
+        match requested {
             Ok(request) => {
-                if let Path::ModernClient(state) = &mut self.path {
-                    state.own.insert(request, own);
-                }
+                state.own_bytes += own.len();
+                state.own.insert(request, own);
             }
-            Err(error) => self.out.tell(Event::NotPassed { method, error }),
+            Err(error) => {
+                self.give_up_own(&own, now);
+                self.out.tell(Event::NotPassed { method, error });
+            }
+        }
+    }
+
+    /// A request of the relay's own is not made: nobody is told that what it asks for is in effect.
+    fn give_up_own(&mut self, own: &Own, now: Instant) {
+        let Path::ModernClient(state) = &mut self.path else { return };
+        if let Own::Subscribe(uri) = own {
+            state.watched.remove(uri);
+            self.server.leave_out(uri, now);
         }
     }
 
@@ -260,20 +320,20 @@ impl<T: ClientTransport> Relay<T> {
     fn on_own_outcome(&mut self, own: Own, outcome: Outcome, now: Instant) {
         let Path::ModernClient(state) = &mut self.path else { return };
         let method = own.method();
-        let reason = match outcome {
+        let (own, reason) = match outcome {
             Outcome::Result(_) | Outcome::Failed(Failed::Closed) => return,
-            Outcome::Failed(Failed::SessionLost) => {
-                state.unanswered.insert(own);
-                return;
-            }
-            Outcome::Error(error) => NotRestored::Error(error),
-            Outcome::Failed(reason) => NotRestored::Failed(reason),
+            Outcome::Failed(Failed::SessionLost) => match state.ask_again(own, self.limits.session_settings) {
+                Ok(()) => return,
+                Err(own) => (own, NotRestored::Failed(Failed::SessionLost)),
+            },
+            Outcome::Error(error) => (own, NotRestored::Error(error)),
+            Outcome::Failed(reason) => (own, NotRestored::Failed(reason)),
         };
-        if let Own::Subscribe(uri) = &own {
-            state.watched.remove(uri);
-            self.server.leave_out(uri, now);
-        } else if matches!(reason, NotRestored::Failed(_)) {
-            state.unanswered.insert(own);
+        let may_later = matches!(reason, NotRestored::Failed(_)) && !matches!(own, Own::Subscribe(_));
+        self.give_up_own(&own, now);
+        if let (Path::ModernClient(state), true) = (&mut self.path, may_later) {
+            // What finds no room is not in effect, which is reported anyway.
+            let _ = state.ask_again(own, self.limits.session_settings);
         }
         self.out.tell(Event::NotInEffect { method, reason });
     }
@@ -303,12 +363,7 @@ impl<T: ClientTransport> Relay<T> {
         let Path::ModernClient(state) = &mut self.path else { return };
         for own in std::mem::take(&mut state.unanswered) {
             let Path::ModernClient(state) = &self.path else { return };
-            let is_wanted = match &own {
-                Own::SetLevel(level) => state.level == Some(*level),
-                Own::Subscribe(uri) => state.watched.contains(uri),
-                Own::Unsubscribe(uri) => !state.watched.contains(uri),
-            };
-            if is_wanted {
+            if state.wants(&own) {
                 self.request_of_own(own, now);
             }
         }
@@ -399,7 +454,7 @@ impl<T: ClientTransport> Relay<T> {
     /// Parks a call that the server has not seen, until the client brings its roots.
     fn ask_for_roots(&mut self, ticket: Ticket, method: Method, params: &Json, converted: Option<Json>, now: Instant) {
         let Path::ModernClient(state) = &mut self.path else { return };
-        let name = name_of(&method, Some(params));
+        let name = name_of(&method, params);
         let bytes = converted.as_ref().map_or(0, Json::len);
         let rest = Rest::Again(converted);
         let mut parked = Parked { method, name, rest, bytes, questions: BTreeMap::new(), asked: 0 };
@@ -429,7 +484,7 @@ impl<T: ClientTransport> Relay<T> {
     fn on_call_again(&mut self, ticket: Ticket, method: &Method, params: &Json, state: &Json, now: Instant) {
         let Path::ModernClient(modern) = &mut self.path else { return };
         let key = state.as_string().and_then(|state| ParkKey::from_state(&state));
-        let name = name_of(method, Some(params));
+        let name = name_of(method, params);
         let is_same = |parked: &&mut Parked| parked.method == *method && parked.name == name;
         let Some((key, parked)) =
             key.and_then(|key| modern.parked.get_mut(&key).filter(is_same).map(|parked| (key, parked)))
@@ -453,6 +508,7 @@ impl<T: ClientTransport> Relay<T> {
         match rest {
             Rest::Open(request) => {
                 let token = params.first_member("_meta").and_then(|meta| meta.first_member("progressToken"));
+                let token = token.map(|token| token.detached_from(params.len()));
                 self.crossing.goes_up(request, Upward { bytes, name, token, ..Upward::new(ticket, method) });
             }
             Rest::Answered(answer) => self.respond(ticket, answer, now),
@@ -486,6 +542,7 @@ impl<T: ClientTransport> Relay<T> {
     pub(super) fn on_parked_outcome(&mut self, request: RequestKey, outcome: Outcome, now: Instant) {
         let Path::ModernClient(state) = &mut self.path else { return };
         if let Some(own) = state.own.remove(&request) {
+            state.own_bytes -= own.len();
             self.on_own_outcome(own, outcome, now);
             return self.acknowledge_listens(now);
         }
@@ -506,7 +563,13 @@ impl<T: ClientTransport> Relay<T> {
         if let (Outcome::Error(error), true) = (&outcome, takes_input(&method)) {
             let limit = self.limits.requests_in;
             let Path::ModernClient(state) = &mut self.path else { return };
-            if let Some(urls) = convert::required_urls(error).filter(|_| state.parked.len() < limit) {
+            let urls = if state.parked.len() < limit { convert::required_urls(error, limit) } else { None };
+            if let Some(urls) = urls {
+                // M1
+                if !self.holds(bytes + urls.iter().map(Json::len).sum::<usize>()) {
+                    return self.respond(ticket, Err(ErrorObject::overloaded()), now);
+                }
+                let Path::ModernClient(state) = &mut self.path else { return };
                 // BR-M-10
                 let rest = Rest::Again(params);
                 let mut parked = Parked { method, name, rest, bytes, questions: BTreeMap::new(), asked: 0 };

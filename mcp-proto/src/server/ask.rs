@@ -55,7 +55,7 @@ impl Peer {
         hub.timers.set(Timer::Answer(request), after(hub.wire.now, timeout));
         let exchange = self.exchange_of(during);
         let message = Message::Request(Request { id: request.to_wire(), method, params });
-        if hub.transport.takes(message.payload_len()) {
+        if hub.transport.takes(message.payload_len(), &mut hub.wire) {
             self.write(&message, exchange, hub);
         } else {
             let limit = hub.config.limits.unwritten;

@@ -13,6 +13,9 @@ pub(super) struct BatchKey(u64);
 pub(super) struct Batches {
     next: u64,
     open: BTreeMap<BatchKey, Batch>,
+    /// Answers that wait in all of them, and their bytes.
+    answers: usize,
+    bytes: usize,
 }
 
 #[derive(Debug, Default)]
@@ -20,13 +23,12 @@ struct Batch {
     /// Requests without an outcome. One more as long as the batch is still being read.
     waiting: usize,
     answers: Vec<Message>,
-    /// Bytes of the answers.
     bytes: usize,
 }
 
 impl Batches {
     pub(super) const fn new() -> Self {
-        Self { next: 0, open: BTreeMap::new() }
+        Self { next: 0, open: BTreeMap::new(), answers: 0, bytes: 0 }
     }
 
     pub(super) fn begin(&mut self) -> BatchKey {
@@ -42,28 +44,40 @@ impl Batches {
         }
     }
 
-    /// Adds an answer that nothing has waited for.
-    pub(super) fn add(&mut self, key: BatchKey, answer: Message) {
-        if let Some(batch) = self.open.get_mut(&key) {
-            batch.bytes += answer.payload_len();
-            batch.answers.push(answer);
-        }
+    /// Answers that wait for others.
+    pub(super) const fn answers(&self) -> usize {
+        self.answers
     }
 
-    /// Bytes of the answers of a batch.
-    pub(super) fn bytes(&self, key: BatchKey) -> usize {
-        self.open.get(&key).map_or(0, |batch| batch.bytes)
+    /// Bytes of those.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Adds an answer that nothing has waited for; how many bytes it has.
+    pub(super) fn add(&mut self, key: BatchKey, answer: Message) -> usize {
+        let Some(batch) = self.open.get_mut(&key) else { return 0 };
+        let bytes = answer.payload_len();
+        batch.bytes += bytes;
+        batch.answers.push(answer);
+        self.bytes += bytes;
+        self.answers += 1;
+        bytes
     }
 
     /// One request has its outcome, which is an answer or, if it was cancelled, none. Returns all answers with the last.
     pub(super) fn settle(&mut self, key: BatchKey, answer: Option<Message>) -> Option<Vec<Message>> {
+        if let Some(answer) = answer {
+            self.add(key, answer);
+        }
         let batch = self.open.get_mut(&key)?;
-        batch.bytes += answer.as_ref().map_or(0, Message::payload_len);
-        batch.answers.extend(answer);
         batch.waiting -= 1;
         if batch.waiting > 0 {
             return None;
         }
-        self.open.remove(&key).map(|batch| batch.answers)
+        let Batch { answers, bytes, .. } = self.open.remove(&key)?;
+        self.answers -= answers.len();
+        self.bytes -= bytes;
+        Some(answers)
     }
 }

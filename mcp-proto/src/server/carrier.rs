@@ -30,7 +30,8 @@ pub(super) struct Hub<'s, T: Transport> {
     pub(super) subscriptions: &'s mut usize,
     /// Resources that clients have subscribed to.
     pub(super) resources: &'s mut SubscribedResources,
-    /// Bytes of answers that wait for others of their batches.
+    /// Bytes of requests that are not answered, of what is kept to answer them, and of answers that wait for others of
+    /// their batches.
     pub(super) held: &'s mut usize,
     /// Notifications that were not sent because the client reads nothing, and were not reported.
     pub(super) not_written: &'s mut u64,
@@ -75,7 +76,9 @@ pub trait Carrier: Transport<Action: Weight> {
     /// Sends a message.
     fn write(&mut self, message: &Message, route: Route, wire: &mut Wire<'_, Self::Action>);
     /// Whether a message of the server's own, with a payload of this many bytes, may be sent now (K1).
-    fn takes(&self, bytes: usize) -> bool;
+    fn takes(&mut self, bytes: usize, wire: &mut Wire<'_, Self::Action>) -> bool;
+    /// The same for answers with payloads of this many bytes: one that may not be sent is replaced by an error (M3).
+    fn takes_answer(&mut self, bytes: usize, wire: &mut Wire<'_, Self::Action>) -> bool;
     /// Bytes of messages that have not arrived in full.
     fn held(&self) -> usize;
     /// Sends all answers to a batch together.

@@ -115,7 +115,7 @@ enum Timer {
     KeepAlive(ExchangeKey),
     /// The session has been idle.
     Idle(SessionKey),
-    /// More waits for the client of a stream than may.
+    /// A client has taken nothing of what waits for it.
     Unread(ExchangeKey),
     /// Nobody came back for a stream.
     Forget(SessionKey, ExchangeKey),
@@ -217,11 +217,13 @@ impl Server<Http> {
     /// The connection has taken this many more bytes of the body of an exchange: of [`HttpAction::Respond`] and
     /// [`HttpAction::Write`].
     ///
-    /// What was not reported counts against [`Limits::unwritten`](crate::Limits::unwritten): a stream that goes beyond is
-    /// aborted. An exchange that breaks off after its response was handed out is reported by
-    /// [`Server::handle_disconnect`].
-    pub fn handle_written(&mut self, exchange: ExchangeKey, bytes: usize, _now: Instant) {
-        self.transport.unwritten.remove(exchange, bytes);
+    /// What was not reported counts against [`Limits::unwritten`](crate::Limits::unwritten), a stream that goes beyond which
+    /// is aborted, and with that of all other exchanges against [`Limits::held`](crate::Limits::held). What nothing is
+    /// reported of for [`HttpConfig::unread_timeout`] is aborted. An exchange that breaks off after its response was
+    /// handed out is reported by [`Server::handle_disconnect`].
+    pub fn handle_written(&mut self, exchange: ExchangeKey, bytes: usize, now: Instant) {
+        self.transport.on_written(exchange, bytes, now);
+        self.report_not_written(now);
     }
 
     /// The client is gone from an exchange. What it asked for in a session is still done (SH-S-16); what stood alone is
@@ -317,9 +319,12 @@ impl Server<Http> {
         hub.transport.act_response(exchange, response, &mut hub.wire);
     }
 
-    /// A client does not take its stream: it counts as gone (K1).
+    /// A client does not take its response: it counts as gone (K1).
     fn on_unread(&mut self, exchange: ExchangeKey, now: Instant) {
-        self.out.act(HttpAction::Abort { exchange });
+        let (_, hub) = &mut self.split(now);
+        if !hub.transport.unwritten.is_aborted(exchange) {
+            hub.transport.abort_unread(exchange, &mut hub.wire);
+        }
         self.handle_disconnect(exchange, now);
     }
 

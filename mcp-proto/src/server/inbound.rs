@@ -93,9 +93,9 @@ impl Peer {
             self.initialize(id, params, source, hub);
             return;
         }
-        if let Err(error) = self.check_room(true, hub) {
-            self.refuse(Some(id), &error, source, hub);
-            return;
+        let bytes = params.as_ref().map_or(0, Json::len);
+        if let Err(error) = self.check_room(true, bytes, hub) {
+            return self.refuse(Some(id), &error, source, hub);
         }
         if self.incoming.is_in_use(&id) {
             hub.wire.out.tell(Event::Faulted(Fault::DuplicateId { id: id.clone() }));
@@ -113,7 +113,7 @@ impl Peer {
         if is_subscribe && is_own {
             origin.uri = uri_of(params.as_ref());
         }
-        let ticket = self.begin_request(id, origin, hub);
+        let ticket = self.begin_request(id, origin, bytes, hub);
         hub.wire.out.tell(Event::Requested { ticket, method, params });
     }
 
@@ -155,7 +155,8 @@ impl Peer {
         if method == Method::SUBSCRIPTIONS_LISTEN && is_own {
             return self.listen(id, params.as_ref(), &context, source, hub);
         }
-        if let Err(error) = self.check_room(!on_exchange, hub) {
+        let bytes = params.as_ref().map_or(0, Json::len);
+        if let Err(error) = self.check_room(!on_exchange, bytes, hub) {
             return self.refuse(Some(id), &error, source, hub);
         }
         // Over HTTP, ids of different clients are equal as they like (C1).
@@ -165,7 +166,7 @@ impl Peer {
         let mut origin = Origin::new(source, method.clone(), params.as_ref());
         let cancels = context.version.rules().disconnect_cancels;
         origin.stated = Some(Box::new(context));
-        let ticket = self.begin_request(id, origin, hub);
+        let ticket = self.begin_request(id, origin, bytes, hub);
         if let Some(exchange) = source.exchange.filter(|_| cancels) {
             self.exchanges.insert(exchange, ticket.key());
         }
@@ -406,8 +407,8 @@ impl Peer {
         let message = Message::Response(Response::Error { id, error: error.clone() });
         match source.batch {
             Some(batch) => {
-                *hub.held += message.payload_len();
-                self.batches.add(batch, message);
+                *hub.held += self.batches.add(batch, message);
+                *hub.requests += 1;
             }
             None => hub.transport.write(&message, self.route(source.exchange, Kind::Refusal), &mut hub.wire),
         }
@@ -423,8 +424,8 @@ impl Peer {
         let message = Message::Response(Response::new(id, answer));
         match source.batch {
             Some(batch) => {
-                *hub.held += message.payload_len();
-                self.batches.add(batch, message);
+                *hub.held += self.batches.add(batch, message);
+                *hub.requests += 1;
             }
             None => hub.transport.write(&message, self.route(source.exchange, Kind::Reply), &mut hub.wire),
         }

@@ -162,6 +162,12 @@ impl Parked {
         Self { params, waiting: 0, answers: BTreeMap::new(), state: None, rounds: 0 }
     }
 
+    /// Bytes that are kept beside the parameters.
+    fn added(&self) -> usize {
+        let answers = self.answers.iter().map(|(key, answer)| key.len() + answer.len());
+        answers.sum::<usize>() + self.state.as_ref().map_or(0, |state| state.len())
+    }
+
     /// The parameters as a client would send them that asks again (MD-I-08).
     fn params_of_retry(&self) -> Json {
         let mut answers = Json::empty_object();
@@ -215,8 +221,11 @@ impl Peer {
             return self.answer(ticket, Err(error), hub);
         }
         parked.waiting = required.requests.len();
+        let before = parked.added();
         parked.answers = BTreeMap::new();
         parked.state.clone_from(&required.state);
+        let bytes = parked.added();
+        self.keep(ticket, self.incoming.bytes_of(ticket) - before + bytes, hub);
         if required.requests.is_empty() {
             hub.timers.set(Timer::Again(ticket), after(hub.wire.now, PACE));
         }
@@ -241,13 +250,21 @@ impl Peer {
         hub: &mut Hub<'_, T>,
     ) -> bool {
         let Some((ticket, key)) = self.inputs.remove(&request) else { return false };
-        let parked = self.incoming.get_mut(ticket).and_then(|origin| origin.parked.as_mut());
-        let Some(parked) = parked else { return true };
         match outcome {
             Outcome::Result(answer) => {
+                let bytes = key.len() + answer.len();
+                // M3
+                if !self.has_room_for(bytes, Some(ticket), hub) {
+                    let _ = self.answer(ticket, Err(ErrorObject::overloaded()), hub);
+                    return true;
+                }
+                let parked = self.incoming.get_mut(ticket).and_then(|origin| origin.parked.as_mut());
+                let Some(parked) = parked else { return true };
                 parked.answers.insert(key, answer.clone());
                 parked.waiting -= 1;
-                if parked.waiting == 0 {
+                let is_last = parked.waiting == 0;
+                self.keep(ticket, self.incoming.bytes_of(ticket) + bytes, hub);
+                if is_last {
                     self.hand_up_again(ticket, hub);
                 }
             }

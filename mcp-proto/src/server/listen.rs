@@ -179,7 +179,7 @@ impl Peer {
         filter.uris = hub.resources.add_all(&filter.uris);
         let exchange = source.exchange;
         let is_held = hub.config.holds_acknowledgements && filter.uris.iter().next().is_some();
-        let ticket = self.listens.insert(id, Listen { exchange, filter, is_acknowledged: false });
+        let ticket = self.listens.insert(id, Listen { exchange, filter, is_acknowledged: false }, 0);
         if let Some(exchange) = exchange {
             self.listening.insert(exchange, ticket.key());
         }

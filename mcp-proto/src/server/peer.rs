@@ -134,7 +134,7 @@ impl Peer {
         self.incoming.len()
     }
 
-    /// Whether one more request may be open (RP10). Those that stand alone over HTTP are of no one client.
+    /// Whether one more request with so many bytes may be open (RP10). Those that stand alone over HTTP are of no one client.
     ///
     /// # Errors
     ///
@@ -142,23 +142,50 @@ impl Peer {
     pub(super) fn check_room<T: Carrier>(
         &self,
         is_of_one_client: bool,
+        bytes: usize,
         hub: &mut Hub<'_, T>,
     ) -> Result<(), ErrorObject> {
         let limits = &hub.config.limits;
-        let limit = if is_of_one_client && self.incoming.len() >= limits.requests_in {
+        // An answer that waits for others of its batch has not reached the client.
+        let of_client = self.incoming.len() + self.batches.answers();
+        let limit = if is_of_one_client && of_client >= limits.requests_in {
             limits.requests_in
         } else if *hub.requests >= limits.requests_in_total {
             limits.requests_in_total
-        } else {
+        } else if self.has_room_for(bytes, None, hub) {
             return Ok(());
+        } else {
+            return Err(ErrorObject::overloaded());
         };
         hub.wire.out.tell(Event::Faulted(Fault::TooManyRequests { limit }));
         Err(ErrorObject::overloaded())
     }
 
-    pub(super) fn begin_request<T: Carrier>(&mut self, id: RequestId, origin: Origin, hub: &mut Hub<'_, T>) -> Ticket {
+    /// M3: whether so many bytes more may be kept, for a request that is open or for another one. Small requests may be
+    /// kept whatever the others have: their number is bounded.
+    pub(super) fn has_room_for<T: Carrier>(&self, bytes: usize, of: Option<TicketKey>, hub: &Hub<'_, T>) -> bool {
+        let of_request = of.map_or(0, |ticket| self.incoming.bytes_of(ticket));
+        of_request.saturating_add(bytes) <= Limits::SMALL
+            || hub.config.limits.holds_beside(bytes, *hub.held + hub.transport.held())
+    }
+
+    /// Enters a request with so many bytes.
+    pub(super) fn begin_request<T: Carrier>(
+        &mut self,
+        id: RequestId,
+        origin: Origin,
+        bytes: usize,
+        hub: &mut Hub<'_, T>,
+    ) -> Ticket {
         *hub.requests += 1;
-        self.incoming.insert(id, origin)
+        *hub.held += bytes;
+        self.incoming.insert(id, origin, bytes)
+    }
+
+    /// From now on, so many bytes are kept for a request.
+    pub(super) fn keep<T: Carrier>(&mut self, ticket: TicketKey, bytes: usize, hub: &mut Hub<'_, T>) {
+        *hub.held = *hub.held - self.incoming.bytes_of(ticket) + bytes;
+        self.incoming.set_bytes(ticket, bytes);
     }
 
     /// `None` if the request has ended before.
@@ -167,6 +194,7 @@ impl Peer {
         ticket: TicketKey,
         hub: &mut Hub<'_, T>,
     ) -> Option<(RequestId, Origin)> {
+        *hub.held -= self.incoming.bytes_of(ticket);
         let ended = self.incoming.remove(ticket)?;
         *hub.requests = hub.requests.saturating_sub(1);
         Some(ended)
@@ -383,7 +411,11 @@ impl Peer {
         let route = self.route(source.exchange, Kind::Reply);
         let Some(batch) = source.batch else {
             match message {
-                Some(message) => hub.transport.write(&message, route, &mut hub.wire),
+                Some(message) => {
+                    let is_taken = hub.transport.takes_answer(message.payload_len(), &mut hub.wire);
+                    let message = if is_taken { message } else { message.overloaded() };
+                    hub.transport.write(&message, route, &mut hub.wire);
+                }
                 None => hub.transport.no_answer(route, &mut hub.wire),
             }
             return;
@@ -399,26 +431,24 @@ impl Peer {
         hub: &mut Hub<'_, T>,
     ) {
         // M3: an answer that finds no room among what waits for others becomes an error.
-        let limits = &hub.config.limits;
+        let has_room = |bytes| self.has_room_for(bytes, None, hub);
         let message = match message {
-            Some(Message::Response(Response::Result { id, result }))
-                if !limits.holds(result.len(), || *hub.held + hub.transport.held()) =>
-            {
-                Some(Message::Response(Response::Error { id: Some(id), error: ErrorObject::overloaded() }))
-            }
-            Some(Message::Request(_) | Message::Notification(_) | Message::Response(_)) | None => message,
+            Some(message) if !has_room(message.payload_len()) => Some(message.overloaded()),
+            message => message,
         };
-        let before = self.batches.bytes(batch);
-        let Some(answers) = self.batches.settle(batch, message) else {
-            *hub.held += self.batches.bytes(batch) - before;
-            return;
-        };
-        *hub.held = hub.held.saturating_sub(before);
+        let (bytes, waiting) = (self.batches.bytes(), self.batches.answers());
+        let answers = self.batches.settle(batch, message);
+        *hub.held = *hub.held - bytes + self.batches.bytes();
+        *hub.requests = *hub.requests - waiting + self.batches.answers();
+        let Some(answers) = answers else { return };
         let route = self.route(exchange, Kind::Reply);
         // JR-35: a batch of notifications has no answer.
         if answers.is_empty() {
             hub.transport.no_answer(route, &mut hub.wire);
         } else {
+            let bytes = answers.iter().map(Message::payload_len).sum();
+            let is_taken = hub.transport.takes_answer(bytes, &mut hub.wire);
+            let answers = if is_taken { answers } else { answers.into_iter().map(Message::overloaded).collect() };
             hub.transport.write_batch(&answers, route, &mut hub.wire);
         }
     }
@@ -435,7 +465,7 @@ impl Peer {
         hub: &mut Hub<'_, T>,
     ) {
         let message = Message::Notification(notification);
-        if hub.transport.takes(message.payload_len()) {
+        if hub.transport.takes(message.payload_len(), &mut hub.wire) {
             self.write(&message, exchange, hub);
         } else {
             *hub.not_written += 1;

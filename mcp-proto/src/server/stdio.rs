@@ -42,9 +42,9 @@ impl Server<Stdio> {
     /// The client's stream has taken this many more bytes of [`StdioAction::Write`].
     ///
     /// What was not reported counts against [`Limits::unwritten`](crate::Limits::unwritten).
-    pub fn handle_written(&mut self, bytes: usize, _now: Instant) {
+    pub fn handle_written(&mut self, bytes: usize, now: Instant) {
         self.transport.handle_written(bytes);
-        self.report_not_written();
+        self.report_not_written(now);
     }
 
     /// The client's stream has ended: requests in flight are answered within a bound, then the connection closes (FR15).
@@ -124,8 +124,12 @@ impl Carrier for Stdio {
         0
     }
 
-    fn takes(&self, bytes: usize) -> bool {
+    fn takes(&mut self, bytes: usize, _wire: &mut Wire<'_, StdioAction>) -> bool {
         self.has_room_for(bytes)
+    }
+
+    fn takes_answer(&mut self, bytes: usize, _wire: &mut Wire<'_, StdioAction>) -> bool {
+        self.has_room_for_answer(bytes)
     }
 
     fn write_batch(&mut self, answers: &[Message], _route: Route, wire: &mut Wire<'_, StdioAction>) {

@@ -47,8 +47,10 @@ pub enum HttpAction {
         /// Which exchange.
         exchange: ExchangeKey,
     },
-    /// The client does not take its stream: drop what is unwritten of it, and close its connection. Nothing more comes
-    /// for the exchange, and nothing more of it has to be reported.
+    /// The client does not take its response: drop what is unwritten of it at once, and close its connection. This may come
+    /// after [`HttpAction::Respond`] or [`HttpAction::Finish`] of the exchange, as long as not all bytes were reported; if
+    /// they have been written meanwhile, there is nothing to do. Nothing more comes for the exchange, and nothing more of
+    /// it has to be reported.
     Abort {
         /// Which exchange.
         exchange: ExchangeKey,

@@ -19,6 +19,8 @@ use crate::server::Config;
 use crate::server::carrier::{Carrier, Kind, Route, Wire};
 use crate::version::{Era, ProtocolVersion};
 
+/// Bytes of an event and of a message beside the payload, ids aside.
+const ENVELOPE: usize = 256;
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 impl Carrier for Http {
@@ -53,8 +55,12 @@ impl Carrier for Http {
         self.receiving
     }
 
-    fn takes(&self, _bytes: usize) -> bool {
-        true
+    fn takes(&mut self, bytes: usize, wire: &mut Wire<'_, HttpAction>) -> bool {
+        self.makes_room(bytes.saturating_add(ENVELOPE), wire)
+    }
+
+    fn takes_answer(&mut self, bytes: usize, wire: &mut Wire<'_, HttpAction>) -> bool {
+        self.takes(bytes, wire)
     }
 
     fn write_batch(&mut self, answers: &[Message], route: Route, wire: &mut Wire<'_, HttpAction>) {
@@ -256,7 +262,7 @@ impl Http {
     /// Ends a response that is a stream.
     pub(super) fn finish(&mut self, exchange: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
         // What found no room makes the end a break.
-        if self.close_exchange(exchange, wire.now).is_some() && !self.unwritten.is_broken(exchange) {
+        if self.close_exchange(exchange, wire.now).is_some() && !self.unwritten.is_aborted(exchange) {
             wire.out.act(HttpAction::Finish { exchange });
         }
     }

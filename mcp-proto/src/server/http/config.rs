@@ -89,6 +89,9 @@ pub struct HttpConfig {
     pub keep_alive: Duration,
     /// How long the body of a request may take to arrive (OR6). Default 30 s.
     pub body_timeout: Duration,
+    /// How long a client may take nothing of what is sent to it: then its response is dropped, and its connection closed.
+    /// Default 30 s.
+    pub unread_timeout: Duration,
 }
 
 impl HttpConfig {
@@ -110,6 +113,7 @@ impl HttpConfig {
             retry: None,
             keep_alive: Duration::from_secs(15),
             body_timeout: Duration::from_secs(30),
+            unread_timeout: Duration::from_secs(30),
         }
     }
 
@@ -128,6 +132,7 @@ impl HttpConfig {
             ("replay_for", self.replay_for),
             ("keep_alive", self.keep_alive),
             ("body_timeout", self.body_timeout),
+            ("unread_timeout", self.unread_timeout),
         ] {
             if value.is_zero() || value > Duration::from_secs(LARGEST as u64) {
                 return Err(UsageError::Limit { field, largest: LARGEST });

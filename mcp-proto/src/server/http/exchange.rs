@@ -7,7 +7,7 @@ use super::ladder::{self, Plan};
 use super::refusal::Refusal;
 use super::{Arrival, Http, Timer};
 use crate::Instant;
-use crate::limits::Limits;
+use crate::buffer::{extend_within, into_bytes};
 use crate::pending::SessionKey;
 
 /// Names one HTTP exchange: a request that came in, and its response.
@@ -79,16 +79,15 @@ impl Http {
     /// Appends a part of a body, unless it grew over the limit (OR6) or all bodies together do (M3). `held` is what the
     /// server keeps beside them.
     pub(super) fn append(&mut self, key: ExchangeKey, chunk: &[u8], held: usize) -> Result<(), Refusal> {
-        let Limits { message, held: most, .. } = self.limits;
         if let Some(Exchange::Receiving { body, .. }) = self.exchanges.get_mut(&key) {
-            if body.len() + chunk.len() > message {
+            let length = body.len() + chunk.len();
+            if length > self.limits.message {
                 return Err(ladder::too_large());
             }
-            let others = held + self.receiving - body.len();
-            if others > 0 && others.saturating_add(body.len() + chunk.len()) > most {
+            if !self.limits.holds(length, || held + self.receiving - body.len()) {
                 return Err(ladder::overloaded());
             }
-            crate::buffer::extend_within(body, chunk, message);
+            extend_within(body, chunk, self.limits.message);
             self.receiving += chunk.len();
         }
         Ok(())
@@ -104,7 +103,7 @@ impl Http {
             return None;
         }
         match self.close_exchange(key, now)? {
-            Exchange::Receiving { head, plan, arrival, body } => Some((head, plan, arrival, body.into())),
+            Exchange::Receiving { head, plan, arrival, body } => Some((head, plan, arrival, into_bytes(body))),
             Exchange::Waiting { .. } | Exchange::Streaming { .. } => None,
         }
     }

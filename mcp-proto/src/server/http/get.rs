@@ -1,15 +1,17 @@
 //! Streams that clients open: a session's own, one that broke, and that of a two-endpoint session.
 
+use bytes::Bytes;
 use http::StatusCode;
 
 use super::exchange::Exchange;
 use super::refusal::Refusal;
 use super::session::Session;
-use super::{Arrival, CANDIDATES, ExchangeKey, Http, ladder};
+use super::{Arrival, CANDIDATES, ExchangeKey, Http, HttpAction, ladder};
 use crate::Instant;
 use crate::client::CloseReason;
 use crate::pending::SessionKey;
 use crate::server::Server;
+use crate::server::carrier::Wire;
 use crate::server::shares::Holder;
 use crate::sse::{EventName, encode_event};
 
@@ -41,9 +43,7 @@ impl Server<Http> {
         http.insert_exchange(exchange, Exchange::Streaming { session, stream: None });
         http.hold_stream(exchange, holder.clone(), now);
         http.open_stream(exchange, &mut hub.wire);
-        for chunk in waiting {
-            http.write_chunk(exchange, chunk, &mut hub.wire);
-        }
+        http.write_kept(exchange, waiting, &mut hub.wire);
     }
 
     /// SH-S-52: goes on with the one stream that the event belongs to.
@@ -89,9 +89,7 @@ impl Server<Http> {
             http.finish(old, &mut hub.wire);
         }
         http.open_stream(exchange, &mut hub.wire);
-        for chunk in missed {
-            http.write_chunk(exchange, chunk, &mut hub.wire);
-        }
+        http.write_kept(exchange, missed, &mut hub.wire);
         if is_over {
             http.finish(exchange, &mut hub.wire);
         }
@@ -147,6 +145,17 @@ impl Server<Http> {
 }
 
 impl Http {
+    /// Writes events that were kept. If there is no room for one, the client may come back for it later.
+    fn write_kept(&mut self, exchange: ExchangeKey, events: Vec<Bytes>, wire: &mut Wire<'_, HttpAction>) {
+        for event in events {
+            if self.makes_room(event.len(), wire) {
+                self.write_chunk(exchange, event, wire);
+            } else {
+                return self.abort_unread(exchange, wire);
+            }
+        }
+    }
+
     fn hold_stream(&mut self, exchange: ExchangeKey, holder: Holder, now: Instant) {
         self.streams.insert(exchange, holder);
         self.streams.set_unused(exchange, now);

@@ -1,49 +1,89 @@
 //! Bytes of responses that were handed out and that clients have not taken.
+//!
+//! ```text
+//!             handed out                  a while without any of it taken, or room is needed (M3)
+//!  (nothing) ────────────▶ waiting ──────────────────────────────────────────────────────────────▶ aborted
+//!      ▲                     │ taken                                                                  │
+//!      └─────────────────────┴──────────────────────────────── disconnect ◀───────────────────────────┘
+//! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
 
 use super::{ExchangeKey, Http, HttpAction, Timer};
+use crate::Instant;
+use crate::deadlines::after;
+use crate::limits::Limits;
 use crate::server::carrier::Wire;
+
+/// How long much must have waited for a client before it can be dropped in favour of another one.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// By exchange, from its first byte until the last one was taken.
 #[derive(Debug, Default)]
 pub(super) struct Unwritten {
     exchanges: BTreeMap<ExchangeKey, Waiting>,
+    /// Bytes of all of them.
+    bytes: usize,
+    /// Those of which more than a little waits, by since when it does.
+    large: BTreeSet<(Instant, ExchangeKey)>,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
     bytes: usize,
-    /// A chunk found no room: the stream cannot go on.
-    is_broken: bool,
+    /// Since when it has been more than a little.
+    large_since: Option<Instant>,
+    /// The driver was told to drop it: nothing more is handed out.
+    is_aborted: bool,
 }
 
 impl Unwritten {
-    fn add(&mut self, exchange: ExchangeKey, bytes: usize) {
-        if bytes > 0 {
-            self.exchanges.entry(exchange).or_default().bytes += bytes;
+    fn add(&mut self, exchange: ExchangeKey, bytes: usize, now: Instant) {
+        let waiting = self.exchanges.entry(exchange).or_default();
+        waiting.bytes += bytes;
+        self.bytes += bytes;
+        if waiting.bytes > Limits::SMALL && waiting.large_since.is_none() {
+            waiting.large_since = Some(now);
+            self.large.insert((now, exchange));
         }
     }
 
-    /// Whether something of a stream found no room.
-    pub(super) fn is_broken(&self, exchange: ExchangeKey) -> bool {
-        self.exchanges.get(&exchange).is_some_and(|waiting| waiting.is_broken)
+    /// Whether nothing more is handed out.
+    pub(super) fn is_aborted(&self, exchange: ExchangeKey) -> bool {
+        self.exchanges.get(&exchange).is_some_and(|waiting| waiting.is_aborted)
     }
 
-    /// More bytes than there are count as all of them.
-    pub(super) fn remove(&mut self, exchange: ExchangeKey, bytes: usize) {
-        let Some(waiting) = self.exchanges.get_mut(&exchange) else { return };
-        waiting.bytes = waiting.bytes.saturating_sub(bytes);
-        if waiting.bytes == 0 && !waiting.is_broken {
+    /// Some of it was taken; whether there was anything, and how much is left. More bytes than there are count as all.
+    fn remove(&mut self, exchange: ExchangeKey, bytes: usize) -> Option<usize> {
+        let waiting = self.exchanges.get_mut(&exchange)?;
+        let taken = bytes.min(waiting.bytes);
+        waiting.bytes -= taken;
+        self.bytes -= taken;
+        let left = waiting.bytes;
+        if left <= Limits::SMALL {
+            if let Some(since) = waiting.large_since.take() {
+                self.large.remove(&(since, exchange));
+            }
+        }
+        if left == 0 && !waiting.is_aborted {
             self.exchanges.remove(&exchange);
         }
+        (taken > 0).then_some(left)
     }
 
     pub(super) fn forget(&mut self, exchange: ExchangeKey) {
+        self.remove(exchange, usize::MAX);
         self.exchanges.remove(&exchange);
+    }
+
+    /// The exchange whose client has had much to take for longest, if that is long.
+    fn oldest(&self, now: Instant) -> Option<ExchangeKey> {
+        let (since, exchange) = self.large.first()?;
+        (now.saturating_duration_since(*since) >= PATIENCE).then_some(*exchange)
     }
 }
 
@@ -55,21 +95,70 @@ impl Http {
         response: Response<Bytes>,
         wire: &mut Wire<'_, HttpAction>,
     ) {
-        self.unwritten.add(exchange, response.body().len());
+        self.count_unwritten(exchange, response.body().len(), wire.now);
         wire.out.act(HttpAction::Respond { exchange, response });
     }
 
-    /// Hands out a piece of a stream. If too much of the stream waits already, it is aborted as soon as the driver lets
-    /// timers act; one piece is taken when nothing waits (K1).
+    /// Hands out a piece of a stream. If too much of the stream waits already, it is aborted; one piece is taken when
+    /// nothing waits (K1).
     pub(super) fn write_chunk(&mut self, exchange: ExchangeKey, chunk: Bytes, wire: &mut Wire<'_, HttpAction>) {
-        if let Some(waiting) = self.unwritten.exchanges.get_mut(&exchange) {
-            if waiting.is_broken || waiting.bytes.saturating_add(chunk.len()) > self.limits.unwritten {
-                waiting.is_broken = true;
-                self.timers.set(Timer::Unread(exchange), wire.now);
+        if let Some(waiting) = self.unwritten.exchanges.get(&exchange) {
+            if waiting.is_aborted {
                 return;
             }
+            if waiting.bytes.saturating_add(chunk.len()) > self.limits.unwritten {
+                return self.abort_unread(exchange, wire);
+            }
         }
-        self.unwritten.add(exchange, chunk.len());
+        self.count_unwritten(exchange, chunk.len(), wire.now);
         wire.out.act(HttpAction::Write { exchange, chunk });
+    }
+
+    /// A client has taken some of its response.
+    pub(super) fn on_written(&mut self, exchange: ExchangeKey, bytes: usize, now: Instant) {
+        match self.unwritten.remove(exchange, bytes) {
+            _ if self.unwritten.is_aborted(exchange) => {}
+            Some(0) => self.timers.clear(Timer::Unread(exchange)),
+            Some(_) => self.expect_reading(exchange, now),
+            None => {}
+        }
+    }
+
+    /// M3: whether a message of so many bytes may be handed out beside what all clients have not taken. What has waited
+    /// for long is dropped for it: clients that take their responses must not wait for those that do not. Small ones are
+    /// no more than there are connections.
+    pub(super) fn makes_room(&mut self, bytes: usize, wire: &mut Wire<'_, HttpAction>) -> bool {
+        while bytes > Limits::SMALL && !self.limits.holds_beside(bytes, self.unwritten.bytes) {
+            let Some(oldest) = self.unwritten.oldest(wire.now) else { return false };
+            self.abort_unread(oldest, wire);
+        }
+        true
+    }
+
+    /// A client does not take its response: what waits is dropped, and the client counts as gone (K1). For an open
+    /// exchange that takes effect as soon as the driver lets timers act.
+    pub(super) fn abort_unread(&mut self, exchange: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
+        self.unwritten.forget(exchange);
+        wire.out.act(HttpAction::Abort { exchange });
+        if self.exchanges.contains_key(&exchange) {
+            self.unwritten.exchanges.insert(exchange, Waiting { is_aborted: true, ..Waiting::default() });
+            self.timers.set(Timer::Unread(exchange), wire.now);
+        } else {
+            self.timers.clear(Timer::Unread(exchange));
+        }
+    }
+
+    fn count_unwritten(&mut self, exchange: ExchangeKey, bytes: usize, now: Instant) {
+        if bytes > 0 {
+            let had_none = !self.unwritten.exchanges.contains_key(&exchange);
+            self.unwritten.add(exchange, bytes, now);
+            if had_none {
+                self.expect_reading(exchange, now);
+            }
+        }
+    }
+
+    fn expect_reading(&mut self, exchange: ExchangeKey, now: Instant) {
+        self.timers.set(Timer::Unread(exchange), after(now, self.config.unread_timeout));
     }
 }
