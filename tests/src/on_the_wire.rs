@@ -78,6 +78,11 @@ macro_rules! wire_tests {
         $crate::wire_tests! { $start, configure_flooded:
             defect_b12_rp10_as_many_requests_are_served_as_the_limit_of_the_machine_allows
         }
+        $crate::wire_tests! { $start, configure_unread:
+            defect_m3_what_clients_do_not_take_is_bounded_in_sum_and_ends_in_time
+            defect_m3_a_client_that_takes_its_answer_slowly_gets_all_of_it
+            defect_m3_a_stream_that_is_not_taken_ends_in_time
+        }
         $crate::wire_tests! { $start, configure_brief:
             se10_a_session_whose_client_never_heard_of_it_expires_by_itself
         }
@@ -150,6 +155,16 @@ pub fn configure_crowded(http: &mut HttpConfig, config: &mut Config) {
     ladder::configure(http, config);
     http.max_streams = CONNECTIONS / 2;
     config.limits.subscriptions = CONNECTIONS / 4;
+}
+
+/// How long a client may take nothing, in the scenarios of unread answers.
+const UNREAD_TIME: Duration = Duration::from_secs(4);
+
+/// Configures a server with room for one of the large answers, which must be taken soon.
+pub fn configure_unread(http: &mut HttpConfig, config: &mut Config) {
+    configure(http, config);
+    http.unread_timeout = UNREAD_TIME;
+    config.limits.held = 13 << 20;
 }
 
 /// Configures a server with room for one session, which does not live long.
@@ -863,4 +878,55 @@ pub fn defect_b16_a_head_that_never_ends_is_answered_with_408(server: &Remote) {
     assert!(idle.is_silent());
     idle.write(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     assert!(idle.rest().starts_with("HTTP/1.1 404 "));
+}
+
+/// Bytes of the answer to `large`.
+const LARGE: usize = 12_000_000;
+
+pub fn defect_m3_what_clients_do_not_take_is_bounded_in_sum_and_ends_in_time(server: &Remote) {
+    let id = server.session("2025-06-18");
+    let large = |n: usize| call(&id, &n.to_string(), "large", "{}");
+    let mut unread = server.open(&large(1));
+    // The answer has begun, and what the sockets do not take waits.
+    unread.read_bytes(1000);
+    let refused = server.answer(&large(2)).text().contains(r#""code":-32603"#);
+    // On a machine that takes longer for that than the client has, there is room again.
+    assert!(refused || unread.is_closed());
+    let echoed = server.answer(&call(&id, "3", "echo", r#"{"x":1}"#));
+    assert_eq!(echoed.text(), result("3", r#"{"x":1}"#));
+    // Then its connection is closed, and there is room for others.
+    let is_served = (4..200).any(|n| {
+        thread::sleep(Duration::from_millis(50));
+        server.open(&large(n)).count_rest() > LARGE
+    });
+    assert!(is_served);
+    let taken = unread.count_rest();
+    assert!(taken < LARGE, "{taken}");
+}
+
+pub fn defect_m3_a_client_that_takes_its_answer_slowly_gets_all_of_it(server: &Remote) {
+    const STEPS: u32 = 10;
+    let id = server.session("2025-06-18");
+    let mut slow = server.open(&call(&id, "1", "large", "{}"));
+    for _ in 0..STEPS {
+        thread::sleep(UNREAD_TIME / 5);
+        slow.read_bytes(LARGE / STEPS as usize);
+    }
+    assert!(slow.count_rest() > 0);
+}
+
+pub fn defect_m3_a_stream_that_is_not_taken_ends_in_time(server: &Remote) {
+    let id = server.session("2025-06-18");
+    let mut unread = server.open(&call(&id, "1", "flood", "{}"));
+    unread.read_bytes(1000);
+    thread::sleep(UNREAD_TIME / 2);
+    let echoed = server.answer(&call(&id, "2", "echo", "{}"));
+    assert_eq!(echoed.text(), result("2", "{}"));
+    // Nothing is read until the server has closed the connection.
+    let is_closed = (0..200).any(|_| {
+        thread::sleep(Duration::from_millis(50));
+        unread.is_closed()
+    });
+    assert!(is_closed);
+    assert!(unread.count_rest() < 100_000_000);
 }

@@ -184,6 +184,12 @@ impl Conversation {
         matches!(found, Err(error) if error.kind() == ErrorKind::WouldBlock)
     }
 
+    /// Whether the server has given the connection up, behind whatever it has sent and nobody has read.
+    pub fn is_closed(&self) -> bool {
+        // To a connection that was closed with unread bytes, writing fails at the second attempt at the latest.
+        (&self.stream).write_all(b" ").is_err()
+    }
+
     fn sent(&self) -> Sent {
         let mut bytes = &self.read[..];
         let mut found = http1::read(&mut bytes);

@@ -16,7 +16,7 @@ use super::connections::Slot;
 use super::http1::{Delimited, Framing, HEAD, Head, Piece, parse_head, write_head};
 use super::owner::Input;
 
-/// Bytes that are read at once.
+/// Bytes that are read or written at once.
 const CHUNK: usize = 16 * 1024;
 /// How long the client may take to read what is written at once.
 const WRITE_TIME: Duration = Duration::from_secs(30);
@@ -60,25 +60,29 @@ pub(super) struct Replies {
     unwritten: Unwritten,
 }
 
-/// Bytes of a response that the connection has not taken.
+/// Bytes of a response that were not written to the connection.
 #[derive(Debug, Clone)]
 pub(super) struct Unwritten {
     bytes: Arc<AtomicUsize>,
-    connection: Weak<()>,
+    writing: Weak<Writing>,
 }
+
+/// A connection while it writes one response.
+#[derive(Debug)]
+struct Writing(Arc<TcpStream>);
 
 /// The connection's end of a response.
 pub(super) struct Responses {
     receiver: Receiver<Reply>,
     bytes: Arc<AtomicUsize>,
-    _connection: Arc<()>,
+    _writing: Arc<Writing>,
 }
 
-pub(super) fn replies() -> (Replies, Responses) {
+pub(super) fn replies(stream: &Arc<TcpStream>) -> (Replies, Responses) {
     let (sender, receiver) = channel();
-    let (bytes, connection) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
-    let unwritten = Unwritten { bytes: Arc::clone(&bytes), connection: Arc::downgrade(&connection) };
-    (Replies { sender, unwritten }, Responses { receiver, bytes, _connection: connection })
+    let (bytes, writing) = (Arc::new(AtomicUsize::new(0)), Arc::new(Writing(Arc::clone(stream))));
+    let unwritten = Unwritten { bytes: Arc::clone(&bytes), writing: Arc::downgrade(&writing) };
+    (Replies { sender, unwritten }, Responses { receiver, bytes, _writing: writing })
 }
 
 impl Replies {
@@ -95,23 +99,35 @@ impl Replies {
 }
 
 impl Unwritten {
-    /// How many there are; none if the connection is gone.
+    /// How many there are; none if the response is over.
     pub(super) fn bytes(&self) -> usize {
-        if self.connection.strong_count() == 0 { 0 } else { self.bytes.load(Ordering::Acquire) }
+        if self.writing.strong_count() == 0 { 0 } else { self.bytes.load(Ordering::Acquire) }
+    }
+
+    /// Ends the connection if it still writes the response: its thread then drops what is left.
+    pub(super) fn abort(&self) {
+        if let Some(writing) = self.writing.upgrade() {
+            let _ = writing.0.shutdown(Shutdown::Both);
+        }
     }
 }
 
 impl Responses {
     fn recv_timeout(&self, timeout: Duration) -> Result<Reply, RecvTimeoutError> {
-        self.receiver.recv_timeout(timeout).inspect(|reply| self.taken(reply))
+        self.receiver.recv_timeout(timeout)
     }
 
     fn try_recv(&self) -> Result<Reply, TryRecvError> {
-        self.receiver.try_recv().inspect(|reply| self.taken(reply))
+        self.receiver.try_recv()
     }
 
-    fn taken(&self, reply: &Reply) {
-        self.bytes.fetch_sub(reply.weight(), Ordering::AcqRel);
+    /// Writes a part of a body, and counts what the client has taken of it: `out` keeps little.
+    fn write(&self, out: &mut impl Write, body: &[u8]) -> io::Result<()> {
+        for part in body.chunks(CHUNK) {
+            out.write_all(part)?;
+            self.bytes.fetch_sub(part.len(), Ordering::AcqRel);
+        }
+        Ok(())
     }
 }
 
@@ -253,7 +269,7 @@ impl Connection {
 
     fn serve(&mut self, head: Head) -> io::Result<Next> {
         let Head { parts, mut framing, keep_alive } = head;
-        let (replies, responses) = replies();
+        let (replies, responses) = replies(&self.stream);
         let request = NEXT.fetch_add(1, Ordering::Relaxed);
         let is_11 = parts.version == http::Version::HTTP_11;
         let is_head = parts.method == http::Method::HEAD;
@@ -361,7 +377,7 @@ impl Connection {
                 write_head(&mut out, head.status, &head.headers, Delimited::Length(body.len()), keep_alive)?;
                 // RFC 9110 9.3.2: what came after the head would be taken for the next response.
                 if !is_head {
-                    out.write_all(&body)?;
+                    responses.write(&mut out, &body)?;
                 }
                 out.flush()?;
             }
@@ -407,10 +423,10 @@ impl Connection {
             while let Ok(Reply::Piece(piece)) = &next {
                 if body == Delimited::Chunks {
                     write!(out, "{:x}\r\n", piece.len())?;
-                    out.write_all(piece)?;
+                    responses.write(&mut out, piece)?;
                     out.write_all(b"\r\n")?;
                 } else {
-                    out.write_all(piece)?;
+                    responses.write(&mut out, piece)?;
                 }
                 next = responses.try_recv();
             }

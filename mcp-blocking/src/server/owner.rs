@@ -223,7 +223,9 @@ impl Owner {
                 }
                 Output::Action(HttpAction::Finish { exchange }) => self.reply(exchange, Reply::End, true, now),
                 Output::Action(HttpAction::Abort { exchange }) => {
-                    self.unwritten.remove(&exchange);
+                    if let Some((unwritten, _)) = self.unwritten.remove(&exchange) {
+                        unwritten.abort();
+                    }
                     if let Some((request, _)) = self.replies.remove(&exchange) {
                         self.exchanges.remove(&request);
                     }

@@ -171,11 +171,15 @@ impl HttpService {
             }
         };
         match reply {
-            Ok(Reply::Whole(response)) => {
+            Ok(Reply::Small(response)) => {
                 presence.is_served();
                 response.map(HttpBody::whole)
             }
-            Ok(Reply::Stream(head, unread)) => head.map(|()| HttpBody::stream(unread, presence)),
+            Ok(Reply::Whole(head, unread)) => {
+                presence.is_served();
+                head.map(|()| HttpBody::pieces(unread, None))
+            }
+            Ok(Reply::Stream(head, unread)) => head.map(|()| HttpBody::pieces(unread, Some(presence))),
             Err(_) => server_stopped().map(HttpBody::whole),
         }
     }

@@ -1,21 +1,23 @@
-//! Bodies of responses: whole ones, and streams of events that a slow reader holds up.
+//! Bodies of responses, which a slow reader holds up: small ones in one piece, and others as they are taken.
 
+use std::collections::VecDeque;
 use std::fmt;
+use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use tokio::sync::mpsc;
 
 use super::owner::Presence;
 use crate::server::requests::Accepted;
 
 /// Bytes that wait for a client. With more, handlers that speak to it wait.
 const ROOM: usize = 64 * 1024;
+/// Bytes that a connection takes at once. What is taken is in its own buffer, which is not much larger.
+const PART: usize = 16 * 1024;
 
 /// The body of a response.
 pub struct HttpBody(Inner);
@@ -25,14 +27,18 @@ impl fmt::Debug for HttpBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Inner::Whole(bytes) => write!(f, "HttpBody({} bytes)", bytes.len()),
-            Inner::Stream { .. } => f.write_str("HttpBody(a stream)"),
+            Inner::Pieces { .. } => f.write_str("HttpBody(in pieces)"),
         }
     }
 }
 
 enum Inner {
     Whole(Bytes),
-    Stream { pieces: mpsc::UnboundedReceiver<Piece>, waiting: Arc<AtomicUsize>, presence: Presence },
+    Pieces {
+        unread: Unread,
+        /// Of the client, for a stream: it is gone if this is dropped before the end.
+        presence: Option<Presence>,
+    },
 }
 
 #[derive(Debug)]
@@ -40,59 +46,212 @@ enum Piece {
     Chunk(Bytes),
     /// Everything before this was taken.
     Room(Accepted),
-    End,
 }
 
-/// Where the pieces of a body come from.
+/// The pieces of a body that were not taken.
+#[derive(Debug, Default)]
+struct Queue {
+    pieces: VecDeque<Piece>,
+    /// Bytes of all of them.
+    bytes: usize,
+    /// The rest of the length that the head announces, if it does.
+    length: Option<u64>,
+    end: End,
+    /// The connection takes nothing more.
+    is_gone: bool,
+    /// Of the connection, which waits for the next piece.
+    connection: Option<Waker>,
+    /// Of whoever waits for an early end.
+    watcher: Option<Waker>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum End {
+    /// More may come.
+    #[default]
+    Open,
+    /// Nothing follows what there is.
+    Ended,
+    /// Nobody is left who could add more: the body breaks off behind what there is.
+    Broken,
+    /// The body breaks off at once.
+    Aborted,
+}
+
+impl Queue {
+    fn wake(&mut self) {
+        if let Some(waker) = self.connection.take() {
+            waker.wake();
+        }
+    }
+
+    /// Drops what there is; handlers that wait for room have it.
+    fn drop_pieces(&mut self) {
+        self.bytes = 0;
+        for piece in self.pieces.drain(..) {
+            if let Piece::Room(accepted) = piece {
+                accepted.tell();
+            }
+        }
+    }
+}
+
+/// Where the pieces of a body come from. Without the last of these, the body breaks off unless it has ended.
 #[derive(Debug, Clone)]
-pub(super) struct Pieces {
-    sender: mpsc::UnboundedSender<Piece>,
-    waiting: Arc<AtomicUsize>,
+pub(super) struct Pieces(Arc<Source>);
+
+/// The queue as its senders have it.
+#[derive(Debug)]
+struct Source(Arc<Mutex<Queue>>);
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        let mut queue = lock(&self.0);
+        if queue.end == End::Open {
+            queue.end = End::Broken;
+            queue.wake();
+        }
+    }
 }
 
 /// The receiving end of [`Pieces`], before it is a body.
 #[derive(Debug)]
-pub(super) struct Unread {
-    pieces: mpsc::UnboundedReceiver<Piece>,
-    waiting: Arc<AtomicUsize>,
+pub(super) struct Unread(Arc<Mutex<Queue>>);
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        let mut queue = lock(&self.0);
+        queue.is_gone = true;
+        queue.drop_pieces();
+    }
 }
 
+/// A body that may be broken off while its connection is blocked.
+#[derive(Debug, Clone)]
+pub(super) struct Watched(Arc<Mutex<Queue>>);
+
+impl Watched {
+    /// Waits until the body is aborted.
+    pub(super) async fn aborted(&self) {
+        poll_fn(|cx| {
+            let mut queue = lock(&self.0);
+            if queue.end == End::Aborted {
+                return Poll::Ready(());
+            }
+            queue.watcher = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
+    queue.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The two ends of a body whose pieces are still to come.
 pub(super) fn stream() -> (Pieces, Unread) {
-    let (sender, pieces) = mpsc::unbounded_channel();
-    let waiting = Arc::new(AtomicUsize::new(0));
-    (Pieces { sender, waiting: Arc::clone(&waiting) }, Unread { pieces, waiting })
+    with(Queue::default())
+}
+
+/// The two ends of a whole body.
+pub(super) fn whole(body: Bytes) -> (Pieces, Unread) {
+    let (bytes, length) = (body.len(), Some(body.len() as u64));
+    with(Queue { pieces: [Piece::Chunk(body)].into(), bytes, length, end: End::Ended, ..Queue::default() })
+}
+
+fn with(queue: Queue) -> (Pieces, Unread) {
+    let queue = Arc::new(Mutex::new(queue));
+    (Pieces(Arc::new(Source(Arc::clone(&queue)))), Unread(queue))
+}
+
+/// Whether a body is so small that a connection takes all of it at once.
+pub(super) fn is_small(body: &Bytes) -> bool {
+    body.len() <= PART
 }
 
 impl Pieces {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        lock(&self.0.0)
+    }
+
     /// If the client is gone, this does nothing.
     pub(super) fn send(&self, chunk: Bytes) {
-        self.waiting.fetch_add(chunk.len(), Ordering::AcqRel);
-        let _ = self.sender.send(Piece::Chunk(chunk));
+        let mut queue = self.queue();
+        if !queue.is_gone && !chunk.is_empty() {
+            queue.bytes += chunk.len();
+            queue.pieces.push_back(Piece::Chunk(chunk));
+            queue.wake();
+        }
     }
 
     /// Bytes that the client has not taken.
     pub(super) fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::Acquire)
-    }
-
-    /// Whether nothing more is taken.
-    pub(super) fn is_gone(&self) -> bool {
-        self.sender.is_closed()
+        self.queue().bytes
     }
 
     pub(super) fn end(&self) {
-        let _ = self.sender.send(Piece::End);
+        let mut queue = self.queue();
+        queue.end = End::Ended;
+        queue.wake();
+    }
+
+    /// Breaks the body off, and drops what waits. If all of it was taken, this does nothing.
+    pub(super) fn abort(&self) {
+        let mut queue = self.queue();
+        if queue.end == End::Ended && queue.bytes == 0 {
+            return;
+        }
+        queue.end = End::Aborted;
+        queue.drop_pieces();
+        queue.wake();
+        if let Some(watcher) = queue.watcher.take() {
+            watcher.wake();
+        }
     }
 
     /// Whether those who speak may go on at once.
     pub(super) fn has_room(&self) -> bool {
-        self.waiting.load(Ordering::Acquire) < ROOM
+        self.waiting() < ROOM
     }
 
     /// Tells whoever waits when everything so far was taken. With the client gone, that is at once.
     pub(super) fn accept(&self, accepted: Accepted) {
-        if let Err(mpsc::error::SendError(Piece::Room(accepted))) = self.sender.send(Piece::Room(accepted)) {
+        let mut queue = self.queue();
+        if queue.is_gone || queue.end == End::Aborted {
             accepted.tell();
+        } else {
+            queue.pieces.push_back(Piece::Room(accepted));
+            queue.wake();
+        }
+    }
+}
+
+impl Unread {
+    fn poll_frame(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        let mut queue = lock(&self.0);
+        loop {
+            match queue.pieces.pop_front() {
+                Some(Piece::Chunk(mut chunk)) => {
+                    let part = chunk.split_to(chunk.len().min(PART));
+                    if !chunk.is_empty() {
+                        queue.pieces.push_front(Piece::Chunk(chunk));
+                    }
+                    queue.bytes -= part.len();
+                    queue.length = queue.length.map(|length| length.saturating_sub(part.len() as u64));
+                    return Poll::Ready(Some(Ok(Frame::data(part))));
+                }
+                Some(Piece::Room(accepted)) => accepted.tell(),
+                None => break,
+            }
+        }
+        match queue.end {
+            End::Ended => Poll::Ready(None),
+            End::Broken | End::Aborted => Poll::Ready(Some(Err(ErrorKind::ConnectionAborted.into()))),
+            End::Open => {
+                queue.connection = Some(cx.waker().clone());
+                Poll::Pending
+            }
         }
     }
 }
@@ -102,8 +261,17 @@ impl HttpBody {
         Self(Inner::Whole(body))
     }
 
-    pub(super) fn stream(unread: Unread, presence: Presence) -> Self {
-        Self(Inner::Stream { pieces: unread.pieces, waiting: unread.waiting, presence })
+    /// A body that is taken piece by piece; of a stream, with the presence of its client.
+    pub(super) const fn pieces(unread: Unread, presence: Option<Presence>) -> Self {
+        Self(Inner::Pieces { unread, presence })
+    }
+
+    /// What tells that the body is aborted, if it can be.
+    pub(super) fn watched(&self) -> Option<Watched> {
+        match &self.0 {
+            Inner::Whole(_) => None,
+            Inner::Pieces { unread, .. } => Some(Watched(Arc::clone(&unread.0))),
+        }
     }
 }
 
@@ -115,21 +283,13 @@ impl Body for HttpBody {
         match &mut self.0 {
             Inner::Whole(body) if body.is_empty() => Poll::Ready(None),
             Inner::Whole(body) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(body))))),
-            Inner::Stream { pieces, waiting, presence } => loop {
-                match std::task::ready!(pieces.poll_recv(cx)) {
-                    Some(Piece::Chunk(chunk)) => {
-                        waiting.fetch_sub(chunk.len(), Ordering::AcqRel);
-                        return Poll::Ready(Some(Ok(Frame::data(chunk))));
-                    }
-                    Some(Piece::Room(accepted)) => accepted.tell(),
-                    Some(Piece::End) => {
-                        presence.is_served();
-                        return Poll::Ready(None);
-                    }
-                    // Without its end, the body breaks off.
-                    None => return Poll::Ready(Some(Err(ErrorKind::ConnectionAborted.into()))),
+            Inner::Pieces { unread, presence } => {
+                let frame = std::task::ready!(unread.poll_frame(cx));
+                if let (None, Some(presence)) = (&frame, presence) {
+                    presence.is_served();
                 }
-            },
+                Poll::Ready(frame)
+            }
         }
     }
 
@@ -140,7 +300,94 @@ impl Body for HttpBody {
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Inner::Whole(body) => SizeHint::with_exact(body.len() as u64),
-            Inner::Stream { .. } => SizeHint::default(),
+            Inner::Pieces { unread, .. } => lock(&unread.0).length.map_or_else(SizeHint::default, SizeHint::with_exact),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    static THREE_PARTS: [u8; 3 * PART] = [0; 3 * PART];
+
+    /// Bytes that count themselves as long as they live.
+    struct Counted(Arc<AtomicUsize>);
+
+    impl AsRef<[u8]> for Counted {
+        fn as_ref(&self) -> &[u8] {
+            &THREE_PARTS
+        }
+    }
+
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    fn counted(count: &Arc<AtomicUsize>) -> Bytes {
+        count.fetch_add(1, Ordering::Relaxed);
+        Bytes::from_owner(Counted(Arc::clone(count)))
+    }
+
+    fn poll(body: &mut HttpBody) -> Poll<Option<Result<usize, ErrorKind>>> {
+        let frame = Pin::new(body).poll_frame(&mut Context::from_waker(Waker::noop()));
+        frame.map(|frame| frame.map(|frame| frame.map(|it| it.into_data().unwrap().len()).map_err(|it| it.kind())))
+    }
+
+    #[test]
+    fn defect_m3_what_waits_is_dropped_as_soon_as_it_is_aborted() {
+        for is_stream in [true, false] {
+            let alive = Arc::default();
+            let (pieces, unread) = if is_stream { stream() } else { whole(counted(&alive)) };
+            if is_stream {
+                pieces.send(counted(&alive));
+            }
+            let mut body = HttpBody::pieces(unread, None);
+            assert_eq!(poll(&mut body), Poll::Ready(Some(Ok(PART))));
+            assert_eq!((alive.load(Ordering::Relaxed), pieces.waiting()), (1, 2 * PART));
+            pieces.abort();
+            assert_eq!((alive.load(Ordering::Relaxed), pieces.waiting()), (0, 0));
+            assert_eq!(poll(&mut body), Poll::Ready(Some(Err(ErrorKind::ConnectionAborted))));
+        }
+    }
+
+    #[test]
+    fn defect_m3_what_is_taken_counts_no_longer() {
+        let (pieces, unread) = whole(counted(&Arc::default()));
+        let mut body = HttpBody::pieces(unread, None);
+        assert_eq!(body.size_hint().exact(), Some(3 * PART as u64));
+        for left in [2 * PART, PART, 0] {
+            assert_eq!(poll(&mut body), Poll::Ready(Some(Ok(PART))));
+            assert_eq!((pieces.waiting(), body.size_hint().exact()), (left, Some(left as u64)));
+        }
+        assert_eq!(poll(&mut body), Poll::Ready(None));
+        // What was taken in full is not broken off behind its end.
+        pieces.abort();
+        assert_eq!(poll(&mut body), Poll::Ready(None));
+    }
+
+    #[test]
+    fn what_waits_for_a_client_that_is_gone_is_nothing() {
+        let alive = Arc::default();
+        let (pieces, unread) = stream();
+        pieces.send(counted(&alive));
+        drop(unread);
+        assert_eq!((pieces.waiting(), alive.load(Ordering::Relaxed)), (0, 0));
+        pieces.send(counted(&alive));
+        assert_eq!((pieces.waiting(), alive.load(Ordering::Relaxed)), (0, 0));
+    }
+
+    #[test]
+    fn a_body_whose_server_is_gone_breaks_off_behind_what_there_is() {
+        let (pieces, unread) = stream();
+        pieces.send(Bytes::from_static(b"x"));
+        drop(pieces);
+        let mut body = HttpBody::pieces(unread, None);
+        assert_eq!(poll(&mut body), Poll::Ready(Some(Ok(1))));
+        assert_eq!(poll(&mut body), Poll::Ready(Some(Err(ErrorKind::ConnectionAborted))));
     }
 }

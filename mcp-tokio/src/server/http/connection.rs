@@ -22,11 +22,14 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use tokio_io_timeout::TimeoutStream;
 
+use super::body::Watched;
 use super::connections::Slot;
 use super::{HttpBody, HttpService};
 
 /// How long a client may take to read what is written at once.
 const WRITE_TIME: Duration = Duration::from_secs(30);
+/// Bytes that a connection keeps of what it reads and writes.
+const BUFFER: usize = 64 * 1024;
 /// How often it is looked whether the client is gone while a request is answered.
 const TICK: Duration = Duration::from_millis(500);
 /// How long it is read on after an answer that ends the connection: closing with unread bytes would destroy it.
@@ -63,6 +66,8 @@ enum Stage {
 #[derive(Debug)]
 struct Activity {
     stage: Mutex<Stage>,
+    /// The response that is being written, if it is one that may be aborted.
+    body: Mutex<Option<Watched>>,
     changed: Notify,
     slot: Slot,
 }
@@ -70,6 +75,18 @@ struct Activity {
 impl Activity {
     fn stage(&self) -> MutexGuard<'_, Stage> {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn body(&self) -> MutexGuard<'_, Option<Watched>> {
+        self.body.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn answers_with(&self, body: Option<Watched>) {
+        let has_changed = body.is_some();
+        *self.body() = body;
+        if has_changed {
+            self.changed.notify_one();
+        }
     }
 
     fn on_read(&self) {
@@ -84,6 +101,7 @@ impl Activity {
         let mut stage = self.stage();
         if matches!(*stage, Stage::Flushing) {
             *stage = Stage::Idle(Instant::now());
+            *self.body() = None;
             self.slot.is_unused();
             self.changed.notify_one();
         }
@@ -119,7 +137,7 @@ pub(super) async fn serve(
     let _ = stream.set_nodelay(true);
     let times = Times { head: service.head_timeout, idle: service.idle_timeout };
     let stage = Mutex::new(Stage::Idle(Instant::now()));
-    let activity = Arc::new(Activity { stage, changed: Notify::new(), slot });
+    let activity = Arc::new(Activity { stage, body: Mutex::new(None), changed: Notify::new(), slot });
     let mut socket = TimeoutStream::new(Socket { stream: Arc::clone(&stream), activity: Arc::clone(&activity) });
     socket.set_write_timeout(Some(WRITE_TIME));
     let service = Tracked { service, activity: Arc::clone(&activity), peer };
@@ -127,6 +145,7 @@ pub(super) async fn serve(
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(None)
+            .max_buf_size(BUFFER)
             .serve_connection(TokioIo::new(Box::pin(socket)), service);
         let mut connection = std::pin::pin!(connection);
         let mut tick = interval(TICK);
@@ -134,6 +153,7 @@ pub(super) async fn serve(
         let mut is_closing = false;
         loop {
             let stage = *activity.stage();
+            let body = activity.body().clone();
             let deadline = match stage {
                 Stage::Idle(since) => Some(since + times.idle),
                 Stage::Head(since) => Some(since + times.head),
@@ -148,6 +168,8 @@ pub(super) async fn serve(
                 }
                 () = activity.changed.notified() => {}
                 () = activity.slot.evicted() => return,
+                // M3: what the connection itself has taken goes with it.
+                () = until_aborted(body.as_ref()) => return,
                 () = until(deadline) => match stage {
                     Stage::Head(_) => break,
                     Stage::Idle(_) | Stage::Answering | Stage::Flushing => return,
@@ -191,6 +213,13 @@ pub(super) fn refuse_at_once(stream: &TcpStream) {
     text.push_str("\r\n");
     // Nothing is known yet of what the runtime says about the socket.
     let _ = SockRef::from(stream).send(&[text.as_bytes(), &body].concat());
+}
+
+async fn until_aborted(body: Option<&Watched>) {
+    match body {
+        Some(body) => body.aborted().await,
+        None => std::future::pending().await,
+    }
 }
 
 async fn until(deadline: Option<Instant>) {
@@ -301,6 +330,7 @@ impl hyper::service::Service<Request<Incoming>> for Tracked {
         request.extensions_mut().insert(self.peer.clone());
         Box::pin(async move {
             let response = service.answer(request, false).await;
+            answering.0.answers_with(response.body().watched());
             Ok(response.map(|body| TrackedBody { body, _answering: answering }))
         })
     }

@@ -8,7 +8,7 @@ use mcp_proto::server::{Arrival, ExchangeKey, Http, HttpAction, PeerKey, Princip
 use mcp_proto::{Instant, Output};
 use tokio::sync::{mpsc, oneshot};
 
-use super::body::{Pieces, Unread, stream};
+use super::body::{Pieces, Unread, is_small, stream, whole};
 use crate::clock::{Alarm, now};
 use crate::server::requests::{Accepted, Heard, Requests};
 
@@ -47,7 +47,11 @@ pub(super) struct From {
 /// How a request is answered.
 #[derive(Debug)]
 pub(super) enum Reply {
-    Whole(http::Response<Bytes>),
+    /// A response that the connection takes at once.
+    Small(http::Response<Bytes>),
+    /// A whole response that the connection takes piece by piece.
+    Whole(http::Response<()>, Unread),
+    /// A response whose pieces are still to come.
     Stream(http::Response<()>, Unread),
 }
 
@@ -86,7 +90,7 @@ pub(super) struct Owner {
     accepts: BTreeMap<ExchangeKey, oneshot::Sender<()>>,
     /// The exchange that was written to last, if its client is behind.
     behind: Option<ExchangeKey>,
-    /// Streams that the client has not taken in full, and the bytes of them that the machine counts.
+    /// Responses that clients have not taken in full, and the bytes of them that the machine counts.
     unwritten: BTreeMap<ExchangeKey, (Pieces, usize)>,
 }
 
@@ -122,19 +126,25 @@ impl Owner {
             let due = self.machine.poll_timeout();
             tokio::select! {
                 input = inputs.recv(), if self.machine.wants_input() => match input {
-                    Some(input) => self.on_input(input, now()),
+                    Some(input) => {
+                        self.report_written(now());
+                        self.on_input(input, now());
+                    }
                     None => break,
                 },
-                Some(last) = heard.last.recv() => self.requests.on_last(last, &mut self.machine, now()),
+                Some(last) = heard.last.recv() => {
+                    self.report_written(now());
+                    self.requests.on_last(last, &mut self.machine, now());
+                }
                 Some(said) = heard.said.recv() => {
+                    self.report_written(now());
                     let accepted = self.requests.on_said(said, &mut self.machine, now());
                     self.settle(now());
                     self.accept(accepted);
                 }
                 Some(arrived) = gone.recv() => self.on_gone(arrived, now()),
-                () = alarm.wait(due) => {}
+                () = alarm.wait(due) => self.report_written(now()),
             }
-            self.report_written(now());
             if self.machine.poll_timeout().is_some_and(|at| at <= now()) {
                 self.machine.handle_timeout(now());
             }
@@ -207,10 +217,7 @@ impl Owner {
             match output {
                 Output::Action(HttpAction::Respond { exchange, response }) => {
                     if let Some(Response::Awaited(reply)) = self.take(exchange) {
-                        let length = response.body().len();
-                        let _ = reply.send(Reply::Whole(response));
-                        // The connection writes it, or is gone.
-                        self.machine.handle_written(exchange, length, now);
+                        self.respond(exchange, reply, response, now);
                     }
                 }
                 Output::Action(HttpAction::Continue { exchange }) => {
@@ -226,8 +233,14 @@ impl Owner {
                     }
                 }
                 Output::Action(HttpAction::Abort { exchange }) => {
-                    self.take(exchange);
-                    self.unwritten.remove(&exchange);
+                    let streamed = match self.take(exchange) {
+                        Some(Response::Streamed(pieces)) => Some(pieces),
+                        Some(Response::Awaited(_)) | None => None,
+                    };
+                    let unwritten = self.unwritten.remove(&exchange).map(|(pieces, _)| pieces);
+                    if let Some(pieces) = unwritten.or(streamed) {
+                        pieces.abort();
+                    }
                 }
                 Output::Action(_) => {}
                 Output::Event(event) => self.requests.on_event(event, &mut self.machine),
@@ -239,6 +252,25 @@ impl Owner {
         let (arrived, response) = self.responses.remove(&exchange)?;
         self.exchanges.remove(&arrived);
         Some(response)
+    }
+
+    fn respond(
+        &mut self,
+        exchange: ExchangeKey,
+        reply: oneshot::Sender<Reply>,
+        response: http::Response<Bytes>,
+        now: Instant,
+    ) {
+        let length = response.body().len();
+        if is_small(response.body()) {
+            let _ = reply.send(Reply::Small(response));
+            return self.machine.handle_written(exchange, length, now);
+        }
+        let (head, body) = response.into_parts();
+        let (pieces, unread) = whole(body);
+        self.unwritten.insert(exchange, (pieces, length));
+        // If nobody takes it, the client is gone, and nothing is left of it.
+        let _ = reply.send(Reply::Whole(http::Response::from_parts(head, ()), unread));
     }
 
     fn stream(&mut self, exchange: ExchangeKey, head: http::Response<()>) {
@@ -260,11 +292,12 @@ impl Owner {
         }
     }
 
-    /// Reports what clients have taken of their streams since this was last called.
+    /// Reports what clients have taken of their responses since this was last called.
     fn report_written(&mut self, now: Instant) {
         let Self { machine, unwritten, .. } = self;
         unwritten.retain(|exchange, (pieces, counted)| {
-            let waiting = if pieces.is_gone() { 0 } else { pieces.waiting() };
+            // Of a client that is gone, nothing is left.
+            let waiting = pieces.waiting();
             machine.handle_written(*exchange, counted.saturating_sub(waiting), now);
             *counted = waiting;
             waiting > 0
