@@ -76,10 +76,15 @@ impl Site {
         key
     }
 
-    /// Hands in a whole request.
+    /// Hands in a whole request, whose body comes in small pieces.
     pub fn ask(&mut self, asked: &Asked) -> ExchangeKey {
+        self.ask_in_pieces_of(7, asked)
+    }
+
+    /// Hands in a whole request, whose body comes in pieces of this size.
+    pub fn ask_in_pieces_of(&mut self, size: usize, asked: &Asked) -> ExchangeKey {
         let key = self.begin(asked);
-        for piece in asked.body.chunks(7) {
+        for piece in asked.body.chunks(size) {
             self.server.handle_body(key, piece, self.now);
         }
         self.server.handle_end(key, self.now);
@@ -202,8 +207,10 @@ impl Site {
                 }
                 Output::Action(HttpAction::Continue { exchange }) => self.continued.push(exchange),
                 Output::Action(HttpAction::Finish { exchange }) => self.open(exchange).is_over = true,
+                // This may come behind the end of a response that was not taken.
                 Output::Action(HttpAction::Abort { exchange }) => {
-                    self.open(exchange).is_over = true;
+                    assert!(!self.aborted.contains(&exchange), "aborted twice");
+                    self.sent.entry(exchange).or_default().is_over = true;
                     self.aborted.push(exchange);
                 }
                 Output::Action(action) => panic!("{action:?} is new"),

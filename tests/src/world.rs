@@ -230,6 +230,11 @@ impl Reply {
         self
     }
 
+    /// The head, and the body.
+    pub fn parts(&self) -> (Parts, Vec<u8>) {
+        (self.head(), self.body.clone())
+    }
+
     fn head(&self) -> Parts {
         let mut headers = HeaderMap::new();
         for (name, value) in &self.headers {

@@ -3,6 +3,12 @@
 //! The limits of the tests are smaller than the default, so that what they do not hold shows. `cargo test -p tests
 //! --test memory -- --nocapture` prints each flood with its peak and its ceiling.
 
+#[path = "memory/bridges.rs"]
+mod bridges;
+#[path = "memory/sums.rs"]
+mod sums;
+
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -21,11 +27,14 @@ use tests::world::{
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
+/// One allocator counts for all, so that one test runs at a time.
+static COUNTING: Mutex<()> = Mutex::new(());
+
 const CHUNK: usize = 64 * 1024;
 const GIGABYTE: usize = 1 << 30;
 const MILLION: usize = 1_000_000;
 /// What the driver hands in at once. The heads in these tests take less.
-const INTAKE: Intake = Intake { chunk: CHUNK, head: 2048, bodies: 1 };
+const INTAKE: Intake = Intake { chunk: CHUNK, head: 2048, exchanges: 1 };
 
 /// Little of everything, so that what one flood is about makes up most of its ceiling.
 fn limits() -> Limits {
@@ -65,20 +74,38 @@ impl Account {
     }
 }
 
-/// One allocator counts for all, so that one test runs all floods.
+#[test]
+fn defect_m3_no_sum_of_what_a_machine_holds_is_more_than_its_ceiling() {
+    held_to_their_ceilings(sums::all);
+}
+
+#[test]
+fn defect_m3_no_flood_through_a_bridge_is_held_beyond_its_ceiling() {
+    held_to_their_ceilings(bridges::all);
+}
+
 #[test]
 fn no_flood_makes_a_machine_hold_more_than_its_ceiling() {
-    let ceilings = Ceilings::new(&limits(), &HttpConfig::new(), INTAKE);
+    held_to_their_ceilings(floods);
+}
+
+fn held_to_their_ceilings(floods: fn(&mut Account)) {
+    let _counting = COUNTING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut account = Account { lines: Vec::new(), exceeded: 0 };
-    client_over_stdio(&mut account, ceilings.client_over_stdio);
-    server_over_stdio(&mut account, ceilings.server_over_stdio);
-    client_over_http(&mut account, ceilings.client_over_http);
-    relay_over_stdio(&mut account, ceilings.relay_over_stdio);
-    relay_over_http(&mut account, ceilings.relay_over_http);
-    relay_between_eras(&mut account, ceilings.relay_over_stdio);
-    server_over_http(&mut account);
+    floods(&mut account);
     println!("{} floods, {} over their ceilings", account.lines.len(), account.exceeded);
     assert_eq!(account.exceeded, 0, "\n{}", account.lines.join("\n"));
+}
+
+fn floods(account: &mut Account) {
+    let ceilings = Ceilings::new(&limits(), &HttpConfig::new(), INTAKE);
+    client_over_stdio(account, ceilings.client_over_stdio);
+    server_over_stdio(account, ceilings.server_over_stdio);
+    client_over_http(account, ceilings.client_over_http);
+    relay_over_stdio(account, ceilings.relay_over_stdio);
+    relay_over_http(account, ceilings.relay_over_http);
+    relay_between_eras(account, ceilings.relay_over_stdio);
+    server_over_http(account);
 }
 
 fn filled(start: &str, with: &str, size: usize) -> Vec<u8> {
@@ -417,7 +444,7 @@ fn relay_between_eras(account: &mut Account, ceiling: usize) {
 struct Served {
     limits: Limits,
     http: HttpConfig,
-    bodies: usize,
+    exchanges: usize,
 }
 
 impl Served {
@@ -427,11 +454,11 @@ impl Served {
         (limits.requests_in, limits.requests_in_total, limits.requests_out) = (1, 1, 1);
         http.max_sessions = sessions;
         http.replay = 16 * 1024;
-        Self { limits, http, bodies: 1 }
+        Self { limits, http, exchanges: 1 }
     }
 
     fn ceiling(&self) -> usize {
-        Ceilings::new(&self.limits, &self.http, Intake { bodies: self.bodies, ..INTAKE }).server_over_http
+        Ceilings::new(&self.limits, &self.http, Intake { exchanges: self.exchanges, ..INTAKE }).server_over_http
     }
 
     fn site(&self) -> Site {
@@ -448,10 +475,10 @@ impl Served {
 fn server_over_http(account: &mut Account) {
     let chunk = vec![b'x'; CHUNK];
     let mut served = Served::with_sessions(1);
-    served.bodies = 64;
+    served.exchanges = 64;
     account.flood("OR6", "server over HTTP: bodies of the limit, none of which ends", served.ceiling(), || {
         let mut site = served.site();
-        let keys: Vec<_> = (0..served.bodies).map(|_| site.begin(&Asked::post(""))).collect();
+        let keys: Vec<_> = (0..served.exchanges).map(|_| site.begin(&Asked::post(""))).collect();
         for _ in 0..served.limits.message / CHUNK {
             for key in &keys {
                 site.server.handle_body(*key, &chunk, site.now);

@@ -1,0 +1,533 @@
+//! The floods through a relay that joins two eras: a legacy client and a modern server, and the reverse.
+
+use std::fmt;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::Response;
+use http::response::Parts;
+use mcp_proto::client::{ExchangeKey, Http, HttpAction, HttpConfig};
+use mcp_proto::relay::{self, Action};
+use mcp_proto::server::HttpConfig as ServerConfig;
+use mcp_proto::{Ceilings, Limits, Output, Relay, Stdio, StdioAction};
+use tests::world::{INITIALIZED, URL, event, initialize, initialize_result, request, result};
+
+use super::sums::{LARGE, MANY};
+use super::{Account, CHUNK, INTAKE, answers, limits, lines, messages};
+
+const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{"url":{},"form":{}},"roots":{}}}"#;
+const DISCOVERED: &str = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"resources":{"subscribe":true}},"ttlMs":0,"cacheScope":"private"}"#;
+
+/// Which of the two bridges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bridge {
+    /// A legacy client, a modern server.
+    LegacyClient,
+    /// A modern client, a legacy server.
+    ModernClient,
+}
+
+impl Bridge {
+    const ALL: [Self; 2] = [Self::LegacyClient, Self::ModernClient];
+
+    /// A request as its client writes it: these members of the parameters, each behind a comma.
+    fn request(self, id: &str, method: &str, members: &str) -> String {
+        match self {
+            Self::LegacyClient => request(id, method, &format!(r#"{{"name":"t"{members}}}"#)),
+            Self::ModernClient => request(id, method, &format!(r#"{{{META},"name":"t"{members}}}"#)),
+        }
+    }
+
+    /// A result as its server writes it.
+    fn result(self, id: &str, members: &str) -> String {
+        match self {
+            Self::LegacyClient => result(id, &format!(r#"{{"resultType":"complete","content":[]{members}}}"#)),
+            Self::ModernClient => result(id, &format!(r#"{{"content":[]{members}}}"#)),
+        }
+    }
+}
+
+impl fmt::Display for Bridge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::LegacyClient => "relay, old to new",
+            Self::ModernClient => "relay, new to old",
+        })
+    }
+}
+
+/// A relay to a server on a byte stream or over HTTP.
+trait Reached: Sized {
+    type Transport: mcp_proto::client::ClientTransport;
+    const NAME: &'static str;
+
+    fn transport() -> Self::Transport;
+    fn new() -> Self;
+    fn ceiling(ceilings: &Ceilings) -> usize;
+    /// Does what is to be done at the server's side; the messages that reached it.
+    fn act(&mut self, action: <Self::Transport as mcp_proto::Transport>::Action) -> Option<Bytes>;
+    /// Accepts what is no request; whether there was anything.
+    fn accept(&mut self, relay: &mut Relay<Self::Transport>, now: Instant) -> bool;
+    /// Hands in a message of the server's that belongs to one of the client's with this id.
+    fn hand_in(&mut self, relay: &mut Relay<Self::Transport>, id: &str, message: &str, now: Instant);
+}
+
+/// Over a byte stream. What is written to a server that does not read is not reported.
+struct Piped {
+    line: Vec<u8>,
+    written: usize,
+}
+
+impl Reached for Piped {
+    type Transport = Stdio;
+    const NAME: &'static str = "stdio";
+
+    fn transport() -> Stdio {
+        Stdio::new()
+    }
+
+    fn new() -> Self {
+        Self { line: Vec::new(), written: 0 }
+    }
+
+    fn ceiling(ceilings: &Ceilings) -> usize {
+        ceilings.relay_over_stdio
+    }
+
+    fn act(&mut self, action: StdioAction) -> Option<Bytes> {
+        let StdioAction::Write(bytes) = action else { return None };
+        self.written += bytes.len();
+        self.line.extend_from_slice(&bytes);
+        self.line.ends_with(b"\n").then(|| std::mem::take(&mut self.line).into())
+    }
+
+    fn accept(&mut self, _relay: &mut Relay<Stdio>, _now: Instant) -> bool {
+        false
+    }
+
+    fn hand_in(&mut self, relay: &mut Relay<Stdio>, _id: &str, message: &str, now: Instant) {
+        relay.handle_server_written(std::mem::take(&mut self.written), now);
+        for chunk in message.as_bytes().chunks(CHUNK) {
+            relay.handle_server_bytes(chunk, now);
+        }
+        relay.handle_server_bytes(b"\n", now);
+    }
+}
+
+/// Over HTTP. The server answers each request by a stream of events, and takes what is no request.
+struct Fetched {
+    open: Vec<(String, ExchangeKey, bool)>,
+    accepted: Vec<ExchangeKey>,
+}
+
+impl Reached for Fetched {
+    type Transport = Http;
+    const NAME: &'static str = "HTTP";
+
+    fn transport() -> Http {
+        Http::new(HttpConfig::new(URL).expect("a URL"))
+    }
+
+    fn new() -> Self {
+        Self { open: Vec::new(), accepted: Vec::new() }
+    }
+
+    fn ceiling(ceilings: &Ceilings) -> usize {
+        ceilings.relay_over_http
+    }
+
+    fn act(&mut self, action: HttpAction) -> Option<Bytes> {
+        match action {
+            HttpAction::Open { exchange, request } => {
+                let body = request.into_body();
+                match id_of(&body) {
+                    Some(id) if contains(&body, "\"method\"") => self.open.push((id, exchange, false)),
+                    Some(_) | None => self.accepted.push(exchange),
+                }
+                Some(body)
+            }
+            HttpAction::Abort { exchange } => {
+                self.open.retain(|(_, open, _)| *open != exchange);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn accept(&mut self, relay: &mut Relay<Http>, now: Instant) -> bool {
+        let accepted = std::mem::take(&mut self.accepted);
+        for exchange in &accepted {
+            relay.handle_response(*exchange, &head(202, "text/plain"), now);
+            relay.handle_end(*exchange, now);
+        }
+        !accepted.is_empty()
+    }
+
+    fn hand_in(&mut self, relay: &mut Relay<Http>, id: &str, message: &str, now: Instant) {
+        let Some((_, exchange, has_begun)) = self.open.iter_mut().find(|(of, ..)| of == id) else { return };
+        let exchange = *exchange;
+        if !std::mem::replace(has_begun, true) {
+            relay.handle_response(exchange, &head(200, "text/event-stream"), now);
+        }
+        for chunk in event(message).as_bytes().chunks(CHUNK) {
+            relay.handle_body(exchange, chunk, now);
+        }
+    }
+}
+
+fn head(status: u16, kind: &str) -> Parts {
+    let head = Response::builder().status(status).header("content-type", kind).header("mcp-session-id", "s");
+    head.body(()).expect("a head").into_parts().0
+}
+
+fn contains(text: &[u8], part: &str) -> bool {
+    memchr::memmem::find(text, part.as_bytes()).is_some()
+}
+
+fn id_of(message: &[u8]) -> Option<String> {
+    let start = memchr::memmem::find(message, b"\"id\":")? + 5;
+    let rest = message.get(start..)?;
+    let end = rest.iter().position(|byte| matches!(byte, b',' | b'}'))?;
+    String::from_utf8(rest[..end].to_vec()).ok()
+}
+
+/// A relay, its client and its server.
+struct World<R: Reached> {
+    relay: Relay<R::Transport>,
+    reached: R,
+    bridge: Bridge,
+    now: Instant,
+    /// Whether the client reads.
+    is_read: bool,
+    to_client: Vec<u8>,
+    /// Small messages that reached the server.
+    to_server: Vec<Bytes>,
+}
+
+impl<R: Reached> World<R> {
+    /// A client and a server of two eras, joined.
+    fn joined(bridge: Bridge, limits: &Limits) -> Self {
+        let mut world = Self::new(bridge, limits);
+        match bridge {
+            Bridge::LegacyClient => {
+                let able = r#"{"roots":{},"elicitation":{}}"#;
+                world.client(&initialize("\"i\"", "2025-11-25").replace(r#"{"roots":{}}"#, able));
+            }
+            Bridge::ModernClient => world.client(&request("\"i\"", "server/discover", &format!("{{{META}}}"))),
+        }
+        world.answer_opening();
+        if bridge == Bridge::LegacyClient {
+            world.client(INITIALIZED);
+        }
+        assert!(contains(&world.to_client, r#""id":"i","result""#), "{bridge:?}, {}", R::NAME);
+        world.forget();
+        world
+    }
+
+    fn new(bridge: Bridge, limits: &Limits) -> Self {
+        let mut config = relay::Config::default();
+        config.limits = limits.clone();
+        let relay = Relay::new(R::transport(), config).expect("a configuration");
+        let (to_client, to_server) = (Vec::new(), Vec::new());
+        Self { relay, reached: R::new(), bridge, now: Instant::now(), is_read: true, to_client, to_server }
+    }
+
+    fn answer_opening(&mut self) {
+        while !self.to_server.is_empty() {
+            let message = self.to_server.remove(0);
+            let Some(id) = id_of(&message) else { continue };
+            let is_initialize = contains(&message, r#""initialize""#);
+            let error = |code: i64| {
+                let data = r#"{"supported":["2026-07-28"],"requested":"2025-11-25"}"#;
+                format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"no","data":{data}}}}}"#)
+            };
+            let answer = match (self.bridge, is_initialize) {
+                (Bridge::LegacyClient, true) => error(-32022),
+                (Bridge::LegacyClient, false) => result(&id, DISCOVERED),
+                (Bridge::ModernClient, true) => {
+                    let able = r#""capabilities":{"resources":{"subscribe":true},"#;
+                    result(&id, &initialize_result("2025-11-25").replace(r#""capabilities":{"#, able))
+                }
+                (Bridge::ModernClient, false) => error(-32601),
+            };
+            self.server(&id, &answer);
+        }
+    }
+
+    /// The client writes a line.
+    fn client(&mut self, line: &str) {
+        for chunk in line.as_bytes().chunks(CHUNK).chain([&b"\n"[..]]) {
+            self.relay.handle_bytes(chunk, self.now);
+            self.drain();
+        }
+    }
+
+    /// The server says something that belongs to its request with this id.
+    fn server(&mut self, id: &str, message: &str) {
+        self.reached.hand_in(&mut self.relay, id, message, self.now);
+        self.drain();
+    }
+
+    /// The client makes a request; the id that it has at the server, if it has reached it.
+    fn call(&mut self, id: &str, members: &str) -> Option<String> {
+        self.client(&self.bridge.request(id, "tools/call", members));
+        let calls = self.to_server.drain(..).filter(|message| contains(message, "tools/call"));
+        id_of(&calls.last()?)
+    }
+
+    fn forget(&mut self) {
+        self.to_client.clear();
+        self.to_server.clear();
+    }
+
+    /// A small call gets its small answer.
+    fn echoes(&mut self) {
+        self.is_read = true;
+        self.relay.handle_written(usize::MAX, self.now);
+        self.forget();
+        let id = self.call("\"e\"", "").expect("a call that reached the server");
+        self.server(&id, &self.bridge.result(&id, ""));
+        assert!(contains(&self.to_client, r#""id":"e","result""#), "{:?}, {}", self.bridge, R::NAME);
+    }
+
+    fn drain(&mut self) {
+        self.take_output();
+        while self.reached.accept(&mut self.relay, self.now) {
+            self.take_output();
+        }
+    }
+
+    fn take_output(&mut self) {
+        while let Some(output) = self.relay.poll_output() {
+            match output {
+                Output::Action(Action::Client(StdioAction::Write(bytes))) => {
+                    if self.to_client.len() < CHUNK {
+                        self.to_client.extend_from_slice(&bytes[..bytes.len().min(CHUNK)]);
+                    }
+                    if self.is_read {
+                        self.relay.handle_written(bytes.len(), self.now);
+                    }
+                }
+                Output::Action(Action::Server(action)) => {
+                    // What is large is as good as read by the server.
+                    let message = self.reached.act(action);
+                    self.to_server.extend(message.map(|message| message.slice(..message.len().min(1000))));
+                }
+                Output::Action(_) | Output::Event(_) => {}
+            }
+        }
+        self.to_server.iter_mut().for_each(|message| *message = Bytes::copy_from_slice(message));
+    }
+}
+
+pub(super) fn all(account: &mut Account) {
+    for bridge in Bridge::ALL {
+        bytes_over_stdio(account, bridge);
+        bytes_over_http(account, bridge);
+        sums::<Piped>(account, bridge);
+        sums::<Fetched>(account, bridge);
+    }
+}
+
+fn roomy() -> Limits {
+    let mut limits = limits();
+    (limits.requests_in, limits.requests_out) = (MANY + 10, MANY + 10);
+    limits.exchanges = Limits::exchanges_for(MANY + 10);
+    limits
+}
+
+fn ceiling_of<R: Reached>(limits: &Limits) -> usize {
+    R::ceiling(&Ceilings::new(limits, &ServerConfig::new(), INTAKE))
+}
+
+fn bytes_over_stdio(account: &mut Account, bridge: Bridge) {
+    let limits = limits();
+    let ceiling = ceiling_of::<Piped>(&limits);
+    let joined = || World::<Piped>::joined(bridge, &limits);
+    let lines = lines().into_iter().map(|(row, what, chunk, times)| (row, what, chunk, times.div_ceil(30)));
+    let messages = messages().into_iter().map(|(row, what, line)| (row, what, line, 4));
+    for (row, what, chunk, times) in lines.chain(messages) {
+        account.flood(row, &format!("{bridge}, of its server: {what}"), ceiling, || {
+            let mut world = joined();
+            for _ in 0..times {
+                for chunk in chunk.chunks(CHUNK) {
+                    world.relay.handle_server_bytes(chunk, world.now);
+                    world.drain();
+                }
+                world.forget();
+            }
+        });
+        account.flood(row, &format!("{bridge}, of its client: {what}"), ceiling, || {
+            let mut world = joined();
+            for _ in 0..times {
+                for chunk in chunk.chunks(CHUNK) {
+                    if world.relay.wants_bytes() {
+                        world.relay.handle_bytes(chunk, world.now);
+                        world.drain();
+                    }
+                }
+                world.forget();
+            }
+        });
+    }
+}
+
+fn bytes_over_http(account: &mut Account, bridge: Bridge) {
+    let limits = limits();
+    let ceiling = ceiling_of::<Fetched>(&limits);
+    for (row, what, reply, chunk, times) in answers() {
+        account.flood(row, &format!("{bridge} over HTTP, of its server: {what}"), ceiling, || {
+            let mut world = World::<Fetched>::joined(bridge, &limits);
+            world.call("1", "").expect("a call that reached the server");
+            let exchange = world.reached.open.last().expect("an exchange").1;
+            let (head, begin) = reply.parts();
+            world.relay.handle_response(exchange, &head, world.now);
+            world.relay.handle_body(exchange, &begin, world.now);
+            for _ in 0..times.div_ceil(30) {
+                if world.relay.wants_body() {
+                    world.relay.handle_body(exchange, &chunk, world.now);
+                }
+                world.drain();
+                world.forget();
+            }
+        });
+    }
+}
+
+/// Floods of what is large, and many at a time.
+fn sums<R: Reached>(account: &mut Account, bridge: Bridge) {
+    let limits = roomy();
+    let ceiling = ceiling_of::<R>(&limits);
+    let large = format!(r#","x":"{}""#, "x".repeat(LARGE));
+    let mut flood = |what: &str, run: &dyn Fn(&mut World<R>)| {
+        account.flood("M3", &format!("{bridge} over {}: {what}", R::NAME), ceiling, || {
+            let mut world = World::<R>::joined(bridge, &limits);
+            run(&mut world);
+            world.echoes();
+        });
+    };
+    flood("large calls that are not answered", &|world| {
+        for id in 0..MANY {
+            world.call(&id.to_string(), &large);
+            world.forget();
+        }
+    });
+    flood("large results that the client does not read", &|world| {
+        let calls: Vec<_> = (0..MANY).map(|id| world.call(&id.to_string(), "")).collect();
+        world.is_read = false;
+        for id in calls.iter().flatten() {
+            if world.relay.wants_body() {
+                world.server(id, &bridge.result(id, &large));
+            }
+        }
+    });
+    let asks = |world: &mut World<R>, id: &str, number: usize, members: &str| {
+        let params = format!(r#"{{"message":"m","requestedSchema":{{"type":"object","properties":{{}}}}{members}}}"#);
+        let message = match bridge {
+            Bridge::ModernClient => request(&format!("\"q{number}\""), "elicitation/create", &params),
+            Bridge::LegacyClient => {
+                let wish = format!(r#"{{"method":"elicitation/create","params":{params}}}"#);
+                let inputs = format!(r#"{{"a":{wish},"b":{{"method":"roots/list"}}}}"#);
+                result(id, &format!(r#"{{"resultType":"input_required","inputRequests":{inputs}}}"#))
+            }
+        };
+        world.server(id, &message);
+    };
+    for (what, of_call, of_question) in
+        [("large calls that their servers ask about", &*large, ""), ("large questions about calls", "", &*large)]
+    {
+        flood(what, &|world| {
+            for number in 0..MANY {
+                if let Some(id) = world.call(&number.to_string(), of_call) {
+                    asks(world, &id, number, of_question);
+                }
+                world.forget();
+            }
+        });
+    }
+    flood("large answers to questions", &|world| {
+        for number in 0..MANY {
+            let id = world.call(&number.to_string(), "").expect("a call that reached the server");
+            asks(world, &id, number, "");
+            let told = std::mem::take(&mut world.to_client);
+            let answer = match bridge {
+                // One of the two things that the call needs.
+                Bridge::LegacyClient => {
+                    let asked = memchr::memmem::find(&told, b"elicitation/create").map(|_| id_of(&told));
+                    let asked = asked.flatten().expect("a question");
+                    result(&asked, &format!(r#"{{"action":"accept"{large}}}"#))
+                }
+                // The call again, with an answer that the server does not take.
+                Bridge::ModernClient => {
+                    let state = format!(r#","requestState":"relay-{}""#, number + 1);
+                    let given = format!(r#","inputResponses":{{"1":{{"action":"accept"{large}}}}}"#);
+                    bridge.request(&format!("\"again{number}\""), "tools/call", &format!("{state}{given}"))
+                }
+            };
+            world.client(&answer);
+            world.forget();
+        }
+    });
+    if bridge == Bridge::ModernClient {
+        flood("large results of parked calls", &|world| {
+            for number in 0..MANY {
+                let id = world.call(&number.to_string(), "").expect("a call that reached the server");
+                asks(world, &id, number, "");
+                world.server(&id, &bridge.result(&id, &large));
+                world.forget();
+            }
+        });
+        let urls = |id: &str, urls: &str| {
+            let data = format!(r#"{{"elicitations":[{urls}]}}"#);
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32042,"message":"m","data":{data}}}}}"#)
+        };
+        let url = |members: &str| format!(r#"{{"mode":"url","url":"https://a.example","message":"m"{members}}}"#);
+        flood("large URLs that must be visited", &|world| {
+            for number in 0..MANY {
+                let id = world.call(&number.to_string(), "").expect("a call that reached the server");
+                world.server(&id, &urls(&id, &url(&large)));
+                world.forget();
+            }
+        });
+        flood("10^5 URLs that must be visited", &|world| {
+            for number in 0..4 {
+                let id = world.call(&number.to_string(), "").expect("a call that reached the server");
+                world.server(&id, &urls(&id, &vec!["{}"; 100_000].join(",")));
+                world.forget();
+            }
+        });
+        account.flood("M3", &format!("relay to {}: large calls before the server is known", R::NAME), ceiling, || {
+            let mut world = World::<R>::new(bridge, &limits);
+            for id in 0..MANY {
+                world.client(&bridge.request(&id.to_string(), "tools/call", &large));
+            }
+            assert!(contains(&world.to_client, "-32603"));
+        });
+        account.flood("M3", &format!("relay to {}: resources listened to, again and again", R::NAME), ceiling, || {
+            let mut world = World::<R>::joined(bridge, &limits);
+            for number in 0..50 * MANY {
+                let uri = format!("file:///{number}/{}", "x".repeat(30_000));
+                let filter = format!(r#","notifications":{{"resourceSubscriptions":["{uri}"]}}"#);
+                world.client(&bridge.request("1", "subscriptions/listen", &filter));
+                world.client(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
+                world.forget();
+                // None of it is answered: what was asked for is given up.
+                world.now += std::time::Duration::from_secs(2);
+                world.relay.handle_timeout(world.now);
+                world.drain();
+            }
+        });
+    } else {
+        flood("10^5 resources that nobody has subscribed to", &|world| {
+            world.client(&request("1", "resources/subscribe", r#"{"uri":"a:b"}"#));
+            let listen = world.to_server.pop().expect("a subscription");
+            let id = id_of(&listen).expect("an id");
+            let uris: Vec<_> = (0..100_000).map(|uri| format!(r#""{uri}""#)).collect();
+            let meta = format!(r#""_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}"#);
+            let filter = format!(r#""notifications":{{"resourceSubscriptions":["a:b",{}]}}"#, uris.join(","));
+            let told = r#"{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":"#;
+            world.server(&id, &format!("{told}{{{meta},{filter}}}}}"));
+            assert!(contains(&world.to_client, r#""id":1,"result":{}"#));
+        });
+    }
+}

@@ -1,0 +1,450 @@
+//! Floods of what is small or bounded by itself, and many at a time (M3). While each goes on, small messages get through.
+
+use mcp_proto::client::{self, Outcome};
+use mcp_proto::server::{Event, HttpConfig, InputRequired};
+use mcp_proto::{Ceilings, Failed, Intake, Json, Limits, Notification, ProtocolVersion, Ticket};
+use tests::asked::{Asked, initialize};
+use tests::site::Site;
+use tests::stream::{ClientStream, ServerStream};
+use tests::world::{INITIALIZED, Reply, World, event, request, result};
+
+use super::{Account, CHUNK, INTAKE, limits};
+
+/// How many large things there are of each.
+pub(super) const MANY: usize = 150;
+/// Bytes of a large one.
+pub(super) const LARGE: usize = 1_000_000;
+
+fn large() -> String {
+    format!(r#"{{"name":"t","x":"{}"}}"#, "x".repeat(LARGE))
+}
+
+fn json(text: impl Into<String>) -> Json {
+    Json::parse(text.into()).expect("JSON")
+}
+
+/// Limits with room for the many.
+fn roomy() -> Limits {
+    let mut limits = limits();
+    (limits.requests_in, limits.requests_out) = (MANY + 10, MANY + 10);
+    limits
+}
+
+pub(super) fn all(account: &mut Account) {
+    answers_that_arrive(account);
+    what_servers_ask(account);
+    servers_on_streams(account);
+    requests_over_http(account);
+    answers_over_http(account);
+}
+
+// ---- clients
+
+fn answers_that_arrive(account: &mut Account) {
+    let mut limits = limits();
+    limits.exchanges = Limits::exchanges_for(MANY);
+    limits.requests_out = 2 * MANY;
+    let ceiling = Ceilings::new(&limits, &HttpConfig::new(), INTAKE).client_over_http;
+    let connected = || World::connected_client_with(|config, _| config.limits = limits.clone());
+    let chunk = vec![b'x'; CHUNK];
+    for (what, reply) in [
+        ("JSON bodies", Reply::json("{\"x\":\"")),
+        ("events", Reply::events("data: ")),
+        ("ids of events", Reply::events("id: ")),
+        ("types of events", Reply::events("event: ")),
+    ] {
+        account.flood("M3", &format!("client over HTTP: {MANY} {what} of the limit that do not end"), ceiling, || {
+            let mut world = connected();
+            let calls: Vec<_> = (0..MANY).map(|_| world.request("tools/list")).collect();
+            for (_, opened) in &calls {
+                world.begin(opened.key, &reply);
+            }
+            for _ in 0..limits.message / CHUNK - 1 {
+                for (_, opened) in &calls {
+                    world.machine.handle_body(opened.key, &chunk, world.now);
+                }
+            }
+            let failed = world.outcomes();
+            let is_refused = |outcome: &Outcome| matches!(outcome, Outcome::Failed(Failed::NoRoom { .. }));
+            assert!(failed.len() > MANY / 2 && failed.values().all(is_refused), "{what}");
+            let (small, opened) = world.request("tools/list");
+            world.reply(opened.key, &Reply::json(result(&opened.id(), "{}")));
+            assert!(matches!(world.outcomes().remove(&small), Some(Outcome::Result(_))), "{what}");
+        });
+    }
+    account.flood("M3", "client over HTTP: a long id of an event on one exchange after the other", ceiling, || {
+        let mut world = connected();
+        for _ in 0..MANY {
+            let (_, opened) = world.request("tools/list");
+            world.begin(opened.key, &Reply::events("id: "));
+            for _ in 0..limits.event / CHUNK - 1 {
+                world.machine.handle_body(opened.key, &chunk, world.now);
+            }
+            world.machine.handle_body(opened.key, b"\ndata: {}\n", world.now);
+        }
+        assert!(world.outcomes().is_empty(), "none is large for long");
+    });
+}
+
+fn what_servers_ask(account: &mut Account) {
+    let limits = roomy();
+    let ceilings = Ceilings::new(&limits, &HttpConfig::new(), INTAKE);
+    let configure = |config: &mut client::Config| {
+        config.limits = limits.clone();
+        config.capabilities = json(r#"{"sampling":{},"roots":{}}"#);
+    };
+    let tickets = |stream: &mut ClientStream| -> Vec<Ticket> {
+        let ticket = |event| if let client::Event::Requested { ticket, .. } = event { Some(ticket) } else { None };
+        stream.events().into_iter().filter_map(ticket).collect()
+    };
+    let asked = |id: usize, params: &str| request(&id.to_string(), "sampling/createMessage", params);
+    account.flood("M3", "client over stdio: large questions that are not answered", ceilings.client_over_stdio, || {
+        let mut stream = ClientStream::connected_with(configure);
+        let mut open = Vec::new();
+        for id in 0..MANY {
+            // The application keeps what it was told of.
+            stream.line(asked(id, &large()));
+            open.extend(stream.events());
+            stream.lines();
+        }
+        stream.line(asked(MANY, "{}"));
+        assert_eq!(tickets(&mut stream).len(), 1, "a small one is handed up");
+    });
+    account.flood("M3", "client over stdio: large answers that are not taken", ceilings.client_over_stdio, || {
+        let mut stream = ClientStream::connected_with(configure);
+        stream.is_read = false;
+        for id in 0..=MANY {
+            stream.line(asked(id, "{}"));
+        }
+        let mut unread = Vec::new();
+        let mut open = tickets(&mut stream);
+        let small = open.pop().expect("the last");
+        for ticket in open {
+            stream.machine.answer(ticket, Ok(json(large())), stream.now);
+            unread.extend(std::iter::from_fn(|| stream.machine.poll_output()));
+        }
+        stream.machine.answer(small, Ok(json("{}")), stream.now);
+        assert_eq!(stream.lines().len(), 1, "a small one goes out");
+    });
+    account.flood("M3", "client over HTTP: large answers that are not taken", ceilings.client_over_http, || {
+        let mut world = World::connected_client_with(|config, _| configure(config));
+        let (_, opened) = world.request("tools/list");
+        let asked: String = (0..MANY).map(|id| event(&asked(id, "{}"))).collect();
+        world.begin(opened.key, &Reply::events(""));
+        for chunk in asked.as_bytes().chunks(512) {
+            world.machine.handle_body(opened.key, chunk, world.now);
+            for event in world.events() {
+                if let client::Event::Requested { ticket, .. } = event {
+                    world.machine.answer(ticket, Ok(json(large())), world.now);
+                }
+            }
+        }
+        assert!(!world.machine.is_closed());
+    });
+    let wish = |params: &str| {
+        let wish = format!(r#"{{"method":"sampling/createMessage","params":{params}}}"#);
+        format!(r#"{{"resultType":"input_required","inputRequests":{{"a":{wish},"b":{{"method":"roots/list"}}}}}}"#)
+    };
+    for (what, params, answer) in [("wishes", large(), "{}".to_owned()), ("answers", "{}".to_owned(), large())] {
+        account.flood(
+            "M3",
+            &format!("client over stdio: large {what} of modern calls"),
+            ceilings.client_over_stdio,
+            || {
+                let mut stream = ClientStream::modern_with(configure);
+                let mut open = Vec::new();
+                for _ in 0..MANY {
+                    let (_, id) = stream.request("tools/call");
+                    stream.line(result(&id, &wish(&params)));
+                    // One of the two things is given, the other is told and kept.
+                    for event in stream.events() {
+                        match event {
+                            client::Event::Requested { ticket, method, .. }
+                                if method.as_str() == "sampling/createMessage" && answer.len() > 2 =>
+                            {
+                                stream.machine.answer(ticket, Ok(json(answer.clone())), stream.now);
+                            }
+                            event => open.push(event),
+                        }
+                    }
+                    stream.lines();
+                }
+                let (call, id) = stream.request("tools/call");
+                stream.line(result(&id, tests::world::COMPLETE));
+                let is_it = |(key, outcome): &_| *key == call && matches!(outcome, Outcome::Result(_));
+                assert!(stream.outcomes().0.iter().any(is_it));
+            },
+        );
+    }
+}
+
+// ---- servers on byte streams
+
+fn servers_on_streams(account: &mut Account) {
+    let limits = roomy();
+    let ceiling = Ceilings::new(&limits, &HttpConfig::new(), INTAKE).server_over_stdio;
+    let ready = |version: &str| ServerStream::ready_with(version, |config| config.limits = limits.clone());
+    let echoes = |stream: &mut ServerStream| {
+        stream.lines();
+        stream.line(request("\"e\"", "tools/call", "{}"));
+        let ticket = stream.requested().pop().expect("a request");
+        stream.machine.respond(ticket, Ok(json("{}")), stream.now).expect("an answer");
+        assert_eq!(stream.lines(), [result("\"e\"", "{}")]);
+    };
+    account.flood("M3", "server over stdio: large requests that are not answered", ceiling, || {
+        let mut stream = ready("2025-11-25");
+        let mut open = Vec::new();
+        for id in 0..MANY {
+            stream.line(request(&id.to_string(), "tools/call", &large()));
+            open.extend(stream.events());
+            stream.lines();
+        }
+        echoes(&mut stream);
+    });
+    account.flood("M3", "server over stdio: large answers that are not taken", ceiling, || {
+        let mut stream = ready("2025-11-25");
+        stream.is_read = false;
+        for id in 0..MANY {
+            stream.line(request(&id.to_string(), "tools/call", "{}"));
+        }
+        let mut unread = Vec::new();
+        for ticket in stream.requested() {
+            stream.machine.respond(ticket, Ok(json(large())), stream.now).expect("an answer");
+            unread.extend(std::iter::from_fn(|| stream.machine.poll_output()));
+        }
+        echoes(&mut stream);
+    });
+    account.flood("M3", "server over stdio: a batch of 100 calls with large answers", ceiling, || {
+        let mut stream = ready("2025-03-26");
+        let calls: Vec<_> = (0..100).map(|id| request(&id.to_string(), "tools/call", "{}")).collect();
+        stream.line(format!("[{}]", calls.join(",")));
+        for ticket in stream.requested() {
+            stream.machine.respond(ticket, Ok(json(large())), stream.now).expect("an answer");
+        }
+        assert_eq!(stream.lines()[0].matches(r#""id""#).count(), 100, "each has its answer");
+        echoes(&mut stream);
+    });
+    account.flood("M3", "server over stdio: batches of which one call each is not answered", ceiling, || {
+        let mut stream = ready("2025-03-26");
+        let mut left = Vec::new();
+        for _ in 0..MANY {
+            let calls: Vec<_> = (0..100).map(|id| request(&id.to_string(), "tools/call", "{}")).collect();
+            stream.line(format!("[{}]", calls.join(",")));
+            let mut open = stream.requested();
+            left.extend(open.pop());
+            for ticket in open {
+                stream
+                    .machine
+                    .respond(ticket, Ok(json(format!(r#""{}""#, "x".repeat(16_000)))), stream.now)
+                    .expect("an answer");
+            }
+        }
+        for ticket in left {
+            stream.machine.respond(ticket, Ok(json("{}")), stream.now).expect("an answer");
+            stream.lines();
+        }
+        echoes(&mut stream);
+    });
+    account.flood("M3", "server over stdio: what parked calls are given", ceiling, || {
+        let mut stream = ServerStream::server_with(|config| config.limits = limits.clone());
+        stream.line(initialize("2025-11-25").replace(r#""capabilities":{}"#, r#""capabilities":{"roots":{}}"#));
+        stream.line(INITIALIZED);
+        stream.lines();
+        for id in 0..MANY {
+            stream.line(request(&format!("\"{id}\""), "tools/call", "{}"));
+            let Some(ticket) = stream.requested().pop() else { break };
+            let required = InputRequired::new().ask("a", "roots/list", json("{}")).ask("b", "roots/list", json("{}"));
+            stream.machine.require_input(ticket, required, stream.now).expect("input");
+            let line = stream.lines().into_iter().find(|line| line.contains("roots/list")).expect("a question");
+            let asked = line.split("\"id\":").nth(1).and_then(|rest| rest.split(',').next()).expect("an id").to_owned();
+            stream.line(result(&asked, &large()));
+        }
+        echoes(&mut stream);
+    });
+}
+
+// ---- servers over HTTP
+
+/// A server with sessions of few requests each, and its ceiling.
+struct Served {
+    limits: Limits,
+    http: HttpConfig,
+    exchanges: usize,
+}
+
+impl Served {
+    fn new() -> Self {
+        let (mut limits, mut http) = (limits(), HttpConfig::new());
+        (limits.requests_in, limits.requests_out) = (20, 20);
+        limits.stateless_requests = 300;
+        http.max_sessions = 25;
+        http.replay = 16 * 1024;
+        Self { limits, http, exchanges: 2 * MANY }
+    }
+
+    fn ceiling(&self) -> usize {
+        Ceilings::new(&self.limits, &self.http, Intake { exchanges: self.exchanges, ..INTAKE }).server_over_http
+    }
+
+    fn site(&self) -> Site {
+        Site::with(|http, config| {
+            *http = self.http.clone();
+            config.limits = self.limits.clone();
+            config.capabilities = json(r#"{"tools":{},"logging":{}}"#);
+            config.versions = ProtocolVersion::ALL.to_vec();
+        })
+    }
+}
+
+fn sessions(site: &mut Site, version: &str) -> Vec<String> {
+    let ids = (0..20).map(|_| site.session(version)).collect();
+    site.events();
+    ids
+}
+
+fn echoes(site: &mut Site) {
+    let id = site.session("2025-11-25");
+    let (key, ticket) = site.call(&id, "1", "{}");
+    site.respond(ticket, "{}");
+    assert_eq!(site.take(key).text(), result("1", "{}"));
+}
+
+fn requested(site: &mut Site) -> Vec<Ticket> {
+    let ticket = |event| if let Event::Requested { ticket, .. } = event { Some(ticket) } else { None };
+    site.events().into_iter().filter_map(ticket).collect()
+}
+
+fn requests_over_http(account: &mut Account) {
+    let served = Served::new();
+    let chunk = vec![b' '; CHUNK];
+    account.flood("M3", "server over HTTP: large bodies that do not end", served.ceiling(), || {
+        let mut site = served.site();
+        let ids = sessions(&mut site, "2025-11-25");
+        let keys: Vec<_> = (0..MANY).map(|n| site.begin(&Asked::post("").in_session(&ids[n % ids.len()]))).collect();
+        for _ in 0..served.limits.message / CHUNK {
+            for key in &keys {
+                site.server.handle_body(*key, &chunk, site.now);
+            }
+        }
+        let is_refused = |key: &_| site.peek(*key).is_some_and(|sent| sent.code() == 503);
+        assert!(keys.iter().copied().filter(is_refused).count() > MANY / 2);
+        echoes(&mut site);
+    });
+    account.flood("M3", "server over HTTP: large requests in sessions that are not answered", served.ceiling(), || {
+        let mut site = served.site();
+        let ids = sessions(&mut site, "2025-11-25");
+        let mut open = Vec::new();
+        for number in 0..MANY {
+            let body = request(&number.to_string(), "tools/call", &large());
+            let key = site.ask_in_pieces_of(CHUNK, &Asked::post(body).in_session(&ids[number % ids.len()]));
+            open.extend(site.events());
+            site.take(key);
+        }
+        echoes(&mut site);
+    });
+    account.flood(
+        "M3",
+        "server over HTTP: large requests that stand alone and are not answered",
+        served.ceiling(),
+        || {
+            let mut site = served.site();
+            let mut open = Vec::new();
+            for number in 0..MANY {
+                let padding = format!(r#""x":"{}","#, "x".repeat(LARGE));
+                let key = site.ask_in_pieces_of(CHUNK, &Asked::stateless_call(&number.to_string(), "t", &padding));
+                open.extend(site.events());
+                site.take(key);
+            }
+            let key = site.ask(&Asked::stateless_call("7", "t", ""));
+            let ticket = site.ticket();
+            site.respond(ticket, r#"{"content":[]}"#);
+            assert_eq!(site.take(key).code(), 200);
+        },
+    );
+    account.flood("M3", "server over HTTP: batches of which one call each is not answered", served.ceiling(), || {
+        let mut site = served.site();
+        let ids = sessions(&mut site, "2025-03-26");
+        let mut left = Vec::new();
+        for number in 0..MANY {
+            let calls: Vec<_> = (0..20).map(|id| request(&id.to_string(), "tools/call", "{}")).collect();
+            let batch = Asked::post(format!("[{}]", calls.join(","))).in_session(&ids[number % ids.len()]);
+            let key = site.ask_in_pieces_of(CHUNK, &batch);
+            let mut open = requested(&mut site);
+            left.extend(open.pop());
+            for ticket in open {
+                site.respond(ticket, &format!(r#""{}""#, "x".repeat(LARGE / 10)));
+            }
+            site.take(key);
+        }
+        echoes(&mut site);
+    });
+}
+
+fn answers_over_http(account: &mut Account) {
+    let mut served = Served::new();
+    served.limits.requests_in = 40;
+    let answers = |is_small: bool| if is_small { "x".repeat(100) } else { "x".repeat(LARGE) };
+    for is_stream in [false, true] {
+        let what = if is_stream { "in streams " } else { "" };
+        account.flood(
+            "M3",
+            &format!("server over HTTP: large answers {what}that are not taken"),
+            served.ceiling(),
+            || {
+                let mut site = served.site();
+                let ids = sessions(&mut site, "2025-11-25");
+                site.is_read = false;
+                let mut unread = Vec::new();
+                for number in 0..=MANY {
+                    let body = request(&number.to_string(), "tools/call", "{}");
+                    let key = site.ask_in_pieces_of(CHUNK, &Asked::post(body).in_session(&ids[number % ids.len()]));
+                    let ticket = site.ticket();
+                    if is_stream {
+                        let told = json(r#"{"level":"info","data":1}"#);
+                        let told = Notification::with_params("notifications/message", told);
+                        site.server.notify(&ticket, told, site.now).expect("a notification");
+                    }
+                    let is_small = number == MANY;
+                    site.server.respond(ticket, Ok(Json::from(&*answers(is_small))), site.now).expect("an answer");
+                    unread.extend(std::iter::from_fn(|| site.server.poll_output()));
+                    // A stream has its head, and an event before the answer.
+                    if is_small && !is_stream {
+                        assert_eq!(site.peek(key).map(tests::asked::Sent::code), None, "it was handed out");
+                    }
+                }
+                let Some(mcp_proto::Output::Action(last)) = unread.pop() else { panic!("an answer was handed out") };
+                assert!(!format!("{last:?}").contains("Abort"));
+                drop(unread);
+                site.is_read = true;
+                echoes(&mut site);
+            },
+        );
+    }
+    let mut served = Served::new();
+    served.http.max_sessions = MANY + 1;
+    served.http.max_streams = MANY;
+    served.http.replay = 1;
+    (served.limits.requests_in, served.limits.requests_out) = (1, 1);
+    account.flood("M3", "server over HTTP: events of sessions whose streams are not taken", served.ceiling(), || {
+        let mut site = served.site();
+        let mut held = Vec::new();
+        for _ in 0..MANY {
+            let id = site.session("2025-11-25");
+            held.push((site.last_session(), site.ask(&Asked::get().in_session(&id))));
+            site.events();
+        }
+        site.is_read = false;
+        let mut unread = Vec::new();
+        for _ in 0..10 {
+            for (session, _) in &held {
+                let told = json(format!(r#"{{"level":"info","data":"{}"}}"#, "x".repeat(LARGE / 10)));
+                let told = Notification::with_params("notifications/message", told);
+                site.server.notify(*session, told, site.now).expect("a notification");
+                unread.extend(std::iter::from_fn(|| site.server.poll_output()));
+            }
+        }
+        drop(unread);
+        site.is_read = true;
+        echoes(&mut site);
+    });
+}

@@ -1,0 +1,741 @@
+//! What all exchanges, calls, batches and answers hold together (M3): it has a bound, whoever is refused learns why, and
+//! small messages get through whatever the large ones do.
+
+use std::time::Duration;
+
+use mcp_proto::client::{self, Client, ExchangeKey, Http, Outcome};
+use mcp_proto::server::{self, Event, InputRequired};
+use mcp_proto::{Failed, Fault, Json, NoInput, Notification, RequestKey, Ticket};
+use tests::asked::Asked;
+use tests::site::Site;
+use tests::stream::{ClientStream, ServerStream};
+use tests::world::{Opened, Reply, World, event, request, result};
+
+const MEGABYTE: usize = 1 << 20;
+/// `Limits::held` in these tests: four messages of a megabyte.
+const HELD: usize = 4 * MEGABYTE;
+const CHUNK: usize = 64 * 1024;
+static TEXT: [u8; CHUNK] = [b'x'; CHUNK];
+static BLANKS: [u8; CHUNK] = [b' '; CHUNK];
+
+fn text(length: usize) -> Json {
+    Json::empty_object().with_member("x", &Json::from("x".repeat(length).as_str()))
+}
+
+fn no_room() -> Outcome {
+    Outcome::Failed(Failed::NoRoom { limit: HELD })
+}
+
+// ---- a client, whose server begins many answers and ends none
+
+type Opening = fn() -> Reply;
+type Rest = fn(&str) -> String;
+type End = fn(&mut World<Client<Http>>, RequestKey, ExchangeKey);
+
+/// How an answer of a megabyte begins, and how it ends.
+const ANSWERS: [(&str, Opening, Rest); 2] = [
+    ("JSON", || Reply::json("{\"x\":\""), |id| format!("\",\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}")),
+    (
+        "events",
+        || Reply::events("data: {\"x\":\""),
+        |id| format!("\",\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}\n\n"),
+    ),
+];
+
+fn client() -> World<Client<Http>> {
+    World::connected_client_with(|config, _| config.limits.held = HELD)
+}
+
+fn calls(world: &mut World<Client<Http>>, count: usize) -> Vec<(RequestKey, Opened)> {
+    (0..count).map(|_| world.request("tools/list")).collect()
+}
+
+#[test]
+fn defect_m3_answers_that_arrive_at_a_client_are_bounded_in_sum() {
+    for (what, begins, rest) in ANSWERS {
+        let mut world = client();
+        let calls = calls(&mut world, 40);
+        for (_, opened) in &calls {
+            world.begin(opened.key, &begins());
+        }
+        let mut outcomes = std::collections::BTreeMap::new();
+        for _ in 0..MEGABYTE / CHUNK - 1 {
+            for (_, opened) in &calls {
+                if !world.is_aborted(opened.key) {
+                    world.send(opened.key, &TEXT);
+                }
+            }
+            outcomes.append(&mut world.outcomes());
+        }
+        assert!(outcomes.values().all(|outcome| *outcome == no_room()), "{what}: {outcomes:?}");
+        let failed = |(request, _): &&(RequestKey, Opened)| outcomes.contains_key(request);
+        let (failed, arriving): (Vec<_>, Vec<_>) = calls.iter().partition(failed);
+        assert_eq!(arriving.len(), 4, "{what}: four of a megabyte fit");
+        assert!(failed.iter().all(|(_, opened)| world.is_aborted(opened.key)), "{what}");
+        // A small answer gets through, and so do those that had room.
+        let (small, opened) = world.request("tools/list");
+        world.reply(opened.key, &Reply::json(result(&opened.id(), "{}")));
+        assert!(matches!(world.outcomes().remove(&small), Some(Outcome::Result(_))), "{what}");
+        for (request, opened) in arriving {
+            world.send(opened.key, rest(&opened.id()).as_bytes());
+            world.end(opened.key);
+            let outcome = world.outcomes().remove(request);
+            assert!(matches!(outcome, Some(Outcome::Result(_))), "{what}: {outcome:?}");
+        }
+        // Then there is room for others, and for one that is larger than what all may have.
+        for length in [HELD / 4, 2 * HELD] {
+            let (request, opened) = world.request("tools/list");
+            world.begin(opened.key, &begins());
+            for _ in 0..length / CHUNK {
+                world.send(opened.key, &TEXT);
+            }
+            world.send(opened.key, rest(&opened.id()).as_bytes());
+            world.end(opened.key);
+            let outcome = world.outcomes().remove(&request);
+            assert!(matches!(outcome, Some(Outcome::Result(_))), "{what}: {outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn defect_m3_answers_that_break_off_leave_room_for_others() {
+    for (what, begins, _) in ANSWERS {
+        let mut world = client();
+        let fill = |world: &mut World<Client<Http>>| -> Vec<(RequestKey, ExchangeKey)> {
+            let calls = calls(world, 5);
+            for (_, opened) in &calls {
+                world.begin(opened.key, &begins());
+                for _ in 0..MEGABYTE / CHUNK - 1 {
+                    world.send(opened.key, &TEXT);
+                }
+            }
+            calls.into_iter().map(|(request, opened)| (request, opened.key)).collect()
+        };
+        let ends: [End; 4] = [
+            |world, _, exchange| world.fail(exchange, tests::world::broken()),
+            |world, _, exchange| world.end(exchange),
+            |world, request, _| world.machine.cancel(request, None, world.now),
+            |world, _, _| world.pass(Duration::from_secs(3600)),
+        ];
+        for (number, end) in ends.into_iter().enumerate() {
+            let begun = fill(&mut world);
+            let outcomes = world.outcomes();
+            assert_eq!(outcomes.into_iter().collect::<Vec<_>>(), [(begun[4].0, no_room())], "{what}, {number}");
+            for (request, exchange) in &begun[..4] {
+                end(&mut world, *request, *exchange);
+            }
+            // What was cancelled is read on for a moment.
+            world.pass(Duration::from_secs(60));
+            assert_eq!(world.outcomes().len(), 4, "{what}, {number}");
+            while world.has_opened() {
+                let opened = world.opened();
+                world.reply(opened.key, &Reply::status(202));
+            }
+        }
+    }
+}
+
+#[test]
+fn defect_m3_the_stream_of_the_server_is_opened_again_if_an_event_found_no_room() {
+    let mut world = World::client_with(|config, _| config.limits.held = HELD);
+    let opened = world.opened();
+    world.reply(opened.key, &tests::world::initialize_reply(&opened, "2025-11-25", Some("session-1")));
+    let opened = world.opened();
+    world.reply(opened.key, &Reply::status(202));
+    let stream = world.opened();
+    assert_eq!(stream.line(), "GET /mcp");
+    world.begin(stream.key, &Reply::events("data: "));
+    let calls = calls(&mut world, 4);
+    for (_, opened) in &calls {
+        world.begin(opened.key, &Reply::json("{"));
+        for _ in 0..MEGABYTE / CHUNK {
+            world.send(opened.key, &BLANKS[1..]);
+        }
+    }
+    world.send(stream.key, &TEXT);
+    assert!(world.is_aborted(stream.key));
+    assert!(world.outcomes().is_empty());
+    world.pass(Duration::from_secs(2));
+    let again = world.opened();
+    assert_eq!(again.line(), "GET /mcp");
+    world.begin(again.key, &Reply::events(event(&request("7", "ping", "{}"))));
+    assert_eq!(world.opened().body(), result("7", "{}"));
+}
+
+// ---- a client, whose server asks
+
+#[test]
+fn defect_m3_questions_that_are_not_answered_are_bounded_in_sum() {
+    let mut stream = ClientStream::connected_with(|config| {
+        config.limits.held = HELD;
+        config.capabilities = Json::parse(r#"{"sampling":{}}"#).expect("JSON");
+    });
+    let asked = |id: usize, length: usize| {
+        request(&id.to_string(), "sampling/createMessage", &format!(r#"{{"x":"{}"}}"#, "x".repeat(length)))
+    };
+    for round in 0..2 {
+        let mut tickets = Vec::new();
+        for id in 0..10 {
+            stream.line(asked(id, MEGABYTE - 100));
+        }
+        stream.line(asked(10, 1000));
+        for event in stream.events() {
+            if let client::Event::Requested { ticket, .. } = event {
+                tickets.push(ticket);
+            }
+        }
+        assert_eq!(tickets.len(), 5, "round {round}: four large ones and the small one");
+        let refused = stream.lines();
+        assert_eq!(refused.len(), 6);
+        assert!(refused.iter().all(|line| line.contains(r#""code":-32603"#)), "{refused:?}");
+        for ticket in tickets {
+            stream.machine.answer(ticket, Ok(Json::empty_object()), stream.now);
+        }
+        assert_eq!(stream.lines().len(), 5);
+    }
+}
+
+#[test]
+fn defect_m3_answers_that_a_server_does_not_take_are_bounded_in_sum() {
+    let mut stream = ClientStream::connected_with(|config| {
+        config.limits.held = HELD;
+        config.capabilities = Json::parse(r#"{"sampling":{}}"#).expect("JSON");
+    });
+    stream.is_read = false;
+    for id in 0..20 {
+        stream.line(request(&id.to_string(), "sampling/createMessage", "{}"));
+    }
+    let (_, events) = stream.outcomes();
+    for event in events {
+        if let client::Event::Requested { ticket, .. } = event {
+            stream.machine.answer(ticket, Ok(text(MEGABYTE - 100)), stream.now);
+        }
+    }
+    let lines = stream.lines();
+    assert_eq!(lines.iter().filter(|line| line.contains(r#""result""#)).count(), 4);
+    assert_eq!(lines.iter().filter(|line| line.contains(r#""code":-32603"#)).count(), 16);
+}
+
+#[test]
+fn defect_m3_answers_that_a_server_over_http_does_not_take_are_bounded_in_sum() {
+    let mut world = World::connected_client_with(|config, _| {
+        config.limits.held = HELD;
+        config.capabilities = Json::parse(r#"{"sampling":{}}"#).expect("JSON");
+    });
+    let (_, opened) = world.request("tools/list");
+    let asked: String = (0..100).map(|id| event(&request(&id.to_string(), "sampling/createMessage", "{}"))).collect();
+    world.begin(opened.key, &Reply::events(asked));
+    let mut answered = 0;
+    for event in world.events() {
+        if let client::Event::Requested { ticket, .. } = event {
+            world.machine.answer(ticket, Ok(text(MEGABYTE - 100)), world.now);
+            answered += 1;
+        }
+    }
+    assert_eq!(answered, 100);
+    let (mut results, mut errors) = (0, 0);
+    while world.has_opened() {
+        let opened = world.opened();
+        results += usize::from(opened.body().contains(r#""result""#));
+        errors += usize::from(opened.body().contains(r#""code":-32603"#));
+    }
+    // The rest are errors that wait for an exchange.
+    assert_eq!(results, 4);
+    assert!(errors > 40, "{errors}");
+}
+
+#[test]
+fn defect_m3_what_modern_calls_are_asked_for_is_bounded_in_sum() {
+    let mut stream = ClientStream::modern_with(|config| {
+        config.limits.held = HELD;
+        config.capabilities = Json::parse(r#"{"sampling":{}}"#).expect("JSON");
+    });
+    let wish = |length: usize| {
+        let params = format!(r#"{{"x":"{}"}}"#, "x".repeat(length));
+        let wish = format!(r#"{{"method":"sampling/createMessage","params":{params}}}"#);
+        format!(r#"{{"resultType":"input_required","inputRequests":{{"a":{wish}}}}}"#)
+    };
+    for round in 0..2 {
+        for _ in 0..10 {
+            let (_, id) = stream.request("tools/call");
+            stream.line(result(&id, &wish(MEGABYTE - 200)));
+        }
+        let (outcomes, events) = stream.outcomes();
+        let refused = |(_, outcome): &(RequestKey, Outcome)| {
+            *outcome == Outcome::Failed(Failed::NoInput { reason: NoInput::TooLarge { limit: HELD } })
+        };
+        assert_eq!(outcomes.len(), 6, "round {round}: {outcomes:?}");
+        assert!(outcomes.iter().all(refused), "{outcomes:?}");
+        for event in events {
+            if let client::Event::Requested { ticket, .. } = event {
+                stream.machine.answer(ticket, Ok(Json::empty_object()), stream.now);
+            }
+        }
+        for line in stream.lines().into_iter().filter(|line| line.contains("inputResponses")) {
+            let id = line.split("\"id\":").nth(1).and_then(|rest| rest.split(',').next()).expect("an id");
+            stream.line(result(id, tests::world::COMPLETE));
+        }
+        assert_eq!(stream.outcomes().0.len(), 4);
+    }
+}
+
+#[test]
+fn defect_m3_the_input_of_modern_calls_is_bounded_in_sum_until_they_are_made_again() {
+    let mut stream = ClientStream::modern_with(|config| {
+        config.limits.held = HELD;
+        config.capabilities = Json::parse(r#"{"sampling":{},"roots":{}}"#).expect("JSON");
+    });
+    // Each call waits for two things, of which one is given.
+    let wish =
+        r#"{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"},"b":{"method":"roots/list"}}}"#;
+    let (mut waiting, mut failed) = (Vec::new(), 0);
+    for _ in 0..10 {
+        let (_, id) = stream.request("tools/call");
+        stream.line(result(&id, wish));
+        let mut tickets = stream.events().into_iter().filter_map(|event| match event {
+            client::Event::Requested { ticket, .. } => Some(ticket),
+            _ => None,
+        });
+        let (first, second) = (tickets.next().expect("a"), tickets.next().expect("b"));
+        stream.machine.answer(first, Ok(text(MEGABYTE - 100)), stream.now);
+        waiting.push(second);
+        failed += stream.outcomes().0.len();
+    }
+    assert_eq!(failed, 6);
+    stream.lines();
+    for second in waiting {
+        stream.machine.answer(second, Ok(Json::empty_object()), stream.now);
+    }
+    assert_eq!(stream.lines().len(), 4, "four are made again");
+    // What was sent is kept no longer.
+    let (_, id) = stream.request("tools/call");
+    stream.line(result(&id, wish));
+    for event in stream.events() {
+        if let client::Event::Requested { ticket, .. } = event {
+            stream.machine.answer(ticket, Ok(text(2 * MEGABYTE - 100)), stream.now);
+        }
+    }
+    assert_eq!(stream.lines().len(), 1);
+}
+
+// ---- a server on a byte stream
+
+#[test]
+fn defect_m3_requests_that_are_not_answered_are_bounded_in_sum() {
+    let mut stream = ServerStream::ready_with("2025-11-25", |config| config.limits.held = HELD);
+    for round in 0..2 {
+        for id in 0..10 {
+            stream.line(request(
+                &id.to_string(),
+                "tools/call",
+                &format!(r#"{{"x":"{}"}}"#, "x".repeat(MEGABYTE - 100)),
+            ));
+        }
+        stream.line(request("10", "tools/call", &format!(r#"{{"x":"{}"}}"#, "x".repeat(10_000))));
+        let tickets = stream.requested();
+        assert_eq!(tickets.len(), 5, "round {round}: four large ones and the small one");
+        let refused = stream.lines();
+        assert_eq!(refused.len(), 6);
+        assert!(refused.iter().all(|line| line.contains(r#""code":-32603"#)), "{refused:?}");
+        for ticket in tickets {
+            stream.machine.respond(ticket, Ok(Json::empty_object()), stream.now).expect("an answer");
+        }
+        assert_eq!(stream.lines().len(), 5);
+    }
+}
+
+#[test]
+fn defect_m3_answers_that_a_client_does_not_take_are_bounded_in_sum() {
+    let mut stream = ServerStream::ready_with("2025-11-25", |config| config.limits.held = HELD);
+    stream.is_read = false;
+    for id in 0..20 {
+        stream.line(request(&id.to_string(), "tools/call", "{}"));
+    }
+    let mut tickets = stream.requested();
+    let small = tickets.pop().expect("the last");
+    for ticket in tickets {
+        stream.machine.respond(ticket, Ok(text(MEGABYTE - 100)), stream.now).expect("an answer");
+    }
+    stream.machine.respond(small, Ok(text(1000)), stream.now).expect("an answer");
+    let lines = stream.lines();
+    assert_eq!(lines.len(), 20, "each has one answer");
+    assert_eq!(lines.iter().filter(|line| line.contains(r#""result""#)).count(), 5);
+    assert!(lines[19].contains(r#""result""#), "the small one is among them");
+    // Once the client has read, there is room again.
+    stream.machine.handle_written(usize::MAX, stream.now);
+    stream.line(request("20", "tools/call", "{}"));
+    let ticket = stream.requested().pop().expect("a request");
+    stream.machine.respond(ticket, Ok(text(MEGABYTE)), stream.now).expect("an answer");
+    assert!(stream.lines()[0].contains(r#""result""#));
+}
+
+#[test]
+fn defect_m3_answers_that_wait_for_their_batches_count_among_the_requests() {
+    let mut stream = ServerStream::ready_with("2025-03-26", |config| {
+        config.limits.requests_in = 50;
+        config.limits.held = HELD;
+    });
+    // Of each batch, all but one are answered; each of the answers is small.
+    let mut left = Vec::new();
+    let mut answered = 0;
+    for _ in 0..20 {
+        let calls: Vec<_> = (0..10).map(|id| request(&id.to_string(), "tools/call", "{}")).collect();
+        stream.line(format!("[{}]", calls.join(",")));
+        let mut tickets = stream.requested();
+        left.extend(tickets.pop());
+        for ticket in tickets {
+            stream.machine.respond(ticket, Ok(text(10_000)), stream.now).expect("an answer");
+            answered += 1;
+        }
+    }
+    assert!(answered <= 50, "{answered} answers of 10 kB wait");
+    for ticket in left {
+        stream.machine.respond(ticket, Ok(Json::empty_object()), stream.now).expect("an answer");
+    }
+    let answers: usize = stream.lines().iter().map(|line| line.matches(r#""id""#).count()).sum();
+    assert_eq!(answers, 200, "each has one answer");
+    stream.line(format!("[{}]", request("1", "tools/call", "{}")));
+    assert_eq!(stream.requested().len(), 1);
+}
+
+#[test]
+fn defect_m3_small_answers_of_many_batches_are_bounded_in_sum() {
+    let mut stream = ServerStream::ready_with("2025-03-26", |config| config.limits.held = HELD);
+    let mut left = Vec::new();
+    for _ in 0..100 {
+        let calls: Vec<_> = (0..10).map(|id| request(&id.to_string(), "tools/call", "{}")).collect();
+        stream.line(format!("[{}]", calls.join(",")));
+        let mut tickets = stream.requested();
+        left.extend(tickets.pop());
+        for ticket in tickets {
+            stream.machine.respond(ticket, Ok(text(10_000)), stream.now).expect("an answer");
+        }
+    }
+    for ticket in left {
+        stream.machine.respond(ticket, Ok(Json::empty_object()), stream.now).expect("an answer");
+    }
+    let lines = stream.lines();
+    let kept: usize = lines.iter().map(|line| line.matches(r#""x":"#).count()).sum();
+    assert!((400..420).contains(&kept), "{kept} answers of 10 kB waited");
+    assert_eq!(lines.iter().map(|line| line.matches(r#""id""#).count()).sum::<usize>(), 1000);
+}
+
+// ---- a server over HTTP
+
+fn site() -> Site {
+    site_with(|_, _| {})
+}
+
+fn site_with(change: impl FnOnce(&mut server::HttpConfig, &mut server::Config)) -> Site {
+    Site::with(|http, config| {
+        config.limits.held = HELD;
+        config.capabilities = Json::parse(r#"{"logging":{},"tools":{}}"#).expect("JSON");
+        change(http, config);
+    })
+}
+
+fn ask(site: &mut Site, asked: &Asked) -> server::ExchangeKey {
+    site.ask_in_pieces_of(CHUNK, asked)
+}
+
+fn large_call(id: usize) -> String {
+    request(&id.to_string(), "tools/call", &format!(r#"{{"name":"t","x":"{}"}}"#, "x".repeat(MEGABYTE - 200)))
+}
+
+#[test]
+fn defect_m3_small_bodies_arrive_while_large_ones_take_all_room() {
+    let mut site = site();
+    let id = site.session("2025-11-25");
+    let large: Vec<_> = (0..5).map(|_| site.begin(&Asked::post("").in_session(&id))).collect();
+    for _ in 0..MEGABYTE / CHUNK {
+        for key in &large {
+            site.server.handle_body(*key, &BLANKS, site.now);
+        }
+    }
+    let refused: Vec<_> = large.iter().filter(|key| site.peek(**key).is_some_and(|sent| sent.is_over)).collect();
+    assert_eq!(refused.len(), 1, "four of a megabyte fit");
+    let (key, ticket) = site.call(&id, "1", r#"{"name":"t"}"#);
+    site.respond(ticket, "{}");
+    assert_eq!(site.take(key).code(), 200);
+    // Nobody but the one with the large body is refused.
+    let key = ask(&mut site, &Asked::post(large_call(2)).in_session(&id));
+    let sent = site.take(key);
+    assert_eq!((sent.code(), sent.headers["retry-after"].as_bytes()), (503, &b"5"[..]));
+}
+
+#[test]
+fn defect_m3_requests_of_all_sessions_that_are_not_answered_are_bounded_in_sum() {
+    let mut site = site();
+    let ids: Vec<_> = (0..10).map(|_| site.session("2025-11-25")).collect();
+    site.events();
+    for round in 0..2 {
+        let keys: Vec<_> = ids.iter().map(|id| ask(&mut site, &Asked::post(large_call(1)).in_session(id))).collect();
+        let tickets: Vec<_> = requested(&mut site);
+        assert_eq!(tickets.len(), 4, "round {round}");
+        let refused = keys.iter().filter(|key| site.peek(**key).is_some_and(|sent| sent.is_over));
+        let refused: Vec<_> = refused.copied().collect();
+        assert_eq!(refused.len(), 6);
+        for key in refused {
+            let sent = site.take(key);
+            assert_eq!((sent.code(), sent.headers["retry-after"].as_bytes()), (503, &b"5"[..]));
+        }
+        // Each session may have a little all the same.
+        for id in &ids {
+            let (key, ticket) = site.call(id, "2", &text(10_000).to_text());
+            let more = request("3", "tools/call", &text(10_000).to_text());
+            let over = ask(&mut site, &Asked::post(more).in_session(id));
+            assert!(site.take(over).text().contains(r#""code":-32603"#));
+            site.respond(ticket, "{}");
+            assert_eq!(site.take(key).code(), 200);
+        }
+        for ticket in tickets {
+            site.respond(ticket, "{}");
+        }
+    }
+}
+
+fn requested(site: &mut Site) -> Vec<Ticket> {
+    let ticket = |event| if let Event::Requested { ticket, .. } = event { Some(ticket) } else { None };
+    site.events().into_iter().filter_map(ticket).collect()
+}
+
+#[test]
+fn defect_m3_requests_that_stand_alone_are_bounded_in_sum_and_refused_with_503() {
+    let mut site = site_with(|_, config| config.versions = mcp_proto::ProtocolVersion::ALL.to_vec());
+    let padding = format!(r#""x":"{}","#, "x".repeat(MEGABYTE - 500));
+    let call = |id: usize| Asked::stateless_call(&id.to_string(), "t", &padding);
+    let large: Vec<_> = (0..5).map(|id| ask(&mut site, &call(id))).collect();
+    let tickets = requested(&mut site);
+    assert_eq!(tickets.len(), 4);
+    let sent = site.take(large[4]);
+    assert_eq!((sent.code(), sent.headers["retry-after"].as_bytes()), (503, &b"5"[..]));
+    // One whose client is gone leaves its room to others; small ones find room in any case.
+    let key = site.ask(&Asked::stateless_call("8", "t", ""));
+    let ticket = site.ticket();
+    site.respond(ticket, "{}");
+    assert_eq!(site.take(key).code(), 200);
+    site.server.handle_disconnect(large[0], site.now);
+    ask(&mut site, &call(9));
+    assert_eq!(requested(&mut site).len(), 1);
+}
+
+#[test]
+fn defect_m3_what_parked_calls_were_given_is_bounded_in_sum() {
+    const THINGS: usize = 40;
+    let mut site = site();
+    let able = tests::asked::initialize("2025-11-25").replace(r#""capabilities":{}"#, r#""capabilities":{"roots":{}}"#);
+    let mut calls = Vec::new();
+    for number in 0..10 {
+        let id = site.answer(&Asked::post(able.clone())).headers["mcp-session-id"].to_str().expect("text").to_owned();
+        site.answer(&Asked::post(tests::world::INITIALIZED).in_session(&id));
+        let (key, ticket) = site.call(&id, "1", r#"{"name":"t"}"#);
+        let names = (0..THINGS).map(|name| name.to_string());
+        let required = names.fold(InputRequired::new(), |it, name| it.ask(&name, "roots/list", Json::empty_object()));
+        site.server.require_input(ticket, required, site.now).expect("input");
+        // All but one of the things are given; each is small.
+        let asked = site.take(key).data();
+        let of =
+            |line: &String| line.split("\"id\":").nth(1).and_then(|rest| rest.split(',').next()).map(str::to_owned);
+        let mut asked: Vec<_> = asked.iter().map(|line| of(line).expect("an id")).collect();
+        assert_eq!(asked.len(), THINGS);
+        let last = asked.pop().expect("an id");
+        for asked in asked {
+            ask(&mut site, &Asked::post(result(&asked, &text(15_000).to_text())).in_session(&id));
+        }
+        let is_refused = site.peek(key).is_some_and(|sent| sent.is_over);
+        assert_eq!(is_refused, number >= 7, "call {number}");
+        if is_refused {
+            assert!(site.take(key).text().contains("too much is being done"), "call {number}");
+        }
+        calls.push((id, last));
+    }
+    site.events();
+    for (id, last) in &calls {
+        site.answer(&Asked::post(result(last, "{}")).in_session(id));
+    }
+    assert_eq!(requested(&mut site).len(), 7, "the others go on");
+}
+
+/// A call that was answered with so many bytes; its exchange.
+fn answered(site: &mut Site, id: &str, length: usize) -> server::ExchangeKey {
+    let (key, ticket) = site.call(id, "1", r#"{"name":"t"}"#);
+    site.respond(ticket, &text(length).to_text());
+    key
+}
+
+fn is_refused(site: &mut Site, key: server::ExchangeKey) -> bool {
+    let sent = site.peek(key).expect("an answer");
+    assert_eq!((sent.code(), sent.is_over), (200, true));
+    sent.text().contains(r#""code":-32603"#)
+}
+
+#[test]
+fn defect_m3_answers_that_clients_of_a_site_do_not_take_are_bounded_in_sum() {
+    let mut site = site();
+    let id = site.session("2025-11-25");
+    site.is_read = false;
+    let keys: Vec<_> = (0..10).map(|_| answered(&mut site, &id, MEGABYTE - 10_000)).collect();
+    let refused: Vec<_> = keys.iter().map(|key| is_refused(&mut site, *key)).collect();
+    assert_eq!(refused, [false, false, false, false, true, true, true, true, true, true]);
+    let small = answered(&mut site, &id, 10_000);
+    assert!(!is_refused(&mut site, small));
+    // As soon as one was taken, or its client is gone, there is room for another.
+    site.server.handle_written(keys[0], MEGABYTE, site.now);
+    let next = answered(&mut site, &id, MEGABYTE - 10_000);
+    assert!(!is_refused(&mut site, next));
+    site.server.handle_disconnect(keys[1], site.now);
+    let next = answered(&mut site, &id, MEGABYTE - 10_000);
+    assert!(!is_refused(&mut site, next));
+    let next = answered(&mut site, &id, MEGABYTE - 10_000);
+    assert!(is_refused(&mut site, next));
+    assert!(site.aborted.is_empty());
+}
+
+#[test]
+fn defect_m3_what_was_not_taken_for_ten_seconds_makes_room_for_others() {
+    let mut site = site();
+    let id = site.session("2025-11-25");
+    site.is_read = false;
+    let first = answered(&mut site, &id, MEGABYTE);
+    site.pass(Duration::from_secs(1));
+    let others: Vec<_> = (0..3).map(|_| answered(&mut site, &id, MEGABYTE - 10_000)).collect();
+    site.pass(Duration::from_millis(8900));
+    let next = answered(&mut site, &id, MEGABYTE - 10_000);
+    assert!(is_refused(&mut site, next) && site.aborted.is_empty(), "it has waited for less");
+    // A client that takes its answer slowly is no better than one that does not.
+    site.server.handle_written(first, 1000, site.now);
+    site.pass(Duration::from_millis(100));
+    let next = answered(&mut site, &id, MEGABYTE - 10_000);
+    assert!(!is_refused(&mut site, next));
+    assert_eq!(site.aborted, [first]);
+    // Without need, nobody is aborted so soon.
+    site.pass(Duration::from_secs(10));
+    let small = answered(&mut site, &id, 10_000);
+    assert!(!is_refused(&mut site, small));
+    assert_eq!(site.aborted, [first]);
+    let large = answered(&mut site, &id, 2 * MEGABYTE);
+    assert!(!is_refused(&mut site, large));
+    assert_eq!(site.aborted[1..], others[..2]);
+}
+
+#[test]
+fn defect_m3_a_response_of_which_nothing_is_taken_is_aborted() {
+    let mut site = site_with(|http, _| http.unread_timeout = Duration::from_secs(20));
+    let id = site.session("2025-11-25");
+    site.is_read = false;
+    let deaf = answered(&mut site, &id, 100);
+    let slow = answered(&mut site, &id, 100_000);
+    let fast = answered(&mut site, &id, 100_000);
+    site.server.handle_written(fast, usize::MAX, site.now);
+    site.pass(Duration::from_millis(19_900));
+    assert!(site.aborted.is_empty());
+    site.server.handle_written(slow, 1, site.now);
+    site.pass(Duration::from_millis(200));
+    assert_eq!(site.aborted, [deaf]);
+    site.pass(Duration::from_millis(19_600));
+    assert_eq!(site.aborted, [deaf]);
+    site.pass(Duration::from_millis(200));
+    assert_eq!(site.aborted, [deaf, slow]);
+    // Reports that come late are of no account.
+    site.server.handle_written(slow, 1, site.now);
+    site.server.handle_disconnect(slow, site.now);
+    site.pass(Duration::from_secs(100));
+    assert_eq!(site.aborted.len(), 2);
+}
+
+#[test]
+fn defect_m3_the_call_of_a_stream_that_is_not_taken_goes_on_or_is_cancelled() {
+    let log = |length| {
+        let params = text(length).with_member("level", &Json::from("info")).with_member("data", &Json::from("x"));
+        Notification::with_params("notifications/message", params)
+    };
+    let mut site = site_with(|_, config| config.versions = mcp_proto::ProtocolVersion::ALL.to_vec());
+    let id = site.session("2025-11-25");
+    site.is_read = false;
+    let (key, ticket) = site.call(&id, "1", r#"{"name":"t"}"#);
+    site.server.notify(&ticket, log(20_000), site.now).expect("a notification");
+    let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/logLevel":"debug"},"#;
+    let alone = site.ask(
+        &Asked::post(request("2", "tools/call", &format!(r#"{{{meta}"name":"t"}}"#)))
+            .mirrored("tools/call")
+            .with("mcp-name", "t"),
+    );
+    let lone = site.ticket();
+    site.server.notify(&lone, log(20_000), site.now).expect("a notification");
+    site.events();
+    site.pass(Duration::from_secs(31));
+    assert_eq!(site.aborted, [key, alone]);
+    let cancelled = site.events();
+    assert!(matches!(&cancelled[..], [Event::Cancelled { ticket, .. }] if *ticket == lone.key()), "{cancelled:?}");
+    // SH-S-16: in a session, what was asked for is done, and the client may come back for it.
+    site.respond(ticket, "{}");
+    assert!(!site.take(key).text().contains("result"));
+}
+
+#[test]
+fn defect_m3_large_notifications_for_which_there_is_no_room_are_dropped_and_counted() {
+    let mut site = site_with(|http, _| http.unread_timeout = Duration::from_secs(3600));
+    let id = site.session("2025-11-25");
+    let session = site.last_session();
+    let stream = site.ask(&Asked::get().in_session(&id));
+    site.take(stream);
+    site.is_read = false;
+    let unread: Vec<_> = (0..4).map(|_| answered(&mut site, &id, MEGABYTE - 10_000)).collect();
+    let log = |length| {
+        let params = text(length).with_member("level", &Json::from("info")).with_member("data", &Json::from("x"));
+        Notification::with_params("notifications/message", params)
+    };
+    for length in [100_000, 100_000, 1000] {
+        site.server.notify(session, log(length), site.now).expect("a notification");
+    }
+    let told = site.take(stream);
+    assert!(!told.is_over && told.data().len() == 1 && told.body.len() < 2000);
+    site.events();
+    site.server.handle_written(unread[0], usize::MAX, site.now);
+    let told = site.events();
+    assert!(matches!(told[..], [Event::Faulted(Fault::NotWritten { count: 2 })]), "{told:?}");
+    site.server.notify(session, log(100_000), site.now).expect("a notification");
+    assert!(site.take(stream).body.len() > 100_000);
+}
+
+#[test]
+fn defect_m3_results_of_batches_and_streams_that_find_no_room_become_errors() {
+    let mut site = site();
+    let id = site.session("2025-03-26");
+    site.is_read = false;
+    for _ in 0..4 {
+        answered(&mut site, &id, MEGABYTE - 10_000);
+    }
+    site.events();
+    let batch = format!("[{},{}]", request("1", "tools/call", "{}"), request("2", "tools/call", "{}"));
+    let key = site.ask(&Asked::post(batch).in_session(&id));
+    for ticket in requested(&mut site) {
+        site.respond(ticket, &text(30_000).to_text());
+    }
+    let sent = site.take(key);
+    assert!(sent.is_over && sent.text().matches(r#""code":-32603"#).count() == 2, "{} bytes", sent.body.len());
+    let (key, ticket) = site.call(&id, "3", r#"{"name":"t"}"#);
+    let told =
+        Notification::with_params("notifications/message", Json::parse(r#"{"level":"info","data":1}"#).expect("JSON"));
+    site.server.notify(&ticket, told, site.now).expect("a notification");
+    site.respond(ticket, &text(100_000).to_text());
+    let sent = site.take(key);
+    assert!(sent.is_stream && sent.is_over && sent.data()[1].contains(r#""code":-32603"#), "{:?}", sent.data());
+}
+
+#[test]
+fn defect_m3_ends_of_sessions_leave_nothing_behind() {
+    let mut site = site();
+    for round in 0..3 {
+        let ids: Vec<_> = (0..4).map(|_| site.session("2025-03-26")).collect();
+        for id in &ids {
+            ask(&mut site, &Asked::post(large_call(1)).in_session(id));
+        }
+        assert_eq!(requested(&mut site).len(), 4, "round {round}");
+        for id in &ids {
+            let key = site.ask(&Asked::new("DELETE", "").in_session(id));
+            assert_eq!(site.take(key).code(), 204);
+        }
+        site.events();
+    }
+}
