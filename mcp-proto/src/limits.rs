@@ -101,8 +101,8 @@ pub struct Limits {
     /// | client | answers that the server has not taken | an error in their place |
     /// | relay | calls that have no outcome, and what is asked about them | an error |
     ///
-    /// Messages up to 16 KiB are taken in any case where their number is bounded; of each session, those of its requests
-    /// and batches together. One message is taken where nothing else is held. At least four messages should fit. Default
+    /// Messages up to 16 KiB are taken in any case where their number is bounded. One message is taken where nothing else is
+    /// held. At least four messages should fit. Default
     /// 64 MiB.
     pub held: usize,
     /// HTTP exchanges that a client has open at one time, each with its own buffer. A quarter of them, at most 16, is kept

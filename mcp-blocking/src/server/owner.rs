@@ -305,6 +305,7 @@ impl Owner {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{TcpListener, TcpStream};
     use std::sync::mpsc::sync_channel;
 
     use mcp_proto::server::{Config, HttpConfig};
@@ -320,6 +321,8 @@ mod tests {
         let machine = Server::new(Http::new(HttpConfig::new()), config).unwrap();
         // Without a thread, every call waits.
         let mut owner = Owner::new(machine, inbox, Handlers::new(0), Arc::clone(&service));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = Arc::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
         let before = Arc::strong_count(&service);
         for request in 0..100 {
             let call = ::tests::asked::modern("1", "tools/call", r#""name":"t","#);
@@ -327,7 +330,7 @@ mod tests {
                 http::Request::post("/mcp").header("host", "localhost").header("content-type", "application/json");
             let head = head.header("accept", "application/json, text/event-stream").header("mcp-method", "tools/call");
             let head = head.header("mcp-protocol-version", "2026-07-28").header("mcp-name", "t");
-            let (replies, _responses) = replies();
+            let (replies, _responses) = replies(&stream);
             let (head, ()) = head.body(()).unwrap().into_parts();
             let (head, peer, body) = (Box::new(head), PeerKey::new(&[1]), call.into_bytes());
             let now = Instant::now();

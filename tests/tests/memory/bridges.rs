@@ -332,6 +332,7 @@ pub(super) fn all(account: &mut Account) {
 fn roomy() -> Limits {
     let mut limits = limits();
     (limits.requests_in, limits.requests_out) = (MANY + 10, MANY + 10);
+    limits.requests_in_total = limits.requests_in;
     limits.exchanges = Limits::exchanges_for(MANY + 10);
     limits
 }

@@ -27,6 +27,7 @@ fn json(text: impl Into<String>) -> Json {
 fn roomy() -> Limits {
     let mut limits = limits();
     (limits.requests_in, limits.requests_out) = (MANY + 10, MANY + 10);
+    limits.requests_in_total = limits.requests_in;
     limits
 }
 
@@ -276,7 +277,7 @@ impl Served {
     fn new() -> Self {
         let (mut limits, mut http) = (limits(), HttpConfig::new());
         (limits.requests_in, limits.requests_out) = (20, 20);
-        limits.stateless_requests = 300;
+        limits.requests_in_total = 500;
         http.max_sessions = 25;
         http.replay = 16 * 1024;
         Self { limits, http, exchanges: 2 * MANY }
