@@ -132,6 +132,7 @@ pub struct Server<T: Transport> {
     timers: Deadlines<Timer>,
     tools: AnnotatedTools,
     requests: usize,
+    batched: usize,
     subscriptions: usize,
     resources: SubscribedResources,
     held: usize,
@@ -243,6 +244,7 @@ impl<T: Carrier> Server<T> {
             timers,
             tools,
             requests: 0,
+            batched: 0,
             subscriptions: 0,
             resources: SubscribedResources::new(),
             held: 0,
@@ -553,6 +555,7 @@ impl<T: Carrier> Server<T> {
             timers,
             tools,
             requests,
+            batched,
             subscriptions,
             resources,
             held,
@@ -560,7 +563,19 @@ impl<T: Carrier> Server<T> {
             out,
         } = self;
         let wire = Wire { out, now };
-        let hub = Hub { config, transport, timers, tools, requests, subscriptions, resources, held, not_written, wire };
+        let hub = Hub {
+            config,
+            transport,
+            timers,
+            tools,
+            requests,
+            batched,
+            subscriptions,
+            resources,
+            held,
+            not_written,
+            wire,
+        };
         (peers, hub)
     }
 }

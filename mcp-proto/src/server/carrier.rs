@@ -26,6 +26,8 @@ pub(super) struct Hub<'s, T: Transport> {
     pub(super) tools: &'s mut AnnotatedTools,
     /// Requests of all clients that are not answered.
     pub(super) requests: &'s mut usize,
+    /// Answers that wait for others of their batches.
+    pub(super) batched: &'s mut usize,
     /// Subscriptions of all clients.
     pub(super) subscriptions: &'s mut usize,
     /// Resources that clients have subscribed to.

@@ -408,7 +408,7 @@ impl Peer {
         match source.batch {
             Some(batch) => {
                 *hub.held += self.batches.add(batch, message);
-                *hub.requests += 1;
+                *hub.batched += 1;
             }
             None => hub.transport.write(&message, self.route(source.exchange, Kind::Refusal), &mut hub.wire),
         }
@@ -425,7 +425,7 @@ impl Peer {
         match source.batch {
             Some(batch) => {
                 *hub.held += self.batches.add(batch, message);
-                *hub.requests += 1;
+                *hub.batched += 1;
             }
             None => hub.transport.write(&message, self.route(source.exchange, Kind::Reply), &mut hub.wire),
         }

@@ -150,7 +150,7 @@ impl Peer {
         let of_client = self.incoming.len() + self.batches.answers();
         let limit = if is_of_one_client && of_client >= limits.requests_in {
             limits.requests_in
-        } else if *hub.requests >= limits.requests_in_total {
+        } else if *hub.requests + *hub.batched >= limits.requests_in_total {
             limits.requests_in_total
         } else if self.has_room_for(bytes, None, hub) {
             return Ok(());
@@ -439,7 +439,7 @@ impl Peer {
         let (bytes, waiting) = (self.batches.bytes(), self.batches.answers());
         let answers = self.batches.settle(batch, message);
         *hub.held = *hub.held - bytes + self.batches.bytes();
-        *hub.requests = *hub.requests - waiting + self.batches.answers();
+        *hub.batched = *hub.batched - waiting + self.batches.answers();
         let Some(answers) = answers else { return };
         let route = self.route(exchange, Kind::Reply);
         // JR-35: a batch of notifications has no answer.
