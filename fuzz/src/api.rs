@@ -9,6 +9,8 @@ use mcp_proto::relay::{self, Relay};
 use mcp_proto::server::{self, Arrival, InputRequired, LoggingLevel, Principal, Progress, Server};
 use mcp_proto::{ErrorObject, Instant, Json, Notification, Output, RequestKey, Stdio, Ticket};
 
+use tests::transcript;
+
 use crate::script::Script;
 
 /// What is kept of what was handed out; any of it may be handed in anywhere.
@@ -79,7 +81,7 @@ pub fn api(data: &[u8]) {
         if done.is_none() {
             break;
         }
-        drain(&mut stdio_client, &mut http_client, &mut stdio_server, &mut http_server, &mut relay, &mut kept);
+        drain(&mut stdio_client, &mut http_client, &mut stdio_server, &mut http_server, &mut relay, &mut kept, now);
     }
     stdio_client.close(now);
     http_client.close(now);
@@ -93,7 +95,7 @@ pub fn api(data: &[u8]) {
     stdio_server.handle_timeout(end);
     http_server.handle_timeout(end);
     relay.handle_timeout(end);
-    drain(&mut stdio_client, &mut http_client, &mut stdio_server, &mut http_server, &mut relay, &mut kept);
+    drain(&mut stdio_client, &mut http_client, &mut stdio_server, &mut http_server, &mut relay, &mut kept, end);
     assert!(kept.waiting.iter().all(BTreeSet::is_empty), "{:?} never ended", kept.waiting);
     assert!(kept.listening.iter().all(BTreeSet::is_empty), "{:?} never ended", kept.listening);
 }
@@ -394,13 +396,14 @@ fn drain(
     http_server: &mut Server<server::Http>,
     relay: &mut Relay,
     kept: &mut Kept,
+    now: Instant,
 ) {
-    while let Some(output) = stdio_client.poll_output() {
+    while let Some(output) = transcript::added(now, "client", stdio_client.poll_output()) {
         if let Output::Event(event) = output {
             kept.client_event(STDIO_CLIENT, event);
         }
     }
-    while let Some(output) = http_client.poll_output() {
+    while let Some(output) = transcript::added(now, "HTTP client", http_client.poll_output()) {
         match output {
             Output::Event(event) => kept.client_event(HTTP_CLIENT, event),
             Output::Action(client::HttpAction::Open { exchange, .. }) => kept.exchanges.push(exchange),
@@ -410,22 +413,33 @@ fn drain(
             Output::Action(_) => {}
         }
     }
-    while let Some(output) = stdio_server.poll_output() {
+    while let Some(output) = transcript::added(now, "server", stdio_server.poll_output()) {
         if let Output::Event(event) = output {
             kept.server_event(STDIO_SERVER, event);
         }
     }
-    while let Some(output) = http_server.poll_output() {
+    while let Some(output) = transcript::added(now, "HTTP server", http_server.poll_output()) {
         match output {
             Output::Event(event) => kept.server_event(HTTP_SERVER, event),
             Output::Action(action) => kept.server_action(action),
         }
     }
-    while let Some(output) = relay.poll_output() {
+    while let Some(output) = transcript::added(now, "relay", relay.poll_output()) {
         if let Output::Action(relay::Action::Server(client::HttpAction::Open { exchange, .. })) = output {
             kept.exchanges.push(exchange);
         }
     }
+    transcript::add_state(now, "client", stdio_client.poll_timeout(), &[("wanting input", stdio_client.wants_input())]);
+    transcript::add_state(now, "HTTP client", http_client.poll_timeout(), &[]);
+    transcript::add_state(now, "server", stdio_server.poll_timeout(), &[("wanting input", stdio_server.wants_input())]);
+    transcript::add_state(
+        now,
+        "HTTP server",
+        http_server.poll_timeout(),
+        &[("wanting input", http_server.wants_input())],
+    );
+    let can = [("wanting bytes", relay.wants_bytes()), ("wanting bodies", relay.wants_body())];
+    transcript::add_state(now, "relay", relay.poll_timeout(), &can);
 }
 
 fn one_of<K: Copy>(kept: &[K], which: u8) -> Option<K> {

@@ -10,6 +10,7 @@
 mod api;
 mod codecs;
 mod era;
+pub mod inputs;
 mod machines;
 mod mirror;
 mod script;
@@ -23,6 +24,25 @@ pub use era::era;
 pub use machines::{client, relay};
 pub use mirror::mirror;
 pub use streams::{client_stdio, server_stdio};
+
+/// A target's name, and what it runs.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All of them.
+pub const TARGETS: [Target; 12] = [
+    ("api", api),
+    ("client", client),
+    ("client_stdio", client_stdio),
+    ("era", era),
+    ("line", line),
+    ("message", message),
+    ("mirror", mirror),
+    ("relay", relay),
+    ("server", server),
+    ("server_stdio", server_stdio),
+    ("splice", splice),
+    ("sse", sse),
+];
 
 /// The server machine over HTTP, of both eras at once, in a crowd of clients: every request that arrives whole is
 /// answered once or given up by its client, nobody gets the answer of anybody else, and nothing is left at the end.

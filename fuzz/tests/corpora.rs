@@ -1,27 +1,28 @@
-//! Runs every input that is kept of a fuzz target again.
+//! Runs every input that is kept of a fuzz target again: what the target checks holds, and the machines say what they said.
 
-use std::fs;
 use std::path::Path;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use fuzz::{TARGETS, inputs};
+use tests::transcript;
 
-/// The inputs of `corpus/NAME`: one a line, in base64; see `fuzz/corpora`.
-fn inputs(name: &str) -> Vec<Vec<u8>> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
-    let packed = fs::read_to_string(path).expect("a corpus");
-    let inputs: Vec<_> = packed.lines().map(|line| STANDARD.decode(line).expect("an input")).collect();
+#[expect(clippy::print_stdout, reason = "the last line of a failed test names its input")]
+fn replay(name: &str, run: fn(&[u8])) {
+    let inputs = inputs::kept(name);
     assert!(!inputs.is_empty(), "{name} has no inputs");
     let is_sorted = inputs.is_sorted_by(|one, next| (one.len(), one) < (next.len(), next));
     assert!(is_sorted, "{name} is not as `fuzz/corpora pack` writes it");
-    inputs
-}
-
-#[expect(clippy::print_stdout, reason = "the last line of a failed test names its input")]
-fn replay(name: &str, run: impl Fn(&[u8])) {
-    for (number, input) in inputs(name).iter().enumerate() {
-        println!("line {} of corpus/{name}: {}", number + 1, STANDARD.encode(input));
-        run(input);
+    let digests: Vec<_> = inputs
+        .iter()
+        .zip(1..)
+        .map(|(input, line)| {
+            println!("line {line} of corpus/{name}: {}", inputs::packed(input));
+            transcript::digest(|| run(input))
+        })
+        .collect();
+    // The targets of codecs have no machine that would say something.
+    if digests.iter().any(|digest| *digest != digests[0]) {
+        let command = |line| format!("cargo run -p fuzz --bin transcript -- {name} {line}");
+        transcript::compare(&inputs::folder("transcripts").join(name), &digests, command);
     }
 }
 
@@ -34,7 +35,7 @@ macro_rules! replayed {
             }
         )*
 
-        const TARGETS: &[&str] = &[$(stringify!($name)),*];
+        const REPLAYED: &[&str] = &[$(stringify!($name)),*];
     };
 }
 
@@ -42,15 +43,15 @@ replayed!(api client client_stdio era line message mirror relay server server_st
 
 #[test]
 fn defect_p11_every_target_has_one_file_of_inputs_that_is_replayed_and_a_dictionary() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let stems = |folder: &Path| -> Vec<String> {
-        let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+        let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
         let mut stems: Vec<_> =
             entries.map(|path| path.file_stem().expect("a name").to_string_lossy().into_owned()).collect();
         stems.sort();
         stems
     };
     for name in ["fuzz_targets", "corpus", "dictionaries"] {
-        assert_eq!(stems(&folder.join(name)), TARGETS, "{name}");
+        assert_eq!(stems(&inputs::folder(name)), REPLAYED, "{name}");
     }
+    assert_eq!(TARGETS.iter().map(|(name, _)| *name).collect::<Vec<_>>(), REPLAYED);
 }

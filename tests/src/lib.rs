@@ -30,6 +30,7 @@ pub mod site;
 pub mod socket;
 pub mod stream;
 pub mod tools;
+pub mod transcript;
 pub mod unread_pipes;
 pub mod urls;
 pub mod vectors;

@@ -53,6 +53,7 @@ use mcp_proto::server::{self, Arrival, Principal, Server, TwoEndpoints};
 use mcp_proto::{Era, Json, Notification, Output, SessionKey, Stdio, StdioAction};
 
 use crate::random::Random;
+use crate::transcript;
 use application::{Application, Service};
 use faults::Fault;
 use model::{LONGEST, Model};
@@ -113,6 +114,10 @@ struct End {
     pipes: [Pipe; 4],
     application: Application,
 }
+
+/// The machines, in transcripts.
+const CLIENTS: [&str; 3] = ["client 0", "client 1", "client 2"];
+const RELAYS: [&str; 3] = ["relay 0", "relay 1", "relay 2"];
 
 /// The pipes by what they carry.
 const UP: usize = 0;
@@ -629,16 +634,33 @@ impl<'p> Simulation<'p> {
                 is_silent &= !self.drain_near(client) & !self.drain_middle(client);
             }
             if is_silent {
+                self.add_states();
                 return;
             }
         }
+    }
+
+    fn add_states(&self) {
+        for (number, end) in self.ends.iter().enumerate() {
+            let wake = either!(Near, &end.near, client => client.poll_timeout());
+            transcript::add_state(self.now, CLIENTS[number], wake, &[]);
+            let (wake, bytes, body) = match &end.middle {
+                Middle::Nothing => continue,
+                Middle::Stdio(relay) => (relay.poll_timeout(), relay.wants_bytes(), relay.wants_body()),
+                Middle::Http(relay) => (relay.poll_timeout(), relay.wants_bytes(), relay.wants_body()),
+            };
+            let can = [("wanting bytes", bytes), ("wanting the server's", body)];
+            transcript::add_state(self.now, RELAYS[number], wake, &can);
+        }
+        let (wake, wants) = either!(Far, &self.far, server => (server.poll_timeout(), server.wants_input()));
+        transcript::add_state(self.now, "server", wake, &[("wanting input", wants)]);
     }
 
     fn drain_near(&mut self, number: usize) -> bool {
         let (now, at) = (self.now, self.now - self.start);
         let End { near, middle, pipes, application } = &mut self.ends[number];
         let event = match near {
-            Near::Stdio(client) => match client.poll_output() {
+            Near::Stdio(client) => match transcript::added(now, CLIENTS[number], client.poll_output()) {
                 None => return false,
                 Some(Output::Action(StdioAction::Write(bytes))) => {
                     self.lines += 1;
@@ -671,7 +693,7 @@ impl<'p> Simulation<'p> {
                 }
                 Some(Output::Event(event)) => event,
             },
-            Near::Http(client) => match client.poll_output() {
+            Near::Http(client) => match transcript::added(now, CLIENTS[number], client.poll_output()) {
                 None => return false,
                 Some(Output::Action(client::HttpAction::Open { exchange, request })) => {
                     self.network.open((number, exchange), request, now, &mut self.model);
@@ -695,7 +717,7 @@ impl<'p> Simulation<'p> {
         let End { middle, pipes, .. } = &mut self.ends[number];
         let event = match middle {
             Middle::Nothing => return false,
-            Middle::Stdio(relay) => match relay.poll_output() {
+            Middle::Stdio(relay) => match transcript::added(now, RELAYS[number], relay.poll_output()) {
                 None => return false,
                 Some(Output::Action(relay::Action::Client(action))) => {
                     self.on_client_action(number, action);
@@ -723,7 +745,7 @@ impl<'p> Simulation<'p> {
                 }
                 Some(Output::Event(event)) => event,
             },
-            Middle::Http(relay) => match relay.poll_output() {
+            Middle::Http(relay) => match transcript::added(now, RELAYS[number], relay.poll_output()) {
                 None => return false,
                 Some(Output::Action(relay::Action::Client(action))) => {
                     self.on_client_action(number, action);
@@ -781,7 +803,7 @@ impl<'p> Simulation<'p> {
     fn drain_far(&mut self) -> bool {
         let now = self.now;
         let event = match &mut self.far {
-            Far::Stdio(server) => match server.poll_output() {
+            Far::Stdio(server) => match transcript::added(now, "server", server.poll_output()) {
                 None => return false,
                 Some(Output::Action(StdioAction::Write(bytes))) => {
                     self.on_server_line(bytes);
@@ -790,7 +812,7 @@ impl<'p> Simulation<'p> {
                 Some(Output::Action(_)) => return true,
                 Some(Output::Event(event)) => event,
             },
-            Far::Http(server) => match server.poll_output() {
+            Far::Http(server) => match transcript::added(now, "server", server.poll_output()) {
                 None => return false,
                 Some(Output::Action(action)) => {
                     self.on_http_action(action);

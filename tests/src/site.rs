@@ -8,6 +8,7 @@ use mcp_proto::server::{Arrival, Config, Event, ExchangeKey, Http, HttpAction, H
 use mcp_proto::{Json, Output, SessionKey, Ticket};
 
 use crate::asked::{Asked, Sent, initialize};
+use crate::transcript;
 
 /// The server, what it has sent, and what it has told.
 #[derive(Debug)]
@@ -42,9 +43,11 @@ impl Site {
         let (mut http, mut config) = (HttpConfig::new(), Config::new("s", "1"));
         change(&mut http, &mut config);
         let server = Server::new(Http::new(http), config).expect("a configuration");
+        let now = Instant::now();
+        transcript::begin(now);
         Self {
             server,
-            now: Instant::now(),
+            now,
             sent: BTreeMap::new(),
             events: Vec::new(),
             continued: Vec::new(),
@@ -179,7 +182,7 @@ impl Site {
     }
 
     fn settle(&mut self) {
-        while let Some(output) = self.server.poll_output() {
+        while let Some(output) = transcript::added(self.now, "server", self.server.poll_output()) {
             match output {
                 Output::Event(event) => self.events.push(event),
                 Output::Action(HttpAction::Respond { exchange, response }) => {
@@ -216,6 +219,8 @@ impl Site {
                 Output::Action(action) => panic!("{action:?} is new"),
             }
         }
+        let can = [("wanting input", self.server.wants_input())];
+        transcript::add_state(self.now, "server", self.server.poll_timeout(), &can);
     }
 
     fn on_sent(&mut self, exchange: ExchangeKey, bytes: usize) {

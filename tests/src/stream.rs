@@ -6,6 +6,7 @@ use mcp_proto::client::{self, Call, Client, Outcome};
 use mcp_proto::server::{self, Server};
 use mcp_proto::{Output, ProtocolVersion, RequestKey, Stdio, StdioAction};
 
+use crate::transcript;
 use crate::world::{DISCOVERED, INITIALIZED, initialize, initialize_result, result};
 
 /// A machine and what it has said.
@@ -53,7 +54,7 @@ macro_rules! stream {
 
             /// Takes all output.
             pub fn drain(&mut self) {
-                while let Some(output) = self.machine.poll_output() {
+                while let Some(output) = transcript::added(self.now, "machine", self.machine.poll_output()) {
                     match output {
                         Output::Action(StdioAction::Write(bytes)) => {
                             assert!(!self.is_write_closed, "written after the stream was closed");
@@ -71,6 +72,8 @@ macro_rules! stream {
                         Output::Event(event) => self.events.push(event),
                     }
                 }
+                let can = [("wanting input", self.machine.wants_input())];
+                transcript::add_state(self.now, "machine", self.machine.poll_timeout(), &can);
             }
 
             /// Lines that the machine wrote since this was last asked.
@@ -107,9 +110,11 @@ stream!(ClientStream, client::Event);
 
 impl<M, E> Stream<M, E> {
     fn of(machine: M) -> Self {
+        let now = Instant::now();
+        transcript::begin(now);
         Self {
             machine,
-            now: Instant::now(),
+            now,
             events: Vec::new(),
             written: Vec::new(),
             is_write_closed: false,

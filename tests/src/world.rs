@@ -10,6 +10,8 @@ use mcp_proto::client::{self, Client, Config, ExchangeKey, Failure, Http, HttpAc
 use mcp_proto::relay::{self, Action, Relay};
 use mcp_proto::{Json, Output, ProtocolVersion, RequestKey, StdioAction};
 
+use crate::transcript;
+
 /// Where the server of a [`World`] is.
 pub const URL: &str = "http://server.example/mcp";
 
@@ -34,7 +36,7 @@ pub trait Machine {
     /// What it tells.
     type Event;
     /// Its next output.
-    fn step(&mut self) -> Option<Step<Self::Event>>;
+    fn step(&mut self, now: Instant) -> Option<Step<Self::Event>>;
     /// See `Client::handle_sent`.
     fn sent(&mut self, exchange: ExchangeKey, now: Instant);
     /// See `Client::handle_response`.
@@ -57,8 +59,8 @@ macro_rules! machine {
     ($machine:ty, $event:ty, $written:expr, { $($actions:tt)* }) => {
         impl Machine for $machine {
             type Event = $event;
-            fn step(&mut self) -> Option<Step<$event>> {
-                Some(match self.poll_output()? {
+            fn step(&mut self, now: Instant) -> Option<Step<$event>> {
+                Some(match transcript::added(now, "machine", self.poll_output())? {
                     Output::Event(event) => Step::Event(event),
                     $($actions)*
                     Output::Action(other) => panic!("the tests do not know {other:?}"),
@@ -251,9 +253,11 @@ impl Reply {
 impl<M: Machine> World<M> {
     /// A world at its beginning.
     pub fn new(machine: M) -> Self {
+        let now = Instant::now();
+        transcript::begin(now);
         Self {
             machine,
-            now: Instant::now(),
+            now,
             opened: VecDeque::new(),
             open: BTreeSet::new(),
             aborted: BTreeSet::new(),
@@ -267,8 +271,11 @@ impl<M: Machine> World<M> {
     /// Takes all output, and checks what must hold of any.
     pub fn drain(&mut self) {
         for _ in 0..1_000_000 {
-            match self.machine.step() {
-                None => return,
+            match self.machine.step(self.now) {
+                None => {
+                    transcript::add_state(self.now, "machine", self.machine.next_timeout(), &[]);
+                    return;
+                }
                 Some(Step::Open(key, request)) => {
                     assert!(self.open.insert(key), "{key:?} was opened twice");
                     assert!(!self.aborted.contains(&key), "{key:?} was opened after it was aborted");

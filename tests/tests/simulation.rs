@@ -1,9 +1,11 @@
 //! Machines in a simulated network: plans of fixed seeds.
 
+use std::path::Path;
 use std::time::Duration;
 
 use mcp_proto::ProtocolVersion;
 use tests::simulation::{Moment, Plan, Report, Topology, run};
+use tests::transcript;
 
 /// As many as take less than twenty seconds on an idle machine.
 const SEEDS: u64 = 300;
@@ -87,4 +89,13 @@ fn in_a_calm_network_every_pair_that_can_be_joined_answers() {
             assert!(answers, "{topology:?} {client} {server}: {results} results of {calls} calls");
         }
     }
+}
+
+#[test]
+fn in_the_first_plans_every_machine_says_what_it_said() {
+    let digests: Vec<_> = (0..100).map(|seed| transcript::digest(|| drop(run(&Plan::new(seed), None)))).collect();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("transcripts/simulation");
+    transcript::compare(&file, &digests, |position| {
+        format!("cargo run -p tests --bin simulate -- --transcript {}", position - 1)
+    });
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use tests::simulation::{Plan, Report, run, shrink};
+use tests::transcript;
 
 /// Client, relay and server machines in a simulated network.
 #[derive(Parser)]
@@ -13,6 +14,9 @@ struct Args {
     /// Run this seed alone, and print what is seen. If it fails, print the smallest part of its plan that does.
     #[arg(long)]
     seed: Option<u64>,
+    /// Run this seed alone, and print what its machines say.
+    #[arg(long, value_name = "SEED")]
+    transcript: Option<u64>,
     /// Run as many seeds.
     #[arg(long, default_value_t = 10_000)]
     count: u64,
@@ -31,6 +35,10 @@ fn main() -> ExitCode {
     let args = Args::parse();
     // A failure is printed once, with its seed.
     panic::set_hook(Box::new(|_| {}));
+    if let Some(seed) = args.transcript {
+        print!("{}", transcript::text(|| drop(attempt(&Plan::new(seed), false))));
+        return ExitCode::SUCCESS;
+    }
     if let Some(seed) = args.seed {
         return one(seed);
     }

@@ -1,0 +1,40 @@
+//! What is fed to the targets without a fuzzer: the inputs that are kept, and scripts out of nothing.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use tests::random::Random;
+
+/// Inputs of `corpus/NAME`, one a line, in base64; see `fuzz/corpora`.
+#[must_use]
+pub fn kept(name: &str) -> Vec<Vec<u8>> {
+    let packed = fs::read_to_string(folder("corpus").join(name)).expect("a corpus");
+    packed.lines().map(|line| STANDARD.decode(line).expect("an input")).collect()
+}
+
+/// A folder of this crate.
+#[must_use]
+pub fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// An input as `corpus/NAME` has it.
+#[must_use]
+pub fn packed(input: &[u8]) -> String {
+    STANDARD.encode(input)
+}
+
+/// As many scripts as there are seeds.
+pub fn scripts() -> impl Iterator<Item = Vec<u8>> {
+    (0..3000).map(script)
+}
+
+/// The script of a seed.
+#[must_use]
+pub fn script(seed: u64) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    let length = 20 + random.below(300);
+    (0..length).map(|_| u8::try_from(random.below(256)).expect("it is below 256")).collect()
+}

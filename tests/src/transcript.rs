@@ -1,0 +1,332 @@
+//! What machines say, in order and as text, so that a change of what they say is noticed.
+//!
+//! The worlds of this crate add every output of their machines, and every change of when they want to be woken. Nothing
+//! is kept unless a transcript is being taken on this thread.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Instant;
+use std::{env, fs};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use mcp_proto::client::{self, NotRestored, Outcome, Unavailable};
+use mcp_proto::{ErrorObject, Json, Output, StdioAction, relay, server};
+
+/// Set, it makes [`compare`] keep the digests as they are now.
+pub const ACCEPT: &str = "ACCEPT_TRANSCRIPTS";
+
+thread_local! {
+    static TAKEN: RefCell<Option<Transcript>> = const { RefCell::new(None) };
+}
+
+struct Transcript {
+    digest: u32,
+    /// The whole text, if it is wanted.
+    text: Option<String>,
+    /// The time of the first line.
+    start: Option<Instant>,
+    /// The state of each machine that was added last.
+    states: BTreeMap<&'static str, String>,
+}
+
+impl Transcript {
+    fn add(&mut self, now: Instant, who: &str, what: &str) {
+        let start = *self.start.get_or_insert(now);
+        let line = format!("{} {who} {what}\n", between(start, now));
+        // FNV-1a.
+        self.digest =
+            line.bytes().fold(self.digest, |digest, byte| (digest ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+        if let Some(text) = &mut self.text {
+            text.push_str(&line);
+        }
+    }
+}
+
+/// The digest of the transcript of a run.
+pub fn digest(run: impl FnOnce()) -> u32 {
+    take(None, run).digest
+}
+
+/// The transcript of a run, a line for each output.
+pub fn text(run: impl FnOnce()) -> String {
+    take(Some(String::new()), run).text.unwrap_or_default()
+}
+
+fn take(text: Option<String>, run: impl FnOnce()) -> Transcript {
+    let new = Transcript { digest: 0x811c_9dc5, text, start: None, states: BTreeMap::new() };
+    TAKEN.set(Some(new));
+    run();
+    TAKEN.take().expect("a transcript is being taken")
+}
+
+/// Begins with a new machine, whose clock shows `now`: times are counted from here on.
+pub fn begin(now: Instant) {
+    TAKEN.with_borrow_mut(|taken| {
+        if let Some(taken) = taken {
+            taken.start = Some(now);
+            taken.states.clear();
+        }
+    });
+}
+
+/// Adds what a machine says, if it says something, and hands it on.
+pub fn added<S: Said>(now: Instant, who: &'static str, said: Option<S>) -> Option<S> {
+    TAKEN.with_borrow_mut(|taken| {
+        if let (Some(taken), Some(said)) = (taken, &said) {
+            taken.add(now, who, &said.text(now));
+        }
+    });
+    said
+}
+
+/// Adds the state of a machine, if it has changed: when it wants to be woken, and what it can take.
+pub fn add_state(now: Instant, who: &'static str, wake: Option<Instant>, can: &[(&str, bool)]) {
+    TAKEN.with_borrow_mut(|taken| {
+        let Some(taken) = taken else { return };
+        let start = *taken.start.get_or_insert(now);
+        let mut state = wake.map_or_else(|| "sleeps".to_owned(), |at| format!("wakes at {}", between(start, at)));
+        for (what, is_so) in can {
+            let _ = write!(state, ", {}{what}", if *is_so { "" } else { "not " });
+        }
+        if taken.states.get(who) != Some(&state) {
+            taken.add(now, who, &state);
+            taken.states.insert(who, state);
+        }
+    });
+}
+
+/// Compares the digests of transcripts with those in a file, one a line.
+///
+/// # Panics
+///
+/// Some differ; `command` shows how to print one of them, by its position from 1 on.
+pub fn compare(file: &Path, digests: &[u32], command: impl Fn(usize) -> String) {
+    if env::var_os(ACCEPT).is_some() {
+        let lines: Vec<_> = digests.iter().map(|digest| format!("{digest:08x}")).collect();
+        fs::write(file, lines.join("\n") + "\n").expect("a file that may be written");
+        return;
+    }
+    let kept = fs::read_to_string(file).expect("a file with digests");
+    let kept: Vec<_> = kept.lines().map(|line| u32::from_str_radix(line, 16).expect("a digest")).collect();
+    assert_eq!(kept.len(), digests.len(), "{} has as many lines as there are transcripts", file.display());
+    let differing: Vec<_> = kept.iter().zip(digests).zip(1..).filter(|((kept, now), _)| kept != now).collect();
+    if let Some((_, first)) = differing.first() {
+        panic!(
+            "{} of {} runs are not as they were when {} was written. `{}` prints the first of them: compare it with what \
+             the last commit prints. Where the change is meant, keep it with {ACCEPT}=1 in the environment.",
+            differing.len(),
+            digests.len(),
+            file.display(),
+            command(*first),
+        );
+    }
+}
+
+/// What a machine may say.
+pub trait Said {
+    /// As text; of a moment, how far it is from `now`.
+    fn text(&self, now: Instant) -> String;
+}
+
+impl<A: Said, E: Said> Said for Output<A, E> {
+    fn text(&self, now: Instant) -> String {
+        match self {
+            Self::Action(action) => action.text(now),
+            Self::Event(event) => event.text(now),
+        }
+    }
+}
+
+impl Said for StdioAction {
+    fn text(&self, _: Instant) -> String {
+        match self {
+            Self::Write(bytes) => format!("writes {}", shown(bytes)),
+            Self::CloseWrite => "closes its stream".to_owned(),
+            Self::Respawn => "starts its server again".to_owned(),
+            other => format!("{other:?}"),
+        }
+    }
+}
+
+impl Said for client::HttpAction {
+    fn text(&self, _: Instant) -> String {
+        match self {
+            Self::Open { exchange, request } => format!(
+                "opens {exchange:?}: {} {} {}{}",
+                request.method(),
+                request.uri(),
+                fields(request.headers()),
+                shown(request.body())
+            ),
+            Self::Abort { exchange } => format!("aborts {exchange:?}"),
+            other => format!("{other:?}"),
+        }
+    }
+}
+
+impl Said for server::HttpAction {
+    fn text(&self, _: Instant) -> String {
+        match self {
+            Self::Continue { exchange } => format!("continues {exchange:?}"),
+            Self::Respond { exchange, response } => format!(
+                "responds on {exchange:?}: {} {}{}",
+                response.status().as_u16(),
+                fields(response.headers()),
+                shown(response.body())
+            ),
+            Self::Stream { exchange, head } => {
+                format!("streams on {exchange:?}: {} {}", head.status().as_u16(), fields(head.headers()))
+            }
+            Self::Write { exchange, chunk } => format!("writes on {exchange:?}: {}", shown(chunk)),
+            Self::Finish { exchange } => format!("finishes {exchange:?}"),
+            Self::Abort { exchange } => format!("aborts {exchange:?}"),
+            other => format!("{other:?}"),
+        }
+    }
+}
+
+impl<A: Said> Said for relay::Action<A> {
+    fn text(&self, now: Instant) -> String {
+        match self {
+            Self::Client(action) => format!("to the client: {}", action.text(now)),
+            Self::Server(action) => format!("to the server: {}", action.text(now)),
+        }
+    }
+}
+
+impl Said for client::Event {
+    fn text(&self, now: Instant) -> String {
+        match self {
+            Self::Connected { version, result, occasion, verdict, is_downgrade } => {
+                format!("connected: {version} {occasion:?} {verdict:?} {is_downgrade} {}", json(result))
+            }
+            Self::Unavailable { reason, retry_at } => unavailable(reason, *retry_at, now),
+            Self::SessionLost => "session lost".to_owned(),
+            Self::NotRestored { method, params, reason } => {
+                format!("not restored: {method} {} {}", optional(params.as_ref()), not_restored(reason))
+            }
+            Self::Responded { request, outcome } => format!("responded: {request:?} {}", outcome_text(outcome)),
+            Self::Progressed { request, params } => format!("progressed: {request:?} {}", json(params)),
+            Self::Requested { ticket, scope, method, params } => {
+                format!("requested: {:?} {scope:?} {method} {}", ticket.key(), optional(params.as_ref()))
+            }
+            Self::RequestCancelled { ticket, params } => format!("cancelled: {ticket:?} {}", json(params)),
+            Self::Notified { scope, method, params } => {
+                format!("notified: {scope:?} {method} {}", optional(params.as_ref()))
+            }
+            Self::Listening { subscription, filter } => format!("listening: {subscription:?} {}", json(filter)),
+            Self::ListeningInterrupted { subscription, reason, retry_at } => {
+                format!("listening interrupted: {subscription:?} {reason}, retried in {}", between(now, *retry_at))
+            }
+            Self::ListeningEnded { subscription, outcome } => {
+                format!("listening ended: {subscription:?} {}", outcome_text(outcome))
+            }
+            Self::RequestWaits { limit } => format!("a request waits behind {limit}"),
+            Self::Faulted(fault) => format!("fault: {fault}"),
+            Self::QuirkMet(quirk) => format!("quirk: {quirk}"),
+            Self::Closed(reason) => format!("closed: {reason:?}"),
+            other => format!("{other:?}"),
+        }
+    }
+}
+
+impl Said for server::Event {
+    fn text(&self, _: Instant) -> String {
+        match self {
+            Self::Connected { session, version, params } => {
+                format!("connected: {session:?} {version} {}", json(params))
+            }
+            Self::Ready { session } => format!("ready: {session:?}"),
+            Self::Requested { ticket, method, params } => {
+                format!("requested: {:?} {method} {}", ticket.key(), optional(params.as_ref()))
+            }
+            Self::Cancelled { ticket, params } => format!("cancelled: {ticket:?} {}", optional(params.as_ref())),
+            Self::Notified { session, method, params } => {
+                format!("notified: {session:?} {method} {}", optional(params.as_ref()))
+            }
+            Self::Responded { request, outcome } => format!("responded: {request:?} {}", outcome_text(outcome)),
+            Self::Progressed { request, params } => format!("progressed: {request:?} {}", json(params)),
+            Self::InputEnded => "input ended".to_owned(),
+            Self::Faulted(fault) => format!("fault: {fault}"),
+            Self::Closed { session, reason } => format!("closed: {session:?} {reason:?}"),
+            other => format!("{other:?}"),
+        }
+    }
+}
+
+impl Said for relay::Event {
+    fn text(&self, now: Instant) -> String {
+        match self {
+            Self::Connected { version, result, occasion } => {
+                format!("connected: {version} {occasion:?} {}", json(result))
+            }
+            Self::Bridging { client, server } => format!("bridging: {client:?} and {server:?}"),
+            Self::Unavailable { reason, retry_at } => unavailable(reason, *retry_at, now),
+            Self::SessionLost => "session lost".to_owned(),
+            Self::NotInEffect { method, reason } => format!("not in effect: {method} {}", not_restored(reason)),
+            Self::RequestWaits { limit } => format!("a request waits behind {limit}"),
+            Self::Failed(failed) => format!("failed: {failed}"),
+            Self::NotPassed { method, error } => format!("not passed: {method} {error}"),
+            Self::Faulted { side, fault } => format!("fault: {side:?} {fault}"),
+            Self::QuirkMet(quirk) => format!("quirk: {quirk}"),
+            Self::ClientGone(reason) => format!("client gone: {reason:?}"),
+            Self::Closed(reason) => format!("closed: {reason:?}"),
+            other => format!("{other:?}"),
+        }
+    }
+}
+
+fn between(from: Instant, to: Instant) -> String {
+    let (sign, span) = if to < from { ("-", from - to) } else { ("", to - from) };
+    format!("{sign}{:.6}", span.as_secs_f64())
+}
+
+fn shown(bytes: &Bytes) -> String {
+    bytes.escape_ascii().to_string()
+}
+
+fn json(json: &Json) -> String {
+    json.to_text().escape_debug().to_string()
+}
+
+fn optional(of: Option<&Json>) -> String {
+    of.map_or_else(|| "without parameters".to_owned(), json)
+}
+
+fn fields(headers: &HeaderMap) -> String {
+    headers.iter().fold(String::new(), |mut text, (name, value)| {
+        let _ = write!(text, "{name}: {}; ", value.as_bytes().escape_ascii());
+        text
+    })
+}
+
+fn error(error: &ErrorObject) -> String {
+    json(error.as_json())
+}
+
+fn outcome_text(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Result(result) => format!("with result {}", json(result)),
+        Outcome::Error(object) => format!("with error {}", error(object)),
+        Outcome::Failed(failed) => format!("without an answer: {failed}"),
+    }
+}
+
+fn not_restored(reason: &NotRestored) -> String {
+    match reason {
+        NotRestored::Error(object) => error(object),
+        other => other.to_string(),
+    }
+}
+
+fn unavailable(reason: &Unavailable, retry_at: Option<Instant>, now: Instant) -> String {
+    let reason = match reason {
+        Unavailable::Error(object) => error(object),
+        Unavailable::Failed(failed) => failed.to_string(),
+    };
+    let retry = retry_at.map_or_else(|| "not retried".to_owned(), |at| format!("retried in {}", between(now, at)));
+    format!("unavailable: {reason}, {retry}")
+}
