@@ -42,6 +42,21 @@ fn px1_a_conversation_and_a_quiet_end() {
     assert_eq!(proxy.stderr.iter().collect::<Vec<_>>(), [] as [&str; 0]);
 }
 
+/// Megabytes leave in fewer turns of the proxy and its client.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_pipe_to_the_client_is_made_as_large_as_any_user_may_have_it() {
+    use nix::fcntl::{FcntlArg, fcntl};
+
+    let server = echo_server();
+    let (mut proxy, stdout) = Proxy::spawn_unread(&mut command(&[&server.url()]));
+    proxy.write(&initialize("0", "2025-11-25"));
+    let mut stdout = BufReader::new(stdout);
+    stdout.read_line(&mut String::new()).unwrap();
+    let most: i32 = std::fs::read_to_string("/proc/sys/fs/pipe-max-size").unwrap().trim().parse().unwrap();
+    assert_eq!(fcntl(stdout.get_ref(), FcntlArg::F_GETPIPE_SZ), Ok(most.min(1 << 20)));
+}
+
 #[test]
 fn fr15_requests_in_flight_are_finished_after_the_end_of_stdin() {
     let server = Loopback::start(mcp_server(|asked, connection| {
@@ -564,16 +579,26 @@ fn the_demonstration_shows_a_whole_dialogue() {
     assert_eq!(output.status.code(), Some(0), "{text}");
     let mut rest = &text[..];
     for part in [
+        "An editor starts this program before it:\n\n    mcp-proxy http://127.0.0.1:",
+        "\n\nThe editor opens the connection, which for the server begins a session.\n\n",
         r#"editor  > {"jsonrpc":"2.0","id":1,"method":"initialize""#,
-        r#"editor  < {"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25""#,
-        "notifications/initialized",
+        "…\n",
+        r#"editor  < {"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}}"#,
+        "    editor  > {\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n",
+        "\nIt asks for the tools.\n",
         r#"editor  < {"jsonrpc":"2.0","id":2,"result":{"tools""#,
+        "\nIt calls one, and asks to be told how far that is. The server's answer becomes a stream.\n",
+        r#""progress":1.0"#,
+        r#""progress":2.0"#,
         r#""progress":3.0"#,
         "one, two, three",
+        "\nIt calls another, which asks the person in front of the editor for a name before it answers.\n",
         r#"editor  < {"jsonrpc":"2.0","id":1,"method":"elicitation/create""#,
+        r#"editor  > {"jsonrpc":"2.0","id":1,"result":{"action":"accept","content":{"name":"Ada"}}}"#,
         "Hello, Ada!",
+        "\nIt closes the proxy's input. The proxy ends the session and exits.\n",
         "the session was ended by DELETE",
-        "exit status: 0",
+        "mcp-proxy ended with exit status: 0",
     ] {
         let at = rest.find(part).unwrap_or_else(|| panic!("{part} is missing: {text}"));
         rest = &rest[at + part.len()..];

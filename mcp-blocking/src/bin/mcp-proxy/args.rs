@@ -239,7 +239,7 @@ impl Args {
         let mut limits = Limits::default();
         limits.message = limit;
         limits.event = limit;
-        limits.queue_bytes = limits.queue_bytes.max(limit.min(1 << 30));
+        limits.queue_bytes = limits.queue_bytes.max(limit);
         limits.check().map_err(|error| format!("--max-message: {error}"))?;
         Ok(Settings { server, versions: self.protocol.0.clone(), limits, secrets })
     }
@@ -398,8 +398,119 @@ mod tests {
     #[test]
     fn durations_are_positive_and_finite() {
         assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
-        for text in ["0", "-1", "inf", "NaN", "1e9", "ten"] {
+        assert_eq!(seconds("604800"), Ok(Duration::from_secs(7 * 24 * 3600)));
+        for text in ["0", "-1", "inf", "NaN", "1e9", "604800.1", "ten"] {
             assert!(seconds(text).is_err(), "{text}");
         }
+    }
+
+    fn settings(args: &[&str]) -> Result<Settings, String> {
+        Args::try_parse_from([&["mcp-proxy"], args].concat()).unwrap().settings()
+    }
+
+    fn http(args: &[&str]) -> (HttpConfig, HttpOptions) {
+        match settings(&[args, &["http://127.0.0.1:1/mcp"]].concat()).unwrap().server {
+            Server::Http { http, options } => (http, options),
+            Server::Child(_) => panic!("there is a URL"),
+        }
+    }
+
+    #[test]
+    fn every_option_about_http_reaches_the_configuration() {
+        let (config, options) = http(&[]);
+        assert_eq!(config.transport, HttpTransport::Auto);
+        assert_eq!(config.idle_timeout, Duration::from_secs(300));
+        assert_eq!((options.connect_timeout, options.max_workers), (Duration::from_secs(10), 64));
+        assert_eq!(options.user_agent, concat!("mcp-proxy/", env!("CARGO_PKG_VERSION")));
+        let (config, options) = http(&["--idle-timeout", "7", "--connect-timeout", "8", "--max-requests", "3"]);
+        assert_eq!((config.idle_timeout, options.connect_timeout), (Duration::from_secs(7), Duration::from_secs(8)));
+        assert_eq!(options.max_workers, Limits::exchanges_for(3));
+        for (name, transport) in
+            [("streamable-http", HttpTransport::StreamableHttp), ("http-sse", HttpTransport::HttpSse)]
+        {
+            assert_eq!(http(&["--transport", name]).0.transport, transport);
+        }
+    }
+
+    #[test]
+    fn the_largest_message_is_a_limit_of_the_machines_and_of_their_queues() {
+        let of = |size| settings(&["--max-message", size, "http://127.0.0.1/"]).unwrap().limits;
+        let usual = Limits::default().queue_bytes;
+        for (size, bytes, queue) in [
+            ("64KiB", 64 << 10, usual),
+            ("512MiB", 512 << 20, usual.max(512 << 20)),
+            ("1GiB", 1 << 30, usual.max(1 << 30)),
+        ] {
+            let limits = of(size);
+            assert_eq!((limits.message, limits.event, limits.queue_bytes), (bytes, bytes, queue), "{size}");
+        }
+        for size in ["0", "2GiB"] {
+            let error = settings(&["--max-message", size, "http://127.0.0.1/"]).unwrap_err();
+            assert!(error.starts_with("--max-message: the limit 'message' must be"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_command_is_run_with_its_arguments_of_which_none_is_shown() {
+        let settings = settings(&["--protocol", "2025-06-18", "--", "a\tb", "--token", "secret"]).unwrap();
+        assert_eq!(settings.versions, [ProtocolVersion::V2025_06_18]);
+        assert_eq!(settings.server.arguments(), 2);
+        assert_eq!(settings.server.in_words(), r"the server `a\tb`");
+        let Server::Child(command) = settings.server else { panic!("there is a command") };
+        assert_eq!(command.get_args().collect::<Vec<_>>(), ["--token", "secret"]);
+    }
+
+    #[test]
+    fn a_server_over_http_is_shown_without_its_query() {
+        let Settings { server, .. } = settings(&["http://127.0.0.1:1/mcp?key=secret"]).unwrap();
+        assert_eq!((server.in_words().as_str(), server.arguments()), ("the server at http://127.0.0.1:1/mcp", 0));
+        for (url, shown) in [
+            ("ftp://a.example/x?key=secret", "ftp://a.example/x: "),
+            ("ftp://a.example/x#secret", "ftp://a.example/x: "),
+            ("http://user:secret@a.example/", "the URL: "),
+        ] {
+            let error = settings(&[url]).unwrap_err();
+            assert!(error.starts_with(shown) && !error.contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn defect_x3_whatever_authorizes_is_left_out_of_records() {
+        // The environment of this process cannot be changed, but has this.
+        let path = std::env::var("PATH").unwrap();
+        for (args, secret) in [
+            (vec!["-H", "Authorization: Bearer  token-4711"], "token-4711"),
+            (vec!["-H", "X-Key: of two words"], "of two words"),
+            (vec!["-H", "X-Key: ${PATH}!"], path.as_str()),
+            (vec!["--bearer-env", "PATH"], path.as_str()),
+            (vec!["--proxy", "http://user:pass-word@127.0.0.1:1"], "pass-word"),
+        ] {
+            let settings = settings(&[&args[..], &["http://127.0.0.1/"]].concat()).unwrap();
+            assert_eq!(settings.secrets.leave_out(&format!("-{secret}-")), "-[secret]-", "{args:?}");
+        }
+        let both = ["--bearer-env", "PATH", "-H", "X-Key: a b", "-H", "authorization: c", "http://127.0.0.1/"];
+        assert!(settings(&both).unwrap_err().contains("cannot be used with --bearer-env"));
+        // Only of that header, what follows a space is a secret by itself; another may stand beside the token.
+        let settings = settings(&["--bearer-env", "PATH", "-H", "X-Key: one two-three", "http://127.0.0.1/"]).unwrap();
+        assert_eq!(settings.secrets.leave_out("two-three"), "two-three");
+    }
+
+    #[test]
+    fn files_that_cannot_be_used_are_named_with_their_option() {
+        let file = std::env::current_exe().unwrap().with_extension("no-pem");
+        std::fs::write(&file, "no PEM").unwrap();
+        let path = file.to_str().unwrap();
+        for (args, text) in [
+            (vec!["--ca-file", path], format!("--ca-file {path}: ")),
+            (vec!["--client-cert", path, "--client-key", path], format!("--client-cert {path}, --client-key {path}: ")),
+            (vec!["--ca-file", "/no/such"], "--ca-file /no/such: ".to_owned()),
+            (vec!["--client-cert", "/no/such", "--client-key", path], "--client-cert /no/such: ".to_owned()),
+            (vec!["--client-cert", path, "--client-key", "/no/such"], "--client-key /no/such: ".to_owned()),
+            (vec!["--proxy", "socks5://127.0.0.1"], "--proxy: ".to_owned()),
+        ] {
+            let error = settings(&[&args[..], &["https://127.0.0.1/"]].concat()).unwrap_err();
+            assert!(error.starts_with(&text), "{error}");
+        }
+        std::fs::remove_file(file).unwrap();
     }
 }

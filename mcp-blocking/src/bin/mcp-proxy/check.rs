@@ -301,3 +301,214 @@ fn milliseconds(duration: Duration) -> String {
 fn printable(text: &str) -> String {
     escape_text(text, MAX_CHARS)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::TcpListener;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+
+    use ::tests::http1::Exchange;
+    use ::tests::loopback::{Asked, Connection, Loopback, mcp_server};
+    use ::tests::world::{DISCOVERED, initialize_result, result};
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::Args;
+
+    /// What is found at this URL, and whether it can be used.
+    fn check_url(options: &[&str], url: &str) -> (bool, String) {
+        let args = Args::parse_from([&["mcp-proxy", "--check"], options, &[url]].concat());
+        let mut out = Vec::new();
+        let fine = check(args.settings().unwrap(), args.request_timeout, &mut out).unwrap();
+        (fine, String::from_utf8(out).unwrap())
+    }
+
+    /// A server with these capabilities, which answers `tools/list` and `tools/call` with the two texts: results, unless
+    /// they are empty, which makes them errors.
+    fn server(capabilities: &str, tools: &'static str, call: &'static str) -> Loopback {
+        let greeting = initialize_result("2025-11-25").replace(r#"{"tools":{}}"#, capabilities);
+        assert!(greeting.contains(capabilities), "{greeting}");
+        let serve = mcp_server(move |asked, connection| {
+            let text = if asked.method == "tools/list" { tools } else { call };
+            match text {
+                "" => connection.json(format!(
+                    r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":-32603,"message":"it fails"}}}}"#,
+                    asked.id
+                )),
+                text => connection.json(result(&asked.id, text)),
+            }
+        });
+        Loopback::start(move |request: &Exchange, connection: &mut Connection| match Asked::of(request) {
+            Some(asked) if asked.method == "initialize" => connection.json(result(&asked.id, &greeting)),
+            _ => serve(request, connection),
+        })
+    }
+
+    fn methods(server: &Loopback) -> Vec<String> {
+        server.asked().into_iter().map(|asked| asked.method).filter(|method| method != "initialize").collect()
+    }
+
+    #[test]
+    fn findings_are_printed_in_their_order_with_their_counts() {
+        let (findings, _unused) = Findings::new();
+        let printed = || {
+            let mut out = Vec::new();
+            findings.found().print(&mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(printed(), "");
+        for finding in ["z", "a", "z", "z", "m"] {
+            findings.add(finding);
+        }
+        assert_eq!(printed(), "z (3 times)\na\nm\n");
+        for number in 3..MAX_FINDINGS {
+            findings.add(&format!("another {number}"));
+        }
+        assert_eq!(printed().lines().count(), MAX_FINDINGS);
+        for number in 1..=3 {
+            findings.add(&format!("too many {number}"));
+            findings.add("a");
+            let printed = printed();
+            assert!(printed.ends_with(&format!("\n{number} more quirks and faults are not shown\n")), "{printed}");
+            assert!(printed.contains(&format!("\na ({} times)\n", number + 1)), "{printed}");
+            assert_eq!(printed.lines().count(), MAX_FINDINGS + 1);
+        }
+    }
+
+    #[test]
+    fn what_is_looked_at_depends_on_what_the_server_has() {
+        const WITH_TOOLS: &str = r#"{"tools":{}}"#;
+        const FAILED: &str = "failed: the server can be connected to, but not all requests succeeded\n";
+        let list = ["server/discover", "ping", "tools/list"];
+        let call = ["server/discover", "ping", "tools/list", "tools/call"];
+        for (capabilities, tools, called, asked, fine, shown) in [
+            ("{}", "", "", &list[..2], true, "capabilities: none\n"),
+            (WITH_TOOLS, r#"{"tools":[]}"#, "", &list[..], true, "capabilities: tools\n"),
+            (WITH_TOOLS, "", "", &list[..], false, FAILED),
+            (WITH_TOOLS, "", "", &list[..], false, "tools/list:   the server answered with error -32603: it fails\n"),
+            (WITH_TOOLS, "{}", "", &list[..], false, "fault: the result of tools/list has no list of tools\n"),
+            (WITH_TOOLS, r#"{"tools":[{"name":"x"}]}"#, "", &list[..], true, "tools:        1\n"),
+            (
+                WITH_TOOLS,
+                r#"{"tools":[{"name":"x","annotations":{"readOnlyHint":true},"inputSchema":{"required":["y"]}}]}"#,
+                "",
+                &list[..],
+                true,
+                "tools:        1\n",
+            ),
+            (
+                WITH_TOOLS,
+                r#"{"tools":[{"name":"x"},{"name":"y","annotations":{"readOnlyHint":true},"inputSchema":{}}]}"#,
+                r#"{"content":[]}"#,
+                &call[..],
+                true,
+                "called:       y (it says",
+            ),
+            (
+                WITH_TOOLS,
+                r#"{"tools":[{"name":"x","annotations":{"readOnlyHint":true}}]}"#,
+                "",
+                &call[..],
+                false,
+                FAILED,
+            ),
+        ] {
+            let server = server(capabilities, tools, called);
+            let (is_fine, found) = check_url(&[], &server.url());
+            assert_eq!(is_fine, fine, "{found}");
+            assert!(found.contains(shown), "{found} lacks {shown}");
+            assert_eq!(found.ends_with("\nok\n"), fine, "{found}");
+            assert_eq!(methods(&server), asked, "{found}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_answers_no_ping_is_not_fine() {
+        let serve = mcp_server(|asked, connection| connection.json(result(&asked.id, r#"{"tools":[]}"#)));
+        let server = Loopback::start(move |request, connection| match Asked::of(request) {
+            Some(asked) if asked.method == "ping" => connection.reply("500 Oops", &[], ""),
+            _ => serve(request, connection),
+        });
+        let (fine, found) = check_url(&[], &server.url());
+        assert!(!fine && found.contains("\nping:         the server at") && !found.contains("\nok\n"), "{found}");
+    }
+
+    #[test]
+    fn a_modern_server_is_asked_for_no_ping_and_nothing_it_does_not_have() {
+        let server = Loopback::start(mcp_server(|asked, connection| match asked.method.as_str() {
+            "server/discover" => connection.json(result(&asked.id, DISCOVERED)),
+            _ => connection.json(result(&asked.id, r#"{"resultType":"complete","tools":[]}"#)),
+        }));
+        let (fine, found) = check_url(&[], &server.url());
+        assert!(fine && found.contains("era:          modern") && !found.contains("ping"), "{found}");
+        assert!(!methods(&server).contains(&"ping".to_owned()));
+    }
+
+    #[test]
+    fn defect_m2_capabilities_beyond_a_number_are_counted() {
+        for (count, more) in [(MAX_CAPABILITIES, ""), (MAX_CAPABILITIES + 1, ", and 1 more"), (70, ", and 20 more")] {
+            let names: Vec<_> = (0..count).map(|number| format!("\"c{number:02}\":{{}}")).collect();
+            let (fine, found) = check_url(&[], &server(&format!("{{{}}}", names.join(",")), "", "").url());
+            let line = found.lines().find(|line| line.starts_with("capabilities: c00, c01, ")).unwrap();
+            assert!(fine && line.ends_with(&format!("c49{more}")), "{found}");
+        }
+    }
+
+    #[test]
+    fn limits_and_revisions_of_the_command_line_are_kept_to() {
+        let server = Loopback::start(mcp_server(|asked, connection| {
+            let filler = "x".repeat(if asked.method == "tools/list" { 5000 } else { 0 });
+            connection.json(result(&asked.id, &format!("{{\"tools\":[],\"filler\":\"{filler}\"}}")))
+        }));
+        let (fine, found) = check_url(&["--max-message", "8KiB", "--protocol", "legacy"], &server.url());
+        assert!(fine && !methods(&server).contains(&"server/discover".to_owned()), "{found}");
+        let (fine, found) = check_url(&["--max-message", "4KiB"], &server.url());
+        assert!(!fine && found.contains("tools/list:   the server at") && found.contains("4096 bytes"), "{found}");
+    }
+
+    /// The time that a command line gives is that of each request, also of the first: a server that is silent is given up
+    /// long before the machine's own deadlines have passed.
+    #[test]
+    fn the_time_of_a_request_is_that_of_the_first_one_too() {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/mcp", silent.local_addr().unwrap());
+        thread::spawn(move || {
+            for mut stream in silent.incoming().map_while(Result::ok) {
+                thread::spawn(move || while stream.read(&mut [0; 1024]).is_ok_and(|length| length > 0) {});
+            }
+        });
+        let started = Instant::now();
+        for revision in ["auto", "legacy", "modern"] {
+            let (fine, found) = check_url(&["--request-timeout", "0.2", "--protocol", revision], &url);
+            assert!(!fine && found.contains("failed: the server at"), "{found}");
+        }
+        // The machine's own would be seconds each.
+        assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
+        let hanging = Loopback::start(mcp_server(|asked, connection| match asked.method.as_str() {
+            "tools/list" => connection.hang(),
+            _ => connection.json(result(&asked.id, "{}")),
+        }));
+        let (fine, found) = check_url(&["--request-timeout", "0.2"], &hanging.url());
+        assert!(!fine && found.contains("tools/list:   the server at") && found.contains("200ms"), "{found}");
+    }
+
+    /// A lost session is opened once more for the next request, and not by and by.
+    #[test]
+    fn a_server_that_cannot_be_used_is_not_tried_again() {
+        let opened = AtomicUsize::new(0);
+        let serve = mcp_server(|asked, connection| connection.json(result(&asked.id, r#"{"tools":[]}"#)));
+        let server = Loopback::start(move |request, connection| match Asked::of(request) {
+            Some(asked) if asked.method == "ping" => connection.reply("404 Not Found", &[], ""),
+            Some(asked) if asked.method == "initialize" && opened.fetch_add(1, Ordering::SeqCst) > 0 => {
+                connection.reply("500 Oops", &[], "")
+            }
+            _ => serve(request, connection),
+        });
+        let (fine, found) = check_url(&[], &server.url());
+        assert!(!fine, "{found}");
+        let opened = server.asked().iter().filter(|asked| asked.method == "initialize").count();
+        assert_eq!(opened, 3, "{found}");
+    }
+}

@@ -22,6 +22,8 @@ const MAX_CHARS: usize = 4096;
 const QUEUE_BYTES: usize = 256 * 1024;
 /// How long the last lines may take to be written.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
+/// Bytes of the writing thread's stack.
+const STACK: usize = 256 * 1024;
 
 /// Sets up logging.
 ///
@@ -55,6 +57,7 @@ pub(crate) fn init(level: LevelFilter, file: Option<&Path>) -> io::Result<Log> {
 #[derive(Clone)]
 pub(crate) struct Log(Arc<Shared>);
 
+#[derive(Default)]
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
@@ -77,11 +80,11 @@ impl State {
 
 impl Log {
     fn spawn(output: impl Write + Send + 'static) -> io::Result<Self> {
-        let log = Self(Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() }));
+        let log = Self(Arc::default());
         let shared = Arc::clone(&log.0);
         thread::Builder::new()
             .name("mcp-log".to_owned())
-            .stack_size(256 * 1024)
+            .stack_size(STACK)
             .spawn(move || write_lines(output, &shared))?;
         Ok(log)
     }
@@ -177,5 +180,51 @@ mod tests {
         log.write_all(b"next\n").unwrap();
         assert_eq!(lines.next().unwrap().unwrap(), "next");
         log.flush();
+    }
+    #[test]
+    fn lines_are_queued_up_to_a_number_of_bytes_and_none_before_their_count() {
+        // Nothing takes the lines.
+        let mut log = Log(Arc::default());
+        let line = vec![b'x'; QUEUE_BYTES / 2];
+        for (line, queued, dropped) in
+            [(&line[..], 1, 0), (&line[1..], 2, 0), (b"x", 3, 0), (b"", 4, 0), (b"x", 4, 1), (b"", 4, 2)]
+        {
+            assert_eq!(log.write(line).unwrap(), line.len());
+            let state = log.0.state();
+            assert_eq!((state.lines.len(), state.dropped), (queued, dropped));
+        }
+        assert_eq!(log.0.state().bytes, QUEUE_BYTES);
+    }
+
+    #[test]
+    fn an_end_waits_until_every_line_is_written_and_no_longer_than_it_may() {
+        /// Writes slowly, and tells of each call once it is done.
+        struct Slow(std::sync::mpsc::Sender<&'static str>);
+        impl Write for Slow {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                thread::sleep(Duration::from_millis(20));
+                self.0.send("written").unwrap();
+                Ok(bytes.len())
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                thread::sleep(Duration::from_millis(20));
+                self.0.send("flushed").unwrap();
+                Ok(())
+            }
+        }
+        let (told, heard) = std::sync::mpsc::channel();
+        let mut log = Log::spawn(Slow(told)).unwrap();
+        log.flush();
+        for _ in 0..3 {
+            log.write_all(b"line\n").unwrap();
+            log.flush();
+            assert_eq!(heard.try_iter().collect::<Vec<_>>(), ["written", "flushed"]);
+        }
+        // Nobody writes: this comes back.
+        let mut stuck = Log(Arc::default());
+        stuck.write_all(b"line\n").unwrap();
+        stuck.flush();
+        assert_eq!(stuck.0.state().lines.len(), 1);
     }
 }

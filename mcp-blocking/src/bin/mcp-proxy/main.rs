@@ -18,6 +18,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use args::{Args, Command, Server, Settings};
 use clap::Parser;
+use log::Level;
 use mcp_blocking::{Observer, Proxy};
 use mcp_proto::Failed;
 use mcp_proto::client::{CloseReason, Occasion, Unavailable};
@@ -137,51 +138,68 @@ struct Watcher {
     recorder: Option<Recorder>,
 }
 
-impl Observer for Watcher {
-    fn told(&mut self, event: &Event) {
-        let server = &self.server;
-        match event {
-            Event::Connected { version, occasion, .. } => match occasion {
-                Occasion::First => log::info!("connected to {server}, revision {version}"),
-                Occasion::Again => log::info!("opened a new session with {server}"),
-            },
-            Event::Bridging { client, server: theirs } => {
-                log::info!("the client speaks the {client} era, {server} the {theirs} era: each is served in its own");
-            }
-            Event::Unavailable { reason, retry_at } => {
-                // These two end the proxy.
-                let is_final = matches!(reason, Unavailable::Failed(Failed::Closed | Failed::NoCommonVersion { .. }));
-                let reason = match reason {
-                    Unavailable::Error(error) => format!("{server} refused the connection: {}", error.message()),
-                    Unavailable::Failed(reason) => reason.describe(server),
-                };
-                let again = match retry_at {
-                    Some(at) => {
-                        let pause = at.saturating_duration_since(Instant::now());
-                        format!("; trying again in {:.1} s", pause.as_secs_f64())
-                    }
-                    None if is_final => String::new(),
-                    None => "; the next request tries again".to_owned(),
-                };
-                log::warn!("{reason}{again}");
-            }
-            Event::SessionLost => log::warn!("{server} lost the session; opening a new one"),
-            Event::RequestWaits { limit } => log::warn!(
+/// How an event is logged; `server` is the server for people to read.
+fn log_line(event: &Event, server: &str) -> Option<(Level, String)> {
+    let (level, text) = match event {
+        Event::Connected { version, occasion, .. } => {
+            let text = match occasion {
+                Occasion::First => format!("connected to {server}, revision {version}"),
+                Occasion::Again => format!("opened a new session with {server}"),
+            };
+            (Level::Info, text)
+        }
+        Event::Bridging { client, server: theirs } => (
+            Level::Info,
+            format!("the client speaks the {client} era, {server} the {theirs} era: each is served in its own"),
+        ),
+        Event::Unavailable { reason, retry_at } => {
+            // These two end the proxy.
+            let is_final = matches!(reason, Unavailable::Failed(Failed::Closed | Failed::NoCommonVersion { .. }));
+            let reason = match reason {
+                Unavailable::Error(error) => format!("{server} refused the connection: {}", error.message()),
+                Unavailable::Failed(reason) => reason.describe(server),
+            };
+            let again = match retry_at {
+                Some(at) => {
+                    let pause = at.saturating_duration_since(Instant::now());
+                    format!("; trying again in {:.1} s", pause.as_secs_f64())
+                }
+                None if is_final => String::new(),
+                None => "; the next request tries again".to_owned(),
+            };
+            (Level::Warn, format!("{reason}{again}"))
+        }
+        Event::SessionLost => (Level::Warn, format!("{server} lost the session; opening a new one")),
+        Event::RequestWaits { limit } => (
+            Level::Warn,
+            format!(
                 "a request waits: {limit} are with {server}, which is as many as --max-requests allows at one time"
             ),
-            Event::NotInEffect { method, reason } => {
-                log::warn!("{method} is not in effect at {server}, although the client was told so: {reason}");
-            }
-            Event::Failed(reason) => log::warn!("a request failed: {}", reason.describe(server)),
-            Event::NotPassed { method, error } => log::info!("{method} was not passed on: {error}"),
-            Event::Faulted { side, fault } => match side {
-                Side::Client => log::warn!("from the client: {fault}"),
-                Side::Server => log::warn!("from {server}: {fault}"),
-            },
-            Event::QuirkMet(quirk) => log::info!("{server} {quirk}"),
-            Event::ClientGone(reason) => log::debug!("the client is gone ({reason:?})"),
-            Event::Closed(reason) => log::debug!("closed ({reason:?})"),
-            _ => {}
+        ),
+        Event::NotInEffect { method, reason } => {
+            (Level::Warn, format!("{method} is not in effect at {server}, although the client was told so: {reason}"))
+        }
+        Event::Failed(reason) => (Level::Warn, format!("a request failed: {}", reason.describe(server))),
+        Event::NotPassed { method, error } => (Level::Info, format!("{method} was not passed on: {error}")),
+        Event::Faulted { side, fault } => {
+            let side = match side {
+                Side::Client => "the client",
+                Side::Server => server,
+            };
+            (Level::Warn, format!("from {side}: {fault}"))
+        }
+        Event::QuirkMet(quirk) => (Level::Info, format!("{server} {quirk}")),
+        Event::ClientGone(reason) => (Level::Debug, format!("the client is gone ({reason:?})")),
+        Event::Closed(reason) => (Level::Debug, format!("closed ({reason:?})")),
+        _ => return None,
+    };
+    Some((level, text))
+}
+
+impl Observer for Watcher {
+    fn told(&mut self, event: &Event) {
+        if let Some((level, text)) = log_line(event, &self.server) {
+            log::log!(level, "{text}");
         }
     }
 
@@ -195,5 +213,96 @@ impl Observer for Watcher {
         if let Some(recorder) = &mut self.recorder {
             recorder.server_sent(bytes);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use mcp_proto::client::NotRestored;
+    use mcp_proto::{Era, ErrorObject, Fault, Json, Method, ProtocolVersion, Quirk, UsageError};
+
+    use super::*;
+
+    #[test]
+    fn events_are_logged_in_words_and_by_their_weight() {
+        let connected = |occasion| Event::Connected {
+            version: ProtocolVersion::V2025_11_25,
+            result: Json::empty_object(),
+            occasion,
+        };
+        let unavailable = |reason, retry_at| Event::Unavailable { reason, retry_at };
+        let failed = |reason| unavailable(Unavailable::Failed(reason), None);
+        let fault = || Fault::DuplicateKey;
+        let error = ErrorObject::new(-32000, "no");
+        let later = Instant::now() + Duration::from_secs(600);
+        for (event, level, text) in [
+            (connected(Occasion::First), Level::Info, "connected to SERVER, revision 2025-11-25"),
+            (connected(Occasion::Again), Level::Info, "opened a new session with SERVER"),
+            (
+                Event::Bridging { client: Era::Modern, server: Era::Legacy },
+                Level::Info,
+                "the client speaks the modern era, SERVER the legacy era: each is served in its own",
+            ),
+            (
+                unavailable(Unavailable::Error(error.clone()), None),
+                Level::Warn,
+                "SERVER refused the connection: no; the next request tries again",
+            ),
+            (
+                unavailable(Unavailable::Error(error), Some(later)),
+                Level::Warn,
+                "SERVER refused the connection: no; trying again in ",
+            ),
+            (failed(Failed::SessionLost), Level::Warn, "; the next request tries again"),
+            (Event::SessionLost, Level::Warn, "SERVER lost the session; opening a new one"),
+            (
+                Event::RequestWaits { limit: 3 },
+                Level::Warn,
+                "a request waits: 3 are with SERVER, which is as many as --max-requests allows at one time",
+            ),
+            (
+                Event::NotInEffect { method: Method::LOGGING_SET_LEVEL, reason: NotRestored::NotKept { limit: 7 } },
+                Level::Warn,
+                "logging/setLevel is not in effect at SERVER, although the client was told so: only 7 bytes",
+            ),
+            (Event::Failed(Failed::Closed), Level::Warn, "a request failed: the connection to SERVER was closed"),
+            (
+                Event::NotPassed { method: Method::PROGRESS, error: UsageError::Closed },
+                Level::Info,
+                "notifications/progress was not passed on: ",
+            ),
+            (Event::Faulted { side: Side::Client, fault: fault() }, Level::Warn, "from the client: parameters with"),
+            (Event::Faulted { side: Side::Server, fault: fault() }, Level::Warn, "from SERVER: parameters with"),
+            (Event::QuirkMet(Quirk::ToolResultWithoutContent), Level::Info, "a tool result has no"),
+            (Event::ClientGone(CloseReason::Peer), Level::Debug, "the client is gone (Peer)"),
+            (Event::Closed(CloseReason::Local), Level::Debug, "closed (Local)"),
+        ] {
+            let (found, line) = log_line(&event, "SERVER").unwrap();
+            assert_eq!(found, level, "{line}");
+            assert!(line.contains(text), "{line} lacks {text}");
+        }
+        // These end the proxy.
+        for reason in [Failed::Closed, Failed::NoCommonVersion { spoken: Box::default() }] {
+            let (_, line) = log_line(&failed(reason), "SERVER").unwrap();
+            assert!(!line.contains("tries again"), "{line}");
+        }
+    }
+
+    #[test]
+    fn defect_b13_proxies_do_not_share_a_seed() {
+        let seeds = [(); 3].map(|()| {
+            thread::sleep(Duration::from_micros(10));
+            seed()
+        });
+        assert!(seeds[0] != seeds[1] && seeds[1] != seeds[2], "{seeds:?}");
+    }
+
+    #[test]
+    fn the_option_that_is_wrong_is_named() {
+        let args = |more: &[&str]| Args::parse_from([&["mcp-proxy", "http://127.0.0.1/"], more].concat());
+        assert_eq!(log_option(&args(&[])), "the log");
+        assert_eq!(log_option(&args(&["--log-file", "a/b"])), format!("--log-file {}", PathBuf::from("a/b").display()));
     }
 }

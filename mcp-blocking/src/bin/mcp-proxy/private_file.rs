@@ -82,3 +82,42 @@ fn make_private(file: &File, found: &Metadata) -> io::Result<()> {
 fn make_private(_: &File, _: &Metadata) -> io::Result<()> {
     Ok(())
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn defect_x3_what_is_replaced_becomes_private_and_what_is_appended_to_stays_as_it_is() {
+        let path = std::env::current_exe().unwrap().with_extension("private-file");
+        for (existing, before, after, text) in [
+            (Existing::Replace, 0o644, 0o600, "new"),
+            (Existing::Replace, 0o620, 0o600, "new"),
+            (Existing::Replace, 0o700, 0o700, "new"),
+            (Existing::Append, 0o644, 0o644, "before\nnew"),
+        ] {
+            fs::write(&path, "before\n").unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(before)).unwrap();
+            open(&path, existing).unwrap().write_all(b"new").unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, after, "{existing:?} {before:o}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+            fs::remove_file(&path).unwrap();
+            open(&path, existing).unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600, "{existing:?}");
+            fs::remove_file(&path).unwrap();
+        }
+        assert!(open(Path::new("/"), Existing::Append).is_err());
+    }
+
+    #[test]
+    fn defect_x3_a_link_that_appears_while_the_file_is_opened_is_named() {
+        let eloop = in_words(io::Error::from_raw_os_error(nix::errno::Errno::ELOOP as i32));
+        assert!(eloop.to_string().contains("is a symbolic link"), "{eloop}");
+        let other = in_words(io::Error::from_raw_os_error(nix::errno::Errno::EACCES as i32));
+        assert_eq!(other.kind(), io::ErrorKind::PermissionDenied);
+    }
+}

@@ -105,3 +105,49 @@ impl Recorder {
         file.flush()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_has_a_line_for_each_message_however_it_was_cut() {
+        let path = std::env::current_exe().unwrap().with_extension("record");
+        let mut secrets = Secrets::default();
+        secrets.add("a test", "token-4711");
+        let mut recorder = Recorder::new(&path, 20, secrets).unwrap();
+        recorder.client_sent(b"{\"a\":");
+        recorder.server_sent(b"[1.0,\"token-4711\"]\nno JSON\n{");
+        recorder.client_sent(b"1}\n");
+        recorder.server_sent(b"}\n");
+        // What is longer than a message may be is not passed on either. Answers may have grown on their way.
+        recorder.client_sent(&[&b"0"[..], &[b'1'; 20], b"\n2\n"].concat());
+        recorder.server_sent(&[&[b'1'; 40][..], b"\n", &[b'1'; 41], b"\n"].concat());
+        drop(recorder);
+        let record = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        let lines: Vec<_> = record.lines().map(|line| line.split_once(',').unwrap().1).collect();
+        let ones = "1".repeat(40);
+        assert_eq!(
+            lines,
+            [
+                r#""direction":"server-to-client","message":[1.0,"[secret]"]}"#,
+                r#""direction":"server-to-client","text":"no JSON"}"#,
+                r#""direction":"client-to-server","message":{"a":1}}"#,
+                r#""direction":"server-to-client","message":{}}"#,
+                r#""direction":"client-to-server","message":2}"#,
+                &format!(r#""direction":"server-to-client","message":{ones}}}"#),
+            ]
+        );
+        assert!(record.lines().all(|line| line.starts_with("{\"ms\":")));
+    }
+
+    #[test]
+    fn defect_x3_a_record_without_its_secrets_is_not_begun_where_they_cannot_be_left_out() {
+        let path = std::env::current_exe().unwrap().with_extension("no-record");
+        let mut secrets = Secrets::default();
+        secrets.add("a test", "short");
+        assert!(Recorder::new(&path, 20, secrets).is_err());
+        assert!(!path.exists());
+    }
+}

@@ -66,18 +66,20 @@ impl Secrets {
 
     /// The text with a placeholder for each secret, whatever of it JSON spells as an escape.
     pub(crate) fn leave_out(&self, text: &str) -> String {
-        let mut ranges = Vec::new();
         let mut level = Decoded::plain(text);
-        for depth in 0..=LEVELS {
-            for Secret { value, .. } in &self.found {
-                ranges.extend(level.find(value));
-            }
-            if depth == LEVELS || !level.text.contains('\\') {
+        let mut ranges = self.find(&level);
+        for _ in 0..LEVELS {
+            if !level.text.contains('\\') {
                 break;
             }
             level = level.unescape();
+            ranges.extend(self.find(&level));
         }
         replace(text, ranges)
+    }
+
+    fn find(&self, text: &Decoded) -> Vec<Range<usize>> {
+        self.found.iter().flat_map(|secret| text.find(&secret.value)).collect()
     }
 }
 
@@ -226,7 +228,10 @@ mod tests {
             assert!(value == "o" || !error.contains(value), "{error}");
         }
         assert_eq!(secrets(&["", "123456", "long enough"]).check(), Ok(()));
-        assert_eq!(format!("{:?}", secrets(&["123456"])), "Secrets { found: [Secret { source: \"a test\", .. }] }");
+        assert_eq!(
+            format!("{:?}", secrets(&["123456", "123456"])),
+            "Secrets { found: [Secret { source: \"a test\", .. }] }"
+        );
     }
 
     #[test]
