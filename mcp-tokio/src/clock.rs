@@ -36,3 +36,41 @@ impl Alarm {
         self.set = None;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// The time passes only while nothing else can happen.
+    #[tokio::test(start_paused = true)]
+    async fn an_alarm_goes_off_at_the_earliest_deadline_since_it_last_did() {
+        let start = now();
+        let at = |seconds| Some(start + Duration::from_secs(seconds));
+        let mut alarm = Alarm::new();
+        for (waits, goes_off) in [
+            // One that moves closer, or away: the second is seen when the first has passed.
+            (&[at(20), at(10)][..], 10),
+            (&[at(20), at(30)][..], 20),
+            (&[at(30)][..], 30),
+            (&[None, at(50), at(50)][..], 50),
+            (&[at(1)][..], 50),
+            (&[at(60)][..], 60),
+        ] {
+            for due in waits {
+                if timeout(Duration::from_millis(10), alarm.wait(*due)).await.is_ok() {
+                    break;
+                }
+                assert!(now() < start + Duration::from_secs(goes_off), "{waits:?}");
+            }
+            if now() < start + Duration::from_secs(goes_off) {
+                alarm.wait(*waits.last().unwrap()).await;
+            }
+            assert_eq!((now() - start).as_secs(), goes_off, "{waits:?}");
+        }
+        assert!(timeout(Duration::from_secs(1 << 20), alarm.wait(None)).await.is_err());
+    }
+}

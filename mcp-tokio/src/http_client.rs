@@ -255,4 +255,76 @@ mod tests {
         let form = format!("{http:?} {http:#?}");
         assert!(form.contains("http://127.0.0.1:1/mcp") && !form.contains("marked-secret"), "{form}");
     }
+    /// A machine that has made its first request, and the exchanges with it.
+    fn connecting(url: &str) -> (Client<proto::Http>, Exchanges, ExchangeKey) {
+        let http = Http::new(url).unwrap();
+        let mut machine = Client::new(proto::Http::new(http.config), proto::Config::new("t", "1")).unwrap();
+        machine.connect(now()).unwrap();
+        let mut exchanges = Exchanges::new(http.client).unwrap();
+        let mut opened = None;
+        while let Some(output) = machine.poll_output() {
+            if let mcp_proto::Output::Action(action) = output {
+                if let HttpAction::Open { exchange, .. } = &action {
+                    opened = Some(*exchange);
+                }
+                exchanges.act(action);
+            }
+        }
+        (machine, exchanges, opened.unwrap())
+    }
+
+    #[tokio::test]
+    async fn an_exchange_is_forgotten_when_it_is_over() {
+        let failed = || Received::Failed(Failure::Broken { detail: "".into() });
+        for last in [Received::End, failed()] {
+            let (mut machine, mut exchanges, exchange) = connecting("http://127.0.0.1:1/mcp");
+            assert_eq!(exchanges.open.len(), 1);
+            exchanges.feed(&mut machine, exchange, Received::Sent);
+            assert_eq!(exchanges.open.len(), 1);
+            exchanges.feed(&mut machine, exchange, last);
+            assert!(exchanges.open.is_empty());
+            while machine.poll_output().is_some() {}
+            // Nothing more of it is handed in.
+            exchanges.feed(&mut machine, exchange, failed());
+            assert!(machine.poll_output().is_none());
+        }
+        let (mut machine, mut exchanges, exchange) = connecting("http://127.0.0.1:1/mcp");
+        exchanges.act(HttpAction::Abort { exchange });
+        assert!(exchanges.open.is_empty());
+        exchanges.feed(&mut machine, exchange, failed());
+        assert!(machine.poll_output().is_none());
+    }
+
+    /// Whether anything of a request may have left decides about whether it is repeated.
+    #[tokio::test]
+    async fn a_connection_that_is_closed_behind_a_request_is_broken_whether_it_has_a_body_or_not() {
+        use std::io::Read;
+
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                let mut bytes = Vec::new();
+                while !bytes.ends_with(b"\r\n\r\n") && !bytes.ends_with(b"body") {
+                    let mut buffer = [0; 1024];
+                    let length = stream.read(&mut buffer).unwrap();
+                    bytes.extend_from_slice(&buffer[..length]);
+                }
+            }
+        });
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        for body in ["", "body"] {
+            let (to, mut received) = mpsc::channel(WAITING);
+            let (_, _, exchange) = connecting("http://127.0.0.1:1/mcp");
+            let request = Request::post(&url).header("content-length", body.len()).body(Bytes::from(body)).unwrap();
+            carry(client.clone(), request, HandIn { exchange, to }).await;
+            let mut all = Vec::new();
+            while let Some((_, received)) = received.recv().await {
+                all.push(received);
+            }
+            let failure = all.pop();
+            assert!(matches!(&failure, Some(Received::Failed(Failure::Broken { .. }))), "{body:?}");
+            assert_eq!((all.len(), all.iter().all(|told| matches!(told, Received::Sent))), (body.len() / 4, true));
+        }
+    }
 }

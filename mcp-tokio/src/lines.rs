@@ -129,9 +129,120 @@ impl<W: AsyncWrite + Unpin> Lines<W> {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Poll, Waker};
+
     use tokio::io::AsyncReadExt;
 
     use super::*;
+
+    /// A stream that takes a few bytes at a time, and keeps them until it is flushed.
+    #[derive(Debug, Default)]
+    struct Buffered {
+        taken: Vec<u8>,
+        flushed: usize,
+        flushes: usize,
+        is_ended: bool,
+        /// Bytes that it takes at a time.
+        most: usize,
+        /// Flushing waits.
+        is_stuck: bool,
+    }
+
+    impl AsyncWrite for &mut Buffered {
+        fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            let length = bytes.len().min(self.most);
+            self.taken.extend_from_slice(&bytes[..length]);
+            Poll::Ready(Ok(length))
+        }
+
+        fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            if self.is_stuck {
+                return Poll::Pending;
+            }
+            self.flushes += 1;
+            self.flushed = self.taken.len();
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            self.is_ended = true;
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    /// Calls it once.
+    fn poll_once<T>(future: impl Future<Output = T>) -> Poll<T> {
+        std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[tokio::test]
+    async fn what_was_written_is_flushed_once_nothing_waits_and_the_end_follows() {
+        let mut buffered = Buffered { most: 3, ..Buffered::default() };
+        let mut lines = Lines::new(&mut buffered);
+        lines.push(Bytes::from_static(b"abcde"));
+        lines.push(Bytes::new());
+        for (written, unwritten, flushes) in [(3, 2, 0), (2, 0, 1)] {
+            assert_eq!(lines.write_some().await.unwrap(), written);
+            assert_eq!((lines.unwritten(), lines.write.as_ref().unwrap().flushes), (unwritten, flushes));
+        }
+        assert!(lines.is_idle());
+        // Nothing to write is nothing to flush, and an empty line is none.
+        lines.push(Bytes::new());
+        assert!(lines.is_idle());
+        assert_eq!(lines.write_some().await.unwrap(), 0);
+        lines.complete();
+        assert!(!lines.is_idle() && !lines.write.as_ref().unwrap().is_ended);
+        assert_eq!(lines.write_some().await.unwrap(), 0);
+        assert!(lines.is_idle() && lines.write.is_none());
+        lines.push(Bytes::from_static(b"late"));
+        assert!(lines.is_idle());
+        assert_eq!(lines.write_some().await.unwrap(), 0);
+        assert_eq!((buffered.flushes, buffered.flushed, buffered.is_ended), (1, 5, true));
+    }
+
+    #[tokio::test]
+    async fn what_is_written_is_counted_once_however_often_the_future_is_dropped() {
+        let mut buffered = Buffered { most: 100, is_stuck: true, ..Buffered::default() };
+        let mut lines = Lines::new(&mut buffered);
+        for line in ["ab", "cde", "f"] {
+            lines.push(Bytes::from(line));
+        }
+        // Each call takes one line; that of the last does not come back, because flushing waits.
+        for written in [2, 3] {
+            assert!(matches!(poll_once(lines.write_some()), Poll::Ready(Ok(count)) if count == written));
+        }
+        for _ in 0..3 {
+            assert!(poll_once(lines.write_some()).is_pending());
+            assert_eq!((lines.length, lines.unwritten(), lines.is_idle()), (0, 1, false));
+        }
+        lines.push(Bytes::from_static(b"gh"));
+        assert!(poll_once(lines.write_some()).is_pending());
+        assert_eq!(lines.unwritten(), 3);
+        lines.write.as_mut().unwrap().is_stuck = false;
+        assert_eq!(lines.write_some().await.unwrap(), 3);
+        assert_eq!((lines.unwritten(), lines.is_idle()), (0, true));
+        assert_eq!(buffered.taken, b"abcdefgh");
+    }
+
+    #[test]
+    fn there_is_room_up_to_a_number_of_bytes() {
+        let mut lines = Lines::new(tokio::io::sink());
+        for (length, has_room) in [(ROOM - 2, true), (1, true), (1, false), (1, false)] {
+            lines.push(vec![0; length].into());
+            assert_eq!(lines.has_room(), has_room, "{length}");
+        }
+        assert_eq!(lines.unwritten(), ROOM + 1);
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_takes_nothing_is_an_error() {
+        let mut buffered = Buffered::default();
+        let mut lines = Lines::new(&mut buffered);
+        lines.push(Bytes::from_static(b"line\n"));
+        assert_eq!(lines.write_some().await.unwrap_err().kind(), ErrorKind::WriteZero);
+        assert!(lines.finish().await.is_err());
+    }
 
     #[tokio::test]
     async fn lines_leave_whole_and_in_order_through_a_narrow_stream() {

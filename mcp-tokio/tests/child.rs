@@ -76,6 +76,11 @@ async fn st17_st18_a_server_is_ended_with_all_that_it_has_started() {
         ("it ends when it is asked to", "trap 'echo asked >&2; exit' TERM; while :; do sleep 0.1; done", "asked\n"),
         ("it does neither", "trap '' TERM; while :; do sleep 0.1; done", ""),
         ("it leaves somebody behind", "(trap '' TERM; exec sleep 1000 <&- >&-) & cat >/dev/null", ""),
+        (
+            "it ends when nobody reads its stdout",
+            "trap '' PIPE; trap 'echo asked >&2; exit' TERM; while echo x 2>/dev/null; do :; done; echo nobody reads >&2",
+            "nobody reads",
+        ),
         ("others do its work", "sh -c 'trap \"\" TERM; sleep 1000; true'; true", ""),
     ];
     let ending = cases.map(|(what, script, written)| {
@@ -92,6 +97,49 @@ async fn st17_st18_a_server_is_ended_with_all_that_it_has_started() {
     for ending in ending {
         ending.await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn closing_waits_until_the_process_has_ended() {
+    let marker = Path::new(env!("CARGO_TARGET_TMPDIR")).join("has-ended");
+    let _ = std::fs::remove_file(&marker);
+    let mut command = server(&format!("cat >/dev/null; sleep 0.3; : >'{}'", marker.display()));
+    let life = watch(&mut command);
+    let client = Client::builder().spawn(command).await.unwrap();
+    timeout(BOUND, client.close()).await.unwrap();
+    assert!(marker.exists());
+    ended(life).await;
+    std::fs::remove_file(marker).unwrap();
+}
+
+/// A server that goes on after it has closed its stdout when it was asked for its revisions.
+#[tokio::test]
+async fn er06_a_server_that_is_replaced_ends_in_good_order() {
+    let marker = Path::new(env!("CARGO_TARGET_TMPDIR")).join("was-asked");
+    let _ = std::fs::remove_file(&marker);
+    let answer = result("2", &initialize_result("2025-11-25"));
+    let mut command = shell(
+        "read -r line; [ -e \"$0\" ] && { echo \"$1\"; cat >/dev/null; exit; }; : >\"$0\"; exec >&-; \
+         cat >/dev/null; sleep 0.3; echo by itself >&2",
+    );
+    command.arg(&marker).arg(answer);
+    let life = watch(&mut command);
+    let client = Client::builder().versions(ProtocolVersion::ALL).spawn(command).await.unwrap();
+    std::fs::remove_file(marker).unwrap();
+    timeout(BOUND, client.close()).await.unwrap();
+    assert_eq!(ended(life).await, "by itself\n");
+}
+
+#[tokio::test]
+async fn er06_a_server_that_cannot_be_started_again_is_an_error_at_once() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let script = Path::new(env!("CARGO_TARGET_TMPDIR")).join("starts-once");
+    std::fs::write(&script, "#!/bin/sh\nrm \"$0\"\nread -r line\n").unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let connecting = Client::builder().versions(ProtocolVersion::ALL).spawn(Command::new(script));
+    let outcome = timeout(BOUND, connecting).await.unwrap();
+    assert!(matches!(outcome, Err(Error::Failed { reason: Failed::Closed, .. })), "{outcome:?}");
 }
 
 #[tokio::test]

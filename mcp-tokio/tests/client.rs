@@ -9,7 +9,8 @@ use std::time::Duration;
 use mcp_proto::client::{self, Call, CloseReason};
 use mcp_proto::server::{Config, Event, Progress, Server};
 use mcp_proto::{
-    ErrorObject, Failed, Instant, Json, Method, Notification, Output, SessionKey, Stdio, StdioAction, Ticket, code,
+    ErrorObject, Failed, Instant, Json, Method, Notification, Output, ProtocolVersion, SessionKey, Stdio, StdioAction,
+    Ticket, code,
 };
 use mcp_tokio::{Builder, Client, Error, Handler, Incoming, Service};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
@@ -96,6 +97,9 @@ async fn a_conversation_in_memory() {
     let builder = Client::builder().capabilities(json(r#"{"roots":{}}"#)).handler(Roots(told));
     let (client, _) = connect(builder).await;
     assert_eq!(client.version().as_str(), "2025-11-25");
+    assert_eq!(client.transport(), None, "a byte stream is no HTTP");
+    let server = client.initialize_result().member("serverInfo").unwrap().unwrap();
+    assert_eq!(server.to_text(), r#"{"name":"s","version":"1"}"#);
     let odd = json(r#"{"a":12345678901234567890,"b":1.0}"#);
     assert_eq!(client.request("echo", Some(odd.clone())).await.unwrap(), odd);
     let mut call = client.call(Call::new("count").with_progress()).await.unwrap();
@@ -110,6 +114,140 @@ async fn a_conversation_in_memory() {
     assert!(matches!(client.request("nothing", None).await, Err(Error::Server(error)) if error.code() == -32601));
     client.close().await;
     assert!(matches!(client.request("echo", None).await, Err(Error::Usage(_))));
+}
+
+#[tokio::test]
+async fn the_server_is_told_what_the_builder_was() {
+    let builder = Client::builder().name("app", "7").capabilities(json(r#"{"roots":{}}"#));
+    let (ours, mut theirs) = duplex(4096);
+    let (read, write) = split(ours);
+    tokio::spawn(builder.versions([ProtocolVersion::V2025_03_26]).connect(read, write));
+    let mut buffer = [0; 1024];
+    let length = theirs.read(&mut buffer).await.unwrap();
+    let line = String::from_utf8_lossy(&buffer[..length]).into_owned();
+    for part in [
+        r#""protocolVersion":"2025-03-26""#,
+        r#""capabilities":{"roots":{}}"#,
+        r#""clientInfo":{"name":"app","version":"7"}"#,
+    ] {
+        assert!(line.contains(part), "{line}");
+    }
+}
+
+/// A process cannot be started anew behind a stream that the application has made.
+#[tokio::test]
+async fn er06_a_stream_that_ends_at_the_first_question_is_an_error_at_once() {
+    let builder = Client::builder().versions(ProtocolVersion::ALL).configure(|config| config.respawn = true);
+    let (ours, mut theirs) = duplex(4096);
+    let (read, write) = split(ours);
+    let connecting = tokio::spawn(builder.connect(read, write));
+    assert!(theirs.read(&mut [0; 1024]).await.unwrap() > 0);
+    drop(theirs);
+    let outcome = timeout(Duration::from_secs(5), connecting).await.unwrap().unwrap();
+    assert!(matches!(outcome, Err(Error::Failed { reason: Failed::Closed, .. })), "{outcome:?}");
+}
+
+/// A guard in a future of the application's, which tells when that is dropped.
+struct Dropped(mpsc::UnboundedSender<()>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        let _ = self.0.send(());
+    }
+}
+
+/// Does not come back from what the server tells or asks.
+struct Stuck {
+    begun: mpsc::UnboundedSender<()>,
+    dropped: mpsc::UnboundedSender<()>,
+}
+
+impl Stuck {
+    async fn hang(&self) {
+        let _guard = Dropped(self.dropped.clone());
+        self.begun.send(()).unwrap();
+        std::future::pending::<()>().await;
+    }
+}
+
+impl Handler for Stuck {
+    async fn notified(&self, _: Notification) {
+        self.hang().await;
+    }
+
+    async fn requested(&self, _: Method, _: Option<Json>) -> Result<Json, ErrorObject> {
+        self.hang().await;
+        unreachable!("it hangs")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn handlers_that_are_stuck_are_ended_with_the_client() {
+    for said in [
+        r#"{"jsonrpc":"2.0","id":7,"method":"roots/list"}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"data":1,"level":"info"}}"#,
+    ] {
+        let ((begun, mut has_begun), (dropped, mut is_dropped)) =
+            (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+        let builder = Client::builder().capabilities(json(r#"{"roots":{}}"#)).handler(Stuck { begun, dropped });
+        let (client, mut theirs) = connect_by_hand(builder).await;
+        theirs.write_all(format!("{said}\n").as_bytes()).await.unwrap();
+        has_begun.recv().await.unwrap();
+        assert!(is_dropped.try_recv().is_err());
+        let reading = tokio::spawn(async move { theirs.read_to_end(&mut Vec::new()).await });
+        let started = tokio::time::Instant::now();
+        client.close().await;
+        assert!(timeout(Duration::from_secs(60), is_dropped.recv()).await.is_ok(), "{said}");
+        // A request is nobody's any more; the last notification has a second to be heard.
+        let waited = u64::from(!said.contains("\"id\""));
+        assert_eq!(started.elapsed().as_secs(), waited, "{said}");
+        reading.await.unwrap().unwrap();
+    }
+}
+
+/// What was accepted before the end is written, as long as the server reads.
+#[tokio::test(start_paused = true)]
+async fn the_last_lines_are_written_before_the_stream_ends_and_the_end_takes_no_time() {
+    let (client, mut theirs) = connect_by_hand(Client::builder()).await;
+    let filler = json(&format!("{{\"filler\":\"{}\"}}", "x".repeat(100_000)));
+    client.notify(Notification::with_params("notifications/last", filler)).await.unwrap();
+    let mut written = String::new();
+    let started = tokio::time::Instant::now();
+    let (read, ()) = tokio::join!(theirs.read_to_string(&mut written), client.close());
+    read.unwrap();
+    let last = written.lines().last().unwrap();
+    assert!(last.contains("notifications/last") && last.ends_with("x\"}}"), "{} bytes", last.len());
+    assert_eq!(started.elapsed(), Duration::ZERO);
+}
+
+/// A server that reads no more may still have something to say, for two seconds.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_has_closed_its_input_is_listened_to_for_a_while() {
+    let ((ours, mut theirs), (answers, mut answering)) = (duplex(4096), duplex(4096));
+    let connecting = tokio::spawn(Client::builder().connect(answers, ours));
+    assert!(theirs.read(&mut [0; 1024]).await.unwrap() > 0);
+    let result = r#"{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}"#;
+    let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{result}}}\n");
+    answering.write_all(line.as_bytes()).await.unwrap();
+    let client = connecting.await.unwrap().unwrap();
+    let first = client.call(Call::new("tools/list")).await.unwrap();
+    while !String::from_utf8_lossy(&read_some(&mut theirs).await).contains("tools/list") {}
+    drop(theirs);
+    let second = client.call(Call::new("tools/list")).await.unwrap();
+    let started = tokio::time::Instant::now();
+    tokio::time::sleep(Duration::from_millis(1900)).await;
+    answering.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"late\":1}}\n").await.unwrap();
+    assert_eq!(first.wait().await.unwrap(), json(r#"{"late":1}"#));
+    assert_eq!(started.elapsed().as_millis(), 1900);
+    assert!(matches!(second.wait().await, Err(Error::Failed { reason: Failed::Closed, .. })));
+    assert_eq!(started.elapsed().as_secs(), 2);
+}
+
+async fn read_some(stream: &mut DuplexStream) -> Vec<u8> {
+    let mut buffer = vec![0; 4096];
+    let length = stream.read(&mut buffer).await.unwrap();
+    buffer.truncate(length);
+    buffer
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use std::thread;
 use std::time::Duration;
 
 use authority::Authority;
-use mcp_proto::client::{Call, HttpTransport};
+use mcp_proto::client::{Call, HttpConfig, HttpTransport};
 use mcp_proto::server::TwoEndpoints;
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, RedirectRefused};
 use mcp_tokio::{Client, Error, Handler, reqwest};
@@ -147,7 +147,9 @@ async fn dropping_a_call_tells_the_server_and_delays_no_other() {
         }
         connection.json(result(&asked.id, "{}"))
     }));
-    let client = connect(&server.url()).await;
+    // The server is told because it has read the request, not because its answer is given up.
+    let patient = |http: &mut HttpConfig| http.linger = Duration::from_secs(3600);
+    let client = Client::builder().http(&server.url()).unwrap().configure_http(patient).connect().await.unwrap();
     let call = client.call(Call::new("tools/call").params(json(r#"{"forever":1}"#))).await.unwrap();
     client.request("tools/call", None).await.unwrap();
     eventually(&server, "forever").await;
@@ -174,6 +176,49 @@ async fn rp16_a_lost_session_is_opened_again_and_the_refused_call_succeeds() {
     assert_eq!(asked.iter().filter(|asked| asked.method == "initialize").count(), 2);
     let ids: BTreeSet<_> = asked.iter().map(|asked| &asked.id).collect();
     assert_eq!(ids.len(), asked.len() - 1, "only what was refused has the id of another: {asked:?}");
+}
+
+/// Nobody asks for it: the connection is made again by itself.
+#[tokio::test]
+async fn rp16_a_session_that_could_not_be_opened_again_is_opened_by_and_by() {
+    let opened = AtomicUsize::new(0);
+    let serve = mcp_server(|_, connection| connection.reply("404 Not Found", &[], ""));
+    let server = Loopback::start(move |request, connection| {
+        let is_initialize = String::from_utf8_lossy(&request.body).contains(r#""method":"initialize""#);
+        if is_initialize && opened.fetch_add(1, Ordering::SeqCst) == 1 {
+            return connection.reply("503 Service Unavailable", &[], "");
+        }
+        serve(request, connection)
+    });
+    let client = connect(&server.url()).await;
+    assert!(client.request("tools/call", None).await.is_err());
+    let seen = server.clone();
+    let count = |server: &Loopback| server.asked().iter().filter(|asked| asked.method == "initialize").count();
+    let again = move || seen.wait(|server| (count(server) >= 3).then_some(()));
+    assert!(tokio::task::spawn_blocking(again).await.unwrap().is_some(), "{} times", count(&server));
+}
+
+/// What a client has under way ends before `close` comes back: nobody may run it on.
+#[test]
+fn closing_ends_every_exchange() {
+    let server = Loopback::start(mcp_server(|_, connection| connection.hang()));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let patient = |http: &mut HttpConfig| http.linger = Duration::from_secs(3600);
+        let client = Client::builder().http(&server.url()).unwrap().configure_http(patient).connect().await.unwrap();
+        let call = client.call(Call::new("tools/call")).await.unwrap();
+        eventually(&server, "tools/call").await;
+        client.close().await;
+        drop(call);
+    });
+    assert!(server.wait(|server| (server.closed_connections() > 0).then_some(())).is_some());
+}
+
+#[tokio::test]
+async fn an_http_client_that_cannot_be_set_up_is_an_error_in_words() {
+    let builder = Client::builder().http("http://127.0.0.1:1/mcp").unwrap();
+    let error = builder.http_client(reqwest::Client::builder().user_agent("\n")).connect().await.unwrap_err();
+    assert_eq!(error.to_string(), "the HTTP client cannot be set up: failed to parse header value");
 }
 
 #[tokio::test]

@@ -8,10 +8,11 @@ use std::io;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
-use mcp_proto::Json;
-use mcp_tokio::Client;
+use mcp_proto::{Json, Notification};
+use mcp_tokio::{Client, Handler};
 use tests::loopback::echo_server;
 use tests::world::{initialize_result, result};
+use tokio::io::{duplex, split};
 use tokio::process::Command;
 use tokio::time::timeout;
 use tracing::subscriber::{DefaultGuard, NoSubscriber};
@@ -96,4 +97,41 @@ async fn the_journal_tells_what_happened_and_no_secret() {
     }
     let ours: Vec<_> = text.lines().filter(|line| line.contains("mcp_tokio")).collect();
     assert!(!ours.iter().any(|line| line.contains("secret") || line.contains("the-session")), "{ours:#?}");
+}
+
+#[tokio::test]
+async fn an_end_that_was_not_asked_for_and_a_handler_that_is_behind_are_warned_of() {
+    use tokio::io::AsyncWriteExt;
+
+    struct Stuck;
+    impl Handler for Stuck {
+        async fn notified(&self, _: Notification) {
+            std::future::pending::<()>().await;
+        }
+    }
+    const UNASKED: &str = "the connection has ended without having been closed here reason=Peer";
+    const BEHIND: &str =
+        "WARN mcp_client: mcp_tokio::client::driver: a notification was dropped: the handler is behind";
+    let (journal, _guard) = Journal::begin();
+    let mut before = 0;
+    for (is_closed, told) in [(true, 0), (false, 0), (true, 300)] {
+        let (ours, mut theirs) = duplex(1 << 16);
+        let (read, write) = split(ours);
+        let answer = result("1", &initialize_result("2025-11-25"));
+        let told = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n".repeat(told);
+        theirs.write_all(format!("{answer}\n{told}").as_bytes()).await.unwrap();
+        let client = Client::builder().handler(Stuck).connect(read, write).await.unwrap();
+        client.notify(Notification::new("notifications/y")).await.unwrap();
+        if is_closed {
+            client.close().await;
+        } else {
+            drop(theirs);
+            while client.notify(Notification::new("notifications/y")).await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+        let text = journal.text().split_off(before);
+        before += text.len();
+        assert_eq!((text.contains(UNASKED), text.contains(BEHIND)), (!is_closed, !told.is_empty()), "{text}");
+    }
 }

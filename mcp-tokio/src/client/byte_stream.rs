@@ -157,3 +157,66 @@ async fn write(lines: &mut Option<Lines<impl AsyncWrite + Unpin>>) -> io::Result
         Some(_) | None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use mcp_proto::Output;
+    use tokio::io::{DuplexStream, ReadHalf, WriteHalf, duplex, split};
+
+    use super::*;
+
+    type Memory = ByteStream<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>;
+
+    /// A stream that takes this many bytes, and its other end.
+    fn narrow(bytes: usize) -> (Memory, DuplexStream) {
+        let (ours, theirs) = duplex(bytes);
+        let (read, write) = split(ours);
+        (ByteStream::new(read, write), theirs)
+    }
+
+    fn machine() -> proto::Client<Stdio> {
+        let mut machine = proto::Client::new(Stdio::new(), proto::Config::new("t", "1")).unwrap();
+        machine.connect(now()).unwrap();
+        machine
+    }
+
+    #[tokio::test]
+    async fn what_will_not_be_written_is_reported_as_written() {
+        let (mut stream, _theirs) = narrow(4);
+        stream.act(StdioAction::Write(Bytes::from_static(b"abcdef")));
+        assert_eq!(write(&mut stream.lines).await.unwrap(), 4);
+        stream.closed_until = Some(Instant::now());
+        // Nothing starts it anew.
+        stream.act(StdioAction::Respawn);
+        assert_eq!((stream.discarded, stream.lines.is_none(), stream.has_failed), (2, true, true));
+        assert!(stream.closed_until.is_none(), "the old process's time is not the new one's");
+        stream.act(StdioAction::Write(Bytes::from_static(b"ghi")));
+        assert_eq!(stream.discarded, 5);
+        stream.has_failed = false;
+        stream.turn(&mut machine()).await;
+        assert_eq!(stream.discarded, 0);
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_cannot_be_started_anew_has_ended() {
+        let (mut stream, _theirs) = narrow(4);
+        stream.has_failed = true;
+        let mut machine = machine();
+        stream.turn(&mut machine).await;
+        assert_eq!((stream.has_failed, stream.is_readable), (false, false));
+        let mut outputs = std::iter::from_fn(|| machine.poll_output());
+        assert!(outputs.any(|output| matches!(output, Output::Event(proto::Event::Closed(_)))));
+    }
+
+    #[tokio::test]
+    async fn closing_the_other_sides_input_leaves_its_output_open() {
+        let (mut stream, mut theirs) = narrow(64);
+        stream.act(StdioAction::Write(Bytes::from_static(b"last\n")));
+        stream.act(StdioAction::CloseWrite);
+        assert_eq!(write(&mut stream.lines).await.unwrap(), 5);
+        let mut read = String::new();
+        theirs.read_to_string(&mut read).await.unwrap();
+        assert_eq!((read.as_str(), stream.is_readable), ("last\n", true));
+    }
+}

@@ -156,9 +156,6 @@ impl<L: Link> Driver<L> {
         for (_, (_, task)) in std::mem::take(&mut self.serving) {
             task.abort();
         }
-        // Only `Client::close` waits for the end of the process.
-        self.callers.clear();
-        self.listeners.clear();
         let exited = self.link.end().await;
         // The last notifications are heard, but a handler that does not do so is not waited for.
         if timeout(HEARD, &mut noticing).await.is_err() {
@@ -347,5 +344,110 @@ impl Caller {
         };
         self.span.record("outcome", how);
         let _ = self.outcome.send(Ok(outcome));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcp_proto::client::{Config, Http, HttpAction, HttpConfig};
+    use mcp_proto::{Failed, Stdio, StdioAction};
+
+    use super::*;
+
+    /// A link that does nothing: the test hands in what comes.
+    #[derive(Default)]
+    struct Nothing;
+
+    impl Link for Nothing {
+        type Transport = Stdio;
+
+        fn act(&mut self, _: StdioAction) {}
+
+        async fn turn(&mut self, _: &mut proto::Client<Stdio>) {
+            std::future::pending::<()>().await;
+        }
+
+        async fn end(self) -> Option<ExitStatus> {
+            None
+        }
+    }
+
+    /// A driver whose server has answered the handshake, and notifications of it.
+    fn connected() -> (Driver<Nothing>, mpsc::Sender<Notification>, mpsc::Receiver<Notification>) {
+        let machine = proto::Client::new(Stdio::new(), Config::new("t", "1")).unwrap();
+        let (connected, _) = oneshot::channel();
+        let (_, cancelled) = mpsc::unbounded_channel();
+        let mut driver = Driver::new(machine, Nothing, Arc::new(()), Arc::from("the server"), connected, cancelled);
+        driver.machine.connect(now()).unwrap();
+        let (notices, heard) = mpsc::channel(UNHEARD);
+        let version = r#"{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}"#;
+        feed(&mut driver, &notices, &format!(r#"{{"jsonrpc":"2.0","id":1,"result":{version}}}"#));
+        assert!(driver.connected.is_none());
+        (driver, notices, heard)
+    }
+
+    fn feed(driver: &mut Driver<Nothing>, notices: &mpsc::Sender<Notification>, line: &str) {
+        driver.machine.handle_bytes(format!("{line}\n").as_bytes(), now());
+        assert!(driver.drain(notices) == Next::GoOn);
+    }
+
+    #[tokio::test]
+    async fn nothing_is_left_of_what_is_over() {
+        let (mut driver, notices, _heard) = connected();
+        for number in 0..3 {
+            let (outcome, mut ended) = oneshot::channel();
+            let caller = Caller { number: CallNumber(number), outcome, progress: None, span: Span::none() };
+            driver.on_input(Input::Request { call: Call::new("ping"), caller, accept: None });
+            assert_eq!((driver.callers.len(), driver.requests.len()), (1, 1));
+            feed(&mut driver, &notices, &format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, number + 2));
+            assert!(matches!(ended.try_recv(), Ok(Ok(Outcome::Result(_)))));
+            assert_eq!((driver.callers.len(), driver.requests.len()), (0, 0));
+        }
+    }
+
+    /// What becomes of a subscription is told in its order; a listener that is behind misses what there is no room for.
+    #[tokio::test]
+    async fn all_that_becomes_of_a_subscription_is_told() {
+        let key = {
+            let mut config = Config::new("t", "1");
+            config.versions = vec![ProtocolVersion::V2026_07_28];
+            let mut machine = proto::Client::new(Http::new(HttpConfig::new("http://a/").unwrap()), config).unwrap();
+            machine.connect(now()).unwrap();
+            let mut opened = None;
+            while let Some(output) = machine.poll_output() {
+                if let Output::Action(HttpAction::Open { exchange, .. }) = output {
+                    opened = Some(exchange);
+                }
+            }
+            let head = http::Response::builder().header("content-type", "application/json").body(()).unwrap();
+            let (head, ()) = head.into_parts();
+            let exchange = opened.unwrap();
+            machine.handle_response(exchange, &head, now());
+            let found = r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}},"ttlMs":0,"cacheScope":"private"}}"#;
+            machine.handle_body(exchange, found.as_bytes(), now());
+            machine.handle_end(exchange, now());
+            machine.listen(Json::empty_object().with_member("toolsListChanged", &true.into()), now()).unwrap()
+        };
+        let (mut driver, notices, mut heard) = connected();
+        let (listener, mut told) = mpsc::channel(4);
+        driver.listeners.insert(key, listener);
+        let scope = Scope::Subscription(key);
+        let reason = Failed::Closed;
+        for event in [
+            Event::Listening { subscription: key, filter: Json::empty_object() },
+            Event::Notified { scope, method: "a".into(), params: None },
+            Event::ListeningInterrupted { subscription: key, reason: reason.clone(), retry_at: now() },
+            Event::ListeningEnded { subscription: key, outcome: Outcome::Failed(reason) },
+            Event::Notified { scope, method: "too late".into(), params: None },
+        ] {
+            driver.on_event(event, &notices);
+        }
+        let mut all = Vec::new();
+        while let Some(told) = told.recv().await {
+            all.push(format!("{told:?}"));
+        }
+        let starts = ["Listening(", "Notified(", "Interrupted(Closed", "Ended(Failed(Closed"];
+        assert!(all.len() == 4 && all.iter().zip(starts).all(|(told, start)| told.starts_with(start)), "{all:?}");
+        assert!(heard.try_recv().is_err(), "what belongs to a subscription is its listener's alone");
     }
 }

@@ -27,7 +27,7 @@ use mcp_proto::{ErrorObject, Json, Method, Notification, code};
 pub trait Handler: Send + Sync + 'static {
     /// The server tells something. Notifications are handed over one after the other, in order.
     fn notified(&self, notification: Notification) -> impl Future<Output = ()> + Send {
-        drop(notification);
+        let _ = notification;
         async {}
     }
 
@@ -38,7 +38,7 @@ pub trait Handler: Send + Sync + 'static {
         method: Method,
         params: Option<Json>,
     ) -> impl Future<Output = Result<Json, ErrorObject>> + Send {
-        drop(params);
+        let _ = params;
         async move { Err(ErrorObject::new(code::METHOD_NOT_FOUND, &format!("the client cannot do {method}"))) }
     }
 }

@@ -71,3 +71,76 @@ fn innermost(error: &reqwest::Error) -> &(dyn Error + 'static) {
 #[derive(Debug, thiserror::Error)]
 #[error("the exchange failed")]
 struct Unnamed;
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A port where every connection is answered with this once a request has come, and then closed; with nothing, it is
+    /// silent.
+    fn answers(answer: Option<Vec<u8>>) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/mcp?key=secret", listener.local_addr().unwrap());
+        thread::spawn(move || {
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                let _ = stream.read(&mut [0; 4096]);
+                match &answer {
+                    Some(answer) => drop(stream.write_all(answer)),
+                    None => while stream.read(&mut [0; 4096]).is_ok_and(|length| length > 0) {},
+                }
+            }
+        });
+        url
+    }
+
+    async fn error_of(url: &str) -> reqwest::Error {
+        let client = reqwest::Client::builder().no_proxy().timeout(Duration::from_millis(300)).build().unwrap();
+        match client.get(url).send().await {
+            Ok(response) => response.bytes().await.unwrap_err(),
+            Err(error) => error,
+        }
+    }
+
+    #[tokio::test]
+    async fn errors_are_told_in_words_and_by_whether_the_request_may_be_repeated() {
+        const UNREACHABLE: &str = "Unreachable";
+        const BROKEN: &str = "Broken";
+        let large = format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "x".repeat(1 << 20));
+        let no_http = answers(Some(b"\x15\x03\x01\0\x02\x02\x46".to_vec()));
+        for (url, text, before, after) in [
+            ("no URL".to_owned(), "the request cannot be sent", "Hopeless", "Hopeless"),
+            // No connection is no request, whatever was thought to be sent.
+            ("http://127.0.0.1:1/?key=secret".to_owned(), "nothing listens there", UNREACHABLE, UNREACHABLE),
+            ("http://no-such-host.invalid/?key=secret".to_owned(), "its name", UNREACHABLE, UNREACHABLE),
+            (answers(Some(Vec::new())), "it closed the connection", UNREACHABLE, BROKEN),
+            (answers(Some(large.into_bytes())), "its headers are larger than is reasonable", UNREACHABLE, BROKEN),
+            (no_http.clone(), "if it is a TLS server, its URL begins with https://", UNREACHABLE, BROKEN),
+            (answers(Some(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n1".to_vec())), "", UNREACHABLE, BROKEN),
+        ] {
+            let error = error_of(&url).await;
+            for (is_begun, kind) in [(false, before), (true, after)] {
+                let failure = format!("{:?}", failure(&error, is_begun));
+                assert!(failure.starts_with(kind) && failure.contains(text), "{url}: {failure}, {error:?}");
+                assert!(!failure.contains("secret"), "{failure}");
+            }
+        }
+        let silent = error_of(&answers(None)).await;
+        assert_eq!(failure(&silent, true), Failure::Broken { detail: "it was silent for too long".into() });
+        let text = "it did not accept the connection in time";
+        assert_eq!(failure(&silent, false), Failure::Unreachable { detail: text.into() });
+        // The same answer behind TLS is no sign of TLS.
+        let encrypted = error_of(&no_http).await.with_url("https://127.0.0.1/".parse().unwrap());
+        assert_eq!(failure(&encrypted, true), Failure::Broken { detail: "it does not speak HTTP/1.1".into() });
+    }
+
+    #[test]
+    fn a_client_that_cannot_be_set_up_says_what_it_lacks() {
+        let error = reqwest::Client::builder().user_agent("\n").build().unwrap_err();
+        assert_eq!(in_words(&error), "failed to parse header value");
+    }
+}

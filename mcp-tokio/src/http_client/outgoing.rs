@@ -40,3 +40,24 @@ impl Body for Outgoing {
         SizeHint::with_exact(self.bytes.len() as u64)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    #[test]
+    fn a_body_has_its_length_and_tells_when_it_is_taken() {
+        let (taken, mut is_taken) = oneshot::channel();
+        let mut body = Outgoing::new(Bytes::from_static(b"body"), taken);
+        assert_eq!((body.is_end_stream(), body.size_hint().exact()), (false, Some(4)));
+        assert!(is_taken.try_recv().is_err());
+        let mut poll = || Pin::new(&mut body).poll_frame(&mut Context::from_waker(Waker::noop()));
+        let Poll::Ready(Some(Ok(frame))) = poll() else { panic!("there is a frame") };
+        assert_eq!(frame.into_data().unwrap(), "body");
+        assert!(matches!(poll(), Poll::Ready(None)));
+        assert!(is_taken.try_recv().is_ok());
+        assert_eq!((body.is_end_stream(), body.size_hint().exact()), (true, Some(0)));
+    }
+}

@@ -217,7 +217,6 @@ fn connect(settings: Settings, request_timeout: Duration, findings: &Findings) -
     let configure = |config: &mut Config| {
         config.versions = versions;
         config.limits = limits;
-        config.reconnect = false;
         config.request_timeout = request_timeout;
         config.initialize_timeout = request_timeout.min(config.initialize_timeout);
         config.discover_timeout = request_timeout.min(config.discover_timeout);
@@ -484,7 +483,14 @@ mod tests {
             let (fine, found) = check_url(&["--request-timeout", "0.2", "--protocol", revision], &url);
             assert!(!fine && found.contains("failed: the server at"), "{found}");
         }
-        // The machine's own would be seconds each.
+        // A child's silence tells of its era, so that it is asked twice.
+        #[cfg(unix)]
+        {
+            let args = ["mcp-proxy", "--check", "--request-timeout", "0.2", "--", "sh", "-c", "cat >/dev/null"];
+            let args = Args::parse_from(args);
+            assert!(!check(args.settings().unwrap(), args.request_timeout, &mut Vec::new()).unwrap());
+        }
+        // The machine's own would be ten seconds and more each.
         assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
         let hanging = Loopback::start(mcp_server(|asked, connection| match asked.method.as_str() {
             "tools/list" => connection.hang(),
@@ -494,9 +500,8 @@ mod tests {
         assert!(!fine && found.contains("tools/list:   the server at") && found.contains("200ms"), "{found}");
     }
 
-    /// A lost session is opened once more for the next request, and not by and by.
     #[test]
-    fn a_server_that_cannot_be_used_is_not_tried_again() {
+    fn a_session_that_is_lost_is_opened_again_once_for_each_request() {
         let opened = AtomicUsize::new(0);
         let serve = mcp_server(|asked, connection| connection.json(result(&asked.id, r#"{"tools":[]}"#)));
         let server = Loopback::start(move |request, connection| match Asked::of(request) {
