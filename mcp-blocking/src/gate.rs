@@ -42,3 +42,45 @@ impl Gate {
         self.opened.notify_all();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn threads_wait_while_the_gate_is_closed_and_one_may_be_called_off() {
+        let (gate, aborted) = (Arc::new(Gate::new()), Arc::new(AtomicBool::new(false)));
+        gate.wait();
+        gate.wait_unless(&aborted);
+        gate.set(false);
+        gate.set(false);
+        let (told, heard) = channel();
+        let waiting = [false, true, true].map(|may_abort| {
+            let (gate, aborted, told) = (Arc::clone(&gate), Arc::clone(&aborted), told.clone());
+            thread::spawn(move || {
+                if may_abort {
+                    gate.wait_unless(&aborted)
+                } else {
+                    gate.wait()
+                }
+                told.send(may_abort).unwrap();
+            })
+        });
+        thread::sleep(Duration::from_millis(50));
+        assert!(heard.try_recv().is_err(), "the gate is closed");
+        gate.abort(&aborted);
+        assert_eq!((heard.recv(), heard.recv()), (Ok(true), Ok(true)));
+        thread::sleep(Duration::from_millis(20));
+        assert!(heard.try_recv().is_err(), "the gate is closed for all others");
+        gate.wait_unless(&aborted);
+        gate.set(true);
+        assert_eq!(heard.recv(), Ok(false));
+        waiting.map(|thread| thread.join().unwrap());
+        gate.wait();
+    }
+}

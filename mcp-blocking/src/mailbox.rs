@@ -148,4 +148,50 @@ mod tests {
         });
         assert_eq!(taken.collect::<Vec<_>>(), (36..100).map(Json::from).collect::<Vec<_>>());
     }
+    #[test]
+    fn progress_takes_all_the_room_there_is_and_gives_it_back() {
+        let total = Arc::new(AtomicUsize::new(0));
+        let (postman, caller) = Mailbox::new(Arc::clone(&total));
+        let (other, _other_caller) = Mailbox::new(Arc::clone(&total));
+        // With its quotes, exactly half.
+        let half = || Json::from("x".repeat(PROGRESS_BYTES / 2 - 2).as_str());
+        postman.progress(half());
+        postman.progress(half());
+        assert_eq!(total.load(Ordering::Relaxed), PROGRESS_BYTES);
+        other.progress(Json::from(1));
+        assert!(other.0.state().progress.is_empty(), "there is no room, and nothing of its own to drop");
+        assert!(matches!(caller.wait(), News::Progress(_)));
+        assert_eq!(total.load(Ordering::Relaxed), PROGRESS_BYTES / 2);
+        // What nobody takes gives its room back, too.
+        drop((postman, caller));
+        assert_eq!(total.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_caller_that_waits_is_woken_by_progress_and_by_the_end() {
+        let (postman, caller) = Mailbox::new(Arc::default());
+        let (told, heard) = std::sync::mpsc::channel();
+        let waiting = std::thread::spawn(move || {
+            loop {
+                let news = caller.wait();
+                let is_last = matches!(news, News::Outcome(_));
+                told.send(news).unwrap();
+                if is_last {
+                    return;
+                }
+            }
+        });
+        for step in 0..2 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            postman.progress(Json::from(step));
+            assert!(matches!(heard.recv(), Ok(News::Progress(found)) if found == Json::from(step)));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        drop(postman);
+        assert!(matches!(heard.recv(), Ok(News::Outcome(Outcome::Failed(Failed::Closed)))));
+        waiting.join().unwrap();
+        let (postman, caller) = Mailbox::new(Arc::default());
+        postman.outcome(Outcome::Result(Json::from(1)));
+        assert!(matches!(caller.wait(), News::Outcome(Outcome::Result(_))));
+    }
 }

@@ -135,6 +135,8 @@ impl<F: Fn(&Incoming) -> Result<Json, ErrorObject> + Send + Sync + 'static> Serv
 
 /// How long the last answers may take to be written when a server is stopped.
 const LAST_WORDS: Duration = Duration::from_secs(5);
+/// Bytes of the stack of a connection's thread.
+const STACK: usize = 256 * 1024;
 
 /// A server that listens.
 ///
@@ -274,7 +276,6 @@ impl Server {
                 Err(error) => return Err(error),
             }
         }
-        let _ = inbox.send(Input::Stop);
         let _ = owner.join();
         // The last answers are on their way to the connections; the process may end when this returns.
         let until = Instant::now() + LAST_WORDS;
@@ -333,7 +334,7 @@ fn serve(
         log::warn!("all connections are in use; another one was refused");
     }
     let (inbox, answering) = (inbox.clone(), Arc::clone(answering));
-    let spawned = thread::Builder::new().name("mcp-connection".to_owned()).stack_size(256 * 1024).spawn(move || {
+    let spawned = thread::Builder::new().name("mcp-connection".to_owned()).stack_size(STACK).spawn(move || {
         let connection = Connection::new(stream, slot, peer, times, inbox, answering);
         let run = if is_served { Connection::run } else { Connection::refuse_all };
         if let Err(error) = connection.and_then(run) {
@@ -342,5 +343,25 @@ fn serve(
     });
     if let Err(error) = spawned {
         log::warn!("cannot start another thread: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_that_is_lost_or_has_no_descriptor_does_not_end_the_server() {
+        for (kind, expected) in [
+            (ErrorKind::ConnectionAborted, true),
+            (ErrorKind::Interrupted, true),
+            // No descriptor is left.
+            (ErrorKind::Other, true),
+            (ErrorKind::InvalidInput, false),
+            (ErrorKind::Unsupported, false),
+            (ErrorKind::NotConnected, false),
+        ] {
+            assert_eq!(is_passing(&kind.into()), expected, "{kind}");
+        }
     }
 }

@@ -12,8 +12,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mcp_blocking::{Change, Client, Error, Handler, Observation};
-use mcp_proto::client::{self, Call, Evidence, Unavailable};
-use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion};
+use mcp_proto::client::{self, Call, Evidence, HttpTransport, Unavailable, Verdict};
+use mcp_proto::{Era, ErrorObject, Failed, Json, Limits, Method, Notification, ProtocolVersion};
 use tests::bad_answers::BAD_ANSWERS;
 use tests::bad_handshakes::BAD_HANDSHAKES;
 use tests::bad_servers::BAD_SERVERS;
@@ -661,4 +661,137 @@ fn defect_b13_clients_do_not_share_a_seed() {
         let _ = Client::child(Command::new("true")).configure(|config| seeds.push(config.seed));
     }
     assert!(seeds[0] != seeds[1] && seeds[1] != seeds[2] && seeds[0] != 0, "{seeds:?}");
+}
+
+#[test]
+fn the_server_is_told_what_the_builder_was() {
+    let server = echo_server();
+    let builder = Client::builder(&server.url()).unwrap().name("app", "7").capabilities(json(r#"{"roots":{}}"#));
+    let builder = builder.bearer("token").unwrap().header("X-Key", "key").unwrap();
+    let client = builder.versions([ProtocolVersion::V2025_11_25]).connect().unwrap();
+    assert_eq!(client.transport(), Some(HttpTransport::StreamableHttp));
+    assert_eq!(client.verdict(), Verdict { era: Era::Legacy, evidence: Evidence::Configured });
+    drop(client);
+    let requests = server.requests();
+    let initialize = String::from_utf8_lossy(&requests[0].body).into_owned();
+    for part in [
+        r#""protocolVersion":"2025-11-25""#,
+        r#""capabilities":{"roots":{}}"#,
+        r#""clientInfo":{"name":"app","version":"7"}"#,
+    ] {
+        assert!(initialize.contains(part), "{initialize}");
+    }
+    for request in requests {
+        assert_eq!((request.header("authorization"), request.header("x-key")), ("Bearer token", "key"));
+    }
+    assert!(matches!(Client::builder(&server.url()).unwrap().header("Mcp-Session-Id", "mine"), Err(Error::Usage(_))));
+}
+
+/// The server is told because it has read the request, not because its answer is given up.
+#[test]
+fn dropping_a_call_tells_the_server_at_once() {
+    let server = Loopback::start(mcp_server(|asked, connection| {
+        if asked.params.contains("forever") { connection.hang() } else { connection.json(result(&asked.id, "{}")) }
+    }));
+    let builder = Client::builder(&server.url()).unwrap();
+    let client = builder.configure(|_, http, _| http.linger = Duration::from_secs(3600)).connect().unwrap();
+    let call = client.call(Call::new("tools/call").params(json(r#"{"forever":1}"#))).unwrap();
+    let has_seen = |text: &str| {
+        let seen = |server: &Loopback| {
+            let found = |request: &tests::http1::Exchange| String::from_utf8_lossy(&request.body).contains(text);
+            server.requests().iter().any(found).then_some(())
+        };
+        assert!(server.wait(seen).is_some(), "{text}");
+    };
+    has_seen("forever");
+    client.request("tools/call", None).unwrap();
+    drop(call);
+    has_seen("notifications/cancelled");
+}
+
+/// Nobody asks for it: the connection is made again by itself, and the handler hears of it.
+#[test]
+fn rp16_a_session_that_could_not_be_opened_again_is_opened_by_and_by() {
+    let opened = AtomicUsize::new(0);
+    let serve = mcp_server(|_, connection| connection.reply("404 Not Found", &[], ""));
+    let server = Loopback::start(move |request, connection| {
+        let is_initialize = String::from_utf8_lossy(&request.body).contains(r#""method":"initialize""#);
+        if is_initialize && opened.fetch_add(1, Ordering::SeqCst) == 1 {
+            return connection.reply("503 Service Unavailable", &[], "");
+        }
+        serve(request, connection)
+    });
+    let (client, observed) = observing(Client::builder(&server.url()).unwrap());
+    assert!(client.request("tools/call", None).is_err());
+    let next = || observed.recv_timeout(Duration::from_secs(20)).unwrap();
+    assert!(matches!(next(), Observation::Unavailable(_)));
+    assert_eq!(next(), Observation::Reconnected);
+}
+
+struct Observing(Sender<Observation>);
+
+impl Handler for Observing {
+    fn observed(&mut self, observation: Observation) {
+        let _ = self.0.send(observation);
+    }
+}
+
+fn observing(builder: mcp_blocking::Builder) -> (Client, Receiver<Observation>) {
+    let (told, observed) = channel();
+    (builder.handler(Observing(told)).connect().unwrap(), observed)
+}
+
+#[test]
+fn defect_b3_as_many_requests_are_with_the_server_as_there_are_workers_for_and_more_are_told_of() {
+    let server = Loopback::start(mcp_server(|_, connection| connection.hang()));
+    let builder = Client::builder(&server.url()).unwrap();
+    let workers = Limits::exchanges_for(3);
+    let (client, observed) = observing(builder.configure(|_, _, options| options.max_workers = workers));
+    let count = |server: &Loopback| server.asked().iter().filter(|asked| asked.method == "tools/call").count();
+    let mut calls: Vec<_> = (0..3).map(|_| client.call(Call::new("tools/call")).unwrap()).collect();
+    assert!(server.wait(|server| (count(server) == 3).then_some(())).is_some());
+    let waits = |observation: &Observation| matches!(observation, Observation::RequestWaits { .. });
+    assert!(!observed.try_iter().any(|observation| waits(&observation)));
+    calls.push(client.call(Call::new("tools/call")).unwrap());
+    assert_eq!(observed.iter().find(waits), Some(Observation::RequestWaits { limit: 3 }));
+    client.request("ping", None).unwrap();
+    assert_eq!(count(&server), 3);
+}
+
+#[cfg(unix)]
+#[test]
+fn dropping_a_client_waits_until_the_process_has_ended() {
+    let marker = Path::new(env!("CARGO_TARGET_TMPDIR")).join("blocking-has-ended");
+    let _ = std::fs::remove_file(&marker);
+    let answer = result("1", &initialize_result("2025-11-25"));
+    let mut command = Command::new("sh");
+    let script = format!("read -r i; echo '{answer}'; cat >/dev/null; sleep 0.3; : >'{}'", marker.display());
+    command.args(["-c", &script]);
+    drop(Client::child(command).versions([ProtocolVersion::V2025_11_25]).connect().unwrap());
+    assert!(marker.exists());
+    std::fs::remove_file(marker).unwrap();
+}
+
+/// A server in a process that has ended, or has closed its stdout, is started once more, if it can be.
+#[cfg(unix)]
+#[test]
+fn er06_a_server_that_ends_when_it_is_asked_is_started_once_more_or_an_error_at_once() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (marker, once) = (folder.join("blocking-was-asked"), folder.join("blocking-starts-once"));
+    let _ = std::fs::remove_file(&marker);
+    let answer = result("2", &initialize_result("2025-11-25"));
+    let mut command = Command::new("sh");
+    let script =
+        "read -r line; [ -e \"$0\" ] && { echo \"$1\"; cat >/dev/null; exit; }; : >\"$0\"; exec >&-; sleep 1000";
+    command.args(["-c", script]).arg(&marker).arg(answer);
+    let client = Client::child(command).versions(ProtocolVersion::ALL).connect().unwrap();
+    assert_eq!(client.verdict(), Verdict { era: Era::Legacy, evidence: Evidence::Exited });
+    std::fs::remove_file(marker).unwrap();
+
+    std::fs::write(&once, "#!/bin/sh\nrm \"$0\"\nread -r line\n").unwrap();
+    std::fs::set_permissions(&once, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let outcome = Client::child(Command::new(once)).versions(ProtocolVersion::ALL).connect();
+    assert!(matches!(outcome, Err(Error::Failed { reason: Failed::Closed, .. })), "{outcome:?}");
 }

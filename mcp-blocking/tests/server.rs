@@ -12,10 +12,10 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use mcp_blocking::{Client, Error, Handler, Incoming, Server, ServerPublisher, Service};
+use mcp_blocking::{Change, Client, Error, Handler, Incoming, Server, ServerPublisher, Service};
 use mcp_proto::client::{Call, Outcome};
 use mcp_proto::server::{Config, Progress, TwoEndpoints};
-use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, code};
+use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, code};
 use running::{Running, json};
 use tests::asked::Asked;
 use tests::socket::Remote;
@@ -524,4 +524,21 @@ fn defect_m4_a_request_behind_the_end_of_the_server_is_refused_with_a_status() {
     let answers = client.rest();
     let (_, last) = answers.rsplit_once("HTTP/1.1 ").unwrap();
     assert!(last.starts_with("503 ") && last.contains("retry-after: 5\r\n"), "{answers}");
+}
+
+#[test]
+fn defect_m4_subscriptions_leave_room_for_requests() {
+    let capabilities = json(r#"{"tools":{"listChanged":true}}"#);
+    let config = Config::new("s", "1").with_capabilities(capabilities);
+    let mut server = Server::bind("127.0.0.1:0", config).unwrap();
+    server.max_connections = 8;
+    let (address, stopper) = (server.address().to_string(), server.stopper());
+    let thread = thread::spawn(move || server.run(|_: &Incoming| Ok(Json::empty_object())).unwrap());
+    let running = Running { url: format!("http://{address}/mcp"), address, stopper, thread: Some(thread) };
+    let builder = Client::builder(&running.url).unwrap().versions([ProtocolVersion::V2026_07_28]);
+    let client = builder.connect().unwrap();
+    let mut listening: Vec<_> = (0..3).map(|_| client.listen(json(r#"{"toolsListChanged":true}"#)).unwrap()).collect();
+    let firsts: Vec<_> = listening.iter_mut().map(|changes| changes.next().unwrap()).collect();
+    let open = firsts.iter().filter(|change| matches!(change, Change::Listening(_))).count();
+    assert_eq!(open, 2, "a quarter of the connections: {firsts:?}");
 }

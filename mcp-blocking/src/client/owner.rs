@@ -95,13 +95,9 @@ where
         while !self.drain(events) {
             self.wait(inputs);
         }
-        // Nobody waits for the end of a process but who has closed the client.
-        self.state.callers.clear();
-        self.state.listeners.clear();
         let exited = self.link.end(&mut |time| {
-            if let Err(RecvTimeoutError::Disconnected) = inputs.recv_timeout(time) {
-                thread::sleep(time);
-            }
+            // The link holds a way to the inbox itself, so this waits.
+            let _ = inputs.recv_timeout(time);
             false
         });
         if let (Some(connected), Some(reason)) = (self.connected, self.state.refused) {
@@ -322,5 +318,81 @@ impl fmt::Debug for Commands {
 impl<R> From<R> for Mail<R> {
     fn from(received: R) -> Self {
         Self::Server(received)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcp_proto::Stdio;
+    use mcp_proto::client::{Config, NotRestored, Outcome};
+
+    use super::*;
+
+    #[test]
+    fn events_weigh_what_they_hold() {
+        let json = Json::from("12345678");
+        let notified = |params| ForHandler::Notified(Notification { method: "m".into(), params });
+        let observed = |params| {
+            let reason = NotRestored::NotKept { limit: 1 };
+            ForHandler::Observed(Observation::NotRestored { method: "m".into(), params, reason })
+        };
+        for (event, weight) in [
+            (notified(Some(json.clone())), 10),
+            (notified(None), 0),
+            (observed(Some(json.clone())), 10),
+            (observed(None), 0),
+            (ForHandler::Observed(Observation::Reconnected), 0),
+        ] {
+            assert_eq!(event.weight(), weight, "{event:?}");
+        }
+        for (told, weight) in [
+            (Told::Listening(json.clone()), 10),
+            (Told::Notified(Notification { method: "m".into(), params: Some(json.clone()) }), 10),
+            (Told::Notified(Notification::new("m")), 0),
+            (Told::Interrupted(mcp_proto::Failed::Closed), 0),
+            (Told::Ended(Outcome::Result(json)), 0),
+        ] {
+            assert_eq!(told.weight(), weight, "{told:?}");
+        }
+    }
+
+    /// A link that does nothing.
+    struct Nothing;
+
+    impl Link for Nothing {
+        type Action = mcp_proto::StdioAction;
+        type Received = ();
+
+        fn act(&mut self, _: Self::Action) {}
+
+        fn patience(&self, _: bool, _: Instant) -> Duration {
+            Duration::MAX
+        }
+
+        fn end(&mut self, _: &mut dyn FnMut(Duration) -> bool) -> Option<ExitStatus> {
+            None
+        }
+    }
+
+    impl<M> Feed<M> for Nothing {
+        fn catch_up(&mut self, _: &mut M, _: Instant) {}
+
+        fn feed(&mut self, _: &mut M, (): (), _: Instant) {}
+    }
+
+    #[test]
+    fn what_a_handler_has_no_room_for_is_counted_in_its_place() {
+        let machine = proto::Client::new(Stdio::new(), Config::new("t", "1")).unwrap();
+        let (http_transport, state): (fn(&_) -> _, _) = (|_| None, State::default());
+        let mut owner =
+            Owner { machine, link: Nothing, gate: Arc::new(Gate::new()), connected: None, http_transport, state };
+        let (events, heard) = bounded(1, 100);
+        for number in 0..3 {
+            owner.deliver(ForHandler::Notified(Notification::with_params("m", number.into())), &events);
+        }
+        owner.deliver(ForHandler::Observed(Observation::Reconnected), &events);
+        let Some(Next::Entry(ForHandler::Notified(first))) = heard.recv() else { panic!("the first") };
+        assert_eq!(first.params, Some(0.into()));
+        assert!(matches!(heard.recv(), Some(Next::Missed(3))));
     }
 }

@@ -272,4 +272,90 @@ mod tests {
         let left: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
         assert_eq!((left.len(), queue.notifications), (MOST_NOTIFICATIONS + 2, 0));
     }
+    /// A service whose notifications wait until the test lets them go on, one after the other.
+    struct Gated {
+        begun: std::sync::mpsc::Sender<()>,
+        may_end: Mutex<std::sync::mpsc::Receiver<()>>,
+    }
+
+    impl Service for Gated {
+        fn serve(&self, _: &Incoming) -> Result<Json, ErrorObject> {
+            Ok(Json::empty_object())
+        }
+
+        fn notified(&self, _: &Notification) {
+            self.begun.send(()).unwrap();
+            self.may_end.lock().unwrap().recv().unwrap();
+        }
+    }
+
+    /// Waits for something that another thread is about to do.
+    fn soon(what: impl Fn() -> bool) {
+        let until = std::time::Instant::now() + Duration::from_secs(5);
+        while !what() {
+            assert!(std::time::Instant::now() < until);
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn threads_are_started_up_to_the_limit_used_again_and_end_with_the_pool() {
+        let (begun, has_begun) = std::sync::mpsc::channel();
+        let (ends, may_end) = std::sync::mpsc::channel();
+        let service: Arc<dyn Service> = Arc::new(Gated { begun, may_end: Mutex::new(may_end) });
+        let job = || Job::Notified { service: Arc::clone(&service), notification: Notification::new("n") };
+        let handlers = Handlers::new(2);
+        let pool = Arc::clone(&handlers.shared);
+        let counts = || {
+            let state = pool.state();
+            (state.threads, state.idle, state.queue.len())
+        };
+        handlers.push(job());
+        has_begun.recv().unwrap();
+        assert_eq!(counts(), (1, 0, 0));
+        ends.send(()).unwrap();
+        soon(|| counts() == (1, 1, 0));
+        // One that is idle is used again; for two jobs, there are two.
+        handlers.push(job());
+        has_begun.recv().unwrap();
+        assert_eq!(counts(), (1, 0, 0));
+        handlers.push(job());
+        has_begun.recv().unwrap();
+        handlers.push(job());
+        assert_eq!(counts(), (2, 0, 1));
+        for _ in 0..3 {
+            ends.send(()).unwrap();
+        }
+        has_begun.recv().unwrap();
+        soon(|| counts() == (2, 2, 0));
+        // Those that are idle end at once, not when their time is up.
+        drop(handlers);
+        soon(|| counts() == (0, 0, 0));
+    }
+
+    #[test]
+    fn k6_a_call_that_was_taken_back_is_not_run_and_what_waits_is_done_before_the_end() {
+        let (begun, has_begun) = std::sync::mpsc::channel();
+        let (ends, may_end) = std::sync::mpsc::channel();
+        let service: Arc<dyn Service> = Arc::new(Gated { begun, may_end: Mutex::new(may_end) });
+        let job = || Job::Notified { service: Arc::clone(&service), notification: Notification::new("n") };
+        let handlers = Handlers::new(1);
+        handlers.push(job());
+        has_begun.recv().unwrap();
+        let mut tickets = Vec::new();
+        for (call, ticket) in calls(2) {
+            tickets.push(ticket.key());
+            handlers.push(*call);
+        }
+        assert_eq!(handlers.shared.state().queue.len(), 2);
+        handlers.cancel(tickets[0]);
+        assert_eq!(handlers.shared.state().queue.len(), 1);
+        handlers.push(job());
+        let pool = Arc::clone(&handlers.shared);
+        drop(handlers);
+        ends.send(()).unwrap();
+        has_begun.recv().unwrap();
+        ends.send(()).unwrap();
+        soon(|| pool.state().threads == 0 && pool.state().queue.len() == 0);
+    }
 }

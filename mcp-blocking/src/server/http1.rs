@@ -452,4 +452,105 @@ mod tests {
         }
         assert!(head("\r\nPOST /mcp HTTP/1.1\r\nhost: h\r\n\r\n").is_ok(), "RFC 9112, section 2.2");
     }
+    #[test]
+    fn a_connection_is_kept_where_both_sides_can_and_want() {
+        for (version, fields, keep_alive) in [
+            ("1.1", "", true),
+            ("1.1", "connection: keep-alive\r\n", true),
+            ("1.1", "connection: close\r\n", false),
+            ("1.1", "connection: x, Close\r\n", false),
+            ("1.1", "connection: x\r\nconnection: close\r\n", false),
+            ("1.1", "connection: closed\r\n", true),
+            ("1.0", "", false),
+            ("1.0", "connection: keep-alive\r\n", false),
+        ] {
+            let found = head(&format!("DELETE /a?b HTTP/{version}\r\n{fields}x: y\r\nx: z\r\n\r\n")).unwrap();
+            assert_eq!(found.keep_alive, keep_alive, "{version} {fields}");
+            let expected = if version == "1.1" { Version::HTTP_11 } else { Version::HTTP_10 };
+            assert_eq!((found.parts.version, found.parts.method), (expected, Method::DELETE));
+            assert_eq!((found.parts.uri.path(), found.parts.uri.query()), ("/a", Some("b")));
+            assert_eq!(found.parts.headers.get_all("x").iter().collect::<Vec<_>>(), ["y", "z"]);
+        }
+        let text = b"GET / HTTP/1.1\r\n\r\nrest";
+        assert_eq!(parse_head(text).unwrap().unwrap().1, text.len() - 4);
+    }
+
+    #[test]
+    fn ht12_a_head_may_have_so_many_bytes_and_a_line_of_a_chunk_so_many() {
+        let begun = |length: usize| {
+            let mut bytes = b"GET / HTTP/1.1\r\nx: ".to_vec();
+            bytes.resize(length, b'y');
+            bytes
+        };
+        assert!(parse_head(&begun(HEAD - 1)).unwrap().is_none());
+        assert_eq!(parse_head(&begun(HEAD)).unwrap_err(), StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+        let line = |length: usize| [&b"1;"[..], &vec![b'x'; length - 4], b"\r\n"].concat();
+        let start = || Framing::Chunked { left: 0, state: ChunkState::Line };
+        assert_eq!(start().next(&line(CHUNK_LINE)), Ok(Piece::Skip(CHUNK_LINE)));
+        assert_eq!(start().next(&line(CHUNK_LINE)[..CHUNK_LINE - 1]), Ok(Piece::More));
+        assert_eq!(start().next(&line(CHUNK_LINE + 1)), Err(StatusCode::BAD_REQUEST));
+        assert_eq!(start().next(&line(CHUNK_LINE + 1)[..CHUNK_LINE]), Err(StatusCode::BAD_REQUEST));
+        // All trailers together, as long as one head.
+        let trailers = |left| Framing::Chunked { left, state: ChunkState::Trailers };
+        assert_eq!(trailers(HEAD as u64 - 5).next(b"t:v\r\n"), Ok(Piece::Skip(5)));
+        assert_eq!(trailers(HEAD as u64 - 4).next(b"t:v\r\n"), Err(StatusCode::BAD_REQUEST));
+        assert_eq!(trailers(u64::MAX).next(b"\r\n"), Err(StatusCode::BAD_REQUEST));
+        let mut two = trailers(1);
+        assert_eq!((two.next(b"t:v\r\nu:"), two), (Ok(Piece::Skip(5)), trailers(6)));
+        assert_eq!((two.next(b""), Framing::Done.next(b"GET")), (Ok(Piece::More), Ok(Piece::Skip(0))));
+    }
+
+    #[test]
+    fn the_text_of_fields_and_extensions_has_no_control_character() {
+        for (byte, expected) in
+            [(0, false), (8, false), (b'\t', true), (b'\n', false), (0x1f, false), (b' ', true), (b'~', true)]
+        {
+            assert_eq!(is_text(byte), expected, "{byte}");
+        }
+        assert_eq!((is_text(0x7f), is_text(0x80), is_text(0xff)), (false, true, true));
+        for (line, size) in [
+            ("a", Some(10)),
+            ("0A;b", Some(10)),
+            ("a ;b=c;d = \"e\\\"\tf\" ;g", Some(10)),
+            ("a;b=\"\"", Some(10)),
+            ("", None),
+            (";b", None),
+            ("g", None),
+            ("-1", None),
+            ("a;", None),
+            ("a;=b", None),
+            ("a;b=", None),
+            ("a;b c", None),
+            ("a;b=\"c", None),
+            ("a;b=\"\\", None),
+            ("a;b=\"\x01\"", None),
+            ("a;b=\"\\\x01\"", None),
+            ("10000000000000000", None),
+        ] {
+            assert_eq!(chunk_size(line.as_bytes()), size, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_response_says_how_its_body_ends_and_whether_the_connection_does() {
+        let mut headers = HeaderMap::new();
+        headers.append("x-a", HeaderValue::from_static("1"));
+        headers.append("x-a", HeaderValue::from_static("2"));
+        for (status, body, keep_alive, expected) in [
+            (200, Delimited::Length(0), true, "200 OK\r\nx-a: 1\r\nx-a: 2\r\ncontent-length: 0\r\n\r\n"),
+            (204, Delimited::Length(0), true, "204 No Content\r\nx-a: 1\r\nx-a: 2\r\n\r\n"),
+            (
+                404,
+                Delimited::Length(7),
+                false,
+                "404 Not Found\r\nx-a: 1\r\nx-a: 2\r\ncontent-length: 7\r\nconnection: close\r\n\r\n",
+            ),
+            (200, Delimited::Chunks, true, "200 OK\r\nx-a: 1\r\nx-a: 2\r\ntransfer-encoding: chunked\r\n\r\n"),
+            (200, Delimited::Close, false, "200 OK\r\nx-a: 1\r\nx-a: 2\r\nconnection: close\r\n\r\n"),
+        ] {
+            let mut out = Vec::new();
+            write_head(&mut out, StatusCode::from_u16(status).unwrap(), &headers, body, keep_alive).unwrap();
+            assert_eq!(String::from_utf8(out).unwrap(), format!("HTTP/1.1 {expected}"));
+        }
+    }
 }

@@ -342,4 +342,48 @@ mod tests {
             assert_eq!(Arc::strong_count(&service), before, "it waits no longer");
         }
     }
+    /// The machine hears at once that nobody takes a response, whatever becomes of the connection.
+    #[test]
+    fn k6_a_stream_that_nobody_takes_ends_its_call() {
+        let service: Arc<dyn Service> = Arc::new(|_: &Incoming| Ok(Json::empty_object()));
+        let (inbox, _inputs) = sync_channel(1);
+        let config = Config::new("s", "1").with_capabilities(Json::parse(r#"{"tools":{}}"#).unwrap());
+        let machine = Server::new(Http::new(HttpConfig::new()), config).unwrap();
+        let mut owner = Owner::new(machine, inbox, Handlers::new(0), Arc::clone(&service));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = Arc::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
+        for is_taken in [true, false] {
+            let params = r#""name":"t","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"progressToken":1}"#;
+            let body =
+                format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{{params}}}}}"#).into_bytes();
+            let head =
+                http::Request::post("/mcp").header("host", "localhost").header("content-type", "application/json");
+            let head = head.header("accept", "application/json, text/event-stream").header("mcp-method", "tools/call");
+            let head = head.header("mcp-protocol-version", "2026-07-28").header("mcp-name", "t");
+            let (replies, responses) = replies(&stream);
+            let (head, ()) = head.body(()).unwrap().into_parts();
+            let (head, peer, now) = (Box::new(head), PeerKey::new(&[1]), Instant::now());
+            owner.on_input(Input::Request { request: 1, head, peer, body, is_whole: true, replies }, now);
+            owner.settle(now);
+            let ticket = *owner.tickets.keys().next().unwrap();
+            let mut responses = Some(responses);
+            if !is_taken {
+                responses = None;
+            }
+            owner.on_input(
+                Input::Progress { ticket, progress: Progress { progress: 1.0, total: None, message: None } },
+                now,
+            );
+            owner.settle(now);
+            let left = (owner.tickets.len(), owner.replies.len(), owner.exchanges.len());
+            assert_eq!(left, if is_taken { (1, 1, 1) } else { (0, 0, 0) });
+            // The answer is the last of it.
+            owner.on_input(Input::Answer { ticket, answer: Ok(Json::empty_object()) }, now);
+            owner.settle(now);
+            assert_eq!((owner.tickets.len(), owner.replies.len(), owner.exchanges.len()), (0, 0, 0));
+            drop(responses);
+            owner.report_written(now);
+            assert!(owner.unwritten.is_empty());
+        }
+    }
 }

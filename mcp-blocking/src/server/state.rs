@@ -97,3 +97,28 @@ fn binding(incoming: &Incoming) -> StateBinding {
 fn seconds() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 4231, section 4.3: a shorter key is the same as one that is filled up with zeros.
+    #[test]
+    fn states_are_signed_with_hmac_sha_256() {
+        let mut key = [0; 32];
+        key[..4].copy_from_slice(b"Jefe");
+        let key = HmacKey(key);
+        let tag = key.sign(b"what do ya want for nothing?");
+        let text: String = tag.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(text, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+        assert!(key.verify(b"what do ya want for nothing?", &tag));
+        assert!(!key.verify(b"what do ya want for nothing!", &tag));
+        assert!(!HmacKey([1; 32]).verify(b"what do ya want for nothing?", &tag));
+    }
+
+    #[test]
+    fn the_time_is_that_of_the_calendar() {
+        let year_2020 = 1_577_836_800;
+        assert!(seconds() > year_2020);
+    }
+}
