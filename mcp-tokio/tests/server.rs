@@ -290,13 +290,15 @@ async fn a_question_that_nobody_waits_for_is_taken_back() {
     let service = async |incoming: Incoming| {
         let asked = timeout(Duration::from_millis(50), incoming.ask(Call::new("elicitation/create"))).await;
         assert!(asked.is_err());
-        Ok::<_, ErrorObject>(Json::empty_object())
+        // The end of the request would take back what was asked because of it.
+        std::future::pending().await
     };
     let builder =
         Client::builder().capabilities(json(r#"{"elicitation":{}}"#)).handler(Slow(Mutex::new(Some(Held(Some(told))))));
     let (client, _) = in_memory(service, builder).await;
-    assert_eq!(client.request("ask", None).await.unwrap(), Json::empty_object());
+    let call = client.call(Call::new("ask")).await.unwrap();
     timeout(Duration::from_secs(5), is_dropped).await.unwrap().unwrap();
+    drop(call);
 }
 
 /// A service that says as much as it may, and how often it has.
@@ -725,4 +727,209 @@ fn a_process_on_stdio_answers_to_the_last_byte() {
     writing.join().unwrap();
     assert!(output.status.success());
     assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 10_000);
+}
+
+/// What a handler sees of its request.
+#[tokio::test]
+async fn a_handler_is_told_all_about_its_request() {
+    let seen = async |incoming: Incoming| {
+        let context = incoming.context();
+        let about = [
+            Json::from(incoming.method().as_str()),
+            incoming.params().cloned().unwrap_or(Json::from("none")),
+            Json::from(incoming.version().as_str()),
+            Json::from(context.version.as_str()),
+            incoming.client_capabilities().clone(),
+            incoming.client_info().cloned().unwrap_or(Json::from("nobody")),
+            Json::from(incoming.principal().map_or("nobody", Principal::as_str)),
+            Json::from(incoming.headers().get("x-key").map_or("none", |key| key.to_str().unwrap())),
+            Json::from(format!("{:?}", incoming.session()).as_str()),
+        ];
+        let texts: Vec<_> = about.iter().map(Json::to_text).collect();
+        Ok::<_, ErrorObject>(json(&format!(r#"{{"seen":[{}]}}"#, texts.join(","))))
+    };
+    let builder = Client::builder().name("app", "7").capabilities(json(r#"{"roots":{}}"#));
+    let (client, _) = in_memory(seen, builder).await;
+    let found = client.request("m", Some(json(r#"{"a":1.0}"#))).await.unwrap().to_text().into_owned();
+    let begin = r#"{"seen":["m",{"a":1.0},"2025-11-25","2025-11-25",{"roots":{}},{"name":"app","version":"7"},"nobody","none","#;
+    assert!(found.starts_with(begin), "{found}");
+    assert!(client.request("m", None).await.unwrap().to_text().contains(r#""none""#));
+
+    let mut service = Server::new(config(), seen).http(HttpConfig::new()).unwrap();
+    let mut sessions = Vec::new();
+    for _ in 0..2 {
+        let id = open(&mut service).await;
+        for _ in 0..2 {
+            let text = text(call(&mut service, Some(&id), CALL).await).await;
+            assert!(text.contains(r#""2025-06-18","2025-06-18""#) && text.contains(r#""nobody","key","#), "{text}");
+            sessions.push(text.split("\"key\",").nth(1).unwrap().to_owned());
+        }
+    }
+    assert!(sessions[0] == sessions[1] && sessions[2] == sessions[3] && sessions[1] != sessions[2], "{sessions:?}");
+}
+
+/// Hands a message to the service, as a router does.
+async fn call(service: &mut HttpService, session: Option<&str>, message: &str) -> http::Response<mcp_tokio::HttpBody> {
+    let request = http::Request::post("/mcp").header("host", "localhost").header("content-type", "application/json");
+    let mut request = request.header("accept", "application/json, text/event-stream").header("x-key", "key");
+    if let Some(session) = session {
+        request = request.header("mcp-session-id", session);
+    }
+    let request = request.body(axum::body::Body::from(message.to_owned())).unwrap();
+    tower_service::Service::call(service, request).await.unwrap()
+}
+
+/// Opens a session: its id.
+async fn open(service: &mut HttpService) -> String {
+    let opened = call(service, None, &initialize("2025-06-18")).await;
+    opened.headers()["mcp-session-id"].to_str().unwrap().to_owned()
+}
+
+async fn text(response: http::Response<mcp_tokio::HttpBody>) -> String {
+    let body = axum::body::Body::new(response.into_body());
+    String::from_utf8(axum::body::to_bytes(body, usize::MAX).await.unwrap().to_vec()).unwrap()
+}
+
+/// A request in a session.
+const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#;
+
+/// The first notification that finds a client behind waits already.
+#[tokio::test]
+async fn fr14_a_handler_waits_from_the_first_message_that_its_client_has_not_taken() {
+    let said = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&said);
+    let service = move |incoming: Incoming| {
+        let count = Arc::clone(&count);
+        async move {
+            for _ in 0..300 {
+                let params = Json::from("x".repeat(100_000).as_str());
+                incoming.notify(Notification::with_params("notifications/message", params)).await.unwrap();
+                count.fetch_add(1, Ordering::AcqRel);
+            }
+            Ok::<_, ErrorObject>(Json::empty_object())
+        }
+    };
+    // More passes than may wait at one time.
+    let mut config = config();
+    config.limits.unwritten = 4 << 20;
+    let mut service = Server::new(config, service).http(HttpConfig::new()).unwrap();
+    let id = open(&mut service).await;
+    let response = call(&mut service, Some(&id), CALL).await;
+    assert_eq!(silence(&said).await, 0);
+    let text = text(response).await;
+    assert_eq!(said.load(Ordering::Acquire), 300);
+    assert!(text.len() > 30_000_000 && text.contains(r#""id":1,"result":{}"#), "{} bytes", text.len());
+}
+
+/// Sessions end with the service, of which its handlers hear.
+#[tokio::test]
+async fn a_service_that_nobody_holds_any_more_ends_its_sessions_and_handlers() {
+    struct Ending(mpsc::UnboundedSender<&'static str>, Mutex<Option<Held>>);
+    impl Service for Ending {
+        async fn serve(&self, _: Incoming) -> Result<Json, ErrorObject> {
+            let _held = self.1.lock().unwrap().take();
+            self.0.send("begun").unwrap();
+            std::future::pending().await
+        }
+
+        async fn ended(&self, _: SessionKey, _: CloseReason) {
+            self.0.send("ended").unwrap();
+        }
+    }
+    for is_stream in [false, true] {
+        let (tell, mut told) = mpsc::unbounded_channel();
+        let (dropped, is_dropped) = oneshot::channel();
+        let service = Ending(tell, Mutex::new(Some(Held(Some(dropped)))));
+        let mut next = async || timeout(Duration::from_secs(5), told.recv()).await.unwrap();
+        if is_stream {
+            let (client, serving) = in_memory(service, Client::builder()).await;
+            let call = client.call(Call::new("m")).await.unwrap();
+            assert_eq!(next().await, Some("begun"));
+            serving.abort();
+            timeout(Duration::from_secs(5), is_dropped).await.unwrap().unwrap();
+            drop(call);
+        } else {
+            let mut service = Server::new(config(), service).http(HttpConfig::new()).unwrap();
+            let id = open(&mut service).await;
+            let mut waiting = service.clone();
+            let waiting = tokio::spawn(async move { call(&mut waiting, Some(&id), CALL).await });
+            assert_eq!(next().await, Some("begun"));
+            waiting.abort();
+            let _ = waiting.await;
+            drop(service);
+            assert_eq!(next().await, Some("ended"));
+            timeout(Duration::from_secs(5), is_dropped).await.unwrap().unwrap();
+        }
+    }
+}
+
+/// Notifications are bounded while they wait, not in sum.
+#[tokio::test]
+async fn rp9_every_notification_is_handed_over_unless_too_many_wait() {
+    struct Counting(Arc<AtomicUsize>, Arc<Semaphore>);
+    impl Service for Counting {
+        async fn serve(&self, _: Incoming) -> Result<Json, ErrorObject> {
+            Ok(Json::empty_object())
+        }
+
+        async fn notified(&self, _: SessionKey, notification: Notification) {
+            if notification.method.as_str() == "counted" {
+                self.1.acquire().await.unwrap().forget();
+                self.0.fetch_add(1, Ordering::AcqRel);
+            }
+        }
+    }
+    let (count, may_go_on) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
+    let (client, _) = in_memory(Counting(Arc::clone(&count), Arc::clone(&may_go_on)), Client::builder()).await;
+    let mut tell = async |times: usize| {
+        for _ in 0..times {
+            client.notify(Notification::new("counted")).await.unwrap();
+        }
+        // What came before it was taken by the server.
+        client.request("m", None).await.unwrap();
+    };
+    tell(1000).await;
+    may_go_on.add_permits(1_000_000);
+    let first = silence(&count).await;
+    // One is being handled while the others wait.
+    assert!((256..=257).contains(&first), "{first}");
+    for _ in 0..4 {
+        tell(200).await;
+        silence(&count).await;
+    }
+    assert_eq!(silence(&count).await, first + 800);
+}
+
+/// What has come before the end of the input is served once.
+#[tokio::test]
+async fn st_a_request_that_waits_when_the_input_ends_is_answered_once() {
+    let mut config = config();
+    config.limits.requests_in = 1;
+    let (mut ours, theirs) = duplex(4096);
+    let (read, write) = split(theirs);
+    let may_go_on = Arc::new(Semaphore::new(0));
+    let (begun, mut has_begun) = mpsc::unbounded_channel();
+    let allowed = Arc::clone(&may_go_on);
+    let service = move |_: Incoming| {
+        let (allowed, begun) = (Arc::clone(&allowed), begun.clone());
+        async move {
+            begun.send(()).unwrap();
+            allowed.acquire().await.unwrap().forget();
+            Ok::<_, ErrorObject>(Json::empty_object())
+        }
+    };
+    let serving = tokio::spawn(async move { Server::new(config, service).serve_stream(read, write).await });
+    let call = |id: u8| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"m\"}}\n");
+    ours.write_all(format!("{}\n{}", initialize("2025-11-25"), call(1)).as_bytes()).await.unwrap();
+    has_begun.recv().await.unwrap();
+    ours.write_all(call(2).as_bytes()).await.unwrap();
+    ours.shutdown().await.unwrap();
+    sleep(Duration::from_millis(50)).await;
+    may_go_on.add_permits(10);
+    let mut text = String::new();
+    timeout(Duration::from_secs(10), ours.read_to_string(&mut text)).await.unwrap().unwrap();
+    for id in [1, 2] {
+        assert_eq!(text.matches(&format!("\"id\":{id},")).count(), 1, "{text}");
+    }
+    assert_eq!(serving.await.unwrap().unwrap(), CloseReason::Peer);
 }

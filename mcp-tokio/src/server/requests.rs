@@ -75,15 +75,15 @@ impl Requests {
                 if let Some((ticket, _)) = self.open.get(&ticket) {
                     machine.progress(ticket, &progress, now);
                 }
-                Accepted { accept, outcome: Ok(()) }
+                Accepted::new(accept, Ok(()))
             }
             Said::Notify { scope, notification, accept } => {
-                Accepted { accept, outcome: machine.notify(scope, notification, now) }
+                Accepted::new(accept, machine.notify(scope, notification, now))
             }
-            Said::Publish { notification, accept } => Accepted { accept, outcome: machine.publish(notification, now) },
+            Said::Publish { notification, accept } => Accepted::new(accept, machine.publish(notification, now)),
             Said::Log { ticket, level, logger, data, accept } => {
                 let scope = Scope::Request(ticket);
-                Accepted { accept, outcome: machine.log(scope, level, logger.as_deref(), &data, now) }
+                Accepted::new(accept, machine.log(scope, level, logger.as_deref(), &data, now))
             }
             Said::Ask { ticket, call, accept, outcome } => {
                 let accepted = machine.request(Scope::Request(ticket), call, now);
@@ -201,8 +201,12 @@ pub(super) struct Accepted {
 }
 
 impl Accepted {
+    pub(super) const fn new(accept: Accept<()>, outcome: Result<(), UsageError>) -> Self {
+        Self { accept, outcome }
+    }
+
     fn at_once() -> Self {
-        Self { accept: oneshot::channel().0, outcome: Ok(()) }
+        Self::new(oneshot::channel().0, Ok(()))
     }
 
     pub(super) fn tell(self) {

@@ -390,4 +390,102 @@ mod tests {
         assert_eq!(poll(&mut body), Poll::Ready(Some(Ok(1))));
         assert_eq!(poll(&mut body), Poll::Ready(Some(Err(ErrorKind::ConnectionAborted))));
     }
+    #[test]
+    fn fr14_there_is_room_up_to_a_number_of_bytes_and_whoever_waits_hears_of_more() {
+        let (pieces, unread) = stream();
+        let mut body = HttpBody::pieces(unread, None);
+        assert_eq!(poll(&mut body), Poll::Pending);
+        for (length, has_room) in [(ROOM - 2, true), (1, true), (1, false)] {
+            pieces.send(vec![0; length].into());
+            assert_eq!(pieces.has_room(), has_room);
+        }
+        // An empty piece would be the end of a body in chunks.
+        pieces.send(Bytes::new());
+        let (accept, mut accepted) = tokio::sync::oneshot::channel();
+        pieces.accept(Accepted::new(accept, Ok(())));
+        while pieces.waiting() > 0 {
+            assert!(accepted.try_recv().is_err(), "{} bytes wait", pieces.waiting());
+            assert!(matches!(poll(&mut body), Poll::Ready(Some(Ok(1..)))));
+        }
+        assert_eq!(poll(&mut body), Poll::Pending);
+        assert_eq!(accepted.try_recv(), Ok(Ok(())));
+        pieces.end();
+        assert_eq!(poll(&mut body), Poll::Ready(None));
+        for is_gone in [true, false] {
+            let (pieces, unread) = stream();
+            let mut unread = Some(unread);
+            let (accept, mut accepted) = tokio::sync::oneshot::channel();
+            let (accept_next, mut accepted_next) = tokio::sync::oneshot::channel();
+            pieces.accept(Accepted::new(accept, Ok(())));
+            if is_gone {
+                unread = None;
+            } else {
+                pieces.abort();
+            }
+            assert_eq!(accepted.try_recv(), Ok(Ok(())), "who waits when the client goes");
+            pieces.accept(Accepted::new(accept_next, Ok(())));
+            assert_eq!(accepted_next.try_recv(), Ok(Ok(())), "who comes later");
+            drop(unread);
+        }
+    }
+
+    /// What wakes a connection and whoever watches it: each piece, the end, a break, and an abort.
+    #[tokio::test]
+    async fn a_connection_that_waits_is_woken_by_all_that_happens_to_its_body() {
+        for (what, expected) in [
+            ("a piece", Some(Ok(1))),
+            ("room", None),
+            ("the end", None),
+            ("a break", Some(Err(ErrorKind::ConnectionAborted))),
+            ("an abort", Some(Err(ErrorKind::ConnectionAborted))),
+        ] {
+            let (pieces, unread) = stream();
+            let body = HttpBody::pieces(unread, None);
+            let watched = body.watched().unwrap();
+            let watching = tokio::spawn(async move { watched.aborted().await });
+            let next = tokio::spawn(async move {
+                let mut body = body;
+                poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await
+            });
+            tokio::task::yield_now().await;
+            let mut pieces = Some(pieces);
+            match what {
+                "a piece" => pieces.as_ref().unwrap().send(Bytes::from_static(b"x")),
+                "room" => {
+                    let (accept, accepted) = tokio::sync::oneshot::channel();
+                    pieces.as_ref().unwrap().accept(Accepted::new(accept, Ok(())));
+                    assert_eq!(accepted.await, Ok(Ok(())));
+                    pieces.as_ref().unwrap().end();
+                }
+                "the end" => pieces.as_ref().unwrap().end(),
+                "a break" => pieces = None,
+                _ => pieces.as_ref().unwrap().abort(),
+            }
+            let frame = next.await.unwrap();
+            let frame = frame.map(|frame| frame.map(|it| it.into_data().unwrap().len()).map_err(|it| it.kind()));
+            assert_eq!(frame, expected, "{what}");
+            tokio::task::yield_now().await;
+            assert_eq!(watching.is_finished(), what == "an abort", "{what}");
+            watching.abort();
+            drop(pieces);
+        }
+    }
+
+    #[test]
+    fn a_body_says_how_long_it_is_and_whether_it_is_over() {
+        let whole_body = |text: &'static str| HttpBody::whole(Bytes::from_static(text.as_bytes()));
+        let (_, unread) = stream();
+        for (mut body, length, is_over) in [
+            (whole_body(""), Some(0), true),
+            (whole_body("abc"), Some(3), false),
+            (HttpBody::pieces(unread, None), None, false),
+        ] {
+            assert_eq!((body.size_hint().exact(), body.is_end_stream()), (length, is_over));
+            if let Some(length @ 1..) = length {
+                assert_eq!(poll(&mut body), Poll::Ready(Some(Ok(usize::try_from(length).unwrap()))));
+                assert_eq!((poll(&mut body), body.is_end_stream()), (Poll::Ready(None), true));
+            }
+        }
+        assert!(is_small(&vec![0; PART].into()) && !is_small(&vec![0; PART + 1].into()));
+    }
 }

@@ -67,3 +67,23 @@ pub(super) async fn serve(
 fn is_passing(error: &io::Error) -> bool {
     !matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported | ErrorKind::NotConnected)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_that_is_lost_or_has_no_descriptor_does_not_end_the_server() {
+        for (kind, expected) in [
+            (ErrorKind::ConnectionAborted, true),
+            (ErrorKind::Interrupted, true),
+            // No descriptor is left.
+            (ErrorKind::Other, true),
+            (ErrorKind::InvalidInput, false),
+            (ErrorKind::Unsupported, false),
+            (ErrorKind::NotConnected, false),
+        ] {
+            assert_eq!(is_passing(&kind.into()), expected, "{kind}");
+        }
+    }
+}
