@@ -64,9 +64,9 @@ mod tests {
             let (gate, aborted, told) = (Arc::clone(&gate), Arc::clone(&aborted), told.clone());
             thread::spawn(move || {
                 if may_abort {
-                    gate.wait_unless(&aborted)
+                    gate.wait_unless(&aborted);
                 } else {
-                    gate.wait()
+                    gate.wait();
                 }
                 told.send(may_abort).unwrap();
             })
@@ -80,7 +80,9 @@ mod tests {
         gate.wait_unless(&aborted);
         gate.set(true);
         assert_eq!(heard.recv(), Ok(false));
-        waiting.map(|thread| thread.join().unwrap());
+        for thread in waiting {
+            thread.join().unwrap();
+        }
         gate.wait();
     }
 }

@@ -751,7 +751,6 @@ fn defect_b3_as_many_requests_are_with_the_server_as_there_are_workers_for_and_m
     let mut calls: Vec<_> = (0..3).map(|_| client.call(Call::new("tools/call")).unwrap()).collect();
     assert!(server.wait(|server| (count(server) == 3).then_some(())).is_some());
     let waits = |observation: &Observation| matches!(observation, Observation::RequestWaits { .. });
-    assert!(!observed.try_iter().any(|observation| waits(&observation)));
     calls.push(client.call(Call::new("tools/call")).unwrap());
     assert_eq!(observed.iter().find(waits), Some(Observation::RequestWaits { limit: 3 }));
     client.request("ping", None).unwrap();

@@ -57,6 +57,7 @@ crowded_tests! {
     defect_m4_with_all_connections_in_use_clients_are_refused_with_a_status
     defect_m4_connections_beyond_all_limits_are_refused_with_a_status
     defect_b16_a_head_that_never_ends_is_answered_with_408
+    b16_who_was_refused_may_go_on_writing_for_a_moment
 }
 
 #[test]
@@ -527,7 +528,7 @@ fn defect_m4_a_request_behind_the_end_of_the_server_is_refused_with_a_status() {
 }
 
 #[test]
-fn defect_m4_subscriptions_leave_room_for_requests() {
+fn defect_m4_what_is_held_open_leaves_room_for_requests() {
     let capabilities = json(r#"{"tools":{"listChanged":true}}"#);
     let config = Config::new("s", "1").with_capabilities(capabilities);
     let mut server = Server::bind("127.0.0.1:0", config).unwrap();
@@ -541,4 +542,37 @@ fn defect_m4_subscriptions_leave_room_for_requests() {
     let firsts: Vec<_> = listening.iter_mut().map(|changes| changes.next().unwrap()).collect();
     let open = firsts.iter().filter(|change| matches!(change, Change::Listening(_))).count();
     assert_eq!(open, 2, "a quarter of the connections: {firsts:?}");
+    drop((listening, client));
+    let remote = Remote::new(&running.address);
+    let mut streams: Vec<_> =
+        (0..6).map(|_| remote.open(&Asked::get().in_session(&remote.session("2025-06-18")))).collect();
+    let codes: Vec<_> = streams.iter_mut().map(|stream| stream.until(|sent| sent.code() != 0).code()).collect();
+    assert_eq!(codes.iter().filter(|code| **code == 200).count(), 4, "half of the connections: {codes:?}");
+}
+
+/// Nothing is lost and nothing is broken off for a client that reads, however much it is in sum.
+#[test]
+fn fr14_a_client_that_reads_is_sent_more_than_may_wait() {
+    let mut config = Config::new("s", "1");
+    config.limits.unwritten = 2 << 20;
+    let server = Server::bind("127.0.0.1:0", config).unwrap();
+    let (address, stopper) = (server.address().to_string(), server.stopper());
+    let thread = thread::spawn(move || {
+        let serve = |incoming: &Incoming| {
+            for _ in 0..100 {
+                let params = Json::from("x".repeat(100_000).as_str());
+                incoming.notify(Notification::with_params("notifications/message", params)).unwrap();
+                thread::sleep(Duration::from_millis(5));
+            }
+            Ok(Json::empty_object())
+        };
+        server.run(serve).unwrap();
+    });
+    let running = Running { url: String::new(), address, stopper, thread: Some(thread) };
+    let remote = Remote::new(&running.address);
+    let mut flood =
+        remote.open(&Asked::post(r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#).in_session(&remote.session("2025-06-18")));
+    let events = flood.until(|sent| sent.is_over).data();
+    assert_eq!(events.len(), 101, "one of them the answer");
+    assert!(events[100].contains(r#""id":1,"result":{}"#));
 }

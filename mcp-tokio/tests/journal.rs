@@ -8,8 +8,9 @@ use std::io;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
+use mcp_proto::server::Config;
 use mcp_proto::{Json, Notification};
-use mcp_tokio::{Client, Handler};
+use mcp_tokio::{Client, Handler, Incoming, Server};
 use tests::loopback::echo_server;
 use tests::world::{initialize_result, result};
 use tokio::io::{duplex, split};
@@ -134,4 +135,25 @@ async fn an_end_that_was_not_asked_for_and_a_handler_that_is_behind_are_warned_o
         before += text.len();
         assert_eq!((text.contains(UNASKED), text.contains(BEHIND)), (!is_closed, !told.is_empty()), "{text}");
     }
+}
+
+#[tokio::test]
+async fn what_a_client_of_a_server_does_wrong_is_told() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    let (journal, _guard) = Journal::begin();
+    let (mut ours, theirs) = duplex(1 << 16);
+    let (read, write) = split(theirs);
+    let serve = async |_: Incoming| Ok(Json::empty_object());
+    let serving =
+        tokio::spawn(async move { Server::new(Config::new("s", "1"), serve).serve_stream(read, write).await });
+    ours.write_all(b"{\"secret\n").await.unwrap();
+    ours.shutdown().await.unwrap();
+    ours.read_to_end(&mut Vec::new()).await.unwrap();
+    serving.await.unwrap().unwrap();
+    let text = journal.text();
+    assert!(
+        text.contains("a client did something wrong fault=not JSON at byte ") && !text.contains("secret"),
+        "{text}"
+    );
 }

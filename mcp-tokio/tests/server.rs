@@ -42,6 +42,7 @@ crowded_tests! {
     defect_m4_with_all_connections_in_use_clients_are_refused_with_a_status
     defect_m4_connections_beyond_all_limits_are_refused_with_a_status
     defect_b16_a_head_that_never_ends_is_answered_with_408
+    b16_who_was_refused_may_go_on_writing_for_a_moment
 }
 
 /// A server on a runtime of its own, stopped at the end of the test.
@@ -881,7 +882,7 @@ async fn rp9_every_notification_is_handed_over_unless_too_many_wait() {
     }
     let (count, may_go_on) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
     let (client, _) = in_memory(Counting(Arc::clone(&count), Arc::clone(&may_go_on)), Client::builder()).await;
-    let mut tell = async |times: usize| {
+    let tell = async |times: usize| {
         for _ in 0..times {
             client.notify(Notification::new("counted")).await.unwrap();
         }

@@ -930,3 +930,22 @@ pub fn defect_m3_a_stream_that_is_not_taken_ends_in_time(server: &Remote) {
     assert!(is_closed);
     assert!(unread.count_rest() < 100_000_000);
 }
+
+/// Closing with unread bytes would destroy the answer on its way: it is read on for a moment.
+pub fn b16_who_was_refused_may_go_on_writing_for_a_moment(server: &Remote) {
+    let id = server.session("2025-06-18");
+    let goes_on = |mut client: Conversation, code| {
+        assert_eq!(client.until(|sent| sent.code() != 0).code(), code);
+        for _ in 0..4 {
+            assert!(!client.is_closed(), "{code}");
+            thread::sleep(Duration::from_millis(50));
+        }
+        client.rest();
+    };
+    let mut late = server.connect();
+    late.write(b"POST /mcp HTTP/1.1\r\nx: ");
+    goes_on(late, 408);
+    let busy: Vec<_> = (0..CONNECTIONS).map(|n| served(server, &id, &n.to_string())).collect();
+    goes_on(server.open(&Asked::post(PING).in_session(&id)), 503);
+    drop(busy);
+}

@@ -291,9 +291,9 @@ mod tests {
 
     /// Waits for something that another thread is about to do.
     fn soon(what: impl Fn() -> bool) {
-        let until = std::time::Instant::now() + Duration::from_secs(5);
+        let until = Instant::now() + Duration::from_secs(5);
         while !what() {
-            assert!(std::time::Instant::now() < until);
+            assert!(Instant::now() < until);
             thread::sleep(Duration::from_millis(1));
         }
     }

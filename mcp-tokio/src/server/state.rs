@@ -109,7 +109,7 @@ mod tests {
         key[..4].copy_from_slice(b"Jefe");
         let key = HmacKey(key);
         let tag = key.sign(b"what do ya want for nothing?");
-        let text: String = tag.iter().map(|byte| format!("{byte:02x}")).collect();
+        let text = tag.map(|byte| format!("{byte:02x}")).concat();
         assert_eq!(text, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
         assert!(key.verify(b"what do ya want for nothing?", &tag));
         assert!(!key.verify(b"what do ya want for nothing!", &tag));

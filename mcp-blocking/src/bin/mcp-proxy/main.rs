@@ -20,9 +20,9 @@ use args::{Args, Command, Server, Settings};
 use clap::Parser;
 use log::Level;
 use mcp_blocking::{Observer, Proxy};
-use mcp_proto::Failed;
 use mcp_proto::client::{CloseReason, Occasion, Unavailable};
 use mcp_proto::relay::{Config, Event, Side};
+use mcp_proto::{Failed, Limits, ProtocolVersion};
 use record::Recorder;
 
 /// What a process that a second signal ended at once exits with.
@@ -73,13 +73,7 @@ fn serve(args: &Args, settings: Settings) -> io::Result<bool> {
             Err(error) => Args::exit_with_usage(&format!("--record {}: {error}", path.display())),
         },
     };
-    let mut config = Config::default();
-    config.versions = versions;
-    config.limits = limits;
-    config.request_timeout = args.request_timeout;
-    config.drain_timeout = args.drain_timeout;
-    config.max_timeout = config.max_timeout.max(args.request_timeout);
-    config.seed = seed();
+    let config = config(args, versions, limits);
     let mut watcher = Watcher { server: server.in_words(), recorder };
     let proxy = match server {
         Server::Http { http, options } => Proxy::http(http, options, config),
@@ -96,6 +90,17 @@ fn serve(args: &Args, settings: Settings) -> io::Result<bool> {
         std::process::exit(INTERRUPTED);
     }
     Ok(reason? == CloseReason::Local)
+}
+
+fn config(args: &Args, versions: Vec<ProtocolVersion>, limits: Limits) -> Config {
+    let mut config = Config::default();
+    config.versions = versions;
+    config.limits = limits;
+    config.request_timeout = args.request_timeout;
+    config.drain_timeout = args.drain_timeout;
+    config.max_timeout = config.max_timeout.max(args.request_timeout);
+    config.seed = seed();
+    config
 }
 
 /// The first signal ends the proxy in good order, within [`END_TIMEOUT`]; the second at once. Returns their count.
@@ -221,7 +226,7 @@ mod tests {
     use std::path::PathBuf;
 
     use mcp_proto::client::NotRestored;
-    use mcp_proto::{Era, ErrorObject, Fault, Json, Method, ProtocolVersion, Quirk, UsageError};
+    use mcp_proto::{Era, ErrorObject, Fault, Json, Method, Quirk, UsageError};
 
     use super::*;
 
@@ -290,11 +295,33 @@ mod tests {
         }
     }
 
+    fn config_of(args: &[&str]) -> Config {
+        let args = Args::parse_from([&["mcp-proxy"], args, &["http://127.0.0.1/"]].concat());
+        let settings = args.settings().unwrap();
+        config(&args, settings.versions, settings.limits)
+    }
+
+    #[test]
+    fn every_option_about_messages_reaches_the_configuration() {
+        let usual = config_of(&[]);
+        assert_eq!(usual.versions, ProtocolVersion::ALL);
+        assert_eq!((usual.request_timeout, usual.drain_timeout), (Duration::from_secs(300), Duration::from_secs(5)));
+        let options = ["--protocol", "2025-06-18", "--max-message", "1MiB", "--request-timeout", "7"];
+        let other = config_of(&[&options[..], &["--drain-timeout", "8"]].concat());
+        assert_eq!((other.versions, other.limits.message), (vec![ProtocolVersion::V2025_06_18], 1 << 20));
+        assert_eq!((other.request_timeout, other.drain_timeout), (Duration::from_secs(7), Duration::from_secs(8)));
+        assert_eq!(other.max_timeout, usual.max_timeout);
+        // Progress extends a request's time, but never shortens it.
+        let day = Duration::from_secs(24 * 3600);
+        assert!(usual.max_timeout < day);
+        assert_eq!(config_of(&["--request-timeout", "86400"]).max_timeout, day);
+    }
+
     #[test]
     fn defect_b13_proxies_do_not_share_a_seed() {
         let seeds = [(); 3].map(|()| {
             thread::sleep(Duration::from_micros(10));
-            seed()
+            config_of(&[]).seed
         });
         assert!(seeds[0] != seeds[1] && seeds[1] != seeds[2], "{seeds:?}");
     }
