@@ -167,8 +167,22 @@ impl Running {
 
     /// The most memory that was ever resident, in bytes.
     pub fn peak_memory(&self) -> io::Result<f64> {
+        self.memory("VmHWM:")
+    }
+
+    /// What is resident now, in bytes.
+    pub fn resident_memory(&self) -> io::Result<f64> {
+        self.memory("VmRSS:")
+    }
+
+    /// What of it belongs to no file, and so to this process alone.
+    pub fn own_memory(&self) -> io::Result<f64> {
+        self.memory("RssAnon:")
+    }
+
+    fn memory(&self, name: &str) -> io::Result<f64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let kib: u32 = field(&status, "VmHWM:")?;
+        let kib: u32 = field(&status, name)?;
         Ok(f64::from(kib) * 1024.0)
     }
 

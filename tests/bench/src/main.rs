@@ -3,6 +3,7 @@
 mod contender;
 mod pairs;
 mod server;
+mod small;
 mod table;
 
 use std::env;
@@ -64,7 +65,17 @@ fn main() -> Result<(), Box<dyn Error>> {
             pairs::compare(Path::new(proxy), &url, if rest.contains(&"--quick") { &QUICK } else { &FULL })?;
             Ok(())
         }
-        _ => Err("usage: proxy-bench serve | pairs PROXY [--quick] | compare PROXY BARE NODE_MODULES [--quick]".into()),
+        ["small", ref rest @ ..] if rest.iter().any(|argument| *argument != "--quick") => {
+            let programs = rest.iter().filter(|argument| **argument != "--quick").map(Path::new);
+            Ok(small::compare(
+                &programs.collect::<Vec<_>>(),
+                &url,
+                if rest.contains(&"--quick") { &QUICK } else { &FULL },
+            )?)
+        }
+        _ => Err("usage: proxy-bench serve | small PROGRAM… [--quick] | pairs PROXY [--quick] | \
+                  compare PROXY BARE NODE_MODULES [--quick]"
+            .into()),
     }
 }
 
