@@ -9,11 +9,13 @@
 //! | `options` | certificates, proxies, timeouts: what an agent is made of |
 //! | `chunk` | what bodies are read into |
 //! | `names` | addresses of servers |
+//! | `socket` | connections |
 //! | `worker` | one thread: takes a request, hands in what comes of it |
 
 mod chunk;
 mod names;
 mod options;
+mod socket;
 mod worker;
 
 use std::collections::{BTreeMap, VecDeque};

@@ -7,10 +7,10 @@ use std::time::Duration;
 use mcp_proto::UsageError;
 use mcp_proto::client::{HttpConfig, InvalidUrl};
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
-use ureq::unversioned::transport::DefaultConnector;
 use ureq::{Agent, Proxy, ProxyProtocol};
 
 use super::names::Names;
+use super::socket::connector;
 
 /// Bytes of the head of a response (HT12).
 const HEADER_ROOM: usize = 32 * 1024;
@@ -155,7 +155,7 @@ impl HttpOptions {
             .timeout_recv_response(None)
             .timeout_recv_body(None)
             .build();
-        Agent::with_parts(config, DefaultConnector::default(), names.clone())
+        Agent::with_parts(config, connector(), names.clone())
     }
 }
 

@@ -16,6 +16,7 @@ use super::Received;
 use super::chunk::{Buffers, CHUNK, Chunk};
 use super::names::Names;
 use super::options::HttpOptions;
+use super::socket::Unsent;
 use crate::gate::Gate;
 
 /// A request for a worker.
@@ -112,7 +113,8 @@ fn carry(
         Ok(response) => response,
         Err(error) => {
             let proxy = agent.config().proxy();
-            return Some(Received::Failed(failure(&error, has_body.then_some(body.is_begun), proxy)));
+            let is_begun = body.is_begun && !Unsent::is_reason(&error);
+            return Some(Received::Failed(failure(&error, has_body.then_some(is_begun), proxy)));
         }
     };
     let (head, body) = response.into_parts();

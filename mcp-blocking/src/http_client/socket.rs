@@ -1,0 +1,340 @@
+//! Sockets that cost few system calls.
+//!
+//! The HTTP library writes the head of a request and its body one after the other, which makes two packets; its own sockets
+//! have their timeouts set for each request, and are asked in three calls whether they are open. Here, what is written
+//! stays in the buffer until that is full or an answer is waited for, timeouts are whole seconds, and one call tells
+//! whether a socket is open.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use ureq::unversioned::transport::{
+    Buffers, ConnectProxyConnector, ConnectionDetails, Connector, Either, LazyBuffers, NextTimeout, RustlsConnector,
+    Transport,
+};
+use ureq::{Error, Timeout};
+
+/// What makes connections: over these sockets, through an HTTP proxy and with TLS where these are asked for.
+pub(super) fn connector() -> impl Connector {
+    ().chain(ConnectProxyConnector::default()).chain(SocketConnector).chain(RustlsConnector::default())
+}
+
+#[derive(Debug)]
+struct SocketConnector;
+
+impl<In: Transport> Connector<In> for SocketConnector {
+    type Out = Either<In, Socket>;
+
+    fn connect(&self, details: &ConnectionDetails<'_>, chained: Option<In>) -> Result<Option<Self::Out>, Error> {
+        // A connection through a proxy.
+        if let Some(connection) = chained {
+            return Ok(Some(Either::A(connection)));
+        }
+        let socket = connect(&details.addrs, details.timeout)?;
+        let config = details.config;
+        let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
+        let socket = Socket::new(socket, buffers);
+        let shutdown: Weak<TcpStream> = Arc::downgrade(&socket.stream);
+        (details.register_shutdown)(shutdown)?;
+        Ok(Some(Either::B(socket)))
+    }
+}
+
+/// Tries one address after the other; each but the last has half of the time that is left.
+fn connect(addresses: &[SocketAddr], timeout: NextTimeout) -> Result<TcpStream, Error> {
+    let deadline = timeout.not_zero().map(|time| Instant::now() + *time);
+    let mut failed = Error::HostNotFound;
+    for (place, address) in addresses.iter().enumerate() {
+        let outcome = match deadline.map(|at| at.saturating_duration_since(Instant::now())) {
+            None => TcpStream::connect(address),
+            Some(left) if left.is_zero() => return Err(Error::Timeout(timeout.reason)),
+            Some(left) => {
+                let is_last = place + 1 == addresses.len();
+                TcpStream::connect_timeout(address, if is_last { left } else { left / 2 })
+            }
+        };
+        failed = match outcome {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                return Ok(stream);
+            }
+            Err(error) if is_timeout(&error) => Error::Timeout(Timeout::Connect),
+            Err(error) => error.into(),
+        };
+    }
+    Err(failed)
+}
+
+/// A connection.
+struct Socket {
+    stream: Arc<TcpStream>,
+    buffers: Held,
+    /// How long writing what is held may take.
+    held_for: Option<NextTimeout>,
+    /// Something was written since an answer was last waited for.
+    is_begun: bool,
+    /// Those for reading and for writing that are set.
+    timeouts: [Option<Duration>; 2],
+}
+
+impl Socket {
+    fn new(stream: TcpStream, buffers: LazyBuffers) -> Self {
+        let buffers = Held { all: buffers, held: 0 };
+        Self { stream: Arc::new(stream), buffers, held_for: None, is_begun: false, timeouts: [None; 2] }
+    }
+
+    /// Writes what is held.
+    fn write(&mut self) -> Result<(), Error> {
+        let Some(timeout) = self.held_for.take() else { return Ok(()) };
+        let [_, set] = &mut self.timeouts;
+        set_timeout(set, timeout, |time| self.stream.set_write_timeout(time))?;
+        let held = std::mem::take(&mut self.buffers.held);
+        let bytes = self.buffers.all.output().get(..held).unwrap_or_default();
+        let was_begun = std::mem::replace(&mut self.is_begun, true);
+        (&*self.stream).write_all(bytes).map_err(|error| match error {
+            error if is_timeout(&error) => Error::Timeout(timeout.reason),
+            // No server has all of a request of which the first part was not taken.
+            error if !was_begun => Error::Io(io::Error::new(error.kind(), Unsent(error))),
+            error => error.into(),
+        })
+    }
+}
+
+impl Transport for Socket {
+    fn buffers(&mut self) -> &mut dyn Buffers {
+        &mut self.buffers
+    }
+
+    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
+        self.buffers.held += amount;
+        self.held_for = Some(timeout);
+        if self.buffers.output().is_empty() { self.write() } else { Ok(()) }
+    }
+
+    fn maybe_await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
+        self.write()?;
+        if self.buffers.can_use_input() { Ok(true) } else { self.await_input(timeout) }
+    }
+
+    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
+        self.write()?;
+        self.is_begun = false;
+        let [set, _] = &mut self.timeouts;
+        set_timeout(set, timeout, |time| self.stream.set_read_timeout(time))?;
+        let room = self.buffers.input_append_buf();
+        let length = loop {
+            match (&*self.stream).read(room) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_timeout(&error) => return Err(Error::Timeout(timeout.reason)),
+                outcome => break outcome?,
+            }
+        };
+        self.buffers.input_appended(length);
+        Ok(length > 0)
+    }
+
+    fn is_open(&mut self) -> bool {
+        is_quiet(&self.stream)
+    }
+}
+
+impl fmt::Debug for Socket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Socket").finish_non_exhaustive()
+    }
+}
+
+/// Whether a connection that is not used is open, and the server has sent nothing that it was not asked for.
+#[cfg(unix)]
+fn is_quiet(stream: &TcpStream) -> bool {
+    use std::os::fd::AsFd;
+
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+    poll(&mut [PollFd::new(stream.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(0)
+}
+
+#[cfg(not(unix))]
+fn is_quiet(stream: &TcpStream) -> bool {
+    let peeked = stream.set_nonblocking(true).and_then(|()| stream.peek(&mut [0]));
+    stream.set_nonblocking(false).is_ok() && peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+}
+
+/// Sets a timeout, rounded up so that it is seldom another one than before.
+fn set_timeout(
+    set: &mut Option<Duration>,
+    timeout: NextTimeout,
+    apply: impl FnOnce(Option<Duration>) -> io::Result<()>,
+) -> io::Result<()> {
+    let wanted =
+        timeout.not_zero().map(|time| Duration::from_secs(time.as_secs() + u64::from(time.subsec_nanos() > 0)));
+    if *set != wanted {
+        apply(wanted)?;
+        *set = wanted;
+    }
+    Ok(())
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
+}
+
+/// Buffers of which the start of the output is taken.
+#[derive(Debug)]
+struct Held {
+    all: LazyBuffers,
+    held: usize,
+}
+
+impl Buffers for Held {
+    fn output(&mut self) -> &mut [u8] {
+        self.all.output().get_mut(self.held..).unwrap_or_default()
+    }
+
+    fn input(&self) -> &[u8] {
+        self.all.input()
+    }
+
+    fn input_append_buf(&mut self) -> &mut [u8] {
+        self.all.input_append_buf()
+    }
+
+    fn input_appended(&mut self, amount: usize) {
+        self.all.input_appended(amount);
+    }
+
+    fn input_consume(&mut self, amount: usize) {
+        self.all.input_consume(amount);
+    }
+
+    fn tmp_and_output(&mut self) -> (&mut [u8], &mut [u8]) {
+        let (tmp, output) = self.all.tmp_and_output();
+        (tmp, output.get_mut(self.held..).unwrap_or_default())
+    }
+
+    fn can_use_input(&self) -> bool {
+        self.all.can_use_input()
+    }
+}
+
+/// Why a request was not sent, although the connection was there.
+#[derive(Debug)]
+pub(super) struct Unsent(io::Error);
+
+impl Unsent {
+    /// Whether this is the reason of a failure.
+    pub(super) fn is_reason(error: &Error) -> bool {
+        let Error::Io(error) = error else { return false };
+        error.get_ref().and_then(|reason| reason.downcast_ref::<Self>()).is_some()
+    }
+}
+
+impl fmt::Display for Unsent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl StdError for Unsent {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Shutdown, TcpListener};
+
+    use super::*;
+
+    /// A socket, and the server's end of it.
+    fn pair(room: usize) -> (Socket, TcpStream) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let stream = connect(&[listener.local_addr().unwrap()], within(Duration::from_secs(60))).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        (Socket::new(stream, LazyBuffers::new(room, room)), server)
+    }
+
+    fn within(time: Duration) -> NextTimeout {
+        NextTimeout { after: time.into(), reason: Timeout::SendBody, per_read: None, per_write: None }
+    }
+
+    fn transmit(socket: &mut Socket, bytes: &[u8]) -> Result<(), Error> {
+        socket.buffers().output()[..bytes.len()].copy_from_slice(bytes);
+        socket.transmit_output(bytes.len(), within(Duration::from_secs(60)))
+    }
+
+    #[test]
+    fn what_is_written_leaves_once_an_answer_is_waited_for_or_the_buffer_is_full() {
+        let (mut socket, server) = pair(8);
+        let mut read = [0; 16];
+        transmit(&mut socket, b"head").unwrap();
+        transmit(&mut socket, b"bod").unwrap();
+        server.set_nonblocking(true).unwrap();
+        assert_eq!((&server).read(&mut read).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        server.set_nonblocking(false).unwrap();
+        transmit(&mut socket, b"y").unwrap();
+        assert_eq!((&server).read(&mut read).unwrap(), 8, "the buffer is full");
+        assert_eq!(&read[..8], b"headbody");
+        transmit(&mut socket, b"more").unwrap();
+        (&server).write_all(b"answer").unwrap();
+        assert!(socket.await_input(within(Duration::from_secs(60))).unwrap());
+        assert_eq!((socket.buffers().input(), (&server).read(&mut read).unwrap()), (&b"answer"[..], 4));
+        assert_eq!(&read[..4], b"more");
+        socket.buffers().input_consume(1);
+        assert!(socket.maybe_await_input(within(Duration::from_secs(60))).unwrap(), "there is some already");
+    }
+
+    #[test]
+    fn a_request_of_which_the_first_part_cannot_be_written_was_not_sent() {
+        let (mut socket, server) = pair(8);
+        transmit(&mut socket, b"first").unwrap();
+        socket.stream.shutdown(Shutdown::Write).unwrap();
+        assert!(Unsent::is_reason(&socket.maybe_await_input(within(Duration::from_secs(60))).unwrap_err()));
+        drop(server);
+        // Once a part was taken, nobody knows.
+        let (mut socket, _server) = pair(4);
+        transmit(&mut socket, b"part").unwrap();
+        socket.stream.shutdown(Shutdown::Write).unwrap();
+        assert!(!Unsent::is_reason(&transmit(&mut socket, b"next").unwrap_err()));
+    }
+
+    #[test]
+    fn a_connection_counts_as_open_while_the_server_is_silent() {
+        let (mut socket, server) = pair(8);
+        assert!(socket.is_open());
+        (&server).write_all(b"x").unwrap();
+        while socket.is_open() {
+            std::thread::yield_now();
+        }
+        let (mut socket, server) = pair(8);
+        drop(server);
+        while socket.is_open() {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn the_next_address_is_tried_where_nothing_listens() {
+        let closed = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let open = listener.local_addr().unwrap();
+        let connected = connect(&[closed, open], within(Duration::from_secs(60))).unwrap();
+        assert_eq!(connected.peer_addr().unwrap(), open);
+        assert!(matches!(connect(&[closed], within(Duration::from_secs(60))), Err(Error::Io(error))
+            if error.kind() == io::ErrorKind::ConnectionRefused));
+    }
+
+    #[test]
+    fn a_silent_server_is_waited_for_as_long_as_was_said() {
+        let (mut socket, _server) = pair(8);
+        let began = Instant::now();
+        let silent = socket.await_input(within(Duration::from_millis(300)));
+        assert!(matches!(silent, Err(Error::Timeout(_))));
+        assert!(began.elapsed() >= Duration::from_millis(300));
+    }
+}
