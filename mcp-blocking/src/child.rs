@@ -8,10 +8,9 @@
 mod group;
 mod process;
 
-use std::io::{self, BufWriter};
+use std::io;
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use mcp_proto::client::Client;
@@ -19,15 +18,14 @@ use mcp_proto::relay::Relay;
 use mcp_proto::{Instant, Stdio, StdioAction};
 
 use crate::gate::Gate;
+use crate::inbox::Inbox;
 use crate::link::{Feed, Link};
-use crate::stdio::{Happened, Writer, spawn_reader};
+use crate::stdio::{Happened, Pipe, Writer, spawn_reader};
 
 pub(crate) use process::Process;
 
 /// Inputs that wait for the owner.
 pub(crate) const INBOX: usize = 64;
-/// Bytes of small messages that are written at once.
-const BUFFER: usize = 8 * 1024;
 /// How long a server that reads no more may go on writing.
 const DEAF: Duration = Duration::from_secs(2);
 
@@ -81,7 +79,7 @@ pub(crate) struct Child<I> {
     incarnation: u64,
     writer: Option<Writer>,
     /// Where the threads hand in what happens.
-    inbox: SyncSender<I>,
+    inbox: Arc<dyn Inbox<I>>,
     /// Closed while no more of what the server says should be read.
     gate: Arc<Gate>,
     /// When a server that reads no more is ended.
@@ -93,7 +91,12 @@ pub(crate) struct Child<I> {
 }
 
 impl<I: From<FromChild> + Send + 'static> Child<I> {
-    pub(crate) fn start(command: Command, process: Process, inbox: SyncSender<I>, gate: Arc<Gate>) -> io::Result<Self> {
+    pub(crate) fn start(
+        command: Command,
+        process: Process,
+        inbox: Arc<dyn Inbox<I>>,
+        gate: Arc<Gate>,
+    ) -> io::Result<Self> {
         let mut child = Self {
             command,
             process,
@@ -114,9 +117,8 @@ impl<I: From<FromChild> + Send + 'static> Child<I> {
         self.incarnation += 1;
         let incarnation = self.incarnation;
         let hand_in = move |happened| I::from(FromChild { incarnation, happened });
-        let input = BufWriter::with_capacity(BUFFER, input);
-        self.writer = Some(Writer::spawn(input, self.inbox.clone(), hand_in)?);
-        spawn_reader(output, self.inbox.clone(), Arc::clone(&self.gate), hand_in)
+        self.writer = Some(Writer::spawn(Pipe::new(input), Arc::clone(&self.inbox), hand_in)?);
+        spawn_reader(output, Arc::clone(&self.inbox), Arc::clone(&self.gate), hand_in)
     }
 
     fn close_write(&mut self) {

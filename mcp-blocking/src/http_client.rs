@@ -22,7 +22,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -33,6 +32,7 @@ use mcp_proto::client::{Client, ExchangeKey, Failure, Http, HttpAction};
 use mcp_proto::relay::Relay;
 
 use crate::gate::Gate;
+use crate::inbox::Inbox;
 use crate::link::{Feed, Link};
 use chunk::Chunk;
 use names::Names;
@@ -96,7 +96,7 @@ pub(crate) struct Pool<I> {
     options: Arc<HttpOptions>,
     names: Names,
     /// Where workers hand in what they receive.
-    inbox: SyncSender<I>,
+    inbox: Arc<dyn Inbox<I>>,
     /// Closed while no more bodies should be read.
     gate: Arc<Gate>,
     /// The one used last is taken first.
@@ -118,7 +118,7 @@ struct Busy {
 }
 
 impl<I: From<(ExchangeKey, Received)> + Send + 'static> Pool<I> {
-    pub(crate) fn new(options: HttpOptions, inbox: SyncSender<I>, gate: Arc<Gate>) -> Self {
+    pub(crate) fn new(options: HttpOptions, inbox: Arc<dyn Inbox<I>>, gate: Arc<Gate>) -> Self {
         Self {
             options: Arc::new(options),
             names: Names::default(),
@@ -160,7 +160,7 @@ impl<I: From<(ExchangeKey, Received)> + Send + 'static> Pool<I> {
     }
 
     fn spawn(&mut self) -> Option<Worker> {
-        let worker = Worker::spawn(&self.options, &self.names, self.inbox.clone(), Arc::clone(&self.gate));
+        let worker = Worker::spawn(&self.options, &self.names, Arc::clone(&self.inbox), Arc::clone(&self.gate));
         match worker {
             Ok(worker) => {
                 self.workers += 1;

@@ -35,23 +35,34 @@
 //!
 //! ```text
 //!   callers ──┐                       ┌──▶ worker: one exchange at a time, connections kept alive
-//!   stdin ────┼─ bounded channel ─▶ owner ─▶ worker …           (HttpOptions::max_workers)
-//!   workers ──┘                       └──▶ writer: stdout
+//!   workers ──┴─ bounded channel ─▶ owner ─▶ worker …           (HttpOptions::max_workers)
 //! ```
 //!
-//! One owner thread runs the machine, so there is no lock around it. Workers are started when they are needed, and used
-//! again. A body is read while the machine has room for it, and no further; what the machine may hold is stated at
+//! One owner thread runs a client's machine, so there is no lock around it. Workers are started when they are needed, and
+//! used again. A body is read while the machine has room for it, and no further; what the machine may hold is stated at
 //! [`mcp_proto::Limits`].
+//!
+//! ```text
+//!   reader: stdin ──┐           ┌──▶ worker …
+//!   worker ─────────┼──▶ lock ──┼──▶ stdout, or its writer where that would wait
+//!   time ───────────┘           └──▶ time
+//! ```
+//!
+//! A proxy has a lock instead of an owner: the thread that has read something gives it to the machine, and carries out what
+//! comes of it. Waking another thread for that would take longer than the machine does. Nothing that is done under the lock
+//! waits for a peer: stdout is written to as far as it takes bytes at once, and a thread that meets a held lock leaves what
+//! it has read to the thread that holds it.
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `client`, `mailbox` | the client: commands to the owner, outcomes to the callers |
-//! | `proxy` | the proxy: its loop |
+//! | `proxy` | the proxy: what joins its two sides |
 //! | `link` | what clients and proxies need of the way to a server |
 //! | `http_client` | servers over HTTP: exchanges on worker threads |
 //! | `child` | servers in child processes: starting, feeding and ending them |
 //! | `stdio` | a reader and a writer of byte streams |
 //! | `server` | the server: connections, its owner, the threads that serve |
+//! | `inbox` | where readers and workers hand in what happens |
 //! | `gate` | stops the readers while the machine wants no input |
 //! | `bounded` | a queue with a bound in bytes |
 
@@ -60,6 +71,7 @@ mod child;
 mod client;
 mod gate;
 mod http_client;
+mod inbox;
 mod link;
 mod mailbox;
 mod proxy;

@@ -2,9 +2,11 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `joined` | the loop, which is the same whatever carries the messages to the server |
+//! | `joined` | what joins the two sides, which is the same whatever carries the messages to the server |
+//! | `stdout` | standard output, made for large messages |
 
 mod joined;
+mod stdout;
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -16,11 +18,11 @@ use mcp_proto::relay::{Config, Event, Relay};
 use mcp_proto::{Stdio, UsageError};
 
 use crate::child::{Child, FromChild, Process};
-use crate::gate::Gate;
 use crate::http_client::{HttpOptions, Pool, Received};
-use joined::{Joined, Mail};
+use crate::stdio::{Output, Unknown};
+use joined::{Input, Joined};
 
-/// Watches what a proxy does.
+/// Watches what a proxy does. Any of its threads may call it, one at a time.
 pub trait Observer {
     /// The relay tells something.
     fn told(&mut self, event: &Event);
@@ -51,7 +53,7 @@ pub trait Observer {
 ///
 /// let http = HttpConfig::new("https://example.com/mcp").unwrap();
 /// let proxy = Proxy::http(http, HttpOptions::new(), Config::default()).unwrap();
-/// proxy.run(std::io::stdin(), std::io::stdout(), &mut Silent).unwrap();
+/// proxy.run_on_stdio(Silent).unwrap();
 /// ```
 #[derive(Debug)]
 pub struct Proxy(Upstream);
@@ -59,8 +61,17 @@ pub struct Proxy(Upstream);
 /// The server's side of a proxy that does not run yet.
 #[derive(Debug)]
 enum Upstream {
-    Http { relay: Box<Relay<Http>>, options: HttpOptions, mail: Mail<(ExchangeKey, Received)> },
-    Child { relay: Box<Relay<Stdio>>, command: Command, process: Process, mail: Mail<FromChild> },
+    Http {
+        relay: Box<Relay<Http>>,
+        options: HttpOptions,
+        joined: Joined<Http, Pool<Input<(ExchangeKey, Received)>>>,
+    },
+    Child {
+        relay: Box<Relay<Stdio>>,
+        command: Command,
+        process: Process,
+        joined: Joined<Stdio, Child<Input<FromChild>>>,
+    },
 }
 
 impl Proxy {
@@ -73,7 +84,7 @@ impl Proxy {
         // One thread carries one exchange.
         config.limits.exchanges = options.max_workers;
         let relay = Box::new(Relay::new(Http::new(http), config)?);
-        Ok(Self(Upstream::Http { relay, options, mail: Mail::new() }))
+        Ok(Self(Upstream::Http { relay, options, joined: Joined::new() }))
     }
 
     /// A proxy to a server that [`Proxy::run`] starts as a child process, over its stdin and stdout. Its stderr is this
@@ -108,21 +119,21 @@ impl Proxy {
     /// }
     ///
     /// let proxy = Proxy::child(Command::new("/no/such/server"), Config::default()).unwrap();
-    /// let error = proxy.run(std::io::empty(), std::io::sink(), &mut Silent).unwrap_err();
+    /// let error = proxy.run(std::io::empty(), std::io::sink(), Silent).unwrap_err();
     /// assert!(error.to_string().starts_with("cannot start `/no/such/server`: "));
     /// ```
     pub fn child(command: Command, mut config: Config) -> Result<Self, UsageError> {
         config.respawn = true;
         let relay = Box::new(Relay::new(Stdio::new(), config)?);
-        Ok(Self(Upstream::Child { relay, command, process: Process::default(), mail: Mail::new() }))
+        Ok(Self(Upstream::Child { relay, command, process: Process::default(), joined: Joined::new() }))
     }
 
     /// A way to end this proxy.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         match &self.0 {
-            Upstream::Http { mail, .. } => Stopper { stop: mail.stop(), process: Process::default() },
-            Upstream::Child { mail, process, .. } => Stopper { stop: mail.stop(), process: process.clone() },
+            Upstream::Http { joined, .. } => Stopper { stop: joined.stop(), process: Process::default() },
+            Upstream::Child { joined, process, .. } => Stopper { stop: joined.stop(), process: process.clone() },
         }
     }
 
@@ -140,17 +151,34 @@ impl Proxy {
         self,
         input: impl Read + Send + 'static,
         output: impl Write + Send + 'static,
-        observer: &mut dyn Observer,
+        observer: impl Observer + Send + 'static,
     ) -> io::Result<CloseReason> {
-        let gate = Arc::new(Gate::new());
+        self.join(input, Unknown(output), observer)
+    }
+
+    /// The same on this process's stdin and stdout.
+    ///
+    /// # Errors
+    ///
+    /// As [`Proxy::run`].
+    pub fn run_on_stdio(self, observer: impl Observer + Send + 'static) -> io::Result<CloseReason> {
+        self.join(io::stdin(), stdout::open()?, observer)
+    }
+
+    fn join(
+        self,
+        input: impl Read + Send + 'static,
+        output: impl Output + 'static,
+        observer: impl Observer + Send + 'static,
+    ) -> io::Result<CloseReason> {
         match self.0 {
-            Upstream::Http { relay, options, mail } => {
-                let link = Pool::new(options, mail.inbox.clone(), Arc::clone(&gate));
-                Joined { relay: *relay, link, gate, mail, is_closing: false }.run(input, output, observer)
+            Upstream::Http { relay, options, joined } => {
+                let start = |inbox, gate| Ok(Pool::new(options, inbox, gate));
+                joined.run(*relay, start, input, output, observer)
             }
-            Upstream::Child { relay, command, process, mail } => {
-                let link = Child::start(command, process, mail.inbox.clone(), Arc::clone(&gate))?;
-                Joined { relay: *relay, link, gate, mail, is_closing: false }.run(input, output, observer)
+            Upstream::Child { relay, command, process, joined } => {
+                let start = |inbox, gate| Child::start(command, process, inbox, gate);
+                joined.run(*relay, start, input, output, observer)
             }
         }
     }

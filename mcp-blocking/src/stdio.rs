@@ -1,16 +1,25 @@
 //! A pair of byte streams on two threads: one that reads, one that writes.
 //!
 //! What happens to them is handed in through `hand_in`, which makes an input of the owner's of it.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `pipe` | writes what a pipe or a socket takes without waiting |
+
+mod pipe;
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::io::{self, Read, Write};
-use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use bytes::Bytes;
 
 use crate::gate::Gate;
+use crate::inbox::Inbox;
+
+pub(crate) use pipe::Pipe;
 
 /// Bytes that are read at once.
 pub(crate) const CHUNK: usize = 64 * 1024;
@@ -30,7 +39,7 @@ pub(crate) enum Happened {
 /// Reads until the end, as fast as the gate allows.
 pub(crate) fn spawn_reader<I: Send + 'static>(
     mut input: impl Read + Send + 'static,
-    inbox: SyncSender<I>,
+    inbox: Arc<dyn Inbox<I>>,
     gate: Arc<Gate>,
     hand_in: impl Fn(Happened) -> I + Send + 'static,
 ) -> io::Result<()> {
@@ -48,7 +57,7 @@ pub(crate) fn spawn_reader<I: Send + 'static>(
                 }
             };
             let is_last = matches!(happened, Happened::InputEnded);
-            if inbox.send(hand_in(happened)).is_err() || is_last {
+            if !inbox.send(hand_in(happened)) || is_last {
                 return;
             }
         }
@@ -56,19 +65,53 @@ pub(crate) fn spawn_reader<I: Send + 'static>(
     Ok(())
 }
 
+/// What a [`Writer`] writes to.
+pub(crate) trait Output: Write + Send {
+    /// Writes what is taken now without waiting for anybody, and returns how many bytes that was. What fails takes nothing.
+    fn write_now(&mut self, bytes: &[u8]) -> usize;
+}
+
+/// An output of which it is not known what it takes without waiting.
+pub(crate) struct Unknown<W>(pub(crate) W);
+
+impl<W: Write> Write for Unknown<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl<W: Write + Send> Output for Unknown<W> {
+    fn write_now(&mut self, _: &[u8]) -> usize {
+        0
+    }
+}
+
 /// The owner's end of the writing thread.
 ///
 /// It takes whatever it is given, so that no other output of a machine waits for the peer. The machine bounds what it
 /// gives by what it learns from [`Writer::take_written`].
+///
+/// What the output takes without waiting is written by whoever gives it, which costs less than waking the thread.
 #[derive(Debug)]
 pub(crate) struct Writer {
     shared: Arc<Shared>,
 }
 
-#[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
+    /// Closed once it is `None`. Locked after the state, or by the thread while it [writes](Stage::Writes).
+    output: Mutex<Option<Box<dyn Output>>>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -82,8 +125,17 @@ struct State {
     wakes: bool,
     /// Nothing more will be written.
     is_closing: bool,
-    /// The thread has ended.
-    is_done: bool,
+    thread: Stage,
+}
+
+/// What the writing thread does.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Waits,
+    /// It has taken something from the queue, and not written it yet.
+    Writes,
+    Ended,
 }
 
 impl State {
@@ -100,33 +152,48 @@ impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn output(&self) -> MutexGuard<'_, Option<Box<dyn Output>>> {
+        self.output.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes what is taken without waiting, unless something waits already.
+    fn write_now(&self, state: &State, bytes: &[u8]) -> usize {
+        if state.thread == Stage::Writes || !state.queue.is_empty() {
+            return 0;
+        }
+        self.output().as_mut().map_or(0, |output| output.write_now(bytes))
+    }
 }
 
 impl Writer {
     pub(crate) fn spawn<I: Send + 'static>(
-        output: impl Write + Send + 'static,
-        inbox: SyncSender<I>,
+        output: impl Output + 'static,
+        inbox: Arc<dyn Inbox<I>>,
         hand_in: impl Fn(Happened) -> I + Send + 'static,
     ) -> io::Result<Self> {
-        let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() });
+        let output: Box<dyn Output> = Box::new(output);
+        let shared =
+            Arc::new(Shared { state: Mutex::default(), changed: Condvar::new(), output: Mutex::new(Some(output)) });
         let thread_shared = Arc::clone(&shared);
         thread::Builder::new().name("mcp-writer".to_owned()).stack_size(256 * 1024).spawn(move || {
             // An owner whose inbox is full looks at the count in its next turn, and this thread must not wait for it.
-            let wake = || drop(inbox.try_send(hand_in(Happened::Written)));
-            let outcome = write_all(output, &thread_shared, &wake);
+            let wake = || inbox.try_send(hand_in(Happened::Written));
+            let outcome = write_all(&thread_shared, &wake);
+            drop(thread_shared.output().take());
             let mut state = thread_shared.state();
             // What is not written now never is.
             state.queue.clear();
             let left = state.waiting;
             state.count_written(left);
-            state.is_done = true;
+            state.thread = Stage::Ended;
             drop(state);
             match outcome {
                 Ok(()) => wake(),
                 Err(error) => {
                     log::info!("the output is closed: {error}");
                     // Nothing waits for this thread any more.
-                    let _ = inbox.send(hand_in(Happened::OutputClosed));
+                    inbox.send(hand_in(Happened::OutputClosed));
                 }
             }
         })?;
@@ -134,15 +201,21 @@ impl Writer {
     }
 
     /// Takes bytes to write, however many wait.
-    pub(crate) fn push(&self, bytes: Bytes) {
+    pub(crate) fn push(&self, mut bytes: Bytes) {
         let mut state = self.shared.state();
         state.waiting += bytes.len();
-        if state.is_done {
+        if state.thread == Stage::Ended {
             let left = state.waiting;
             state.count_written(left);
             return;
         }
-        state.queue.push_back(bytes);
+        let taken = self.shared.write_now(&state, &bytes);
+        // Whoever gives bytes looks at the count afterwards, and needs no waking.
+        state.count_written(taken);
+        if taken == bytes.len() {
+            return;
+        }
+        state.queue.push_back(bytes.split_off(taken));
         drop(state);
         self.shared.changed.notify_all();
     }
@@ -166,7 +239,7 @@ impl Writer {
 
     /// Whether the thread has ended, as it does once it is closed and everything is written.
     pub(crate) fn is_done(&self) -> bool {
-        self.shared.state().is_done
+        self.shared.state().thread == Stage::Ended
     }
 
     /// Ends the thread once everything is written.
@@ -182,22 +255,28 @@ impl Writer {
     }
 }
 
-fn write_all(mut output: impl Write, shared: &Shared, wake: &dyn Fn()) -> io::Result<()> {
+fn write_all(shared: &Shared, wake: &dyn Fn()) -> io::Result<()> {
     let report = |written: &mut usize| {
         if shared.state().count_written(std::mem::take(written)) {
             wake();
         }
     };
     loop {
-        let mut state = shared
+        let mut state = shared.state();
+        state.thread = Stage::Waits;
+        state = shared
             .changed
-            .wait_while(shared.state(), |state| state.queue.is_empty() && !state.is_closing)
+            .wait_while(state, |state| state.queue.is_empty() && !state.is_closing)
             .unwrap_or_else(PoisonError::into_inner);
         if state.queue.is_empty() {
             return Ok(());
         }
         let batch = std::mem::take(&mut state.queue);
+        state.thread = Stage::Writes;
         drop(state);
+        let mut output = shared.output();
+        // Nobody else closes it.
+        let Some(output) = output.as_mut() else { return Ok(()) };
         let mut written = 0;
         for bytes in batch {
             // A pipe takes all of a write or blocks: in pieces, what it has taken is known before a large message ends.
@@ -216,6 +295,7 @@ fn write_all(mut output: impl Write, shared: &Shared, wake: &dyn Fn()) -> io::Re
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc::{Receiver, sync_channel};
 
     use super::*;
@@ -239,7 +319,7 @@ mod tests {
         let (inbox, inputs) = sync_channel(1);
         // The inbox is full for now, for which the thread does not wait.
         inbox.send(Happened::InputEnded).unwrap();
-        let writer = Writer::spawn(Allowed(allowed), inbox, |happened| happened).unwrap();
+        let writer = Writer::spawn(Unknown(Allowed(allowed)), Arc::new(inbox), |happened| happened).unwrap();
         for _ in 0..100 {
             writer.push(Bytes::from(vec![0; CHUNK]));
         }
@@ -267,10 +347,86 @@ mod tests {
         assert_eq!((writer.take_written(), writer.waiting()), (97 * CHUNK + 1, 0));
     }
 
+    /// What [`Noting`] takes at once, at most.
+    const AT_ONCE: usize = 4;
+
+    /// What was written, and by whom.
+    type Noted = Arc<Mutex<Vec<(Vec<u8>, thread::ThreadId)>>>;
+
+    /// Notes which thread writes what, takes bytes at once only where there is room, and otherwise when it is told.
+    struct Noting {
+        has_room: Arc<AtomicBool>,
+        is_stuck: Arc<AtomicBool>,
+        go_on: Receiver<()>,
+        noted: Noted,
+    }
+
+    impl Write for Noting {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if !self.has_room.load(Ordering::SeqCst) {
+                self.is_stuck.store(true, Ordering::SeqCst);
+                self.go_on.recv().map_err(io::Error::other)?;
+            }
+            self.noted.lock().unwrap().push((bytes.to_vec(), thread::current().id()));
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Output for Noting {
+        fn write_now(&mut self, bytes: &[u8]) -> usize {
+            let bytes = if self.has_room.load(Ordering::SeqCst) { bytes.get(..AT_ONCE).unwrap_or(bytes) } else { &[] };
+            if bytes.is_empty() { 0 } else { self.write(bytes).unwrap_or_default() }
+        }
+    }
+
+    #[test]
+    fn what_an_output_takes_now_is_written_by_who_gives_it_and_never_before_what_waits() {
+        let (has_room, noted) = (Arc::new(AtomicBool::new(true)), Noted::default());
+        let (go, go_on) = sync_channel(8);
+        let (inbox, inputs) = sync_channel(8);
+        let is_stuck = Arc::new(AtomicBool::new(false));
+        let output = Noting {
+            has_room: Arc::clone(&has_room),
+            is_stuck: Arc::clone(&is_stuck),
+            go_on,
+            noted: Arc::clone(&noted),
+        };
+        let writer = Writer::spawn(output, Arc::new(inbox), |happened| happened).unwrap();
+        writer.push(Bytes::from_static(b"1"));
+        assert_eq!((writer.take_written(), writer.waiting()), (1, 0));
+        has_room.store(false, Ordering::SeqCst);
+        writer.push(Bytes::from_static(b"2"));
+        while !is_stuck.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+        has_room.store(true, Ordering::SeqCst);
+        writer.push(Bytes::from_static(b"3"));
+        assert_eq!(writer.take_written(), 0);
+        go.send(()).unwrap();
+        while writer.waiting() > 0 || writer.shared.state().thread == Stage::Writes {
+            thread::yield_now();
+        }
+        // What is not taken of it is left to the thread.
+        writer.push(vec![b'4'; AT_ONCE + 1].into());
+        writer.close();
+        while !writer.is_done() {
+            thread::yield_now();
+        }
+        assert!(matches!(inputs.recv(), Ok(Happened::Written)));
+        let (bytes, threads): (Vec<_>, Vec<_>) = std::mem::take(&mut *noted.lock().unwrap()).into_iter().unzip();
+        assert_eq!(bytes, [b"1".to_vec(), b"2".to_vec(), b"3".to_vec(), vec![b'4'; AT_ONCE], b"4".to_vec()]);
+        let own = thread::current().id();
+        assert_eq!(threads.iter().map(|thread| *thread == own).collect::<Vec<_>>(), [true, false, false, true, false]);
+    }
+
     #[test]
     fn a_closed_writer_ends_once_everything_is_written() {
         let (inbox, inputs) = sync_channel(1);
-        let writer = Writer::spawn(Vec::new(), inbox, |happened| happened).unwrap();
+        let writer = Writer::spawn(Unknown(Vec::new()), Arc::new(inbox), |happened| happened).unwrap();
         writer.push(Bytes::from_static(b"last"));
         writer.close();
         assert!(matches!(inputs.recv(), Ok(Happened::Written)));

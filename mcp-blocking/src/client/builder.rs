@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 use std::{fmt, io, thread};
 
@@ -15,6 +15,7 @@ use super::{Client, Error, Handler, Shared};
 use crate::child::{Child, INBOX, Process};
 use crate::gate::Gate;
 use crate::http_client::{HttpOptions, Pool};
+use crate::inbox::Inbox;
 use crate::link::Feed;
 
 /// Prepares a [`Client`].
@@ -99,7 +100,7 @@ impl<S> Builder<S> {
     fn connect_with<T, L>(
         self,
         machine: proto::Client<T>,
-        start: impl FnOnce(SyncSender<Mail<L::Received>>, Arc<Gate>, S) -> io::Result<L>,
+        start: impl FnOnce(Arc<dyn Inbox<Mail<L::Received>>>, Arc<Gate>, S) -> io::Result<L>,
         http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
         server: String,
     ) -> Result<Client, Error>
@@ -110,7 +111,7 @@ impl<S> Builder<S> {
         let (inbox, inputs) = sync_channel(INBOX);
         let (connected, answer) = sync_channel(1);
         let (commands, gate) = (Commands::to(inbox.clone()), Arc::new(Gate::new()));
-        let link = start(inbox.clone(), Arc::clone(&gate), self.server).map_err(Error::Start)?;
+        let link = start(Arc::new(inbox), Arc::clone(&gate), self.server).map_err(Error::Start)?;
         let owner = Owner { machine, link, gate, connected: Some(connected), http_transport, state: State::default() };
         let events = start_handler(self.handler, commands.clone()).map_err(Error::Thread)?;
         let owner = thread::Builder::new()

@@ -18,6 +18,7 @@ use super::names::Names;
 use super::options::HttpOptions;
 use super::socket::Unsent;
 use crate::gate::Gate;
+use crate::inbox::Inbox;
 
 /// A request for a worker.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ impl Worker {
     pub(super) fn spawn<I: From<(ExchangeKey, Received)> + Send + 'static>(
         options: &HttpOptions,
         names: &Names,
-        inbox: SyncSender<I>,
+        inbox: Arc<dyn Inbox<I>>,
         gate: Arc<Gate>,
     ) -> io::Result<Self> {
         let (jobs, queue) = sync_channel(1);
@@ -48,7 +49,7 @@ impl Worker {
         thread::Builder::new()
             .name("mcp-http".to_owned())
             .stack_size(256 * 1024)
-            .spawn(move || run(&queue, &thread_agent, &thread_names, &inbox, &gate))?;
+            .spawn(move || run(&queue, &thread_agent, &thread_names, &*inbox, &gate))?;
         Ok(Self { jobs, agent })
     }
 
@@ -70,13 +71,13 @@ fn run<I: From<(ExchangeKey, Received)>>(
     queue: &Receiver<Job>,
     agent: &Mutex<Agent>,
     names: &Names,
-    inbox: &SyncSender<I>,
+    inbox: &dyn Inbox<I>,
     gate: &Gate,
 ) {
     let mut buffers = Buffers::new();
     while let Ok(Job { exchange, request, sent, aborted }) = queue.recv() {
         let agent = agent.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let hand_in = |received| inbox.send(I::from((exchange, received))).is_ok();
+        let hand_in = |received| inbox.send(I::from((exchange, received)));
         let wait = || gate.wait_unless(&aborted);
         let last = carry(&agent, request, &sent, &mut buffers, &wait, &hand_in);
         drop(agent);

@@ -1,91 +1,364 @@
-//! The loop of a proxy.
+//! What joins the two sides of a proxy.
+//!
+//! No thread owns the relay. Whichever thread has read something hands it to the relay itself, under a lock, and carries
+//! out what comes of it, none of which waits for a peer: waking another thread for that would take longer than all that the
+//! relay does. While another thread holds the lock, what was read is left to that one. One thread more keeps the time.
 
-use std::io::{self, Read, Write};
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::thread;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use mcp_proto::client::{ClientTransport, CloseReason};
 use mcp_proto::relay::{Action, Event, Relay};
-use mcp_proto::{Instant, Output, StdioAction};
+use mcp_proto::{Instant, Output as Said, StdioAction};
 
 use super::Observer;
 use crate::child::INBOX;
 use crate::gate::Gate;
+use crate::inbox::Inbox;
 use crate::link::{Feed, Link};
-use crate::stdio::{Happened, Writer, spawn_reader};
+use crate::stdio::{Happened, Output, Writer, spawn_reader};
 
 /// How long the client may take to read the last lines.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 /// The same once the proxy was stopped.
 const URGENT_FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+/// How often the time is looked at while something happens, so that not every deadline that comes has to wake the thread
+/// that keeps it.
+const TICK: Duration = Duration::from_millis(20);
 
-/// A relay, and what carries its messages to the server.
+/// A relay that does not run yet, or runs.
 pub(super) struct Joined<T: ClientTransport, L: Link> {
-    pub(super) relay: Relay<T>,
-    pub(super) link: L,
+    shared: Arc<Shared<T, L>>,
+    alarms: Receiver<()>,
+}
+
+/// What the threads of a proxy share.
+struct Shared<T: ClientTransport, L: Link> {
+    state: Mutex<State<T, L>>,
+    /// What was read, and not handed to the relay yet. Whoever adds something sees that the lock is taken after that.
+    /// Locked after the state or alone.
+    inputs: Mutex<VecDeque<Input<L::Received>>>,
+    /// Wakes the thread that keeps the time.
+    alarm: SyncSender<()>,
+    is_stopped: AtomicBool,
+}
+
+enum State<T: ClientTransport, L: Link> {
+    /// Nothing is taken.
+    Still,
+    Running(Box<Running<T, L>>),
+    /// The relay is closed, and what happens does not matter any more.
+    Ending,
+}
+
+/// A relay, and what carries its messages.
+struct Running<T: ClientTransport, L: Link> {
+    relay: Relay<T>,
+    link: L,
     /// Closed while no more of what the server says should be read.
-    pub(super) gate: Arc<Gate>,
-    pub(super) mail: Mail<L::Received>,
+    gate: Arc<Gate>,
+    /// The same for the client.
+    client_gate: Arc<Gate>,
+    writer: Writer,
+    observer: Box<dyn Observer + Send>,
     /// The relay was closed because the proxy was stopped.
-    pub(super) is_closing: bool,
+    is_closing: bool,
+    closed: Option<CloseReason>,
+    /// When something is due, whatever happens.
+    due: Option<Instant>,
+    /// When the thread that keeps the time looks next.
+    looks: Option<Instant>,
+    /// Something has happened since it last looked.
+    is_active: bool,
 }
 
 impl<T, L> Joined<T, L>
 where
-    T: ClientTransport,
-    L: Feed<Relay<T>, Action = T::Action, Received: Send + 'static>,
+    T: ClientTransport<Action: Send> + Send + 'static,
+    L: Feed<Relay<T>, Action = T::Action, Received: Send + 'static> + Send + 'static,
 {
+    pub(super) fn new() -> Self {
+        let (alarm, alarms) = sync_channel(1);
+        let state = Mutex::new(State::Still);
+        let shared = Shared { state, inputs: Mutex::default(), alarm, is_stopped: AtomicBool::new(false) };
+        Self { shared: Arc::new(shared), alarms }
+    }
+
+    /// What stops the relay, whatever the threads are busy with.
+    pub(super) fn stop(&self) -> Arc<dyn Fn() + Send + Sync> {
+        let shared = Arc::clone(&self.shared);
+        Arc::new(move || {
+            shared.is_stopped.store(true, Ordering::Release);
+            shared.wake();
+        })
+    }
+
+    /// Runs the relay with the link that `start` makes, until it is closed and its last lines are written.
     pub(super) fn run(
-        mut self,
+        self,
+        relay: Relay<T>,
+        start: impl FnOnce(Arc<dyn Inbox<Input<L::Received>>>, Arc<Gate>) -> io::Result<L>,
         input: impl Read + Send + 'static,
-        output: impl Write + Send + 'static,
-        observer: &mut dyn Observer,
+        output: impl Output + 'static,
+        observer: impl Observer + Send + 'static,
     ) -> io::Result<CloseReason> {
-        let client_gate = Arc::new(Gate::new());
-        let writer = Writer::spawn(output, self.mail.inbox.clone(), Input::Client)?;
-        spawn_reader(input, self.mail.inbox.clone(), Arc::clone(&client_gate), Input::Client)?;
-        let reason = loop {
-            if let Some(reason) = self.drain(&writer, observer) {
-                break reason;
+        let outcome = self.start(relay, start, input, output, observer).and_then(|()| {
+            let (running, reason) = self.keep_time();
+            self.end(*running).map(|()| reason)
+        });
+        *self.shared.state() = State::Still;
+        outcome
+    }
+
+    fn start(
+        &self,
+        relay: Relay<T>,
+        start: impl FnOnce(Arc<dyn Inbox<Input<L::Received>>>, Arc<Gate>) -> io::Result<L>,
+        input: impl Read + Send + 'static,
+        output: impl Output + 'static,
+        observer: impl Observer + Send + 'static,
+    ) -> io::Result<()> {
+        let inbox: Arc<dyn Inbox<_>> = Arc::<Shared<T, L>>::clone(&self.shared);
+        // What the threads read first waits for the relay to run.
+        let mut state = self.shared.state();
+        let (gate, client_gate) = (Arc::new(Gate::new()), Arc::new(Gate::new()));
+        let link = start(Arc::clone(&inbox), Arc::clone(&gate))?;
+        let writer = Writer::spawn(output, Arc::clone(&inbox), Input::Client)?;
+        spawn_reader(input, inbox, Arc::clone(&client_gate), Input::Client)?;
+        *state = State::Running(Box::new(Running {
+            relay,
+            link,
+            gate,
+            client_gate,
+            writer,
+            observer: Box::new(observer),
+            is_closing: false,
+            closed: None,
+            due: None,
+            looks: None,
+            is_active: false,
+        }));
+        Ok(())
+    }
+
+    /// Does what is due, until the relay is closed.
+    fn keep_time(&self) -> (Box<Running<T, L>>, CloseReason) {
+        loop {
+            let mut state = self.shared.state();
+            self.shared.hand_over(&mut state);
+            if let State::Running(running) = &mut *state {
+                running.go_on(None, self.shared.is_stopped());
+                if let Some(reason) = running.closed.take() {
+                    if let State::Running(running) = std::mem::replace(&mut *state, State::Ending) {
+                        drop(state);
+                        // What was left to this thread may be that the writer is done.
+                        self.shared.wake();
+                        return (running, reason);
+                    }
+                    continue;
+                }
+                let tick = std::mem::take(&mut running.is_active).then(|| Instant::now() + TICK);
+                running.looks = earlier(running.due, tick);
+                let looks = running.looks;
+                drop(state);
+                if !self.shared.inputs().is_empty() {
+                    continue;
+                }
+                self.pause(looks.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now())));
             }
-            self.gate.set(self.relay.wants_body());
-            client_gate.set(self.relay.wants_bytes());
-            self.turn(&writer, observer);
-        };
+        }
+    }
+
+    fn end(&self, mut running: Running<T, L>) -> io::Result<()> {
+        let writer = &running.writer;
         writer.close();
         let closed = Instant::now();
-        let exited = self.link.end(&mut |time| self.mail.pause(time));
+        let exited = running.link.end(&mut |time| {
+            self.pause(time);
+            self.shared.is_stopped()
+        });
         if let Some(status) = exited {
             log::warn!("the server has ended ({status}); what it wrote to its stderr may say why");
         }
         while !writer.is_done() {
-            let timeout = if self.mail.is_stopped() { URGENT_FLUSH_TIMEOUT } else { FLUSH_TIMEOUT };
+            let timeout = if self.shared.is_stopped() { URGENT_FLUSH_TIMEOUT } else { FLUSH_TIMEOUT };
             let left = timeout.saturating_sub(closed.elapsed());
             if left.is_zero() {
                 let text = format!("the client does not read: {} bytes were not written to it", writer.waiting());
                 return Err(io::Error::new(io::ErrorKind::TimedOut, text));
             }
-            self.mail.pause(left);
+            self.pause(left);
         }
-        Ok(reason)
+        Ok(())
+    }
+
+    /// Waits until the thread is woken, but not longer than `time`.
+    fn pause(&self, time: Duration) {
+        // `shared` holds a sender.
+        let _ = self.alarms.recv_timeout(time);
+    }
+}
+
+impl<T: ClientTransport, L: Link> Shared<T, L> {
+    fn state(&self) -> MutexGuard<'_, State<T, L>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Acquire)
+    }
+
+    fn wake(&self) {
+        // Where there is no room, the thread is about to wake.
+        let _ = self.alarm.try_send(());
+    }
+}
+
+impl<T, L> Shared<T, L>
+where
+    T: ClientTransport,
+    L: Feed<Relay<T>, Action = T::Action>,
+{
+    fn inputs(&self) -> MutexGuard<'_, VecDeque<Input<L::Received>>> {
+        self.inputs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands all that was read to the relay. Returns whether there is one, or was.
+    fn hand_over(&self, state: &mut State<T, L>) -> bool {
+        loop {
+            let Some(input) = self.inputs().pop_front() else { break };
+            match state {
+                State::Still => {}
+                State::Running(running) if running.closed.is_none() => {
+                    running.go_on(Some(input), self.is_stopped());
+                    running.is_active = true;
+                    let is_early = running.due.is_some_and(|due| running.looks.is_none_or(|looks| due < looks));
+                    if running.closed.is_some() || is_early {
+                        self.wake();
+                    }
+                }
+                State::Running(_) | State::Ending => self.wake(),
+            }
+        }
+        !matches!(state, State::Still)
+    }
+}
+
+impl<T, L> Inbox<Input<L::Received>> for Shared<T, L>
+where
+    T: ClientTransport<Action: Send> + Send,
+    L: Feed<Relay<T>, Action = T::Action, Received: Send> + Send,
+{
+    fn send(&self, input: Input<L::Received>) -> bool {
+        let mut inputs = self.inputs();
+        inputs.push_back(input);
+        let mut is_full = inputs.len() > INBOX;
+        drop(inputs);
+        loop {
+            let mut state = match self.state.try_lock() {
+                Ok(state) => state,
+                Err(TryLockError::Poisoned(state)) => state.into_inner(),
+                Err(TryLockError::WouldBlock) if is_full => self.state(),
+                // Who holds the lock looks for inputs once more after it.
+                Err(TryLockError::WouldBlock) => return true,
+            };
+            let is_taken = self.hand_over(&mut state);
+            drop(state);
+            is_full = false;
+            if self.inputs().is_empty() {
+                return is_taken;
+            }
+        }
+    }
+
+    fn try_send(&self, input: Input<L::Received>) {
+        self.send(input);
+    }
+}
+
+impl<T: ClientTransport, L: Link> fmt::Debug for Shared<T, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+impl<T: ClientTransport, L: Link> fmt::Debug for Joined<T, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Joined").finish_non_exhaustive()
+    }
+}
+
+impl<T, L> Running<T, L>
+where
+    T: ClientTransport,
+    L: Feed<Relay<T>, Action = T::Action>,
+{
+    /// Reports to the relay what has happened, and carries out what comes of it.
+    fn go_on(&mut self, input: Option<Input<L::Received>>, is_stopped: bool) {
+        let mut input = input;
+        while self.closed.is_none() {
+            let now = Instant::now();
+            self.report(input.take(), is_stopped, now);
+            self.closed = self.drain();
+            let (wants_body, wants_bytes) = (self.relay.wants_body(), self.relay.wants_bytes());
+            self.gate.set(wants_body);
+            self.client_gate.set(wants_bytes);
+            let is_stalled = !wants_bytes || !wants_body;
+            if is_stalled && !self.writer.wake_when_written() {
+                continue;
+            }
+            let patience = self.link.patience(is_stalled, now);
+            if !patience.is_zero() {
+                self.due = earlier(self.relay.poll_timeout(), now.checked_add(patience));
+                return;
+            }
+        }
+    }
+
+    fn report(&mut self, input: Option<Input<L::Received>>, is_stopped: bool, now: Instant) {
+        let written = self.writer.take_written();
+        if written > 0 {
+            self.relay.handle_written(written, now);
+        }
+        self.link.catch_up(&mut self.relay, now);
+        match input {
+            Some(Input::Server(received)) => self.link.feed(&mut self.relay, received, now),
+            Some(Input::Client(Happened::Read(bytes))) => {
+                self.observer.received(&bytes);
+                self.relay.handle_bytes(&bytes, now);
+            }
+            Some(Input::Client(Happened::InputEnded)) => self.relay.handle_eof(now),
+            // No client is left to serve.
+            Some(Input::Client(Happened::OutputClosed)) => self.relay.close(now),
+            Some(Input::Client(Happened::Written)) | None => {}
+        }
+        if is_stopped && !self.is_closing {
+            self.is_closing = true;
+            self.relay.close(now);
+        }
+        if self.relay.poll_timeout().is_some_and(|at| at <= now) {
+            self.relay.handle_timeout(now);
+        }
     }
 
     /// Carries out all that the relay says. Returns why it has ended, once it has.
-    fn drain(&mut self, writer: &Writer, observer: &mut dyn Observer) -> Option<CloseReason> {
+    fn drain(&mut self) -> Option<CloseReason> {
         while let Some(output) = self.relay.poll_output() {
             match output {
-                Output::Action(Action::Client(StdioAction::Write(bytes))) => {
-                    observer.written(&bytes);
-                    writer.push(bytes);
+                Said::Action(Action::Client(StdioAction::Write(bytes))) => {
+                    self.observer.written(&bytes);
+                    self.writer.push(bytes);
                 }
-                Output::Action(Action::Client(StdioAction::CloseWrite)) => writer.close(),
-                Output::Action(Action::Client(_)) => {}
-                Output::Action(Action::Server(action)) => self.link.act(action),
-                Output::Event(event) => {
-                    observer.told(&event);
+                Said::Action(Action::Client(StdioAction::CloseWrite)) => self.writer.close(),
+                Said::Action(Action::Client(_)) => {}
+                Said::Action(Action::Server(action)) => self.link.act(action),
+                Said::Event(event) => {
+                    self.observer.told(&event);
                     if let Event::Closed(reason) = event {
                         return Some(reason);
                     }
@@ -94,52 +367,13 @@ where
         }
         None
     }
-
-    /// Waits for something to happen, and reports it to the relay.
-    fn turn(&mut self, writer: &Writer, observer: &mut dyn Observer) {
-        let now = Instant::now();
-        let is_stalled = !self.relay.wants_bytes() || !self.relay.wants_body();
-        let input = if is_stalled && !writer.wake_when_written() {
-            self.mail.inputs.try_recv().map_err(|_| RecvTimeoutError::Timeout)
-        } else {
-            let due = self.relay.poll_timeout().map_or(Duration::MAX, |at| at.saturating_duration_since(now));
-            self.mail.inputs.recv_timeout(due.min(self.link.patience(is_stalled, now)))
-        };
-        let now = Instant::now();
-        let written = writer.take_written();
-        if written > 0 {
-            self.relay.handle_written(written, now);
-        }
-        self.link.catch_up(&mut self.relay, now);
-        match input {
-            Ok(Input::Server(received)) => self.link.feed(&mut self.relay, received, now),
-            Ok(Input::Client(Happened::Read(bytes))) => {
-                observer.received(&bytes);
-                self.relay.handle_bytes(&bytes, now);
-            }
-            Ok(Input::Client(Happened::InputEnded)) => self.relay.handle_eof(now),
-            // No client is left to serve.
-            Ok(Input::Client(Happened::OutputClosed)) => self.relay.close(now),
-            // `self` holds a sender.
-            Ok(Input::Stop | Input::Client(Happened::Written))
-            | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
-        }
-        if self.mail.is_stopped() && !self.is_closing {
-            self.is_closing = true;
-            self.relay.close(now);
-        }
-        if self.relay.poll_timeout().is_some_and(|at| at <= now) {
-            self.relay.handle_timeout(now);
-        }
-    }
 }
 
-/// What the owner of a relay waits for.
+/// What happens to a relay.
 #[derive(Debug)]
 pub(super) enum Input<R> {
     Server(R),
     Client(Happened),
-    Stop,
 }
 
 impl<R> From<R> for Input<R> {
@@ -148,39 +382,9 @@ impl<R> From<R> for Input<R> {
     }
 }
 
-/// The channel to the owner.
-#[derive(Debug)]
-pub(super) struct Mail<R> {
-    pub(super) inbox: SyncSender<Input<R>>,
-    inputs: Receiver<Input<R>>,
-    is_stopped: Arc<AtomicBool>,
-}
-
-impl<R: Send + 'static> Mail<R> {
-    pub(super) fn new() -> Self {
-        let (inbox, inputs) = sync_channel(INBOX);
-        Self { inbox, inputs, is_stopped: Arc::default() }
-    }
-
-    /// What stops the owner, whatever waits in its inbox.
-    pub(super) fn stop(&self) -> Arc<dyn Fn() + Send + Sync> {
-        let (inbox, is_stopped) = (self.inbox.clone(), Arc::clone(&self.is_stopped));
-        Arc::new(move || {
-            is_stopped.store(true, Ordering::Release);
-            // Where the inbox is full, the owner is awake; where it is closed, the proxy has ended.
-            let _ = inbox.try_send(Input::Stop);
-        })
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.is_stopped.load(Ordering::Acquire)
-    }
-
-    /// Waits for something to happen, but not longer than `time`, and ignores it. Returns whether the proxy was stopped.
-    fn pause(&self, time: Duration) -> bool {
-        if let Err(RecvTimeoutError::Disconnected) = self.inputs.recv_timeout(time) {
-            thread::sleep(time);
-        }
-        self.is_stopped()
+fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (one, other) => one.or(other),
     }
 }

@@ -7,7 +7,6 @@ mod logging;
 mod private_file;
 mod record;
 mod secrets;
-mod stdout;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -74,7 +73,7 @@ fn serve(args: &Args, settings: Settings) -> io::Result<bool> {
         },
     };
     let config = config(args, versions, limits);
-    let mut watcher = Watcher { server: server.in_words(), recorder };
+    let watcher = Watcher { server: server.in_words(), recorder };
     let proxy = match server {
         Server::Http { http, options } => Proxy::http(http, options, config),
         Server::Child(command) => Proxy::child(command, config),
@@ -84,7 +83,7 @@ fn serve(args: &Args, settings: Settings) -> io::Result<bool> {
     if io::stdin().is_terminal() {
         log::warn!("this reads MCP messages from stdin, one per line; an editor usually starts it. --help tells more");
     }
-    let reason = proxy.run(io::stdin(), stdout::open()?, &mut watcher);
+    let reason = proxy.run_on_stdio(watcher);
     if signals.load(Ordering::SeqCst) > 1 {
         // The thread that the signal woke is about to do the same.
         std::process::exit(INTERRUPTED);

@@ -1,24 +1,23 @@
 //! Standard output, made for large messages.
 
-use std::io::{self, BufWriter, Write};
+use std::io;
 
-/// Bytes of small messages that are written at once.
-const BUFFER: usize = 8 * 1024;
+use crate::stdio::{Output, Pipe};
 
 /// Standard output without the standard library's search for line ends, which takes its time on large messages.
 #[cfg(unix)]
-pub(crate) fn open() -> io::Result<impl Write + Send + 'static> {
+pub(super) fn open() -> io::Result<impl Output + 'static> {
     use std::fs::File;
     use std::os::fd::AsFd;
 
     let file = io::stdout().as_fd().try_clone_to_owned().map(File::from)?;
     widen(&file);
-    Ok(BufWriter::with_capacity(BUFFER, file))
+    Ok(Pipe::new(file))
 }
 
 #[cfg(not(unix))]
-pub(crate) fn open() -> io::Result<impl Write + Send + 'static> {
-    Ok(BufWriter::with_capacity(BUFFER, io::stdout()))
+pub(super) fn open() -> io::Result<impl Output + 'static> {
+    Ok(Pipe::new(io::stdout()))
 }
 
 /// Gives a pipe the room that any user may have, so that a message of megabytes needs fewer turns of reader and writer.
