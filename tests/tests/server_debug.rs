@@ -1,6 +1,6 @@
 //! `Debug` of a server and of what it says shows no payload, no header and no session id.
 
-use mcp_proto::server::{Arrival, Config, Http, HttpConfig, PeerKey, Principal, Server, TwoEndpoints};
+use mcp_proto::server::{Arrival, Config, Holder, Http, HttpConfig, PeerKey, Principal, Server, TwoEndpoints};
 use mcp_proto::{Instant, Json, Output, Stdio};
 use std::fmt::Write as _;
 
@@ -19,12 +19,18 @@ fn assert_hides(what: &str, shown: &str, secrets: &[&str]) {
 
 #[test]
 fn defect_x2_servers_over_http_show_no_secrets() {
-    let mut site = Site::with(|http, _| {
+    let mut site = Site::with(|http, config| {
         http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
+        config.capabilities = Json::parse(r#"{"resources":{"subscribe":true}}"#).unwrap();
     });
     let with_secrets = |asked: Asked| asked.with("authorization", SECRET).with("cookie", SECRET).by(SECRET);
     let id = site.session_of("2025-11-25", Some(SECRET));
     let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"a":"{SECRET}"}}}}"#);
+    let subscribe =
+        format!(r#"{{"jsonrpc":"2.0","id":"{SECRET}","method":"resources/subscribe","params":{{"uri":"{SECRET}"}}}}"#);
+    let subscribed = site.answer(&with_secrets(Asked::post(subscribe).in_session(&id)));
+    assert_eq!(subscribed.code(), 200);
+    assert_hides("a change", &format!("{:?}", site.server.poll_subscription().unwrap()), &[SECRET]);
     // A body that arrives, a request that is served, a stream, and one of the older transport.
     site.begin(&with_secrets(Asked::post(call.clone()).in_session(&id)));
     site.ask(&with_secrets(Asked::post(call).in_session(&id)));
@@ -50,8 +56,11 @@ fn defect_x2_outputs_of_servers_show_no_secrets() {
         is_routed: false,
         nonce: [7; 32],
     };
-    assert_hides("an arrival", &format!("{arrival:?}"), &[SECRET]);
     let id = "07".repeat(16);
+    assert_hides("an arrival", &format!("{arrival:?}"), &[SECRET, &id, "7, 7"]);
+    assert_hides("an address", &format!("{:?}", arrival.peer), &[SECRET]);
+    assert_hides("a holder", &format!("{:?}", [Holder::new(arrival.principal.as_ref(), None)]), &[SECRET]);
+    assert_hides("a holder", &format!("{:?}", [Holder::new(None, arrival.peer.as_ref())]), &[SECRET]);
     let mut shown = String::new();
     let mut ask = |server: &mut Server<Http>, method: &str, body: &str, session: Option<&str>| {
         let mut head = http::Request::builder().method(method).uri("/mcp").header("host", "localhost");
