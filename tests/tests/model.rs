@@ -5,8 +5,8 @@ use mcp_proto::model::{
     Annotations, BlobResourceContents, CallToolRequestParams, CallToolResult, ClientCapabilities,
     CompleteRequestParams, CompleteResult, Completion, CompletionArgument, CompletionReference, ContentBlock,
     CreateMessageRequestParams, CreateMessageResult, CreateTaskResult, ElicitRequestFormParams, ElicitRequestParams,
-    ElicitRequestURLParams, ElicitResult, ElicitationCapability, EnumOption, GetPromptResult, GetTaskResult, Icon,
-    Implementation, InitializeResult, JsonObject, ListRootsResult, ListToolsResult, LoggingLevel,
+    ElicitRequestURLParams, ElicitResult, ElicitationCapability, EnumOption, GetPromptRequestParams, GetPromptResult,
+    GetTaskResult, Icon, Implementation, InitializeResult, JsonObject, ListRootsResult, ListToolsResult, LoggingLevel,
     LoggingMessageNotificationParams, Meta, Number, NumberKind, NumberSchema, Payload, PrimitiveSchemaDefinition,
     ProgressNotificationParams, ProgressToken, Prompt, PromptArgument, PromptMessage, PromptReference,
     ReadResourceResult, RequestedSchema, Resource, ResourceContents, ResourceLink, ResourceTemplate, Role, Root,
@@ -602,6 +602,147 @@ fn metadata_is_read_on_demand_and_never_in_the_way() {
     assert_eq!((meta.progress_token(), meta.related_task()), (None, None));
     let meta = Meta::new().with_progress_token(7).with_related_task("t1");
     assert_eq!((meta.progress_token(), meta.related_task().as_deref()), (Some(ProgressToken::from(7)), Some("t1")));
+}
+
+#[test]
+fn constructors_write_what_they_were_given() {
+    let object = || JsonObject::new().with("n", 1).with("m", "a");
+    let resource = Resource::new("file:///a", "a").size(7_u64);
+    let form = RequestedSchema::form()
+        .with("age", NumberSchema::new(NumberKind::Integer))
+        .with_required("name", StringSchema::new());
+    let table: Vec<(Json, &str)> = vec![
+        (JsonObject::new().into(), "{}"),
+        (object().into(), r#"{"n":1,"m":"a"}"#),
+        (JsonObject::from_serialize(&json!({"n": 1})).unwrap().into(), r#"{"n":1}"#),
+        (ContentBlock::from("a").into(), r#"{"type":"text","text":"a"}"#),
+        (ContentBlock::from("a".to_owned()).into(), r#"{"type":"text","text":"a"}"#),
+        (SamplingMessageContentBlock::from("a").into(), r#"{"type":"text","text":"a"}"#),
+        (SamplingMessage::user("a").into(), r#"{"role":"user","content":{"type":"text","text":"a"}}"#),
+        (
+            SamplingMessage::assistant(vec!["a".into(), "b".into()]).into(),
+            r#"{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}"#,
+        ),
+        (PromptMessage::user("a").into(), r#"{"role":"user","content":{"type":"text","text":"a"}}"#),
+        (PromptMessage::assistant("a").into(), r#"{"role":"assistant","content":{"type":"text","text":"a"}}"#),
+        (ResourceLink::from(resource).into(), r#"{"type":"resource_link","uri":"file:///a","name":"a","size":7}"#),
+        (ElicitResult::accept(object()).into(), r#"{"action":"accept","content":{"n":1,"m":"a"}}"#),
+        (ElicitResult::decline().into(), r#"{"action":"decline"}"#),
+        (ElicitResult::cancel().into(), r#"{"action":"cancel"}"#),
+        (
+            form.into(),
+            r#"{"type":"object","properties":{"age":{"type":"integer"},"name":{"type":"string"}},"required":["name"]}"#,
+        ),
+        (
+            Tool::without_arguments("a").into(),
+            r#"{"name":"a","inputSchema":{"type":"object","additionalProperties":false}}"#,
+        ),
+        (CallToolResult::text("a").into(), r#"{"content":[{"type":"text","text":"a"}]}"#),
+        (
+            CallToolResult::image(b"hi", "image/png").and("a").into(),
+            r#"{"content":[{"type":"image","data":"aGk=","mimeType":"image/png"},{"type":"text","text":"a"}]}"#,
+        ),
+        (
+            CallToolResult::audio(b"hi", "audio/wav").and_image(b"a", "image/png").and_audio(b"b", "audio/ogg").into(),
+            r#"{"content":[{"type":"audio","data":"aGk=","mimeType":"audio/wav"},{"type":"image","data":"YQ==","mimeType":"image/png"},{"type":"audio","data":"Yg==","mimeType":"audio/ogg"}]}"#,
+        ),
+        (
+            CallToolResult::resource_link(ResourceLink::new("file:///a", "a")).into(),
+            r#"{"content":[{"type":"resource_link","uri":"file:///a","name":"a"}]}"#,
+        ),
+        (
+            CallToolResult::resource(BlobResourceContents::from_bytes("file:///a", b"hi")).into(),
+            r#"{"content":[{"type":"resource","resource":{"uri":"file:///a","blob":"aGk="}}]}"#,
+        ),
+        (
+            CallToolResult::structured(object()).into(),
+            r#"{"content":[{"type":"text","text":"{\"n\":1,\"m\":\"a\"}"}],"structuredContent":{"n":1,"m":"a"}}"#,
+        ),
+        (CallToolResult::error("a").into(), r#"{"content":[{"type":"text","text":"a"}],"isError":true}"#),
+        (Ttl::from(60_000).to_json(), "60000"),
+        (Ttl::Unlimited.to_json(), "null"),
+        (Meta::new().with("k", 1).into(), r#"{"k":1}"#),
+        (ProgressToken::from(7).into(), "7"),
+        (ProgressToken::from("t").into(), r#""t""#),
+        (LoggingLevel::from(mcp_proto::server::LoggingLevel::Error).into(), r#""error""#),
+        (LoggingLevel::from(mcp_proto::server::LoggingLevel::Debug).into(), r#""debug""#),
+    ];
+    for (json, text) in table {
+        assert_eq!(json.to_text(), text);
+    }
+}
+
+#[test]
+fn accessors_show_what_stands_in_the_text() {
+    let number: Number = read("-1.5");
+    assert_eq!((number.as_f64(), number.as_i64(), number.as_u64()), (-1.5, None, None));
+    let number: Number = read("-42");
+    assert_eq!((number.as_f64(), number.as_i64(), number.as_u64()), (-42.0, Some(-42), None));
+    let number: Number = read("42");
+    assert_eq!((number.as_i64(), number.as_u64(), number.to_string().as_str()), (Some(42), Some(42), "42"));
+
+    let (token, text): (ProgressToken, ProgressToken) = (read("42"), read(r#""t""#));
+    assert_eq!((token.as_i64(), token.as_str(), text.as_i64(), text.as_str()), (Some(42), None, None, Some("t")));
+
+    let meta: Meta = read(r#"{"k":1}"#);
+    assert_eq!((meta.get("k"), meta.get("l")), (Some(&Json::from(1)), None));
+
+    let block: ContentBlock = read(r#"{"type":"text","text":"a"}"#);
+    assert_eq!(block.as_text(), Some("a"));
+    let block: ContentBlock = read(r#"{"type":"image","data":"","mimeType":"a/b"}"#);
+    assert_eq!(block.as_text(), None);
+
+    let one: SamplingMessage = read(r#"{"role":"user","content":{"type":"text","text":"a"}}"#);
+    let two: SamplingMessage =
+        read(r#"{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}"#);
+    assert_eq!((one.content.as_text(), one.content.blocks().len()), (Some("a"), 1));
+    assert_eq!((two.content.as_text(), two.content.blocks()), (Some("a"), &["a".into(), "b".into()][..]));
+
+    let params: GetPromptRequestParams = read(r#"{"name":"p","arguments":{"city":"Paris"}}"#);
+    assert_eq!((params.argument("city"), params.argument("town")), (Some("Paris"), None));
+
+    let params: CallToolRequestParams = read(r#"{"name":"t","arguments":{"city":"Paris"}}"#);
+    assert_eq!(params.read_arguments::<Value>().unwrap(), json!({"city": "Paris"}));
+    let params: CallToolRequestParams = read(r#"{"name":"t"}"#);
+    assert_eq!(params.read_arguments::<Value>().unwrap(), json!({}));
+
+    let object: JsonObject = read(r#"{"a":1}"#);
+    assert_eq!((object.as_json().to_text(), object.read::<Value>().unwrap()), (r#"{"a":1}"#.into(), json!({"a": 1})));
+
+    let blob = BlobResourceContents::from_bytes("file:///a", b"hi");
+    assert_eq!((blob.blob.as_str(), blob.to_bytes().as_deref()), ("aGk=", Ok(&b"hi"[..])));
+
+    let error = Tool::from_json(&Json::parse(r#"{"name":7}"#).unwrap()).unwrap_err();
+    assert_eq!((error.path(), error.to_string().as_str()), ("name", "name: expected a string"));
+    let error = Tool::from_json(&Json::parse("7").unwrap()).unwrap_err();
+    assert_eq!((error.path(), error.to_string().as_str()), ("", "expected an object"));
+}
+
+#[test]
+fn the_field_of_a_form_is_of_the_kind_that_its_members_say() {
+    macro_rules! kinds {
+        ($($text:literal => $kind:ident;)*) => {
+            $({
+                let field: PrimitiveSchemaDefinition = read($text);
+                assert!(matches!(field, PrimitiveSchemaDefinition::$kind(_)), "{}: {field:?}", $text);
+                assert_eq!(field.to_json().to_text(), $text);
+            })*
+        };
+    }
+    kinds! {
+        r#"{"type":"string"}"# => String;
+        r#"{"type":"string","oneOf":[{"const":"a","title":"A"}]}"# => TitledSingleSelectEnum;
+        r#"{"type":"string","enum":["a"],"enumNames":["A"]}"# => LegacyTitledEnum;
+        r#"{"type":"string","enum":["a"]}"# => UntitledSingleSelectEnum;
+        r#"{"type":"number"}"# => Number;
+        r#"{"type":"integer"}"# => Number;
+        r#"{"type":"boolean"}"# => Boolean;
+        r#"{"type":"array","items":{"anyOf":[{"const":"a","title":"A"}]}}"# => TitledMultiSelectEnum;
+        r#"{"type":"array","items":{"type":"string","enum":["a"]}}"# => UntitledMultiSelectEnum;
+        r#"{"type":"array","items":{}}"# => Other;
+        r#"{"type":"array"}"# => Other;
+        r#"{"type":"date"}"# => Other;
+    }
 }
 
 #[test]
