@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use mcp_proto::client::{self, Call, CloseReason, Outcome};
 use mcp_proto::relay::{self, Action, Relay};
-use mcp_proto::server;
+use mcp_proto::server::{self, InputRequired};
 use mcp_proto::{Failed, Fault, Json, Limits, Method, Notification, Output, RequestKey, Stdio, StdioAction};
 use tests::asked::Asked;
 use tests::site::Site;
@@ -148,6 +148,25 @@ fn defect_k1_requests_of_the_server_fail_at_once_when_its_client_reads_nothing()
     stream.machine.close(stream.now);
     let events = stream.events();
     assert!(matches!(events.as_slice(), [server::Event::Responded { .. }, server::Event::Closed { .. }]), "{events:?}");
+}
+
+#[test]
+fn defect_k1_a_call_whose_client_does_not_take_what_it_is_asked_ends_at_once() {
+    let mut stream = ServerStream::ready_with("2025-11-25", |config| config.limits.unwritten = 600);
+    stream.is_read = false;
+    stream.line(request("1", "tools/call", "{}"));
+    let ticket = stream.requested().remove(0);
+    let asked = |key: &str, length| InputRequired::new().ask(key, "roots/list", text(length));
+    // Neither question finds room, once the first one of the application's own has taken all.
+    stream.machine.request(&ticket, call(700), stream.now).unwrap();
+    let required = asked("a", 700).ask("b", "roots/list", text(700));
+    stream.machine.require_input(ticket, required, stream.now).unwrap();
+    let outcomes = stream.events().into_iter().filter(|event| matches!(event, server::Event::Responded { .. }));
+    assert_eq!(outcomes.count(), 1, "what the machine asks is its own business");
+    stream.is_read = true;
+    let lines = stream.lines();
+    assert!(lines.iter().any(|line| line.contains(r#""id":1,"error":{"code":-32603"#)), "{lines:?}");
+    assert_eq!(stream.machine.requests_in_flight(), 0);
 }
 
 #[test]

@@ -18,6 +18,17 @@ impl Peer {
         during: Option<TicketKey>,
         hub: &mut Hub<'_, T>,
     ) -> Result<RequestKey, UsageError> {
+        self.ask(call, during, None, hub)
+    }
+
+    /// The same; with `input`, for the input of that name, which the request `during` needs.
+    pub(super) fn ask<T: Carrier>(
+        &mut self,
+        call: Call,
+        during: Option<TicketKey>,
+        input: Option<&str>,
+        hub: &mut Hub<'_, T>,
+    ) -> Result<RequestKey, UsageError> {
         self.check_open(during)?;
         let origin = during.and_then(|ticket| self.incoming.get(ticket));
         if let Some(version) = origin.map(|origin| self.version_of(origin)) {
@@ -45,6 +56,10 @@ impl Peer {
         let method = call.method;
         let request = self.pending.insert(Waiting { method: method.clone(), timeout, latest, token, during });
         if let Some(ticket) = during {
+            // It may have its outcome before this returns.
+            if let Some(input) = input {
+                self.inputs.insert(request, (ticket, input.into()));
+            }
             let Some(origin) = self.incoming.get_mut(ticket) else {
                 // Its request has ended a moment ago, of which whoever asks has not heard yet.
                 self.finish(request, Outcome::Failed(Failed::Cancelled), hub);

@@ -231,12 +231,13 @@ impl Peer {
         }
         for (key, (method, params)) in &required.requests {
             let call = Call::new(method.clone()).params(params.clone());
-            match self.request(call, Some(ticket), hub) {
-                Ok(request) => drop(self.inputs.insert(request, (ticket, key.clone()))),
-                Err(error) => {
-                    let text = format!("the client could not be asked: {error}");
-                    return self.answer(ticket, Err(ErrorObject::new(code::INTERNAL_ERROR, &text)), hub);
-                }
+            if let Err(error) = self.ask(call, Some(ticket), Some(key), hub) {
+                let text = format!("the client could not be asked: {error}");
+                return self.answer(ticket, Err(ErrorObject::new(code::INTERNAL_ERROR, &text)), hub);
+            }
+            // What finds no room ends the request.
+            if self.incoming.get(ticket).is_none() {
+                break;
             }
         }
         Ok(())
