@@ -22,6 +22,7 @@ pub mod modern_answers;
 pub mod on_the_wire;
 pub mod oracle;
 pub mod pair;
+pub mod plays;
 pub mod random;
 pub mod schema;
 pub mod side_by_side;

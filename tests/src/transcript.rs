@@ -24,8 +24,7 @@ thread_local! {
 
 struct Transcript {
     digest: u32,
-    /// The whole text, if it is wanted.
-    text: Option<String>,
+    is_printed: bool,
     /// The time of the first line.
     start: Option<Instant>,
     /// The state of each machine that was added last.
@@ -39,27 +38,26 @@ impl Transcript {
         // FNV-1a.
         self.digest =
             line.bytes().fold(self.digest, |digest, byte| (digest ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-        if let Some(text) = &mut self.text {
-            text.push_str(&line);
+        if self.is_printed {
+            print!("{line}");
         }
     }
 }
 
 /// The digest of the transcript of a run.
 pub fn digest(run: impl FnOnce()) -> u32 {
-    take(None, run).digest
+    take(false, run)
 }
 
-/// The transcript of a run, a line for each output.
-pub fn text(run: impl FnOnce()) -> String {
-    take(Some(String::new()), run).text.unwrap_or_default()
+/// Prints the transcript of a run, a line for each output.
+pub fn print(run: impl FnOnce()) {
+    take(true, run);
 }
 
-fn take(text: Option<String>, run: impl FnOnce()) -> Transcript {
-    let new = Transcript { digest: 0x811c_9dc5, text, start: None, states: BTreeMap::new() };
-    TAKEN.set(Some(new));
+fn take(is_printed: bool, run: impl FnOnce()) -> u32 {
+    TAKEN.set(Some(Transcript { digest: 0x811c_9dc5, is_printed, start: None, states: BTreeMap::new() }));
     run();
-    TAKEN.take().expect("a transcript is being taken")
+    TAKEN.take().expect("a transcript is being taken").digest
 }
 
 /// Begins with a new machine, whose clock shows `now`: times are counted from here on.

@@ -310,6 +310,12 @@ impl<M: Machine> World<M> {
         !self.opened.is_empty()
     }
 
+    /// Whether an exchange is open: neither side has ended it.
+    pub fn is_open(&mut self, key: ExchangeKey) -> bool {
+        self.drain();
+        self.open.contains(&key)
+    }
+
     /// Whether an exchange was dropped by the machine.
     pub fn is_aborted(&mut self, key: ExchangeKey) -> bool {
         self.drain();

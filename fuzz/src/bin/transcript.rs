@@ -5,7 +5,7 @@
 //! cargo run -p fuzz --bin transcript -- TARGET --seed SEED   the script of a seed
 //! ```
 
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "that is what it is for")]
+#![expect(clippy::print_stderr, reason = "that is what it is for")]
 
 use std::process::ExitCode;
 
@@ -34,6 +34,6 @@ fn main() -> ExitCode {
         eprintln!("usage: transcript TARGET LINE, or transcript TARGET --seed SEED; of such a target, line or seed");
         return ExitCode::from(2);
     };
-    print!("{}", transcript::text(|| run(&input)));
+    transcript::print(|| run(&input));
     ExitCode::SUCCESS
 }

@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     // A failure is printed once, with its seed.
     panic::set_hook(Box::new(|_| {}));
     if let Some(seed) = args.transcript {
-        print!("{}", transcript::text(|| drop(attempt(&Plan::new(seed), false))));
+        transcript::print(|| drop(attempt(&Plan::new(seed), false)));
         return ExitCode::SUCCESS;
     }
     if let Some(seed) = args.seed {

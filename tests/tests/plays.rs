@@ -1,0 +1,38 @@
+//! Machines in plays of fixed seeds: each request ends once, and every machine says what it said.
+
+use std::path::Path;
+
+use tests::{plays, transcript};
+
+fn play((name, play): plays::Play) {
+    let digests: Vec<_> = (0..250)
+        .map(|seed| {
+            println!("seed {seed}");
+            transcript::digest(|| play(seed))
+        })
+        .collect();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("transcripts").join(name);
+    transcript::compare(&file, &digests, |position| {
+        format!("cargo run -p tests --bin play -- {name} {}", position - 1)
+    });
+}
+
+#[test]
+fn a_client_over_http_says_what_it_said() {
+    play(plays::ALL[0]);
+}
+
+#[test]
+fn a_client_on_a_byte_stream_says_what_it_said() {
+    play(plays::ALL[1]);
+}
+
+#[test]
+fn a_server_on_a_byte_stream_says_what_it_said() {
+    play(plays::ALL[3]);
+}
+
+#[test]
+fn a_relay_says_what_it_said() {
+    play(plays::ALL[2]);
+}
