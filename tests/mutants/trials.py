@@ -29,6 +29,8 @@ LONGEST = 45.0
 # Seconds of tests that are run at once: the time for a mutant is looked at in between.
 PORTION = 10.0
 DRIVERS = ("mcp-tokio", "mcp-blocking")
+# Programs whose tests look at everything that a machine says: they notice most, and come first.
+ATTENTIVE = ("fuzz/test/corpora", "tests/test/plays")
 
 
 @dataclass(frozen=True)
@@ -306,6 +308,8 @@ class Trials:
         for test in self.favourites(mutant, reaching):
             by_program[test.program].append(rest.pop(test.title))
         yield from by_program.values()
+        for test in [test for test in rest.values() if test.program.name in ATTENTIVE]:
+            yield [rest.pop(test.title)]
         for bound in (0.1, 0.5, 2.0, float("inf")):
             by_program = defaultdict(list)
             for title in [title for title, test in rest.items() if test.seconds < bound]:
