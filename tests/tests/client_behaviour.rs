@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::client::{Call, Client, Event, Http, NotRestored, Outcome};
-use mcp_proto::{Failed, Json, Method, relay};
+use mcp_proto::{Failed, Fault, Json, Method, Notification, relay};
 use tests::world::{INITIALIZED, Opened, Reply, World, error, event, initialize_reply, request, result};
 
 type HttpClient = World<Client<Http>>;
@@ -408,4 +408,26 @@ fn defect_b2_a_connection_that_is_made_anew_has_no_settings_of_the_last_one() {
     world.reply(opened.key, &Reply::status(202));
     let opened: Vec<_> = std::iter::from_fn(|| world.has_opened().then(|| world.opened())).collect();
     assert_eq!(bodies(&opened), [""; 0]);
+}
+
+#[test]
+fn what_was_to_be_delivered_again_is_tried_once_more_when_the_client_closes() {
+    for is_reached in [false, true] {
+        let mut world = World::connected_client_with(|_, http| http.redelivery = Duration::from_secs(30));
+        world.machine.notify(Notification::new("notifications/roots/list_changed"), world.now).unwrap();
+        let opened = world.opened();
+        world.refuse(opened.key);
+        assert!(!world.has_opened(), "it waits");
+        world.machine.close(world.now);
+        let again = world.opened();
+        assert_eq!(again.method(), "notifications/roots/list_changed");
+        if is_reached {
+            world.reply(again.key, &Reply::status(202));
+        } else {
+            world.refuse(again.key);
+        }
+        assert_eq!(world.opened().line(), "DELETE /mcp", "the session is ended behind it");
+        let reported = world.events().iter().any(|event| matches!(event, Event::Faulted(Fault::NotAccepted { .. })));
+        assert_eq!(reported, !is_reached);
+    }
 }

@@ -452,7 +452,7 @@ impl Http {
         let since = *post.first_tried.get_or_insert(now);
         let pause = REDELIVER_AFTER * 2_u32.saturating_pow(post.attempts.min(16));
         post.attempts += 1;
-        if now + pause > after(since, self.config.redelivery) {
+        if self.closing != Closing::No || now + pause > after(since, self.config.redelivery) {
             self.undelivered(post.role, reason, wire);
             return;
         }

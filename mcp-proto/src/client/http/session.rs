@@ -175,6 +175,10 @@ impl Http {
         }
         self.timers.clear_all();
         self.timers.set(Timer::Close, after(now, self.config.close_timeout));
+        // What was to be tried again is tried now.
+        for post in std::mem::take(&mut self.held).into_posts() {
+            self.enqueue(post);
+        }
         self.pump(now, wire);
     }
 
