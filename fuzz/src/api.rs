@@ -429,17 +429,30 @@ fn drain(
             kept.exchanges.push(exchange);
         }
     }
-    transcript::add_state(now, "client", stdio_client.poll_timeout(), &[("wanting input", stdio_client.wants_input())]);
-    transcript::add_state(now, "HTTP client", http_client.poll_timeout(), &[]);
-    transcript::add_state(now, "server", stdio_server.poll_timeout(), &[("wanting input", stdio_server.wants_input())]);
+    transcript::add_state(
+        now,
+        "client",
+        stdio_client.poll_timeout(),
+        stdio_client.load(),
+        &[("wanting input", stdio_client.wants_input())],
+    );
+    transcript::add_state(now, "HTTP client", http_client.poll_timeout(), http_client.load(), &[]);
+    transcript::add_state(
+        now,
+        "server",
+        stdio_server.poll_timeout(),
+        stdio_server.load(),
+        &[("wanting input", stdio_server.wants_input())],
+    );
     transcript::add_state(
         now,
         "HTTP server",
         http_server.poll_timeout(),
+        http_server.load(),
         &[("wanting input", http_server.wants_input())],
     );
     let can = [("wanting bytes", relay.wants_bytes()), ("wanting bodies", relay.wants_body())];
-    transcript::add_state(now, "relay", relay.poll_timeout(), &can);
+    transcript::add_state(now, "relay", relay.poll_timeout(), relay.load(), &can);
 }
 
 fn one_of<K: Copy>(kept: &[K], which: u8) -> Option<K> {

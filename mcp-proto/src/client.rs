@@ -44,6 +44,7 @@ use crate::backoff::{Backoff, Jitter};
 use crate::deadlines::Deadlines;
 use crate::error::{Failed, Fault, Quirk, UsageError};
 use crate::json::Json;
+use crate::limits::Load;
 use crate::message::{ErrorObject, Message, Method, Notification, RequestId, Response};
 use crate::outbox::{Outbox, Output};
 use crate::pending::{Incoming, Pending, RequestKey, SessionKey, Ticket};
@@ -498,6 +499,21 @@ impl<T: Carrier> Client<T> {
         self.transport.peer()
     }
 
+    /// What the client holds now.
+    #[must_use]
+    pub fn load(&self) -> Load {
+        let own = Load {
+            requests_in: self.incoming.len(),
+            requests_out: self.pending.len(),
+            subscriptions: self.subscriptions.len(),
+            waiting: self.held.requests.len(),
+            held: self.held.bytes() + self.calls.held() + self.settings.held(),
+            timers: self.timers.len(),
+            ..Load::default()
+        };
+        own + self.transport.load()
+    }
+
     /// Requests that have no outcome yet.
     #[must_use]
     pub fn requests_in_flight(&self) -> usize {
@@ -596,6 +612,7 @@ impl<T: Carrier> Client<T> {
             }
         }
         self.end_subscriptions(&Outcome::Failed(Failed::Closed), now);
+        self.settings = Settings::default();
         self.with_wire(now, |transport, wire| transport.close(now, wire));
     }
 

@@ -47,6 +47,10 @@ impl<K: Ord + Copy> Deadlines<K> {
         self.by_key.clear();
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.by_time.len()
+    }
+
     pub(crate) fn next(&self) -> Option<Instant> {
         self.by_time.first().map(|(at, _)| *at)
     }

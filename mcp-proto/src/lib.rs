@@ -162,7 +162,7 @@ pub use buffer::CowBytes;
 pub use client::Client;
 pub use error::{BodyKind, Failed, Fault, InvalidResponse, NoInput, Quirk, RedirectRefused, Refusal, UsageError};
 pub use json::{DuplicateKey, Json, JsonError};
-pub use limits::{Ceilings, Intake, Limits};
+pub use limits::{Ceilings, Intake, Limits, Load};
 pub use message::{
     ErrorObject, Frame, Message, Method, Notification, ParseError, ParseErrorKind, Request, RequestId, Response,
     Subject, UnreadableId, code,

@@ -1,6 +1,7 @@
 //! What a peer may make this crate hold, in bytes and counts.
 
 mod ceilings;
+mod load;
 
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use crate::error::UsageError;
 use crate::json::scan::DEEPEST;
 
 pub use ceilings::{Ceilings, Intake};
+pub use load::Load;
 
 /// Exchanges that are kept for what is no ordinary request, at most.
 const MOST_KEPT: usize = 16;

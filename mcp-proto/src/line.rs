@@ -71,6 +71,11 @@ impl Decoder {
         Self { limit, partial: Vec::new(), place: Place::FirstLine }
     }
 
+    /// Bytes that are held of a line that has not ended.
+    pub(crate) fn held(&self) -> usize {
+        self.partial.len()
+    }
+
     /// Takes bytes from the front of `input` up to the end of the next line, and returns the line.
     ///
     /// `None` means that all of `input` was taken and no line has ended.

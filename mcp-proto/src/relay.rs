@@ -50,7 +50,7 @@ use crate::client::{self, Call, Client, ClientTransport, ExchangeKey, Failure, H
 use crate::deadlines::Deadlines;
 use crate::error::{Failed, UsageError};
 use crate::json::Json;
-use crate::limits::Limits;
+use crate::limits::{Limits, Load};
 use crate::message::{ErrorObject, Method, Notification, code};
 use crate::outbox::{Outbox, Output};
 use crate::pending::{RequestKey, Ticket, TicketKey};
@@ -211,6 +211,18 @@ impl<T: ClientTransport> Relay<T> {
         self.out.has_room(&self.limits) && self.server.takes_output() && self.client.wants_input()
     }
 
+    /// What the relay holds now, on both sides and in between.
+    #[must_use]
+    pub fn load(&self) -> Load {
+        let (waiting, parked) = match &self.path {
+            Path::Opening(opening) => opening.waiting(),
+            Path::ModernClient(state) => (0, state.held()),
+            Path::Straight { .. } | Path::LegacyClient(_) => (0, 0),
+        };
+        let own = Load { waiting, held: self.crossing.bytes() + parked, timers: self.timers.len(), ..Load::default() };
+        own + self.server.load() + self.client.load()
+    }
+
     /// Requests of the client's that are not answered yet.
     #[must_use]
     pub fn requests_in_flight(&self) -> usize {
@@ -273,6 +285,7 @@ impl<T: ClientTransport> Relay<T> {
             }
             E::Closed { reason, .. } => {
                 self.out.tell(Event::ClientGone(reason));
+                self.forget_all_held();
                 self.client.close(now);
             }
             E::Ready { .. } => self.listen_anew(now),

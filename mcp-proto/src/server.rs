@@ -66,6 +66,7 @@ use crate::client::{Call, CloseReason};
 use crate::deadlines::Deadlines;
 use crate::error::{Failed, Fault, UsageError};
 use crate::json::Json;
+use crate::limits::Load;
 use crate::message::{ErrorObject, Method, Notification, RequestId};
 use crate::outbox::{Outbox, Output};
 use crate::pending::{RequestKey, SessionKey, Ticket, TicketKey};
@@ -494,6 +495,23 @@ impl<T: Carrier> Server<T> {
     pub fn context(&self, ticket: &Ticket) -> Option<Context> {
         let peer = self.peers.get(&ticket.key().session())?;
         peer.context(ticket.key(), &self.config, &self.transport)
+    }
+
+    /// What the server holds now.
+    #[must_use]
+    pub fn load(&self) -> Load {
+        let peers = || self.peers.values();
+        let own = Load {
+            sessions: peers().filter(|peer| peer.is_open()).count(),
+            requests_in: self.requests,
+            requests_out: peers().map(|peer| peer.pending.len()).sum(),
+            subscriptions: self.subscriptions + peers().map(|peer| peer.subscribed.len()).sum::<usize>(),
+            waiting: self.batched,
+            held: self.held,
+            timers: self.timers.len(),
+            ..Load::default()
+        };
+        own + self.transport.load()
     }
 
     /// `subscriptions/listen` that are open.

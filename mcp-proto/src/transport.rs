@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::Instant;
 use crate::error::Fault;
-use crate::limits::Limits;
+use crate::limits::{Limits, Load};
 use crate::line::Decoder;
 use crate::message::salvage::salvage;
 use crate::message::{ErrorObject, Frame, Message, ParseError, Subject, UnreadableId, code};
@@ -179,6 +179,12 @@ impl Stdio {
     /// Bytes that were queued or handed out and not reported as written.
     pub(crate) const fn unwritten(&self) -> &Unwritten {
         &self.unwritten
+    }
+
+    /// What is held of lines that come and go.
+    pub(crate) fn load(&self) -> Load {
+        let held = self.decoder.as_ref().map_or(0, Decoder::held);
+        Load { held, unwritten: self.unwritten.bytes(), ..Load::default() }
     }
 
     /// Whether a message with a payload of this many bytes may be added. One is taken when nothing waits (K1).

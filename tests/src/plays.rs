@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use mcp_proto::client::{Config, Event, HttpConfig};
 use mcp_proto::relay;
-use mcp_proto::{Json, Limits, ProtocolVersion};
+use mcp_proto::{Json, Limits, Load, ProtocolVersion};
 
 use self::calls::Calls;
 use self::site::Site;
@@ -137,6 +137,7 @@ pub fn client(seed: u64) {
     world.pass(LONG);
     calls.read(world.events());
     calls.end();
+    assert_eq!(world.machine.load(), Load::default(), "something is left");
 }
 
 /// A client of a server in a child process.
@@ -182,6 +183,10 @@ pub fn client_stdio(seed: u64) {
     stream.eof();
     calls.read(stream.events());
     calls.end();
+    let mut left = stream.machine.load();
+    // The server may never have read it.
+    left.unwritten = 0;
+    assert_eq!(left, Load::default(), "something is left");
 }
 
 /// A relay between a client on a byte stream and a server over HTTP.
@@ -221,6 +226,7 @@ pub fn relay(seed: u64) {
     world.pass(LONG);
     events.extend(world.events());
     assert!(events.iter().any(|event| matches!(event, relay::Event::Closed(_))), "it never closes");
+    assert_eq!(world.machine.load(), Load::default(), "something is left");
 }
 
 /// Times that are as likely to be shorter as longer than those that machines wait.

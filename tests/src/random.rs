@@ -37,6 +37,12 @@ impl Random {
         &choices[usize::try_from(self.below(count)).expect("few choices")]
     }
 
+    /// One of these texts.
+    pub fn text(&mut self, choices: &[&'static str]) -> &'static str {
+        let choice: &&'static str = self.pick(choices);
+        choice
+    }
+
     /// A time below `bound`.
     pub fn time(&mut self, bound: Duration) -> Duration {
         Duration::from_micros(self.below(u64::try_from(bound.as_micros()).expect("no such long time").max(1)))

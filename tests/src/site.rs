@@ -220,7 +220,7 @@ impl Site {
             }
         }
         let can = [("wanting input", self.server.wants_input())];
-        transcript::add_state(self.now, "server", self.server.poll_timeout(), &can);
+        transcript::add_state(self.now, "server", self.server.poll_timeout(), self.server.load(), &can);
     }
 
     fn on_sent(&mut self, exchange: ExchangeKey, bytes: usize) {

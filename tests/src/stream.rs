@@ -73,7 +73,7 @@ macro_rules! stream {
                     }
                 }
                 let can = [("wanting input", self.machine.wants_input())];
-                transcript::add_state(self.now, "machine", self.machine.poll_timeout(), &can);
+                transcript::add_state(self.now, "machine", self.machine.poll_timeout(), self.machine.load(), &can);
             }
 
             /// Lines that the machine wrote since this was last asked.

@@ -13,7 +13,7 @@ use std::{env, fs};
 use bytes::Bytes;
 use http::HeaderMap;
 use mcp_proto::client::{self, NotRestored, Outcome, Unavailable};
-use mcp_proto::{ErrorObject, Json, Output, StdioAction, relay, server};
+use mcp_proto::{ErrorObject, Json, Load, Output, StdioAction, relay, server};
 
 /// Set, it makes [`compare`] keep the digests as they are now.
 pub const ACCEPT: &str = "ACCEPT_TRANSCRIPTS";
@@ -80,12 +80,13 @@ pub fn added<S: Said>(now: Instant, who: &'static str, said: Option<S>) -> Optio
     said
 }
 
-/// Adds the state of a machine, if it has changed: when it wants to be woken, and what it can take.
-pub fn add_state(now: Instant, who: &'static str, wake: Option<Instant>, can: &[(&str, bool)]) {
+/// Adds the state of a machine, if it has changed: when it wants to be woken, what it holds, and what it can take.
+pub fn add_state(now: Instant, who: &'static str, wake: Option<Instant>, load: Load, can: &[(&str, bool)]) {
     TAKEN.with_borrow_mut(|taken| {
         let Some(taken) = taken else { return };
         let start = *taken.start.get_or_insert(now);
         let mut state = wake.map_or_else(|| "sleeps".to_owned(), |at| format!("wakes at {}", between(start, at)));
+        let _ = write!(state, ", holds {load}");
         for (what, is_so) in can {
             let _ = write!(state, ", {}{what}", if *is_so { "" } else { "not " });
         }

@@ -8,7 +8,7 @@ use http::response::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use mcp_proto::client::{self, Client, Config, ExchangeKey, Failure, Http, HttpAction, HttpConfig, Outcome};
 use mcp_proto::relay::{self, Action, Relay};
-use mcp_proto::{Json, Output, ProtocolVersion, RequestKey, StdioAction};
+use mcp_proto::{Json, Load, Output, ProtocolVersion, RequestKey, StdioAction};
 
 use crate::transcript;
 
@@ -53,6 +53,8 @@ pub trait Machine {
     fn timeout(&mut self, now: Instant);
     /// See `Client::poll_timeout`.
     fn next_timeout(&self) -> Option<Instant>;
+    /// See `Client::load`.
+    fn load(&self) -> Load;
 }
 
 macro_rules! machine {
@@ -89,6 +91,9 @@ macro_rules! machine {
             }
             fn next_timeout(&self) -> Option<Instant> {
                 self.poll_timeout()
+            }
+            fn load(&self) -> Load {
+                self.load()
             }
         }
     };
@@ -273,7 +278,7 @@ impl<M: Machine> World<M> {
         for _ in 0..1_000_000 {
             match self.machine.step(self.now) {
                 None => {
-                    transcript::add_state(self.now, "machine", self.machine.next_timeout(), &[]);
+                    transcript::add_state(self.now, "machine", self.machine.next_timeout(), self.machine.load(), &[]);
                     return;
                 }
                 Some(Step::Open(key, request)) => {

@@ -105,6 +105,11 @@ impl Calls {
         }
     }
 
+    /// Bytes that are kept to be sent with the next attempts.
+    pub(super) const fn held(&self) -> usize {
+        self.held
+    }
+
     pub(super) fn contains(&self, request: RequestKey) -> bool {
         self.open.contains_key(&request)
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::event::Event;
 use crate::Instant;
 use crate::error::{Failed, Fault, Quirk};
-use crate::limits::Limits;
+use crate::limits::{Limits, Load};
 use crate::message::{Message, ParseError, RequestId};
 use crate::outbox::{Outbox, Weight};
 use crate::pending::RequestKey;
@@ -154,6 +154,8 @@ pub trait Carrier: Transport<Action: Weight> {
     fn handle_timeout(&mut self, now: Instant, wire: &mut Wire<'_, Self::Action>);
     /// When the next timer is due.
     fn poll_timeout(&self) -> Option<Instant>;
+    /// What it holds.
+    fn load(&self) -> Load;
 }
 
 /// What waits to be sent because the server is slow to take it.
@@ -261,6 +263,10 @@ impl Carrier for Stdio {
     }
 
     fn handle_timeout(&mut self, _now: Instant, _wire: &mut Wire<'_, StdioAction>) {}
+
+    fn load(&self) -> Load {
+        Self::load(self)
+    }
 
     fn poll_timeout(&self) -> Option<Instant> {
         None

@@ -135,6 +135,11 @@ impl Settings {
         }
     }
 
+    /// Bytes of settings that would be restored.
+    pub(super) const fn held(&self) -> usize {
+        self.bytes
+    }
+
     fn is_restoring(&self) -> bool {
         !self.waiting.is_empty() || !self.restoring.is_empty()
     }

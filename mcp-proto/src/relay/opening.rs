@@ -38,6 +38,14 @@ pub(super) struct Held {
     params: Option<Json>,
 }
 
+impl Opening {
+    /// Requests that wait until it is known what the server is, and the bytes of their parameters.
+    pub(super) fn waiting(&self) -> (usize, usize) {
+        let Self::Discovering { held, .. } = self else { return (0, 0) };
+        (held.len(), held.iter().filter_map(|held| held.params.as_ref()).map(Json::len).sum())
+    }
+}
+
 impl<T: ClientTransport> Relay<T> {
     /// BR-T-09: the client's own `initialize` goes to the server as it is, and the server's answer comes back as it is.
     pub(super) fn on_initialize(&mut self, ticket: Ticket, params: Json, now: Instant) {
@@ -105,6 +113,13 @@ impl<T: ClientTransport> Relay<T> {
     pub(super) fn forget_held(&mut self, ticket: TicketKey) {
         if let Path::Opening(Opening::Discovering { held, .. }) = &mut self.path {
             held.retain(|held| held.ticket.key() != ticket);
+        }
+    }
+
+    /// The client is gone.
+    pub(super) fn forget_all_held(&mut self) {
+        if let Path::Opening(Opening::Discovering { held, .. }) = &mut self.path {
+            held.clear();
         }
     }
 

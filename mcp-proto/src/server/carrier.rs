@@ -11,6 +11,7 @@ use super::subscribed::SubscribedResources;
 use crate::Instant;
 use crate::deadlines::Deadlines;
 use crate::error::UsageError;
+use crate::limits::Load;
 use crate::message::Message;
 use crate::outbox::{Outbox, Weight};
 use crate::pending::SessionKey;
@@ -95,6 +96,8 @@ pub trait Carrier: Transport<Action: Weight> {
     fn ended(&mut self, session: SessionKey, wire: &mut Wire<'_, Self::Action>);
     /// The exchange of a `subscriptions/listen` that may be ended so that the one on this exchange can be opened.
     fn listen_to_evict(&mut self, newcomer: ExchangeKey, now: Instant) -> Option<ExchangeKey>;
+    /// What it holds.
+    fn load(&self) -> Load;
     /// When the next timer of the transport is due.
     fn poll_timeout(&self) -> Option<Instant>;
     /// The head of the request that came on an exchange, while that waits for its answer alone.

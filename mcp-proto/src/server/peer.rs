@@ -161,6 +161,11 @@ impl Peer {
         Err(ErrorObject::overloaded())
     }
 
+    /// Whether a session was opened here and has not ended.
+    pub(super) const fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Open | Phase::Ready)
+    }
+
     /// M3: whether so many bytes more may be kept, for a request that is open or for another one. Small requests may be
     /// kept whatever the others have: their number is bounded.
     pub(super) fn has_room_for<T: Carrier>(&self, bytes: usize, of: Option<TicketKey>, hub: &Hub<'_, T>) -> bool {

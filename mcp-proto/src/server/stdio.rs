@@ -10,6 +10,7 @@ use crate::Instant;
 use crate::client::CloseReason;
 use crate::deadlines::after;
 use crate::error::UsageError;
+use crate::limits::Load;
 use crate::message::Message;
 use crate::pending::SessionKey;
 use crate::transport::{Line, Stdio, StdioAction};
@@ -122,6 +123,10 @@ impl Carrier for Stdio {
 
     fn held(&self) -> usize {
         0
+    }
+
+    fn load(&self) -> Load {
+        Self::load(self)
     }
 
     fn takes(&mut self, bytes: usize, _wire: &mut Wire<'_, StdioAction>) -> bool {

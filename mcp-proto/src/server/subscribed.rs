@@ -53,6 +53,10 @@ impl Names {
         Some(names)
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.names.len()
+    }
+
     pub(crate) fn contains(&self, name: &str) -> bool {
         self.names.contains(name)
     }

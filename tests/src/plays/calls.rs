@@ -62,7 +62,7 @@ impl Calls {
                 }
             }
             10 => {
-                let method = *random.pick(&["notifications/roots/list_changed", "notifications/x"]);
+                let method = random.text(&["notifications/roots/list_changed", "notifications/x"]);
                 let _ = client.notify(Notification::new(method), now);
             }
             11 | 12 => {
@@ -73,7 +73,7 @@ impl Calls {
                 }
             }
             13 => {
-                if let Ok(subscription) = client.listen(json(*random.pick(&FILTERS)), now) {
+                if let Ok(subscription) = client.listen(json(random.text(&FILTERS)), now) {
                     self.listening.insert(subscription);
                 }
             }

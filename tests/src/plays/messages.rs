@@ -43,14 +43,14 @@ impl Asked {
         let old = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
         let result = match self.method.as_str() {
             "initialize" => {
-                let text = world::initialize_result(*random.pick(&old));
+                let text = world::initialize_result(random.text(&old));
                 text.replace(r#""tools":{}"#, r#""tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{}"#)
             }
             "server/discover" if random.one_in(6) => {
                 r#"{"resultType":"complete","supportedVersions":["2025-11-25"],"capabilities":{}}"#.to_owned()
             }
             "server/discover" => DISCOVERED.to_owned(),
-            "tools/list" => (*random.pick(&[
+            "tools/list" => (random.text(&[
                 r#"{"resultType":"complete","tools":[{"name":"x","inputSchema":{"properties":{"a":{"type":"string","x-mcp-header":"A"}}}}]}"#,
                 r#"{"resultType":"complete","tools":[{"name":"x","inputSchema":{"x-mcp-header":""}},{"name":"a-long-name-of-a-tool","inputSchema":{"properties":{"b":{"type":"integer","x-mcp-header":"B"}}}}],"nextCursor":"2"}"#,
                 r#"{"resultType":"complete","tools":[]}"#,
@@ -74,7 +74,7 @@ impl Asked {
     /// An error, some of which mean that the request should be made again in another way.
     pub(super) fn error(&self, random: &mut Random) -> String {
         let code = *random.pick(&[-32_601, -32_602, -32_603, -32_000, -32_020, -32_021, -32_022, -32_042, 7]);
-        let data = *random.pick(&[
+        let data = random.text(&[
             "",
             r#","data":{"supported":["2026-07-28","2025-06-18"]}"#,
             r#","data":{"supported":["1999-01-01"],"requested":"2026-07-28"}"#,
@@ -106,7 +106,7 @@ impl Asked {
             6 => r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:b"}}"#.to_owned(),
             7 => {
                 let method =
-                    *random.pick(&["ping", "roots/list", "elicitation/create", "sampling/createMessage", "x/y"]);
+                    random.text(&["ping", "roots/list", "elicitation/create", "sampling/createMessage", "x/y"]);
                 world::request(&format!("\"s{}\"", random.below(4)), method, r#"{"_meta":{"progressToken":5}}"#)
             }
             8 => format!(
@@ -114,7 +114,7 @@ impl Asked {
                 random.below(4)
             ),
             9 => world::complete(&random.below(12).to_string()),
-            10 => (*random.pick(&[
+            10 => (random.text(&[
                 "",
                 "7",
                 "{",
@@ -157,12 +157,10 @@ impl Server {
             return Some(asked.aside(random));
         }
         self.waiting.retain(|other| other.id != asked.id);
-        Some(if random.one_in(self.trouble) {
-            asked.error(random)
-        } else if random.one_in(self.trouble) {
-            format!("[{}]", asked.result(random))
-        } else {
-            asked.result(random)
+        Some(match random.below(2 * self.trouble) {
+            0 | 1 => asked.error(random),
+            2 => format!("[{}]", asked.result(random)),
+            _ => asked.result(random),
         })
     }
 }
@@ -213,7 +211,7 @@ impl Client {
         if !self.has_begun {
             self.has_begun = true;
             if !self.is_modern {
-                let version = *random.pick(&["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "1999-01-01"]);
+                let version = random.text(&["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "1999-01-01"]);
                 return world::initialize(&id, version).replace(r#""roots":{}"#, r#""roots":{},"elicitation":{}"#);
             }
         }
@@ -228,7 +226,7 @@ impl Client {
                 if random.one_in(3) { world::error(&id, 7, "no") } else { world::result(&id, r#"{"roots":[]}"#) }
             }
             4 if random.one_in(3) => {
-                (*random.pick(&["", "7", "{", "[]", r#"{"jsonrpc":"2.0","id":[],"method":"x"}"#, "\u{feff}{}"]))
+                (random.text(&["", "7", "{", "[]", r#"{"jsonrpc":"2.0","id":[],"method":"x"}"#, "\u{feff}{}"]))
                     .to_owned()
             }
             5 if !self.is_modern => r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#.to_owned(),

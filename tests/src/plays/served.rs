@@ -70,6 +70,12 @@ pub fn server(seed: u64) {
     application.read(stream.events());
     assert!(application.waiting.is_empty(), "{:?} never ended", application.waiting);
     assert!(stream.machine.is_closed(), "the server never closes");
+    let load = stream.machine.load();
+    assert_eq!(
+        (load.requests_in, load.requests_out, load.subscriptions, load.held, load.timers),
+        (0, 0, 0, 0, 0),
+        "{load}"
+    );
 }
 
 impl Application {
@@ -94,7 +100,7 @@ impl Application {
             }
             5 | 6 => {
                 if let Some(ticket) = self.tickets.pop() {
-                    let method = *random.pick(&["elicitation/create", "sampling/createMessage", "roots/list", "x/y"]);
+                    let method = random.text(&["elicitation/create", "sampling/createMessage", "roots/list", "x/y"]);
                     let mut required = InputRequired::new().ask("a", method, json(r#"{"message":"m"}"#));
                     if random.one_in(2) {
                         required = required.ask("b", "roots/list", Json::empty_object());
@@ -106,14 +112,14 @@ impl Application {
                 }
             }
             7 => {
-                let method = *random.pick(&[
+                let method = random.text(&[
                     "notifications/tools/list_changed",
                     "notifications/prompts/list_changed",
                     "notifications/resources/list_changed",
                     "notifications/resources/updated",
                     "notifications/x",
                 ]);
-                let params = json(*random.pick(&[r#"{"uri":"a:b"}"#, r#"{"uri":"a:c"}"#, "{}"]));
+                let params = json(random.text(&[r#"{"uri":"a:b"}"#, r#"{"uri":"a:c"}"#, "{}"]));
                 let _ = server.publish(Notification::with_params(method, params), now);
             }
             8 => {
@@ -138,7 +144,7 @@ impl Application {
                     }
                     _ => {
                         let method =
-                            *random.pick(&["roots/list", "elicitation/create", "sampling/createMessage", "ping"]);
+                            random.text(&["roots/list", "elicitation/create", "sampling/createMessage", "ping"]);
                         let mut call = Call::new(method).params(json(r#"{"message":"m"}"#));
                         if random.one_in(2) {
                             call = call.with_progress().timeout(Duration::from_secs(3));

@@ -164,30 +164,30 @@ impl Site {
             2 if random.one_in(3) => world.fail(key, Failure::Hopeless { detail: "x".into() }),
             2 => world.machine.sent(key, world.now),
             3 => {
-                let reply = Reply::status(*random.pick(&REDIRECTS)).header("location", *random.pick(&TARGETS));
+                let reply = Reply::status(*random.pick(&REDIRECTS)).header("location", random.text(&TARGETS));
                 world.reply(key, &reply);
                 return None;
             }
             4 => {
                 let text = aside(random);
                 let session =
-                    *random.pick(&["session-1", "session-9", "a b", "a-very-long-id-of-a-session-that-goes-on"]);
+                    random.text(&["session-1", "session-9", "a b", "a-very-long-id-of-a-session-that-goes-on"]);
                 world.reply(key, &Reply::json(text).header("mcp-session-id", session));
             }
             5 => {
-                let kind = *random.pick(&["text/html", "application/json; charset=utf-8", "application/json", "", "a"]);
-                let body = *random.pick(&["", "<!DOCTYPE html>", "{", "[]", "null"]);
+                let kind = random.text(&["text/html", "application/json; charset=utf-8", "application/json", "", "a"]);
+                let body = random.text(&["", "<!DOCTYPE html>", "{", "[]", "null"]);
                 world.reply(key, &Reply::status(200).content_type(kind).body(body));
             }
             6 => {
-                let encoding = *random.pick(&["gzip", "identity"]);
+                let encoding = random.text(&["gzip", "identity"]);
                 let text = aside(random);
                 world.reply(key, &Reply::json(text).header("content-encoding", encoding));
             }
             what => {
                 let mut reply = Reply::status(*random.pick(&STATUSES));
                 if what == 7 {
-                    reply = reply.header("retry-after", *random.pick(&["1", "30", "x", "99999999"]));
+                    reply = reply.header("retry-after", random.text(&["1", "30", "x", "99999999"]));
                 }
                 if random.one_in(3) {
                     reply = reply.header("www-authenticate", r#"Bearer error="invalid_token", scope="a b""#);
@@ -198,7 +198,7 @@ impl Site {
                     2 => aside(random),
                     _ => exchange.asked.as_ref().map_or_else(String::new, |asked| asked.error(random)),
                 };
-                let kind = *random.pick(&["application/json", "text/plain", "text/event-stream"]);
+                let kind = random.text(&["application/json", "text/plain", "text/event-stream"]);
                 world.reply(key, &reply.content_type(kind).body(body));
             }
         }
@@ -220,7 +220,7 @@ impl Site {
                 0 => world.fail(key, Failure::Broken { detail: "x".into() }),
                 1 => world.end(key),
                 2 => {
-                    let text = *random.pick(&[
+                    let text = random.text(&[
                         "retry: 10\n\n",
                         "retry: x\n\n",
                         "id: \n\n",
@@ -246,9 +246,8 @@ impl Site {
         };
         let answered = match &exchange.asked {
             Some(asked) if asked.method != "subscriptions/listen" || random.one_in(6) => Some(asked.clone()),
-            Some(_) => None,
             None if self.is_old && !self.waiting.is_empty() => Some(self.waiting.remove(0)),
-            None => None,
+            Some(_) | None => None,
         };
         let text = match &answered {
             Some(asked) if exchange.asked.is_none() || random.one_in(2) => {

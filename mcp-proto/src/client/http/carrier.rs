@@ -11,7 +11,7 @@ use crate::backoff::Jitter;
 use crate::client::carrier::{Backlog, Carrier, Role, Wire};
 use crate::deadlines::after;
 use crate::error::Failed;
-use crate::limits::Limits;
+use crate::limits::{Limits, Load};
 use crate::message::{Message, Method};
 use crate::pending::RequestKey;
 use crate::transport::{Transport, sealed};
@@ -77,6 +77,19 @@ impl Carrier for Http {
             .into_iter()
             .map(Waiting::backlog)
             .fold(Backlog::default(), Backlog::plus)
+    }
+
+    fn load(&self) -> Load {
+        let Queue { requests, pings, others } = &self.queue;
+        let waiting = [requests, pings, others, &self.parked, &self.held].into_iter().flat_map(Waiting::posts);
+        let (waiting, bytes) = waiting.fold((0, 0), |(count, bytes), post| (count + 1, bytes + post.body.len()));
+        Load {
+            exchanges: self.exchanges.len(),
+            waiting: waiting + self.pausing,
+            held: bytes + self.receiving,
+            timers: self.timers.len(),
+            ..Load::default()
+        }
     }
 
     fn takes_answer(&self, bytes: usize, limits: &Limits) -> bool {

@@ -13,6 +13,7 @@ use crate::client::Forwarding;
 use crate::deadlines::after;
 use crate::error::UsageError;
 use crate::headers::SESSION_ID;
+use crate::limits::Load;
 use crate::message::{Message, Response as Answer, UnreadableId};
 use crate::pending::SessionKey;
 use crate::server::Config;
@@ -53,6 +54,18 @@ impl Carrier for Http {
 
     fn held(&self) -> usize {
         self.receiving
+    }
+
+    fn load(&self) -> Load {
+        Load {
+            exchanges: self.exchanges.len(),
+            streams: self.streams.len() + self.listens.len(),
+            held: self.receiving,
+            unwritten: self.unwritten.bytes(),
+            replay: self.sessions.kept_bytes(),
+            timers: self.timers.len(),
+            ..Load::default()
+        }
     }
 
     fn takes(&mut self, bytes: usize, wire: &mut Wire<'_, HttpAction>) -> bool {

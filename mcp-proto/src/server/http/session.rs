@@ -46,6 +46,11 @@ impl Sessions {
         self.by_key.len()
     }
 
+    /// Bytes of all events that are kept.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.by_key.values().map(|session| session.kept_bytes).sum()
+    }
+
     /// SE4: the session of another principal is as unknown as one that never was, and so is one of the other transport:
     /// it is answered elsewhere (SH-S-48, HS-04).
     pub(super) fn find(&self, id: &str, is_two_endpoint: bool, principal: Option<&Principal>) -> Option<SessionKey> {

@@ -52,6 +52,11 @@ impl Unwritten {
         }
     }
 
+    /// Bytes of all responses.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Whether nothing more is handed out.
     pub(super) fn is_aborted(&self, exchange: ExchangeKey) -> bool {
         self.exchanges.get(&exchange).is_some_and(|waiting| waiting.is_aborted)
