@@ -777,7 +777,7 @@ fn dropping_a_client_waits_until_the_process_has_ended() {
 fn er06_a_server_that_ends_when_it_is_asked_is_started_once_more_or_an_error_at_once() {
     use std::os::unix::fs::PermissionsExt;
 
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).to_owned();
     let (marker, once) = (folder.join("blocking-was-asked"), folder.join("blocking-starts-once"));
     let _ = std::fs::remove_file(&marker);
     let answer = result("2", &initialize_result("2025-11-25"));
