@@ -730,6 +730,21 @@ fn a_process_on_stdio_answers_to_the_last_byte() {
     assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 10_000);
 }
 
+/// A folder can be opened, and not be read.
+#[cfg(unix)]
+#[test]
+fn a_process_whose_stdin_cannot_be_read_ends() {
+    let folder = std::fs::File::open("/").unwrap();
+    let mut process = tests::examples::example("tokio_server").stdin(folder).spawn().unwrap();
+    let ended = (0..200).any(|_| {
+        thread::sleep(Duration::from_millis(50));
+        process.try_wait().unwrap().is_some()
+    });
+    let _ = process.kill();
+    let _ = process.wait();
+    assert!(ended, "it goes on");
+}
+
 /// What a handler sees of its request.
 #[tokio::test]
 async fn a_handler_is_told_all_about_its_request() {

@@ -260,3 +260,13 @@ fn px7_fr14_a_server_that_does_not_read_makes_the_proxy_stop_reading() {
     proxy.signal("TERM");
     assert!(proxy.wait().0.success());
 }
+
+/// A folder can be opened, and not be read.
+#[test]
+fn an_input_that_cannot_be_read_has_ended() {
+    let mut proxy = before(&[], "cat >/dev/null");
+    let output = proxy.stdin(std::fs::File::open("/").unwrap()).output().unwrap();
+    assert!(output.status.success());
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("reading the input failed: "), "{told}");
+}
