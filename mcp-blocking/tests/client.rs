@@ -683,6 +683,9 @@ fn the_server_is_told_what_the_builder_was() {
     }
     for request in requests {
         assert_eq!((request.header("authorization"), request.header("x-key")), ("Bearer token", "key"));
+        assert_eq!((request.header("transfer-encoding"), request.header("accept-encoding")), ("", "identity"));
+        let length = request.header("content-length");
+        assert!(length == request.body.len().to_string() || length.is_empty() && request.body.is_empty(), "{length}");
     }
     assert!(matches!(Client::builder(&server.url()).unwrap().header("Mcp-Session-Id", "mine"), Err(Error::Usage(_))));
 }

@@ -481,3 +481,324 @@ fn write_whole(stream: &TcpStream, response: Response<Bytes>) -> io::Result<()> 
     out.write_all(&body)?;
     out.flush()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::sync::mpsc::sync_channel;
+    use std::thread::{self, JoinHandle};
+
+    use super::super::connections::{Admitted, Connections};
+    use super::*;
+
+    /// How long anything may take before the test has failed.
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    /// A connection on a thread of its own, with the test at its other end and in the place of the owner.
+    struct Served {
+        client: TcpStream,
+        inputs: Receiver<Input>,
+        answering: Arc<AtomicUsize>,
+        connections: Arc<Connections>,
+        thread: JoinHandle<io::Result<()>>,
+    }
+
+    impl Served {
+        fn start(times: Times, run: fn(Connection) -> io::Result<()>) -> Self {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            client.set_read_timeout(Some(PATIENCE)).unwrap();
+            let stream = Arc::new(listener.accept().unwrap().0);
+            let connections = Arc::new(Connections::new(1));
+            let peer = PeerKey::new(&[1]);
+            let Admitted::Served(slot) = connections.admit(&stream, &peer) else { panic!("there is room") };
+            let ((owner, inputs), answering) = (sync_channel(16), Arc::new(AtomicUsize::new(0)));
+            let connection = Connection::new(stream, slot, peer, times, owner, Arc::clone(&answering)).unwrap();
+            let thread = thread::spawn(move || run(connection));
+            Self { client, inputs, answering, connections, thread }
+        }
+
+        fn new() -> Self {
+            Self::start(Times { head: PATIENCE, idle: PATIENCE }, Connection::run)
+        }
+
+        fn write(&self, text: &str) {
+            (&self.client).write_all(text.as_bytes()).unwrap();
+        }
+
+        /// What the server has sent, as soon as it ends like this.
+        fn read(&self, end: &str) -> String {
+            let mut bytes = Vec::new();
+            while !bytes.ends_with(end.as_bytes()) {
+                let mut byte = [0];
+                (&self.client).read_exact(&mut byte).unwrap();
+                bytes.extend(byte);
+            }
+            String::from_utf8(bytes).unwrap()
+        }
+
+        /// All that the server sends until it closes the connection.
+        fn rest(&self) -> String {
+            let mut text = String::new();
+            (&self.client).read_to_string(&mut text).unwrap();
+            text
+        }
+
+        fn input(&self) -> Input {
+            self.inputs.recv_timeout(PATIENCE).unwrap()
+        }
+
+        /// A request, as the owner is given it.
+        fn request(&self) -> (String, Vec<u8>, bool, Replies, u64) {
+            let Input::Request { request, head, body, is_whole, replies, peer } = self.input() else {
+                panic!("no request");
+            };
+            assert_eq!(peer, PeerKey::new(&[1]));
+            (format!("{} {}", head.method, head.uri), body, is_whole, replies, request)
+        }
+
+        fn ends(self) -> io::Result<()> {
+            drop(self.client);
+            self.thread.join().unwrap()
+        }
+    }
+
+    fn whole(text: &'static str) -> Reply {
+        Reply::Whole(Response::new(Bytes::from_static(text.as_bytes())))
+    }
+
+    fn piece(text: &'static str) -> Reply {
+        Reply::Piece(Bytes::from_static(text.as_bytes()))
+    }
+
+    #[test]
+    fn requests_are_handed_over_and_answered_one_after_the_other() {
+        let served = Served::new();
+        served.write("POST /a HTTP/1.1\r\ncontent-length: 4\r\n\r\nbodyGET /b HTTP/1.1\r\n\r\nDELETE /c HT");
+        let (line, body, is_whole, replies, _) = served.request();
+        assert_eq!((line.as_str(), &body[..], is_whole), ("POST /a", &b"body"[..], true));
+        assert_eq!(served.answering.load(Ordering::Acquire), 1);
+        assert_eq!(replies.send(whole("one")), Some(3));
+        assert_eq!(served.read("one"), "HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\none");
+        let (line, body, is_whole, replies, _) = served.request();
+        assert_eq!((line.as_str(), &body[..], is_whole), ("GET /b", &b""[..], true));
+        assert_eq!(replies.send(whole("")), Some(0));
+        served.read("content-length: 0\r\n\r\n");
+        served.write("TP/1.1\r\nconnection: close\r\n\r\n");
+        let (line, _, _, replies, request) = served.request();
+        assert_eq!(line, "DELETE /c");
+        replies.send(whole("three"));
+        assert_eq!(served.rest(), "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nthree");
+        assert!(matches!(served.input(), Input::Gone(gone) if gone == request));
+        assert_eq!(served.answering.load(Ordering::Acquire), 0);
+        served.ends().unwrap();
+    }
+
+    #[test]
+    fn a_body_is_handed_over_as_it_comes_however_it_is_delimited() {
+        for (head, parts, bodies) in [
+            ("content-length: 6", ["ab", "cdef"], ["ab", "cdef"]),
+            ("transfer-encoding: chunked", ["3\r\nabc\r", "\n1\r\nd\r\n2\r\nef\r\n0\r\n\r\n"], ["abc", "def"]),
+        ] {
+            let served = Served::new();
+            served.write(&format!("POST /a HTTP/1.1\r\n{head}\r\n\r\n"));
+            let (_, body, is_whole, replies, request) = served.request();
+            assert!(body.is_empty() && !is_whole);
+            for (part, expected) in parts.iter().zip(bodies) {
+                served.write(part);
+                let Input::Body { request: of, body, is_last } = served.input() else { panic!("no body") };
+                assert_eq!((of, &body[..], is_last), (request, expected.as_bytes(), expected.ends_with("def")));
+            }
+            replies.send(whole("done"));
+            served.read("done");
+            // The connection is used again.
+            served.write("GET /b HTTP/1.1\r\n\r\n");
+            assert_eq!(served.request().0, "GET /b");
+            let _ = served.ends();
+        }
+    }
+
+    #[test]
+    fn a_client_is_told_to_continue_or_answered_before_its_body() {
+        let served = Served::new();
+        served.write("POST /a HTTP/1.1\r\ncontent-length: 4\r\nexpect: 100-continue\r\n\r\n");
+        let (_, body, is_whole, replies, _) = served.request();
+        assert!(body.is_empty() && !is_whole);
+        replies.send(Reply::Continue);
+        assert_eq!(served.read("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+        served.write("body");
+        assert!(matches!(served.input(), Input::Body { body, is_last: true, .. } if body == b"body"));
+        replies.send(whole("done"));
+        served.read("done");
+        for expects in ["expect: 100-continue\r\n", ""] {
+            let served = Served::new();
+            served.write(&format!("POST /b HTTP/1.1\r\ncontent-length: 4\r\n{expects}\r\n"));
+            let (_, _, _, replies, request) = served.request();
+            replies.send(whole("early"));
+            assert_eq!(
+                served.rest(),
+                "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nearly",
+                "the rest of the request would be taken for another"
+            );
+            assert!(matches!(served.input(), Input::Gone(gone) if gone == request));
+        }
+    }
+
+    #[test]
+    fn a_stream_is_written_as_it_comes_and_ends_as_its_version_can() {
+        for (version, fields, pieces, end) in [
+            ("1.1", "transfer-encoding: chunked\r\n", ["2\r\nab\r\n", "3\r\ncde\r\n"], "0\r\n\r\n"),
+            ("1.0", "connection: close\r\n", ["ab", "cde"], ""),
+        ] {
+            let served = Served::new();
+            served.write(&format!("GET /a HTTP/{version}\r\n\r\n"));
+            let (_, _, _, replies, request) = served.request();
+            assert_eq!(replies.send(Reply::Stream(Response::new(()))), Some(0));
+            assert_eq!(served.read("\r\n\r\n"), format!("HTTP/1.1 200 OK\r\n{fields}\r\n"));
+            let unwritten = replies.unwritten();
+            for (text, written) in ["ab", "cde"].into_iter().zip(pieces) {
+                assert_eq!(replies.send(piece(text)), Some(text.len()));
+                assert_eq!(served.read(written), written);
+            }
+            assert_eq!(unwritten.bytes(), 0);
+            replies.send(Reply::End);
+            if version == "1.1" {
+                assert_eq!(served.read(end), end);
+                served.write("GET /b HTTP/1.1\r\n\r\n");
+                assert_eq!(served.request().0, "GET /b");
+            } else {
+                assert_eq!(served.rest(), end);
+                assert!(matches!(served.input(), Input::Gone(gone) if gone == request));
+            }
+        }
+        // One that breaks off has no end, and a burst is written whole.
+        let served = Served::new();
+        served.write("GET /a HTTP/1.1\r\n\r\n");
+        let (_, _, _, replies, _) = served.request();
+        for reply in [Reply::Stream(Response::new(())), piece("a"), piece("b"), piece("c")] {
+            replies.send(reply);
+        }
+        served.read("\r\n\r\n");
+        served.read("1\r\na\r\n1\r\nb\r\n1\r\nc\r\n");
+        drop(replies);
+        assert_eq!(served.rest(), "");
+    }
+
+    #[test]
+    fn the_answer_to_head_has_no_body_and_what_is_no_request_ends_the_connection() {
+        let served = Served::new();
+        served.write("HEAD /a HTTP/1.1\r\n\r\n");
+        served.request().3.send(whole("text"));
+        served.read("content-length: 4\r\n\r\n");
+        served.write("GET /b HTTP/1.1\r\nconnection: close\r\n\r\n");
+        served.request().3.send(whole("text"));
+        assert!(served.rest().starts_with("HTTP/1.1 200 OK\r\n"));
+
+        let served = Served::new();
+        served.write("no HTTP\r\n\r\n");
+        assert_eq!(served.rest(), "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+        served.ends().unwrap();
+
+        for broken in ["x\r\n", "1\r\nab"] {
+            let served = Served::new();
+            served.write(&format!("POST /a HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n{broken}"));
+            assert_eq!(served.rest(), "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+            let inputs: Vec<_> = served.inputs.try_iter().collect();
+            assert!(matches!(&inputs[..], [Input::Request { .. }, Input::Gone(_)]), "{broken}: {inputs:?}");
+        }
+    }
+
+    #[test]
+    fn b9_a_client_that_goes_is_told_of_and_a_server_that_has_ended_answers_503() {
+        for (sent, streams) in [
+            ("POST /a HTTP/1.1\r\ncontent-length: 4\r\n\r\nab", false),
+            ("GET /a HTTP/1.1\r\n\r\n", false),
+            ("GET /a HTTP/1.1\r\n\r\nGET /b", false),
+            ("GET /a HTTP/1.1\r\n\r\n", true),
+        ] {
+            let served = Served::new();
+            served.write(sent);
+            let (_, _, _, replies, request) = served.request();
+            if streams {
+                replies.send(Reply::Stream(Response::new(())));
+                served.read("\r\n\r\n");
+            }
+            let inputs = served.inputs;
+            drop(served.client);
+            assert!(matches!(inputs.recv_timeout(PATIENCE), Ok(Input::Gone(gone)) if gone == request), "{sent}");
+            served.thread.join().unwrap().unwrap_err();
+            assert!(replies.send(whole("late")).is_none());
+        }
+        for has_request in [true, false] {
+            let mut served = Served::new();
+            if !has_request {
+                served.inputs = sync_channel(1).1;
+            }
+            served.write("GET /a HTTP/1.1\r\n\r\n");
+            if has_request {
+                drop(served.request());
+            }
+            assert!(served.rest().starts_with("HTTP/1.1 503 Service Unavailable\r\n"), "{has_request}");
+        }
+    }
+
+    /// The times of the server are those of its owner; a connection that is silent and one that is slow end differently.
+    #[test]
+    fn b16_a_silent_connection_is_closed_and_a_slow_head_answered() {
+        let (soon, late) = (Duration::from_millis(50), PATIENCE * 100);
+        let began = Instant::now();
+        for (sent, head, idle, answer) in [
+            ("", late, soon, ""),
+            ("G", soon, late, "HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"),
+        ] {
+            let served = Served::start(Times { head, idle }, Connection::run);
+            served.write(sent);
+            assert_eq!(served.rest(), answer);
+            served.ends().unwrap();
+        }
+        assert!(began.elapsed() < PATIENCE);
+    }
+
+    #[test]
+    fn m4_whoever_is_refused_is_told_so_once_its_head_has_come() {
+        let times = Times { head: PATIENCE, idle: PATIENCE };
+        let served = Served::start(times, Connection::refuse_all);
+        served.write("GET /a HT");
+        thread::sleep(Duration::from_millis(100));
+        served.client.set_nonblocking(true).unwrap();
+        assert!(served.client.peek(&mut [0]).is_err(), "the head is waited for");
+        served.client.set_nonblocking(false).unwrap();
+        served.write("TP/1.1\r\n\r\n");
+        assert!(served.rest().starts_with("HTTP/1.1 503 Service Unavailable\r\n"));
+        served.ends().unwrap();
+        // Nor is it waited for without an end.
+        let served = Served::start(times, Connection::refuse_all);
+        served.write("G");
+        assert!(served.rest().starts_with("HTTP/1.1 503 "));
+        served.ends().unwrap();
+        let served = Served::start(times, Connection::refuse_all);
+        served.client.shutdown(Shutdown::Write).unwrap();
+        assert!(served.rest().starts_with("HTTP/1.1 503 "));
+    }
+
+    #[test]
+    fn m4_only_a_connection_without_a_request_makes_room() {
+        let served = Served::new();
+        let another = || {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            served.connections.admit(&Arc::new(stream), &PeerKey::new(&[2]))
+        };
+        served.write("GET /a HTTP/1.1\r\n\r\n");
+        let (_, _, _, replies, _) = served.request();
+        assert!(matches!(another(), Admitted::Refused(_)));
+        replies.send(whole("one"));
+        served.read("one");
+        let until = Instant::now() + PATIENCE;
+        while !matches!(another(), Admitted::Served(_)) {
+            assert!(Instant::now() < until);
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(served.rest(), "", "it was closed to make room");
+    }
+}

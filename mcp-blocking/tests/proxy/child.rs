@@ -162,6 +162,20 @@ fn er06_a_server_that_ends_when_it_is_probed_is_started_anew() {
     proxy.write(&modern("1", "tools/list", ""));
     let answer = proxy.line();
     assert!(answer.starts_with(r#"{"jsonrpc":"2.0","id":1,"result":"#) && answer.contains("greet"), "{answer}");
+    #[cfg(target_os = "linux")]
+    {
+        // One writes to the client and one to the server that runs now: that of the first has ended, or is about to.
+        let count = || {
+            let threads = std::fs::read_dir(format!("/proc/{}/task", proxy.child.id())).unwrap();
+            let names = threads.filter_map(|thread| std::fs::read_to_string(thread.unwrap().path().join("comm")).ok());
+            names.filter(|name| name.trim() == "mcp-writer").count()
+        };
+        let soon = (0..500).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            count() == 2
+        });
+        assert!(soon, "{} threads write", count());
+    }
     proxy.end_input();
     assert!(proxy.wait().0.success());
     let errors = proxy.errors().join("\n");
