@@ -304,3 +304,204 @@ impl Owner {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::pin::Pin;
+    use std::sync::Arc;
+
+    use http_body::Body;
+    use mcp_proto::server::{Config, HttpConfig};
+    use mcp_proto::{ErrorObject, Json, Notification};
+    use tokio::sync::Semaphore;
+
+    use super::super::HttpBody;
+    use super::*;
+    use crate::server::incoming::Incoming;
+    use crate::server::service::AnyService;
+
+    /// An owner that the test runs step by step, whose tools say something and then wait until they may answer.
+    struct Stepped {
+        owner: Owner,
+        heard: Heard,
+        may_answer: Arc<Semaphore>,
+        /// Handlers that have not ended.
+        handlers: Arc<()>,
+    }
+
+    impl Stepped {
+        fn new() -> Self {
+            let (may_answer, handlers) = (Arc::new(Semaphore::new(0)), Arc::new(()));
+            let (allowed, held) = (Arc::clone(&may_answer), Arc::clone(&handlers));
+            let service = move |incoming: Incoming| {
+                let (allowed, held) = (Arc::clone(&allowed), Arc::clone(&held));
+                async move {
+                    let _held = held;
+                    let tool = incoming.params().unwrap().member("name").unwrap().unwrap();
+                    let tool = tool.as_string().unwrap().into_owned();
+                    let size = if tool.contains("large") { 100_000 } else { 10 };
+                    let params = Json::from("x".repeat(size).as_str());
+                    if tool.starts_with("say") {
+                        incoming.notify(Notification::with_params("notifications/x", params.clone())).await.unwrap();
+                    }
+                    allowed.acquire().await.unwrap().forget();
+                    Ok::<_, ErrorObject>(Json::empty_object().with_member("text", &params))
+                }
+            };
+            let (requests, heard) = Requests::new(Arc::new(service) as Arc<dyn AnyService>);
+            let config = Config::new("s", "1").with_capabilities(Json::parse(r#"{"tools":{}}"#.to_owned()).unwrap());
+            let machine = Server::new(Http::new(HttpConfig::new()), config).unwrap();
+            Self { owner: Owner::new(machine, requests), heard, may_answer, handlers }
+        }
+
+        /// Calls a tool, with the body of the request in two parts.
+        fn call(&mut self, number: u64, tool: &str) -> oneshot::Receiver<Reply> {
+            let head = http::Request::post("/mcp").header("host", "localhost").header("mcp-name", tool);
+            let head = head.header("content-type", "application/json").header("mcp-method", "tools/call");
+            let head = head.header("accept", "application/json, text/event-stream");
+            let (head, ()) = head.header("mcp-protocol-version", "2026-07-28").body(()).unwrap().into_parts();
+            let body = ::tests::asked::modern("1", "tools/call", &format!(r#""name":"{tool}","#));
+            let (first, rest) = body.split_at(10);
+            let ((accept, _), (reply, replied)) = (oneshot::channel(), oneshot::channel());
+            let from = From { principal: None, peer: Some(PeerKey::new(&[1])), is_routed: false };
+            let arrived = Arrived(number);
+            let body = Bytes::copy_from_slice(first.as_bytes());
+            let input = Input::Request { arrived, head: Box::new(head), from, body, is_whole: false, accept, reply };
+            self.owner.on_input(input, now());
+            assert_eq!((self.owner.exchanges.len(), self.owner.accepts.len()), (1, 0));
+            let body = Bytes::copy_from_slice(rest.as_bytes());
+            self.owner.on_input(Input::Body { arrived, body, is_last: true }, now());
+            self.owner.settle(now());
+            replied
+        }
+
+        /// A request that nobody waits for any more.
+        fn call_gone(&mut self, number: u64) {
+            let ((accept, _), (reply, _)) = (oneshot::channel(), oneshot::channel());
+            let (head, ()) = http::Request::get("/mcp").header("host", "localhost").body(()).unwrap().into_parts();
+            let from = From { principal: None, peer: None, is_routed: false };
+            let arrived = Arrived(number);
+            let (head, body) = (Box::new(head), Bytes::new());
+            self.owner.on_input(Input::Request { arrived, head, from, body, is_whole: true, accept, reply }, now());
+        }
+
+        /// Deals with one thing that a handler says.
+        async fn turn(&mut self) {
+            tokio::select! {
+                Some(last) = self.heard.last.recv() => self.owner.requests.on_last(last, &mut self.owner.machine, now()),
+                Some(said) = self.heard.said.recv() => {
+                    let accepted = self.owner.requests.on_said(said, &mut self.owner.machine, now());
+                    self.owner.settle(now());
+                    self.owner.accept(accepted);
+                }
+            }
+            self.owner.settle(now());
+        }
+
+        /// Exchanges, responses, and responses with something that was not taken.
+        fn left(&mut self) -> (usize, usize, usize) {
+            self.owner.report_written(now());
+            (self.owner.exchanges.len(), self.owner.responses.len(), self.owner.unwritten.len())
+        }
+
+        /// Waits until the handlers have ended.
+        async fn handlers_end(&self) {
+            while Arc::strong_count(&self.handlers) > 2 {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// Takes the next frame; its bytes.
+    async fn take(body: &mut HttpBody) -> Option<usize> {
+        let frame = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await?;
+        Some(frame.unwrap().into_data().unwrap().len())
+    }
+
+    #[tokio::test]
+    async fn nothing_is_left_of_a_response_that_was_taken() {
+        let mut stepped = Stepped::new();
+        let mut replied = stepped.call(1, "small");
+        assert_eq!(stepped.left(), (1, 1, 0));
+        assert!(replied.try_recv().is_err());
+        stepped.may_answer.add_permits(3);
+        stepped.turn().await;
+        assert!(matches!(replied.try_recv(), Ok(Reply::Small(_))));
+        assert_eq!(stepped.left(), (0, 0, 0));
+
+        let mut replied = stepped.call(2, "large");
+        stepped.turn().await;
+        let Ok(Reply::Whole(_, unread)) = replied.try_recv() else { panic!("a whole body") };
+        assert_eq!(stepped.left(), (0, 0, 1));
+        let mut body = HttpBody::pieces(unread, None);
+        while take(&mut body).await.is_some() {
+            assert!(stepped.left().2 <= 1);
+        }
+        assert_eq!(stepped.left(), (0, 0, 0));
+
+        let mut replied = stepped.call(3, "say-large");
+        stepped.turn().await;
+        let Ok(Reply::Stream(_, unread)) = replied.try_recv() else { panic!("a stream") };
+        let mut body = HttpBody::pieces(unread, None);
+        assert_eq!(stepped.left(), (1, 1, 1));
+        // Its handler waits until all of this was taken, and then answers.
+        let mut taken = 0;
+        while taken < 100_000 {
+            taken += take(&mut body).await.unwrap();
+        }
+        assert_eq!(stepped.left(), (1, 1, 0));
+        assert!(poll_fn(|cx| std::task::Poll::Ready(Pin::new(&mut body).poll_frame(cx).is_pending())).await);
+        stepped.turn().await;
+        while take(&mut body).await.is_some() {}
+        assert_eq!(stepped.left(), (0, 0, 0));
+        stepped.handlers_end().await;
+    }
+
+    #[tokio::test]
+    async fn nothing_is_left_of_a_client_that_is_gone() {
+        for (tool, has_said) in [("small", false), ("say-small", true), ("say-large", true)] {
+            let mut stepped = Stepped::new();
+            let replied = stepped.call(1, tool);
+            if has_said {
+                stepped.turn().await;
+            }
+            assert_eq!(stepped.left(), (1, 1, usize::from(has_said)));
+            stepped.owner.on_gone(Arrived(1), now());
+            assert_eq!(
+                (stepped.owner.exchanges.len(), stepped.owner.responses.len(), stepped.owner.unwritten.len()),
+                (0, 0, 0)
+            );
+            stepped.owner.settle(now());
+            stepped.handlers_end().await;
+            drop(replied);
+            // A request whose client was gone before it was heard is none.
+            stepped.call_gone(2);
+            assert_eq!(stepped.left(), (0, 0, 0));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_service_that_is_closed_answers_everybody_and_leaves_nothing() {
+        for tool in ["small", "say-small"] {
+            let mut stepped = Stepped::new();
+            let mut replied = stepped.call(1, tool);
+            if tool != "small" {
+                stepped.turn().await;
+            }
+            let (done, is_done) = oneshot::channel();
+            stepped.owner.on_input(Input::Close(done), now());
+            is_done.await.unwrap();
+            match replied.try_recv() {
+                Ok(Reply::Small(_)) => {}
+                Ok(Reply::Stream(_, unread)) => {
+                    let mut body = HttpBody::pieces(unread, None);
+                    while take(&mut body).await.is_some() {}
+                }
+                other => panic!("{other:?}"),
+            }
+            assert_eq!(stepped.left(), (0, 0, 0));
+            stepped.handlers_end().await;
+        }
+    }
+}
