@@ -855,6 +855,8 @@ pub fn defect_m4_connections_beyond_all_limits_are_refused_with_a_status(server:
     for mut client in crowd {
         let answer = client.rest();
         assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("retry-after: 5\r\n"), "{answer}");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("the end of the head");
+        assert!(head.contains(&format!("content-length: {}", body.len())), "{answer}");
     }
     assert!(busy.iter_mut().all(|client| client.events(1).len() == 1), "the others are served");
 }
@@ -940,7 +942,7 @@ pub fn b16_who_was_refused_may_go_on_writing_for_a_moment(server: &Remote) {
             assert!(!client.is_closed(), "{code}");
             thread::sleep(Duration::from_millis(50));
         }
-        client.rest();
+        assert_eq!(client.rest().matches("HTTP/1.1 ").count(), 1, "{code}");
     };
     let mut late = server.connect();
     late.write(b"POST /mcp HTTP/1.1\r\nx: ");
