@@ -435,3 +435,24 @@ fn defect_b4_b7_check_shows_challenges_and_where_a_redirect_leads() {
     assert_eq!(code, Some(1));
     assert!(found.contains(" redirects to https://b.example/mcp, which is another origin"), "{found}");
 }
+
+/// A record that nobody takes stops everything, but not the end that a signal asks for.
+#[cfg(unix)]
+#[test]
+fn defect_k4_a_record_that_is_stuck_does_not_hold_up_the_end() {
+    let folder = folder("stuck-record");
+    let record = folder.join("record");
+    assert!(std::process::Command::new("mkfifo").arg(&record).status().unwrap().success());
+    // Both directions, so that neither end waits for the other to open it. Nothing is read.
+    let held = std::fs::OpenOptions::new().read(true).write(true).open(&record).unwrap();
+    let server = echo_server();
+    let mut proxy = Proxy::start(&["--record", record.to_str().unwrap(), &server.url()]);
+    proxy.initialize();
+    // More than a pipe holds.
+    proxy.write(&request("1", "tools/call", &format!("{{\"x\":\"{}\"}}", "x".repeat(1 << 20))));
+    server.wait(|server| server.asked().iter().any(|asked| asked.method == "initialize").then_some(())).unwrap();
+    thread::sleep(std::time::Duration::from_millis(300));
+    proxy.signal("TERM");
+    assert_eq!(proxy.wait().0.code(), Some(1));
+    drop(held);
+}
