@@ -122,6 +122,18 @@ fn a_second_signal_leaves_nothing_behind_either() {
     proxy.errors();
 }
 
+/// Whoever sends a signal does not wait for long: the server has less time to end than it would have otherwise, which is
+/// two seconds.
+#[test]
+fn after_a_signal_a_server_is_asked_to_end_sooner() {
+    let mut proxy = connected("trap 'echo asked >&2; exit' TERM; cat >/dev/null; sleep 1.7; echo by itself >&2");
+    proxy.signal("TERM");
+    assert!(proxy.wait().0.success());
+    // The shell tells of what was ended under it.
+    let errors = proxy.errors();
+    assert!(errors.contains(&"asked".to_owned()) && !errors.contains(&"by itself".to_owned()), "{errors:?}");
+}
+
 #[test]
 fn px3_a_server_that_ends_by_itself_is_told_of_and_ends_the_proxy() {
     let mut proxy = Proxy::spawn(before(&[], "read -r request; exit 3"));
