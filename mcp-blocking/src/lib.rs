@@ -77,6 +77,8 @@ mod mailbox;
 mod proxy;
 mod server;
 mod stdio;
+#[cfg(test)]
+mod stdio_tests;
 
 pub use client::{
     Builder, Change, ChildServer, Client, Error, Handler, HttpServer, InFlight, Observation, Subscription,

@@ -98,8 +98,8 @@ macro_rules! wire_tests {
                 let held = $crate::on_the_wire::$scenario(&$crate::socket::Remote::new(&server.address));
                 let began = std::time::Instant::now();
                 drop(server);
-                // It is documented as 5 s.
-                assert!(began.elapsed() < std::time::Duration::from_secs(60), "the server did not end");
+                // It is documented as 5 s. A write that nobody takes fails after 30 s, and is not waited for.
+                assert!(began.elapsed() < std::time::Duration::from_secs(25), "the server did not end");
                 drop(held);
             }
         )*

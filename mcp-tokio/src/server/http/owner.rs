@@ -337,7 +337,6 @@ mod tests {
             let service = move |incoming: Incoming| {
                 let (allowed, held) = (Arc::clone(&allowed), Arc::clone(&held));
                 async move {
-                    let _held = held;
                     let tool = incoming.params().unwrap().member("name").unwrap().unwrap();
                     let tool = tool.as_string().unwrap().into_owned();
                     let size = if tool.contains("large") { 100_000 } else { 10 };
@@ -346,6 +345,7 @@ mod tests {
                         incoming.notify(Notification::with_params("notifications/x", params.clone())).await.unwrap();
                     }
                     allowed.acquire().await.unwrap().forget();
+                    drop(held);
                     Ok::<_, ErrorObject>(Json::empty_object().with_member("text", &params))
                 }
             };

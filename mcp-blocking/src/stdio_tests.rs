@@ -1,0 +1,189 @@
+//! What the two threads of a byte stream hand in, and when.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use crate::gate::Gate;
+use crate::stdio::{CHUNK, Happened, Writer, spawn_reader};
+
+/// How long anything may take before the test has failed.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Waits for something that another thread is about to do.
+fn soon(what: impl Fn() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !what() {
+        assert!(Instant::now() < until);
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// An output that takes a piece whenever it is allowed to, and shows what was flushed.
+struct Gated {
+    allowed: Receiver<io::Result<()>>,
+    taken: Vec<u8>,
+    flushed: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Write for Gated {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.allowed.recv().map_err(|_| ErrorKind::BrokenPipe)??;
+        self.taken.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.flushed.lock().unwrap().clone_from(&self.taken);
+        Ok(())
+    }
+}
+
+struct Writing {
+    writer: Writer,
+    allow: Sender<io::Result<()>>,
+    flushed: Arc<Mutex<Vec<u8>>>,
+    inputs: Receiver<Happened>,
+}
+
+fn writing() -> Writing {
+    let ((allow, allowed), (inbox, inputs)) = (channel(), sync_channel(16));
+    let flushed = Arc::default();
+    let output = Gated { allowed, taken: Vec::new(), flushed: Arc::clone(&flushed) };
+    Writing { writer: Writer::spawn(output, inbox, |happened| happened).unwrap(), allow, flushed, inputs }
+}
+
+#[test]
+fn what_was_written_is_counted_and_told_of_if_that_is_wanted() {
+    let Writing { writer, allow, flushed, inputs } = writing();
+    assert!(writer.wake_when_written());
+    writer.push(Bytes::from_static(b"abc"));
+    writer.push(Bytes::from_static(b"de"));
+    assert_eq!((writer.waiting(), writer.take_written(), writer.is_done()), (5, 0, false));
+    assert!(inputs.try_recv().is_err());
+    allow.send(Ok(())).unwrap();
+    allow.send(Ok(())).unwrap();
+    assert!(matches!(inputs.recv_timeout(PATIENCE), Ok(Happened::Written)));
+    soon(|| writer.waiting() == 0 && *flushed.lock().unwrap() == b"abcde");
+    // There is something to take account of now: nothing more is told.
+    assert!(!writer.wake_when_written());
+    assert_eq!((writer.take_written(), writer.take_written()), (5, 0));
+    writer.push(Bytes::from_static(b"f"));
+    allow.send(Ok(())).unwrap();
+    soon(|| writer.waiting() == 0);
+    assert!(inputs.try_recv().is_err(), "nobody wanted to know");
+    assert!(!writer.is_done());
+    writer.close();
+    assert!(matches!(inputs.recv_timeout(PATIENCE), Ok(Happened::Written)), "the end is told");
+    assert_eq!((writer.is_done(), writer.take_written()), (true, 1));
+    assert_eq!(*flushed.lock().unwrap(), b"abcdef");
+    // What comes too late needs no room.
+    writer.push(Bytes::from_static(b"late"));
+    assert_eq!((writer.waiting(), writer.take_written()), (0, 4));
+}
+
+#[test]
+fn a_large_message_is_counted_while_it_is_written() {
+    let Writing { writer, allow, inputs, .. } = writing();
+    writer.push(vec![0; 3 * CHUNK].into());
+    writer.close();
+    for _ in 0..3 {
+        assert!(!writer.is_done());
+        assert!(writer.wake_when_written());
+        allow.send(Ok(())).unwrap();
+        assert!(matches!(inputs.recv_timeout(PATIENCE), Ok(Happened::Written)));
+        assert_eq!(writer.take_written(), CHUNK);
+    }
+    soon(|| writer.is_done());
+    assert_eq!(writer.waiting(), 0);
+}
+
+#[test]
+fn an_output_that_takes_no_more_is_told_of_and_leaves_nothing_waiting() {
+    for is_discarded in [false, true] {
+        let Writing { writer, allow, inputs, .. } = writing();
+        writer.push(Bytes::from_static(b"abc"));
+        // The thread has taken it, and is about to write it.
+        thread::sleep(Duration::from_millis(20));
+        writer.push(Bytes::from_static(b"de"));
+        if is_discarded {
+            writer.discard();
+            allow.send(Ok(())).unwrap();
+            soon(|| writer.is_done());
+            assert!(inputs.try_iter().all(|happened| matches!(happened, Happened::Written)));
+        } else {
+            allow.send(Err(ErrorKind::BrokenPipe.into())).unwrap();
+            assert!(matches!(inputs.recv_timeout(PATIENCE), Ok(Happened::OutputClosed)));
+            assert!(writer.is_done());
+        }
+        assert_eq!((writer.waiting(), writer.take_written()), (0, 5));
+    }
+}
+
+/// An input that gives what the test says, and counts how often it was read.
+struct Given {
+    results: Receiver<io::Result<&'static [u8]>>,
+    reads: Arc<Mutex<usize>>,
+}
+
+impl Read for Given {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        *self.reads.lock().unwrap() += 1;
+        let bytes = self.results.recv().unwrap_or(Ok(b""))?;
+        buffer[..bytes.len()].copy_from_slice(bytes);
+        Ok(bytes.len())
+    }
+}
+
+type Reading = (Sender<io::Result<&'static [u8]>>, Arc<Mutex<usize>>, Receiver<Happened>, Arc<Gate>);
+
+fn reading() -> Reading {
+    let ((give, results), (inbox, inputs)) = (channel(), sync_channel::<Happened>(16));
+    let (reads, gate) = (Arc::default(), Arc::new(Gate::new()));
+    start(Given { results, reads: Arc::clone(&reads) }, inbox, &gate);
+    (give, reads, inputs, gate)
+}
+
+fn start(input: Given, inbox: SyncSender<Happened>, gate: &Arc<Gate>) {
+    spawn_reader(input, inbox, Arc::clone(gate), |happened| happened).unwrap();
+}
+
+#[test]
+fn an_input_is_read_until_its_end_whatever_interrupts_it() {
+    for (last, text) in [(Ok(&b""[..]), "the end"), (Err(ErrorKind::ConnectionReset.into()), "an error")] {
+        let (give, reads, inputs, _gate) = reading();
+        give.send(Ok(b"abc")).unwrap();
+        give.send(Err(ErrorKind::Interrupted.into())).unwrap();
+        give.send(Ok(b"de")).unwrap();
+        give.send(last).unwrap();
+        for expected in [&b"abc"[..], b"de"] {
+            let happened = inputs.recv_timeout(PATIENCE).unwrap();
+            assert!(matches!(&happened, Happened::Read(bytes) if bytes == expected), "{happened:?}");
+        }
+        assert!(matches!(inputs.recv_timeout(PATIENCE), Ok(Happened::InputEnded)), "{text}");
+        // The thread has ended, and its end of the channel with it.
+        assert!(inputs.recv_timeout(PATIENCE).is_err() && *reads.lock().unwrap() == 4, "{text}");
+    }
+}
+
+#[test]
+fn nothing_is_read_while_the_gate_is_closed_or_when_nobody_takes_it() {
+    let (give, reads, inputs, gate) = reading();
+    soon(|| *reads.lock().unwrap() == 1);
+    gate.set(false);
+    give.send(Ok(b"abc")).unwrap();
+    assert!(matches!(inputs.recv_timeout(PATIENCE), Ok(Happened::Read(_))));
+    thread::sleep(Duration::from_millis(50));
+    assert_eq!(*reads.lock().unwrap(), 1);
+    gate.set(true);
+    soon(|| *reads.lock().unwrap() == 2);
+    drop(inputs);
+    give.send(Ok(b"de")).unwrap();
+    // The input is dropped with the thread.
+    soon(|| Arc::strong_count(&reads) == 1);
+    assert_eq!(*reads.lock().unwrap(), 2);
+}
