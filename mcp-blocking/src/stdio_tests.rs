@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use crate::gate::Gate;
-use crate::stdio::{CHUNK, Happened, Writer, spawn_reader};
+use crate::stdio::{CHUNK, Happened, Unknown, Writer, spawn_reader};
 
 /// How long anything may take before the test has failed.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -54,7 +54,12 @@ fn writing() -> Writing {
     let ((allow, allowed), (inbox, inputs)) = (channel(), sync_channel(16));
     let flushed = Arc::default();
     let output = Gated { allowed, taken: Vec::new(), flushed: Arc::clone(&flushed) };
-    Writing { writer: Writer::spawn(output, inbox, |happened| happened).unwrap(), allow, flushed, inputs }
+    Writing {
+        writer: Writer::spawn(Unknown(output), Arc::new(inbox), |happened| happened).unwrap(),
+        allow,
+        flushed,
+        inputs,
+    }
 }
 
 #[test]
@@ -149,7 +154,7 @@ fn reading() -> Reading {
 }
 
 fn start(input: Given, inbox: SyncSender<Happened>, gate: &Arc<Gate>) {
-    spawn_reader(input, inbox, Arc::clone(gate), |happened| happened).unwrap();
+    spawn_reader(input, Arc::new(inbox), Arc::clone(gate), |happened| happened).unwrap();
 }
 
 #[test]

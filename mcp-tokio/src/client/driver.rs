@@ -403,6 +403,13 @@ mod tests {
             assert!(matches!(ended.try_recv(), Ok(Ok(Outcome::Result(_)))));
             assert_eq!((driver.callers.len(), driver.requests.len()), (0, 0));
         }
+        // One that is refused is told so.
+        driver.machine.close(now());
+        let (outcome, mut ended) = oneshot::channel();
+        let caller = Caller { number: CallNumber(7), outcome, progress: None, span: Span::none() };
+        driver.on_input(Input::Request { call: Call::new("ping"), caller, accept: None });
+        assert!(matches!(ended.try_recv(), Ok(Err(UsageError::Closed))));
+        assert_eq!((driver.callers.len(), driver.requests.len()), (0, 0));
     }
 
     /// What becomes of a subscription is told in its order; a listener that is behind misses what there is no room for.
