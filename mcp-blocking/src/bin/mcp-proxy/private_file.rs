@@ -7,9 +7,10 @@ use std::path::Path;
 /// What becomes of a file that exists already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Existing {
-    /// It is emptied, and made private.
+    /// It is emptied, and made private. If it is a pipe, a write that would wait for its reader fails instead.
     Replace,
-    /// It is kept, with the permissions that it has, and written to at its end.
+    /// It is kept, with the permissions that it has, and written to at its end. If it is a pipe, a write waits for its
+    /// reader.
     Append,
 }
 
@@ -18,7 +19,7 @@ pub(crate) enum Existing {
 ///
 /// # Errors
 ///
-/// The path is a symbolic link or a directory, or cannot be written or made private.
+/// The path is a symbolic link, a directory or a pipe that no process reads, or cannot be written or made private.
 pub(crate) fn open(path: &Path, existing: Existing) -> io::Result<File> {
     if path.symlink_metadata().is_ok_and(|found| found.is_symlink()) {
         return Err(is_link());
@@ -29,6 +30,9 @@ pub(crate) fn open(path: &Path, existing: Existing) -> io::Result<File> {
     without_links(&mut options);
     let file = options.open(path).map_err(in_words)?;
     let found = file.metadata()?;
+    if existing == Existing::Append {
+        let_wait(&file)?;
+    }
     if existing == Existing::Replace && found.is_file() {
         make_private(&file, &found)?;
         file.set_len(0)?;
@@ -46,16 +50,38 @@ fn without_links(options: &mut OpenOptions) {
 
     use nix::fcntl::OFlag;
 
-    options.mode(0o600).custom_flags(OFlag::O_NOFOLLOW.bits());
+    // The second flag makes no difference to ordinary files. To open a pipe does not wait for its reader (K3).
+    options.mode(0o600).custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits());
+}
+
+/// Has writes wait until they can be done.
+#[cfg(unix)]
+fn let_wait(file: &File) -> io::Result<()> {
+    use nix::fcntl::{FcntlArg, OFlag, fcntl};
+
+    let flags = OFlag::from_bits_retain(fcntl(file, FcntlArg::F_GETFL)?);
+    fcntl(file, FcntlArg::F_SETFL(flags - OFlag::O_NONBLOCK))?;
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn let_wait(_: &File) -> io::Result<()> {
+    Ok(())
 }
 
 #[cfg(not(unix))]
 fn without_links(_: &mut OpenOptions) {}
 
-/// The link was put there after the check above.
 #[cfg(unix)]
 fn in_words(error: io::Error) -> io::Error {
-    if error.raw_os_error() == Some(nix::errno::Errno::ELOOP as i32) { is_link() } else { error }
+    use nix::errno::Errno;
+
+    match error.raw_os_error().map(Errno::from_raw) {
+        // The link was put there after the check above.
+        Some(Errno::ELOOP) => is_link(),
+        Some(Errno::ENXIO) => io::Error::other("it is a pipe that no process reads; start its reader first"),
+        Some(_) | None => error,
+    }
 }
 
 #[cfg(not(unix))]
@@ -86,8 +112,10 @@ fn make_private(_: &File, _: &Metadata) -> io::Result<()> {
 #[cfg(all(test, unix))]
 mod tests {
     use std::fs::{self, Permissions};
-    use std::io::Write;
+    use std::io::{Read, Write};
     use std::os::unix::fs::PermissionsExt;
+    use std::process::Command;
+    use std::thread;
 
     use super::*;
 
@@ -111,6 +139,32 @@ mod tests {
             fs::remove_file(&path).unwrap();
         }
         assert!(open(Path::new("/"), Existing::Append).is_err());
+    }
+
+    #[test]
+    fn defect_k3_a_pipe_that_is_not_read_is_refused_and_one_that_is_full_does_not_hold_a_record_up() {
+        let path = std::env::current_exe().unwrap().with_extension("pipe");
+        let _ = fs::remove_file(&path);
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        for existing in [Existing::Replace, Existing::Append] {
+            let error = open(&path, existing).unwrap_err();
+            assert_eq!(error.to_string(), "it is a pipe that no process reads; start its reader first");
+        }
+        let mut options = OpenOptions::new();
+        without_links(&mut options);
+        let mut reader = options.read(true).open(&path).unwrap();
+        let much = vec![b'x'; 4 << 20];
+        let error = open(&path, Existing::Replace).unwrap().write_all(&much).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+
+        let mut log = open(&path, Existing::Append).unwrap();
+        fs::remove_file(&path).unwrap();
+        let writer = thread::spawn(move || log.write_all(b"waited").unwrap());
+        let_wait(&reader).unwrap();
+        let mut text = Vec::new();
+        reader.read_to_end(&mut text).unwrap();
+        writer.join().unwrap();
+        assert!(text.ends_with(b"xwaited"), "{} bytes", text.len());
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl Recorder {
     ///
     /// # Errors
     ///
-    /// The file cannot be written or made private, or is a symbolic link; or a secret cannot be left out of the record.
+    /// The file cannot be written or made private, is a symbolic link, or is a pipe without a reader; or a secret cannot be left out of the record.
     pub(crate) fn new(path: &Path, max_message: usize, secrets: Secrets) -> io::Result<Self> {
         secrets.check().map_err(io::Error::other)?;
         let file = private_file::open(path, Existing::Replace)?;
@@ -83,7 +83,9 @@ impl Recorder {
         for line in lines {
             if let Err(error) = self.write(&line, direction) {
                 // A full disk is full for the next message, too.
-                log::warn!("--record: the record cannot be written, and ends here: {error}");
+                let is_slow = error.kind() == io::ErrorKind::WouldBlock;
+                let reason = if is_slow { "the reader of the pipe does not keep up" } else { &*error.to_string() };
+                log::warn!("--record: the record cannot be written, and ends here: {reason}");
                 self.file = None;
                 return;
             }
