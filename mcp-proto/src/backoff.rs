@@ -145,16 +145,16 @@ mod tests {
             let (mut now, mut attempts) = (Instant::now(), Vec::new());
             for _ in 0..200 {
                 backoff.has_borne_fruit();
-                if on_demand {
-                    // Asked for every second, in between those that are planned.
-                    for _ in 0..5 {
-                        now += FIRST;
-                        if backoff.may_try_now(&limits, now) {
-                            attempts.push(now);
-                        }
+                let asked = if on_demand { 5 * FIRST } else { Duration::ZERO };
+                let planned = now + backoff.next(Some(asked), &limits, &mut jitter, now);
+                // Asked for every second, too, until the time has come for the one that is planned.
+                while on_demand && now + FIRST < planned {
+                    now += FIRST;
+                    if backoff.may_try_now(&limits, now) {
+                        attempts.push(now);
                     }
                 }
-                now += backoff.next(Some(Duration::ZERO), &limits, &mut jitter, now);
+                now = planned;
                 attempts.push(now);
             }
             for window in attempts.windows(most + 1) {
