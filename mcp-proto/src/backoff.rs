@@ -190,6 +190,15 @@ mod tests {
     }
 
     #[test]
+    fn sh_c_34_a_wish_of_the_server_does_not_keep_pauses_from_growing() {
+        let pauses = pauses(Some(FIRST / 2), false, 6);
+        let grown = [FIRST / 2, 2 * FIRST, 4 * FIRST, 8 * FIRST, 16 * FIRST, LONGEST];
+        for (pause, least) in pauses.iter().zip(grown) {
+            assert!(*pause >= least && *pause <= least + least / 10, "{pauses:?}");
+        }
+    }
+
+    #[test]
     fn pauses_grow_while_nothing_comes_of_them() {
         let pauses = pauses(None, false, 8);
         assert!(pauses[0] >= FIRST && pauses[0] <= FIRST * 11 / 10);

@@ -254,3 +254,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_id_shows_its_integer_or_its_string() {
+    let id = |text: &str| {
+        let line = format!(r#"{{"jsonrpc":"2.0","id":{text},"method":"ping"}}"#);
+        match Frame::parse(&line.into(), &Limits::default()) {
+            Ok(Frame::Single(Message::Request(Request { id, .. }))) => id,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!((id("42").as_i64(), id("42").as_str()), (Some(42), None));
+    assert_eq!((id("\"42\"").as_i64(), id("\"42\"").as_str()), (None, Some("42")));
+    assert_eq!(id(r#""\u0061b""#).as_str(), Some("ab"));
+    assert_eq!((RequestId::from(-7).as_i64(), RequestId::from("a").as_str()), (Some(-7), Some("a")));
+}
