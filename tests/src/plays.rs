@@ -10,11 +10,13 @@
 //! | `messages` | what servers say |
 //! | `calls` | the application of a client |
 //! | `served` | a server on a byte stream, its client and its application |
+//! | `visited` | a server over HTTP, and its clients |
 
 mod calls;
 mod messages;
 mod served;
 mod site;
+mod visited;
 
 use std::time::Duration;
 
@@ -29,12 +31,19 @@ use crate::stream::ClientStream;
 use crate::world::World;
 
 pub use self::served::server;
+pub use self::visited::server_http;
 
 /// A play's name, and what it runs.
 pub type Play = (&'static str, fn(u64));
 
 /// All of them.
-pub const ALL: [Play; 4] = [("client", client), ("client_stdio", client_stdio), ("relay", relay), ("server", server)];
+pub const ALL: [Play; 5] = [
+    ("client", client),
+    ("client_stdio", client_stdio),
+    ("relay", relay),
+    ("server", server),
+    ("server_http", server_http),
+];
 
 /// How many things happen in a play.
 const STEPS: u64 = 250;

@@ -69,6 +69,11 @@ fn cl5_each_limit_has_bounds_and_an_error_names_the_one_that_is_outside() {
     }
 }
 
+/// A number of a server over HTTP, and whether it may be zero.
+type Number = (&'static str, fn(&mut HttpConfig) -> &mut usize, bool);
+/// A time of one.
+type Time = (&'static str, fn(&mut HttpConfig) -> &mut Duration);
+
 #[test]
 fn cl5_each_number_and_time_of_a_server_over_http_has_bounds() {
     let is_fine = |change: &dyn Fn(&mut HttpConfig)| {
@@ -77,7 +82,6 @@ fn cl5_each_number_and_time_of_a_server_over_http_has_bounds() {
         Server::new(server::Http::new(config), server::Config::new("s", "1")).map(drop)
     };
     let refused = |field| Err(UsageError::Limit { field, largest: LARGEST });
-    type Number = (&'static str, fn(&mut HttpConfig) -> &mut usize, bool);
     let numbers: [Number; 3] = [
         ("max_sessions", |config| &mut config.max_sessions, false),
         ("max_streams", |config| &mut config.max_streams, false),
@@ -89,7 +93,6 @@ fn cl5_each_number_and_time_of_a_server_over_http_has_bounds() {
             assert_eq!(outcome, if may { Ok(()) } else { refused(field) }, "{field}: {value}");
         }
     }
-    type Time = (&'static str, fn(&mut HttpConfig) -> &mut Duration);
     let times: [Time; 5] = [
         ("session_idle", |config| &mut config.session_idle),
         ("replay_for", |config| &mut config.replay_for),

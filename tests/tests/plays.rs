@@ -33,6 +33,11 @@ fn a_server_on_a_byte_stream_says_what_it_said() {
 }
 
 #[test]
+fn a_server_over_http_says_what_it_said() {
+    play(plays::ALL[4]);
+}
+
+#[test]
 fn a_relay_says_what_it_said() {
     play(plays::ALL[2]);
 }

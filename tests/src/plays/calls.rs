@@ -29,7 +29,12 @@ const CALLS: [(&str, &str); 9] = [
     ("resources/read", r#"{"uri":"a:\u00e9"}"#),
 ];
 
-const FILTERS: [&str; 3] = [r#"{"toolsListChanged":true}"#, r#"{"resourceSubscriptions":["a:b"]}"#, "{}"];
+const FILTERS: [&str; 4] = [
+    r#"{"toolsListChanged":true}"#,
+    r#"{"promptsListChanged":true,"resourcesListChanged":true}"#,
+    r#"{"resourceSubscriptions":["a:b"]}"#,
+    "{}",
+];
 
 fn json(text: &str) -> Json {
     Json::parse(text.to_owned()).expect("JSON")

@@ -176,7 +176,7 @@ pub(super) struct Client {
     state: Option<String>,
 }
 
-const MODERN: [(&str, &str); 8] = [
+pub(super) const MODERN: [(&str, &str); 9] = [
     ("server/discover", ""),
     ("tools/list", ""),
     ("tools/call", r#""name":"x","#),
@@ -184,10 +184,11 @@ const MODERN: [(&str, &str); 8] = [
     ("tools/call", r#""name":"x","requestState":STATE,"#),
     ("tools/call", r#""name":"x","requestState":STATE,"inputResponses":{"1":{"action":"accept"},"a":{"roots":[]}},"#),
     ("subscriptions/listen", r#""notifications":{"toolsListChanged":true,"resourceSubscriptions":["a:b"]},"#),
+    ("subscriptions/listen", r#""notifications":{"promptsListChanged":true,"resourcesListChanged":true},"#),
     ("resources/read", r#""uri":"a:b","#),
 ];
 
-const LEGACY: [(&str, &str); 8] = [
+pub(super) const LEGACY: [(&str, &str); 8] = [
     ("ping", "{}"),
     ("tools/list", "{}"),
     ("tools/call", r#"{"name":"x","_meta":{"progressToken":1}}"#),

@@ -1,11 +1,11 @@
 //! A server on a byte stream, its client and its application.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mcp_proto::client::Call;
-use mcp_proto::server::{Event, InputRequired, LoggingLevel, Progress};
-use mcp_proto::{ErrorObject, Json, Notification, RequestKey, Ticket, TicketKey};
+use mcp_proto::server::{Carrier, Event, InputRequired, LoggingLevel, Progress};
+use mcp_proto::{ErrorObject, Json, Notification, RequestKey, Server, Ticket, TicketKey};
 
 use super::messages::Client;
 use super::{LONG, STEPS, limits, random_time};
@@ -14,9 +14,9 @@ use crate::stream::ServerStream;
 
 /// What the application has.
 #[derive(Default)]
-struct Application {
+pub(super) struct Application {
     tickets: Vec<Ticket>,
-    waiting: BTreeSet<RequestKey>,
+    pub(super) waiting: BTreeSet<RequestKey>,
     cancelled: BTreeSet<TicketKey>,
 }
 
@@ -55,7 +55,7 @@ pub fn server(seed: u64) {
             6 if random.one_in(6) => stream.is_read = !stream.is_read,
             7 if random.one_in(60) => stream.eof(),
             8 if random.one_in(60) => stream.machine.close(stream.now),
-            _ => application.act(&mut stream, &mut random),
+            _ => application.act(&mut stream.machine, stream.now, &mut random),
         }
         for line in stream.lines() {
             client.hear(&line);
@@ -79,9 +79,7 @@ pub fn server(seed: u64) {
 }
 
 impl Application {
-    fn act(&mut self, stream: &mut ServerStream, random: &mut Random) {
-        let now = stream.now;
-        let server = &mut stream.machine;
+    pub(super) fn act<T: Carrier>(&mut self, server: &mut Server<T>, now: Instant, random: &mut Random) {
         match random.below(16) {
             0..=4 => {
                 if self.tickets.is_empty() {
@@ -158,7 +156,7 @@ impl Application {
         }
     }
 
-    fn read(&mut self, events: Vec<Event>) {
+    pub(super) fn read(&mut self, events: Vec<Event>) {
         for event in events {
             match event {
                 Event::Requested { ticket, .. } => self.tickets.push(ticket),

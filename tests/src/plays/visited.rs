@@ -1,0 +1,175 @@
+//! A server over HTTP, and its clients.
+
+use std::time::Duration;
+
+use mcp_proto::Json;
+use mcp_proto::server::{ExchangeKey, TwoEndpoints};
+
+use super::messages::{LEGACY, MODERN};
+use super::served::Application;
+use super::{LONG, STEPS, limits, random_time};
+use crate::asked::{Asked, initialize};
+use crate::random::Random;
+use crate::site::Site;
+use crate::world::{self, INITIALIZED};
+
+/// What clients know of a server.
+struct Clients {
+    /// Exchanges, whether or not they are still open.
+    exchanges: Vec<ExchangeKey>,
+    sessions: Vec<String>,
+    /// Paths at which sessions of the older transport take messages.
+    places: Vec<String>,
+    /// Ids of events that were seen.
+    events: Vec<String>,
+    next: u64,
+}
+
+/// A server over HTTP.
+///
+/// # Panics
+///
+/// Something is left when the server is closed.
+pub fn server_http(seed: u64) {
+    let mut random = Random::new(seed);
+    let mut site = Site::with(|http, config| {
+        config.limits = limits(&mut random);
+        config.capabilities =
+            Json::parse(r#"{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{}}"#).expect("JSON");
+        config.hands_up_subscribe = random.one_in(4);
+        http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
+        http.replay = *random.pick(&[0, 300, 100_000]);
+        http.max_sessions = *random.pick(&[2, 20, 100]);
+        http.max_streams = *random.pick(&[1, 3, 100]);
+        http.session_idle = *random.pick(&[Duration::from_secs(30), Duration::from_secs(600)]);
+        if random.one_in(3) {
+            http.evict_after = Duration::from_secs(1);
+        }
+        if random.one_in(3) {
+            http.retry = Some(Duration::from_secs(2));
+        }
+    });
+    let mut clients =
+        Clients { exchanges: Vec::new(), sessions: Vec::new(), places: Vec::new(), events: Vec::new(), next: 0 };
+    let mut application = Application::default();
+    for _ in 0..STEPS {
+        match random.below(14) {
+            0..=6 => clients.ask(&mut site, &mut random),
+            7 => site.pass(random_time(&mut random)),
+            8 => clients.leave(&mut site, &mut random),
+            9 if random.one_in(5) => site.is_read = !site.is_read,
+            10 if random.one_in(80) => site.server.close(site.now),
+            _ => application.act(&mut site.server, site.now, &mut random),
+        }
+        application.read(site.events());
+        while site.server.poll_subscription().is_some() {}
+    }
+    site.server.close(site.now);
+    for exchange in clients.exchanges {
+        site.server.handle_disconnect(exchange, site.now);
+    }
+    site.pass(LONG);
+    application.read(site.events());
+    assert!(application.waiting.is_empty(), "{:?} never ended", application.waiting);
+    assert_eq!(site.server.load().to_string(), "nothing", "that is left");
+}
+
+impl Clients {
+    fn ask(&mut self, site: &mut Site, random: &mut Random) {
+        self.next += 1;
+        let id = self.next.to_string();
+        let session = self.sessions.last().filter(|_| !random.one_in(12)).cloned().unwrap_or_else(|| "none".to_owned());
+        let asked = match random.below(16) {
+            _ if self.sessions.is_empty() && random.one_in(3) => Asked::post(initialize("2025-06-18")),
+            0 => Asked::post(initialize(random.text(&["2025-11-25", "2025-03-26", "2024-11-05"]))),
+            1 => Asked::post(INITIALIZED).in_session(&session),
+            2 => {
+                let stream = Asked::get().in_session(&session);
+                match self.events.last().filter(|_| random.one_in(2)) {
+                    Some(event) => stream.with("last-event-id", event),
+                    None => stream,
+                }
+            }
+            3 if random.one_in(3) => Asked::new("DELETE", "").in_session(&session),
+            4 => Asked::get().at("/sse"),
+            5 => {
+                let place = self.places.last().map_or("/messages?sessionId=none", String::as_str);
+                let body = if random.one_in(3) { initialize("2024-11-05") } else { Self::legacy(&id, random) };
+                Asked::post(body).at(place)
+            }
+            6 => {
+                let body = format!(
+                    "[{},{}]",
+                    Self::legacy(&id, random),
+                    world::request(&format!("\"b{id}\""), "tools/call", r#"{"name":"x"}"#)
+                );
+                Asked::post(body).in_session(&session)
+            }
+            7 => {
+                let answered = random.below(4).to_string();
+                let body = if random.one_in(3) {
+                    world::error(&answered, 7, "no")
+                } else {
+                    world::result(&answered, r#"{"roots":[]}"#)
+                };
+                Asked::post(body).in_session(&session)
+            }
+            8 => {
+                let cancelled = self.next.saturating_sub(1 + random.below(3));
+                let body = format!(
+                    r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{cancelled}}}}}"#
+                );
+                Asked::post(body).in_session(&session)
+            }
+            9..=11 => {
+                let (method, members) = random.pick(&MODERN);
+                let members = members.replace("STATE", "\"s\"");
+                let asked = Asked::stateless(&id, method, &members);
+                match *method {
+                    "tools/call" => asked.with("mcp-name", "x"),
+                    "resources/read" => asked.with("mcp-name", "a:b"),
+                    _ => asked,
+                }
+            }
+            12 => {
+                let asked = Asked::post(random.text(&["", "7", "{", "[]", r#"{"jsonrpc":"2.0"}"#]));
+                asked.with(
+                    random.text(&["accept", "content-type", "origin", "host"]),
+                    random.text(&["", "text/html", "a"]),
+                )
+            }
+            _ => Asked::post(Self::legacy(&id, random)).in_session(&session),
+        };
+        let asked = if random.one_in(15) { asked.by("somebody") } else { asked };
+        let asked = if random.one_in(2) { asked.from(1) } else { asked };
+        let exchange = if random.one_in(10) { site.begin(&asked) } else { site.ask(&asked) };
+        self.exchanges.push(exchange);
+        let Some(sent) = site.peek(exchange) else { return };
+        self.events.extend(sent.ids());
+        self.places.extend(sent.data().into_iter().filter(|data| data.starts_with("/messages")));
+        if sent.code() == 404 && !random.one_in(4) {
+            self.sessions.retain(|known| *known != session);
+        }
+        if let Some(id) = sent.headers.get("mcp-session-id") {
+            self.sessions.push(id.to_str().expect("text").to_owned());
+        }
+    }
+
+    fn legacy(id: &str, random: &mut Random) -> String {
+        let (method, params) = random.pick(&LEGACY);
+        world::request(id, method, params)
+    }
+
+    /// One of the clients goes, or takes what was sent to it.
+    fn leave(&self, site: &mut Site, random: &mut Random) {
+        if self.exchanges.is_empty() {
+            return;
+        }
+        let exchange = *random.pick(&self.exchanges);
+        if random.one_in(2) {
+            site.server.handle_disconnect(exchange, site.now);
+        } else {
+            site.server.handle_written(exchange, 100, site.now);
+        }
+    }
+}
