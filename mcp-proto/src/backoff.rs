@@ -44,7 +44,7 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    pub(crate) const fn new(_limits: &Limits) -> Self {
+    pub(crate) const fn new() -> Self {
         Self { fruitless: 0, attempts: VecDeque::new() }
     }
 
@@ -121,7 +121,7 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "an instant can be made in no other way")]
     fn pauses(asked: Option<Duration>, fruit: bool, count: usize) -> Vec<Duration> {
         let limits = Limits::default();
-        let (mut backoff, mut jitter) = (Backoff::new(&limits), Jitter::new(7));
+        let (mut backoff, mut jitter) = (Backoff::new(), Jitter::new(7));
         let mut now = Instant::now();
         (0..count)
             .map(|_| {
@@ -141,7 +141,7 @@ mod tests {
         let limits = Limits::default();
         let most = usize::try_from(limits.reconnects).unwrap();
         for on_demand in [false, true] {
-            let (mut backoff, mut jitter) = (Backoff::new(&limits), Jitter::new(7));
+            let (mut backoff, mut jitter) = (Backoff::new(), Jitter::new(7));
             let (mut now, mut attempts) = (Instant::now(), Vec::new());
             for _ in 0..200 {
                 backoff.has_borne_fruit();

@@ -243,7 +243,7 @@ impl<T: Carrier> Client<T> {
             settings: Settings::default(),
             incoming: Incoming::new(SessionKey::ONLY),
             timers: Deadlines::new(),
-            backoff: Backoff::new(&config.limits),
+            backoff: Backoff::new(),
             jitter: Jitter::new(config.seed),
             quirks: BTreeSet::new(),
             late_progress: BTreeMap::new(),

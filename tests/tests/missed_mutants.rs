@@ -486,3 +486,67 @@ fn defect_p_a_request_may_need_input_as_often_as_the_limit_says() {
         }
     }
 }
+
+#[test]
+fn ht8_the_beginning_of_an_explanation_that_is_too_long_explains_nothing() {
+    let mut world = World::connected_client_with(|config, _| config.limits.error_body = 200);
+    let (request, opened) = world.request("tools/list");
+    let reply = Reply::json(tests::world::error(&opened.id(), -32_602, "m")).with_status(400);
+    world.begin(opened.key, &reply);
+    world.send(opened.key, " ".repeat(200).as_bytes());
+    let outcomes = world.outcomes();
+    assert!(matches!(outcomes[&request], Outcome::Failed(Failed::Refused(_))), "{outcomes:?}");
+}
+
+#[test]
+fn sh_c_15_an_error_that_names_another_request_explains_nothing() {
+    for (id, is_explanation) in [("null", true), ("\"server-error\"", true), ("99", false)] {
+        let mut world = World::connected_client();
+        let (_, opened) = world.request("tools/list");
+        world.reply(opened.key, &Reply::json(tests::world::error(id, -32_602, "m")).with_status(400));
+        assert_eq!(matches!(world.outcome(), Outcome::Error(_)), is_explanation, "{id}");
+    }
+}
+
+#[test]
+fn md_p_12_pages_of_tools_are_fetched_up_to_a_bound() {
+    let mut world = World::modern_client();
+    let (_, opened) = world.call("tools/call", r#"{"name":"x"}"#);
+    world.reply(opened.key, &Reply::json(tests::world::error(&opened.id(), -32_020, "m")).with_status(400));
+    for page in 0..32 {
+        let opened = world.opened();
+        assert_eq!(opened.method(), "tools/list", "page {page}");
+        let page = r#"{"resultType":"complete","tools":[],"nextCursor":"more"}"#;
+        world.reply(opened.key, &Reply::json(result(&opened.id(), page)));
+    }
+    assert_eq!(world.opened().method(), "tools/call", "the call is made again with what is known");
+}
+
+#[test]
+fn the_stream_of_the_server_is_redirected_as_often_as_the_limit_says() {
+    let mut world = World::client_with(|config, _| config.limits.redirects = 2);
+    let opened = world.opened();
+    world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", None));
+    let opened = world.opened();
+    world.reply(opened.key, &Reply::status(202));
+    for to in ["/a", "/b"] {
+        let opened = world.opened();
+        world.reply(opened.key, &Reply::status(307).header("location", to));
+    }
+    let opened = world.opened();
+    assert_eq!(opened.line(), "GET /b");
+    world.events();
+    world.reply(opened.key, &Reply::status(307).header("location", "/c"));
+    assert!(!world.has_opened());
+    let events = world.events();
+    assert!(matches!(events[..], [Event::Faulted(Fault::NoServerStream { .. })]), "{events:?}");
+}
+
+#[test]
+fn the_id_of_a_session_is_marked_as_a_secret_in_every_request() {
+    let mut world = World::connected_client();
+    let (_, opened) = world.request("tools/list");
+    let id = &opened.request.headers()["mcp-session-id"];
+    assert!(id.is_sensitive());
+    assert_eq!(id, "session-1");
+}

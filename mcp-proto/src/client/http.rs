@@ -252,7 +252,7 @@ impl Http {
         let limits = Limits::default();
         Self {
             wiring: Wiring::new(&config),
-            server_stream: ServerStream { cursor: Cursor::new(&limits), was_open: false },
+            server_stream: ServerStream { cursor: Cursor::new(), was_open: false },
             config,
             limits,
             jitter: Jitter::new(0),

@@ -63,7 +63,7 @@ impl<T: Carrier> Client<T> {
         }
         let key = self.next_subscription;
         self.next_subscription = key.next();
-        let backoff = Backoff::new(&self.config.limits);
+        let backoff = Backoff::new();
         let listening = Listening { filter, request: None, is_acknowledged: false, was_acknowledged: false, backoff };
         self.subscriptions.insert(key, listening);
         if self.phase.takes_requests() {

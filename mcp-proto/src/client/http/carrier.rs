@@ -38,7 +38,6 @@ impl Carrier for Http {
     fn configure(&mut self, limits: &Limits, seed: u64) {
         self.limits = limits.clone();
         self.jitter = Jitter::new(seed);
-        self.server_stream.cursor = Cursor::new(limits);
     }
 
     fn begin(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
@@ -64,7 +63,7 @@ impl Carrier for Http {
         if let Some(request) = role.request() {
             let lists_tools =
                 is_mirrored && matches!(message, Message::Request(request) if request.method == Method::TOOLS_LIST);
-            let cursor = Cursor::new(&self.limits);
+            let cursor = Cursor::new();
             self.requests.insert(request, Carried { place: Place::Queued(place), cursor, lists_tools });
         }
         self.queue.insert(place, post);

@@ -28,8 +28,8 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    pub(super) const fn new(limits: &Limits) -> Self {
-        Self { last_event: None, retry: None, backoff: Backoff::new(limits) }
+    pub(super) const fn new() -> Self {
+        Self { last_event: None, retry: None, backoff: Backoff::new() }
     }
 
     /// EV-14: the cursor moves with every dispatched event and every block that has an id, also without data (EV-20).
