@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use mcp_proto::server::{self, HttpConfig, Server};
-use mcp_proto::{Limits, Load, Stdio, UsageError};
+use mcp_proto::{Ceilings, Intake, Json, Limits, Load, Stdio, UsageError};
+use tests::world::{Reply, World, result};
 
 /// A field of limits, its name, and the largest value that it may have.
 type Field = (&'static str, fn(&mut Limits) -> &mut usize, usize);
@@ -153,4 +154,66 @@ fn a_byte_stream_says_how_much_of_a_line_it_holds() {
     assert_eq!(server.load().held, 10);
     server.handle_bytes(b"}\n", now);
     assert_eq!(server.load().held, 0);
+}
+
+/// All six, in bytes.
+fn ceilings(limits: &Limits) -> [usize; 6] {
+    let intake = Intake { chunk: 64 * 1024, head: 16 * 1024, exchanges: 100 };
+    let of = Ceilings::new(limits, &HttpConfig::new(), intake);
+    [
+        of.client_over_stdio,
+        of.client_over_http,
+        of.server_over_stdio,
+        of.server_over_http,
+        of.relay_over_stdio,
+        of.relay_over_http,
+    ]
+}
+
+/// The memory tests hold the machines to these; here, a change of the formula is seen that would still be high enough.
+#[test]
+fn ceilings_follow_from_limits_by_the_formula() {
+    let mut limits = Limits::default();
+    let default = [437_649_408, 873_005_056, 479_592_448, 61_950_136_320, 1_257_242_624, 1_692_598_272];
+    assert_eq!(ceilings(&limits), default);
+    (limits.message, limits.event) = (2000, 1000);
+    let small = [303_447_680, 319_240_784, 345_390_720, 61_782_384_160, 938_513_520, 954_306_624];
+    assert_eq!(ceilings(&limits), small);
+    (limits.message, limits.event) = (1000, 2000);
+    let small = [303_439_680, 319_231_784, 345_382_720, 61_782_374_160, 938_494_520, 954_286_624];
+    assert_eq!(ceilings(&limits), small);
+    let intake = Intake { chunk: 1024, head: 1024, exchanges: 1 };
+    let shown = Ceilings::new(&Limits::default(), &HttpConfig::new(), intake).to_string();
+    let machines = shown.lines().map(|line| line.split("  ").next().unwrap_or_default());
+    let expected = [
+        "client over stdio",
+        "client over HTTP",
+        "server over stdio",
+        "server over HTTP",
+        "relay to stdio",
+        "relay to HTTP",
+    ];
+    assert!(machines.eq(expected), "{shown}");
+    assert!(shown.lines().all(|line| line.ends_with(" MiB")), "{shown}");
+}
+
+#[test]
+fn a_server_whose_description_is_no_object_is_refused() {
+    for (info, capabilities, may) in [("{}", "{}", true), ("7", "{}", false), ("{}", "[]", false)] {
+        let mut config = server::Config::new("s", "1");
+        config.server_info = Json::parse(info).unwrap();
+        config.capabilities = Json::parse(capabilities).unwrap();
+        let expected = if may { Ok(()) } else { Err(UsageError::ParamsNotAnObject) };
+        assert_eq!(Server::new(Stdio::new(), config).map(drop), expected, "{info} {capabilities}");
+    }
+}
+
+#[test]
+fn a_relay_counts_the_requests_of_its_client() {
+    let mut world = World::connected_relay();
+    assert_eq!(world.machine.requests_in_flight(), 0);
+    let opened = world.call("1", "tools/list");
+    assert_eq!(world.machine.requests_in_flight(), 1);
+    world.reply(opened.key, &Reply::json(result(&opened.id(), "{}")));
+    assert_eq!(world.machine.requests_in_flight(), 0);
 }
