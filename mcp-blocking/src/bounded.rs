@@ -138,26 +138,26 @@ mod tests {
         assert_eq!(receiver.recv(), Some(Next::Missed(1)));
         assert_eq!(receiver.recv(), None);
     }
-    /// However the queue is filled or ended, who waits for it goes on.
+
     #[test]
-    fn whoever_waits_is_woken_by_each_entry_and_by_the_end() {
+    fn a_receiver_is_woken_by_each_entry_and_by_the_end() {
         let (sender, receiver) = bounded(3, 100);
-        let (told, heard) = std::sync::mpsc::channel();
+        let (taken, results) = std::sync::mpsc::channel();
         let waiting = std::thread::spawn(move || {
             while let Some(next) = receiver.recv() {
-                told.send(next).unwrap();
+                taken.send(next).unwrap();
             }
         });
         let pause = || std::thread::sleep(std::time::Duration::from_millis(20));
         pause();
         for entry in 0..3 {
             sender.try_send(entry, 1).unwrap();
-            assert_eq!(heard.recv(), Ok(Next::Entry(entry)));
+            assert_eq!(results.recv(), Ok(Next::Entry(entry)));
             pause();
         }
-        assert!(heard.try_recv().is_err(), "nothing comes before it is sent");
+        assert!(results.try_recv().is_err(), "nothing comes before it is sent");
         sender.finish(3);
-        assert_eq!(heard.recv(), Ok(Next::Entry(3)));
+        assert_eq!(results.recv(), Ok(Next::Entry(3)));
         waiting.join().unwrap();
 
         let (sender, receiver) = bounded::<u8>(3, 100);

@@ -59,27 +59,27 @@ mod tests {
         gate.wait_unless(&aborted);
         gate.set(false);
         gate.set(false);
-        let (told, heard) = channel();
+        let (taken, results) = channel();
         let waiting = [false, true, true].map(|may_abort| {
-            let (gate, aborted, told) = (Arc::clone(&gate), Arc::clone(&aborted), told.clone());
+            let (gate, aborted, taken) = (Arc::clone(&gate), Arc::clone(&aborted), taken.clone());
             thread::spawn(move || {
                 if may_abort {
                     gate.wait_unless(&aborted);
                 } else {
                     gate.wait();
                 }
-                told.send(may_abort).unwrap();
+                taken.send(may_abort).unwrap();
             })
         });
         thread::sleep(Duration::from_millis(50));
-        assert!(heard.try_recv().is_err(), "the gate is closed");
+        assert!(results.try_recv().is_err(), "the gate is closed");
         gate.abort(&aborted);
-        assert_eq!((heard.recv(), heard.recv()), (Ok(true), Ok(true)));
+        assert_eq!((results.recv(), results.recv()), (Ok(true), Ok(true)));
         thread::sleep(Duration::from_millis(20));
-        assert!(heard.try_recv().is_err(), "the gate is closed for all others");
+        assert!(results.try_recv().is_err(), "the gate is closed for all others");
         gate.wait_unless(&aborted);
         gate.set(true);
-        assert_eq!(heard.recv(), Ok(false));
+        assert_eq!(results.recv(), Ok(false));
         for thread in waiting {
             thread.join().unwrap();
         }

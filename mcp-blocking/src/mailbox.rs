@@ -170,12 +170,12 @@ mod tests {
     #[test]
     fn a_caller_that_waits_is_woken_by_progress_and_by_the_end() {
         let (postman, caller) = Mailbox::new(Arc::default());
-        let (told, heard) = std::sync::mpsc::channel();
+        let (taken, results) = std::sync::mpsc::channel();
         let waiting = std::thread::spawn(move || {
             loop {
                 let news = caller.wait();
                 let is_last = matches!(news, News::Outcome(_));
-                told.send(news).unwrap();
+                taken.send(news).unwrap();
                 if is_last {
                     return;
                 }
@@ -184,11 +184,11 @@ mod tests {
         for step in 0..2 {
             std::thread::sleep(std::time::Duration::from_millis(20));
             postman.progress(Json::from(step));
-            assert!(matches!(heard.recv(), Ok(News::Progress(found)) if found == Json::from(step)));
+            assert!(matches!(results.recv(), Ok(News::Progress(found)) if found == Json::from(step)));
         }
         std::thread::sleep(std::time::Duration::from_millis(20));
         drop(postman);
-        assert!(matches!(heard.recv(), Ok(News::Outcome(Outcome::Failed(Failed::Closed)))));
+        assert!(matches!(results.recv(), Ok(News::Outcome(Outcome::Failed(Failed::Closed)))));
         waiting.join().unwrap();
         let (postman, caller) = Mailbox::new(Arc::default());
         postman.outcome(Outcome::Result(Json::from(1)));

@@ -235,6 +235,7 @@ def instrument_and_build() -> tuple[str, list[Mutant], list[dict]]:
         print(f"round {attempt} of the build: {after[0] - before[0]} more mutants do not build, "
               f"{after[1] - before[1]} more functions stay constant", flush=True)
         CONSTANTS.write_text("".join(f"{key}\n" for key in sorted(constants)))
+        # What was edited during the build is tried again.
         UNVIABLE.write_text("".join(f"{hashes[key]}\t{key}\n" for key in sorted(left_out) if key in hashes))
         if before == after:
             sys.exit("\n".join([*unknown, "the copy does not build, and no mutant is to blame"]))

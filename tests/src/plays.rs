@@ -20,7 +20,7 @@ mod visited;
 
 use std::time::Duration;
 
-use mcp_proto::client::{Config, Event, HttpConfig};
+use mcp_proto::client::{Config, HttpConfig};
 use mcp_proto::relay;
 use mcp_proto::{Json, Limits, Load, ProtocolVersion};
 
@@ -242,9 +242,4 @@ pub fn relay(seed: u64) {
 fn random_time(random: &mut Random) -> Duration {
     let most = *random.pick(&[1, 10, 100, 1000, 10_000, 70_000]);
     random.time(Duration::from_millis(most))
-}
-
-/// Whether an event is the last one.
-const fn is_last(event: &Event) -> bool {
-    matches!(event, Event::Closed(_))
 }

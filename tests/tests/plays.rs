@@ -4,7 +4,8 @@ use std::path::Path;
 
 use tests::{plays, transcript};
 
-fn play((name, play): plays::Play) {
+fn play(name: &str) {
+    let (_, play) = plays::ALL.iter().find(|(of, _)| *of == name).expect("a play of that name");
     let digests: Vec<_> = (0..250)
         .map(|seed| {
             println!("seed {seed}");
@@ -19,25 +20,25 @@ fn play((name, play): plays::Play) {
 
 #[test]
 fn a_client_over_http_says_what_it_said() {
-    play(plays::ALL[0]);
+    play("client");
 }
 
 #[test]
 fn a_client_on_a_byte_stream_says_what_it_said() {
-    play(plays::ALL[1]);
+    play("client_stdio");
 }
 
 #[test]
 fn a_server_on_a_byte_stream_says_what_it_said() {
-    play(plays::ALL[3]);
+    play("server");
 }
 
 #[test]
 fn a_server_over_http_says_what_it_said() {
-    play(plays::ALL[4]);
+    play("server_http");
 }
 
 #[test]
 fn a_relay_says_what_it_said() {
-    play(plays::ALL[2]);
+    play("relay");
 }

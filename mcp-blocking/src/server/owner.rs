@@ -313,26 +313,33 @@ mod tests {
     use super::super::connection::replies;
     use super::*;
 
+    /// An owner whose calls all wait, and a connection.
+    fn without_threads(service: &Arc<dyn Service>) -> (Owner, Arc<TcpStream>) {
+        let (inbox, _) = sync_channel(1);
+        let config = Config::new("s", "1").with_capabilities(Json::parse(r#"{"tools":{}}"#).unwrap());
+        let machine = Server::new(Http::new(HttpConfig::new()), config).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = Arc::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
+        (Owner::new(machine, inbox, Handlers::new(0), Arc::clone(service)), stream)
+    }
+
+    /// The head of a modern call of the tool `t`.
+    fn head() -> Box<Parts> {
+        let head = http::Request::post("/mcp").header("host", "localhost").header("content-type", "application/json");
+        let head = head.header("accept", "application/json, text/event-stream").header("mcp-method", "tools/call");
+        let head = head.header("mcp-protocol-version", "2026-07-28").header("mcp-name", "t");
+        Box::new(head.body(()).unwrap().into_parts().0)
+    }
+
     #[test]
     fn defect_k6_b12_nothing_is_left_of_calls_whose_clients_are_gone() {
         let service: Arc<dyn Service> = Arc::new(|_: &Incoming| Ok(Json::empty_object()));
-        let (inbox, _inputs) = sync_channel(1);
-        let config = Config::new("s", "1").with_capabilities(Json::parse(r#"{"tools":{}}"#).unwrap());
-        let machine = Server::new(Http::new(HttpConfig::new()), config).unwrap();
-        // Without a thread, every call waits.
-        let mut owner = Owner::new(machine, inbox, Handlers::new(0), Arc::clone(&service));
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let stream = Arc::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
+        let (mut owner, stream) = without_threads(&service);
         let before = Arc::strong_count(&service);
         for request in 0..100 {
             let call = ::tests::asked::modern("1", "tools/call", r#""name":"t","#);
-            let head =
-                http::Request::post("/mcp").header("host", "localhost").header("content-type", "application/json");
-            let head = head.header("accept", "application/json, text/event-stream").header("mcp-method", "tools/call");
-            let head = head.header("mcp-protocol-version", "2026-07-28").header("mcp-name", "t");
             let (replies, _responses) = replies(&stream);
-            let (head, ()) = head.body(()).unwrap().into_parts();
-            let (head, peer, body) = (Box::new(head), PeerKey::new(&[1]), call.into_bytes());
+            let (head, peer, body) = (head(), PeerKey::new(&[1]), call.into_bytes());
             let now = Instant::now();
             owner.on_input(Input::Request { request, head, peer, body, is_whole: true, replies }, now);
             owner.settle(now);
@@ -342,27 +349,18 @@ mod tests {
             assert_eq!(Arc::strong_count(&service), before, "it waits no longer");
         }
     }
-    /// The machine hears at once that nobody takes a response, whatever becomes of the connection.
+
+    /// That the client is gone is reported to the machine at once, whatever becomes of the connection.
     #[test]
-    fn k6_a_stream_that_nobody_takes_ends_its_call() {
+    fn k6_a_stream_that_is_not_taken_ends_its_call() {
         let service: Arc<dyn Service> = Arc::new(|_: &Incoming| Ok(Json::empty_object()));
-        let (inbox, _inputs) = sync_channel(1);
-        let config = Config::new("s", "1").with_capabilities(Json::parse(r#"{"tools":{}}"#).unwrap());
-        let machine = Server::new(Http::new(HttpConfig::new()), config).unwrap();
-        let mut owner = Owner::new(machine, inbox, Handlers::new(0), Arc::clone(&service));
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let stream = Arc::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
+        let (mut owner, stream) = without_threads(&service);
         for is_taken in [true, false] {
             let params = r#""name":"t","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"progressToken":1}"#;
             let body =
                 format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{{params}}}}}"#).into_bytes();
-            let head =
-                http::Request::post("/mcp").header("host", "localhost").header("content-type", "application/json");
-            let head = head.header("accept", "application/json, text/event-stream").header("mcp-method", "tools/call");
-            let head = head.header("mcp-protocol-version", "2026-07-28").header("mcp-name", "t");
             let (replies, responses) = replies(&stream);
-            let (head, ()) = head.body(()).unwrap().into_parts();
-            let (head, peer, now) = (Box::new(head), PeerKey::new(&[1]), Instant::now());
+            let (head, peer, now) = (head(), PeerKey::new(&[1]), Instant::now());
             owner.on_input(Input::Request { request: 1, head, peer, body, is_whole: true, replies }, now);
             owner.settle(now);
             let ticket = *owner.tickets.keys().next().unwrap();

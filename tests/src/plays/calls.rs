@@ -95,7 +95,7 @@ impl Calls {
     pub(super) fn read(&mut self, events: Vec<Event>) {
         for event in events {
             assert!(!self.is_over, "{event:?} comes after the end");
-            self.is_over = super::is_last(&event);
+            self.is_over = matches!(event, Event::Closed(_));
             match event {
                 Event::Responded { request, .. } => {
                     assert!(self.waiting.remove(&request), "{request:?} ended twice, or was never accepted");

@@ -483,7 +483,7 @@ mod tests {
             let (fine, found) = check_url(&["--request-timeout", "0.2", "--protocol", revision], &url);
             assert!(!fine && found.contains("failed: the server at"), "{found}");
         }
-        // A child's silence tells of its era, so that it is asked twice.
+        // ER-04: a child that does not answer is asked again, in the form of the other era.
         #[cfg(unix)]
         {
             let args = ["mcp-proxy", "--check", "--request-timeout", "0.2", "--", "sh", "-c", "cat >/dev/null"];

@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn an_end_waits_until_every_line_is_written_and_no_longer_than_it_may() {
-        /// Writes slowly, and tells of each call once it is done.
+        /// Writes slowly, and sends the name of each call once it is done.
         struct Slow(std::sync::mpsc::Sender<&'static str>);
         impl Write for Slow {
             fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -213,15 +213,15 @@ mod tests {
                 Ok(())
             }
         }
-        let (told, heard) = std::sync::mpsc::channel();
-        let mut log = Log::spawn(Slow(told)).unwrap();
+        let (calls, done) = std::sync::mpsc::channel();
+        let mut log = Log::spawn(Slow(calls)).unwrap();
         log.flush();
         for _ in 0..3 {
             log.write_all(b"line\n").unwrap();
             log.flush();
-            assert_eq!(heard.try_iter().collect::<Vec<_>>(), ["written", "flushed"]);
+            assert_eq!(done.try_iter().collect::<Vec<_>>(), ["written", "flushed"]);
         }
-        // Nobody writes: this comes back.
+        // Without a thread that writes, this returns all the same.
         let mut stuck = Log(Arc::default());
         stuck.write_all(b"line\n").unwrap();
         stuck.flush();

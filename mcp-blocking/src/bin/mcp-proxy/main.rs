@@ -180,9 +180,12 @@ fn log_line(event: &Event, server: &str) -> Option<(Level, String)> {
                 "a request waits: {limit} are with {server}, which is as many as --max-requests allows at one time"
             ),
         ),
-        Event::NotInEffect { method, reason } => {
-            (Level::Warn, format!("{method} is not in effect at {server}, although the client was told so: {reason}"))
-        }
+        Event::NotInEffect { method, reason } => (
+            Level::Warn,
+            format!(
+                "{method} is not in effect at {server}, although the request for it was answered with a result: {reason}"
+            ),
+        ),
         Event::Failed(reason) => (Level::Warn, format!("a request failed: {}", reason.describe(server))),
         Event::NotPassed { method, error } => (Level::Info, format!("{method} was not passed on: {error}")),
         Event::Faulted { side, fault } => {
@@ -269,7 +272,7 @@ mod tests {
             (
                 Event::NotInEffect { method: Method::LOGGING_SET_LEVEL, reason: NotRestored::NotKept { limit: 7 } },
                 Level::Warn,
-                "logging/setLevel is not in effect at SERVER, although the client was told so: only 7 bytes",
+                "logging/setLevel is not in effect at SERVER, although the request for it was answered with a result: only 7 bytes",
             ),
             (Event::Failed(Failed::Closed), Level::Warn, "a request failed: the connection to SERVER was closed"),
             (
