@@ -68,3 +68,44 @@ fn grow(buffer: &mut Vec<u8>, additional: usize, limit: usize) {
     let capacity = (buffer.capacity() * factor).max(SMALLEST).min(limit).max(needed);
     buffer.reserve_exact(capacity - buffer.len());
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_grows_twofold_then_fourfold_and_never_beyond_its_limit() {
+        let capacities = |limit| {
+            let mut buffer = Vec::new();
+            let mut seen = vec![];
+            while buffer.len() < 300_000 {
+                extend_within(&mut buffer, b"a", limit);
+                if seen.last() != Some(&buffer.capacity()) {
+                    seen.push(buffer.capacity());
+                }
+            }
+            seen
+        };
+        let doubled = [128, 256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536];
+        assert_eq!(capacities(1_000_000), [&doubled[..], &[262_144, 1_000_000]].concat());
+        assert_eq!(capacities(300_000), [&doubled[..], &[262_144, 300_000]].concat());
+    }
+
+    #[test]
+    fn what_fits_leaves_a_buffer_as_large_as_it_is_and_what_is_larger_than_the_limit_gets_its_own_room() {
+        let mut buffer = Vec::with_capacity(10);
+        extend_within(&mut buffer, &[0; 10], 100);
+        assert_eq!(buffer.capacity(), 10);
+        extend_within(&mut buffer, &[0; 95], 100);
+        assert_eq!((buffer.len(), buffer.capacity()), (105, 105));
+    }
+
+    #[test]
+    fn defect_m3_room_beyond_a_quarter_of_the_bytes_is_given_back() {
+        for (capacity, kept) in [(100, 100), (101, 101), (125, 125), (126, 100), (400, 100)] {
+            let mut buffer = Vec::with_capacity(capacity);
+            buffer.extend_from_slice(&[7; 100]);
+            assert_eq!(Vec::from(into_bytes(buffer)).capacity(), kept, "of {capacity}");
+        }
+    }
+}

@@ -220,3 +220,26 @@ pub(crate) fn detach(part: Bytes, whole: usize) -> Bytes {
     const ENVELOPE: usize = 1024;
     if whole > part.len() + part.len() / 4 + ENVELOPE { Bytes::copy_from_slice(&part) } else { part }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defect_m3_a_part_is_copied_when_it_would_keep_much_more_alive_than_itself() {
+        for (part, whole, is_shared) in [
+            (1, 1025, true),
+            (1, 1026, false),
+            (4000, 6024, true),
+            (4000, 6025, false),
+            (4003, 6027, true),
+            (4004, 6029, true),
+        ] {
+            let text = Bytes::from(vec![b' '; whole]);
+            let given = text.slice(..part);
+            let detached = detach(given.clone(), whole);
+            assert_eq!(detached, given);
+            assert_eq!(detached.as_ptr() == given.as_ptr(), is_shared, "{part} of {whole}");
+        }
+    }
+}

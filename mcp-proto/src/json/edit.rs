@@ -326,6 +326,16 @@ mod tests {
     }
 
     #[test]
+    fn an_edited_object_is_written_into_room_for_itself_and_what_is_added() {
+        let name = "a-name";
+        let value = json(r#"{"of":"some length"}"#);
+        let edited = json(r#"{"x":1}"#).with_member(name, &value);
+        let added = r#""a-name":{"of":"some length"},"#.len();
+        assert_eq!(edited.len(), r#"{"x":1}"#.len() + added);
+        assert_eq!(Vec::from(edited.to_bytes()).capacity(), edited.len());
+    }
+
+    #[test]
     fn setting_a_member_leaves_every_other_byte() {
         for (before, after) in [
             (r"{}", r#"{"k":7}"#),

@@ -70,9 +70,19 @@ pub(crate) fn quote(text: &str) -> Vec<u8> {
 
 /// The string that the inside of a JSON string text stands for; `None` for unpaired surrogates.
 pub(super) fn unescape(raw: &[u8]) -> Option<String> {
-    let mut text = Vec::with_capacity(raw.len() + 2);
-    text.push(b'"');
-    text.extend_from_slice(raw);
-    text.push(b'"');
-    serde_json::from_slice(&text).ok()
+    serde_json::from_slice(&[b"\"", raw, b"\""].concat()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_string_without_escapes_takes_just_the_room_that_it_needs() {
+        for text in ["", "a", "plain text", "é"] {
+            let quoted = quote(text);
+            assert_eq!(quoted, format!("\"{text}\"").as_bytes());
+            assert_eq!(quoted.capacity(), quoted.len(), "{text:?}");
+        }
+    }
 }

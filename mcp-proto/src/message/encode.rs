@@ -9,6 +9,9 @@ use crate::json::string::quote_into;
 /// Payloads from this size on are handed on as they are instead of being copied into the frame.
 const SHARED_FROM: usize = 16 * 1024;
 
+/// A payload is copied and searched in pieces of so many bytes: what was copied just now is still in the nearest cache.
+const PIECE: usize = 16 * 1024;
+
 /// How the id of an error is written when no request could be read (A28): the schemas before 2025-11-25 want `null`,
 /// the later ones allow only its absence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,8 +139,7 @@ fn on_one_line(payload: &Json) -> Bytes {
 }
 
 fn extend_on_one_line(line: &mut Vec<u8>, text: &[u8]) {
-    // What was copied just now is still in the nearest cache when it is searched.
-    for piece in text.chunks(16 * 1024) {
+    for piece in text.chunks(PIECE) {
         let mut at = line.len();
         line.extend_from_slice(piece);
         while let Some(found) = line.get(at..).and_then(|rest| memchr::memchr2(b'\n', b'\r', rest)) {
@@ -145,6 +147,64 @@ fn extend_on_one_line(line: &mut Vec<u8>, text: &[u8]) {
             if let Some(byte) = line.get_mut(at) {
                 *byte = b' ';
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Method;
+
+    /// Frames of each kind whose text needs no escapes.
+    fn messages() -> Vec<Message> {
+        let json = |text: &str| Json::parse(text.to_owned()).expect("JSON");
+        let ids = [0, 7, 10, -1, -10, i64::MAX, i64::MIN].map(RequestId::from);
+        let mut messages: Vec<Message> = ids
+            .into_iter()
+            .chain([RequestId::from(""), RequestId::from("a request")])
+            .flat_map(|id| {
+                let method = Method::from("tools/call");
+                [None, Some(json("{}")), Some(json(r#"{"name":"a"}"#))]
+                    .map(move |params| Message::Request(Request { id: id.clone(), method: method.clone(), params }))
+            })
+            .collect();
+        messages.push(Message::Notification(Notification::new(Method::INITIALIZED)));
+        messages.push(Message::Notification(Notification::with_params(Method::PROGRESS, json(r#"{"progress":1}"#))));
+        messages.push(Message::Response(Response::Result { id: RequestId::from(1), result: json("{}") }));
+        for id in [None, Some(RequestId::from("x"))] {
+            messages.push(Message::Response(Response::Error { id, error: ErrorObject::overloaded() }));
+        }
+        messages
+    }
+
+    #[test]
+    fn a_frame_is_written_into_exactly_the_room_that_it_takes() {
+        for message in messages() {
+            for unreadable_id in [UnreadableId::Null, UnreadableId::Omitted] {
+                let frame = Vec::from(message.to_bytes_with(unreadable_id));
+                assert_eq!(frame.capacity(), frame.len(), "{}", String::from_utf8_lossy(&frame));
+                let mut lines = Vec::new();
+                message.write_line(unreadable_id, |piece| lines.push(piece));
+                let line = Vec::from(lines.pop().expect("a line"));
+                assert_eq!(line.capacity(), line.len(), "{}", String::from_utf8_lossy(&line));
+                assert_eq!(line.strip_suffix(b"\n"), Some(frame.as_slice()));
+                assert!(lines.is_empty(), "one piece for what is small");
+            }
+        }
+    }
+
+    #[test]
+    fn fr13_st_02_line_ends_in_payloads_of_any_size_become_blanks() {
+        for size in [1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE] {
+            let text = format!("[{}\r\n1]", "\n".repeat(size));
+            let result = Json::parse(text).expect("JSON");
+            let message = Message::Response(Response::Result { id: RequestId::from(1), result });
+            let wanted = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":[{}1]}}", " ".repeat(size + 2));
+            assert!(message.to_bytes() == wanted, "{size} line ends");
+            let mut line = Vec::new();
+            message.write_line(UnreadableId::Null, |piece| line.extend_from_slice(&piece));
+            assert!(line == format!("{wanted}\n").as_bytes(), "{size} line ends");
         }
     }
 }

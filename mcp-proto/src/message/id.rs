@@ -194,6 +194,9 @@ impl fmt::Debug for RequestId {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::collections::hash_map::DefaultHasher;
+
     use super::*;
 
     #[test]
@@ -219,5 +222,19 @@ mod tests {
     fn js8_ids_are_equal_by_type_and_value_and_not_by_spelling() {
         assert_eq!(RequestId::from_json_text(br#""\u0061""#), Some(RequestId::from("a")));
         assert_ne!(RequestId::from(1), RequestId::from("1"));
+    }
+
+    #[test]
+    fn ids_that_differ_have_different_hashes_and_equal_ones_the_same() {
+        let hash = |id: &RequestId| {
+            let mut hasher = DefaultHasher::new();
+            id.hash(&mut hasher);
+            hasher.finish()
+        };
+        let ids = [RequestId::from(1), RequestId::from(2), RequestId::from("1"), RequestId::from("a")];
+        let hashes: BTreeSet<u64> = ids.iter().map(hash).collect();
+        assert_eq!(hashes.len(), ids.len());
+        let other_spelling = RequestId::from_json_text(br#""\u0061""#).expect("an id");
+        assert_eq!(hash(&other_spelling), hash(&RequestId::from("a")));
     }
 }

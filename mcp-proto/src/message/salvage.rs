@@ -129,3 +129,65 @@ impl<'t> Search<'t> {
         self.text.get(self.at).copied()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rp4_the_id_and_the_kind_of_a_broken_frame_are_found_where_they_are_not_doubtful() {
+        let request = || Subject::Request(RequestId::from(7));
+        let response = || Subject::Response(RequestId::from(7));
+        for (text, wanted) in [
+            (r#"{"id":7,"method":"a",!"#, request()),
+            (r#"{"method":"a","id":7,!"#, request()),
+            (r#"{"id":7,"result":{}"#, response()),
+            (r#"{"id":7,"error":{}"#, response()),
+            ("  \n{ \"id\" \t:\r\n 7 , \"method\" : 1", request()),
+            (r#"{"id" :"7","method":!"#, Subject::Request(RequestId::from("7"))),
+            (r#"{"id": "7","method":!"#, Subject::Request(RequestId::from("7"))),
+            // What stands deeper is not the frame's.
+            (r#"{"params":{"id":8,"method":1,"result":1},"id":7,"method":!"#, request()),
+            (r#"{"params":["id",8,{"result":"x","error":{}}],"id":7,"method":!"#, request()),
+            (r#"{"params":{"method":1},"id":7"#, Subject::Unknown),
+            // A value is not a key, whatever follows it.
+            (r#"{"x":"method":1,"id":7,!"#, Subject::Unknown),
+            (r#"{"x":1"result":1,"id":7,"method":!"#, request()),
+            (r#"{!"result":1,"id":7,"method":!"#, request()),
+            (r#"{"method","id":7,"#, Subject::Unknown),
+            // Escapes do not end a string.
+            (r#"{"a\"":1,"id":7,"method":!"#, request()),
+            (r#"{"a\\":1,"id":7,"method":!"#, request()),
+            (r#"{"abcdefg\",\"id\":8":"\\\"","id":7,"method":!"#, request()),
+            (r#"{"id":"\"7","method":!"#, Subject::Request(RequestId::from("\"7"))),
+            // Twice, cut off, of no kind, of both kinds, or nothing that is an id.
+            (r#"{"id":7,"id":7,"method":!"#, Subject::Unknown),
+            (r#"{"id":7,"id":8,"id":9,"method":!"#, Subject::Unknown),
+            (r#"{"method":1,"id":7"#, Subject::Unknown),
+            (r#"{"method":1,"id":"7"#, Subject::Unknown),
+            (r#"{"method":1,"id":"7\"#, Subject::Unknown),
+            (r#"{"id":7,"params":!"#, Subject::Unknown),
+            (r#"{"id":7,"method":1,"result":!"#, Subject::Unknown),
+            (r#"{"id":7.5,"method":!"#, Subject::Unknown),
+            (r#"{"id":{},"method":!"#, Subject::Unknown),
+            (r#"{"id":null,"method":!"#, Subject::Unknown),
+            // Not an object, or after its end.
+            (r#"["id":7,"method":!"#, Subject::Unknown),
+            (r#""id":7,"method":!"#, Subject::Unknown),
+            (r#"{"method":1}{"id":7,"#, Subject::Unknown),
+            (r#"{"method":1}],"id":7,"#, Subject::Unknown),
+            ("", Subject::Unknown),
+        ] {
+            assert_eq!(salvage(text.as_bytes(), &Limits::default()), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_id_of_a_broken_frame_that_is_longer_than_the_limit_is_not_used() {
+        let limits = Limits { id: 4, ..Limits::default() };
+        for (id, is_used) in [(r#""ab""#, true), (r#""abc""#, false), ("1234", true), ("12345", false)] {
+            let found = salvage(format!(r#"{{"id":{id},"method":!"#).as_bytes(), &limits);
+            assert_eq!(found != Subject::Unknown, is_used, "{id}");
+        }
+    }
+}
