@@ -198,13 +198,13 @@ pub enum Fault {
         count: u64,
     },
     /// The server did not accept a notification or a response.
-    #[error("the server did not accept a message: {reason}")]
+    #[error("the server did not accept a message: {}", reason.describe("it"))]
     NotAccepted {
         /// Why.
         reason: Failed,
     },
     /// The stream for messages of the server's own could not be opened, or was lost for good.
-    #[error("no stream for the server's own messages: {reason}")]
+    #[error("no stream for the server's own messages: {}", reason.describe("the server"))]
     NoServerStream {
         /// Why.
         reason: Failed,
@@ -227,7 +227,7 @@ pub enum Fault {
         reason: InvalidAnnotation,
     },
     /// The server could not be told to end the session.
-    #[error("the session could not be ended: {reason}")]
+    #[error("the session could not be ended: {}", reason.describe("the server"))]
     SessionNotEnded {
         /// Why.
         reason: Failed,

@@ -150,7 +150,7 @@ pub enum NotRestored {
     #[error("the server answered with error {}", .0.code())]
     Error(ErrorObject),
     /// There was no answer.
-    #[error("{0}")]
+    #[error("{}", .0.describe("the server"))]
     Failed(Failed),
     /// It was not kept for the next session, because all that was set came to more than the limit.
     #[error("only {limit} bytes of such settings are kept")]

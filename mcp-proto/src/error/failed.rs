@@ -12,7 +12,8 @@ use crate::version::ProtocolVersion;
 
 /// Why a request ended without an answer of the peer.
 ///
-/// The texts are predicates about the server: [`Failed::describe`] gives them a subject.
+/// The texts are predicates about the peer, which is the server for a client and the client for a server:
+/// [`Failed::describe`] gives them a subject.
 ///
 /// # Example
 ///
@@ -20,7 +21,7 @@ use crate::version::ProtocolVersion;
 /// use mcp_proto::Failed;
 ///
 /// let failed = Failed::StreamEnded;
-/// assert_eq!(failed.to_string(), "the server ended the stream without an answer");
+/// assert_eq!(failed.to_string(), "the peer ended the stream without an answer");
 /// assert_eq!(
 ///     failed.describe("the server at http://localhost:3000/mcp"),
 ///     "the server at http://localhost:3000/mcp ended the stream without an answer",
@@ -125,50 +126,50 @@ pub enum Failed {
 }
 
 impl Failed {
-    /// The text with `server` as its subject, such as `the server at https://example.com/mcp`.
+    /// The text with `peer` as its subject, such as `the server at https://example.com/mcp`.
     #[must_use]
-    pub fn describe(&self, server: &str) -> String {
+    pub fn describe(&self, peer: &str) -> String {
         match self {
-            Self::TimedOut { after } => format!("{server} did not answer within {after:?}"),
+            Self::TimedOut { after } => format!("{peer} did not answer within {after:?}"),
             Self::Cancelled => "the request was cancelled".to_owned(),
-            Self::Unreachable { detail } => format!("{server} cannot be reached: {detail}"),
-            Self::Broken { detail } => format!("{server} broke the connection before it answered: {detail}"),
-            Self::StreamEnded => format!("{server} ended the stream without an answer"),
-            Self::Refused(refusal) => format!("{server} answered {refusal}"),
+            Self::Unreachable { detail } => format!("{peer} cannot be reached: {detail}"),
+            Self::Broken { detail } => format!("{peer} broke the connection before it answered: {detail}"),
+            Self::StreamEnded => format!("{peer} ended the stream without an answer"),
+            Self::Refused(refusal) => format!("{peer} answered {refusal}"),
             Self::NoAnswer { status } => {
-                format!("{server} answered {status} and no result; it took the request for a notification")
+                format!("{peer} answered {status} and no result; it took the request for a notification")
             }
-            Self::ContentType { body } => format!("{server} answered with {body} instead of JSON; is the path right?"),
-            Self::ContentEncoding => format!("{server} compressed its answer although it was asked not to"),
+            Self::ContentType { body } => format!("{peer} answered with {body} instead of JSON; is the path right?"),
+            Self::ContentEncoding => format!("{peer} compressed its answer although it was asked not to"),
             Self::InvalidResponse { reason } => {
-                format!("{server} answered with something that is no valid response: {reason}")
+                format!("{peer} answered with something that is no valid response: {reason}")
             }
-            Self::Redirected { reason, to: Some(to) } => format!("{server} redirects to {to}, {reason}"),
-            Self::Redirected { reason, to: None } => format!("{server} redirects, {reason}"),
-            Self::TooLarge { limit } => format!("{server} answered with more than {limit} bytes"),
-            Self::SessionLost => format!("{server} lost the session; it is not known whether the request was served"),
+            Self::Redirected { reason, to: Some(to) } => format!("{peer} redirects to {to}, {reason}"),
+            Self::Redirected { reason, to: None } => format!("{peer} redirects, {reason}"),
+            Self::TooLarge { limit } => format!("{peer} answered with more than {limit} bytes"),
+            Self::SessionLost => format!("{peer} lost the session; it is not known whether the request was served"),
             Self::VersionChanged { version } => {
-                format!("{server} lost the session and now speaks revision {version}; start the client again")
+                format!("{peer} lost the session and now speaks revision {version}; start the client again")
             }
             Self::NoCommonVersion { spoken } => {
                 let spoken: Vec<_> = spoken.iter().map(|version| version.as_str()).collect();
                 let spoken = spoken.join(", ");
-                format!("{server} speaks none of the revisions of MCP that this client is set to speak ({spoken})")
+                format!("{peer} speaks none of the revisions of MCP that this client is set to speak ({spoken})")
             }
-            Self::InvalidSessionId => format!("{server} gave a session id that cannot be sent back"),
-            Self::EndpointRejected => format!("{server} wants its messages on another origin, which is refused"),
-            Self::NoEndpoint => format!("{server} did not name the endpoint for messages"),
-            Self::NoInput { reason } => format!("{server} asked for input that it does not get: {reason}"),
-            Self::EndedByServer => format!("{server} ended the subscription"),
-            Self::NotInRevision { version } => format!("{server} speaks revision {version}, which has no such thing"),
+            Self::InvalidSessionId => format!("{peer} gave a session id that cannot be sent back"),
+            Self::EndpointRejected => format!("{peer} wants its messages on another origin, which is refused"),
+            Self::NoEndpoint => format!("{peer} did not name the endpoint for messages"),
+            Self::NoInput { reason } => format!("{peer} asked for input that it does not get: {reason}"),
+            Self::EndedByServer => format!("{peer} ended the subscription"),
+            Self::NotInRevision { version } => format!("{peer} speaks revision {version}, which has no such thing"),
             Self::QueueFull { limit } => {
-                format!("{server} does not read: up to {limit} bytes may wait to be written to it, and they do")
+                format!("{peer} does not read: up to {limit} bytes may wait to be written to it, and they do")
             }
             Self::NoRoom { limit } => format!(
-                "{server} sends more than {limit} bytes of answers at one time; make fewer requests at one time, or \
+                "{peer} sends more than {limit} bytes of answers at one time; make fewer requests at one time, or \
                  allow for more bytes"
             ),
-            Self::Closed => format!("the connection to {server} was closed"),
+            Self::Closed => format!("the connection to {peer} was closed"),
         }
     }
 
@@ -243,7 +244,7 @@ impl Failed {
 
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.describe("the server"))
+        f.write_str(&self.describe("the peer"))
     }
 }
 
