@@ -28,6 +28,8 @@ MEMORY = 6 * 1024 * 1024
 LONGEST = 45.0
 # Seconds of tests that are run at once: the time for a mutant is looked at in between.
 PORTION = 10.0
+# How much longer a test that only computes may take than the time that it has on a processor.
+STANDSTILL = 6.0
 DRIVERS = ("mcp-tokio", "mcp-blocking")
 # Programs whose tests look at everything that a machine says: they notice most, and come first.
 ATTENTIVE = ("fuzz/test/corpora", "tests/test/plays")
@@ -62,7 +64,7 @@ class Test:
 
 @dataclass
 class Ended:
-    """How a run of some tests ended."""
+    """How a run of some tests ended; `seconds` as in `seconds_of`."""
 
     passed: bool
     timed_out: bool
@@ -106,6 +108,23 @@ def end_session(leader: int) -> None:
             continue
 
 
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def seconds_of(program: Program, process: int, start: float) -> float:
+    """What a process has taken: its time on a processor where it only computes, which a busy machine does not change much."""
+    wall = time.monotonic() - start
+    if program.waits:
+        return wall
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return wall
+    # One that has stopped computing has to end, too.
+    return max((int(fields[11]) + int(fields[12])) / TICK, wall / STANDSTILL)
+
+
 def run(program: Program, names: list[str], folder: Path, settings: dict[str, str], patience: float, threads: int = 1) -> Ended:
     """Runs some tests of a program; ended at the first that fails, or when none ends for `patience` seconds."""
     environment = {
@@ -129,14 +148,21 @@ def run(program: Program, names: list[str], folder: Path, settings: dict[str, st
     handle = os.pidfd_open(process.pid)
     stdout = process.stdout.fileno()
     os.set_blocking(stdout, False)
-    last, counted, timed_out = start, 0, False
+    seconds = last = 0.0
+    counted, timed_out, is_open = 0, False, True
     try:
         while True:
-            ready, _, _ = select.select([stdout, handle], [], [], max(0.0, last + patience - time.monotonic()))
-            try:
-                part = os.read(stdout, 65536)
-            except BlockingIOError:
-                part = b""
+            ready, _, _ = select.select([stdout, handle] if is_open else [handle], [], [], max(0.01, min(1.0, last + patience - seconds)))
+            # Before the process is waited for: afterwards there is nothing to read it from.
+            seconds = seconds_of(program, process.pid, start)
+            part = b""
+            if is_open:
+                try:
+                    part = os.read(stdout, 65536)
+                    # Closed, perhaps before the process has ended.
+                    is_open = bool(part)
+                except BlockingIOError:
+                    pass
             output += part[: max(0, 1_000_000 - len(output))]
             if b"... FAILED" in output or b"\nFAILED" in output:
                 break
@@ -144,14 +170,9 @@ def run(program: Program, names: list[str], folder: Path, settings: dict[str, st
                 break
             ended = output.count(b"... ok")
             if ended > counted:
-                counted, last = ended, time.monotonic()
-            if not part and time.monotonic() > last + patience:
+                counted, last = ended, seconds
+            if not part and seconds > last + patience:
                 timed_out = True
-                break
-            if not part and stdout in ready:
-                # Closed before the process has ended.
-                select.select([handle], [], [], max(0.0, last + patience - time.monotonic()))
-                timed_out = process.poll() is None
                 break
     finally:
         os.close(handle)
@@ -171,7 +192,7 @@ def run(program: Program, names: list[str], folder: Path, settings: dict[str, st
         culprit = failed[1] if failed else left[0] if left else names[0]
         if culprit not in names:
             culprit = names[0]
-    return Ended(passed, timed_out, culprit, time.monotonic() - start, text)
+    return Ended(passed, timed_out, culprit, seconds, text)
 
 
 def worker_folder(worker: int) -> Path:
@@ -319,8 +340,8 @@ class Trials:
                 yield from portions(tests)
 
     def try_mutant(self, mutant: Mutant, folder: Path) -> Outcome:
-        start = time.monotonic()
-        outcome = lambda state, test="": Outcome(mutant.key, state, test, time.monotonic() - start, self.tree)
+        seconds = 0.0
+        outcome = lambda state, test="": Outcome(mutant.key, state, test, seconds, self.tree)
         if mutant.state != "live":
             return outcome("constant" if mutant.state == "constant" else "unviable")
         reaching = {test.title: test for test in self.reaching[mutant.id]}
@@ -330,12 +351,13 @@ class Trials:
         for bundle in self.bundles(mutant, reaching):
             left = bundle
             while left:
-                if time.monotonic() - start > self.cap:
+                if seconds > self.cap:
                     return outcome("undecided")
                 program = left[0].program
                 time_left = patience(left)
                 threads = min(4, len(left)) if program.waits else 1
                 ended = run(program, [test.name for test in left], folder, settings, time_left, threads)
+                seconds += ended.seconds
                 if ended.passed:
                     break
                 test = next(test for test in left if test.name == ended.culprit)
