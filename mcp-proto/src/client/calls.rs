@@ -513,3 +513,27 @@ fn responses(inputs: &[(Json, Option<Json>)]) -> Json {
     text.push(b'}');
     Json::from_validated(text.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pending::Pending;
+
+    #[test]
+    fn nothing_is_kept_of_what_is_on_the_wire_no_longer() {
+        let mut pending = Pending::new(SessionKey::ONLY, 8);
+        let (request, mut calls) = (pending.reserve(), Calls::default());
+        calls.begin(request, Method::TOOLS_CALL, None);
+        for is_last in [false, false, true] {
+            let wire = pending.reserve();
+            calls.put_on_wire(request, wire);
+            assert_eq!((calls.owner(wire), calls.by_wire.len()), (Some(request), 1));
+            if is_last {
+                assert_eq!(calls.end(request).and_then(|ended| ended.wire), Some(wire));
+            } else {
+                calls.take_off_wire(request);
+            }
+            assert_eq!((calls.owner(wire), calls.by_wire.len()), (None, 0));
+        }
+    }
+}
