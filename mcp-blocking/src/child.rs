@@ -7,6 +7,9 @@
 
 mod group;
 mod process;
+#[cfg(test)]
+#[cfg(unix)]
+mod tests;
 
 use std::io;
 use std::process::{Command, ExitStatus};

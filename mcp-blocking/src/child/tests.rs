@@ -1,0 +1,266 @@
+//! Servers in processes, each a shell that does what its script says.
+
+use std::path::Path;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread;
+
+use super::*;
+
+/// How long anything may take before the test has failed.
+const LONG: Duration = Duration::from_secs(10);
+
+/// Notes what a server has said and taken.
+#[derive(Debug, Default)]
+struct Heard {
+    said: String,
+    ends: usize,
+    written: Vec<usize>,
+}
+
+impl ByteStream for Heard {
+    fn handle_server_bytes(&mut self, bytes: &[u8], _: Instant) {
+        self.said.push_str(std::str::from_utf8(bytes).unwrap());
+    }
+
+    fn handle_server_eof(&mut self, _: Instant) {
+        self.ends += 1;
+    }
+
+    fn handle_server_written(&mut self, bytes: usize, _: Instant) {
+        self.written.push(bytes);
+    }
+}
+
+/// A server, and what is heard of it.
+struct Running {
+    child: Child<FromChild>,
+    heard: Heard,
+    inputs: Receiver<FromChild>,
+    gate: Arc<Gate>,
+}
+
+impl Running {
+    fn start(script: &str) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Self::start_command(command)
+    }
+
+    fn start_command(command: Command) -> Self {
+        let ((inbox, inputs), gate) = (sync_channel(INBOX), Arc::new(Gate::new()));
+        let child = Child::start(command, Process::default(), Arc::new(inbox), Arc::clone(&gate)).unwrap();
+        Self { child, heard: Heard::default(), inputs, gate }
+    }
+
+    fn act(&mut self, action: StdioAction) {
+        self.child.act(action);
+    }
+
+    fn write(&mut self, text: &'static str) {
+        self.act(StdioAction::Write(text.as_bytes().into()));
+    }
+
+    /// Hands in what happens until something is heard.
+    fn until(&mut self, is_heard: impl Fn(&Heard) -> bool) {
+        while !is_heard(&self.heard) {
+            let received = self.inputs.recv_timeout(LONG);
+            let received = received.unwrap_or_else(|error| panic!("{error}: {:?}", self.heard));
+            self.child.feed(&mut self.heard, received, Instant::now());
+        }
+    }
+
+    fn happened(&mut self, happened: Happened, now: Instant) {
+        let incarnation = self.child.incarnation;
+        self.child.feed(&mut self.heard, FromChild { incarnation, happened }, now);
+    }
+
+    fn catch_up(&mut self, now: Instant) {
+        self.child.catch_up(&mut self.heard, now);
+    }
+
+    fn patience(&self, is_stalled: bool, now: Instant) -> Duration {
+        <Child<FromChild> as Link>::patience(&self.child, is_stalled, now)
+    }
+
+    /// The numbers that the server has said, a line each.
+    fn numbers(&self) -> Vec<u32> {
+        self.heard.said.lines().map(|line| line.parse().unwrap()).collect()
+    }
+
+    /// Waits until nobody has the server's stdout open any more.
+    fn is_over(inputs: &Receiver<FromChild>) -> bool {
+        loop {
+            match inputs.recv_timeout(LONG) {
+                Ok(FromChild { happened: Happened::InputEnded, .. }) => return true,
+                Ok(_) => {}
+                Err(_) => return false,
+            }
+        }
+    }
+}
+
+/// Sleeps, and says that the end is not urgent.
+fn patient(time: Duration) -> bool {
+    thread::sleep(time);
+    false
+}
+
+/// Waits for something that another thread is about to do.
+fn soon(what: impl Fn() -> bool) {
+    let until = Instant::now() + LONG;
+    while !what() {
+        assert!(Instant::now() < until);
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Whether there is a process, or what is left of one that nobody has waited for.
+#[cfg(target_os = "linux")]
+fn is_left(process: u32) -> bool {
+    Path::new("/proc").join(process.to_string()).exists()
+}
+
+#[test]
+fn a_server_is_written_to_and_heard_until_its_stdin_is_closed() {
+    let mut running = Running::start("read -r line; echo \"got $line\"; cat; echo ended; exit 3");
+    running.write("hello\n");
+    running.until(|heard| heard.said == "got hello\n");
+    let now = Instant::now();
+    running.catch_up(now);
+    running.catch_up(now);
+    assert_eq!(running.heard.written, [6], "told once, and nothing of nothing");
+    running.write("more\n");
+    running.act(StdioAction::CloseWrite);
+    running.until(|heard| heard.ends == 1);
+    assert_eq!(running.heard.said, "got hello\nmore\nended\n");
+    // It ended because its stdin did.
+    assert_eq!(running.child.end(&mut patient), None);
+}
+
+#[test]
+fn what_ended_a_server_that_was_not_to_end_is_told() {
+    let mut running = Running::start("exit 3");
+    running.until(|heard| heard.ends == 1);
+    assert_eq!(running.child.end(&mut patient).and_then(|status| status.code()), Some(3));
+}
+
+#[test]
+fn st17_at_the_end_stdin_is_closed_and_what_a_server_still_says_is_read() {
+    let mut running = Running::start("cat; echo ended; exit 3");
+    running.write("x");
+    running.until(|heard| heard.said == "x");
+    running.gate.set(false);
+    assert_eq!(running.child.end(&mut patient), None);
+    running.until(|heard| heard.ends == 1);
+    assert_eq!(running.heard.said, "xended\n");
+}
+
+#[test]
+fn px3_nothing_is_left_of_what_a_server_has_started_once_it_has_ended() {
+    // Whatever it has started has its stdout.
+    let mut running = Running::start("sleep 1000 & cat");
+    assert_eq!(running.child.end(&mut patient), None);
+    assert!(Running::is_over(&running.inputs));
+}
+
+#[test]
+fn px3_nothing_is_left_of_a_server_that_is_dropped() {
+    let mut running = Running::start("sleep 1000 & echo $$; wait");
+    running.until(|heard| heard.said.ends_with('\n'));
+    let Running { child, inputs, .. } = running;
+    drop(child);
+    assert!(Running::is_over(&inputs));
+    #[cfg(target_os = "linux")]
+    assert!(!is_left(running.heard.said.trim().parse().unwrap()));
+}
+
+#[test]
+fn st18_a_server_has_less_time_to_end_once_that_is_urgent() {
+    let mut running = Running::start("trap 'echo asked; exit' TERM; sleep 1.7 & wait; echo by itself");
+    let mut pauses = 0;
+    let status = running.child.end(&mut |time| {
+        thread::sleep(time);
+        pauses += 1;
+        pauses < 3
+    });
+    assert_eq!(status, None);
+    running.until(|heard| heard.ends == 1);
+    assert_eq!(running.heard.said, "asked\n");
+}
+
+#[test]
+fn er06_a_server_that_is_started_anew_takes_the_place_of_the_first() {
+    let mut running = Running::start("echo $$; cat >/dev/null");
+    running.until(|heard| heard.said.ends_with('\n'));
+    let now = Instant::now();
+    running.happened(Happened::OutputClosed, now);
+    running.act(StdioAction::Respawn);
+    assert_eq!(running.patience(false, now), Duration::MAX, "the new one reads");
+    running.until(|heard| heard.said.lines().count() == 2);
+    let numbers = running.numbers();
+    assert_ne!(numbers[0], numbers[1]);
+    #[cfg(target_os = "linux")]
+    assert!(!is_left(numbers[0]) && is_left(numbers[1]));
+    // The threads of the first have ended: those of the second, and the owner, know the inbox.
+    soon(|| Arc::strong_count(&running.child.inbox) == 3);
+    while let Ok(received) = running.inputs.try_recv() {
+        running.child.feed(&mut running.heard, received, now);
+    }
+    assert_eq!(running.heard.ends, 0, "the end of the first is not that of the second");
+}
+
+#[test]
+fn er06_a_server_that_cannot_be_started_anew_has_ended() {
+    let link = std::env::current_exe().unwrap().with_extension("server-of-one-start");
+    let _ = std::fs::remove_file(&link);
+    std::os::unix::fs::symlink("/bin/cat", &link).unwrap();
+    let mut running = Running::start_command(Command::new(&link));
+    std::fs::remove_file(&link).unwrap();
+    running.act(StdioAction::Respawn);
+    let now = Instant::now();
+    assert_eq!(running.patience(false, now), Duration::ZERO);
+    running.catch_up(now);
+    running.catch_up(now);
+    assert_eq!((running.heard.ends, running.patience(false, now)), (1, Duration::MAX));
+    assert_eq!(running.child.end(&mut |_| panic!("there is nothing to wait for")), None);
+}
+
+#[test]
+fn px3_a_server_that_reads_no_more_is_killed_after_some_time() {
+    let mut running = Running::start("exec <&-; echo deaf; sleep 1000");
+    running.until(|heard| heard.said == "deaf\n");
+    // A process that another test is about to start may have the other end of the pipe for a moment.
+    let happened = loop {
+        running.write("x");
+        if let Ok(received) = running.inputs.recv_timeout(Duration::from_millis(20)) {
+            break received.happened;
+        }
+    };
+    assert!(matches!(happened, Happened::OutputClosed));
+    let now = Instant::now();
+    running.happened(happened, now);
+    assert_eq!((running.patience(false, now), running.patience(false, now + DEAF)), (DEAF, Duration::ZERO));
+    running.catch_up(now + DEAF.saturating_sub(Duration::from_millis(1)));
+    assert!(running.inputs.recv_timeout(Duration::from_millis(50)).is_err(), "it goes on");
+    running.catch_up(now + DEAF);
+    assert_eq!(running.patience(false, now + DEAF), Duration::MAX, "nothing is left to do");
+    running.until(|heard| heard.ends == 1);
+
+    // One that ends by itself is not waited for.
+    let mut running = Running::start("cat");
+    running.happened(Happened::OutputClosed, now);
+    running.happened(Happened::InputEnded, now);
+    assert_eq!((running.patience(false, now), running.heard.ends), (Duration::MAX, 1));
+}
+
+#[test]
+fn fr14_a_machine_that_is_stalled_is_told_of_what_a_server_has_taken_without_a_wait() {
+    let mut running = Running::start("cat >/dev/null");
+    let now = Instant::now();
+    assert_eq!((running.patience(false, now), running.patience(true, now)), (Duration::MAX, Duration::MAX));
+    running.write("x");
+    soon(|| running.child.writer.as_ref().unwrap().waiting() == 0);
+    assert_eq!((running.patience(true, now), running.patience(false, now)), (Duration::ZERO, Duration::MAX));
+    running.catch_up(now);
+    assert_eq!((running.heard.written.clone(), running.patience(true, now)), (vec![1], Duration::MAX));
+}
