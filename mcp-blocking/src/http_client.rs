@@ -16,6 +16,8 @@ mod chunk;
 mod names;
 mod options;
 mod socket;
+#[cfg(test)]
+mod tests;
 mod worker;
 
 use std::collections::{BTreeMap, VecDeque};

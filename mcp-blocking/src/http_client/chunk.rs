@@ -77,3 +77,42 @@ impl Buffers {
         Chunk { buffer, length: 0, home: Some(self.home.clone()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_chunk_is_what_was_read_into_it() {
+        let mut chunk = Buffers::new().take();
+        assert_eq!((chunk.len(), chunk.room().len()), (0, CHUNK));
+        chunk.room()[..3].copy_from_slice(b"abc");
+        chunk.grow(3);
+        chunk.room()[..2].copy_from_slice(b"de");
+        chunk.grow(2);
+        assert_eq!(&*chunk, b"abcde");
+        assert_eq!(chunk.room().len(), CHUNK - 5);
+        assert_eq!((Chunk::empty().len(), Chunk::empty().room().len()), (0, 0));
+    }
+
+    #[test]
+    fn a_worker_has_a_few_buffers_which_it_uses_again() {
+        let mut buffers = Buffers::new();
+        let mut out: Vec<_> = (0..MOST).map(|_| buffers.take()).collect();
+        let last = out.pop().map(|mut chunk| chunk.room().as_ptr() as usize);
+        // One is back: that is the one.
+        let mut again = buffers.take();
+        assert_eq!(Some(again.room().as_ptr() as usize), last);
+        assert!(again.is_empty() && again.room().len() == CHUNK);
+        out.push(again);
+        let (taken, waiting) = channel();
+        thread::spawn(move || taken.send(buffers.take().room().len()));
+        assert!(waiting.recv_timeout(Duration::from_millis(50)).is_err(), "all are out");
+        drop(out);
+        assert_eq!(waiting.recv_timeout(Duration::from_secs(10)), Ok(CHUNK));
+    }
+}

@@ -49,3 +49,59 @@ impl Resolver for Names {
         Ok(addresses)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use ureq::{Agent, Timeout};
+
+    use super::*;
+
+    /// The address that a server of this authority is looked for at.
+    fn resolved(names: &Names, authority: &str) -> SocketAddr {
+        let uri = format!("http://{authority}/mcp").parse().unwrap();
+        let timeout = NextTimeout {
+            after: Duration::from_secs(60).into(),
+            reason: Timeout::Resolve,
+            per_read: None,
+            per_write: None,
+        };
+        names.resolve(&uri, Agent::new_with_defaults().config(), timeout).unwrap()[0]
+    }
+
+    #[test]
+    fn an_address_is_known_for_some_time_or_until_it_does_not_answer() {
+        let names = Names::default();
+        let (first, second) = ("127.0.0.1:1", "127.0.0.2:2");
+        assert_eq!(resolved(&names, first).to_string(), first);
+        // As if the server had been elsewhere.
+        let elsewhere = |since| {
+            let mut addresses = DefaultResolver::default().empty();
+            addresses.push(second.parse().unwrap());
+            names.known.lock().unwrap().insert(format!("http://{first}"), (since, addresses));
+        };
+        let now = Instant::now();
+        elsewhere(now);
+        assert_eq!(resolved(&names, first).to_string(), second, "it is not looked up again");
+        names.forget();
+        assert_eq!(resolved(&names, first).to_string(), first);
+        elsewhere(now.checked_sub(GOOD_FOR).unwrap());
+        assert_eq!(resolved(&names, first).to_string(), first);
+        assert_eq!(resolved(&names, first).to_string(), first);
+    }
+
+    #[test]
+    fn few_addresses_are_known() {
+        let names = Names::default();
+        let known = || names.known.lock().unwrap().len();
+        for port in 1..=MOST {
+            resolved(&names, &format!("127.0.0.1:{port}"));
+            assert_eq!(known(), port);
+        }
+        resolved(&names, "127.0.0.1:1");
+        assert_eq!(known(), MOST);
+        resolved(&names, "127.0.0.1:9");
+        assert_eq!(known(), 1);
+    }
+}

@@ -301,4 +301,44 @@ mod tests {
             assert_eq!(found, expected, "{text}");
         }
     }
+
+    #[test]
+    fn an_agent_is_made_as_the_options_and_the_machine_want_it() {
+        let mut options = HttpOptions::new();
+        options.connect_timeout = Duration::from_secs(3);
+        options.send_timeout = Duration::from_secs(4);
+        options.proxy("http://user:secret@127.0.0.1:3128").unwrap();
+        let agent = options.agent(&Names::default());
+        let config = agent.config();
+        let (connect, send) = (Some(options.connect_timeout), Some(options.send_timeout));
+        let timeouts = config.timeouts();
+        assert_eq!((timeouts.resolve, timeouts.connect), (connect, connect));
+        assert_eq!((timeouts.send_request, timeouts.send_body), (send, send));
+        assert_eq!((timeouts.recv_response, timeouts.recv_body, timeouts.global), (None, None, None));
+        assert_eq!(config.max_response_header_size(), HEADER_ROOM);
+        assert_eq!((config.input_buffer_size(), config.output_buffer_size()), (HEADER_ROOM + 16384, 16384));
+        assert!(!config.http_status_as_error() && !config.max_redirects_will_error());
+        assert_eq!((config.max_redirects(), config.max_idle_connections()), (0, 1));
+        assert_eq!(config.proxy().map(Proxy::port), Some(3128));
+        assert_eq!(options.proxy_password(), Some("secret"));
+        let shown = format!("{options:?}");
+        let expected =
+            "HttpOptions { connect_timeout: 3s, max_workers: 64, client_certificate: false, proxy: true, .. }";
+        assert_eq!(shown, expected);
+        assert_eq!(HttpOptions::default().proxy_password(), None);
+    }
+
+    #[test]
+    fn what_is_no_certificate_or_key_is_told_apart() {
+        let certificate = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        let mut options = HttpOptions::new();
+        for nothing in [&b""[..], b"no PEM", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"] {
+            assert_eq!(options.trust(nothing), Err(OptionsError::NoCertificate));
+            assert_eq!(options.identify(nothing, nothing), Err(OptionsError::NoCertificate));
+        }
+        assert_eq!(options.identify(certificate, certificate), Err(OptionsError::NoKey));
+        assert!(matches!(options.roots, RootCerts::WebPki) && options.client_certificate.is_none());
+        options.trust(&certificate.repeat(2)).unwrap();
+        assert!(matches!(&options.roots, RootCerts::Specific(trusted) if trusted.len() == 2));
+    }
 }

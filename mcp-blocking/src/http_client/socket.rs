@@ -52,10 +52,7 @@ fn connect(addresses: &[SocketAddr], timeout: NextTimeout) -> Result<TcpStream, 
         let outcome = match deadline.map(|at| at.saturating_duration_since(Instant::now())) {
             None => TcpStream::connect(address),
             Some(left) if left.is_zero() => return Err(Error::Timeout(timeout.reason)),
-            Some(left) => {
-                let is_last = place + 1 == addresses.len();
-                TcpStream::connect_timeout(address, if is_last { left } else { left / 2 })
-            }
+            Some(left) => TcpStream::connect_timeout(address, share_of(left, place, addresses.len())),
         };
         failed = match outcome {
             Ok(stream) => {
@@ -67,6 +64,11 @@ fn connect(addresses: &[SocketAddr], timeout: NextTimeout) -> Result<TcpStream, 
         };
     }
     Err(failed)
+}
+
+/// What one of several addresses has of the time that is left.
+fn share_of(left: Duration, place: usize, addresses: usize) -> Duration {
+    if place + 1 == addresses { left } else { left / 2 }
 }
 
 /// A connection.
@@ -239,11 +241,7 @@ impl fmt::Display for Unsent {
     }
 }
 
-impl StdError for Unsent {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(&self.0)
-    }
-}
+impl StdError for Unsent {}
 
 #[cfg(test)]
 mod tests {
@@ -286,7 +284,10 @@ mod tests {
         assert_eq!((socket.buffers().input(), (&server).read(&mut read).unwrap()), (&b"answer"[..], 4));
         assert_eq!(&read[..4], b"more");
         socket.buffers().input_consume(1);
+        transmit(&mut socket, b"last").unwrap();
         assert!(socket.maybe_await_input(within(Duration::from_secs(60))).unwrap(), "there is some already");
+        server.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        assert_eq!(((&server).read(&mut read).unwrap(), &read[..4]), (4, &b"last"[..]), "what was held has left");
     }
 
     #[test]
@@ -336,5 +337,55 @@ mod tests {
         let silent = socket.await_input(within(Duration::from_millis(300)));
         assert!(matches!(silent, Err(Error::Timeout(_))));
         assert!(began.elapsed() >= Duration::from_millis(300));
+    }
+
+    #[test]
+    fn each_address_but_the_last_has_half_of_the_time() {
+        let time = Duration::from_secs(10);
+        for (place, addresses, seconds) in [(0, 1, 10), (0, 2, 5), (1, 2, 10), (0, 3, 5), (1, 3, 5), (2, 3, 10)] {
+            assert_eq!(share_of(time, place, addresses), Duration::from_secs(seconds), "{place} of {addresses}");
+        }
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let late = connect(&[listener.local_addr().unwrap()], within(Duration::from_nanos(1)));
+        assert!(matches!(late, Err(Error::Timeout(Timeout::SendBody))), "{late:?}");
+    }
+
+    #[test]
+    fn a_timeout_is_whole_seconds_and_set_where_it_is_another() {
+        let mut set = None;
+        for (time, expected) in [
+            (Duration::from_millis(1), Some(1)),
+            (Duration::from_secs(1), None),
+            (Duration::from_millis(1001), Some(2)),
+            (Duration::from_millis(1999), None),
+            (Duration::from_secs(1), Some(1)),
+        ] {
+            let mut applied = None;
+            set_timeout(&mut set, within(time), |time| {
+                applied = time;
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(applied, expected.map(Duration::from_secs), "{time:?}");
+        }
+        let failed = set_timeout(&mut set, within(Duration::from_secs(9)), |_| Err(io::ErrorKind::Other.into()));
+        assert!(failed.is_err() && set == Some(Duration::from_secs(1)), "what was not set is tried again");
+    }
+
+    #[test]
+    fn a_connection_that_is_reset_is_no_silent_one() {
+        let (mut socket, server) = pair(8);
+        transmit(&mut socket, b"unread").unwrap();
+        socket.write().unwrap();
+        server.set_nonblocking(false).unwrap();
+        // Closing with unread bytes resets the connection.
+        let mut read = [0; 8];
+        while server.peek(&mut read).unwrap() < 6 {}
+        drop(server);
+        let outcome = socket.await_input(within(Duration::from_secs(60)));
+        assert!(
+            matches!(&outcome, Err(Error::Io(error)) if error.kind() == io::ErrorKind::ConnectionReset),
+            "{outcome:?}"
+        );
     }
 }

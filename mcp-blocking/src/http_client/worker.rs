@@ -20,6 +20,9 @@ use super::socket::Unsent;
 use crate::gate::Gate;
 use crate::inbox::Inbox;
 
+/// Bytes of the stack of a worker's thread.
+const STACK: usize = 256 * 1024;
+
 /// A request for a worker.
 #[derive(Debug)]
 pub(super) struct Job {
@@ -48,7 +51,7 @@ impl Worker {
         let (thread_agent, thread_names) = (Arc::clone(&agent), names.clone());
         thread::Builder::new()
             .name("mcp-http".to_owned())
-            .stack_size(256 * 1024)
+            .stack_size(STACK)
             .spawn(move || run(&queue, &thread_agent, &thread_names, &*inbox, &gate))?;
         Ok(Self { jobs, agent })
     }
@@ -151,7 +154,7 @@ fn carry(
                     return None;
                 }
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // Not even a signal interrupts it: the socket reads on by itself.
             Err(error) => return Some(Received::Failed(Failure::exchanging(&error))),
         }
     }
@@ -159,11 +162,9 @@ fn carry(
 
 fn read_full(reader: &mut impl Read, body: &mut Chunk) -> io::Result<()> {
     loop {
-        match reader.read(body.room()) {
-            Ok(0) => return Ok(()),
-            Ok(length) => body.grow(length),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+        match reader.read(body.room())? {
+            0 => return Ok(()),
+            length => body.grow(length),
         }
     }
 }
@@ -249,4 +250,88 @@ fn refused_by_proxy(proxy: Option<&Proxy>, reason: &str) -> Failure {
         None => "it did not answer CONNECT".to_owned(),
     };
     Failure::Unreachable { detail: of_proxy(proxy, "did not connect to the server", &detail).into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn what_a_failed_request_means_depends_on_what_was_sent_and_where_it_broke() {
+        use ureq::Error as E;
+
+        let unreachable = |detail: &str| Failure::Unreachable { detail: detail.into() };
+        let hopeless = |detail: &str| Failure::Hopeless { detail: detail.into() };
+        let broken = |detail: &str| Failure::Broken { detail: detail.into() };
+        let io = |kind: ErrorKind| E::Io(kind.into());
+        let refused = || io(ErrorKind::ConnectionRefused);
+        let words = |kind: ErrorKind| {
+            let Failure::Broken { detail } = Failure::exchanging(&kind.into()) else { panic!("{kind}") };
+            detail.into_string()
+        };
+        let (refusal, reset) = (words(ErrorKind::ConnectionRefused), words(ErrorKind::ConnectionReset));
+        let sending = Timeout::SendRequest;
+        for (error, is_begun, expected) in [
+            (E::HostNotFound, Some(false), unreachable("its name is not known")),
+            (E::Timeout(Timeout::Resolve), None, unreachable("its name could not be looked up in time")),
+            (E::Timeout(Timeout::Connect), Some(false), unreachable("it did not accept the connection in time")),
+            (E::BadUri("x".to_owned()), Some(false), hopeless("the request cannot be sent")),
+            (E::Tls("no TLS"), Some(false), hopeless("no TLS")),
+            (E::LargeResponseHeader(5, 4), Some(true), broken("its headers are larger than 4 bytes")),
+            (refused(), Some(false), unreachable(&refusal)),
+            (refused(), None, unreachable(&refusal)),
+            (refused(), Some(true), broken(&refusal)),
+            (io(ErrorKind::ConnectionReset), Some(false), unreachable(&reset)),
+            (io(ErrorKind::ConnectionReset), None, unreachable(&reset)),
+            (io(ErrorKind::ConnectionReset), Some(true), broken(&reset)),
+            (E::Timeout(sending), Some(false), unreachable(&E::Timeout(sending).to_string())),
+            (E::Timeout(sending), Some(true), broken(&E::Timeout(sending).to_string())),
+            (E::Timeout(sending), None, broken(&E::Timeout(sending).to_string())),
+        ] {
+            assert_eq!(failure(&error, is_begun, None), expected, "{error:?}, {is_begun:?}");
+        }
+        assert!(matches!(failure(&io(ErrorKind::InvalidData), Some(false), None), Failure::Hopeless { .. }));
+        assert!(matches!(failure(&io(ErrorKind::InvalidData), Some(true), None), Failure::Broken { .. }));
+
+        let proxy = Proxy::new("http://user:secret@proxy.example:3128").unwrap();
+        let lookup = || io::Error::other("failed to lookup address information: x");
+        for (error, expected) in [
+            (E::HostNotFound, "cannot be reached: its name is not known".to_owned()),
+            (refused(), format!("cannot be reached: {refusal}")),
+            (E::Io(lookup()), format!("cannot be reached: {}", detail_of(&failure(&E::Io(lookup()), None, None)))),
+            (io(ErrorKind::ConnectionReset), format!("was used: {reset}")),
+            (E::ConnectProxyFailed("x".to_owned()), "did not connect to the server: it did not answer CONNECT".to_owned()),
+            (
+                E::ConnectProxyFailed("status 502/502".to_owned()),
+                "did not connect to the server: it answered CONNECT with status 502".to_owned(),
+            ),
+            (
+                E::ConnectProxyFailed("status 407/407".to_owned()),
+                "did not connect to the server: it wants a user name and a password, as in http://user:password@host:port"
+                    .to_owned(),
+            ),
+        ] {
+            let expected = format!("the HTTP proxy proxy.example:3128 {expected}");
+            assert_eq!(failure(&error, Some(false), Some(&proxy)), unreachable(&expected), "{error:?}");
+        }
+    }
+
+    fn detail_of(failure: &Failure) -> &str {
+        let Failure::Unreachable { detail } = failure else { panic!("{failure:?}") };
+        detail
+    }
+
+    #[test]
+    fn the_body_of_a_request_notes_when_it_is_begun_and_when_it_is_taken() {
+        let sent = AtomicBool::new(false);
+        let mut body = Outgoing { bytes: Bytes::from_static(b"abcde"), is_begun: false, sent: &sent };
+        let mut buffer = [0; 3];
+        assert_eq!((body.read(&mut buffer).unwrap(), buffer), (3, *b"abc"));
+        assert!(body.is_begun && !sent.load(Ordering::Acquire));
+        assert_eq!((body.read(&mut buffer).unwrap(), &buffer[..2]), (2, &b"de"[..]));
+        assert!(sent.load(Ordering::Acquire));
+        assert_eq!(body.read(&mut buffer).unwrap(), 0);
+    }
 }

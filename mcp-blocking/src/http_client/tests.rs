@@ -1,0 +1,300 @@
+//! A pool of workers before a server that does what a request's path says.
+
+use std::sync::mpsc::{Receiver, channel, sync_channel};
+use std::thread;
+
+use ::tests::loopback::Loopback;
+use ::tests::world::World;
+use http::StatusCode;
+
+use super::*;
+
+/// How long anything may take before the test has failed.
+const LONG: Duration = Duration::from_secs(10);
+
+/// Notes what it is told.
+#[derive(Debug, Default)]
+struct Told(Vec<(ExchangeKey, String)>);
+
+impl Told {
+    fn note(&mut self, exchange: ExchangeKey, text: impl Into<String>) {
+        self.0.push((exchange, text.into()));
+    }
+
+    fn of(&self, exchange: ExchangeKey) -> Vec<&str> {
+        self.0.iter().filter(|(told, _)| *told == exchange).map(|(_, text)| text.as_str()).collect()
+    }
+}
+
+impl Exchanges for Told {
+    fn handle_sent(&mut self, exchange: ExchangeKey, _: Instant) {
+        self.note(exchange, "sent");
+    }
+
+    fn handle_response(&mut self, exchange: ExchangeKey, head: &Parts, _: Instant) {
+        assert_eq!(head.status, StatusCode::OK);
+        self.note(exchange, "head");
+    }
+
+    /// Pieces are told together.
+    fn handle_body(&mut self, exchange: ExchangeKey, chunk: &[u8], _: Instant) {
+        let so_far = match self.0.last() {
+            Some((last, text)) if *last == exchange => text.strip_prefix("body ").and_then(|text| text.parse().ok()),
+            _ => None,
+        };
+        if so_far.is_some() {
+            self.0.pop();
+        }
+        self.note(exchange, format!("body {}", so_far.unwrap_or(0) + chunk.len()));
+    }
+
+    fn handle_end(&mut self, exchange: ExchangeKey, _: Instant) {
+        self.note(exchange, "end");
+    }
+
+    fn handle_failure(&mut self, exchange: ExchangeKey, failure: Failure, _: Instant) {
+        let Failure::Broken { .. } = failure else { panic!("{failure:?}") };
+        self.note(exchange, "failed");
+    }
+}
+
+type Fed = (ExchangeKey, Received);
+
+/// A pool, its server, and what is told of the exchanges.
+struct Pooled {
+    pool: Pool<Fed>,
+    gate: Arc<Gate>,
+    told: Told,
+    inputs: Receiver<Fed>,
+    server: Loopback,
+    keys: Vec<ExchangeKey>,
+}
+
+/// A body that is read in several parts.
+const LONG_BODY: usize = 3 * chunk::CHUNK;
+
+impl Pooled {
+    fn new(max_workers: usize) -> Self {
+        let server = Loopback::start(|request, connection| {
+            let path = request.line.split(' ').nth(1).unwrap_or_default();
+            match path {
+                "/hang" => connection.hang(),
+                "/empty" => connection.reply("200 OK", &[], ""),
+                "/long" => connection.reply("200 OK", &[], "x".repeat(LONG_BODY)),
+                "/chunked" => {
+                    connection.raw("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n")
+                }
+                "/broken" => connection.raw("HTTP/1.1 200 OK\r\ncontent-length: 9\r\nconnection: close\r\n\r\nhello"),
+                "/endless" => {
+                    connection.raw("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")?;
+                    loop {
+                        connection.raw("5\r\nhello\r\n")?;
+                    }
+                }
+                _ => connection.reply("200 OK", &[], "hello"),
+            }?;
+            if path == "/broken" { Err(std::io::ErrorKind::Other.into()) } else { Ok(()) }
+        });
+        let mut options = HttpOptions::new();
+        options.max_workers = max_workers;
+        let ((inbox, inputs), gate) = (sync_channel(64), Arc::new(Gate::new()));
+        let pool = Pool::new(options, Arc::new(inbox), Arc::clone(&gate));
+        let mut client = World::connected_client();
+        let keys = (0..4).map(|_| client.call("tools/call", "{}").1.key).collect();
+        Self { pool, gate, told: Told::default(), inputs, server, keys }
+    }
+
+    fn open(&mut self, exchange: ExchangeKey, path: &str, body: Option<&'static [u8]>) {
+        let url = format!("http://{}{path}", self.server.authority);
+        let request = if body.is_some() { Request::post(url) } else { Request::get(url) };
+        let request = request.body(Bytes::from_static(body.unwrap_or_default())).unwrap();
+        self.pool.act(HttpAction::Open { exchange, request });
+    }
+
+    fn abort(&mut self, exchange: ExchangeKey) {
+        self.pool.act(HttpAction::Abort { exchange });
+    }
+
+    /// Hands in the next of what is received.
+    fn step(&mut self) {
+        let fed = self.inputs.recv_timeout(LONG).unwrap_or_else(|error| panic!("{error}: {:?}", self.told));
+        self.pool.feed(&mut self.told, fed, Instant::now());
+    }
+
+    fn catch_up(&mut self) {
+        self.pool.catch_up(&mut self.told, Instant::now());
+    }
+
+    fn patience(&self) -> Duration {
+        <Pool<Fed> as Link>::patience(&self.pool, false, Instant::now())
+    }
+
+    /// How many workers are idle and busy, and how many requests wait.
+    fn counts(&self) -> (usize, usize, usize) {
+        assert_eq!(self.pool.workers, self.pool.idle.len() + self.pool.busy.len());
+        (self.pool.idle.len(), self.pool.busy.len(), self.pool.waiting.len())
+    }
+
+    /// Waits until a request was handed to its connection.
+    fn is_sent(&self, exchange: ExchangeKey) {
+        let until = Instant::now() + LONG;
+        while !self.pool.busy[&exchange].sent.load(Ordering::Acquire) {
+            assert!(Instant::now() < until);
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+#[test]
+fn what_comes_of_an_exchange_is_told_in_its_order() {
+    let mut world = Pooled::new(1);
+    let key = world.keys[0];
+    let long = format!("body {LONG_BODY}");
+    for (path, expected) in [
+        ("/short", &["head", "body 5", "end"][..]),
+        ("/empty", &["head", "end"]),
+        ("/long", &["head", &long, "end"]),
+        ("/chunked", &["head", "body 5", "end"]),
+        ("/broken", &["head", "failed"]),
+        ("/short", &["head", "body 5", "end"]),
+    ] {
+        for body in [None, Some(&b"{}"[..])] {
+            world.open(key, path, body);
+            let mut steps = 0;
+            while !world.pool.busy.is_empty() {
+                world.step();
+                steps += 1;
+            }
+            assert_eq!(world.told.of(key), expected, "{path}");
+            let is_short = ["/short", "/empty"].contains(&path);
+            assert_eq!(steps == 1, is_short, "what fits is handed in at once: {path}");
+            assert_eq!(world.counts(), (1, 0, 0));
+            world.told.0.clear();
+        }
+    }
+    for request in world.server.requests() {
+        assert_eq!(request.header("content-length"), if request.line.starts_with("POST") { "2" } else { "" });
+        assert!(request.header("user-agent").starts_with("mcp-blocking/"));
+    }
+}
+
+#[test]
+fn requests_wait_for_a_worker_and_those_that_are_aborted_do_not() {
+    let mut world = Pooled::new(2);
+    let [first, second, third, last] = world.keys[..] else { panic!("four keys") };
+    world.open(first, "/hang", Some(b"{}"));
+    world.open(second, "/hang", None);
+    world.open(third, "/short", None);
+    world.open(last, "/short", Some(b"{}"));
+    assert_eq!(world.counts(), (0, 2, 2));
+    world.abort(third);
+    assert_eq!(world.counts(), (0, 2, 1));
+    assert_eq!(world.pool.waiting[0].0, last);
+    world.server.wait_for("POST /hang");
+    world.abort(first);
+    // Its worker takes what waits.
+    while !world.told.of(last).contains(&"end") {
+        world.step();
+    }
+    assert_eq!((world.told.of(first), world.told.of(third)), (vec![], vec![]), "nothing is told of what was aborted");
+    assert_eq!(world.told.of(last), ["head", "body 5", "end"]);
+    assert_eq!(world.counts(), (1, 1, 0));
+    // The one that is idle is used, and no third is started.
+    world.open(third, "/short", None);
+    assert_eq!(world.counts(), (0, 2, 0));
+    world.abort(second);
+    while world.counts() != (2, 0, 0) {
+        world.step();
+    }
+    assert_eq!((world.told.of(second), world.told.of(third)), (vec![], vec!["head", "body 5", "end"]));
+}
+
+#[test]
+fn the_machine_is_told_once_when_a_request_has_left() {
+    let mut world = Pooled::new(4);
+    let [first, second, third, last] = world.keys[..] else { panic!("four keys") };
+    assert_eq!(world.patience(), Duration::MAX);
+    // Without a body, there is nothing to wait for.
+    world.open(first, "/hang", None);
+    world.server.wait_for("GET /hang");
+    world.catch_up();
+    assert_eq!((world.told.of(first), world.patience()), (vec![], Duration::MAX));
+
+    world.open(second, "/hang", Some(b"{}"));
+    assert_eq!(world.patience(), UNSENT);
+    world.is_sent(second);
+    assert_eq!((world.told.of(second), world.patience()), (vec![], UNSENT));
+    world.catch_up();
+    world.catch_up();
+    assert_eq!((world.told.of(second), world.patience()), (vec!["sent"], Duration::MAX));
+
+    // Of what was aborted, nothing is told.
+    world.open(third, "/hang", Some(b"{}"));
+    world.is_sent(third);
+    world.abort(third);
+    world.catch_up();
+    assert_eq!((world.told.of(third), world.patience()), (vec![], Duration::MAX));
+
+    // Whoever answers has read the request.
+    world.open(last, "/endless", Some(b"{}"));
+    while world.told.of(last).is_empty() {
+        world.step();
+    }
+    world.catch_up();
+    assert_eq!((world.told.of(last)[0], world.patience()), ("head", Duration::MAX));
+    assert!(!world.told.of(last).contains(&"sent"));
+}
+
+#[test]
+fn a_request_that_has_not_left_is_not_told_of() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut world = Pooled::new(1);
+    let key = world.keys[0];
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    // More than fits into what lies between two ends of a connection.
+    let request = Request::post(url).body(Bytes::from(vec![b'x'; 64 << 20])).unwrap();
+    world.pool.act(HttpAction::Open { exchange: key, request });
+    let _connection = listener.accept().unwrap();
+    thread::sleep(Duration::from_millis(50));
+    world.catch_up();
+    assert_eq!((world.told.of(key), world.patience()), (vec![], UNSENT));
+    world.abort(key);
+    while world.counts() != (1, 0, 0) {
+        world.step();
+    }
+    assert_eq!(world.told.of(key), [] as [&str; 0]);
+}
+
+/// Waits for a worker that is about to wait at a closed gate.
+#[test]
+fn fr14_bodies_are_read_while_the_gate_is_open_until_they_are_aborted_or_all_is_over() {
+    for is_aborted in [true, false] {
+        let mut world = Pooled::new(1);
+        let key = world.keys[0];
+        world.gate.set(false);
+        world.open(key, "/endless", None);
+        world.step();
+        assert_eq!(world.told.of(key), ["head"]);
+        assert!(world.inputs.recv_timeout(Duration::from_millis(50)).is_err(), "the gate is closed");
+        if is_aborted {
+            world.abort(key);
+            while world.counts() != (1, 0, 0) {
+                world.step();
+            }
+            assert_eq!(world.told.of(key), ["head"]);
+            // It was opened for that worker alone.
+            let (done, waits) = channel();
+            let gate = Arc::clone(&world.gate);
+            thread::spawn(move || {
+                gate.wait();
+                done.send(()).unwrap();
+            });
+            assert!(waits.recv_timeout(Duration::from_millis(50)).is_err());
+            world.gate.set(true);
+        } else {
+            assert_eq!(world.pool.end(&mut |_| panic!("there is nothing to wait for")), None);
+            world.step();
+            assert!(world.told.of(key)[1].starts_with("body "));
+        }
+    }
+}
