@@ -323,10 +323,14 @@ impl<R> From<R> for Mail<R> {
 
 #[cfg(test)]
 mod tests {
-    use mcp_proto::Stdio;
+    use std::sync::mpsc::sync_channel;
+
+    use ::tests::world::{DISCOVERED, complete, initialize_result, result};
     use mcp_proto::client::{Config, NotRestored, Outcome};
+    use mcp_proto::{ProtocolVersion, Stdio};
 
     use super::*;
+    use crate::mailbox::{Mailbox, News};
 
     #[test]
     fn events_weigh_what_they_hold() {
@@ -394,5 +398,277 @@ mod tests {
         let Some(Next::Entry(ForHandler::Notified(first))) = heard.recv() else { panic!("the first") };
         assert_eq!(first.params, Some(0.into()));
         assert!(matches!(heard.recv(), Some(Next::Missed(3))));
+    }
+
+    /// A link that notes what is written, and hands lines of the server's in.
+    #[derive(Default)]
+    struct Wire {
+        written: Vec<u8>,
+        is_closed: bool,
+    }
+
+    impl Link for Wire {
+        type Action = mcp_proto::StdioAction;
+        type Received = String;
+
+        fn act(&mut self, action: Self::Action) {
+            match action {
+                mcp_proto::StdioAction::Write(bytes) => self.written.extend_from_slice(&bytes),
+                mcp_proto::StdioAction::CloseWrite => self.is_closed = true,
+                other @ (mcp_proto::StdioAction::Respawn | _) => panic!("{other:?}"),
+            }
+        }
+
+        fn patience(&self, _: bool, _: Instant) -> Duration {
+            Duration::MAX
+        }
+
+        fn end(&mut self, _: &mut dyn FnMut(Duration) -> bool) -> Option<ExitStatus> {
+            self.is_closed = true;
+            None
+        }
+    }
+
+    impl Feed<proto::Client<Stdio>> for Wire {
+        fn catch_up(&mut self, machine: &mut proto::Client<Stdio>, now: Instant) {
+            machine.handle_written(self.written.len(), now);
+        }
+
+        fn feed(&mut self, machine: &mut proto::Client<Stdio>, line: String, now: Instant) {
+            machine.handle_bytes(format!("{line}\n").as_bytes(), now);
+        }
+    }
+
+    /// An owner that takes its turns when the test says so.
+    struct Turns {
+        owner: Owner<Stdio, Wire>,
+        events: Sender<ForHandler>,
+        heard: bounded::Receiver<ForHandler>,
+        commands: Commands,
+        inbox: SyncSender<Mail<String>>,
+        inputs: Receiver<Mail<String>>,
+        answer: Receiver<Result<Greeting, Refused>>,
+    }
+
+    impl Turns {
+        fn new(change: impl FnOnce(&mut Config)) -> Self {
+            let mut config = Config::new("t", "1");
+            config.capabilities = Json::parse(r#"{"roots":{}}"#).unwrap();
+            change(&mut config);
+            let mut machine = proto::Client::new(Stdio::new(), config).unwrap();
+            machine.connect(Instant::now()).unwrap();
+            let ((inbox, inputs), (connected, answer)) = (sync_channel(16), sync_channel(1));
+            let (events, heard) = bounded(8, 1000);
+            let mut owner = Owner {
+                machine,
+                link: Wire::default(),
+                gate: Arc::new(Gate::new()),
+                connected: Some(connected),
+                http_transport: |_| None,
+                state: State::default(),
+            };
+            assert!(!owner.drain(&events));
+            Self { owner, events, heard, commands: Commands::to(inbox.clone()), inbox, inputs, answer }
+        }
+
+        /// An owner that is connected to a server of this revision.
+        fn connected(version: ProtocolVersion) -> Self {
+            let mut turns = Self::new(|config| config.versions = vec![version]);
+            let asked = turns.line();
+            let is_modern = version == ProtocolVersion::V2026_07_28;
+            let greeting = if is_modern { DISCOVERED.to_owned() } else { initialize_result(version.as_str()) };
+            turns.hear(result(&id(&asked), &greeting));
+            if !is_modern {
+                assert!(turns.line().contains("notifications/initialized"));
+            }
+            assert_eq!(turns.answer.try_recv().unwrap().unwrap().version, version);
+            turns
+        }
+
+        /// A turn. Whether it was the last.
+        fn turn(&mut self) -> bool {
+            self.owner.wait(&self.inputs);
+            self.owner.drain(&self.events)
+        }
+
+        fn hear(&mut self, line: String) {
+            self.inbox.send(Mail::from(line)).unwrap();
+            assert!(!self.turn());
+        }
+
+        fn tell(&mut self, input: Input) {
+            self.commands.send(input).unwrap();
+            assert!(!self.turn());
+        }
+
+        /// The one line that was written.
+        fn line(&mut self) -> String {
+            let written = String::from_utf8(std::mem::take(&mut self.owner.link.written)).unwrap();
+            assert_eq!(written.matches('\n').count(), 1, "{written}");
+            written
+        }
+
+        fn request(&mut self, method: &'static str) -> (RequestKey, Mailbox, String) {
+            let ((postman, mailbox), (accept, accepted)) = (Mailbox::new(Arc::default()), sync_channel(1));
+            self.tell(Input::Request { call: Call::new(method).with_progress(), postman, accept });
+            let line = self.line();
+            assert!(line.contains(&format!(r#""method":"{method}""#)), "{line}");
+            (accepted.try_recv().unwrap().unwrap(), mailbox, line)
+        }
+    }
+
+    /// A member of the message, as JSON.
+    fn member(line: &str, name: &str) -> String {
+        let message = Json::parse(line.trim().to_owned()).unwrap();
+        message.member(name).unwrap().unwrap().to_text().to_string()
+    }
+
+    fn id(line: &str) -> String {
+        member(line, "id")
+    }
+
+    #[test]
+    fn requests_come_to_their_callers_with_their_progress() {
+        let mut turns = Turns::connected(ProtocolVersion::V2025_11_25);
+        let (_, first, first_line) = turns.request("tools/call");
+        let (second_key, second, second_line) = turns.request("tools/list");
+        let token = Json::parse(member(&first_line, "params")).unwrap();
+        let token = token.member("_meta").unwrap().unwrap().member("progressToken").unwrap().unwrap();
+        let params = format!(r#"{{"progressToken":{},"progress":1}}"#, token.to_text());
+        turns.hear(format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#));
+        let News::Progress(progress) = first.wait() else { panic!("progress comes first") };
+        assert_eq!(progress, Json::parse(params).unwrap());
+        turns.hear(result(&id(&first_line), r#"{"content":[]}"#));
+        assert!(matches!(first.wait(), News::Outcome(Outcome::Result(_))));
+        turns.tell(Input::Cancel(second_key));
+        let cancelled = turns.line();
+        assert!(cancelled.contains("notifications/cancelled") && cancelled.contains(&id(&second_line)), "{cancelled}");
+        assert!(matches!(second.wait(), News::Outcome(Outcome::Failed(mcp_proto::Failed::Cancelled))));
+        assert!(turns.owner.state.callers.is_empty());
+
+        let (accept, accepted) = sync_channel(2);
+        turns.tell(Input::Notify { notification: Notification::new("notifications/x"), accept: accept.clone() });
+        assert!(turns.line().contains("notifications/x"));
+        accepted.try_recv().unwrap().unwrap();
+
+        turns.commands.send(Input::Close).unwrap();
+        assert!(turns.turn(), "nothing comes after it");
+    }
+
+    #[test]
+    fn what_the_server_asks_and_tells_comes_to_the_handler() {
+        let mut turns = Turns::connected(ProtocolVersion::V2025_11_25);
+        turns.hear(tests_request("\"r\"", "roots/list"));
+        let Some(Next::Entry(ForHandler::Requested(ticket, method, None))) = turns.heard.recv() else {
+            panic!("a request")
+        };
+        assert_eq!(method.as_str(), "roots/list");
+        turns.tell(Input::Answer { ticket, answer: Ok(Json::parse(r#"{"roots":[]}"#).unwrap()) });
+        assert_eq!(turns.line().trim(), result("\"r\"", r#"{"roots":[]}"#));
+        turns.hear(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#.to_owned());
+        let told = turns.heard.recv();
+        assert!(
+            matches!(&told, Some(Next::Entry(ForHandler::Notified(told)))
+            if told.method.as_str() == "notifications/tools/list_changed"),
+            "{told:?}"
+        );
+        turns.hear("no JSON".to_owned());
+        let told = turns.heard.recv();
+        assert!(matches!(&told, Some(Next::Entry(ForHandler::Observed(Observation::Faulted(_))))), "{told:?}");
+        // What a handler has no room for is answered.
+        for number in 0..8 {
+            turns.events.try_send(ForHandler::Notified(Notification::with_params("m", number.into())), 1).unwrap();
+        }
+        turns.hear(tests_request("\"s\"", "roots/list"));
+        let answer = turns.line();
+        assert!(answer.contains(r#""id":"s","error":"#), "{answer}");
+    }
+
+    fn tests_request(id: &str, method: &str) -> String {
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}"}}"#)
+    }
+
+    #[test]
+    fn a_subscription_is_told_of_and_counts_what_it_misses_until_its_end() {
+        let mut turns = Turns::connected(ProtocolVersion::V2026_07_28);
+        let listen = |turns: &mut Turns, room| {
+            let ((listener, told), (accept, accepted)) = (bounded(room, 1000), sync_channel(1));
+            let filter = Json::parse(r#"{"toolsListChanged":true}"#).unwrap();
+            turns.tell(Input::Listen { filter, listener, accept });
+            let line = turns.line();
+            assert!(line.contains("subscriptions/listen"), "{line}");
+            (accepted.try_recv().unwrap().unwrap(), told, id(&line))
+        };
+        let meta = |id: &str| format!(r#""_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}"#);
+        let notified = |method: &str, params: &str| {
+            format!(r#"{{"jsonrpc":"2.0","method":"notifications/{method}","params":{{{params}}}}}"#)
+        };
+        let (_, told, number) = listen(&mut turns, 2);
+        let filter = format!(r#"{},"notifications":{{"toolsListChanged":true}}"#, meta(&number));
+        turns.hear(notified("subscriptions/acknowledged", &filter));
+        for _ in 0..3 {
+            turns.hear(notified("tools/list_changed", &meta(&number)));
+        }
+        assert!(matches!(told.recv(), Some(Next::Entry(Told::Listening(_)))));
+        assert!(matches!(told.recv(), Some(Next::Entry(Told::Notified(_)))));
+        turns.hear(complete(&number));
+        assert!(matches!(told.recv(), Some(Next::Missed(2))));
+        assert!(matches!(told.recv(), Some(Next::Entry(Told::Ended(Outcome::Result(_))))));
+        assert!(told.recv().is_none() && turns.owner.state.listeners.is_empty());
+
+        let (key, _told, number) = listen(&mut turns, 2);
+        turns.tell(Input::Unlisten(key));
+        let line = turns.line();
+        assert!(line.contains("notifications/cancelled") && line.contains(&number), "{line}");
+    }
+
+    #[test]
+    fn a_request_has_its_time_and_a_connection_that_is_refused_its_reason() {
+        let mut turns = Turns::new(|config| {
+            config.versions = vec![ProtocolVersion::V2025_11_25];
+            config.initialize_timeout = Duration::from_millis(5);
+        });
+        while !turns.turn() {}
+        let refused = &turns.owner.state.refused;
+        assert!(matches!(refused, Some(Unavailable::Failed(mcp_proto::Failed::TimedOut { .. }))), "{refused:?}");
+
+        let mut turns = Turns::new(|config| config.versions = vec![ProtocolVersion::V2025_11_25]);
+        let line = turns.line();
+        let error = r#"{"code":-32603,"message":"not today"}"#;
+        turns.inbox.send(Mail::from(format!(r#"{{"jsonrpc":"2.0","id":{},"error":{error}}}"#, id(&line)))).unwrap();
+        while !turns.turn() {}
+        assert!(
+            matches!(&turns.owner.state.refused, Some(Unavailable::Error(error)) if error.message() == "not today")
+        );
+    }
+
+    #[test]
+    fn an_owner_runs_until_it_is_closed_and_then_says_why_there_was_no_connection() {
+        for is_refused in [true, false] {
+            let mut config = Config::new("t", "1");
+            config.versions = vec![ProtocolVersion::V2025_11_25];
+            let machine = proto::Client::new(Stdio::new(), config).unwrap();
+            let ((inbox, inputs), (connected, answer)) = (sync_channel(16), sync_channel(1));
+            let (events, _heard) = bounded(8, 1000);
+            let (link, gate) = (Wire::default(), Arc::new(Gate::new()));
+            let (http_transport, state): (fn(&_) -> _, _) = (|_| None, State::default());
+            let owner = Owner { machine, link, gate, connected: Some(connected), http_transport, state };
+            let message = if is_refused {
+                r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"not today"}}"#.to_owned()
+            } else {
+                result("1", &initialize_result("2025-11-25"))
+            };
+            inbox.send(Mail::from(message)).unwrap();
+            inbox.send(Mail::Client(Input::Close)).unwrap();
+            let running = thread::spawn(move || owner.run(&inputs, &events));
+            running.join().unwrap();
+            match answer.try_recv().unwrap() {
+                Ok(greeting) => assert!(!is_refused && greeting.version == ProtocolVersion::V2025_11_25),
+                Err(Refused { reason, exited: None }) => {
+                    assert!(is_refused && matches!(reason, Unavailable::Error(_)), "{reason:?}");
+                }
+                Err(refused) => panic!("{refused:?}"),
+            }
+        }
     }
 }
