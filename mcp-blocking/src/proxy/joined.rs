@@ -4,6 +4,10 @@
 //! out what comes of it, none of which waits for a peer: waking another thread for that would take longer than all that the
 //! relay does. While another thread holds the lock, what was read is left to that one. One thread more keeps the time.
 
+#[cfg(test)]
+#[cfg(unix)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Read};
@@ -321,10 +325,7 @@ where
     }
 
     fn report(&mut self, input: Option<Input<L::Received>>, is_stopped: bool, now: Instant) {
-        let written = self.writer.take_written();
-        if written > 0 {
-            self.relay.handle_written(written, now);
-        }
+        self.relay.handle_written(self.writer.take_written(), now);
         self.link.catch_up(&mut self.relay, now);
         match input {
             Some(Input::Server(received)) => self.link.feed(&mut self.relay, received, now),
