@@ -364,4 +364,21 @@ mod tests {
             assert_eq!(is_passing(&kind.into()), expected, "{kind}");
         }
     }
+
+    /// Whoever stops a server that answers nobody does not wait for last answers.
+    #[test]
+    fn a_server_without_requests_ends_at_once() {
+        let server = Server::bind("127.0.0.1:0", Config::new("s", "1")).unwrap();
+        let stopper = server.stopper();
+        let running = thread::spawn(move || server.run(|_: &Incoming| Ok(Json::empty_object())));
+        // It is served, and closed.
+        let mut idle = TcpStream::connect(stopper.address).unwrap();
+        io::Write::write_all(&mut idle, b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
+        io::Read::read_to_end(&mut idle, &mut Vec::new()).unwrap();
+        let began = Instant::now();
+        stopper.stop();
+        stopper.stop();
+        running.join().unwrap().unwrap();
+        assert!(began.elapsed() < LAST_WORDS / 2, "{:?}", began.elapsed());
+    }
 }

@@ -589,6 +589,18 @@ fn changes_that_are_not_taken_are_counted_and_the_end_is_reported() {
     assert_eq!((notified + missed, ended), (1000, 1));
 }
 
+#[test]
+fn dropping_a_subscription_ends_it() {
+    let server = subscribed(|_, connection| connection.hang());
+    let client = Client::builder(&server.url()).unwrap().versions(ProtocolVersion::ALL).connect().unwrap();
+    let mut subscription = client.listen(json(r#"{"toolsListChanged":true}"#)).unwrap();
+    assert!(matches!(subscription.next(), Some(Change::Listening(_))));
+    let closed = server.closed_connections();
+    drop(subscription);
+    assert!(server.wait(|server| (server.closed_connections() > closed).then_some(())).is_some());
+    client.request("tools/list", None).unwrap();
+}
+
 #[cfg(unix)]
 #[test]
 fn a_child_that_does_not_read_its_answers_is_not_read_without_end() {

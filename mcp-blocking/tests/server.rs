@@ -7,13 +7,13 @@ mod running;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use mcp_blocking::{Change, Client, Error, Handler, Incoming, Server, ServerPublisher, Service};
-use mcp_proto::client::{Call, Outcome};
+use mcp_proto::client::{Call, CloseReason, Outcome};
 use mcp_proto::server::{Config, Progress, TwoEndpoints};
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, code};
 use running::{Running, json};
@@ -575,4 +575,62 @@ fn fr14_a_client_that_reads_is_sent_more_than_may_wait() {
     let events = flood.until(|sent| sent.is_over).data();
     assert_eq!(events.len(), 101, "one of them the answer");
     assert!(events[100].contains(r#""id":1,"result":{}"#));
+}
+
+/// Reports what it is told besides requests.
+struct Noting(Sender<String>);
+
+impl Service for Noting {
+    fn serve(&self, incoming: &Incoming) -> Result<Json, ErrorObject> {
+        Err(ErrorObject::method_not_found(incoming.method()))
+    }
+
+    fn notified(&self, notification: &Notification) {
+        let _ = self.0.send(notification.method.to_string());
+    }
+
+    fn ended(&self, reason: CloseReason) {
+        let _ = self.0.send(format!("{reason:?}"));
+    }
+}
+
+#[test]
+fn a_service_hears_what_clients_tell_and_that_they_have_gone() {
+    let server = Server::bind("127.0.0.1:0", Config::new("s", "1")).unwrap();
+    let (address, stopper) = (server.address().to_string(), server.stopper());
+    let (told, hears) = channel();
+    let thread = thread::spawn(move || server.run(Noting(told)).unwrap());
+    let running = Running { url: format!("http://{address}/mcp"), address, stopper, thread: Some(thread) };
+    let client = Client::builder(&running.url).unwrap().versions([ProtocolVersion::V2025_06_18]).connect().unwrap();
+    // Notifications are taken once the server has been told that the session has begun.
+    client.request("m", None).unwrap_err();
+    client.notify(Notification::new("notifications/x")).unwrap();
+    let until = |end: &str| hears.iter().find(|text| text == end).unwrap();
+    until("notifications/x");
+    assert!(client.notify(Notification::new("notifications/initialized")).is_err());
+    drop(client);
+    until("Peer");
+}
+
+/// Where the revision has that, a client comes back for an answer that takes its time.
+#[test]
+fn a_call_that_is_released_holds_no_connection_open() {
+    let (end, may_end) = channel::<()>();
+    let may_end = Mutex::new(may_end);
+    let server = Server::bind("127.0.0.1:0", Config::new("s", "1")).unwrap();
+    let (address, stopper) = (server.address().to_string(), server.stopper());
+    let thread = thread::spawn(move || {
+        let serve = move |incoming: &Incoming| {
+            incoming.release();
+            let _ = may_end.lock().unwrap().recv_timeout(Duration::from_secs(20));
+            Ok(Json::empty_object())
+        };
+        server.run(serve).unwrap();
+    });
+    let running = Running { url: String::new(), address, stopper, thread: Some(thread) };
+    let remote = Remote::new(&running.address);
+    let call = Asked::post(r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#).in_session(&remote.session("2025-11-25"));
+    let released = remote.open(&call).until(|sent| sent.is_over);
+    assert!(!released.text().contains("result") && !released.ids().is_empty(), "{}", released.text());
+    end.send(()).unwrap();
 }

@@ -117,7 +117,7 @@ impl Responses {
         self.receiver.recv_timeout(timeout)
     }
 
-    fn try_recv(&self) -> Result<Reply, TryRecvError> {
+    pub(super) fn try_recv(&self) -> Result<Reply, TryRecvError> {
         self.receiver.try_recv()
     }
 
@@ -729,6 +729,16 @@ mod tests {
             served.thread.join().unwrap().unwrap_err();
             assert!(replies.send(whole("late")).is_none());
         }
+        // What it has not read when it goes makes an end of another kind.
+        let served = Served::new();
+        served.write("GET /a HTTP/1.1\r\n\r\n");
+        let (_, _, _, replies, request) = served.request();
+        replies.send(Reply::Stream(Response::new(())));
+        assert_eq!(served.client.peek(&mut [0]).unwrap(), 1);
+        let inputs = served.inputs;
+        drop(served.client);
+        assert!(matches!(inputs.recv_timeout(PATIENCE), Ok(Input::Gone(gone)) if gone == request));
+        assert_eq!(served.thread.join().unwrap().unwrap_err().kind(), ErrorKind::ConnectionReset);
         for has_request in [true, false] {
             let mut served = Served::new();
             if !has_request {

@@ -72,6 +72,8 @@ pub(super) struct Handlers {
 struct Pool {
     state: Mutex<State>,
     changed: Condvar,
+    /// How long a thread without work stays.
+    idle: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -147,7 +149,7 @@ impl Pool {
                 break;
             }
             state.idle += 1;
-            let (guard, waited) = self.changed.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
+            let (guard, waited) = self.changed.wait_timeout(state, self.idle).unwrap_or_else(PoisonError::into_inner);
             state = guard;
             state.idle -= 1;
             if waited.timed_out() && state.queue.len() == 0 {
@@ -160,7 +162,11 @@ impl Pool {
 
 impl Handlers {
     pub(super) fn new(most: usize) -> Self {
-        let shared = Arc::new(Pool { state: Mutex::default(), changed: Condvar::new() });
+        Self::with_idle(most, IDLE)
+    }
+
+    fn with_idle(most: usize, idle: Duration) -> Self {
+        let shared = Arc::new(Pool { state: Mutex::default(), changed: Condvar::new(), idle });
         Self { shared, most }
     }
 
@@ -177,13 +183,11 @@ impl Handlers {
             self.shared.changed.notify_one();
             return;
         }
-        state.threads += 1;
-        drop(state);
         let shared = Arc::clone(&self.shared);
-        let spawned = thread::Builder::new().name("mcp-handler".to_owned()).spawn(move || shared.work());
-        if let Err(error) = spawned {
-            log::warn!("cannot start another thread: {error}");
-            self.shared.state().threads -= 1;
+        // It waits for the state, and so is counted before it takes a job.
+        match thread::Builder::new().name("mcp-handler".to_owned()).spawn(move || shared.work()) {
+            Ok(_) => state.threads += 1,
+            Err(error) => log::warn!("cannot start another thread: {error}"),
         }
     }
 
@@ -211,7 +215,7 @@ mod tests {
     use mcp_proto::server::{Config, Event, Server};
     use mcp_proto::{Instant, Json, Output, Stdio, Ticket};
 
-    use super::super::incoming::Context;
+    use super::super::incoming::{Context, Shared};
     use super::*;
 
     fn service() -> Arc<dyn Service> {
@@ -224,6 +228,11 @@ mod tests {
 
     /// Calls of a client's, with their tickets.
     fn calls(count: usize) -> Vec<(Box<Job>, Ticket)> {
+        calls_of(count, &Arc::default())
+    }
+
+    /// The same, all of which are taken back at once.
+    fn calls_of(count: usize, shared: &Arc<Shared>) -> Vec<(Box<Job>, Ticket)> {
         let now = Instant::now();
         let mut machine = Server::new(Stdio::new(), Config::new("s", "1")).unwrap();
         let initialize = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#;
@@ -235,7 +244,7 @@ mod tests {
             let Output::Event(Event::Requested { ticket, method, params }) = output else { return None };
             let about = Box::new(machine.context(&ticket)?);
             let (inbox, headers) = (inbox.clone(), HeaderMap::new());
-            let context = Context { ticket: ticket.key(), inbox, shared: Arc::default(), about, headers };
+            let context = Context { ticket: ticket.key(), inbox, shared: Arc::clone(shared), about, headers };
             let incoming = Incoming::new(method, params, context);
             Some((Box::new(Job::Call { service: service(), incoming }), ticket))
         });
@@ -357,5 +366,44 @@ mod tests {
         has_begun.recv().unwrap();
         ends.send(()).unwrap();
         soon(|| pool.state().threads == 0 && pool.state().queue.len() == 0);
+    }
+
+    #[test]
+    fn a_thread_without_work_ends_after_some_time_and_not_when_it_is_woken_for_nothing() {
+        let handlers = Handlers::with_idle(1, Duration::from_millis(300));
+        let pool = Arc::clone(&handlers.shared);
+        handlers.push(*notified());
+        soon(|| pool.state().idle == 1);
+        for _ in 0..3 {
+            pool.changed.notify_all();
+            thread::sleep(Duration::from_millis(5));
+            assert_eq!(pool.state().threads, 1);
+        }
+        soon(|| pool.state().threads == 0);
+        assert_eq!(pool.state().idle, 0);
+        // Another takes its place.
+        handlers.push(*notified());
+        soon(|| pool.state().threads == 1 && pool.state().queue.len() == 0);
+    }
+
+    /// Taken back after a thread has taken it from the queue.
+    #[test]
+    fn k6_a_call_that_is_taken_back_at_last_is_not_run() {
+        let served = Arc::new(Mutex::new(0));
+        let count = Arc::clone(&served);
+        let service: Arc<dyn Service> = Arc::new(move |_: &Incoming| {
+            *count.lock().unwrap() += 1;
+            Ok(Json::empty_object())
+        });
+        for (is_cancelled, expected) in [(true, 0), (false, 1)] {
+            let shared = Arc::default();
+            let Some((call, _)) = calls_of(1, &shared).pop() else { panic!("a call") };
+            let Job::Call { incoming, .. } = *call else { panic!("a call") };
+            if is_cancelled {
+                shared.cancel();
+            }
+            Job::Call { service: Arc::clone(&service), incoming }.run();
+            assert_eq!(*served.lock().unwrap(), expected);
+        }
     }
 }

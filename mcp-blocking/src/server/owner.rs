@@ -347,6 +347,7 @@ mod tests {
             owner.on_input(Input::Gone(request), now);
             owner.settle(now);
             assert_eq!(Arc::strong_count(&service), before, "it waits no longer");
+            assert_eq!((owner.tickets.len(), owner.replies.len(), owner.exchanges.len()), (0, 0, 0));
         }
     }
 
@@ -383,5 +384,84 @@ mod tests {
             owner.report_written(now);
             assert!(owner.unwritten.is_empty());
         }
+    }
+
+    #[test]
+    fn k6_nothing_is_left_of_a_stream_whose_client_is_gone() {
+        let service: Arc<dyn Service> = Arc::new(|_: &Incoming| Ok(Json::empty_object()));
+        let (mut owner, stream) = without_threads(&service);
+        let call = ::tests::asked::modern("1", "tools/call", r#""name":"t","#);
+        let (replies, responses) = replies(&stream);
+        let (peer, now) = (PeerKey::new(&[1]), Instant::now());
+        let body = call.replace(r#""_meta":{"#, r#""_meta":{"progressToken":1,"#).into_bytes();
+        owner.on_input(Input::Request { request: 1, head: head(), peer, body, is_whole: true, replies }, now);
+        owner.settle(now);
+        let ticket = *owner.tickets.keys().next().unwrap();
+        owner.on_input(
+            Input::Progress { ticket, progress: Progress { progress: 1.0, total: None, message: None } },
+            now,
+        );
+        owner.settle(now);
+        assert!(matches!(responses.try_recv(), Ok(Reply::Stream(_))));
+        assert!(matches!(responses.try_recv(), Ok(Reply::Piece(_))));
+        assert_eq!(owner.unwritten.len(), 1);
+        owner.on_input(Input::Gone(1), now);
+        owner.settle(now);
+        assert_eq!((owner.replies.len(), owner.exchanges.len(), owner.unwritten.len()), (0, 0, 0));
+    }
+
+    /// What a handler sees of its call, and what it may do.
+    #[test]
+    fn a_handler_sees_its_call_and_is_told_at_once_what_it_may_not_do() {
+        let (seen, shown) = sync_channel(16);
+        let service: Arc<dyn Service> = Arc::new(move |incoming: &Incoming| {
+            let json = |json: Option<&Json>| json.map(|json| json.to_text().to_string()).unwrap_or_default();
+            let say = |text: String| seen.send(text).unwrap();
+            say(format!("{} of {}", incoming.method(), incoming.version()));
+            say(json(incoming.params().and_then(|params| params.member("name").unwrap()).as_ref()));
+            say(json(Some(incoming.client_capabilities())));
+            say(json(incoming.client_info()));
+            say(incoming.headers()["mcp-name"].to_str().unwrap().to_owned());
+            say(incoming.is_cancelled().to_string());
+            incoming.release();
+            say(format!("{:?}", incoming.notify(Notification::new("notifications/message"))));
+            let is_refused =
+                |error: Option<UsageError>| error.is_some_and(|error| !matches!(error, UsageError::Closed));
+            say(is_refused(incoming.log(LoggingLevel::Alert, None, Json::from(1)).err()).to_string());
+            say(is_refused(incoming.publish(Notification::new("notifications/tools/list_changed")).err()).to_string());
+            say(is_refused(incoming.ask(Call::new("roots/list")).err()).to_string());
+            Err(ErrorObject::new(-32000, "enough"))
+        });
+        let (mut owner, stream) = without_threads(&service);
+        let (inbox, inputs) = sync_channel(16);
+        (owner.inbox, owner.handlers) = (inbox, Handlers::new(1));
+        let info = r#""io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"}"#;
+        let call = ::tests::asked::modern("1", "tools/call", r#""name":"t","#);
+        let body = call.replace(r#""_meta":{"#, &format!(r#""_meta":{{{info},"#)).into_bytes();
+        let (replies, responses) = replies(&stream);
+        let (peer, now) = (PeerKey::new(&[1]), Instant::now());
+        owner.on_input(Input::Request { request: 1, head: head(), peer, body, is_whole: true, replies }, now);
+        owner.settle(now);
+        while !owner.tickets.is_empty() {
+            let input = inputs.recv_timeout(std::time::Duration::from_secs(10)).unwrap();
+            owner.on_input(input, now);
+            owner.settle(now);
+        }
+        let expected = [
+            "tools/call of 2026-07-28",
+            r#""t""#,
+            "{}",
+            r#"{"name":"c","version":"1"}"#,
+            "t",
+            "false",
+            "Ok(())",
+            "true",
+            "true",
+            "true",
+        ];
+        assert_eq!(shown.try_iter().collect::<Vec<_>>(), expected);
+        let replies: Vec<_> = std::iter::from_fn(|| responses.try_recv().ok()).collect();
+        let [Reply::Whole(whole)] = &replies[..] else { panic!("{replies:?}") };
+        assert!(std::str::from_utf8(whole.body()).unwrap().contains(r#""error":{"code":-32000,"message":"enough"}"#));
     }
 }
