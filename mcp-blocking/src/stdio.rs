@@ -23,6 +23,9 @@ pub(crate) use pipe::Pipe;
 
 /// Bytes that are read at once.
 pub(crate) const CHUNK: usize = 64 * 1024;
+/// Bytes of the stack of each of the two threads.
+const STACK: usize = 256 * 1024;
+
 /// What the two threads hand in.
 #[derive(Debug)]
 pub(crate) enum Happened {
@@ -43,7 +46,7 @@ pub(crate) fn spawn_reader<I: Send + 'static>(
     gate: Arc<Gate>,
     hand_in: impl Fn(Happened) -> I + Send + 'static,
 ) -> io::Result<()> {
-    thread::Builder::new().name("mcp-reader".to_owned()).stack_size(256 * 1024).spawn(move || {
+    thread::Builder::new().name("mcp-reader".to_owned()).stack_size(STACK).spawn(move || {
         let mut buffer = vec![0; CHUNK].into_boxed_slice();
         loop {
             gate.wait();
@@ -176,7 +179,7 @@ impl Writer {
         let shared =
             Arc::new(Shared { state: Mutex::default(), changed: Condvar::new(), output: Mutex::new(Some(output)) });
         let thread_shared = Arc::clone(&shared);
-        thread::Builder::new().name("mcp-writer".to_owned()).stack_size(256 * 1024).spawn(move || {
+        thread::Builder::new().name("mcp-writer".to_owned()).stack_size(STACK).spawn(move || {
             // An owner whose inbox is full looks at the count in its next turn, and this thread must not wait for it.
             let wake = || inbox.try_send(hand_in(Happened::Written));
             let outcome = write_all(&thread_shared, &wake);

@@ -129,6 +129,21 @@ fn an_output_that_takes_no_more_is_told_of_and_leaves_nothing_waiting() {
     }
 }
 
+/// Nor does whoever asks wait for a thread that tells of its end.
+#[test]
+fn an_output_that_has_ended_is_known_to_have_ended_before_that_is_taken() {
+    let ((allow, allowed), (inbox, inputs)) = (channel(), sync_channel(1));
+    inbox.send(Happened::InputEnded).unwrap();
+    let output = Gated { allowed, taken: Vec::new(), flushed: Arc::default() };
+    let writer = Writer::spawn(Unknown(output), Arc::new(inbox), |happened| happened).unwrap();
+    writer.push(Bytes::from_static(b"abc"));
+    allow.send(Err(ErrorKind::BrokenPipe.into())).unwrap();
+    soon(|| writer.is_done());
+    assert_eq!((writer.waiting(), writer.take_written()), (0, 3));
+    assert!(matches!(inputs.recv_timeout(PATIENCE), Ok(Happened::InputEnded)));
+    assert!(matches!(inputs.recv_timeout(PATIENCE), Ok(Happened::OutputClosed)));
+}
+
 /// An input that gives what the test says, and counts how often it was read.
 struct Given {
     results: Receiver<io::Result<&'static [u8]>>,

@@ -516,4 +516,9 @@ mod tests {
         let opened = server.asked().iter().filter(|asked| asked.method == "initialize").count();
         assert_eq!(opened, 3, "{found}");
     }
+
+    #[test]
+    fn times_are_printed_in_milliseconds() {
+        assert_eq!(milliseconds(Duration::from_micros(1500)), "1.5 ms");
+    }
 }

@@ -221,10 +221,24 @@ mod tests {
             log.flush();
             assert_eq!(done.try_iter().collect::<Vec<_>>(), ["written", "flushed"]);
         }
+        // What was written makes room again.
+        let mut log = Log::spawn(io::sink()).unwrap();
+        for _ in 0..3 {
+            log.write_all(&vec![b'x'; QUEUE_BYTES / 2 + 1]).unwrap();
+            log.flush();
+            let state = log.0.state();
+            assert_eq!((state.bytes, state.dropped, state.lines.len()), (0, 0, 0));
+        }
         // Without a thread that writes, this returns all the same.
         let mut stuck = Log(Arc::default());
         stuck.write_all(b"line\n").unwrap();
         stuck.flush();
         assert_eq!(stuck.0.state().lines.len(), 1);
+    }
+
+    #[test]
+    fn lines_and_their_count_are_to_be_written() {
+        let state = |lines: usize, dropped| State { lines: vec![vec![]; lines].into(), dropped, ..State::default() };
+        assert!(state(0, 0).is_empty() && !state(1, 0).is_empty() && !state(0, 1).is_empty());
     }
 }

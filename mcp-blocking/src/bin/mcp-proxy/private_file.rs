@@ -158,6 +158,9 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
 
         let mut log = open(&path, Existing::Append).unwrap();
+        let flags = nix::fcntl::fcntl(&log, nix::fcntl::FcntlArg::F_GETFL).unwrap();
+        let waits = !nix::fcntl::OFlag::from_bits_retain(flags).contains(nix::fcntl::OFlag::O_NONBLOCK);
+        assert!(waits, "a line of the log waits for its reader");
         fs::remove_file(&path).unwrap();
         let writer = thread::spawn(move || log.write_all(b"waited").unwrap());
         let_wait(&reader).unwrap();

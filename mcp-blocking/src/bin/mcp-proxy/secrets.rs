@@ -199,6 +199,7 @@ mod tests {
             (r#"{"other-secret":"other-secretother-secret"}"#, r#"{"[secret]":"[secret][secret]"}"#),
             (r"\ud83d other-secret \u12 \x \", r"\ud83d [secret] \u12 \x \"),
             ("no JSON: other-secret", "no JSON: [secret]"),
+            (r"\u0061 other-secret", r"\u0061 [secret]"),
             (r#"{"a":"other-secre"}"#, r#"{"a":"other-secre"}"#),
             ("", ""),
         ] {
