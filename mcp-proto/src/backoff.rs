@@ -137,6 +137,20 @@ mod tests {
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "an instant can be made in no other way")]
+    fn attempts_that_are_a_minute_apart_are_not_of_one_minute() {
+        let limits = Limits { reconnects: 1, ..Limits::default() };
+        let (now, moment) = (Instant::now(), Duration::from_nanos(1));
+        for (planned, is_in_the_way) in [(MINUTE, false), (MINUTE - moment, true)] {
+            let mut backoff = Backoff::new();
+            backoff.count(now + MINUTE);
+            for at in [now + MINUTE - planned, now + MINUTE + planned] {
+                assert_eq!(backoff.first_in_the_way(at, &limits).is_some(), is_in_the_way, "{planned:?}");
+            }
+        }
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "an instant can be made in no other way")]
     fn defect_b11_no_minute_has_more_attempts_than_the_limit_wherever_it_begins() {
         let limits = Limits::default();
         let most = usize::try_from(limits.reconnects).unwrap();

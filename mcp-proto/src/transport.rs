@@ -279,11 +279,12 @@ impl Unwritten {
 fn program_output(line: &[u8]) -> Option<Excerpt> {
     const SHOWN_CHARS: usize = 80;
     // Four bytes make one character at most, and a cut last one is not shown.
+    const SHOWN_BYTES: usize = 4 * SHOWN_CHARS + 4;
     let start = line.trim_ascii_start();
     if matches!(start.first(), Some(b'{' | b'[') | None) {
         return None;
     }
-    let start = start.get(..start.len().min(SHOWN_CHARS * 4 + 4))?;
+    let start = start.get(..start.len().min(SHOWN_BYTES))?;
     Some(Excerpt::new(&String::from_utf8_lossy(start), SHOWN_CHARS))
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_proto::client::{Call, Client, Event, Http, HttpTransport, Outcome};
 use mcp_proto::server::{InputRequired, Scope, TwoEndpoints};
-use mcp_proto::{ErrorObject, Failed, Fault, Json, Quirk, server};
+use mcp_proto::{ErrorObject, Failed, Fault, Json, Method, Notification, Quirk, UsageError, server};
 use tests::asked::{Asked, initialize};
 use tests::ladder::PING;
 use tests::site::Site;
@@ -540,6 +540,40 @@ fn the_stream_of_the_server_is_redirected_as_often_as_the_limit_says() {
     assert!(!world.has_opened());
     let events = world.events();
     assert!(matches!(events[..], [Event::Faulted(Fault::NoServerStream { .. })]), "{events:?}");
+}
+
+#[test]
+fn le_1_the_stream_of_the_first_revision_is_redirected_as_often_as_the_limit_says() {
+    let mut world = World::client_with(|config, http| {
+        config.limits.redirects = 2;
+        http.transport = HttpTransport::HttpSse;
+    });
+    for (from, to) in [("GET /mcp", "/a"), ("GET /a", "/b")] {
+        let opened = world.opened();
+        assert_eq!(opened.line(), from);
+        world.reply(opened.key, &Reply::status(307).header("location", to));
+    }
+    let opened = world.opened();
+    assert_eq!(opened.line(), "GET /b");
+    world.events();
+    world.reply(opened.key, &Reply::status(307).header("location", "/c"));
+    assert!(!world.has_opened());
+    let events = world.events();
+    assert!(matches!(events[..], [Event::Unavailable { .. }, ..]), "{events:?}");
+}
+
+#[test]
+fn lc_18_a_change_is_published_only_where_its_flag_is_declared_and_not_false() {
+    for (capabilities, is_declared) in [
+        (r#"{"tools":{"listChanged":true}}"#, true),
+        (r#"{"tools":{"listChanged":false}}"#, false),
+        (r#"{"tools":{}}"#, false),
+    ] {
+        let mut stream = ServerStream::ready_with("2025-11-25", |config| config.capabilities = json(capabilities));
+        let published = stream.machine.publish(Notification::new(Method::TOOLS_LIST_CHANGED), stream.now);
+        let refused = Err(UsageError::NotDeclared { capability: "tools" });
+        assert_eq!(published, if is_declared { Ok(()) } else { refused }, "{capabilities}");
+    }
 }
 
 #[test]

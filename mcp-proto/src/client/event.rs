@@ -228,3 +228,31 @@ impl Weight for Event {
         ENTRY + payload
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_weighs_what_it_takes_itself_and_its_payload() {
+        let payload = Json::from("some text");
+        let (entry, bytes) = (size_of::<Event>(), payload.len());
+        let notified = |params| Event::Notified { method: Method::MESSAGE, params, scope: Scope::Connection };
+        for (event, weight) in [
+            (notified(None), entry),
+            (notified(Some(payload.clone())), entry + bytes),
+            (Event::SessionLost, entry),
+            (
+                Event::NotRestored {
+                    method: Method::MESSAGE,
+                    params: Some(payload),
+                    reason: NotRestored::NotKept { limit: 1 },
+                },
+                entry + bytes,
+            ),
+            (Event::Faulted(Fault::DuplicateKey), entry),
+        ] {
+            assert_eq!(event.weight(), weight, "{event:?}");
+        }
+    }
+}

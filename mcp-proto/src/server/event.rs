@@ -99,3 +99,23 @@ impl Weight for Event {
         ENTRY + payload
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_weighs_what_it_takes_itself_and_its_payload() {
+        let payload = Json::from("some text");
+        let entry = size_of::<Event>();
+        let notified = |params| Event::Notified { session: SessionKey::ONLY, method: Method::PROGRESS, params };
+        for (event, weight) in [
+            (notified(None), entry),
+            (notified(Some(payload.clone())), entry + payload.len()),
+            (Event::InputEnded, entry),
+            (Event::Faulted(Fault::DuplicateKey), entry),
+        ] {
+            assert_eq!(event.weight(), weight, "{event:?}");
+        }
+    }
+}
