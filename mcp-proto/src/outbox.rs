@@ -59,3 +59,33 @@ impl<A: Weight, E: Weight> Outbox<A, E> {
         self.queue.len() < limits.queue && self.weight < limits.queue_bytes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Weight for usize {
+        fn weight(&self) -> usize {
+            *self
+        }
+    }
+
+    #[test]
+    fn a_queue_has_room_below_its_limits_and_is_overfull_from_twice_them_on() {
+        let limits = Limits { queue: 5, queue_bytes: 50, ..Limits::default() };
+        for (weight, full, overfull) in [(0, 5, 10), (1, 5, 10), (10, 5, 10), (25, 2, 4), (50, 1, 2), (100, 1, 1)] {
+            let mut queue: Outbox<usize, usize> = Outbox::new();
+            for count in 1..=12 {
+                if count % 2 == 0 {
+                    queue.act(weight)
+                } else {
+                    queue.tell(weight)
+                }
+                let states = (queue.has_room(&limits), queue.is_overfull(&limits));
+                assert_eq!(states, (count < full, count >= overfull), "{count} outputs of {weight} bytes");
+            }
+            while queue.pop().is_some() {}
+            assert!(queue.has_room(&limits) && queue.weight == 0);
+        }
+    }
+}

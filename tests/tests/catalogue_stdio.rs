@@ -213,6 +213,26 @@ fn fr12_empty_lines_cost_nothing_and_garbage_lines_not_much() {
 }
 
 #[test]
+fn fr12_lines_that_are_too_long_are_garbage_too() {
+    let long = format!("{}\n", "x".repeat(5000)).into_bytes();
+    let bounded = |limits: &mut Limits| (limits.message, limits.garbage) = (4096, 20);
+    let mut server = ServerStream::ready_with("2025-11-25", |config| bounded(&mut config.limits));
+    let mut client = ClientStream::connected_with(|config| bounded(&mut config.limits));
+    for count in 1..=21 {
+        server.bytes(&long);
+        client.bytes(&long);
+        let closed = [
+            server
+                .events()
+                .iter()
+                .any(|event| matches!(event, ServerEvent::Closed { reason: CloseReason::Garbage, .. })),
+            client.events().iter().any(|event| matches!(event, ClientEvent::Closed(CloseReason::Garbage))),
+        ];
+        assert_eq!(closed, [count == 21; 2], "after {count} lines");
+    }
+}
+
+#[test]
 fn fr13_a_raw_line_end_in_a_payload_never_ends_a_line() {
     let mut stream = ServerStream::ready("2025-11-25");
     stream.line(request("1", "m", "{}"));

@@ -24,6 +24,14 @@ fn opened(world: &mut HttpClient) -> Vec<Opened> {
     std::iter::from_fn(|| world.has_opened().then(|| world.opened())).collect()
 }
 
+/// Answers what a client of 2025-11-25 says until it asks for the server's stream.
+fn connect(world: &mut HttpClient) {
+    let opened = world.opened();
+    world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", None));
+    let opened = world.opened();
+    world.reply(opened.key, &Reply::status(202));
+}
+
 // ---- the client
 
 fn asking_client() -> ClientStream {
@@ -525,10 +533,7 @@ fn md_p_12_pages_of_tools_are_fetched_up_to_a_bound() {
 #[test]
 fn the_stream_of_the_server_is_redirected_as_often_as_the_limit_says() {
     let mut world = World::client_with(|config, _| config.limits.redirects = 2);
-    let opened = world.opened();
-    world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", None));
-    let opened = world.opened();
-    world.reply(opened.key, &Reply::status(202));
+    connect(&mut world);
     for to in ["/a", "/b"] {
         let opened = world.opened();
         world.reply(opened.key, &Reply::status(307).header("location", to));
@@ -540,6 +545,28 @@ fn the_stream_of_the_server_is_redirected_as_often_as_the_limit_says() {
     assert!(!world.has_opened());
     let events = world.events();
     assert!(matches!(events[..], [Event::Faulted(Fault::NoServerStream { .. })]), "{events:?}");
+}
+
+#[test]
+fn a_server_that_cannot_open_its_stream_for_now_is_asked_ten_times_more() {
+    let mut world = World::client_with(|_, _| {});
+    connect(&mut world);
+    let opened = world.opened();
+    assert_eq!(opened.line(), "GET /mcp");
+    world.events();
+    world.reply(opened.key, &Reply::status(503));
+    for attempt in 1..=10 {
+        assert_eq!(world.events(), [], "before attempt {attempt}");
+        while !world.has_opened() {
+            world.pass(SECOND);
+        }
+        let opened = world.opened();
+        world.reply(opened.key, &Reply::status(503));
+    }
+    let events = world.events();
+    assert!(matches!(events[..], [Event::Faulted(Fault::NoServerStream { .. })]), "{events:?}");
+    world.pass(Duration::from_secs(3600));
+    assert!(!world.has_opened());
 }
 
 #[test]

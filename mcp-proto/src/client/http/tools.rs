@@ -114,6 +114,27 @@ mod tests {
     }
 
     #[test]
+    fn a_tool_weighs_its_annotations_and_both_copies_of_its_name() {
+        let listed = |name| list(&format!("[{}]", tool(name, r#"{"type":"string","x-mcp-header":"A"}"#)));
+        let weight_of = |name| {
+            let mut tools = Tools::default();
+            tools.learn(&listed(name), 10_000);
+            tools.weight
+        };
+        assert_eq!(weight_of("abcd") - weight_of("abc"), 2);
+        let mut tools = Tools::default();
+        tools.learn(&listed("abc"), 10_000);
+        let annotations = tools.get("abc").expect("the tool is known").weight();
+        assert_eq!(tools.weight, annotations + 2 * (3 + size_of::<Box<str>>()));
+        // A limit that is reached and not passed keeps the tool.
+        for (limit, is_kept) in [(tools.weight, true), (tools.weight - 1, false)] {
+            let mut bounded = Tools::default();
+            bounded.learn(&listed("abc"), limit);
+            assert_eq!(bounded.get("abc").is_some(), is_kept, "{limit}");
+        }
+    }
+
+    #[test]
     fn what_is_remembered_is_bounded() {
         let mut tools = Tools::default();
         for number in 0..1000 {
