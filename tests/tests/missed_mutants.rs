@@ -9,7 +9,9 @@ use tests::asked::{Asked, initialize};
 use tests::ladder::PING;
 use tests::site::Site;
 use tests::stream::{ClientStream, ServerStream};
-use tests::world::{DISCOVERED, Opened, Reply, World, event, initialize_reply, initialize_result, request, result};
+use tests::world::{
+    DISCOVERED, INITIALIZED, Opened, Reply, World, event, initialize_reply, initialize_result, request, result,
+};
 
 type HttpClient = World<Client<Http>>;
 
@@ -356,6 +358,24 @@ fn defect_p_a_session_in_which_a_request_runs_does_not_expire() {
     assert_eq!(site.answer(&Asked::post(PING).in_session(&id)).code(), 200);
     site.pass(Duration::from_secs(2 * 3600));
     assert_eq!(site.server.sessions(), 0, "and now it is idle");
+}
+
+#[test]
+fn hs_07_a_batch_for_a_session_of_the_first_revision_is_refused_on_its_stream() {
+    let two = TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() };
+    let mut site = Site::with(|http, _| http.two_endpoints = Some(two));
+    let stream = site.begin(&Asked::get().at("/sse"));
+    let text = site.take(stream).text();
+    let messages = text.lines().find_map(|line| line.strip_prefix("data: ")).expect("an endpoint").to_owned();
+    for body in [
+        initialize("2024-11-05"),
+        INITIALIZED.into(),
+        format!("[{},{}]", request("7", "ping", "{}"), request("8", "ping", "{}")),
+    ] {
+        assert_eq!(site.answer(&Asked::post(body).at(&messages)).code(), 202);
+    }
+    let text = site.take(stream).text();
+    assert!(text.contains("a batch where the revision has none") && !text.contains(&result("7", "{}")), "{text}");
 }
 
 #[test]
