@@ -121,3 +121,23 @@ async fn log(mut stderr: impl AsyncRead + Unpin) {
 fn write(line: &[u8], rest: &str) {
     tracing::info!(target: "mcp_tokio::stderr", "{}{rest}", String::from_utf8_lossy(line));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn logging_ends_with_the_stream_or_with_the_server() {
+        log(&b"one\ntwo"[..]).await;
+
+        let mut command = Command::new("sleep");
+        let (child, _input, _output) = start(command.arg("1000"), true).unwrap();
+        let logging = child.stderr.as_ref().unwrap().abort_handle();
+        tokio::task::yield_now().await;
+        assert!(!logging.is_finished());
+        drop(child);
+        // Before the end of the process can have been noticed.
+        tokio::task::yield_now().await;
+        assert!(logging.is_finished());
+    }
+}

@@ -255,6 +255,7 @@ mod tests {
         let form = format!("{http:?} {http:#?}");
         assert!(form.contains("http://127.0.0.1:1/mcp") && !form.contains("marked-secret"), "{form}");
     }
+
     /// A machine that has made its first request, and the exchanges with it.
     fn connecting(url: &str) -> (Client<proto::Http>, Exchanges, ExchangeKey) {
         let http = Http::new(url).unwrap();
@@ -293,6 +294,15 @@ mod tests {
         assert!(exchanges.open.is_empty());
         exchanges.feed(&mut machine, exchange, failed());
         assert!(machine.poll_output().is_none());
+    }
+
+    #[tokio::test]
+    async fn the_tasks_of_all_exchanges_have_ended_with_the_connection() {
+        let (_, exchanges, exchange) = connecting("http://127.0.0.1:1/mcp");
+        let task = exchanges.open[&exchange].clone();
+        assert!(!task.is_finished());
+        assert_eq!(exchanges.end().await, None);
+        assert!(task.is_finished());
     }
 
     /// Whether anything of a request may have left decides about whether it is repeated.

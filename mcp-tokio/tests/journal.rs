@@ -76,6 +76,8 @@ async fn stderr_is_logged_line_by_line_if_that_is_wanted() {
     assert_eq!(lines, ["one", &format!("{} …", "x".repeat(1024)), "three"]);
     assert!(text.contains("mcp_client{program=\"sh\"}"), "{text}");
     client.close().await;
+    let text = journal.text();
+    assert!(text.contains("the server has ended") && !text.contains("it is asked to end"), "{text}");
 }
 
 #[tokio::test]
@@ -147,7 +149,8 @@ async fn what_a_client_of_a_server_does_wrong_is_told() {
     let serve = async |_: Incoming| Ok(Json::empty_object());
     let serving =
         tokio::spawn(async move { Server::new(Config::new("s", "1"), serve).serve_stream(read, write).await });
-    ours.write_all(b"{\"secret\n").await.unwrap();
+    let opening = tests::world::initialize("1", "2025-11-25");
+    ours.write_all(format!("{opening}\n{{\"secret\n").as_bytes()).await.unwrap();
     ours.shutdown().await.unwrap();
     ours.read_to_end(&mut Vec::new()).await.unwrap();
     serving.await.unwrap().unwrap();
@@ -156,4 +159,5 @@ async fn what_a_client_of_a_server_does_wrong_is_told() {
         text.contains("a client did something wrong fault=not JSON at byte ") && !text.contains("secret"),
         "{text}"
     );
+    assert!(text.contains("a session was opened") && text.contains("a session has ended"), "{text}");
 }

@@ -512,6 +512,65 @@ async fn defect_b22_over_http_a_service_hears_of_all_clients_together() {
 }
 
 #[tokio::test]
+async fn defect_b22_over_http_the_end_of_the_service_ends_what_is_subscribed_to() {
+    let (report, mut reported) = mpsc::unbounded_channel();
+    let service = Server::new(with_resources(), Watching(report, Arc::new(Semaphore::new(100))));
+    let mut service = service.http(HttpConfig::new()).unwrap();
+    let id = open(&mut service).await;
+    let subscribe = r#"{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"a:1"}}"#;
+    call(&mut service, Some(&id), subscribe).await;
+    assert_eq!(reported.recv().await.unwrap(), "+a:1");
+    drop(service);
+    assert_eq!(reported.recv().await.unwrap(), "-a:1");
+}
+
+/// Its input may be open for long.
+#[tokio::test(start_paused = true)]
+async fn st_a_client_that_reads_no_more_has_gone() {
+    let ((mut input, read), (write, output)) = (duplex(4096), duplex(4096));
+    let serving = tokio::spawn(async move { Server::new(config(), serve).serve_stream(read, write).await });
+    let call = |id, method| world::request(id, method, "{}") + "\n";
+    input.write_all((initialize("2025-11-25") + "\n" + &call("1", "wait")).as_bytes()).await.unwrap();
+    let mut lines = BufReader::new(output).lines();
+    lines.next_line().await.unwrap().unwrap();
+    drop(lines);
+    input.write_all(call("2", "echo").as_bytes()).await.unwrap();
+    let ended = tokio::time::Instant::now();
+    assert_eq!(serving.await.unwrap().unwrap(), CloseReason::Peer);
+    // As long as requests are answered after the end of the input.
+    assert_eq!(ended.elapsed().as_secs(), 5);
+}
+
+/// A client of a revision in which responses can be gone on with comes back for the answer.
+#[tokio::test]
+async fn sh_s_12_a_response_that_is_released_ends_before_its_answer() {
+    let may_go_on = Arc::new(Semaphore::new(0));
+    let allowed = Arc::clone(&may_go_on);
+    let service = move |incoming: Incoming| {
+        let allowed = Arc::clone(&allowed);
+        async move {
+            incoming.release();
+            allowed.acquire().await.unwrap().forget();
+            Ok::<_, ErrorObject>(Json::from("late"))
+        }
+    };
+    let mut http = HttpConfig::new();
+    http.retry = Some(Duration::ZERO);
+    let mut service = Server::new(config(), service).http(http).unwrap();
+    let opened = call(&mut service, None, &initialize("2025-11-25")).await;
+    let id = opened.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+    let first = text(call(&mut service, Some(&id), CALL).await).await;
+    assert!(first.contains("retry: ") && !first.contains("late"), "{first}");
+    let event = first.lines().filter_map(|line| line.strip_prefix("id: ")).next_back().unwrap();
+    may_go_on.add_permits(1);
+    let get = http::Request::get("/mcp").header("host", "localhost").header("accept", "text/event-stream");
+    let get = get.header("mcp-session-id", &id).header("last-event-id", event).body(axum::body::Body::empty()).unwrap();
+    let rest = text(tower_service::Service::call(&mut service, get).await.unwrap()).await;
+    assert!(rest.contains("late"), "{rest}");
+}
+
+/// Time passes only when there is nothing to do.
+#[tokio::test(start_paused = true)]
 async fn st_a_stream_that_ends_in_mid_call_is_still_answered() {
     let (mut ours, theirs) = duplex(4096);
     let (read, write) = split(theirs);
@@ -714,20 +773,26 @@ fn defect_k4_a_process_whose_stdout_is_not_read_ends_after_its_stdin() {
 #[cfg(unix)]
 #[test]
 fn a_process_on_stdio_answers_to_the_last_byte() {
-    use std::io::Write;
+    use std::io::{Read, Write};
     use std::process::Stdio;
 
     let mut process =
         tests::examples::example("tokio_server").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut input = process.stdin.take().unwrap();
     let writing = thread::spawn(move || {
-        let calls: String = (1..10_000).map(|id| world::request(&id.to_string(), "tools/list", "{}") + "\n").collect();
+        let calls: String = (1..3000).map(|id| world::request(&id.to_string(), "tools/list", "{}") + "\n").collect();
         input.write_all((initialize("2025-11-25") + "\n" + &calls).as_bytes()).unwrap();
     });
-    let output = process.wait_with_output().unwrap();
+    // Slowly: when the last answer is handed over, most of what a pipe holds has not left.
+    let mut output = process.stdout.take().unwrap();
+    let (mut read, mut buffer) = (Vec::new(), [0; 8192]);
+    while let length @ 1.. = output.read(&mut buffer).unwrap() {
+        read.extend_from_slice(&buffer[..length]);
+        thread::sleep(Duration::from_millis(1));
+    }
     writing.join().unwrap();
-    assert!(output.status.success());
-    assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 10_000);
+    assert!(process.wait().unwrap().success());
+    assert_eq!(String::from_utf8(read).unwrap().lines().count(), 3000);
 }
 
 /// A folder can be opened, and not be read.

@@ -456,5 +456,9 @@ mod tests {
         let starts = ["Listening(", "Notified(", "Interrupted(Closed", "Ended(Failed(Closed"];
         assert!(all.len() == 4 && all.iter().zip(starts).all(|(told, start)| told.starts_with(start)), "{all:?}");
         assert!(heard.try_recv().is_err(), "what belongs to a subscription is its listener's alone");
+
+        let unlisten = driver.unlisten.clone();
+        drop(Subscription { key, server: Arc::from("the server"), told, unlisten });
+        assert_eq!(driver.unlistened.try_recv(), Ok(key), "what nobody listens to is ended");
     }
 }

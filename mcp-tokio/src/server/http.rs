@@ -261,3 +261,89 @@ fn empty(status: StatusCode) -> Response<HttpBody> {
     *response.status_mut() = status;
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use http_body::Frame;
+    use mcp_proto::server::{Config, HttpConfig};
+    use mcp_proto::{ErrorObject, Json};
+
+    use super::*;
+    use crate::Incoming;
+
+    /// What is polled of a body, in this order; then it has ended.
+    #[derive(Debug, Default)]
+    struct Scripted(VecDeque<Poll<Result<&'static str, io::ErrorKind>>>);
+
+    impl Body for Scripted {
+        type Data = Bytes;
+        type Error = io::ErrorKind;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, io::ErrorKind>>> {
+            // It is polled again at once.
+            cx.waker().wake_by_ref();
+            match self.0.pop_front() {
+                Some(Poll::Ready(Ok("trailers"))) => Poll::Ready(Some(Ok(Frame::trailers(http::HeaderMap::new())))),
+                Some(polled) => polled.map(|part| Some(part.map(|text| Frame::data(Bytes::from(text))))),
+                None => Poll::Ready(None),
+            }
+        }
+
+        fn is_end_stream(&self) -> bool {
+            self.0.is_empty()
+        }
+    }
+
+    const HALF: Poll<Result<&str, io::ErrorKind>> =
+        Poll::Ready(Ok(r#"{"jsonrpc":"2.0","id":1,"method":"initialize","#));
+    const REST: Poll<Result<&str, io::ErrorKind>> = Poll::Ready(Ok(
+        r#""params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#,
+    ));
+    const NOTHING: Poll<Result<&str, io::ErrorKind>> = Poll::Pending;
+    const TRAILERS: Poll<Result<&str, io::ErrorKind>> = Poll::Ready(Ok("trailers"));
+    const BREAK: Poll<Result<&str, io::ErrorKind>> = Poll::Ready(Err(io::ErrorKind::Other));
+
+    #[tokio::test]
+    async fn a_body_is_read_however_it_comes_and_one_that_breaks_off_is_refused() {
+        let serve = async |_: Incoming| Ok::<_, ErrorObject>(Json::empty_object());
+        let service = crate::Server::new(Config::new("s", "1"), serve).http(HttpConfig::new()).unwrap();
+        for (parts, expected) in [
+            (vec![HALF, REST], Ok(())),
+            (vec![NOTHING, HALF, NOTHING, REST, NOTHING], Ok(())),
+            (vec![HALF, REST, TRAILERS], Ok(())),
+            (vec![BREAK], Err("")),
+            (vec![HALF, BREAK], Err("")),
+            (vec![NOTHING, BREAK], Err("")),
+            (vec![HALF], Err("-32700")),
+            (vec![], Err("-32700")),
+        ] {
+            for waits in [false, true] {
+                let mut request = Request::post("/mcp")
+                    .header("host", "localhost")
+                    .header("content-type", "application/json")
+                    .header("accept", "application/json, text/event-stream");
+                if waits {
+                    request = request.header("expect", "100-continue");
+                }
+                let request = request.body(Scripted(parts.clone().into())).unwrap();
+                let response = service.clone().answer(request, true).await;
+                let (status, mut body) = (response.status(), response.into_body());
+                let mut text = Vec::new();
+                while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+                    text.extend_from_slice(&frame.unwrap().into_data().unwrap());
+                }
+                let text = String::from_utf8(text).unwrap();
+                match expected {
+                    Ok(()) => assert!(status == 200 && text.contains("protocolVersion"), "{parts:?}: {status}, {text}"),
+                    Err("") => assert_eq!((status.as_u16(), text.as_str()), (400, ""), "{parts:?}"),
+                    Err(part) => assert!(status == 400 && text.contains(part), "{parts:?}: {status}, {text}"),
+                }
+            }
+        }
+    }
+}

@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::io::{self, ErrorKind};
 use std::net::Shutdown;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -190,16 +189,13 @@ pub(super) async fn serve(
 
 /// Answers whatever comes with 503.
 pub(super) async fn refuse(mut stream: TcpStream, _slot: Slot) {
-    let is_answered = AtomicBool::new(false);
     let service = hyper::service::service_fn(async |_: Request<Incoming>| {
-        is_answered.store(true, Ordering::Relaxed);
         Ok::<_, Infallible>(too_many_connections().map(HttpBody::whole))
     });
     let serving = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(&mut stream), service);
     let _ = timeout(REFUSAL_TIME, serving).await;
-    if !is_answered.load(Ordering::Relaxed) {
-        refuse_at_once(&stream);
-    }
+    // Behind an answer, nothing more can be written.
+    refuse_at_once(&stream);
     linger(&stream).await;
 }
 
@@ -265,9 +261,7 @@ impl AsyncRead for Socket {
             match self.stream.try_read(buffer.initialize_unfilled()) {
                 Ok(length) => {
                     buffer.advance(length);
-                    if length > 0 {
-                        self.activity.on_read();
-                    }
+                    self.activity.on_read();
                     return Poll::Ready(Ok(()));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
@@ -352,10 +346,6 @@ impl Body for TrackedBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::body::{Pieces, Unread, is_small, stream, whole};
 use crate::clock::{Alarm, now};
-use crate::server::requests::{Accepted, Heard, Requests};
+use crate::server::requests::{Accepted, Heard, Last, Requests, Said};
 
 /// Names a request of some connection's, before the machine has named its exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,6 +94,17 @@ pub(super) struct Owner {
     unwritten: BTreeMap<ExchangeKey, (Pieces, usize)>,
 }
 
+/// What wakes the owner.
+enum News {
+    Input(Input),
+    Last(Last),
+    Said(Said),
+    /// The client has gone.
+    Gone(Arrived),
+    /// The machine wants to be called.
+    Nothing,
+}
+
 /// A response that is not over.
 #[derive(Debug)]
 enum Response {
@@ -124,36 +135,42 @@ impl Owner {
         let mut alarm = Alarm::new();
         loop {
             let due = self.machine.poll_timeout();
-            tokio::select! {
+            let news = tokio::select! {
                 input = inputs.recv(), if self.machine.wants_input() => match input {
-                    Some(input) => {
-                        self.report_written(now());
-                        self.on_input(input, now());
-                    }
+                    Some(input) => News::Input(input),
                     None => break,
                 },
-                Some(last) = heard.last.recv() => {
-                    self.report_written(now());
-                    self.requests.on_last(last, &mut self.machine, now());
-                }
-                Some(said) = heard.said.recv() => {
-                    self.report_written(now());
-                    let accepted = self.requests.on_said(said, &mut self.machine, now());
-                    self.settle(now());
-                    self.accept(accepted);
-                }
-                Some(arrived) = gone.recv() => self.on_gone(arrived, now()),
-                () = alarm.wait(due) => self.report_written(now()),
-            }
-            if self.machine.poll_timeout().is_some_and(|at| at <= now()) {
-                self.machine.handle_timeout(now());
-            }
-            self.settle(now());
-            self.requests.report_subscriptions(&mut self.machine);
+                Some(last) = heard.last.recv() => News::Last(last),
+                Some(said) = heard.said.recv() => News::Said(said),
+                Some(arrived) = gone.recv() => News::Gone(arrived),
+                () = alarm.wait(due) => News::Nothing,
+            };
+            self.turn(news, now());
         }
         self.machine.close(now());
         self.settle(now());
         self.requests.report_end(&mut self.machine);
+    }
+
+    fn turn(&mut self, news: News, now: Instant) {
+        // What clients have taken meanwhile makes room for what is new.
+        self.report_written(now);
+        match news {
+            News::Input(input) => self.on_input(input, now),
+            News::Last(last) => self.requests.on_last(last, &mut self.machine, now),
+            News::Said(said) => {
+                let accepted = self.requests.on_said(said, &mut self.machine, now);
+                self.settle(now);
+                self.accept(accepted);
+            }
+            News::Gone(arrived) => self.on_gone(arrived, now),
+            News::Nothing => {}
+        }
+        if self.machine.poll_timeout().is_some_and(|at| at <= now) {
+            self.machine.handle_timeout(now);
+        }
+        self.settle(now);
+        self.requests.report_subscriptions(&mut self.machine);
     }
 
     fn on_input(&mut self, input: Input, now: Instant) {
@@ -357,51 +374,44 @@ mod tests {
 
         /// Calls a tool, with the body of the request in two parts.
         fn call(&mut self, number: u64, tool: &str) -> oneshot::Receiver<Reply> {
+            let (reply, replied) = oneshot::channel();
+            self.ask(number, tool, reply);
+            replied
+        }
+
+        fn ask(&mut self, number: u64, tool: &str, reply: oneshot::Sender<Reply>) {
+            let is_awaited = !reply.is_closed();
             let head = http::Request::post("/mcp").header("host", "localhost").header("mcp-name", tool);
             let head = head.header("content-type", "application/json").header("mcp-method", "tools/call");
             let head = head.header("accept", "application/json, text/event-stream");
             let (head, ()) = head.header("mcp-protocol-version", "2026-07-28").body(()).unwrap().into_parts();
             let body = ::tests::asked::modern("1", "tools/call", &format!(r#""name":"{tool}","#));
             let (first, rest) = body.split_at(10);
-            let ((accept, _), (reply, replied)) = (oneshot::channel(), oneshot::channel());
+            let (accept, _) = oneshot::channel();
             let from = From { principal: None, peer: Some(PeerKey::new(&[1])), is_routed: false };
             let arrived = Arrived(number);
             let body = Bytes::copy_from_slice(first.as_bytes());
             let input = Input::Request { arrived, head: Box::new(head), from, body, is_whole: false, accept, reply };
-            self.owner.on_input(input, now());
-            assert_eq!((self.owner.exchanges.len(), self.owner.accepts.len()), (1, 0));
+            self.owner.turn(News::Input(input), now());
+            assert_eq!((self.owner.exchanges.len(), self.owner.accepts.len()), (usize::from(is_awaited), 0));
             let body = Bytes::copy_from_slice(rest.as_bytes());
-            self.owner.on_input(Input::Body { arrived, body, is_last: true }, now());
-            self.owner.settle(now());
-            replied
-        }
-
-        /// A request that nobody waits for any more.
-        fn call_gone(&mut self, number: u64) {
-            let ((accept, _), (reply, _)) = (oneshot::channel(), oneshot::channel());
-            let (head, ()) = http::Request::get("/mcp").header("host", "localhost").body(()).unwrap().into_parts();
-            let from = From { principal: None, peer: None, is_routed: false };
-            let arrived = Arrived(number);
-            let (head, body) = (Box::new(head), Bytes::new());
-            self.owner.on_input(Input::Request { arrived, head, from, body, is_whole: true, accept, reply }, now());
+            self.owner.turn(News::Input(Input::Body { arrived, body, is_last: true }), now());
         }
 
         /// Deals with one thing that a handler says.
         async fn turn(&mut self) {
-            tokio::select! {
-                Some(last) = self.heard.last.recv() => self.owner.requests.on_last(last, &mut self.owner.machine, now()),
-                Some(said) = self.heard.said.recv() => {
-                    let accepted = self.owner.requests.on_said(said, &mut self.owner.machine, now());
-                    self.owner.settle(now());
-                    self.owner.accept(accepted);
-                }
-            }
-            self.owner.settle(now());
+            let news = tokio::select! {
+                Some(last) = self.heard.last.recv() => News::Last(last),
+                Some(said) = self.heard.said.recv() => News::Said(said),
+            };
+            self.owner.turn(news, now());
         }
 
         /// Exchanges, responses, and responses with something that was not taken.
         fn left(&mut self) -> (usize, usize, usize) {
             self.owner.report_written(now());
+            // What the machine counts is what clients have not taken.
+            assert!(self.owner.unwritten.values().all(|(pieces, counted)| pieces.waiting() == *counted));
             (self.owner.exchanges.len(), self.owner.responses.len(), self.owner.unwritten.len())
         }
 
@@ -476,7 +486,8 @@ mod tests {
             stepped.handlers_end().await;
             drop(replied);
             // A request whose client was gone before it was heard is none.
-            stepped.call_gone(2);
+            let (reply, _) = oneshot::channel();
+            stepped.ask(2, "small", reply);
             assert_eq!(stepped.left(), (0, 0, 0));
         }
     }
