@@ -645,3 +645,77 @@ fn sole_call(crossing: &Crossing, state: &ModernClient, is_for_any: bool) -> Opt
     let mut all = up.chain(state.parked_by_request.keys().copied());
     all.next().filter(|_| is_for_any || all.next().is_none())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parked(rest: Rest) -> Parked {
+        Parked { method: Method::TOOLS_CALL, name: None, rest, bytes: 40, questions: BTreeMap::new(), asked: 0 }
+    }
+
+    #[test]
+    fn m1_a_parked_call_counts_with_what_is_kept_of_it() {
+        let error = ErrorObject::new(-1, "an error");
+        let error_bytes = error.as_json().len();
+        let mut state = ModernClient::new(&Json::empty_object());
+        let mut all = 0;
+        for (rest, bytes) in [
+            (Rest::Again(None), 40),
+            (Rest::Answered(Ok(Json::from("12345678"))), 10),
+            (Rest::Answered(Err(error)), error_bytes),
+        ] {
+            let mut parked = parked(rest);
+            assert_eq!(parked.held(), bytes);
+            parked.ask("a".into(), None, None);
+            parked.ask("b".into(), Some(Json::parse(r#"{"mode":"form"}"#).unwrap()), None);
+            let questions = parked.questions["1"].params.len() + parked.questions["2"].params.len();
+            assert!(questions > 2 && parked.held() == bytes + questions, "{} bytes", parked.held());
+            all += parked.held();
+            state.park(parked);
+            assert_eq!(state.held(), all);
+        }
+        assert_eq!(state.parked.len(), 3);
+        for key in 1..=3 {
+            assert!(state.unpark(ParkKey(key)).is_some() && state.unpark(ParkKey(key)).is_none());
+        }
+        assert_eq!(state.held(), 0);
+    }
+
+    #[test]
+    fn a_parked_call_has_one_name() {
+        for (state, key) in [
+            ("relay-7", Some(ParkKey(7))),
+            ("relay-07", None),
+            ("relay-+7", None),
+            ("relay-", None),
+            ("7", None),
+            ("", None),
+        ] {
+            assert_eq!(ParkKey::from_state(state), key, "{state}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_answered_is_noted_for_the_next_session_while_it_has_a_purpose_and_room() {
+        let mut state = ModernClient::new(&Json::empty_object());
+        let [first, second]: [Arc<str>; 2] = ["a".repeat(100).into(), "b".repeat(50).into()];
+        let subscribe = |uri: &Arc<str>| Own::Subscribe(Arc::clone(uri));
+        state.watched.extend([Arc::clone(&first), Arc::clone(&second)]);
+        assert_eq!(state.ask_again(subscribe(&first), 355), Err(subscribe(&first)));
+        assert_eq!(state.ask_again(subscribe(&first), 356), Ok(()));
+        assert_eq!(state.ask_again(subscribe(&second), 661), Err(subscribe(&second)));
+        assert_eq!(state.ask_again(subscribe(&second), 662), Ok(()));
+        assert_eq!(state.unanswered.len(), 2);
+        // Nobody watches the first any more, which makes room.
+        state.watched.remove(&first);
+        assert_eq!(state.ask_again(Own::Unsubscribe(Arc::clone(&first)), 662), Ok(()));
+        assert_eq!(state.unanswered, [subscribe(&second), Own::Unsubscribe(first)].into());
+        assert_eq!(state.ask_again(Own::Unsubscribe(second), 0), Ok(()), "it has no purpose");
+        let (level, lower) = (LoggingLevel::Warning, LoggingLevel::Info);
+        state.level = Some(level);
+        assert_eq!(state.ask_again(Own::SetLevel(lower), 10_000), Ok(()));
+        assert_eq!(state.ask_again(Own::SetLevel(level), 10_000), Ok(()));
+        assert!(state.unanswered.contains(&Own::SetLevel(level)) && state.unanswered.len() == 3);
+    }
+}

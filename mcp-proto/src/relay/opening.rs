@@ -129,13 +129,9 @@ impl<T: ClientTransport> Relay<T> {
             return;
         }
         let era = version.rules().era;
-        let opening = match std::mem::replace(&mut self.path, Path::Straight { discovered: None }) {
-            Path::Opening(opening) => opening,
-            path @ (Path::Straight { .. } | Path::LegacyClient(_) | Path::ModernClient(_)) => {
-                self.path = path;
-                return;
-            }
-        };
+        let Path::Opening(opening) = &mut self.path else { return };
+        let opening = std::mem::replace(opening, Opening::Awaited);
+        self.path = Path::Straight { discovered: None };
         match (opening, era) {
             (Opening::Sent { ticket, .. }, Era::Legacy) => self.respond(ticket, Ok(result), now),
             (Opening::Sent { ticket, params }, Era::Modern) => self.bridge_legacy_client(ticket, params, &result, now),
@@ -154,7 +150,8 @@ impl<T: ClientTransport> Relay<T> {
         let initialize = last.filter(|last| last.method == Method::INITIALIZE).map(|last| last.ticket.key());
         match (era, initialize) {
             (Era::Legacy, None) => self.bridge_modern_client(result, now),
-            (Era::Legacy, Some(_)) => self.path = Path::Straight { discovered: None },
+            // Both speak alike.
+            (Era::Legacy, Some(_)) => {}
             (Era::Modern, _) => self.path = Path::Straight { discovered: Some(result.clone()) },
         }
         for Held { ticket, method, params } in held {

@@ -68,3 +68,47 @@ impl Pace {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[expect(clippy::disallowed_methods, reason = "an instant can be made in no other way")]
+    fn now() -> Instant {
+        Instant::now()
+    }
+
+    #[test]
+    fn k3_a_client_is_not_read_while_its_server_is_slow_and_is_again_once_that_is_stalled() {
+        let limits = Limits { queue: 10, queue_bytes: 1000, unwritten: 1 << 20, ..Limits::default() };
+        let mut pace = Pace::new(Duration::from_secs(60), &limits);
+        let start = now();
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        // Time, messages, bytes; until when the client is not read.
+        for (now, messages, bytes, until) in [
+            (0, 9, 1000, None),
+            (1, 10, 0, Some(6)),
+            (2, 0, 1000, None),
+            (2, 9, 1001, Some(7)),
+            (3, 9, 1001, Some(7)),
+            // Some of it is taken.
+            (4, 9, 1500, Some(7)),
+            (4, 9, 1400, Some(9)),
+            (8, 9, 1400, Some(9)),
+            (9, 9, 1400, None),
+            (20, 9, 1400, None),
+            (21, 9, 1300, Some(26)),
+            (22, 0, 0, None),
+        ] {
+            pace.update(Backlog { messages, message_bytes: 0, bytes }, at(now));
+            assert_eq!((pace.poll_timeout(), pace.lets_read()), (until.map(at), until.is_none()), "{now} s");
+        }
+        // Never longer than a request may wait, and with no more than half of what may be unwritten.
+        let limits = Limits { unwritten: 1000, ..limits };
+        let mut pace = Pace::new(Duration::from_secs(2), &limits);
+        for (bytes, until) in [(500, None), (501, Some(2))] {
+            pace.update(Backlog { messages: 0, message_bytes: 0, bytes }, at(0));
+            assert_eq!(pace.poll_timeout(), until.map(at), "{bytes} bytes");
+        }
+    }
+}

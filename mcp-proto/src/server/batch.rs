@@ -23,7 +23,6 @@ struct Batch {
     /// Requests without an outcome. One more as long as the batch is still being read.
     waiting: usize,
     answers: Vec<Message>,
-    bytes: usize,
 }
 
 impl Batches {
@@ -34,7 +33,7 @@ impl Batches {
     pub(super) fn begin(&mut self) -> BatchKey {
         let key = BatchKey(self.next);
         self.next += 1;
-        self.open.insert(key, Batch { waiting: 1, answers: Vec::new(), bytes: 0 });
+        self.open.insert(key, Batch { waiting: 1, answers: Vec::new() });
         key
     }
 
@@ -58,7 +57,6 @@ impl Batches {
     pub(super) fn add(&mut self, key: BatchKey, answer: Message) -> usize {
         let Some(batch) = self.open.get_mut(&key) else { return 0 };
         let bytes = answer.payload_len();
-        batch.bytes += bytes;
         batch.answers.push(answer);
         self.bytes += bytes;
         self.answers += 1;
@@ -75,9 +73,43 @@ impl Batches {
         if batch.waiting > 0 {
             return None;
         }
-        let Batch { answers, bytes, .. } = self.open.remove(&key)?;
+        let answers = self.open.remove(&key)?.answers;
         self.answers -= answers.len();
-        self.bytes -= bytes;
+        self.bytes -= answers.iter().map(Message::payload_len).sum::<usize>();
         Some(answers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::Json;
+    use crate::message::{RequestId, Response};
+
+    fn answer(text: &str) -> Message {
+        Message::Response(Response::new(RequestId::from_json_text(b"1").unwrap(), Ok(Json::from(text))))
+    }
+
+    #[test]
+    fn jr_35_a_batch_is_answered_once_all_of_it_has_its_outcome_and_what_waits_is_counted() {
+        let mut batches = Batches::new();
+        let (first, second) = (batches.begin(), batches.begin());
+        batches.expect_one_more(first);
+        batches.expect_one_more(first);
+        for (batch, text, bytes) in [(first, "abc", 5), (second, "", 2), (first, "d", 3)] {
+            assert_eq!(batches.add(batch, answer(text)), bytes);
+        }
+        assert_eq!((batches.answers(), batches.bytes()), (3, 10));
+        assert_eq!(batches.settle(first, Some(answer("ef"))), None);
+        // One that was cancelled has no answer.
+        assert_eq!(batches.settle(first, None), None);
+        assert_eq!((batches.answers(), batches.bytes()), (4, 14));
+        assert_eq!(batches.settle(first, None), Some(["abc", "d", "ef"].map(answer).into()));
+        assert_eq!((batches.answers(), batches.bytes()), (1, 2));
+        assert_eq!(batches.settle(second, Some(answer("gh"))), Some(["", "gh"].map(answer).into()));
+        assert_eq!((batches.answers(), batches.bytes(), batches.open.len()), (0, 0, 0));
+        // Nothing is kept of a batch that is over.
+        assert_eq!((batches.add(first, answer("late")), batches.settle(first, Some(answer("late")))), (0, None));
+        assert_eq!((batches.answers(), batches.bytes()), (0, 0));
     }
 }

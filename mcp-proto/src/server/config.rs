@@ -142,3 +142,22 @@ impl Config {
             .with_member("protocolVersion", &Json::from(version.as_str()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_sent_is_refused_when_the_server_is_made() {
+        let text = || Json::from("text");
+        for change in [
+            |config: &mut Config, json| config.server_info = json,
+            |config: &mut Config, json| config.capabilities = json,
+        ] {
+            let mut config = Config::new("s", "1");
+            assert_eq!(config.check(), Ok(()));
+            change(&mut config, text());
+            assert_eq!(config.check(), Err(UsageError::ParamsNotAnObject));
+        }
+    }
+}

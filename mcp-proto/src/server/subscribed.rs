@@ -176,6 +176,34 @@ impl SubscribedResources {
 mod tests {
     use super::*;
 
+    #[test]
+    fn names_are_bounded_in_number_and_in_bytes_by_what_is_there() {
+        let mut names = Names::default();
+        let half = "h".repeat(NAME_BYTES / 2);
+        names.insert(half.as_str().into());
+        names.insert(half.as_str().into());
+        assert_eq!((names.len(), names.bytes), (1, NAME_BYTES / 2));
+        let rest = "r".repeat(NAME_BYTES / 2);
+        assert!(names.has_room_for(&rest) && !names.has_room_for(&format!("{rest}x")) && names.has_room_for(&half));
+        names.insert(rest.as_str().into());
+        assert!(!names.has_room_for("x") && names.has_room_for(&rest) && names.contains(&rest));
+        assert!(names.remove(&half) && !names.remove(&half) && !names.contains(&half));
+        assert_eq!((names.len(), names.bytes), (1, NAME_BYTES / 2));
+        assert!(names.has_room_for(&half) && !names.has_room_for(&format!("{half}x")));
+
+        let array = |count: usize| {
+            let names: Vec<_> = (0..count).map(|number| format!("\"{number}\"")).collect();
+            Json::parse(format!("[{}]", names.join(","))).unwrap()
+        };
+        let full = Names::read(Some(&array(NAMES))).unwrap();
+        assert_eq!(full.len(), NAMES);
+        assert!(!full.has_room_for("x") && full.has_room_for("0"));
+        assert_eq!(Names::read(full.to_json().as_ref()), Some(full));
+        assert_eq!(Names::read(Some(&array(NAMES + 1))), None);
+        assert_eq!(Names::read(Some(&Json::parse("[1]").unwrap())), None);
+        assert_eq!((Names::read(None).unwrap(), Names::default().to_json()), (Names::default(), None));
+    }
+
     fn changes(resources: &mut SubscribedResources) -> Vec<String> {
         let changes = std::iter::from_fn(|| resources.next_change());
         let text = |change| match change {

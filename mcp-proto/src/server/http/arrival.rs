@@ -88,3 +88,36 @@ impl fmt::Debug for Arrival {
         f.debug_struct("Arrival").field("principal", &self.principal).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    /// SH-S-41: none of the random bytes is used twice, and none of those that are is left out.
+    #[test]
+    fn ids_and_tags_are_made_of_the_random_bytes() {
+        let nonce = std::array::from_fn(|at| u8::try_from(at).unwrap() + 0xe0);
+        let arrival = Arrival { principal: None, peer: None, is_routed: false, nonce };
+        assert_eq!(&*arrival.session_id(), "e0e1e2e3e4e5e6e7e8e9eaebecedeeef");
+        assert_eq!((arrival.tag(16), arrival.tag(24)), (0xf0f1_f2f3_f4f5_f6f7, 0xf8f9_fafb_fcfd_feff));
+    }
+
+    #[test]
+    fn x6_who_waits_for_100_continue_says_so_in_http_1_1() {
+        for (expect, version, expected) in [
+            ("100-continue", Version::HTTP_11, true),
+            (" 100-Continue ", Version::HTTP_11, true),
+            ("100-continue", Version::HTTP_10, false),
+            ("100-continue", Version::HTTP_2, true),
+            ("200-ok", Version::HTTP_11, false),
+            ("", Version::HTTP_11, false),
+        ] {
+            let (head, ()) = Request::post("/").version(version).header(EXPECT, expect).body(()).unwrap().into_parts();
+            assert_eq!(expects_continue(&head), expected, "{expect:?} {version:?}");
+        }
+        let (head, ()) = Request::post("/").body(()).unwrap().into_parts();
+        assert!(!expects_continue(&head));
+    }
+}

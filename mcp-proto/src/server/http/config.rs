@@ -147,3 +147,52 @@ impl Default for HttpConfig {
         Self::new()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Set<T> = fn(&mut HttpConfig, T);
+
+    #[test]
+    fn numbers_and_times_are_neither_nothing_nor_more_than_can_be_counted() {
+        let largest = 1 << 30;
+        let counts: [(&str, Set<usize>); 3] = [
+            ("max_sessions", |http, value| http.max_sessions = value),
+            ("max_streams", |http, value| http.max_streams = value),
+            ("replay", |http, value| http.replay = value),
+        ];
+        let times: [(&str, Set<Duration>); 5] = [
+            ("session_idle", |http, value| http.session_idle = value),
+            ("replay_for", |http, value| http.replay_for = value),
+            ("keep_alive", |http, value| http.keep_alive = value),
+            ("body_timeout", |http, value| http.body_timeout = value),
+            ("unread_timeout", |http, value| http.unread_timeout = value),
+        ];
+        let check = |field, is_fine, set: &dyn Fn(&mut HttpConfig)| {
+            let mut http = HttpConfig::new();
+            set(&mut http);
+            let expected = if is_fine { Ok(()) } else { Err(UsageError::Limit { field, largest }) };
+            assert_eq!(http.check(), expected, "{field}");
+        };
+        for (field, set) in counts {
+            for (value, is_fine) in
+                [(0, field == "replay"), (1, true), (largest, true), (largest + 1, false), (usize::MAX, false)]
+            {
+                check(field, is_fine, &|http| set(http, value));
+            }
+        }
+        let seconds = |count: usize| Duration::from_secs(count as u64);
+        for (field, set) in times {
+            for (value, is_fine) in [
+                (Duration::ZERO, false),
+                (Duration::from_nanos(1), true),
+                (seconds(largest), true),
+                (seconds(largest + 1), false),
+                (Duration::MAX, false),
+            ] {
+                check(field, is_fine, &|http| set(http, value));
+            }
+        }
+    }
+}

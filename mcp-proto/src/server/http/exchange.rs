@@ -12,7 +12,7 @@ use crate::pending::SessionKey;
 
 /// Names one HTTP exchange: a request that came in, and its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ExchangeKey(u64);
+pub struct ExchangeKey(pub(super) u64);
 
 /// How far an exchange has come. One that is answered is no more. It holds headers, and so shows nothing of itself.
 pub(super) enum Exchange {

@@ -108,3 +108,40 @@ pub(super) fn empty(status: StatusCode) -> Response<Bytes> {
     *response.status_mut() = status;
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::Limits;
+    use crate::message::Frame;
+
+    fn text(refusal: Refusal) -> (u16, String) {
+        let response = refusal.into_response();
+        (response.status().as_u16(), String::from_utf8(response.body().to_vec()).unwrap())
+    }
+
+    #[test]
+    fn sh_s_04_what_is_wrong_is_said_in_the_body() {
+        let error = Frame::parse(&Bytes::from_static(b"{"), &Limits::default()).unwrap_err();
+        let body = format!(r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":-32700,"message":"{error}"}}}}"#);
+        assert_eq!(text(Refusal::frame(&error)), (400, body));
+        let said = r#"{"jsonrpc":"2.0","error":{"code":-32020,"message":"not the same"}}"#;
+        assert_eq!(text(Refusal::error(&ErrorObject::new(-32020, "not the same"))), (400, said.to_owned()));
+        let refusal = Refusal::new(StatusCode::NOT_FOUND, "not here");
+        let said = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"not here"}}"#;
+        assert_eq!(text(refusal), (404, said.to_owned()));
+    }
+
+    #[test]
+    fn or_14_who_may_try_again_is_told_when_and_what_would_do() {
+        let response = Refusal::method("GET, POST").into_response();
+        assert_eq!((response.status().as_u16(), response.headers()[ALLOW].as_bytes()), (405, &b"GET, POST"[..]));
+        assert!(!response.headers().contains_key(RETRY_AFTER));
+        for response in [too_many_connections(), server_stopped()] {
+            assert_eq!((response.status().as_u16(), response.headers()[RETRY_AFTER].as_bytes()), (503, &b"5"[..]));
+            assert_eq!(response.headers()[CONTENT_TYPE], "application/json");
+            assert!(!response.headers().contains_key(ALLOW));
+        }
+        assert_eq!((empty(StatusCode::ACCEPTED).status().as_u16(), empty(StatusCode::OK).body().len()), (202, 0));
+    }
+}

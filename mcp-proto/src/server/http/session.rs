@@ -174,3 +174,104 @@ impl Session {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[expect(clippy::disallowed_methods, reason = "an instant can be made in no other way")]
+    fn now() -> Instant {
+        Instant::now()
+    }
+
+    fn arrival(first: u8, principal: Option<&str>) -> Arrival {
+        Arrival { principal: principal.map(Principal::new), peer: None, is_routed: false, nonce: [first; 32] }
+    }
+
+    fn evictable(sessions: &Sessions, now: Instant) -> Vec<SessionKey> {
+        sessions.to_evict(&Holder::Unknown, Duration::from_secs(10), now).collect()
+    }
+
+    #[test]
+    fn se4_a_session_is_found_by_its_principal_over_its_transport() {
+        let (mut sessions, now) = (Sessions::new(), now());
+        let ada = arrival(1, Some("ada"));
+        let key = sessions.open(&ada, false, now).unwrap();
+        assert_eq!(sessions.open(&ada, false, now), None, "a drawn id is new");
+        let other = sessions.open(&arrival(2, None), true, now).unwrap();
+        let ids = [ada.session_id(), arrival(2, None).session_id(), arrival(3, None).session_id()];
+        let principals = [None, Some(Principal::new("ada")), Some(Principal::new("eve"))];
+        for (at, id) in ids.iter().enumerate() {
+            for principal in &principals {
+                for is_two_endpoint in [false, true] {
+                    let expected = match (at, principal.as_ref().map(Principal::as_str), is_two_endpoint) {
+                        (0, Some("ada"), false) => Some(key),
+                        (1, None, true) => Some(other),
+                        _ => None,
+                    };
+                    assert_eq!(sessions.find(id, is_two_endpoint, principal.as_ref()), expected);
+                }
+            }
+        }
+        assert_eq!((sessions.len(), sessions.keys()), (2, vec![key, other]));
+        assert!(sessions.remove(key).is_some() && sessions.remove(key).is_none() && sessions.get(key).is_none());
+        assert_eq!((sessions.find(&ids[0], false, principals[1].as_ref()), sessions.len()), (None, 1));
+        assert!(sessions.open(&ada, false, now).is_some_and(|again| again != key && again != other));
+    }
+
+    #[test]
+    fn defect_m4_a_session_can_be_ended_once_nothing_has_been_open_in_it_for_long() {
+        let (mut sessions, start) = (Sessions::new(), now());
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        let key = sessions.open(&arrival(1, None), false, at(0)).unwrap();
+        assert_eq!((evictable(&sessions, at(9)), evictable(&sessions, at(10))), (vec![], vec![key]));
+        sessions.touch(key, at(5));
+        assert_eq!((evictable(&sessions, at(14)), evictable(&sessions, at(15))), (vec![], vec![key]));
+        sessions.begin_exchange(key);
+        sessions.begin_exchange(key);
+        sessions.touch(key, at(20));
+        sessions.end_exchange(key, at(21));
+        assert_eq!(evictable(&sessions, at(100)), []);
+        sessions.end_exchange(key, at(30));
+        assert_eq!((evictable(&sessions, at(39)), evictable(&sessions, at(40))), (vec![], vec![key]));
+        let session = sessions.get(key).unwrap();
+        assert_eq!((session.last_active, session.exchanges), (at(30), 0));
+        sessions.remove(key);
+        assert_eq!(evictable(&sessions, at(100)), []);
+    }
+
+    /// SE9: events of answered requests go first, then the session's own, then those of requests that are open.
+    #[test]
+    fn se9_the_oldest_events_go_and_a_stream_that_is_over_with_its_last() {
+        let mut sessions = Sessions::new();
+        let key = sessions.open(&arrival(1, None), false, now()).unwrap();
+        let session = sessions.get_mut(key).unwrap();
+        let (over, open) = (ExchangeKey(1), ExchangeKey(2));
+        for exchange in [over, open] {
+            session.streams.insert(exchange, Stream::new(exchange.0));
+        }
+        let mut sizes = Vec::new();
+        for exchange in [None, Some(over), Some(open)] {
+            for text in ["one", "three"] {
+                let (_, size) = session.stream_mut(exchange).unwrap().event(text.as_bytes(), true);
+                session.kept_bytes += size;
+                sizes.push(size);
+            }
+        }
+        session.streams.get_mut(&over).unwrap().is_over = true;
+        let mut left: usize = sizes.iter().sum();
+        for (first, expected) in [(2, vec![]), (3, vec![over]), (0, vec![]), (1, vec![]), (4, vec![]), (5, vec![])] {
+            assert_eq!(session.keep_within(left), [], "nothing is too much");
+            let gone = session.keep_within(left - 1);
+            left -= sizes[first];
+            assert_eq!((gone, session.kept_bytes), (expected, left), "{first}");
+        }
+        assert_eq!((left, session.streams.len()), (0, 1), "a request that is open has its stream");
+        let (_, size) = session.stream_mut(Some(open)).unwrap().event(b"more", true);
+        session.kept_bytes += size;
+        session.forget_stream(over);
+        assert_eq!(session.kept_bytes, size);
+        session.forget_stream(open);
+        assert_eq!((session.kept_bytes, session.streams.len(), sessions.kept_bytes()), (0, 0, 0));
+    }
+}

@@ -167,3 +167,60 @@ impl Http {
         self.timers.set(Timer::Unread(exchange), after(now, self.config.unread_timeout));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[expect(clippy::disallowed_methods, reason = "an instant can be made in no other way")]
+    fn now() -> Instant {
+        Instant::now()
+    }
+
+    const A: ExchangeKey = ExchangeKey(1);
+    const B: ExchangeKey = ExchangeKey(2);
+
+    #[test]
+    fn defect_m3_what_waits_is_counted_until_it_was_taken() {
+        let now = now();
+        let mut unwritten = Unwritten::default();
+        unwritten.add(A, 10, now);
+        unwritten.add(B, 5, now);
+        unwritten.add(A, 20, now);
+        assert_eq!(unwritten.bytes(), 35);
+        for (exchange, taken, left, all) in
+            [(A, 0, None, 35), (A, 12, Some(18), 23), (B, 6, Some(0), 18), (B, 1, None, 18), (A, 18, Some(0), 0)]
+        {
+            assert_eq!(unwritten.remove(exchange, taken), left, "{exchange:?}, {taken}");
+            assert_eq!(unwritten.bytes(), all);
+        }
+        assert!(unwritten.exchanges.is_empty());
+        unwritten.add(A, 10, now);
+        unwritten.forget(A);
+        assert!(unwritten.bytes() == 0 && unwritten.exchanges.is_empty() && !unwritten.is_aborted(A));
+        let aborted = Waiting { is_aborted: true, ..Waiting::default() };
+        unwritten.exchanges.insert(A, aborted);
+        assert!(unwritten.is_aborted(A) && !unwritten.is_aborted(B));
+        assert_eq!(unwritten.remove(A, 1), None);
+        assert!(unwritten.is_aborted(A), "until the exchange has ended");
+    }
+
+    #[test]
+    fn defect_m3_the_client_that_has_had_much_to_take_for_longest_goes_first() {
+        let start = now();
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        let mut unwritten = Unwritten::default();
+        unwritten.add(A, Limits::SMALL, at(0));
+        unwritten.add(B, Limits::SMALL + 1, at(1));
+        unwritten.add(A, 1, at(2));
+        unwritten.add(B, 1, at(3));
+        assert_eq!((unwritten.oldest(at(10)), unwritten.oldest(at(11)), unwritten.large.len()), (None, Some(B), 2));
+        // With little left, it has not been much for any time.
+        assert_eq!(unwritten.remove(B, 2), Some(Limits::SMALL));
+        assert_eq!((unwritten.oldest(at(11)), unwritten.oldest(at(12)), unwritten.large.len()), (None, Some(A), 1));
+        unwritten.forget(A);
+        assert_eq!((unwritten.oldest(at(100)), unwritten.large.len()), (None, 0));
+        unwritten.add(B, 1, at(20));
+        assert_eq!((unwritten.oldest(at(29)), unwritten.oldest(at(30))), (None, Some(B)));
+    }
+}
