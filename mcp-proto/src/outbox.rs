@@ -77,9 +77,9 @@ mod tests {
             let mut queue: Outbox<usize, usize> = Outbox::new();
             for count in 1..=12 {
                 if count % 2 == 0 {
-                    queue.act(weight)
+                    queue.act(weight);
                 } else {
-                    queue.tell(weight)
+                    queue.tell(weight);
                 }
                 let states = (queue.has_room(&limits), queue.is_overfull(&limits));
                 assert_eq!(states, (count < full, count >= overfull), "{count} outputs of {weight} bytes");
