@@ -137,6 +137,16 @@ mod tests {
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "an instant can be made in no other way")]
+    fn attempts_of_earlier_minutes_are_not_kept() {
+        let (limits, mut backoff, start) = (Limits::default(), Backoff::new(), Instant::now());
+        for minute in 0..100 {
+            assert!(backoff.may_try_now(&limits, start + minute * MINUTE));
+            assert_eq!(backoff.attempts.len(), 1);
+        }
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "an instant can be made in no other way")]
     fn attempts_that_are_a_minute_apart_are_not_of_one_minute() {
         let limits = Limits { reconnects: 1, ..Limits::default() };
         let start = Instant::now();

@@ -325,3 +325,23 @@ impl<T> Incoming<T> {
         self.by_id.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_for_requests_of_the_peer_is_counted_until_they_are_gone() {
+        let mut incoming = Incoming::new(SessionKey::ONLY);
+        let first = incoming.insert(RequestId::from(1), "first", 10).key();
+        let second = incoming.insert(RequestId::from(1), "second", 20).key();
+        incoming.set_bytes(second, 25);
+        assert_eq!((incoming.bytes(), incoming.bytes_of(second), incoming.len()), (35, 25, 2));
+        assert_eq!(incoming.with_id(&RequestId::from(1)), [first, second]);
+        assert_eq!(incoming.remove(first), Some((RequestId::from(1), "first")));
+        assert_eq!(incoming.remove(first), None);
+        assert_eq!((incoming.bytes(), incoming.len(), incoming.is_in_use(&RequestId::from(1))), (25, 1, true));
+        incoming.clear();
+        assert_eq!((incoming.bytes(), incoming.len(), incoming.is_in_use(&RequestId::from(1))), (0, 0, false));
+    }
+}

@@ -361,6 +361,19 @@ fn defect_p_a_session_in_which_a_request_runs_does_not_expire() {
 }
 
 #[test]
+fn or4_a_message_for_a_session_of_the_first_revision_is_json() {
+    let two = TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() };
+    let mut site = Site::with(|http, _| http.two_endpoints = Some(two));
+    let stream = site.begin(&Asked::get().at("/sse"));
+    let text = site.take(stream).text();
+    let messages = text.lines().find_map(|line| line.strip_prefix("data: ")).expect("an endpoint").to_owned();
+    for (kind, status) in [("text/plain", 415), ("application/json", 202)] {
+        let asked = Asked::post(initialize("2024-11-05")).at(&messages).with("content-type", kind);
+        assert_eq!(site.answer(&asked).code(), status, "{kind}");
+    }
+}
+
+#[test]
 fn hs_07_a_batch_for_a_session_of_the_first_revision_is_refused_on_its_stream() {
     let two = TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() };
     let mut site = Site::with(|http, _| http.two_endpoints = Some(two));
@@ -587,6 +600,39 @@ fn a_server_that_cannot_open_its_stream_for_now_is_asked_ten_times_more() {
     assert!(matches!(events[..], [Event::Faulted(Fault::NoServerStream { .. })]), "{events:?}");
     world.pass(Duration::from_secs(3600));
     assert!(!world.has_opened());
+}
+
+#[test]
+fn ev_19_a_message_in_an_event_of_another_type_is_taken_and_met_as_a_quirk() {
+    for (name, quirks) in [("message", 0), ("other", 1)] {
+        let mut world = World::connected_client();
+        let (key, opened) = world.request("tools/list");
+        world.events();
+        let text = format!("event: {name}\ndata: {}\n\n", result(&opened.id(), "{}"));
+        world.reply(opened.key, &Reply::events(text));
+        let events = world.events();
+        let met = events.iter().filter(|event| matches!(event, Event::QuirkMet(Quirk::MessageInOtherEvent)));
+        assert_eq!(met.count(), quirks, "{name}");
+        assert!(events.iter().any(
+            |event| matches!(event, Event::Responded { request, outcome: Outcome::Result(_) } if *request == key)
+        ));
+    }
+}
+
+#[test]
+fn a_notification_whose_parameters_are_no_object_is_not_sent() {
+    let mut stream = ClientStream::connected();
+    for params in ["[]", "1", "null"] {
+        let notification = Notification::with_params("x/y", json(params));
+        assert_eq!(stream.machine.notify(notification, stream.now), Err(UsageError::ParamsNotAnObject), "{params}");
+    }
+    assert!(stream.lines().is_empty());
+}
+
+#[test]
+fn methods_are_compared_with_text() {
+    assert!(Method::PING == *"ping" && Method::from("x/y") == *"x/y");
+    assert!(Method::PING != *"pong" && Method::from("x/y") != *"x");
 }
 
 #[test]

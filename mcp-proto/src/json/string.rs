@@ -78,6 +78,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_plain_part_of_a_string_ends_before_its_first_special_byte_wherever_others_stand() {
+        for length in 0..80 {
+            let text = vec![b'a'; length];
+            assert_eq!(plain_prefix(&text), None);
+            for first in 0..length {
+                for other in first..length {
+                    let mut text = text.clone();
+                    (text[first], text[other]) = (b'"', b'"');
+                    assert_eq!(plain_prefix(&text), Some(first), "{first} and {other} of {length}");
+                }
+            }
+        }
+        for byte in 0..=u8::MAX {
+            let is_special = byte < 0x20 || byte == b'"' || byte == b'\\';
+            assert_eq!(plain_prefix(&[byte; 20]), is_special.then_some(0), "{byte}");
+        }
+    }
+
+    #[test]
     fn a_string_without_escapes_takes_just_the_room_that_it_needs() {
         for text in ["", "a", "plain text", "é"] {
             let quoted = quote(text);

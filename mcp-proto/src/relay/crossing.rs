@@ -115,3 +115,50 @@ impl Crossing {
         std::mem::take(&mut self.downward).into_keys()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::RequestId;
+    use crate::pending::{Incoming, Pending, SessionKey};
+
+    /// A key and a ticket for each of some requests.
+    fn requests(count: usize) -> Vec<(RequestKey, Ticket)> {
+        let (mut pending, mut incoming) = (Pending::new(SessionKey::ONLY, 8), Incoming::new(SessionKey::ONLY));
+        (0..count).map(|_| (pending.reserve(), incoming.insert(RequestId::from(1), (), 0))).collect()
+    }
+
+    #[test]
+    fn a_ticket_finds_its_request_until_that_has_crossed_back_or_was_taken_back() {
+        let mut crossing = Crossing::default();
+        let mut tickets = Vec::new();
+        for (request, ticket) in requests(3) {
+            tickets.push((request, ticket.key()));
+            crossing.goes_up(request, Upward { bytes: 10, ..Upward::new(ticket, Method::TOOLS_CALL) });
+        }
+        let [(first, first_ticket), (second, second_ticket), (third, third_ticket)] = tickets[..] else { panic!() };
+        assert_eq!(crossing.bytes(), 30);
+        assert!(crossing.comes_down(first).is_some_and(|upward| upward.ticket.key() == first_ticket));
+        assert_eq!((crossing.taken_back(first_ticket), crossing.bytes()), (None, 20));
+        assert_eq!((crossing.taken_back(second_ticket), crossing.bytes()), (Some(second), 10));
+        assert!(crossing.comes_down(second).is_none());
+        assert_eq!(crossing.taken_back(third_ticket), Some(third));
+        assert_eq!((crossing.upward_by_ticket.len(), crossing.bytes()), (0, 0));
+    }
+
+    #[test]
+    fn a_ticket_of_the_server_finds_its_request_until_that_is_answered_taken_back_or_forgotten() {
+        let mut crossing = Crossing::default();
+        let mut tickets = Vec::new();
+        for (request, ticket) in requests(3) {
+            tickets.push((request, ticket.key()));
+            crossing.goes_down(request, ticket, Method::from("roots/list"));
+        }
+        let [(first, first_ticket), (second, second_ticket), (third, third_ticket)] = tickets[..] else { panic!() };
+        assert!(crossing.comes_up(first).is_some());
+        assert_eq!(crossing.taken_back_below(first_ticket), None);
+        assert_eq!(crossing.taken_back_below(second_ticket), Some(second));
+        assert_eq!(crossing.forget_below().collect::<Vec<_>>(), [third]);
+        assert_eq!(crossing.taken_back_below(third_ticket), None);
+    }
+}

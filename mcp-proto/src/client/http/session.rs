@@ -74,7 +74,6 @@ impl Http {
             self.pump(now, wire);
             return;
         }
-        self.is_ready = false;
         self.session = None;
         self.fail_delivered(wire);
         self.park_undelivered();
