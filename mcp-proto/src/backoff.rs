@@ -143,6 +143,11 @@ mod tests {
             assert!(backoff.may_try_now(&limits, start + minute * MINUTE));
             assert_eq!(backoff.attempts.len(), 1);
         }
+        let (mut backoff, mut jitter) = (Backoff::new(), Jitter::new(7));
+        for hour in 0..100 {
+            backoff.next(None, &limits, &mut jitter, start + hour * 60 * MINUTE);
+            assert_eq!(backoff.attempts.len(), 1);
+        }
     }
 
     #[test]

@@ -292,3 +292,30 @@ fn program_output(line: &[u8]) -> Option<Excerpt> {
 pub(crate) fn too_long(limit: usize) -> ErrorObject {
     ErrorObject::new(code::INVALID_REQUEST, &Fault::LineTooLong { limit }.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_action_weighs_the_bytes_that_it_carries() {
+        let write = StdioAction::Write(Bytes::from_static(b"four"));
+        for (action, weight) in [(write, 4), (StdioAction::CloseWrite, 0), (StdioAction::Respawn, 0)] {
+            assert_eq!(action.weight(), weight, "{action:?}");
+        }
+    }
+
+    #[test]
+    fn of_what_a_program_prints_the_first_eighty_characters_are_shown() {
+        for character in ["x", "é", "☃", "🦀"] {
+            for (count, shown) in [(1, 1), (80, 80), (81, 80), (1000, 80)] {
+                let output =
+                    program_output(character.repeat(count).as_bytes()).expect("output of a program").to_string();
+                assert_eq!(output.matches(character).count(), shown, "{count} times {character}: {output}");
+            }
+        }
+        for message in ["{", "  [", "", " "] {
+            assert!(program_output(message.as_bytes()).is_none(), "{message:?}");
+        }
+    }
+}

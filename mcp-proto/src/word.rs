@@ -57,6 +57,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_word_is_ascii_if_each_of_its_bytes_is() {
+        assert!(is_ascii(load(*b"abcdefgh")) && is_ascii(load([0x7f; WIDTH])) && is_ascii(0));
+        for place in 0..WIDTH {
+            let mut bytes = *b"abcdefgh";
+            bytes[place] = 0x80;
+            assert!(!is_ascii(load(bytes)), "{place}");
+        }
+    }
+
+    #[test]
     fn the_first_of_the_bytes_that_are_looked_for_is_found_among_any_others() {
         for filler in [0x00, 0x01, 0x20, 0x21, 0x7f, 0x80, 0xff] {
             for wanted in [0x00, 0x0a, 0x22, 0x5c, 0x7f] {

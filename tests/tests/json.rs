@@ -22,6 +22,22 @@ fn json_test_suite_accepts_and_refuses_as_it_must() {
 }
 
 #[test]
+fn strings_end_at_their_quotes_wherever_others_stand() {
+    for length in 0..70 {
+        for gap in 0..40 {
+            let (first, second) = ("x".repeat(length), "y".repeat(40));
+            let text = format!(r#"["{first}",{}"{second}"]"#, " ".repeat(gap));
+            let values: Vec<String> = serde_json::from_str(&text).expect("the test's text is JSON");
+            assert_eq!(values, [first, second]);
+            assert_eq!(Json::parse(text.clone()).map(|json| json.len()), Ok(text.len()), "{text}");
+            // With an escape where the quote was, the string goes on.
+            let open = text.replacen(r#"","#, r#"\","#, 1);
+            assert_eq!(Json::parse(open.clone()).is_ok(), serde_json::from_str::<&RawValue>(&open).is_ok(), "{open}");
+        }
+    }
+}
+
+#[test]
 fn json_test_suite_values_cross_as_params_unchanged() {
     let files = vectors::files("json/test_parsing").into_iter().filter(|(name, _)| name.starts_with("y_"));
     for (name, value) in files.chain(vectors::files("json/test_transform")) {

@@ -374,6 +374,20 @@ fn or4_a_message_for_a_session_of_the_first_revision_is_json() {
 }
 
 #[test]
+fn hs_07_what_is_no_json_for_a_session_of_the_first_revision_is_refused_and_reported() {
+    let two = TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() };
+    let mut site = Site::with(|http, _| http.two_endpoints = Some(two));
+    let stream = site.begin(&Asked::get().at("/sse"));
+    let text = site.take(stream).text();
+    let messages = text.lines().find_map(|line| line.strip_prefix("data: ")).expect("an endpoint").to_owned();
+    assert_eq!(site.answer(&Asked::post(initialize("2024-11-05")).at(&messages)).code(), 202);
+    site.events();
+    assert_eq!(site.answer(&Asked::post("{").at(&messages)).code(), 400);
+    let events = site.events();
+    assert!(matches!(events[..], [server::Event::Faulted(Fault::Parse(_))]), "{events:?}");
+}
+
+#[test]
 fn hs_07_a_batch_for_a_session_of_the_first_revision_is_refused_on_its_stream() {
     let two = TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() };
     let mut site = Site::with(|http, _| http.two_endpoints = Some(two));
@@ -630,9 +644,18 @@ fn a_notification_whose_parameters_are_no_object_is_not_sent() {
 }
 
 #[test]
+fn rp4_a_broken_request_of_the_server_is_answered() {
+    let mut stream = ClientStream::connected();
+    stream.line(r#"{"jsonrpc":"2.0","id":5,"method":7}"#);
+    let lines = stream.lines();
+    assert!(lines.len() == 1 && lines[0].starts_with(r#"{"jsonrpc":"2.0","id":5,"error":{"code":-32600"#), "{lines:?}");
+}
+
+#[test]
 fn methods_are_compared_with_text() {
-    assert!(Method::PING == *"ping" && Method::from("x/y") == *"x/y");
-    assert!(Method::PING != *"pong" && Method::from("x/y") != *"x");
+    for (method, text, other) in [(Method::PING, "ping", "pong"), (Method::from("x/y"), "x/y", "x")] {
+        assert!(method == *text && method != *other, "{text}");
+    }
 }
 
 #[test]

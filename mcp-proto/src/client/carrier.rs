@@ -272,3 +272,29 @@ impl Carrier for Stdio {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_for_a_slow_server_is_summed_and_held_to_the_limits() {
+        let one = Backlog { messages: 2, message_bytes: 30, bytes: 40 };
+        let other = Backlog { messages: 1, message_bytes: 7, bytes: 9 };
+        let both = one.plus(other);
+        assert_eq!((both.messages, both.message_bytes, both.bytes), (3, 37, 49));
+        let left = both.minus(one);
+        assert_eq!((left.messages, left.message_bytes, left.bytes), (1, 7, 9));
+        let none = other.minus(one);
+        assert_eq!((none.messages, none.message_bytes, none.bytes), (0, 0, 0));
+        let limits = Limits { queue: 5, queue_bytes: 50, unwritten: 49, ..Limits::default() };
+        assert!(Backlog::default().takes(1000, &limits), "one is taken when nothing waits");
+        assert_eq!([8, 9, 10].map(|bytes| one.takes(bytes, &limits)), [true, true, false]);
+        for (messages, message_bytes, is_overfull) in
+            [(9, 99, false), (10, 0, true), (0, 100, true), (7, 52, false), (10, 100, true)]
+        {
+            let backlog = Backlog { messages, message_bytes, bytes: 0 };
+            assert_eq!(backlog.is_overfull(&limits), is_overfull, "{backlog:?}");
+        }
+    }
+}

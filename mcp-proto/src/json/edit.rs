@@ -331,8 +331,12 @@ mod tests {
         let value = json(r#"{"of":"some length"}"#);
         let edited = json(r#"{"x":1}"#).with_member(name, &value);
         let added = r#""a-name":{"of":"some length"},"#.len();
-        assert_eq!(edited.len(), r#"{"x":1}"#.len() + added);
-        assert_eq!(Vec::from(edited.to_bytes()).capacity(), edited.len());
+        let length = r#"{"x":1}"#.len() + added;
+        assert_eq!(edited.len(), length);
+        let bytes = edited.to_bytes();
+        // Bytes that are shared would be copied.
+        drop(edited);
+        assert_eq!(Vec::from(bytes).capacity(), length);
     }
 
     #[test]

@@ -156,6 +156,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn defect_b1_a_host_has_at_most_253_characters_and_a_dot() {
+        for (length, is_valid) in [(253, true), (254, true), (255, false)] {
+            let host: String = "a.".chars().cycle().take(length).collect();
+            assert_eq!(check_host(&host).is_ok(), is_valid, "{length}");
+        }
+    }
+
+    #[test]
     fn defect_b1_loopback_has_many_spellings() {
         for (host, expected) in [
             ("localhost", true),
