@@ -72,6 +72,23 @@ fn fr15_requests_in_flight_are_finished_after_the_end_of_stdin() {
 }
 
 #[test]
+fn defect_b3_no_more_requests_than_allowed_are_with_the_server_and_pings_get_through() {
+    let server = Loopback::start(mcp_server(|asked, connection| {
+        if asked.method == "ping" { connection.json(result(&asked.id, "{}")) } else { connection.hang() }
+    }));
+    let mut proxy = Proxy::start(&[&server.url(), "--max-requests", "2"]);
+    proxy.initialize();
+    for id in ["1", "2", "3"] {
+        proxy.write(&request(id, "tools/call", "{}"));
+    }
+    let count = |server: &Loopback| server.asked().iter().filter(|asked| asked.method == "tools/call").count();
+    assert!(server.wait(|server| (count(server) == 2).then_some(())).is_some());
+    proxy.write(&request("4", "ping", "{}"));
+    assert_eq!(proxy.line(), result("4", "{}"));
+    assert_eq!(count(&server), 2);
+}
+
+#[test]
 fn a_server_that_is_down_is_told_in_words_and_used_as_soon_as_it_is_up() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = free.local_addr().unwrap().to_string();
