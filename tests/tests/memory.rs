@@ -31,8 +31,7 @@ static ALLOCATOR: PeakAlloc = PeakAlloc;
 const ALONE: &str = "FLOODS_ALONE";
 
 const CHUNK: usize = 64 * 1024;
-/// Bytes of a flood of bytes, many times what is held of it at any limit.
-const MUCH: usize = 128 << 20;
+const GIGABYTE: usize = 1 << 30;
 const MILLION: usize = 1_000_000;
 /// What the driver hands in at once. The heads in these tests take less.
 const INTAKE: Intake = Intake { chunk: CHUNK, head: 2048, exchanges: 1 };
@@ -140,8 +139,8 @@ fn lines() -> Vec<(&'static str, &'static str, Vec<u8>, usize)> {
     let chunk_of = |line: &str| line.repeat((CHUNK / line.len()).max(1)).into_bytes();
     let times = |line: &str| (MILLION * line.len()).div_ceil(chunk_of(line).len());
     vec![
-        ("FR1", "a line of 128 MiB", long, MUCH / CHUNK),
-        ("FR1", "a line of 128 MiB without a beginning", vec![b'x'; CHUNK], MUCH / CHUNK),
+        ("FR1", "a line of 1 GB", long, GIGABYTE / CHUNK),
+        ("FR1", "a line of 1 GB without a beginning", vec![b'x'; CHUNK], GIGABYTE / CHUNK),
         ("FR12", "10^7 empty lines", vec![b'\n'; CHUNK], 10 * MILLION / CHUNK),
         ("FR12", "10^7 tiny lines of garbage", b"1\n".repeat(CHUNK / 2), 20 * MILLION / CHUNK),
         ("FR12", "10^6 empty batches", b"[]\n".repeat(CHUNK / 3), 3 * MILLION / CHUNK),
@@ -238,22 +237,22 @@ fn answers() -> Vec<(&'static str, &'static str, Reply, Vec<u8>, usize)> {
     let chunk_of = |text: &str| text.repeat((CHUNK / text.len()).max(1)).into_bytes();
     let times = |text: &str| (MILLION * text.len()).div_ceil(chunk_of(text).len());
     vec![
-        ("SS1", "a data line of 128 MiB", Reply::events("data: "), vec![b'x'; CHUNK], MUCH / CHUNK),
+        ("SS1", "a data line of 1 GB", Reply::events("data: "), vec![b'x'; CHUNK], GIGABYTE / CHUNK),
         ("SS1", "10^6 data lines of one event", events(), chunk_of("data: x\n"), times("data: x\n")),
         ("SS1", "10^6 empty data lines of one event", events(), chunk_of("data\n"), times("data\n")),
-        ("SS2", "a comment of 128 MiB", Reply::events(":"), vec![b'x'; CHUNK], MUCH / CHUNK),
+        ("SS2", "a comment of 1 GB", Reply::events(":"), vec![b'x'; CHUNK], GIGABYTE / CHUNK),
         ("SS2", "10^7 comments", events(), chunk_of(":\n\n"), 30 * MILLION / CHUNK),
         ("SS3", "10^7 unknown fields", events(), chunk_of("x:y\n"), 40 * MILLION / CHUNK),
-        ("SS3", "the name of a field of 128 MiB", events(), vec![b'n'; CHUNK], MUCH / CHUNK),
-        ("SS6", "an id of 128 MiB", Reply::events("id: "), vec![b'i'; CHUNK], MUCH / CHUNK),
+        ("SS3", "the name of a field of 1 GB", events(), vec![b'n'; CHUNK], GIGABYTE / CHUNK),
+        ("SS6", "an id of 1 GB", Reply::events("id: "), vec![b'i'; CHUNK], GIGABYTE / CHUNK),
         ("SS7", "10^6 retries", events(), chunk_of("retry: 1\n"), times("retry: 1\n")),
-        ("SS8", "the type of an event of 128 MiB", Reply::events("event: "), vec![b'e'; CHUNK], MUCH / CHUNK),
+        ("SS8", "the type of an event of 1 GB", Reply::events("event: "), vec![b'e'; CHUNK], GIGABYTE / CHUNK),
         ("RP9", "10^6 log messages", events(), chunk_of(&notification), times(&notification)),
         ("RP10", "10^6 requests that nobody answers", events(), chunk_of(&asked), times(&asked)),
         ("RP12", "10^6 notifications of progress", events(), chunk_of(&progress), times(&progress)),
-        ("HT6", "a JSON body of 128 MiB", Reply::json("{"), vec![b' '; CHUNK], MUCH / CHUNK),
-        ("HT7", "a body of 128 MiB to an acceptance", Reply::status(202), vec![b'x'; CHUNK], MUCH / CHUNK),
-        ("HT8", "the body of an error of 128 MiB", Reply::html(500), vec![b'x'; CHUNK], MUCH / CHUNK),
+        ("HT6", "a JSON body of 1 GB", Reply::json("{"), vec![b' '; CHUNK], GIGABYTE / CHUNK),
+        ("HT7", "a body of 1 GB to an acceptance", Reply::status(202), vec![b'x'; CHUNK], GIGABYTE / CHUNK),
+        ("HT8", "the body of an error of 1 GB", Reply::html(500), vec![b'x'; CHUNK], GIGABYTE / CHUNK),
     ]
 }
 
@@ -494,10 +493,10 @@ fn server_over_http(account: &mut Account) {
         }
     });
     let served = Served::with_sessions(1);
-    account.flood("OR6", "server over HTTP: a body of 128 MiB", served.ceiling(), || {
+    account.flood("OR6", "server over HTTP: a body of 1 GB", served.ceiling(), || {
         let mut site = served.site();
         let key = site.begin(&Asked::post(""));
-        for _ in 0..MUCH / CHUNK {
+        for _ in 0..GIGABYTE / CHUNK {
             site.server.handle_body(key, &chunk, site.now);
         }
         site.take(key);
@@ -517,7 +516,7 @@ fn sessions(account: &mut Account) {
         }
         assert_eq!(site.server.sessions(), SESSIONS);
     });
-    let (own, other) = ("x".repeat(15_000), "y".repeat(100_000));
+    let (own, other) = ("x".repeat(15_000), "y".repeat(500_000));
     let large = format!(r#""capabilities":{{"x":"{own}"}},"y":"{other}""#);
     let large = Bytes::from(initialize("2025-11-25").replace(r#""capabilities":{}"#, &large));
     account.flood("SE6", "server over HTTP: sessions that begin with large messages", served.ceiling(), || {

@@ -74,6 +74,7 @@ impl Http {
             self.pump(now, wire);
             return;
         }
+        self.is_ready = false;
         self.session = None;
         self.fail_delivered(wire);
         self.park_undelivered();
