@@ -184,10 +184,13 @@ impl Handlers {
             return;
         }
         let shared = Arc::clone(&self.shared);
+        let spawned = thread::Builder::new().name("mcp-handler".to_owned()).spawn(move || shared.work());
         // It waits for the state, and so is counted before it takes a job.
-        match thread::Builder::new().name("mcp-handler".to_owned()).spawn(move || shared.work()) {
-            Ok(_) => state.threads += 1,
-            Err(error) => log::warn!("cannot start another thread: {error}"),
+        state.threads += usize::from(spawned.is_ok());
+        // K5: a log that is slow to take a line must not hold the handlers up.
+        drop(state);
+        if let Err(error) = spawned {
+            log::warn!("cannot start another thread: {error}");
         }
     }
 
