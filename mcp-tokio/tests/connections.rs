@@ -105,6 +105,13 @@ async fn m4_who_is_refused_is_answered_after_the_request_and_once() {
     refused.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("retry-after: "), "{answer}");
     assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
+    // The answer may come before the whole request has.
+    let mut refused = TcpStream::connect(address).await.unwrap();
+    let asked = call(&session, "wait");
+    refused.write_all(&asked.as_bytes()[..asked.len() - 5]).await.unwrap();
+    let mut answer = String::new();
+    refused.read_to_string(&mut answer).await.unwrap();
+    assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
 }
 
 /// Time passes only when nothing else can happen.
