@@ -365,7 +365,7 @@ mod tests {
         }
     }
 
-    /// Whoever stops a server that answers nobody does not wait for last answers.
+    /// Without answers to write, a server that is stopped does not wait for any.
     #[test]
     fn a_server_without_requests_ends_at_once() {
         let server = Server::bind("127.0.0.1:0", Config::new("s", "1")).unwrap();

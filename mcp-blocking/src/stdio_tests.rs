@@ -129,7 +129,7 @@ fn an_output_that_takes_no_more_is_told_of_and_leaves_nothing_waiting() {
     }
 }
 
-/// Nor does whoever asks wait for a thread that tells of its end.
+/// The state is known although the inbox has no room for the message of it.
 #[test]
 fn an_output_that_has_ended_is_known_to_have_ended_before_that_is_taken() {
     let ((allow, allowed), (inbox, inputs)) = (channel(), sync_channel(1));

@@ -87,7 +87,7 @@ impl Running {
         self.heard.said.lines().map(|line| line.parse().unwrap()).collect()
     }
 
-    /// Waits until nobody has the server's stdout open any more.
+    /// Waits until the stdout of the server is closed in every process.
     fn is_over(inputs: &Receiver<FromChild>) -> bool {
         loop {
             match inputs.recv_timeout(LONG) {
@@ -114,7 +114,7 @@ fn soon(what: impl Fn() -> bool) {
     }
 }
 
-/// Whether there is a process, or what is left of one that nobody has waited for.
+/// Whether there is a process, or one that has ended and was not waited for.
 #[cfg(target_os = "linux")]
 fn is_left(process: u32) -> bool {
     Path::new("/proc").join(process.to_string()).exists()
@@ -128,7 +128,7 @@ fn a_server_is_written_to_and_heard_until_its_stdin_is_closed() {
     let now = Instant::now();
     running.catch_up(now);
     running.catch_up(now);
-    assert_eq!(running.heard.written, [6], "told once, and nothing of nothing");
+    assert_eq!(running.heard.written, [6], "reported once, and no count of zero");
     running.write("more\n");
     running.act(StdioAction::CloseWrite);
     running.until(|heard| heard.ends == 1);

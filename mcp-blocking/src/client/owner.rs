@@ -566,15 +566,15 @@ mod tests {
         turns.tell(Input::Answer { ticket, answer: Ok(Json::parse(r#"{"roots":[]}"#).unwrap()) });
         assert_eq!(turns.line().trim(), result("\"r\"", r#"{"roots":[]}"#));
         turns.hear(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#.to_owned());
-        let told = turns.heard.recv();
+        let received = turns.heard.recv();
         assert!(
-            matches!(&told, Some(Next::Entry(ForHandler::Notified(told)))
-            if told.method.as_str() == "notifications/tools/list_changed"),
-            "{told:?}"
+            matches!(&received, Some(Next::Entry(ForHandler::Notified(notification)))
+            if notification.method.as_str() == "notifications/tools/list_changed"),
+            "{received:?}"
         );
         turns.hear("no JSON".to_owned());
-        let told = turns.heard.recv();
-        assert!(matches!(&told, Some(Next::Entry(ForHandler::Observed(Observation::Faulted(_))))), "{told:?}");
+        let received = turns.heard.recv();
+        assert!(matches!(&received, Some(Next::Entry(ForHandler::Observed(Observation::Faulted(_))))), "{received:?}");
         // What a handler has no room for is answered.
         for number in 0..8 {
             turns.events.try_send(ForHandler::Notified(Notification::with_params("m", number.into())), 1).unwrap();
