@@ -4,24 +4,13 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use ::tests::waiting::{LONG, soon};
 use bytes::Bytes;
 
 use crate::gate::Gate;
 use crate::stdio::{CHUNK, Happened, Unknown, Writer, spawn_reader};
-
-/// How long anything may take before the test has failed.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Waits for something that another thread is about to do.
-fn soon(what: impl Fn() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !what() {
-        assert!(Instant::now() < until);
-        thread::sleep(Duration::from_millis(1));
-    }
-}
 
 /// An output that takes a piece whenever it is allowed to, and shows what was flushed.
 struct Gated {
@@ -72,7 +61,7 @@ fn what_was_written_is_counted_and_told_of_if_that_is_wanted() {
     assert!(inputs.try_recv().is_err());
     allow.send(Ok(())).unwrap();
     allow.send(Ok(())).unwrap();
-    assert!(matches!(inputs.recv_timeout(PATIENCE), Ok(Happened::Written)));
+    assert!(matches!(inputs.recv_timeout(LONG), Ok(Happened::Written)));
     soon(|| writer.waiting() == 0 && *flushed.lock().unwrap() == b"abcde");
     // There is something to take account of now: nothing more is told.
     assert!(!writer.wake_when_written());
@@ -83,7 +72,7 @@ fn what_was_written_is_counted_and_told_of_if_that_is_wanted() {
     assert!(inputs.try_recv().is_err(), "nobody wanted to know");
     assert!(!writer.is_done());
     writer.close();
-    assert!(matches!(inputs.recv_timeout(PATIENCE), Ok(Happened::Written)), "the end is told");
+    assert!(matches!(inputs.recv_timeout(LONG), Ok(Happened::Written)), "the end is told");
     assert_eq!((writer.is_done(), writer.take_written()), (true, 1));
     assert_eq!(*flushed.lock().unwrap(), b"abcdef");
     // What comes too late needs no room.
@@ -100,7 +89,7 @@ fn a_large_message_is_counted_while_it_is_written() {
         assert!(!writer.is_done());
         assert!(writer.wake_when_written());
         allow.send(Ok(())).unwrap();
-        assert!(matches!(inputs.recv_timeout(PATIENCE), Ok(Happened::Written)));
+        assert!(matches!(inputs.recv_timeout(LONG), Ok(Happened::Written)));
         assert_eq!(writer.take_written(), CHUNK);
     }
     soon(|| writer.is_done());
@@ -122,7 +111,7 @@ fn an_output_that_takes_no_more_is_told_of_and_leaves_nothing_waiting() {
             assert!(inputs.try_iter().all(|happened| matches!(happened, Happened::Written)));
         } else {
             allow.send(Err(ErrorKind::BrokenPipe.into())).unwrap();
-            assert!(matches!(inputs.recv_timeout(PATIENCE), Ok(Happened::OutputClosed)));
+            assert!(matches!(inputs.recv_timeout(LONG), Ok(Happened::OutputClosed)));
             assert!(writer.is_done());
         }
         assert_eq!((writer.waiting(), writer.take_written()), (0, 5));
@@ -140,8 +129,8 @@ fn an_output_that_has_ended_is_known_to_have_ended_before_that_is_taken() {
     allow.send(Err(ErrorKind::BrokenPipe.into())).unwrap();
     soon(|| writer.is_done());
     assert_eq!((writer.waiting(), writer.take_written()), (0, 3));
-    assert!(matches!(inputs.recv_timeout(PATIENCE), Ok(Happened::InputEnded)));
-    assert!(matches!(inputs.recv_timeout(PATIENCE), Ok(Happened::OutputClosed)));
+    assert!(matches!(inputs.recv_timeout(LONG), Ok(Happened::InputEnded)));
+    assert!(matches!(inputs.recv_timeout(LONG), Ok(Happened::OutputClosed)));
 }
 
 /// An input that gives what the test says, and counts how often it was read.
@@ -181,12 +170,12 @@ fn an_input_is_read_until_its_end_whatever_interrupts_it() {
         give.send(Ok(b"de")).unwrap();
         give.send(last).unwrap();
         for expected in [&b"abc"[..], b"de"] {
-            let happened = inputs.recv_timeout(PATIENCE).unwrap();
+            let happened = inputs.recv_timeout(LONG).unwrap();
             assert!(matches!(&happened, Happened::Read(bytes) if bytes == expected), "{happened:?}");
         }
-        assert!(matches!(inputs.recv_timeout(PATIENCE), Ok(Happened::InputEnded)), "{text}");
+        assert!(matches!(inputs.recv_timeout(LONG), Ok(Happened::InputEnded)), "{text}");
         // The thread has ended, and its end of the channel with it.
-        assert!(inputs.recv_timeout(PATIENCE).is_err() && *reads.lock().unwrap() == 4, "{text}");
+        assert!(inputs.recv_timeout(LONG).is_err() && *reads.lock().unwrap() == 4, "{text}");
     }
 }
 
@@ -196,7 +185,7 @@ fn nothing_is_read_while_the_gate_is_closed_or_when_nobody_takes_it() {
     soon(|| *reads.lock().unwrap() == 1);
     gate.set(false);
     give.send(Ok(b"abc")).unwrap();
-    assert!(matches!(inputs.recv_timeout(PATIENCE), Ok(Happened::Read(_))));
+    assert!(matches!(inputs.recv_timeout(LONG), Ok(Happened::Read(_))));
     thread::sleep(Duration::from_millis(50));
     assert_eq!(*reads.lock().unwrap(), 1);
     gate.set(true);

@@ -35,4 +35,5 @@ pub mod transcript;
 pub mod unread_pipes;
 pub mod urls;
 pub mod vectors;
+pub mod waiting;
 pub mod world;

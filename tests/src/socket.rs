@@ -7,9 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::asked::{Asked, Sent, initialize};
 use crate::http1;
-
-/// How long anything may take before the test has failed.
-const PATIENCE: Duration = Duration::from_secs(10);
+use crate::waiting::LONG;
 
 /// A server that listens.
 #[derive(Debug, Clone)]
@@ -36,7 +34,7 @@ impl Remote {
 
     /// Waits until it listens.
     pub fn wait(&self) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + LONG;
         while TcpStream::connect(&self.address).is_err() {
             assert!(Instant::now() < deadline, "nobody listens at {}", self.address);
             thread::sleep(Duration::from_millis(10));
@@ -63,7 +61,7 @@ impl Remote {
     pub fn connect(&self) -> Conversation {
         let stream = TcpStream::connect(&self.address).expect("the server listens");
         stream.set_nodelay(true).expect("a socket");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        stream.set_read_timeout(Some(LONG)).expect("a socket");
         Conversation { stream, read: Vec::new() }
     }
 
@@ -74,7 +72,7 @@ impl Remote {
         let server: SocketAddr = self.address.parse().expect("an address");
         socket.connect(&server.into()).expect("the server listens");
         let stream = TcpStream::from(socket);
-        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        stream.set_read_timeout(Some(LONG)).expect("a socket");
         Conversation { stream, read: Vec::new() }
     }
 
@@ -115,7 +113,7 @@ impl Conversation {
     ///
     /// If the server closes before, or takes too long.
     pub fn until(&mut self, is_such: impl Fn(&Sent) -> bool) -> Sent {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + LONG;
         loop {
             let mut sent = self.sent();
             if is_such(&sent) {

@@ -4,10 +4,9 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
-use super::*;
+use ::tests::waiting::{LONG, soon};
 
-/// How long anything may take before the test has failed.
-const LONG: Duration = Duration::from_secs(10);
+use super::*;
 
 /// Notes what a server has said and taken.
 #[derive(Debug, Default)]
@@ -103,15 +102,6 @@ impl Running {
 fn patient(time: Duration) -> bool {
     thread::sleep(time);
     false
-}
-
-/// Waits for something that another thread is about to do.
-fn soon(what: impl Fn() -> bool) {
-    let until = Instant::now() + LONG;
-    while !what() {
-        assert!(Instant::now() < until);
-        thread::sleep(Duration::from_millis(1));
-    }
 }
 
 /// Whether there is a process, or one that has ended and was not waited for.

@@ -4,13 +4,11 @@ use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::thread;
 
 use ::tests::loopback::Loopback;
+use ::tests::waiting::{LONG, soon};
 use ::tests::world::World;
 use http::StatusCode;
 
 use super::*;
-
-/// How long anything may take before the test has failed.
-const LONG: Duration = Duration::from_secs(10);
 
 /// Notes what it is told.
 #[derive(Debug, Default)]
@@ -137,11 +135,7 @@ impl Pooled {
 
     /// Waits until a request was handed to its connection.
     fn is_sent(&self, exchange: ExchangeKey) {
-        let until = Instant::now() + LONG;
-        while !self.pool.busy[&exchange].sent.load(Ordering::Acquire) {
-            assert!(Instant::now() < until);
-            thread::sleep(Duration::from_millis(1));
-        }
+        soon(|| self.pool.busy[&exchange].sent.load(Ordering::Acquire));
     }
 }
 

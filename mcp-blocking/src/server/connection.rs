@@ -488,11 +488,10 @@ mod tests {
     use std::sync::mpsc::sync_channel;
     use std::thread::{self, JoinHandle};
 
+    use ::tests::waiting::{LONG, soon};
+
     use super::super::connections::{Admitted, Connections};
     use super::*;
-
-    /// How long anything may take before the test has failed.
-    const PATIENCE: Duration = Duration::from_secs(10);
 
     /// A connection on a thread of its own, with the test at its other end and in the place of the owner.
     struct Served {
@@ -507,7 +506,7 @@ mod tests {
         fn start(times: Times, run: fn(Connection) -> io::Result<()>) -> Self {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            client.set_read_timeout(Some(PATIENCE)).unwrap();
+            client.set_read_timeout(Some(LONG)).unwrap();
             let stream = Arc::new(listener.accept().unwrap().0);
             let connections = Arc::new(Connections::new(1));
             let peer = PeerKey::new(&[1]);
@@ -519,7 +518,7 @@ mod tests {
         }
 
         fn new() -> Self {
-            Self::start(Times { head: PATIENCE, idle: PATIENCE }, Connection::run)
+            Self::start(Times { head: LONG, idle: LONG }, Connection::run)
         }
 
         fn write(&self, text: &str) {
@@ -545,7 +544,7 @@ mod tests {
         }
 
         fn input(&self) -> Input {
-            self.inputs.recv_timeout(PATIENCE).unwrap()
+            self.inputs.recv_timeout(LONG).unwrap()
         }
 
         /// A request, as the owner is given it.
@@ -725,7 +724,7 @@ mod tests {
             }
             let inputs = served.inputs;
             drop(served.client);
-            assert!(matches!(inputs.recv_timeout(PATIENCE), Ok(Input::Gone(gone)) if gone == request), "{sent}");
+            assert!(matches!(inputs.recv_timeout(LONG), Ok(Input::Gone(gone)) if gone == request), "{sent}");
             served.thread.join().unwrap().unwrap_err();
             assert!(replies.send(whole("late")).is_none());
         }
@@ -737,7 +736,7 @@ mod tests {
         assert_eq!(served.client.peek(&mut [0]).unwrap(), 1);
         let inputs = served.inputs;
         drop(served.client);
-        assert!(matches!(inputs.recv_timeout(PATIENCE), Ok(Input::Gone(gone)) if gone == request));
+        assert!(matches!(inputs.recv_timeout(LONG), Ok(Input::Gone(gone)) if gone == request));
         assert_eq!(served.thread.join().unwrap().unwrap_err().kind(), ErrorKind::ConnectionReset);
         for has_request in [true, false] {
             let mut served = Served::new();
@@ -755,7 +754,7 @@ mod tests {
     /// The times of the server are those of its owner; a connection that is silent and one that is slow end differently.
     #[test]
     fn b16_a_silent_connection_is_closed_and_a_slow_head_answered() {
-        let (soon, late) = (Duration::from_millis(50), PATIENCE * 100);
+        let (soon, late) = (Duration::from_millis(50), LONG * 100);
         let began = Instant::now();
         for (sent, head, idle, answer) in [
             ("", late, soon, ""),
@@ -766,12 +765,12 @@ mod tests {
             assert_eq!(served.rest(), answer);
             served.ends().unwrap();
         }
-        assert!(began.elapsed() < PATIENCE);
+        assert!(began.elapsed() < LONG);
     }
 
     #[test]
     fn m4_whoever_is_refused_is_told_so_once_its_head_has_come() {
-        let times = Times { head: PATIENCE, idle: PATIENCE };
+        let times = Times { head: LONG, idle: LONG };
         let served = Served::start(times, Connection::refuse_all);
         served.write("GET /a HT");
         thread::sleep(Duration::from_millis(100));
@@ -804,11 +803,7 @@ mod tests {
         assert!(matches!(another(), Admitted::Refused(_)));
         replies.send(whole("one"));
         served.read("one");
-        let until = Instant::now() + PATIENCE;
-        while !matches!(another(), Admitted::Served(_)) {
-            assert!(Instant::now() < until);
-            thread::sleep(Duration::from_millis(5));
-        }
+        soon(|| matches!(another(), Admitted::Served(_)));
         assert_eq!(served.rest(), "", "it was closed to make room");
     }
 }

@@ -214,6 +214,7 @@ impl Drop for Handlers {
 mod tests {
     use std::sync::mpsc::sync_channel;
 
+    use ::tests::waiting::soon;
     use http::HeaderMap;
     use mcp_proto::server::{Config, Event, Server};
     use mcp_proto::{Instant, Json, Output, Stdio, Ticket};
@@ -284,6 +285,7 @@ mod tests {
         let left: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
         assert_eq!((left.len(), queue.notifications), (MOST_NOTIFICATIONS + 2, 0));
     }
+
     /// A service whose notifications wait until the test lets them go on, one after the other.
     struct Gated {
         begun: std::sync::mpsc::Sender<()>,
@@ -298,15 +300,6 @@ mod tests {
         fn notified(&self, _: &Notification) {
             self.begun.send(()).unwrap();
             self.may_end.lock().unwrap().recv().unwrap();
-        }
-    }
-
-    /// Waits for something that another thread is about to do.
-    fn soon(what: impl Fn() -> bool) {
-        let until = Instant::now() + Duration::from_secs(5);
-        while !what() {
-            assert!(Instant::now() < until);
-            thread::sleep(Duration::from_millis(1));
         }
     }
 

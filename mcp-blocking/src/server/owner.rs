@@ -305,9 +305,11 @@ impl Owner {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
     use std::net::{TcpListener, TcpStream};
     use std::sync::mpsc::sync_channel;
 
+    use ::tests::waiting::soon;
     use mcp_proto::server::{Config, HttpConfig};
 
     use super::super::connection::replies;
@@ -408,6 +410,39 @@ mod tests {
         owner.on_input(Input::Gone(1), now);
         owner.settle(now);
         assert_eq!((owner.replies.len(), owner.exchanges.len(), owner.unwritten.len()), (0, 0, 0));
+    }
+
+    /// The connection that writes the stream is shut down: it may wait for its client within a write.
+    #[test]
+    fn k1_k2_a_stream_that_is_not_read_is_aborted_with_its_connection() {
+        let service: Arc<dyn Service> = Arc::new(|_: &Incoming| Ok(Json::empty_object()));
+        let (mut owner, _) = without_threads(&service);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let stream = Arc::new(listener.accept().unwrap().0);
+        let call = ::tests::asked::modern("1", "tools/call", r#""name":"t","#);
+        let body = call.replace(r#""_meta":{"#, r#""_meta":{"progressToken":1,"#).into_bytes();
+        let (replies, _responses) = replies(&stream);
+        let (peer, now) = (PeerKey::new(&[1]), Instant::now());
+        owner.on_input(Input::Request { request: 1, head: head(), peer, body, is_whole: true, replies }, now);
+        owner.settle(now);
+        let ticket = *owner.tickets.keys().next().unwrap();
+        let message = Some("x".repeat(mcp_proto::Limits::default().unwritten / 8).into());
+        let is_shut = |client: &mut TcpStream| {
+            client.set_nonblocking(true).unwrap();
+            matches!(client.read(&mut [0]), Ok(0))
+        };
+        for step in 1..20 {
+            assert!(!is_shut(&mut client), "after {step} pieces");
+            let progress = Progress { progress: f64::from(step), total: None, message: message.clone() };
+            owner.on_input(Input::Progress { ticket, progress }, now);
+            owner.settle(now);
+            if owner.unwritten.is_empty() {
+                break;
+            }
+        }
+        assert!(owner.unwritten.is_empty() && owner.replies.is_empty());
+        soon(|| is_shut(&mut client.try_clone().unwrap()));
     }
 
     /// What a handler sees of its call, and what it may do.

@@ -5,6 +5,7 @@ use std::process::Command;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 
+use ::tests::waiting::{LONG, soon};
 use ::tests::world::{INITIALIZED, initialize, initialize_result, request, result};
 use mcp_proto::Stdio;
 use mcp_proto::relay::Config;
@@ -12,18 +13,6 @@ use mcp_proto::relay::Config;
 use super::super::{Proxy, Stopper};
 use super::*;
 use crate::child::{Child, FromChild};
-
-/// How long anything may take before the test has failed.
-const LONG: Duration = Duration::from_secs(10);
-
-/// Waits for something that another thread is about to do.
-fn soon(what: impl Fn() -> bool) {
-    let until = Instant::now() + LONG;
-    while !what() {
-        assert!(Instant::now() < until);
-        thread::sleep(Duration::from_millis(1));
-    }
-}
 
 /// What a client writes.
 struct Typed {
@@ -200,6 +189,26 @@ fn fr14_a_client_that_does_not_read_keeps_no_proxy_from_its_end() {
     let error = running.ends().0.unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     assert!(error.to_string().starts_with("the client does not read: "), "{error}");
+}
+
+/// A server that reads nothing stops the proxy from reading its client, so that no more than a bound waits.
+#[test]
+fn fr14_a_client_is_not_read_while_its_server_does_not_read() {
+    let running = Running::connected("tail -f /dev/null", |config| config.limits.queue_bytes = 64 * 1024);
+    let (count, params) = (20_000, format!(r#"{{"name":"t","arguments":{{"text":"{}"}}}}"#, "x".repeat(1000)));
+    for id in 1..=count {
+        running.write(&request(&id.to_string(), "tools/call", &params));
+    }
+    let read = || running.noted.0.lock().unwrap().iter().filter(|note| note.starts_with("> ")).count();
+    let mut before = 0;
+    soon(|| read() > 2);
+    while read() > before {
+        before = read();
+        thread::sleep(Duration::from_millis(100));
+    }
+    assert!(before < count, "{before} were read");
+    running.stopper.stop();
+    assert_eq!(running.ends().0.unwrap(), CloseReason::Local);
 }
 
 #[test]

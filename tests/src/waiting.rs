@@ -1,0 +1,17 @@
+//! Waiting for what another thread is about to do.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long anything may take before a test has failed.
+pub const LONG: Duration = Duration::from_secs(30);
+
+/// Returns once `is_so` holds; fails if that takes too long.
+#[track_caller]
+pub fn soon(is_so: impl Fn() -> bool) {
+    let until = Instant::now() + LONG;
+    while !is_so() {
+        assert!(Instant::now() < until, "not within {LONG:?}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
