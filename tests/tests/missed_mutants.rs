@@ -360,13 +360,24 @@ fn defect_p_a_session_in_which_a_request_runs_does_not_expire() {
     assert_eq!(site.server.sessions(), 0, "and now it is idle");
 }
 
-#[test]
-fn or4_a_message_for_a_session_of_the_first_revision_is_json() {
+/// A server with the two endpoints of the first revision, beside the one of today.
+fn site_of_two_endpoints() -> Site {
     let two = TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() };
-    let mut site = Site::with(|http, _| http.two_endpoints = Some(two));
+    Site::with(|http, _| http.two_endpoints = Some(two))
+}
+
+/// The stream of a new session of the first revision, and where its client posts to.
+fn open_two_endpoint_session(site: &mut Site) -> (server::ExchangeKey, String) {
     let stream = site.begin(&Asked::get().at("/sse"));
     let text = site.take(stream).text();
-    let messages = text.lines().find_map(|line| line.strip_prefix("data: ")).expect("an endpoint").to_owned();
+    let messages = text.lines().find_map(|line| line.strip_prefix("data: ")).expect("an endpoint");
+    (stream, messages.to_owned())
+}
+
+#[test]
+fn or4_a_message_for_a_session_of_the_first_revision_is_json() {
+    let mut site = site_of_two_endpoints();
+    let (_, messages) = open_two_endpoint_session(&mut site);
     for (kind, status) in [("text/plain", 415), ("application/json", 202)] {
         let asked = Asked::post(initialize("2024-11-05")).at(&messages).with("content-type", kind);
         assert_eq!(site.answer(&asked).code(), status, "{kind}");
@@ -375,11 +386,8 @@ fn or4_a_message_for_a_session_of_the_first_revision_is_json() {
 
 #[test]
 fn hs_07_what_is_no_json_for_a_session_of_the_first_revision_is_refused_and_reported() {
-    let two = TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() };
-    let mut site = Site::with(|http, _| http.two_endpoints = Some(two));
-    let stream = site.begin(&Asked::get().at("/sse"));
-    let text = site.take(stream).text();
-    let messages = text.lines().find_map(|line| line.strip_prefix("data: ")).expect("an endpoint").to_owned();
+    let mut site = site_of_two_endpoints();
+    let (_, messages) = open_two_endpoint_session(&mut site);
     assert_eq!(site.answer(&Asked::post(initialize("2024-11-05")).at(&messages)).code(), 202);
     site.events();
     assert_eq!(site.answer(&Asked::post("{").at(&messages)).code(), 400);
@@ -389,11 +397,8 @@ fn hs_07_what_is_no_json_for_a_session_of_the_first_revision_is_refused_and_repo
 
 #[test]
 fn hs_07_a_batch_for_a_session_of_the_first_revision_is_refused_on_its_stream() {
-    let two = TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() };
-    let mut site = Site::with(|http, _| http.two_endpoints = Some(two));
-    let stream = site.begin(&Asked::get().at("/sse"));
-    let text = site.take(stream).text();
-    let messages = text.lines().find_map(|line| line.strip_prefix("data: ")).expect("an endpoint").to_owned();
+    let mut site = site_of_two_endpoints();
+    let (stream, messages) = open_two_endpoint_session(&mut site);
     for body in [
         initialize("2024-11-05"),
         INITIALIZED.into(),
@@ -407,12 +412,9 @@ fn hs_07_a_batch_for_a_session_of_the_first_revision_is_refused_on_its_stream() 
 
 #[test]
 fn defect_p_a_page_of_another_origin_neither_ends_a_session_nor_posts_to_the_older_endpoint() {
-    let two = TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() };
-    let mut site = Site::with(|http, _| http.two_endpoints = Some(two));
+    let mut site = site_of_two_endpoints();
     let id = site.session("2025-11-25");
-    let stream = site.begin(&Asked::get().at("/sse"));
-    let text = site.take(stream).text();
-    let messages = text.lines().find_map(|line| line.strip_prefix("data: ")).expect("an endpoint").to_owned();
+    let (stream, messages) = open_two_endpoint_session(&mut site);
     for (asked, status) in
         [(Asked::new("DELETE", "").in_session(&id), 204), (Asked::post(initialize("2024-11-05")).at(&messages), 202)]
     {
@@ -578,23 +580,6 @@ fn md_p_12_pages_of_tools_are_fetched_up_to_a_bound() {
 }
 
 #[test]
-fn the_stream_of_the_server_is_redirected_as_often_as_the_limit_says() {
-    let mut world = World::client_with(|config, _| config.limits.redirects = 2);
-    connect(&mut world);
-    for to in ["/a", "/b"] {
-        let opened = world.opened();
-        world.reply(opened.key, &Reply::status(307).header("location", to));
-    }
-    let opened = world.opened();
-    assert_eq!(opened.line(), "GET /b");
-    world.events();
-    world.reply(opened.key, &Reply::status(307).header("location", "/c"));
-    assert!(!world.has_opened());
-    let events = world.events();
-    assert!(matches!(events[..], [Event::Faulted(Fault::NoServerStream { .. })]), "{events:?}");
-}
-
-#[test]
 fn a_server_that_cannot_open_its_stream_for_now_is_asked_ten_times_more() {
     let mut world = World::client_with(|_, _| {});
     connect(&mut world);
@@ -659,23 +644,33 @@ fn methods_are_compared_with_text() {
 }
 
 #[test]
-fn le_1_the_stream_of_the_first_revision_is_redirected_as_often_as_the_limit_says() {
-    let mut world = World::client_with(|config, http| {
-        config.limits.redirects = 2;
-        http.transport = HttpTransport::HttpSse;
-    });
-    for (from, to) in [("GET /mcp", "/a"), ("GET /a", "/b")] {
+fn le_1_streams_of_the_server_are_redirected_as_often_as_the_limit_says() {
+    for transport in [HttpTransport::StreamableHttp, HttpTransport::HttpSse] {
+        let mut world = World::client_with(|config, http| {
+            config.limits.redirects = 2;
+            http.transport = transport;
+        });
+        if transport == HttpTransport::StreamableHttp {
+            connect(&mut world);
+        }
+        for (from, to) in [("GET /mcp", "/a"), ("GET /a", "/b")] {
+            let opened = world.opened();
+            assert_eq!(opened.line(), from);
+            world.reply(opened.key, &Reply::status(307).header("location", to));
+        }
         let opened = world.opened();
-        assert_eq!(opened.line(), from);
-        world.reply(opened.key, &Reply::status(307).header("location", to));
+        assert_eq!(opened.line(), "GET /b");
+        world.events();
+        world.reply(opened.key, &Reply::status(307).header("location", "/c"));
+        assert!(!world.has_opened());
+        let events = world.events();
+        let is_reported = if transport == HttpTransport::HttpSse {
+            matches!(events[..], [Event::Unavailable { .. }, ..])
+        } else {
+            matches!(events[..], [Event::Faulted(Fault::NoServerStream { .. })])
+        };
+        assert!(is_reported, "{transport:?}: {events:?}");
     }
-    let opened = world.opened();
-    assert_eq!(opened.line(), "GET /b");
-    world.events();
-    world.reply(opened.key, &Reply::status(307).header("location", "/c"));
-    assert!(!world.has_opened());
-    let events = world.events();
-    assert!(matches!(events[..], [Event::Unavailable { .. }, ..]), "{events:?}");
 }
 
 #[test]
