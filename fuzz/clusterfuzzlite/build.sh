@@ -1,9 +1,7 @@
 #!/bin/bash -eu
 # Builds every fuzz target, with its corpus and its dictionary beside it.
 cd "$SRC/mcp-proto/fuzz"
-# The release profile is made for a small binary; the sanitizers want another one.
-export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=3 CARGO_PROFILE_RELEASE_STRIP=none
-export CARGO_PROFILE_RELEASE_PANIC=unwind CARGO_TARGET_DIR="$SRC/mcp-proto/target"
+export CARGO_TARGET_DIR="$SRC/mcp-proto/target"
 cargo fuzz build --features libfuzzer
 ./corpora unpack "$WORK/corpus"
 for source in fuzz_targets/*.rs; do
