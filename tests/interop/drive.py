@@ -163,7 +163,7 @@ def main() -> int:
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help=f"of {', '.join(servers)}, matrix[:EDITOR[:SERVER]]; all without any"
     )
-    parser.add_argument("--markdown", action="store_true", help="prints the matrix as the README shows it, too")
+    parser.add_argument("--markdown", action="store_true", help="prints the matrix as docs/interop.md shows it, too")
     args = parser.parse_args()
     names = args.names or [*servers, MATRIX]
     patterns = [name for name in names if name.split(":")[0] == MATRIX]
@@ -187,7 +187,7 @@ def main() -> int:
             drive_all(matrix.drive, matrix.servers())
             print("", *matrix.table(), *(matrix.markdown() if args.markdown else ()), "", sep="\n", flush=True)
             if matrix.is_whole():
-                report.check("README", "-", "matrix", matrix.check_readme)
+                report.check("docs/interop.md", "-", "matrix", matrix.check_document)
     except KeyboardInterrupt:
         print("interrupted", flush=True)
         return 130

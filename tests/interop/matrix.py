@@ -22,7 +22,7 @@ from servers import HERE, Call, Server
 #: How long an editor may take with all features; each of its steps has 30 s.
 PATIENCE = 240.0
 #: It shows the matrix.
-README = HERE.parents[1] / "README.md"
+DOCUMENT = HERE.parents[1] / "docs/interop.md"
 #: How much of what the proxy wrote is shown with a failure.
 LOG_LINES = 12
 #: A call that is cancelled would take this many seconds.
@@ -234,9 +234,9 @@ class Matrix:
         """Whether nothing was left out."""
         return len(self.editors) == len(EDITORS) and len(self.rows) == len(rows())
 
-    def check_readme(self) -> None:
-        """The README shows what was found."""
-        shown = README.read_text().split("\n")
+    def check_document(self) -> None:
+        """docs/interop.md shows what was found."""
+        shown = DOCUMENT.read_text().split("\n")
         missing = [line for line in self.markdown() if line not in shown]
         expect(not missing, "\n    ".join(["tests/interop/run --markdown matrix prints what belongs there:", *missing]))
 
