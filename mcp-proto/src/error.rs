@@ -8,10 +8,11 @@
 mod failed;
 
 use crate::client::InvalidUrl;
-use crate::message::{Method, ParseError, RequestId};
-use crate::mirror::InvalidAnnotation;
-use crate::text::Excerpt;
-use crate::version::ProtocolVersion;
+use crate::codec::jsonrpc::{ParseError, RequestId};
+use crate::codec::text::Excerpt;
+use crate::spec::Method;
+use crate::spec::ProtocolVersion;
+use crate::spec::param_headers::InvalidAnnotation;
 
 pub use failed::{BodyKind, Failed, InvalidResponse, NoInput, RedirectRefused, Refusal};
 

@@ -119,8 +119,8 @@
 //!
 //! | layer | files | a byte becomes |
 //! |---|---|---|
-//! | frames | `line`, `sse` | a line, an event |
-//! | messages | `json`, `message` | a request, a notification, a response |
+//! | frames | `codec` | a line, an event |
+//! | messages | `codec/json`, `codec/jsonrpc` | a request, a notification, a response |
 //! | transports | `transport`, `client/http`, `server/http` | a message with the exchange that it belongs to |
 //! | roles | `client`, `server` | an event with the request that it belongs to |
 //! | composition | `relay` | a message to the other side |
@@ -131,47 +131,36 @@
 
 #![warn(clippy::indexing_slicing)]
 
-mod backoff;
-mod buffer;
 pub mod client;
-mod deadlines;
+mod codec;
+mod conversation;
 mod error;
-mod headers;
-mod json;
 mod limits;
-pub mod line;
-mod message;
-mod meta;
-mod mirror;
 #[cfg(feature = "model")]
 pub mod model;
-mod outbox;
-mod pending;
 pub mod relay;
 pub mod server;
-pub mod sse;
-mod text;
+mod spec;
 mod transport;
-mod version;
-mod word;
 
 /// The time, as the driver tells it; this crate never asks for it.
 pub use std::time::Instant;
 
-pub use buffer::CowBytes;
 pub use client::Client;
-pub use error::{BodyKind, Failed, Fault, InvalidResponse, NoInput, Quirk, RedirectRefused, Refusal, UsageError};
-pub use json::{DuplicateKey, Json, JsonError};
-pub use limits::{Ceilings, Intake, Limits, Load};
-pub use message::{
-    ErrorObject, Frame, Message, Method, Notification, ParseError, ParseErrorKind, Request, RequestId, Response,
-    Subject, UnreadableId, code,
+pub use codec::buffer::CowBytes;
+pub use codec::json::{DuplicateKey, Json, JsonError};
+pub use codec::jsonrpc::{
+    ErrorObject, Frame, Message, Notification, ParseError, ParseErrorKind, Request, RequestId, Response, Subject,
+    UnreadableId,
 };
-pub use mirror::InvalidAnnotation;
-pub use outbox::Output;
-pub use pending::{RequestKey, SessionKey, Ticket, TicketKey};
+pub use codec::text::{Excerpt, escape_text};
+pub use codec::{line, sse};
+pub use conversation::outbox::Output;
+pub use conversation::pending::{RequestKey, SessionKey, Ticket, TicketKey};
+pub use error::{BodyKind, Failed, Fault, InvalidResponse, NoInput, Quirk, RedirectRefused, Refusal, UsageError};
+pub use limits::{Ceilings, Intake, Limits, Load};
 pub use relay::Relay;
 pub use server::Server;
-pub use text::{Excerpt, escape_text};
+pub use spec::param_headers::InvalidAnnotation;
+pub use spec::{CancelBy, Era, FallbackOn, Method, ProtocolVersion, Rules, code};
 pub use transport::{Stdio, StdioAction, Transport};
-pub use version::{CancelBy, Era, FallbackOn, ProtocolVersion, Rules};

@@ -5,8 +5,8 @@ mod load;
 
 use std::time::Duration;
 
+use crate::codec::json::scan::DEEPEST;
 use crate::error::UsageError;
-use crate::json::scan::DEEPEST;
 
 pub use ceilings::{Ceilings, Intake};
 pub use load::Load;

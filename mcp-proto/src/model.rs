@@ -80,7 +80,7 @@ mod tasks;
 mod tools;
 mod value;
 
-use crate::json::Json;
+use crate::codec::json::Json;
 
 pub use common::{
     Annotations, CancelledNotificationParams, EmptyResult, Icon, IconTheme, NotificationParams, PaginatedRequestParams,

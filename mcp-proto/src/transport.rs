@@ -7,13 +7,14 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::Instant;
+use crate::codec::jsonrpc::recover_id::recover_id;
+use crate::codec::jsonrpc::{ErrorObject, Frame, Message, ParseError, Subject, UnreadableId};
+use crate::codec::line::Decoder;
+use crate::codec::text::Excerpt;
+use crate::conversation::outbox::{Outbox, Weight};
 use crate::error::Fault;
 use crate::limits::{Limits, Load};
-use crate::line::Decoder;
-use crate::message::salvage::salvage;
-use crate::message::{ErrorObject, Frame, Message, ParseError, Subject, UnreadableId, code};
-use crate::outbox::{Outbox, Weight};
-use crate::text::Excerpt;
+use crate::spec::code;
 
 pub(crate) mod sealed {
     /// Keeps the set of transports to those of this crate.
@@ -130,7 +131,7 @@ impl Stdio {
     pub(crate) fn read(&mut self, bytes: &mut &[u8]) -> Option<Line> {
         let line = self.decoder.as_mut()?.decode(bytes)?;
         Some(match line {
-            Err(error) => Line::TooLong(salvage(&error.start, &self.limits)),
+            Err(error) => Line::TooLong(recover_id(&error.start, &self.limits)),
             Ok(line) => {
                 let line = line.into_bytes();
                 match Frame::parse(&line, &self.limits) {

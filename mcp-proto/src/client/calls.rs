@@ -18,14 +18,15 @@ use super::era::supported_versions;
 use super::event::{Event, Outcome, Scope};
 use super::{Call, Client, Forwarding, Timer};
 use crate::Instant;
-use crate::deadlines::after;
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::{ErrorObject, Message, Request, RequestId, Response};
+use crate::conversation::deadlines::after;
+use crate::conversation::pending::{Match, RequestKey, SessionKey, TicketKey};
 use crate::error::{Failed, Fault, InvalidResponse, NoInput, Quirk};
-use crate::json::Json;
 use crate::limits::Limits;
-use crate::message::{ErrorObject, Message, Method, Request, RequestId, Response, code};
-use crate::meta::{self, CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION};
-use crate::pending::{Match, RequestKey, SessionKey, TicketKey};
-use crate::version::{Era, ProtocolVersion};
+use crate::spec::meta::{self, CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION};
+use crate::spec::{Era, ProtocolVersion};
+use crate::spec::{Method, code};
 
 /// The pause before a request is sent again that needs no input (MD-I-06); it doubles.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -517,7 +518,7 @@ fn responses(inputs: &[(Json, Option<Json>)]) -> Json {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pending::Pending;
+    use crate::conversation::pending::Pending;
 
     #[test]
     fn nothing_is_kept_of_what_is_on_the_wire_no_longer() {

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use super::event::Event;
 use crate::Instant;
+use crate::codec::jsonrpc::{Message, ParseError, RequestId};
+use crate::conversation::outbox::{Outbox, Weight};
+use crate::conversation::pending::RequestKey;
 use crate::error::{Failed, Fault, Quirk};
 use crate::limits::{Limits, Load};
-use crate::message::{Message, ParseError, RequestId};
-use crate::outbox::{Outbox, Weight};
-use crate::pending::RequestKey;
+use crate::spec::ProtocolVersion;
 use crate::transport::{Stdio, StdioAction, Transport};
-use crate::version::ProtocolVersion;
 
 /// Where a transport puts what it has to say: actions go straight into the one queue, and what arrived is handed up.
 #[derive(Debug)]

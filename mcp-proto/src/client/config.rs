@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::Verdict;
+use crate::codec::json::Json;
 use crate::error::UsageError;
-use crate::json::Json;
 use crate::limits::Limits;
-use crate::message::Method;
-use crate::version::{Era, ProtocolVersion};
+use crate::spec::Method;
+use crate::spec::{Era, ProtocolVersion};
 
 /// How a client behaves. The fields may be set one by one.
 ///

@@ -13,10 +13,11 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::event::{Outcome, Unavailable};
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::ErrorObject;
 use crate::error::{Failed, InvalidResponse};
-use crate::json::Json;
-use crate::message::{ErrorObject, code};
-use crate::version::{Era, ProtocolVersion};
+use crate::spec::code;
+use crate::spec::{Era, ProtocolVersion};
 
 /// Which era a server belongs to, and what told so.
 ///

@@ -2,12 +2,13 @@
 
 use super::{SubscriptionKey, Verdict};
 use crate::Instant;
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::ErrorObject;
+use crate::conversation::outbox::Weight;
+use crate::conversation::pending::{RequestKey, Ticket, TicketKey};
 use crate::error::{Failed, Fault, Quirk};
-use crate::json::Json;
-use crate::message::{ErrorObject, Method};
-use crate::outbox::Weight;
-use crate::pending::{RequestKey, Ticket, TicketKey};
-use crate::version::ProtocolVersion;
+use crate::spec::Method;
+use crate::spec::ProtocolVersion;
 
 /// What a client tells its application.
 #[derive(Debug, PartialEq, Eq)]

@@ -8,11 +8,12 @@ use super::era::{Step, Verdict};
 use super::event::{CloseReason, Event, Occasion, Outcome, Unavailable};
 use super::{Client, Held, Timer};
 use crate::Instant;
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::{Message, Notification};
+use crate::conversation::pending::RequestKey;
 use crate::error::{Failed, InvalidResponse};
-use crate::json::Json;
-use crate::message::{Message, Method, Notification};
-use crate::pending::RequestKey;
-use crate::version::{Era, ProtocolVersion};
+use crate::spec::Method;
+use crate::spec::{Era, ProtocolVersion};
 
 /// For how long requests that came early wait for the application to confirm the session.
 const CONFIRMATION_PAUSE: Duration = Duration::from_millis(100);

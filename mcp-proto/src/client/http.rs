@@ -58,13 +58,13 @@ use http::Request;
 
 use super::carrier::{Inbound, Role, Wire};
 use crate::Instant;
-use crate::backoff::Jitter;
-use crate::deadlines::{Deadlines, after};
+use crate::conversation::backoff::Jitter;
+use crate::conversation::deadlines::{Deadlines, after};
+use crate::conversation::outbox::Weight;
+use crate::conversation::pending::RequestKey;
 use crate::error::{Failed, Fault};
 use crate::limits::Limits;
-use crate::outbox::Weight;
-use crate::pending::RequestKey;
-use crate::version::ProtocolVersion;
+use crate::spec::ProtocolVersion;
 use endpoint::Endpoint;
 use exchange::{Exchange, Post, Purpose, Reading};
 use headers::{Common, SessionId};

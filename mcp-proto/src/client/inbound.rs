@@ -5,13 +5,12 @@ use super::event::{CloseReason, Event, Outcome, Scope};
 use super::handshake::Phase;
 use super::{Asked, Client, Forwarding, Timer};
 use crate::Instant;
-use crate::deadlines::after;
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::{ErrorObject, Message, Notification, ParseError, Request, RequestId, Response, Subject};
+use crate::conversation::deadlines::after;
+use crate::conversation::pending::{Match, RequestKey};
 use crate::error::{Fault, Quirk};
-use crate::json::Json;
-use crate::message::{
-    ErrorObject, Message, Method, Notification, ParseError, Request, RequestId, Response, Subject, code,
-};
-use crate::pending::{Match, RequestKey};
+use crate::spec::{Method, code};
 
 /// Bytes of a progress notification that is kept although the queue has no room.
 const LATE_PROGRESS: usize = 1024;

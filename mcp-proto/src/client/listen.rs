@@ -7,13 +7,14 @@ use super::event::{Event, Outcome, Scope};
 use super::handshake::{may_pass, retry_after};
 use super::{Call, Client, Internal, Timer};
 use crate::Instant;
-use crate::backoff::Backoff;
-use crate::deadlines::after;
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::{Message, Notification, RequestId};
+use crate::conversation::backoff::Backoff;
+use crate::conversation::deadlines::after;
+use crate::conversation::pending::{Match, RequestKey};
 use crate::error::{Failed, UsageError};
-use crate::json::Json;
-use crate::message::{Message, Method, Notification, RequestId};
-use crate::meta::SUBSCRIPTION_ID;
-use crate::pending::{Match, RequestKey};
+use crate::spec::Method;
+use crate::spec::meta::SUBSCRIPTION_ID;
 
 /// Names one subscription, also when it was lost and is opened again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -5,11 +5,12 @@ use std::time::Duration;
 use super::carrier::Carrier;
 use super::{Client, Event, Internal, Outcome, Timer};
 use crate::Instant;
-use crate::deadlines::after;
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::{Message, Notification, Request};
+use crate::conversation::deadlines::after;
+use crate::conversation::pending::{RequestKey, Waiting, progress_token};
 use crate::error::Failed;
-use crate::json::Json;
-use crate::message::{Message, Method, Notification, Request};
-use crate::pending::{RequestKey, Waiting, progress_token};
+use crate::spec::Method;
 
 impl<T: Carrier> Client<T> {
     /// Enters a request into the table, with its deadline.

@@ -12,10 +12,10 @@ use super::carrier::Carrier;
 use super::event::{Event, NotRestored, Outcome};
 use super::{Call, Client, Internal, Timer};
 use crate::Instant;
+use crate::codec::json::Json;
+use crate::conversation::pending::RequestKey;
 use crate::error::Failed;
-use crate::json::Json;
-use crate::message::Method;
-use crate::pending::RequestKey;
+use crate::spec::Method;
 
 /// Requests that restore settings and are unanswered at one time: other requests need exchanges too.
 const RESTORING_AT_ONCE: usize = 8;

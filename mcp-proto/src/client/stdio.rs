@@ -4,8 +4,8 @@ use super::Client;
 use super::carrier::Inbound;
 use super::event::CloseReason;
 use crate::Instant;
+use crate::codec::jsonrpc::{ParseError, Subject};
 use crate::error::{Failed, Fault, InvalidResponse};
-use crate::message::{ParseError, Subject};
 use crate::transport::{Line, Stdio, too_long};
 
 impl Client<Stdio> {

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use http::{HeaderValue, StatusCode};
 
-use crate::json::JsonError;
-use crate::message::{ParseError, ParseErrorKind};
-use crate::text::Excerpt;
-use crate::version::ProtocolVersion;
+use crate::codec::json::JsonError;
+use crate::codec::jsonrpc::{ParseError, ParseErrorKind};
+use crate::codec::text::Excerpt;
+use crate::spec::ProtocolVersion;
 
 /// Why a request ended without an answer of the peer.
 ///

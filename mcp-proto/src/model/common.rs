@@ -2,7 +2,7 @@
 
 use super::define::{object, words};
 use super::value::{Meta, Number, ProgressToken};
-use crate::message::RequestId;
+use crate::codec::jsonrpc::RequestId;
 
 object! {
     /// The parameters of a request that needs none.

@@ -193,7 +193,7 @@ macro_rules! words {
             }
 
             fn write(&self, out: &mut Vec<u8>) {
-                crate::json::string::quote_into(out, self.as_str());
+                crate::codec::json::string::quote_into(out, self.as_str());
             }
         }
 

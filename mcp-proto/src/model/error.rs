@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::message::{ErrorObject, code};
+use crate::codec::jsonrpc::ErrorObject;
+use crate::spec::code;
 
 /// A payload does not have the shape of its type.
 ///

@@ -4,7 +4,7 @@ use super::define::{object, union, words};
 use super::error::{ModelError, Problem};
 use super::object::{Reader, Value, Writer, has, tag};
 use super::value::Number;
-use crate::json::Json;
+use crate::codec::json::Json;
 
 object! {
     /// A form: its fields in order.

@@ -2,7 +2,7 @@
 
 use super::define::{object, words};
 use super::value::Meta;
-use crate::json::Json;
+use crate::codec::json::Json;
 
 object! {
     /// The parameters of `logging/setLevel`.

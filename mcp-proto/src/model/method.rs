@@ -11,8 +11,9 @@ use super::{
     RequestParams, ResourceUpdatedNotificationParams, SetLevelRequestParams, SubscribeRequestParams,
     TaskStatusNotificationParams, UnsubscribeRequestParams,
 };
-use crate::json::Json;
-use crate::message::{self, Method};
+use crate::codec::json::Json;
+use crate::codec::jsonrpc;
+use crate::spec::Method;
 
 /// A method that is answered, and the types that belong to it. Applications may have methods of their own.
 ///
@@ -82,8 +83,8 @@ pub trait Notification {
     }
 
     /// The notification, ready to be sent.
-    fn message(params: &Self::Params) -> message::Notification {
-        message::Notification::with_params(Self::METHOD, params.to_json())
+    fn message(params: &Self::Params) -> jsonrpc::Notification {
+        jsonrpc::Notification::with_params(Self::METHOD, params.to_json())
     }
 }
 

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use super::error::{ModelError, Problem};
-use crate::json::Json;
-use crate::json::string::quote_into;
+use crate::codec::json::Json;
+use crate::codec::json::string::quote_into;
 
 /// A value: it is read from a text of its own, and appended to a text.
 pub(super) trait Value: Sized {

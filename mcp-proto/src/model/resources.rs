@@ -5,7 +5,7 @@ use super::define::{object, union};
 use super::error::ModelError;
 use super::object::{Value, has};
 use super::value::{Meta, Number, decode_base64, encode_base64};
-use crate::json::Json;
+use crate::codec::json::Json;
 
 object! {
     /// The result of `resources/list`.

@@ -4,7 +4,7 @@ use super::define::{object, payload, words};
 use super::error::ModelError;
 use super::object::Value;
 use super::value::{Meta, Number};
-use crate::json::Json;
+use crate::codec::json::Json;
 
 macro_rules! task {
     ($(#[$doc:meta])* $name:ident) => {

@@ -8,7 +8,7 @@ use super::define::{object, words};
 use super::resources::ResourceContents;
 use super::tasks::TaskMetadata;
 use super::value::{JsonObject, Meta};
-use crate::json::Json;
+use crate::codec::json::Json;
 
 object! {
     /// The result of `tools/list`.

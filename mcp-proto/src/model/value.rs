@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use super::define::payload;
 use super::error::ModelError;
 use super::object::{Reader, Value};
-use crate::json::Json;
-use crate::json::string::quote_into;
-use crate::message::RequestId;
+use crate::codec::json::Json;
+use crate::codec::json::string::quote_into;
+use crate::codec::jsonrpc::RequestId;
 
 /// A JSON object of the application's own, such as the arguments of a tool, or a JSON schema.
 ///

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::client::{self, Confirmation, Forwarding};
 use crate::limits::Limits;
 use crate::server;
-use crate::version::ProtocolVersion;
+use crate::spec::ProtocolVersion;
 
 /// How a relay behaves. The fields may be set one by one.
 ///

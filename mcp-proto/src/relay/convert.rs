@@ -1,11 +1,12 @@
 //! What payloads lose and gain between the eras (RULES section 13). Every byte that neither concerns stays as it is.
 
-use crate::json::Json;
-use crate::message::{ErrorObject, Method, code};
-use crate::meta::{
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::ErrorObject;
+use crate::spec::ProtocolVersion;
+use crate::spec::meta::{
     CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SERVER_INFO, SUBSCRIPTION_ID, without_keys,
 };
-use crate::version::ProtocolVersion;
+use crate::spec::{Method, code};
 
 /// The code of 2025-11-25 for a request that needs URLs to be visited first.
 const URL_ELICITATION_REQUIRED: i64 = -32042;

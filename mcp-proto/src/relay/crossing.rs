@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::json::Json;
-use crate::message::Method;
-use crate::pending::{RequestKey, Ticket, TicketKey};
+use crate::codec::json::Json;
+use crate::conversation::pending::{RequestKey, Ticket, TicketKey};
+use crate::spec::Method;
 
 /// All of it.
 #[derive(Debug, Default)]
@@ -119,8 +119,8 @@ impl Crossing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::RequestId;
-    use crate::pending::{Incoming, Pending, SessionKey};
+    use crate::codec::jsonrpc::RequestId;
+    use crate::conversation::pending::{Incoming, Pending, SessionKey};
 
     /// A key and a ticket for each of some requests.
     fn requests(count: usize) -> Vec<(RequestKey, Ticket)> {

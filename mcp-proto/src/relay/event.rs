@@ -2,12 +2,12 @@
 
 use crate::Instant;
 use crate::client::{CloseReason, NotRestored, Occasion, Unavailable};
+use crate::codec::json::Json;
+use crate::conversation::outbox::Weight;
 use crate::error::{Failed, Fault, Quirk, UsageError};
-use crate::json::Json;
-use crate::message::Method;
-use crate::outbox::Weight;
+use crate::spec::Method;
+use crate::spec::{Era, ProtocolVersion};
 use crate::transport::StdioAction;
-use crate::version::{Era, ProtocolVersion};
 
 /// What the driver of a relay is asked to do. `A` is what the transport to the server asks for: an
 /// [`HttpAction`](crate::client::HttpAction) or a [`StdioAction`].

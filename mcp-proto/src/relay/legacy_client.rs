@@ -7,13 +7,14 @@ use super::crossing::{Downward, Upward};
 use super::{Path, Relay, convert};
 use crate::Instant;
 use crate::client::{self, ClientTransport, Outcome, SubscriptionKey};
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::{ErrorObject, Notification};
+use crate::conversation::pending::{RequestKey, Ticket, TicketKey};
 use crate::error::Failed;
-use crate::json::Json;
-use crate::message::{ErrorObject, Method, Notification, code};
-use crate::meta::{LOG_LEVEL, RequestMeta, stamp};
-use crate::pending::{RequestKey, Ticket, TicketKey};
 use crate::server::{Names, uri_of};
-use crate::version::ProtocolVersion;
+use crate::spec::ProtocolVersion;
+use crate::spec::meta::{LOG_LEVEL, RequestMeta, stamp};
+use crate::spec::{Method, code};
 
 /// The lists that change, as the capabilities, the filter and the notifications name them.
 const LISTS: [(&str, &str, Method); 3] = [

@@ -18,14 +18,15 @@ use super::crossing::{Crossing, Upward};
 use super::{Event, Path, Relay, convert};
 use crate::Instant;
 use crate::client::{self, Call, ClientTransport, NotRestored, Outcome};
-use crate::deadlines::after;
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::{ErrorObject, Notification};
+use crate::conversation::deadlines::after;
+use crate::conversation::pending::{RequestKey, Ticket, TicketKey};
 use crate::error::{Failed, UsageError};
-use crate::json::Json;
-use crate::message::{ErrorObject, Method, Notification, code};
-use crate::mirror::name_member;
-use crate::pending::{RequestKey, Ticket, TicketKey};
 use crate::server::{InputRequired, LoggingLevel, SubscriptionChange, capability_for};
-use crate::version::takes_input;
+use crate::spec::param_headers::name_member;
+use crate::spec::takes_input;
+use crate::spec::{Method, code};
 
 /// Bytes of the names of resources in requests of the relay's own that are not answered.
 const OWN_BYTES: usize = 1024 * 1024;

@@ -7,13 +7,14 @@ use super::modern_client::ModernClient;
 use super::{Path, Relay};
 use crate::Instant;
 use crate::client::{ClientTransport, Occasion, Unavailable};
-use crate::json::Json;
-use crate::message::{ErrorObject, Method, code};
-use crate::meta::{LOG_LEVEL, SERVER_INFO};
-use crate::pending::{Ticket, TicketKey};
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::ErrorObject;
+use crate::conversation::pending::{Ticket, TicketKey};
 use crate::relay::Event;
 use crate::server::Identity;
-use crate::version::{Era, ProtocolVersion};
+use crate::spec::meta::{LOG_LEVEL, SERVER_INFO};
+use crate::spec::{Era, ProtocolVersion};
+use crate::spec::{Method, code};
 
 /// How far it has come.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::Instant;
 use crate::client::Backlog;
-use crate::deadlines::after;
+use crate::conversation::deadlines::after;
 use crate::limits::Limits;
 
 /// How long a server may take nothing before the client's requests are answered for it.

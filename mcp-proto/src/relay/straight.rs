@@ -6,11 +6,12 @@ use super::Relay;
 use super::crossing::Upward;
 use crate::Instant;
 use crate::client::{self, Call, ClientTransport, Outcome};
-use crate::json::Json;
-use crate::message::{ErrorObject, Method, RequestId, code};
-use crate::meta::{SUBSCRIPTION_ID, stamp, with_subscription_id};
-use crate::pending::{RequestKey, SessionKey, Ticket};
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::{ErrorObject, RequestId};
+use crate::conversation::pending::{RequestKey, SessionKey, Ticket};
 use crate::server;
+use crate::spec::meta::{SUBSCRIPTION_ID, stamp, with_subscription_id};
+use crate::spec::{Method, code};
 
 impl<T: ClientTransport> Relay<T> {
     /// Passes a request of the client's on.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::json::Json;
-use crate::mirror::Annotations;
+use crate::codec::json::Json;
+use crate::spec::param_headers::Annotations;
 
 /// Tools that are remembered. Further ones are not checked.
 const TOOLS: usize = 4096;

@@ -5,11 +5,12 @@ use super::http::ExchangeKey;
 use super::peer::{Origin, Peer, Phase};
 use super::{Event, Timer};
 use crate::client::{Call, Forwarding, Outcome};
-use crate::deadlines::after;
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::{Message, Notification, Request};
+use crate::conversation::deadlines::after;
+use crate::conversation::pending::{RequestKey, TicketKey, Waiting, progress_token};
 use crate::error::{Failed, UsageError};
-use crate::json::Json;
-use crate::message::{Message, Method, Notification, Request};
-use crate::pending::{RequestKey, TicketKey, Waiting, progress_token};
+use crate::spec::Method;
 
 impl Peer {
     pub(super) fn request<T: Carrier>(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::message::Message;
+use crate::codec::jsonrpc::Message;
 
 /// Names a batch that is not answered yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,8 +83,8 @@ impl Batches {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::Json;
-    use crate::message::{RequestId, Response};
+    use crate::codec::json::Json;
+    use crate::codec::jsonrpc::{RequestId, Response};
 
     fn answer(text: &str) -> Message {
         Message::Response(Response::new(RequestId::from_json_text(b"1").unwrap(), Ok(Json::from(text))))

@@ -9,14 +9,14 @@ use super::event::Event;
 use super::http::{ExchangeKey, Principal};
 use super::subscribed::SubscribedResources;
 use crate::Instant;
-use crate::deadlines::Deadlines;
+use crate::codec::jsonrpc::Message;
+use crate::conversation::deadlines::Deadlines;
+use crate::conversation::outbox::{Outbox, Weight};
+use crate::conversation::pending::SessionKey;
 use crate::error::UsageError;
 use crate::limits::Load;
-use crate::message::Message;
-use crate::outbox::{Outbox, Weight};
-use crate::pending::SessionKey;
+use crate::spec::ProtocolVersion;
 use crate::transport::Transport;
-use crate::version::ProtocolVersion;
 
 /// What all sessions of a server share, while something that happened is dealt with.
 #[derive(Debug)]

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::era::CacheScope;
 use crate::client::Forwarding;
+use crate::codec::json::Json;
 use crate::error::UsageError;
-use crate::json::Json;
 use crate::limits::Limits;
-use crate::version::{Era, ProtocolVersion};
+use crate::spec::{Era, ProtocolVersion};
 
 /// How a server behaves. The fields may be set one by one.
 ///

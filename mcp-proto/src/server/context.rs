@@ -3,10 +3,11 @@
 use super::LoggingLevel;
 use super::http::Principal;
 use super::listen::Publication;
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::{ErrorObject, Notification};
 use crate::error::UsageError;
-use crate::json::Json;
-use crate::message::{ErrorObject, Method, Notification};
-use crate::version::ProtocolVersion;
+use crate::spec::Method;
+use crate::spec::ProtocolVersion;
 
 /// What holds for one request. Up to 2025-11-25 that is what `initialize` said, and since 2026-07-28 what the request
 /// itself says (MD-M-04).

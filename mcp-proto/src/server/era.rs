@@ -9,10 +9,11 @@ use super::annotated::AnnotatedTools;
 use super::config::Config;
 use super::context::Context;
 use super::http::{Principal, agree};
-use crate::json::Json;
-use crate::message::{ErrorObject, Method, Request, code};
-use crate::meta::{PROTOCOL_VERSION, RequestMeta, SERVER_INFO};
-use crate::version::{Era, ProtocolVersion};
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::{ErrorObject, Request};
+use crate::spec::meta::{PROTOCOL_VERSION, RequestMeta, SERVER_INFO};
+use crate::spec::{Era, ProtocolVersion};
+use crate::spec::{Method, code};
 
 /// What a request came with besides its body.
 #[derive(Debug, Clone, Default)]

@@ -1,12 +1,12 @@
 //! What a server tells.
 
 use crate::client::{CloseReason, Outcome};
+use crate::codec::json::Json;
+use crate::conversation::outbox::Weight;
+use crate::conversation::pending::{RequestKey, SessionKey, Ticket, TicketKey};
 use crate::error::Fault;
-use crate::json::Json;
-use crate::message::Method;
-use crate::outbox::Weight;
-use crate::pending::{RequestKey, SessionKey, Ticket, TicketKey};
-use crate::version::ProtocolVersion;
+use crate::spec::Method;
+use crate::spec::ProtocolVersion;
 
 /// What a server tells its application.
 #[derive(Debug, PartialEq, Eq)]

@@ -5,11 +5,12 @@ use super::peer::{Peer, Phase, Source};
 use super::{LoggingLevel, Server};
 use crate::Instant;
 use crate::client::Forwarding;
-use crate::json::Json;
-use crate::message::{Method, Request, RequestId};
-use crate::pending::{SessionKey, Ticket, TicketKey};
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::{Request, RequestId};
+use crate::conversation::pending::{SessionKey, Ticket, TicketKey};
+use crate::spec::Method;
+use crate::spec::{Era, ProtocolVersion};
 use crate::transport::Stdio;
-use crate::version::{Era, ProtocolVersion};
 
 /// What a relay's server is from then on.
 #[derive(Debug)]

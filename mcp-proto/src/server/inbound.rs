@@ -8,16 +8,15 @@ use super::listen::uri_of;
 use super::peer::{Origin, Peer, Phase, Source};
 use super::{Event, LoggingLevel, Timer, era};
 use crate::client::{Forwarding, Outcome};
-use crate::deadlines::after;
+use crate::codec::json::{Json, check_unique_keys};
+use crate::codec::jsonrpc::{ErrorObject, Message, Notification, ParseError, Request, RequestId, Response, Subject};
+use crate::conversation::deadlines::after;
+use crate::conversation::pending::Match;
 use crate::error::{Failed, Fault, InvalidResponse};
-use crate::json::{Json, check_unique_keys};
-use crate::message::{
-    ErrorObject, Message, Method, Notification, ParseError, Request, RequestId, Response, Subject, code,
-};
-use crate::meta::RequestMeta;
-use crate::pending::Match;
+use crate::spec::meta::RequestMeta;
+use crate::spec::{Era, ProtocolVersion, takes_input};
+use crate::spec::{Method, code};
 use crate::transport::too_long;
-use crate::version::{Era, ProtocolVersion, takes_input};
 
 /// Bytes that a session remembers of the capabilities of its client, and of what it says of itself.
 const REMEMBERED: usize = 16 * 1024;

@@ -11,12 +11,13 @@ use super::context::Context;
 use super::peer::Peer;
 use super::{Event, Timer};
 use crate::client::{Call, Outcome};
-use crate::deadlines::after;
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::ErrorObject;
+use crate::conversation::deadlines::after;
+use crate::conversation::pending::{RequestKey, TicketKey};
 use crate::error::UsageError;
-use crate::json::Json;
-use crate::message::{ErrorObject, Method, code};
-use crate::pending::{RequestKey, TicketKey};
-use crate::version::{Era, takes_input};
+use crate::spec::{Era, takes_input};
+use crate::spec::{Method, code};
 
 /// The pause before a request that needs nothing but another try is handed up again (MD-I-06).
 const PACE: Duration = Duration::from_millis(250);

@@ -7,11 +7,12 @@ use super::http::ExchangeKey;
 use super::peer::{Peer, Phase, Source};
 use super::subscribed::Names;
 use super::{Event, era};
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::{ErrorObject, Message, Notification, RequestId, Response};
+use crate::conversation::pending::TicketKey;
 use crate::error::{Fault, UsageError};
-use crate::json::Json;
-use crate::message::{ErrorObject, Message, Method, Notification, RequestId, Response, code};
-use crate::meta::{SUBSCRIPTION_ID, stamp, with_subscription_id};
-use crate::pending::TicketKey;
+use crate::spec::meta::{SUBSCRIPTION_ID, stamp, with_subscription_id};
+use crate::spec::{Method, code};
 
 /// The extension whose tasks can be listened to.
 const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";

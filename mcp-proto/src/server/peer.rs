@@ -11,12 +11,13 @@ use super::listen::Listen;
 use super::subscribed::Names;
 use super::{Config, Event, LoggingLevel, Progress, Timer, era};
 use crate::client::{CloseReason, Forwarding, Outcome};
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::{ErrorObject, Message, Notification, RequestId, Response};
+use crate::conversation::pending::{Incoming, Pending, RequestKey, SessionKey, Ticket, TicketKey, progress_token};
 use crate::error::{Failed, Fault, UsageError};
-use crate::json::Json;
 use crate::limits::Limits;
-use crate::message::{ErrorObject, Message, Method, Notification, RequestId, Response, code};
-use crate::pending::{Incoming, Pending, RequestKey, SessionKey, Ticket, TicketKey, progress_token};
-use crate::version::{Era, ProtocolVersion};
+use crate::spec::{Era, ProtocolVersion};
+use crate::spec::{Method, code};
 
 /// The server's half of one session.
 #[derive(Debug)]

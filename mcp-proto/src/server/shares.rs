@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::http::Principal;
 use crate::Instant;
-use crate::deadlines::after;
+use crate::conversation::deadlines::after;
 
 /// Where a request comes from, as far as shares are concerned: clients of one key share what one client may hold.
 ///

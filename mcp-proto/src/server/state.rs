@@ -10,8 +10,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::http::Principal;
-use crate::json::Json;
-use crate::message::{ErrorObject, Method, code};
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::ErrorObject;
+use crate::spec::{Method, code};
 
 const FORMAT: u8 = 1;
 const TAG: usize = 32;

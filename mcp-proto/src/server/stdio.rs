@@ -8,13 +8,13 @@ use super::peer::{Peer, Source};
 use super::{Config, Event, Server, Timer};
 use crate::Instant;
 use crate::client::CloseReason;
-use crate::deadlines::after;
+use crate::codec::jsonrpc::Message;
+use crate::conversation::deadlines::after;
+use crate::conversation::pending::SessionKey;
 use crate::error::UsageError;
 use crate::limits::Load;
-use crate::message::Message;
-use crate::pending::SessionKey;
+use crate::spec::ProtocolVersion;
 use crate::transport::{Line, Stdio, StdioAction};
-use crate::version::ProtocolVersion;
 
 impl Server<Stdio> {
     /// Bytes have arrived from the client, in pieces of any size.

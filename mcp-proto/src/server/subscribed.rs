@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use crate::json::Json;
+use crate::codec::json::Json;
 
 /// Names that one client or one filter may have at one time.
 const NAMES: usize = 512;

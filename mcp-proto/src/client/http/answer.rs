@@ -9,12 +9,12 @@ use super::session::Closing;
 use super::{Failure, Http, HttpAction, Place, Timer};
 use crate::Instant;
 use crate::client::carrier::{Inbound, Role, Wire};
-use crate::deadlines::after;
+use crate::codec::jsonrpc::{Message, Response};
+use crate::conversation::deadlines::after;
+use crate::conversation::pending::RequestKey;
 use crate::error::{BodyKind, Failed, Fault, Quirk};
-use crate::headers::body_kind;
 use crate::limits::Limits;
-use crate::message::{Message, Response};
-use crate::pending::RequestKey;
+use crate::spec::header::body_kind;
 
 impl Http {
     pub(super) fn on_sent(&mut self, key: ExchangeKey, now: Instant, wire: &mut Wire<'_, HttpAction>) {

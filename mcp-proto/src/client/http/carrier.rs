@@ -7,15 +7,16 @@ use super::resume::Cursor;
 use super::waiting::Waiting;
 use super::{Carried, Http, HttpAction, Place, Post, Purpose, Queue, Timer};
 use crate::Instant;
-use crate::backoff::Jitter;
 use crate::client::carrier::{Backlog, Carrier, Role, Wire};
-use crate::deadlines::after;
+use crate::codec::jsonrpc::Message;
+use crate::conversation::backoff::Jitter;
+use crate::conversation::deadlines::after;
+use crate::conversation::pending::RequestKey;
 use crate::error::Failed;
 use crate::limits::{Limits, Load};
-use crate::message::{Message, Method};
-use crate::pending::RequestKey;
+use crate::spec::Method;
+use crate::spec::{CancelBy, ProtocolVersion};
 use crate::transport::{Transport, sealed};
-use crate::version::{CancelBy, ProtocolVersion};
 
 impl sealed::Sealed for Http {}
 

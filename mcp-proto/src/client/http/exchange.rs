@@ -5,13 +5,13 @@ use http::HeaderMap;
 
 use super::endpoint::Endpoint;
 use crate::Instant;
-use crate::buffer::extend_within;
 use crate::client::carrier::Role;
+use crate::codec::buffer::extend_within;
+use crate::codec::sse::{Decoder, EventId};
+use crate::conversation::pending::RequestKey;
 use crate::error::Refusal;
 use crate::limits::Limits;
-use crate::pending::RequestKey;
-use crate::sse::{Decoder, EventId};
-use crate::version::ProtocolVersion;
+use crate::spec::ProtocolVersion;
 
 /// Names one HTTP exchange. The machine chooses the keys and uses each once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

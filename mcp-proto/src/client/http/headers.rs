@@ -10,11 +10,11 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 
 use super::endpoint::Endpoint;
+use crate::codec::sse::EventId;
 use crate::error::Refusal;
-use crate::headers::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID, body_kind};
 use crate::limits::Limits;
-use crate::sse::EventId;
-use crate::version::ProtocolVersion;
+use crate::spec::ProtocolVersion;
+use crate::spec::header::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID, body_kind};
 
 /// The server's name for a session: 0x21 to 0x7E only, and a secret (SH-S-41, SH-C-07).
 #[derive(Clone, PartialEq, Eq)]

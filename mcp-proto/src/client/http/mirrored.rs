@@ -4,10 +4,11 @@ use http::{HeaderMap, HeaderValue};
 
 use super::{Http, HttpAction};
 use crate::client::carrier::Wire;
-use crate::headers::{METHOD, NAME};
-use crate::json::Json;
-use crate::message::{Message, Method, Response};
-use crate::mirror::{encode, name_member};
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::{Message, Response};
+use crate::spec::Method;
+use crate::spec::header::{METHOD, NAME};
+use crate::spec::param_headers::{encode, name_member};
 
 impl Http {
     pub(super) fn mirrored(&self, message: &Message) -> HeaderMap {

@@ -9,8 +9,8 @@ use super::headers::location;
 use super::{Http, HttpAction, Place};
 use crate::Instant;
 use crate::client::carrier::Wire;
+use crate::codec::text::Excerpt;
 use crate::error::{Failed, Fault, RedirectRefused};
-use crate::text::Excerpt;
 
 impl Http {
     /// Where a redirect leads, if this is one and it may be followed (HT1); the inner error says why it may not.

@@ -7,10 +7,11 @@ use super::{Http, HttpAction};
 use crate::Instant;
 use crate::client::carrier::{Role, Wire};
 use crate::client::era::says_nothing;
+use crate::codec::jsonrpc::{ErrorObject, Frame, Message, RequestId, Response};
+use crate::conversation::pending::RequestKey;
 use crate::error::{BodyKind, Failed, Fault, Quirk, Refusal};
 use crate::limits::Limits;
-use crate::message::{ErrorObject, Frame, Message, RequestId, Response, code};
-use crate::pending::RequestKey;
+use crate::spec::code;
 
 impl Http {
     /// The server refused a message with an HTTP error, whose body may be a JSON-RPC error.

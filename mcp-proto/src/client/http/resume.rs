@@ -8,12 +8,12 @@ use http::response::Parts;
 use super::answer::{is_temporary, not_a_stream};
 use super::{Http, HttpAction, Place, Timer};
 use crate::Instant;
-use crate::backoff::{Backoff, Jitter};
 use crate::client::carrier::Wire;
+use crate::codec::sse::EventId;
+use crate::conversation::backoff::{Backoff, Jitter};
+use crate::conversation::pending::RequestKey;
 use crate::error::Failed;
 use crate::limits::Limits;
-use crate::pending::RequestKey;
-use crate::sse::EventId;
 
 /// Resumptions of one stream that may bring nothing before its request has failed.
 pub(super) const FRUITLESS_RESUMPTIONS: u32 = 3;

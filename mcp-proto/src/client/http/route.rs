@@ -3,12 +3,12 @@
 use super::exchange::{Next, Purpose};
 use super::{Http, HttpAction, Place};
 use crate::Instant;
-use crate::buffer::into_bytes;
 use crate::client::carrier::{Inbound, Wire};
+use crate::codec::buffer::into_bytes;
+use crate::codec::jsonrpc::{Frame, Message, ParseError, Response, Subject};
+use crate::codec::sse::{Event, EventName, Item};
+use crate::conversation::pending::{RequestKey, SessionKey};
 use crate::error::{Failed, Fault, InvalidResponse, Quirk};
-use crate::message::{Frame, Message, ParseError, Response, Subject};
-use crate::pending::{RequestKey, SessionKey};
-use crate::sse::{Event, EventName, Item};
 
 /// Which answers may come on a stream.
 #[derive(Debug, Clone, Copy)]

@@ -10,10 +10,10 @@ use super::waiting::Waiting;
 use super::{Http, HttpAction, Place, Timer};
 use crate::Instant;
 use crate::client::carrier::{Inbound, Role, Wire};
-use crate::deadlines::after;
+use crate::conversation::deadlines::after;
+use crate::conversation::pending::RequestKey;
 use crate::error::{Failed, Fault, Quirk};
-use crate::pending::RequestKey;
-use crate::version::ProtocolVersion;
+use crate::spec::ProtocolVersion;
 
 /// How far closing has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

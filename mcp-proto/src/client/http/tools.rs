@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::codec::json::Json;
 use crate::error::Fault;
-use crate::json::Json;
-use crate::mirror::Annotations;
+use crate::spec::param_headers::Annotations;
 
 /// Bytes of a tool's name that a fault tells.
 const NAME: usize = 128;
@@ -86,7 +86,7 @@ fn weight(name: &str, annotations: &Annotations) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mirror::InvalidAnnotation;
+    use crate::spec::param_headers::InvalidAnnotation;
 
     fn list(tools: &str) -> Json {
         Json::parse(format!(r#"{{"x": 1.0, "tools" : {tools} ,"nextCursor":"2"}}"#)).expect("the test's text is JSON")

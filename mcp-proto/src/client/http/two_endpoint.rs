@@ -8,10 +8,10 @@ use super::{Http, HttpAction, Queue, Timer};
 use crate::Instant;
 use crate::client::carrier::{Role, Wire};
 use crate::client::era::says_nothing;
-use crate::deadlines::after;
+use crate::codec::sse::{Event, EventName};
+use crate::conversation::deadlines::after;
 use crate::error::{Failed, Fault, Refusal};
-use crate::sse::{Event, EventName};
-use crate::version::{FallbackOn, ProtocolVersion};
+use crate::spec::{FallbackOn, ProtocolVersion};
 
 /// How messages travel.
 #[derive(Debug)]

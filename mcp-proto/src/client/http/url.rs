@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 use http::uri::{Authority, PathAndQuery, Scheme};
 
-use crate::text::is_invisible;
+use crate::codec::text::is_invisible;
 
 /// Why a text is no URL that a client may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::Response;
 
 use super::ExchangeKey;
-use crate::outbox::Weight;
+use crate::conversation::outbox::Weight;
 
 /// What the driver of an HTTP server is asked to do.
 #[non_exhaustive]

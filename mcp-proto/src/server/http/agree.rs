@@ -3,12 +3,13 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName};
 
-use crate::headers::{METHOD, NAME, PROTOCOL_VERSION};
-use crate::json::Json;
-use crate::message::{ErrorObject, Method, code};
-use crate::mirror;
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::ErrorObject;
 use crate::server::annotated::AnnotatedTools;
-use crate::version::Era;
+use crate::spec::Era;
+use crate::spec::header::{METHOD, NAME, PROTOCOL_VERSION};
+use crate::spec::param_headers;
+use crate::spec::{Method, code};
 
 /// The era of the revision that `MCP-Protocol-Version` names.
 pub(in crate::server) fn named_era(headers: &HeaderMap) -> Option<Era> {
@@ -27,10 +28,10 @@ pub(in crate::server) fn method_and_name(
     params: Option<&Json>,
 ) -> Result<(), ErrorObject> {
     plain(headers, &METHOD, method.as_str())?;
-    let Some(member) = mirror::name_member(method) else { return Ok(()) };
+    let Some(member) = param_headers::name_member(method) else { return Ok(()) };
     let name = params.and_then(|params| params.first_member(member));
     match (single(headers, &NAME)?, name.as_ref().and_then(Json::as_string)) {
-        (Some(header), Some(name)) if mirror::decode(header).as_deref() == Some(&*name) => Ok(()),
+        (Some(header), Some(name)) if param_headers::decode(header).as_deref() == Some(&*name) => Ok(()),
         // What is missing in both is missing in the parameters.
         (None, None) => Ok(()),
         (_, _) => Err(mismatch(&NAME)),
@@ -55,10 +56,10 @@ pub(in crate::server) fn parameters(
     for (name, argument) in annotations.arguments(arguments.as_ref()) {
         let null = Json::from_validated(Bytes::from_static(b"null"));
         let argument = argument.unwrap_or(null);
-        let agrees = match single(headers, name)?.map(mirror::decode) {
-            Some(Some(header)) => mirror::says(&header, &argument) == Some(true),
+        let agrees = match single(headers, name)?.map(param_headers::decode) {
+            Some(Some(header)) => param_headers::says(&header, &argument) == Some(true),
             Some(None) => false,
-            None => mirror::says("", &argument).is_none(),
+            None => param_headers::says("", &argument).is_none(),
         };
         if !agrees {
             return Err(mismatch(name));

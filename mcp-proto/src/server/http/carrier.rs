@@ -10,15 +10,15 @@ use super::refusal::{empty, json, refused};
 use super::{ExchangeKey, Http, HttpAction, Principal, Timer};
 use crate::Instant;
 use crate::client::Forwarding;
-use crate::deadlines::after;
+use crate::codec::jsonrpc::{Message, Response as Answer, UnreadableId};
+use crate::conversation::deadlines::after;
+use crate::conversation::pending::SessionKey;
 use crate::error::UsageError;
-use crate::headers::SESSION_ID;
 use crate::limits::Load;
-use crate::message::{Message, Response as Answer, UnreadableId};
-use crate::pending::SessionKey;
 use crate::server::Config;
 use crate::server::carrier::{Carrier, Kind, Route, Wire};
-use crate::version::{Era, ProtocolVersion};
+use crate::spec::header::SESSION_ID;
+use crate::spec::{Era, ProtocolVersion};
 
 /// Bytes of an event and of a message beside the payload, ids aside.
 const ENVELOPE: usize = 256;

@@ -7,8 +7,8 @@ use super::ladder::{self, Plan};
 use super::refusal::Refusal;
 use super::{Arrival, Http, Timer};
 use crate::Instant;
-use crate::buffer::{extend_within, into_bytes};
-use crate::pending::SessionKey;
+use crate::codec::buffer::{extend_within, into_bytes};
+use crate::conversation::pending::SessionKey;
 
 /// Names one HTTP exchange: a request that came in, and its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

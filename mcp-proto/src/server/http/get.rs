@@ -9,11 +9,11 @@ use super::session::Session;
 use super::{Arrival, CANDIDATES, ExchangeKey, Http, HttpAction, ladder};
 use crate::Instant;
 use crate::client::CloseReason;
-use crate::pending::SessionKey;
+use crate::codec::sse::{EventName, encode_event};
+use crate::conversation::pending::SessionKey;
 use crate::server::Server;
 use crate::server::carrier::Wire;
 use crate::server::shares::Holder;
-use crate::sse::{EventName, encode_event};
 
 impl Server<Http> {
     /// Row 32: the session's own stream is one at a time.

@@ -7,10 +7,10 @@ use http::{HeaderMap, Method, StatusCode};
 use super::access::{is_host_allowed, is_origin_allowed};
 use super::refusal::Refusal;
 use super::{Arrival, Http, Principal, agree};
+use crate::conversation::pending::SessionKey;
 use crate::error::BodyKind;
-use crate::headers::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID, accepts, body_kind};
-use crate::pending::SessionKey;
-use crate::version::{Era, ProtocolVersion};
+use crate::spec::header::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID, accepts, body_kind};
+use crate::spec::{Era, ProtocolVersion};
 
 /// What a request asks for, as far as its head tells.
 #[derive(Debug, PartialEq, Eq)]

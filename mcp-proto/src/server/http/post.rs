@@ -7,11 +7,12 @@ use super::exchange::Exchange;
 use super::refusal::{Refusal, empty};
 use super::{Arrival, ExchangeKey, Http, HttpAction, ladder};
 use crate::Instant;
-use crate::message::{Frame, Message, Method, ParseError};
-use crate::pending::SessionKey;
+use crate::codec::jsonrpc::{Frame, Message, ParseError};
+use crate::conversation::pending::SessionKey;
 use crate::server::Server;
 use crate::server::carrier::Wire;
 use crate::server::peer::Source;
+use crate::spec::Method;
 
 impl Server<Http> {
     pub(super) fn on_post(

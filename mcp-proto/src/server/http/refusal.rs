@@ -7,7 +7,8 @@ use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 
 use super::ladder;
-use crate::message::{ErrorObject, Message, ParseError, Response as Answer, UnreadableId, code};
+use crate::codec::jsonrpc::{ErrorObject, Message, ParseError, Response as Answer, UnreadableId};
+use crate::spec::code;
 
 /// The seconds after which a client may try again what was refused with 503.
 const RETRY: HeaderValue = HeaderValue::from_static("5");
@@ -112,8 +113,8 @@ pub(super) fn empty(status: StatusCode) -> Response<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::jsonrpc::Frame;
     use crate::limits::Limits;
-    use crate::message::Frame;
 
     fn text(refusal: Refusal) -> (u16, String) {
         let response = refusal.into_response();

@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::stream::Stream;
 use super::{Arrival, ExchangeKey, Principal};
 use crate::Instant;
-use crate::pending::SessionKey;
+use crate::conversation::pending::SessionKey;
 use crate::server::shares::{Holder, Shares};
-use crate::version::ProtocolVersion;
+use crate::spec::ProtocolVersion;
 
 /// What the transport knows of a session. Its id is a secret, so it shows nothing of itself.
 pub(super) struct Session {

@@ -9,16 +9,17 @@ use super::exchange::Exchange;
 use super::refusal::{Refusal, empty, json, refused};
 use super::{Arrival, ExchangeKey, Http, HttpAction, Timer, ladder};
 use crate::Instant;
-use crate::deadlines::after;
-use crate::message::{Frame, Message, Method, ParseError, Response, code};
-use crate::meta::RequestMeta;
-use crate::pending::SessionKey;
+use crate::codec::jsonrpc::{Frame, Message, ParseError, Response};
+use crate::codec::sse::{EventName, encode_event};
+use crate::conversation::deadlines::after;
+use crate::conversation::pending::SessionKey;
 use crate::server::Server;
 use crate::server::carrier::{Kind, Route, Wire};
 use crate::server::era::Envelope;
 use crate::server::peer::Source;
-use crate::sse::{EventName, encode_event};
-use crate::version::Era;
+use crate::spec::Era;
+use crate::spec::meta::RequestMeta;
+use crate::spec::{Method, code};
 
 impl Server<Http> {
     /// Whether a message belongs to no session (ER-43): its body decides, and the header where that says nothing.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::ExchangeKey;
-use crate::sse::{EventId, EventName, encode_cursor, encode_event, encode_retry};
+use crate::codec::sse::{EventId, EventName, encode_cursor, encode_event, encode_retry};
 
 /// The stream of a request, or a session's own.
 ///

@@ -15,7 +15,7 @@ use http::Response;
 
 use super::{ExchangeKey, Http, HttpAction, Timer};
 use crate::Instant;
-use crate::deadlines::after;
+use crate::conversation::deadlines::after;
 use crate::limits::Limits;
 use crate::server::carrier::Wire;
 

@@ -9,11 +9,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderName, HeaderValue};
 
-use crate::headers::PARAM_PREFIX;
-use crate::json::Json;
-use crate::json::scan::{Kind, Scanner};
-use crate::json::string::unquote;
-use crate::message::Method;
+use crate::codec::json::Json;
+use crate::codec::json::scan::{Kind, Scanner};
+use crate::codec::json::string::unquote;
+use crate::spec::Method;
+use crate::spec::header::PARAM_PREFIX;
 
 /// How deep a schema is read.
 const DEPTH: usize = 64;

@@ -4,7 +4,8 @@
 
 use std::fmt;
 
-use crate::message::{Method, UnreadableId, code};
+use crate::codec::jsonrpc::UnreadableId;
+use crate::spec::{Method, code};
 
 /// A published revision of the Model Context Protocol.
 ///

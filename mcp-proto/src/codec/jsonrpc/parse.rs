@@ -7,12 +7,13 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::salvage::salvage;
-use super::{ErrorObject, Message, Method, Notification, Request, RequestId, Response, code};
-use crate::json::scan::{Kind, Scanner, Value};
-use crate::json::string::unquote;
-use crate::json::{Json, JsonError, detach};
+use super::recover_id::recover_id;
+use super::{ErrorObject, Message, Notification, Request, RequestId, Response};
+use crate::codec::json::scan::{Kind, Scanner, Value};
+use crate::codec::json::string::unquote;
+use crate::codec::json::{Json, JsonError, detach};
 use crate::limits::Limits;
+use crate::spec::{Method, code};
 
 /// What one frame holds: a message, or a batch of them (JR-31).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +39,7 @@ impl Frame {
         let outcome = Self::read(text, limits).map_err(|kind| {
             // FR11: with two texts in one frame it is not known which one an id belongs to.
             let two_texts = matches!(kind, ParseErrorKind::Json(JsonError::TrailingText { .. }));
-            let subject = if two_texts { Subject::Unknown } else { salvage(text, limits) };
+            let subject = if two_texts { Subject::Unknown } else { recover_id(text, limits) };
             ParseError { kind, subject }
         });
         outcome.and_then(|frame| frame)

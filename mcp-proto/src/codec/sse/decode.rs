@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::block::Block;
 use super::field::{Field, LineEnd, split_line};
 use super::{EventId, EventName};
-use crate::buffer::{CowBytes, extend_within};
+use crate::codec::buffer::{CowBytes, extend_within};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 

@@ -2,8 +2,8 @@
 //!
 //! Stamping splices: every byte that is not set stays as it is.
 
-use crate::json::Json;
-use crate::message::RequestId;
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::RequestId;
 
 /// The revision that a request is made in.
 pub(crate) const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";

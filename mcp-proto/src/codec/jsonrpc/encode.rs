@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::{ErrorObject, Message, Notification, Request, RequestId, Response};
-use crate::json::Json;
-use crate::json::string::quote_into;
+use crate::codec::json::Json;
+use crate::codec::json::string::quote_into;
 
 /// Payloads from this size on are handed on as they are instead of being copied into the frame.
 const SHARED_FROM: usize = 16 * 1024;
@@ -154,7 +154,7 @@ fn extend_on_one_line(line: &mut Vec<u8>, text: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::Method;
+    use crate::spec::Method;
 
     /// Frames of each kind whose text needs no escapes.
     fn messages() -> Vec<Message> {

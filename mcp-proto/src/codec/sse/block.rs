@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::{Event, EventId, EventName, Item};
-use crate::buffer::{CowBytes, extend_within, into_bytes};
+use crate::codec::buffer::{CowBytes, extend_within, into_bytes};
 
 /// Data up to this length is copied out of the block's buffer, which is used again; longer data takes the buffer with
 /// it.

@@ -2,20 +2,20 @@
 
 use std::borrow::Cow;
 
-use crate::word;
+use crate::codec::swar;
 
 /// Length of the part of a string before its first quote, backslash or control character; `None` if there is none.
 pub(super) fn plain_prefix(text: &[u8]) -> Option<usize> {
     let mut rest = text;
     while let Some((block, after)) = rest.split_first_chunk() {
-        let ends = word::load_four(block).map(ends_in);
+        let ends = swar::load_four(block).map(ends_in);
         if ends[0] | ends[1] | ends[2] | ends[3] != 0 {
             break;
         }
         rest = after;
     }
     while let Some((word, after)) = rest.split_first_chunk() {
-        if let Some(length) = word::first(ends_in(word::load(*word))) {
+        if let Some(length) = swar::first(ends_in(swar::load(*word))) {
             return Some(text.len() - rest.len() + length);
         }
         rest = after;
@@ -37,7 +37,7 @@ pub(super) const fn ends(byte: u8) -> bool {
 /// Marks the bytes of a word that [`ends`] says a plain part ends before.
 #[inline]
 pub(super) const fn ends_in(word: u64) -> u64 {
-    word::below(word::flip(word, 0x02), 0x21) | word::equal(word, b'\\')
+    swar::below(swar::flip(word, 0x02), 0x21) | swar::equal(word, b'\\')
 }
 
 /// The string that a JSON string text (with its quotes) stands for; `None` for other texts and unpaired surrogates.

@@ -110,7 +110,7 @@ impl Method {
 
 impl Method {
     /// The method that a JSON string text names without escapes, if it is one of the constants.
-    pub(super) fn known_in_json(text: &[u8]) -> Option<Self> {
+    pub(crate) fn known_in_json(text: &[u8]) -> Option<Self> {
         known(text.strip_prefix(b"\"")?.strip_suffix(b"\"")?)
     }
 }

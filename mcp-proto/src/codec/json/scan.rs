@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::JsonError;
 use super::string::{self, unescape};
-use crate::word;
+use crate::codec::swar;
 
 /// The deepest nesting that any limit may allow: one bit of [`Nesting`] per level.
 pub(crate) const DEEPEST: usize = 1024;
@@ -327,9 +327,9 @@ impl Cursor<'_> {
         // Most keys fit into a word or two.
         for _ in 0..2 {
             let Some((bytes, after)) = self.rest.split_first_chunk() else { break };
-            let word = word::load(*bytes);
-            self.is_ascii &= word::is_ascii(word);
-            if let Some(length) = word::first(string::ends_in(word)) {
+            let word = swar::load(*bytes);
+            self.is_ascii &= swar::is_ascii(word);
+            if let Some(length) = swar::first(string::ends_in(word)) {
                 if let Some([b'"', rest @ ..]) = self.rest.get(length..) {
                     self.rest = rest;
                     return Ok(false);
@@ -392,7 +392,7 @@ impl EndOfString {
 fn end_of_string(text: &[u8]) -> (usize, EndOfString) {
     let end = |at, is_escaped, seen| {
         let escaped = if is_escaped { EndOfString::ESCAPED } else { 0 };
-        (at, EndOfString(escaped | if word::is_ascii(seen) { 0 } else { EndOfString::NOT_ASCII }))
+        (at, EndOfString(escaped | if swar::is_ascii(seen) { 0 } else { EndOfString::NOT_ASCII }))
     };
     let broken = |at| (at, EndOfString(EndOfString::BROKEN));
     // All bytes that were looked at, one over the other.
@@ -402,13 +402,13 @@ fn end_of_string(text: &[u8]) -> (usize, EndOfString) {
     // Before here, there is an escape.
     let mut known = 0;
     while let Some((block, after)) = rest.split_first_chunk() {
-        let words @ [a, b, c, d] = word::load_four(block);
+        let words @ [a, b, c, d] = swar::load_four(block);
         seen |= a | b | c | d;
         let ends @ [a, b, c, d] = words.map(string::ends_in);
         if a | b | c | d != 0 {
             let start = text.len() - rest.len();
-            for (place, mut ends) in (start..).step_by(word::WIDTH).zip(ends) {
-                while let Some(first) = word::first(ends) {
+            for (place, mut ends) in (start..).step_by(swar::WIDTH).zip(ends) {
+                while let Some(first) = swar::first(ends) {
                     ends &= ends - 1;
                     let found = place + first;
                     // Else it belongs to an escape, or is marked because of the byte before it.

@@ -8,7 +8,7 @@
 use super::{RequestId, Subject};
 use crate::limits::Limits;
 
-pub(crate) fn salvage(text: &[u8], limits: &Limits) -> Subject {
+pub(crate) fn recover_id(text: &[u8], limits: &Limits) -> Subject {
     let mut search = Search { text, at: 0, id: Found::Nothing, request: false, response: false };
     search.run();
     let Found::Once(id) = search.id else { return Subject::Unknown };
@@ -178,7 +178,7 @@ mod tests {
             (r#"{"method":1}],"id":7,"#, Subject::Unknown),
             ("", Subject::Unknown),
         ] {
-            assert_eq!(salvage(text.as_bytes(), &Limits::default()), wanted, "{text}");
+            assert_eq!(recover_id(text.as_bytes(), &Limits::default()), wanted, "{text}");
         }
     }
 
@@ -186,7 +186,7 @@ mod tests {
     fn an_id_of_a_broken_frame_that_is_longer_than_the_limit_is_not_used() {
         let limits = Limits { id: 4, ..Limits::default() };
         for (id, is_used) in [(r#""ab""#, true), (r#""abc""#, false), ("1234", true), ("12345", false)] {
-            let found = salvage(format!(r#"{{"id":{id},"method":!"#).as_bytes(), &limits);
+            let found = recover_id(format!(r#"{{"id":{id},"method":!"#).as_bytes(), &limits);
             assert_eq!(found != Subject::Unknown, is_used, "{id}");
         }
     }

@@ -1,6 +1,6 @@
 //! A line to the field that it sets.
 
-use crate::word;
+use crate::codec::swar;
 
 /// What a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,13 +72,13 @@ pub(super) enum LineEnd {
 #[inline]
 fn line_length(input: &[u8]) -> Option<usize> {
     // Too short for a word or a vector.
-    if input.len() < word::WIDTH {
+    if input.len() < swar::WIDTH {
         return input.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
     }
     let mut start = 0;
-    while start < 2 * word::WIDTH {
+    while start < 2 * swar::WIDTH {
         let Some(bytes) = input.get(start..).and_then(<[u8]>::first_chunk) else { break };
-        if let Some(at) = word::first(word::below(word::load(*bytes), b'\r' + 1)) {
+        if let Some(at) = swar::first(swar::below(swar::load(*bytes), b'\r' + 1)) {
             start += at;
             if matches!(input.get(start), Some(b'\n' | b'\r')) {
                 return Some(start);
@@ -86,7 +86,7 @@ fn line_length(input: &[u8]) -> Option<usize> {
             // Another control character: rare in text.
             break;
         }
-        start += word::WIDTH;
+        start += swar::WIDTH;
     }
     memchr::memchr2(b'\n', b'\r', input.get(start..)?).map(|at| start + at)
 }

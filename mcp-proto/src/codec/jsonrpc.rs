@@ -3,25 +3,23 @@
 //! | file | what it does |
 //! |---|---|
 //! | `id` | request ids, exact to the byte |
-//! | `method` | method names, and the ones that this crate knows |
 //! | `error` | the error member of a response, and the codes |
 //! | `parse` | frame to message: the envelope is read, payloads stay text |
-//! | `salvage` | the id of a frame that is no message, so that it can be answered |
+//! | `recover_id` | the id of a frame that is no message, so that it can be answered |
 //! | `encode` | message to frame |
 
 mod encode;
 mod error;
 mod id;
-mod method;
 mod parse;
-pub(crate) mod salvage;
+pub(crate) mod recover_id;
 
-use crate::json::Json;
+use crate::codec::json::Json;
+use crate::spec::Method;
 
 pub use encode::UnreadableId;
-pub use error::{ErrorObject, code};
+pub use error::ErrorObject;
 pub use id::RequestId;
-pub use method::Method;
 pub use parse::{Frame, ParseError, ParseErrorKind, Subject};
 
 /// One JSON-RPC 2.0 message (JR-01).

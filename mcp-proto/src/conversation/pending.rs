@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::Instant;
-use crate::json::Json;
-use crate::message::{Method, RequestId};
-use crate::meta::stamp;
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::RequestId;
+use crate::spec::Method;
+use crate::spec::meta::stamp;
 
 /// Names one session of a machine. A client has one, and so has a server on a byte stream; a server over HTTP has many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,0 +1,9 @@
+//! Bytes to lines, events, JSON texts and messages, and back.
+
+pub(crate) mod buffer;
+pub(crate) mod json;
+pub(crate) mod jsonrpc;
+pub mod line;
+pub mod sse;
+mod swar;
+pub(crate) mod text;
