@@ -346,8 +346,7 @@ impl<T: Carrier> Client<T> {
     /// [`UsageError`] if the request cannot be made; nothing was sent then.
     pub fn request(&mut self, call: Call, now: Instant) -> Result<RequestKey, UsageError> {
         self.check_open()?;
-        let is_reserved = [Method::INITIALIZE, Method::INITIALIZED, Method::CANCELLED].contains(&call.method);
-        if is_reserved || (call.method == Method::SUBSCRIPTIONS_LISTEN && !self.passes_on()) {
+        if call.method.facts().is_reserved || (call.method == Method::SUBSCRIPTIONS_LISTEN && !self.passes_on()) {
             return Err(UsageError::ReservedMethod { method: call.method });
         }
         self.check_params(call.params.as_ref())?;
@@ -379,7 +378,7 @@ impl<T: Carrier> Client<T> {
     /// [`UsageError`] if it cannot be sent; nothing was sent then.
     pub fn notify(&mut self, notification: Notification, now: Instant) -> Result<(), UsageError> {
         self.check_open()?;
-        if [Method::INITIALIZED, Method::CANCELLED].contains(&notification.method) {
+        if notification.method.facts().is_reserved {
             return Err(UsageError::ReservedMethod { method: notification.method });
         }
         self.check_params(notification.params.as_ref())?;

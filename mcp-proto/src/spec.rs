@@ -10,5 +10,5 @@ pub(crate) mod param_headers;
 mod revision;
 
 pub use method::Method;
-pub(crate) use revision::takes_input;
+pub(crate) use method::{Change, List, SettingChange, TASKS_EXTENSION};
 pub use revision::{CancelBy, Era, FallbackOn, ProtocolVersion, Rules};

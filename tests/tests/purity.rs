@@ -76,8 +76,44 @@ fn the_core_names_nothing_that_does_io_or_reads_a_clock() {
         "serde_json::Value",
         "unsafe",
     ];
+    for (file, number, line) in core_lines() {
+        // What an error is called does nothing.
+        let line = if line == "use std::io::{Error, ErrorKind};" { "" } else { &line };
+        for name in banned {
+            assert!(!line.contains(name), "{name} in {file} line {number}");
+        }
+    }
+}
+
+/// A list of methods, a `match` on their names or a comparison of revisions outside of the tables is a second home for a
+/// fact.
+#[test]
+fn only_the_tables_of_the_specification_list_methods_and_compare_revisions() {
+    let mut before = String::new();
+    for (file, number, line) in core_lines() {
+        if file.starts_with("spec/") || file.starts_with("model") {
+            continue;
+        }
+        let place = format!("{file} line {number}: {line}");
+        let names_method = |line: &str| line.trim_start().starts_with("Method::") && line.ends_with(',');
+        assert!(!(names_method(&before) && names_method(&line)), "a list of methods in {place}");
+        let listed = line.split('[').skip(1).filter_map(|list| list.split(']').next());
+        assert!(listed.into_iter().all(|list| list.matches("Method::").count() < 2), "a list of methods in {place}");
+        let arm = line.split_once("=>").map_or("", |(pattern, _)| pattern);
+        let is_method_name =
+            |text: &str| text.contains('/') && text.split('/').all(|part| part.chars().all(char::is_alphabetic));
+        assert!(!arm.split('"').skip(1).step_by(2).any(is_method_name), "a match on method names in {place}");
+        assert!(!line.contains("ProtocolVersion::V2"), "a revision in {place}");
+        before = line;
+    }
+}
+
+/// The lines of the core that are code and no test, each with its file and its number.
+fn core_lines() -> Vec<(String, usize, String)> {
+    let source = root().join("mcp-proto/src");
+    let mut lines = Vec::new();
     let mut files = 0;
-    let mut folders = vec![root().join("mcp-proto/src")];
+    let mut folders = vec![source.clone()];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -86,16 +122,14 @@ fn the_core_names_nothing_that_does_io_or_reads_a_clock() {
                 continue;
             }
             files += 1;
+            let file = path.strip_prefix(&source).unwrap().display().to_string();
             let text = std::fs::read_to_string(&path).unwrap();
             let code = text.split("#[cfg(test)]").next().unwrap_or_default();
             for (number, line) in code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")) {
-                // What an error is called does nothing.
-                let line = if line == "use std::io::{Error, ErrorKind};" { "" } else { line };
-                for name in banned {
-                    assert!(!line.contains(name), "{name} in {} line {}", path.display(), number + 1);
-                }
+                lines.push((file.clone(), number + 1, line.to_owned()));
             }
         }
     }
     assert!(files > 30, "{files}");
+    lines
 }

@@ -482,8 +482,7 @@ fn read_inputs(inputs: &Json, most: usize, whole: usize) -> Option<Vec<Input>> {
         let key = key?;
         let [method, params] = entry.first_members(["method", "params"]);
         let method = Method::from(&*method?.as_string()?);
-        let is_input = [Method::ELICITATION_CREATE, Method::SAMPLING_CREATE_MESSAGE, Method::ROOTS_LIST];
-        if !is_input.contains(&method) || params.as_ref().is_some_and(|params| !params.is_object()) {
+        if method.facts().client_capability.is_none() || params.as_ref().is_some_and(|params| !params.is_object()) {
             return None;
         }
         let text = Json::from(&*key);

@@ -106,7 +106,7 @@ impl<T: Carrier> Client<T> {
 
     /// Whether the capability is declared that a request of the server's needs.
     pub(super) fn declares(&self, method: &Method) -> bool {
-        needed_capability(method).is_none_or(|name| self.config.capabilities.first_member(name).is_some())
+        method.facts().client_capability.is_none_or(|name| self.config.capabilities.first_member(name).is_some())
     }
 
     fn on_notification(&mut self, notification: Notification, during: Option<RequestKey>, now: Instant) {
@@ -261,32 +261,10 @@ impl<T: Carrier> Client<T> {
         if let Event::Progressed { request, params } = event {
             let is_one_lost = params.len() > LATE_PROGRESS || self.late_progress.insert(request, params).is_some();
             self.dropped += u64::from(is_one_lost);
-        } else if matches!(&event, Event::Notified { method, .. } if can_be_missed(method)) {
+        } else if matches!(&event, Event::Notified { method, .. } if method.facts().may_be_missed) {
             self.dropped += 1;
         } else {
             self.close_because(CloseReason::Overflow, now);
         }
     }
-}
-
-/// The capability that a client declares to be asked for this.
-fn needed_capability(method: &Method) -> Option<&'static str> {
-    match method.as_str() {
-        "sampling/createMessage" => Some("sampling"),
-        "roots/list" => Some("roots"),
-        "elicitation/create" => Some("elicitation"),
-        _ => None,
-    }
-}
-
-/// Notifications of which the next one makes up for a missed one, or which only inform people.
-fn can_be_missed(method: &Method) -> bool {
-    [
-        Method::MESSAGE,
-        Method::TOOLS_LIST_CHANGED,
-        Method::PROMPTS_LIST_CHANGED,
-        Method::RESOURCES_LIST_CHANGED,
-        Method::RESOURCES_UPDATED,
-    ]
-    .contains(method)
 }

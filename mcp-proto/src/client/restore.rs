@@ -15,7 +15,7 @@ use crate::Instant;
 use crate::codec::json::Json;
 use crate::conversation::pending::RequestKey;
 use crate::error::Failed;
-use crate::spec::Method;
+use crate::spec::{Method, SettingChange};
 
 /// Requests that restore settings and are unanswered at one time: other requests need exchanges too.
 const RESTORING_AT_ONCE: usize = 8;
@@ -55,18 +55,17 @@ struct Change {
 
 impl Change {
     fn of(method: &Method, params: Option<&Json>) -> Option<Self> {
-        let is_subscribe = *method == Method::RESOURCES_SUBSCRIBE;
-        let setting = if *method == Method::LOGGING_SET_LEVEL {
-            Setting::LogLevel
-        } else if is_subscribe || *method == Method::RESOURCES_UNSUBSCRIBE {
-            let uri = params?.first_member("uri")?;
-            Setting::Resource(Box::from(&*uri.as_string()?))
-        } else {
-            return None;
+        let change = method.facts().changes_setting?;
+        let setting = match change {
+            SettingChange::LogLevel => Setting::LogLevel,
+            SettingChange::Subscribe | SettingChange::Unsubscribe => {
+                let uri = params?.first_member("uri")?;
+                Setting::Resource(Box::from(&*uri.as_string()?))
+            }
         };
         // A copy: the original may keep the buffer of a whole message alive.
         let copy = |params: &Json| Json::from_validated(Bytes::copy_from_slice(params.as_bytes()));
-        let params = params.filter(|_| is_subscribe || setting == Setting::LogLevel).map(copy);
+        let params = params.filter(|_| change != SettingChange::Unsubscribe).map(copy);
         Some(Self { setting, params })
     }
 
@@ -149,8 +148,7 @@ impl<T: Carrier> Client<T> {
     /// Whether a request must wait until the settings of the lost session are restored: over HTTP, two requests that
     /// change the same setting may overtake each other.
     pub(super) fn waits_for_settings(&self, method: &Method) -> bool {
-        let changes = [Method::LOGGING_SET_LEVEL, Method::RESOURCES_SUBSCRIBE, Method::RESOURCES_UNSUBSCRIBE];
-        self.settings.is_restoring() && changes.contains(method)
+        self.settings.is_restoring() && method.facts().changes_setting.is_some()
     }
 
     pub(super) fn note_setting(&mut self, request: RequestKey, method: &Method, params: Option<&Json>) {

@@ -112,7 +112,7 @@ pub(super) fn error_to_legacy(method: &Method, error: &ErrorObject, version: Pro
 
 /// BR-M-10: an error of a legacy server as a modern client gets it.
 pub(super) fn error_to_modern(error: &ErrorObject) -> ErrorObject {
-    let (legacy, modern) = (ProtocolVersion::LATEST_LEGACY.rules(), ProtocolVersion::V2026_07_28.rules());
+    let (legacy, modern) = (ProtocolVersion::LATEST_LEGACY.rules(), ProtocolVersion::LATEST.rules());
     if error.code() == legacy.resource_not_found {
         error.with_code(modern.resource_not_found)
     } else if legacy.allows_error_code(error.code()) && modern.allows_error_code(error.code()) {

@@ -14,14 +14,7 @@ use crate::error::Failed;
 use crate::server::{Names, uri_of};
 use crate::spec::ProtocolVersion;
 use crate::spec::meta::{LOG_LEVEL, RequestMeta, stamp};
-use crate::spec::{Method, code};
-
-/// The lists that change, as the capabilities, the filter and the notifications name them.
-const LISTS: [(&str, &str, Method); 3] = [
-    ("tools", "toolsListChanged", Method::TOOLS_LIST_CHANGED),
-    ("prompts", "promptsListChanged", Method::PROMPTS_LIST_CHANGED),
-    ("resources", "resourcesListChanged", Method::RESOURCES_LIST_CHANGED),
-];
+use crate::spec::{List, Method, SettingChange, code};
 
 /// What is kept for the client (BR-L-02).
 #[derive(Debug)]
@@ -44,7 +37,7 @@ impl LegacyClient {
             let flag = capabilities.first_member(name).and_then(|capability| capability.first_member("listChanged"));
             flag.is_some_and(|flag| flag.as_bytes() == b"true")
         };
-        let lists = LISTS.map(|(capability, ..)| changes(capability));
+        let lists = List::ALL.map(|list| changes(list.capability()));
         Self { lists, uris: Names::default(), subscription: None, next: None, waiting: Vec::new() }
     }
 
@@ -54,8 +47,8 @@ impl LegacyClient {
         if let Some(uris) = self.uris.to_json() {
             filter = filter.with_member("resourceSubscriptions", &uris);
         }
-        for ((_, name, _), _) in LISTS.iter().zip(self.lists).filter(|(_, changes)| *changes) {
-            filter = filter.with_member(name, &Json::from(true));
+        for (list, _) in List::ALL.into_iter().zip(self.lists).filter(|(_, changes)| *changes) {
+            filter = filter.with_member(list.filter_member(), &Json::from(true));
         }
         (filter != Json::empty_object()).then_some(filter)
     }
@@ -68,11 +61,12 @@ impl<T: ClientTransport> Relay<T> {
             let text = "the client has begun with initialize, and its session has one revision";
             return self.respond(ticket, Err(ErrorObject::new(code::INVALID_REQUEST, text)), now);
         }
-        if [Method::RESOURCES_SUBSCRIBE, Method::RESOURCES_UNSUBSCRIBE].contains(&method) {
+        let setting = method.facts().changes_setting;
+        if let Some(SettingChange::Subscribe | SettingChange::Unsubscribe) = setting {
             let Some(uri) = uri_of(params.as_ref()).map(Arc::<str>::from) else {
                 return self.respond(ticket, Err(ErrorObject::invalid_params("uri must be a string")), now);
             };
-            if method == Method::RESOURCES_SUBSCRIBE {
+            if setting == Some(SettingChange::Subscribe) {
                 if !state.uris.has_room_for(&uri) {
                     return self.respond(ticket, Err(ErrorObject::too_many_subscriptions()), now);
                 }
@@ -176,8 +170,8 @@ impl<T: ClientTransport> Relay<T> {
 
     fn tell_of_gap(&mut self, now: Instant) {
         let Path::LegacyClient(state) = &self.path else { return };
-        let lists = LISTS.into_iter().zip(state.lists).filter(|(_, changes)| *changes);
-        let lists = lists.map(|((_, _, method), _)| Notification::new(method));
+        let lists = List::ALL.into_iter().zip(state.lists).filter(|(_, changes)| *changes);
+        let lists = lists.map(|(list, _)| Notification::new(list.notification()));
         let resources = state.uris.iter().map(|uri| {
             let params = Json::empty_object().with_member("uri", &Json::from(&**uri));
             Notification::with_params(Method::RESOURCES_UPDATED, params)

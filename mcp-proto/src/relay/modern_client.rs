@@ -24,9 +24,7 @@ use crate::conversation::deadlines::after;
 use crate::conversation::pending::{RequestKey, Ticket, TicketKey};
 use crate::error::{Failed, UsageError};
 use crate::server::{InputRequired, LoggingLevel, SubscriptionChange, capability_for};
-use crate::spec::param_headers::name_member;
-use crate::spec::takes_input;
-use crate::spec::{Method, code};
+use crate::spec::{self, Method, code};
 
 /// Bytes of the names of resources in requests of the relay's own that are not answered.
 const OWN_BYTES: usize = 1024 * 1024;
@@ -239,13 +237,13 @@ impl Parked {
 
 /// What a request is about, as far as it has a name. It is kept longer than its parameters.
 fn name_of(method: &Method, params: &Json) -> Option<Json> {
-    Some(params.first_member(name_member(method)?)?.detached_from(params.len()))
+    Some(params.first_member(method.facts().named_by?)?.detached_from(params.len()))
 }
 
 impl<T: ClientTransport> Relay<T> {
     pub(super) fn on_modern_request(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
         let params = params.unwrap_or(Json::empty_object());
-        if takes_input(&method) {
+        if method.facts().takes_input {
             if let Some(state) = params.first_member("requestState") {
                 return self.on_call_again(ticket, &method, &params, &state, now);
             }
@@ -256,7 +254,7 @@ impl<T: ClientTransport> Relay<T> {
             return self.ask_for_roots(ticket, method, &params, converted, now);
         }
         let mut upward = Upward { name: name_of(&method, &params), ..Upward::new(ticket, method) };
-        if takes_input(&upward.method) {
+        if upward.method.facts().takes_input {
             upward.params.clone_from(&converted);
         }
         self.send_up(upward, converted, now);
@@ -409,7 +407,7 @@ impl<T: ClientTransport> Relay<T> {
             return parked.ask(method, params, Some(ticket));
         }
         let limit = self.limits.requests_in;
-        let Some(upward) = self.crossing.is_up(request).filter(|upward| takes_input(&upward.method)) else {
+        let Some(upward) = self.crossing.is_up(request).filter(|upward| upward.method.facts().takes_input) else {
             // BR-M-06
             return self.refuse_question(ticket, "the client cannot be asked about a request of this method", now);
         };
@@ -448,7 +446,7 @@ impl<T: ClientTransport> Relay<T> {
         let declares = |needed: &Json| self.server.stated(ticket).is_some_and(|it| it.require(needed).is_ok());
         !state.roots_questions.is_empty()
             && state.parked.len() < self.limits.requests_in
-            && takes_input(method)
+            && method.facts().takes_input
             && capability_for(&Method::ROOTS_LIST, &Json::empty_object()).is_some_and(|needed| declares(&needed))
     }
 
@@ -561,7 +559,7 @@ impl<T: ClientTransport> Relay<T> {
 
     pub(super) fn on_modern_outcome(&mut self, upward: Upward, outcome: Outcome, now: Instant) {
         let Upward { ticket, method, name, params, bytes, .. } = upward;
-        if let (Outcome::Error(error), true) = (&outcome, takes_input(&method)) {
+        if let (Outcome::Error(error), true) = (&outcome, method.facts().takes_input) {
             let limit = self.limits.requests_in;
             let Path::ModernClient(state) = &mut self.path else { return };
             let urls = if state.parked.len() < limit { convert::required_urls(error, limit) } else { None };
@@ -601,14 +599,7 @@ impl<T: ClientTransport> Relay<T> {
         params: Option<Json>,
         now: Instant,
     ) {
-        let is_change = [
-            Method::TOOLS_LIST_CHANGED,
-            Method::PROMPTS_LIST_CHANGED,
-            Method::RESOURCES_LIST_CHANGED,
-            Method::RESOURCES_UPDATED,
-        ]
-        .contains(&method);
-        if is_change {
+        if method.facts().change.is_some_and(|change| change != spec::Change::Task) {
             return self.publish(Notification { method, params }, now);
         }
         let about = match scope {
@@ -642,7 +633,7 @@ impl<T: ClientTransport> Relay<T> {
 /// The only request that a question can be about, if there is but one; for a question that any request can carry, the
 /// first of several.
 fn sole_call(crossing: &Crossing, state: &ModernClient, is_for_any: bool) -> Option<RequestKey> {
-    let up = crossing.all_up().filter(|(_, upward)| takes_input(&upward.method)).map(|(request, _)| request);
+    let up = crossing.all_up().filter(|(_, upward)| upward.method.facts().takes_input).map(|(request, _)| request);
     let mut all = up.chain(state.parked_by_request.keys().copied());
     all.next().filter(|_| is_for_any || all.next().is_none())
 }

@@ -146,7 +146,7 @@ impl<T: ClientTransport> Relay<T> {
 
     fn on_discovered(&mut self, era: Era, asked: &Json, held: Vec<Held>, result: &Json, now: Instant) {
         // A client that did not want to wait has begun anew, perhaps more than once: its last word counts.
-        let is_opener = |held: &&Held| [Method::INITIALIZE, Method::SERVER_DISCOVER].contains(&held.method);
+        let is_opener = |held: &&Held| held.method.facts().opens.is_some();
         let last = held.iter().rev().find(is_opener);
         let initialize = last.filter(|last| last.method == Method::INITIALIZE).map(|last| last.ticket.key());
         match (era, initialize) {

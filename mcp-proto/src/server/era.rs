@@ -55,7 +55,7 @@ pub(super) fn admit(
     if let Some(headers) = envelope.headers {
         agree::method_and_name(headers, method, params.as_ref())?;
     }
-    if version.rules().removed_methods.contains(&method.as_str()) || !is_offered(config, method) {
+    if method.is_removed_in(version) || !is_offered(config, method) {
         return Err(ErrorObject::new(code::METHOD_NOT_FOUND, &format!("method not found: {method}")));
     }
     if let (Some(headers), true) = (envelope.headers, *method == Method::TOOLS_CALL) {
@@ -117,14 +117,7 @@ fn supported(config: &Config) -> Json {
 
 /// Row 26, MD-V-05: what belongs to a capability that is not declared does not exist.
 fn is_offered(config: &Config, method: &Method) -> bool {
-    let capability = match method.as_str().split_once('/') {
-        Some(("tools", _)) => "tools",
-        Some(("prompts", _)) => "prompts",
-        Some(("resources", _)) => "resources",
-        Some(("completion", _)) => "completions",
-        Some(_) | None => return true,
-    };
-    config.declares(capability)
+    method.server_capability().is_none_or(|capability| config.declares(capability))
 }
 
 /// MD-V-04
@@ -142,7 +135,7 @@ pub(super) fn complete(config: &Config, method: &Method, result: &Json) -> Json 
     let [kind, ttl, scope, meta] = result.first_members(["resultType", "ttlMs", "cacheScope", "_meta"]);
     let complete = Json::from("complete");
     let is_complete = kind.as_ref().is_none_or(|kind| *kind == complete);
-    let caches = is_complete && is_cacheable(method);
+    let caches = is_complete && method.facts().is_cacheable;
     let meta = config.names_itself.then(|| {
         let meta = meta.filter(Json::is_object).unwrap_or(Json::empty_object());
         if meta.first_member(SERVER_INFO).is_some() { meta } else { meta.with_member(SERVER_INFO, &config.server_info) }
@@ -167,18 +160,6 @@ pub(super) fn complete(config: &Config, method: &Method, result: &Json) -> Json 
 
 fn milliseconds(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
-}
-
-fn is_cacheable(method: &Method) -> bool {
-    [
-        Method::SERVER_DISCOVER,
-        Method::TOOLS_LIST,
-        Method::PROMPTS_LIST,
-        Method::RESOURCES_LIST,
-        Method::RESOURCES_TEMPLATES_LIST,
-        Method::RESOURCES_READ,
-    ]
-    .contains(method)
 }
 
 /// Who may keep a result and give it to others (MD-K-01).

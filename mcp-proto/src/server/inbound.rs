@@ -14,7 +14,7 @@ use crate::conversation::deadlines::after;
 use crate::conversation::pending::Match;
 use crate::error::{Failed, Fault, InvalidResponse};
 use crate::spec::meta::RequestMeta;
-use crate::spec::{Era, ProtocolVersion, takes_input};
+use crate::spec::{Era, ProtocolVersion, SettingChange};
 use crate::spec::{Method, code};
 use crate::transport::too_long;
 
@@ -82,7 +82,8 @@ impl Peer {
             self.answer_at_once(id, answer, source, hub);
             return;
         }
-        let is_subscribe = [Method::RESOURCES_SUBSCRIBE, Method::RESOURCES_UNSUBSCRIBE].contains(&method);
+        let setting = method.facts().changes_setting;
+        let is_subscribe = matches!(setting, Some(SettingChange::Subscribe | SettingChange::Unsubscribe));
         if is_subscribe && is_own && !hub.config.hands_up_subscribe {
             let answer = self.subscribe(&method, params.as_ref(), hub);
             self.answer_at_once(id, answer, source, hub);
@@ -106,7 +107,7 @@ impl Peer {
             self.batches.expect_one_more(batch);
         }
         let mut origin = Origin::new(source, method.clone(), params.as_ref());
-        if is_own && takes_input(&method) {
+        if is_own && method.facts().takes_input {
             origin.parked = Some(Parked::new(params.clone()));
         }
         if is_subscribe && is_own {

@@ -16,7 +16,7 @@ use crate::codec::jsonrpc::ErrorObject;
 use crate::conversation::deadlines::after;
 use crate::conversation::pending::{RequestKey, TicketKey};
 use crate::error::UsageError;
-use crate::spec::{Era, takes_input};
+use crate::spec::Era;
 use crate::spec::{Method, code};
 
 /// The pause before a request that needs nothing but another try is handed up again (MD-I-06).
@@ -97,7 +97,7 @@ impl InputRequired {
     /// MD-I-01 to MD-I-03: what is wrong with it as an answer to this method.
     fn check(&self, method: &Method, context: &Context) -> Result<(), UsageError> {
         let version = context.version;
-        if !takes_input(method) {
+        if !method.facts().takes_input {
             return Err(UsageError::NotInRevision { what: "input for a request of this method", version });
         }
         if self.requests.is_empty() && self.state.is_none() {
@@ -136,16 +136,17 @@ impl From<InputRequired> for Json {
 
 /// The capability, and what of it, that a request for input needs; `None` if it is no such request.
 fn needed(method: &Method, params: &Json) -> Option<(&'static str, Option<&'static str>)> {
-    let [mode, tools, choice] = params.first_members(["mode", "tools", "toolChoice"]);
-    match method.as_str() {
-        "elicitation/create" => {
-            let is_url = mode.is_some_and(|mode| mode.as_bytes() == b"\"url\"");
-            Some(("elicitation", Some(if is_url { "url" } else { "form" })))
-        }
-        "sampling/createMessage" => Some(("sampling", (tools.is_some() || choice.is_some()).then_some("tools"))),
-        "roots/list" => Some(("roots", None)),
-        _ => None,
-    }
+    let capability = method.facts().client_capability?;
+    let inside = if *method == Method::ELICITATION_CREATE {
+        let is_url = params.first_member("mode").is_some_and(|mode| mode.as_bytes() == b"\"url\"");
+        Some(if is_url { "url" } else { "form" })
+    } else if *method == Method::SAMPLING_CREATE_MESSAGE {
+        let [tools, choice] = params.first_members(["tools", "toolChoice"]);
+        (tools.is_some() || choice.is_some()).then_some("tools")
+    } else {
+        None
+    };
+    Some((capability, inside))
 }
 
 /// A request of a legacy session that waits for what its client was asked.

@@ -12,10 +12,7 @@ use crate::codec::jsonrpc::{ErrorObject, Message, Notification, RequestId, Respo
 use crate::conversation::pending::TicketKey;
 use crate::error::{Fault, UsageError};
 use crate::spec::meta::{SUBSCRIPTION_ID, stamp, with_subscription_id};
-use crate::spec::{Method, code};
-
-/// The extension whose tasks can be listened to.
-const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
+use crate::spec::{Change, List, Method, TASKS_EXTENSION, code};
 
 /// A `subscriptions/listen` that is open.
 #[derive(Debug)]
@@ -28,38 +25,20 @@ pub(super) struct Listen {
 /// What a client wants to be told of.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Filter {
-    tools: bool,
-    prompts: bool,
-    resources: bool,
+    /// For each of [`List::ALL`], whether its changes are asked for.
+    lists: [bool; List::ALL.len()],
     uris: Names,
     task_ids: Names,
-}
-
-/// One kind of change.
-enum Change<'n> {
-    Tools,
-    Prompts,
-    Resources,
-    Resource(&'n str),
-    Task(&'n str),
 }
 
 impl Filter {
     /// Reads `notifications` of the parameters (MD-L-01). `None` if it is none, or names too much.
     fn read(params: Option<&Json>) -> Option<Self> {
         let wanted = params?.first_member("notifications").filter(Json::is_object)?;
-        let [tools, prompts, resources, uris, task_ids] = wanted.first_members([
-            "toolsListChanged",
-            "promptsListChanged",
-            "resourcesListChanged",
-            "resourceSubscriptions",
-            "taskIds",
-        ]);
+        let [uris, task_ids] = wanted.first_members(["resourceSubscriptions", "taskIds"]);
         let is_true = |flag: Option<Json>| flag.is_some_and(|flag| flag.as_bytes() == b"true");
         Some(Self {
-            tools: is_true(tools),
-            prompts: is_true(prompts),
-            resources: is_true(resources),
+            lists: wanted.first_members(List::ALL.map(List::filter_member)).map(is_true),
             uris: Names::read(uris.as_ref())?,
             task_ids: Names::read(task_ids.as_ref())?,
         })
@@ -73,11 +52,15 @@ impl Filter {
             extensions.and_then(|extensions| extensions.first_member(TASKS_EXTENSION)).is_some()
         };
         let serves_tasks = has_tasks(&config.capabilities) && has_tasks(&context.client_capabilities);
+        let (resources, subscribe) = Change::Resource.capability();
+        let mut lists = self.lists;
+        for (list, wanted) in List::ALL.into_iter().zip(&mut lists) {
+            let (capability, flag) = Change::List(list).capability();
+            *wanted &= declares(capability, flag);
+        }
         Self {
-            tools: self.tools && declares("tools", "listChanged"),
-            prompts: self.prompts && declares("prompts", "listChanged"),
-            resources: self.resources && declares("resources", "listChanged"),
-            uris: if declares("resources", "subscribe") { self.uris } else { Names::default() },
+            lists,
+            uris: if declares(resources, subscribe) { self.uris } else { Names::default() },
             task_ids: if serves_tasks { self.task_ids } else { Names::default() },
         }
     }
@@ -89,33 +72,26 @@ impl Filter {
                 filter = filter.with_member(name, &names);
             }
         }
-        for (name, wanted) in [
-            ("resourcesListChanged", self.resources),
-            ("promptsListChanged", self.prompts),
-            ("toolsListChanged", self.tools),
-        ] {
-            if wanted {
-                filter = filter.with_member(name, &Json::from(true));
-            }
+        for (list, _) in List::ALL.into_iter().zip(self.lists).rev().filter(|(_, wanted)| *wanted) {
+            filter = filter.with_member(list.filter_member(), &Json::from(true));
         }
         filter
     }
 
-    fn wants(&self, change: &Change<'_>) -> bool {
-        match change {
-            Change::Tools => self.tools,
-            Change::Prompts => self.prompts,
-            Change::Resources => self.resources,
-            Change::Resource(uri) => self.uris.contains(uri),
-            Change::Task(id) => self.task_ids.contains(id),
+    fn wants(&self, publication: &Publication<'_>) -> bool {
+        match publication.change {
+            Change::List(list) => List::ALL.into_iter().zip(self.lists).any(|(of, wanted)| of == list && wanted),
+            Change::Resource => self.uris.contains(publication.name),
+            Change::Task => self.task_ids.contains(publication.name),
         }
     }
 }
 
-/// What has changed, and the capability that must be declared for it (LC-18).
+/// What has changed.
 pub(super) struct Publication<'n> {
-    change: Change<'n>,
-    capability: (&'static str, &'static str),
+    change: Change,
+    /// The name of the resource or the task; of a list, nothing.
+    name: &'n str,
 }
 
 impl<'n> Publication<'n> {
@@ -123,19 +99,15 @@ impl<'n> Publication<'n> {
     ///
     /// The notification tells of no change that anybody could listen to, or not of which.
     pub(super) fn of(method: &Method, name: Option<&'n str>) -> Result<Self, UsageError> {
-        let (change, capability) = match (method.as_str(), name) {
-            ("notifications/tools/list_changed", _) => (Change::Tools, ("tools", "listChanged")),
-            ("notifications/prompts/list_changed", _) => (Change::Prompts, ("prompts", "listChanged")),
-            ("notifications/resources/list_changed", _) => (Change::Resources, ("resources", "listChanged")),
-            ("notifications/resources/updated", Some(uri)) => (Change::Resource(uri), ("resources", "subscribe")),
-            ("notifications/tasks", Some(id)) => (Change::Task(id), ("extensions", TASKS_EXTENSION)),
-            _ => return Err(UsageError::NoChange { method: method.clone() }),
-        };
-        Ok(Self { change, capability })
+        match (method.facts().change, name) {
+            (Some(change @ Change::List(_)), _) => Ok(Self { change, name: "" }),
+            (Some(change @ (Change::Resource | Change::Task)), Some(name)) => Ok(Self { change, name }),
+            (Some(_), None) | (None, _) => Err(UsageError::NoChange { method: method.clone() }),
+        }
     }
 
     pub(super) fn check(&self, config: &Config) -> Result<(), UsageError> {
-        let (capability, flag) = self.capability;
+        let (capability, flag) = self.change.capability();
         let found = config.capabilities.first_member(capability);
         match found.and_then(|found| found.first_member(flag)) {
             Some(flag) if flag.as_bytes() != b"false" => Ok(()),
@@ -146,11 +118,7 @@ impl<'n> Publication<'n> {
 
 /// The member of a change's parameters that says of what it tells.
 pub(super) fn name_of(notification: &Notification) -> Option<String> {
-    let member = match notification.method.as_str() {
-        "notifications/resources/updated" => "uri",
-        "notifications/tasks" => "taskId",
-        _ => return None,
-    };
+    let member = notification.method.facts().change?.named_by()?;
     let name = notification.params.as_ref()?.first_member(member)?;
     name.as_string().map(String::from)
 }
@@ -237,10 +205,8 @@ impl Peer {
     ) {
         let params = notification.params.clone().unwrap_or(Json::empty_object());
         for key in self.listens.keys() {
-            let Some(listen) = self
-                .listens
-                .get(key)
-                .filter(|listen| listen.is_acknowledged && listen.filter.wants(&publication.change))
+            let Some(listen) =
+                self.listens.get(key).filter(|listen| listen.is_acknowledged && listen.filter.wants(publication))
             else {
                 continue;
             };
@@ -251,9 +217,9 @@ impl Peer {
         }
         let is_open = matches!(self.phase, Phase::Open | Phase::Ready);
         let concerns_session = match publication.change {
-            Change::Tools | Change::Prompts | Change::Resources => true,
-            Change::Resource(uri) => self.subscribed.contains(uri),
-            Change::Task(_) => false,
+            Change::List(_) => true,
+            Change::Resource => self.subscribed.contains(publication.name),
+            Change::Task => false,
         };
         if is_open && concerns_session {
             self.write_notification(notification.clone(), None, hub);

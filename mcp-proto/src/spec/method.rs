@@ -1,7 +1,9 @@
-//! Method names.
+//! The methods of the specification, and what holds for each: the one table of them.
 
 use std::borrow::Cow;
 use std::fmt;
+
+use super::{Era, ProtocolVersion};
 
 /// The name of a method, such as `tools/call`.
 ///
@@ -9,8 +11,140 @@ use std::fmt;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Method(Cow<'static, str>);
 
+/// What holds for a method. A method that is not in the table has none of it, and there is nothing that it may not do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "a table: each column is independent of the others")]
+pub(crate) struct MethodFacts {
+    /// The last revision that has it; later ones removed it (RULES 8.4).
+    until: Option<ProtocolVersion>,
+    /// The era whose conversations it opens.
+    pub(crate) opens: Option<Era>,
+    /// The machines send it themselves, at the right moment: an application cannot (RULES 3.1).
+    pub(crate) is_reserved: bool,
+    /// The capability that a client declares if it may be asked this. Only such requests can be input requests (MD-I-03).
+    pub(crate) client_capability: Option<&'static str>,
+    /// Its answer may be that input is needed first, in revisions that have such answers (MD-I-01).
+    pub(crate) takes_input: bool,
+    /// Its result says how long it may be kept (MD-K-01).
+    pub(crate) is_cacheable: bool,
+    /// The member of `params` that the header `Mcp-Name` repeats (RULES 8.2).
+    pub(crate) named_by: Option<&'static str>,
+    /// What of a session it changes.
+    pub(crate) changes_setting: Option<SettingChange>,
+    /// What it notifies a subscriber of.
+    pub(crate) change: Option<Change>,
+    /// A notification that a later one makes up for, or that is for people to read: it may be dropped under load (RP9).
+    pub(crate) may_be_missed: bool,
+}
+
+/// A change of what a server keeps for a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SettingChange {
+    LogLevel,
+    Subscribe,
+    Unsubscribe,
+}
+
+/// What a client can subscribe to (RULES 8.7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// One of the lists.
+    List(List),
+    /// The resource that the member `uri` names.
+    Resource,
+    /// The task that the member `taskId` names.
+    Task,
+}
+
+impl Change {
+    /// The member of `params` that says what has changed.
+    pub(crate) const fn named_by(self) -> Option<&'static str> {
+        match self {
+            Self::List(_) => None,
+            Self::Resource => Some("uri"),
+            Self::Task => Some("taskId"),
+        }
+    }
+
+    /// The capability that a server declares if it notifies of this, and the member of it (LC-18).
+    pub(crate) const fn capability(self) -> (&'static str, &'static str) {
+        match self {
+            Self::List(list) => (list.capability(), "listChanged"),
+            Self::Resource => ("resources", "subscribe"),
+            Self::Task => ("extensions", TASKS_EXTENSION),
+        }
+    }
+}
+
+/// The extension whose tasks a client can subscribe to.
+pub(crate) const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+/// A list that a server has, and that may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum List {
+    Tools,
+    Prompts,
+    Resources,
+}
+
+impl List {
+    pub(crate) const ALL: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
+
+    /// The capability that a server declares if it has the list.
+    pub(crate) const fn capability(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Prompts => "prompts",
+            Self::Resources => "resources",
+        }
+    }
+
+    /// The member of the filter of `subscriptions/listen` that asks for its changes (MD-L-01).
+    pub(crate) const fn filter_member(self) -> &'static str {
+        match self {
+            Self::Tools => "toolsListChanged",
+            Self::Prompts => "promptsListChanged",
+            Self::Resources => "resourcesListChanged",
+        }
+    }
+
+    /// The notification of its changes.
+    pub(crate) const fn notification(self) -> Method {
+        match self {
+            Self::Tools => Method::TOOLS_LIST_CHANGED,
+            Self::Prompts => Method::PROMPTS_LIST_CHANGED,
+            Self::Resources => Method::RESOURCES_LIST_CHANGED,
+        }
+    }
+}
+
+const NONE: MethodFacts = MethodFacts {
+    until: None,
+    opens: None,
+    is_reserved: false,
+    client_capability: None,
+    takes_input: false,
+    is_cacheable: false,
+    named_by: None,
+    changes_setting: None,
+    change: None,
+    may_be_missed: false,
+};
+
+const LEGACY: MethodFacts = MethodFacts { until: Some(ProtocolVersion::LATEST_LEGACY), ..NONE };
+const LIST: MethodFacts = MethodFacts { is_cacheable: true, ..NONE };
+const TASK: MethodFacts = MethodFacts { named_by: Some("taskId"), ..NONE };
+
+const fn changed(list: List) -> MethodFacts {
+    MethodFacts { change: Some(Change::List(list)), may_be_missed: true, ..NONE }
+}
+
+const fn asks_client(capability: &'static str) -> MethodFacts {
+    MethodFacts { client_capability: Some(capability), ..NONE }
+}
+
 macro_rules! methods {
-    ($($(#[$doc:meta])* $constant:ident = $name:literal;)*) => {
+    ($($(#[$doc:meta])* $constant:ident = $name:literal, $facts:expr;)*) => {
         impl Method {
             $($(#[$doc])* pub const $constant: Self = Self(Cow::Borrowed($name));)*
         }
@@ -22,82 +156,97 @@ macro_rules! methods {
                 _ => None,
             }
         }
+
+        fn facts(name: &str) -> &'static MethodFacts {
+            match name {
+                $($name => const { &$facts },)*
+                _ => &NONE,
+            }
+        }
+
+        #[cfg(test)]
+        const ALL: &[Method] = &[$(Method::$constant),*];
     };
 }
 
 methods! {
     /// Opens a legacy session.
-    INITIALIZE = "initialize";
-    /// Tells the server that the client has read the answer to `initialize`.
-    INITIALIZED = "notifications/initialized";
-    /// Asks for an empty result, to see whether the peer lives.
-    PING = "ping";
+    INITIALIZE = "initialize", MethodFacts { opens: Some(Era::Legacy), is_reserved: true, ..LEGACY };
+    /// Notifies the server that the client has read the answer to `initialize`.
+    INITIALIZED = "notifications/initialized", MethodFacts { is_reserved: true, ..NONE };
+    /// Asks for an empty result, to see whether the peer answers.
+    PING = "ping", LEGACY;
     /// Asks a server of revision 2026-07-28 what it can do.
-    SERVER_DISCOVER = "server/discover";
-    /// Asks to be told of changes for as long as the request is open.
-    SUBSCRIPTIONS_LISTEN = "subscriptions/listen";
-    /// Tells which changes are told.
-    SUBSCRIPTIONS_ACKNOWLEDGED = "notifications/subscriptions/acknowledged";
-    /// Tells that the sender no longer wants an answer.
-    CANCELLED = "notifications/cancelled";
-    /// Tells how far a request has come.
-    PROGRESS = "notifications/progress";
+    SERVER_DISCOVER = "server/discover", MethodFacts { opens: Some(Era::Modern), is_cacheable: true, ..NONE };
+    /// Subscribes to changes for as long as the request is open.
+    SUBSCRIPTIONS_LISTEN = "subscriptions/listen", NONE;
+    /// Notifies the client of what it has subscribed to.
+    SUBSCRIPTIONS_ACKNOWLEDGED = "notifications/subscriptions/acknowledged", NONE;
+    /// Notifies the peer that an answer is no longer wanted.
+    CANCELLED = "notifications/cancelled", MethodFacts { is_reserved: true, ..NONE };
+    /// Notifies the sender of a request of its progress.
+    PROGRESS = "notifications/progress", NONE;
     /// Carries a log message.
-    MESSAGE = "notifications/message";
+    MESSAGE = "notifications/message", MethodFacts { may_be_missed: true, ..NONE };
     /// The list of tools has changed.
-    TOOLS_LIST_CHANGED = "notifications/tools/list_changed";
+    TOOLS_LIST_CHANGED = "notifications/tools/list_changed", changed(List::Tools);
     /// The list of prompts has changed.
-    PROMPTS_LIST_CHANGED = "notifications/prompts/list_changed";
+    PROMPTS_LIST_CHANGED = "notifications/prompts/list_changed", changed(List::Prompts);
     /// The list of resources has changed.
-    RESOURCES_LIST_CHANGED = "notifications/resources/list_changed";
+    RESOURCES_LIST_CHANGED = "notifications/resources/list_changed", changed(List::Resources);
     /// A subscribed resource has changed.
-    RESOURCES_UPDATED = "notifications/resources/updated";
+    RESOURCES_UPDATED = "notifications/resources/updated",
+        MethodFacts { change: Some(Change::Resource), may_be_missed: true, ..NONE };
     /// The list of roots has changed.
-    ROOTS_LIST_CHANGED = "notifications/roots/list_changed";
+    ROOTS_LIST_CHANGED = "notifications/roots/list_changed", NONE;
     /// Lists tools.
-    TOOLS_LIST = "tools/list";
+    TOOLS_LIST = "tools/list", LIST;
     /// Calls a tool.
-    TOOLS_CALL = "tools/call";
+    TOOLS_CALL = "tools/call", MethodFacts { takes_input: true, named_by: Some("name"), ..NONE };
     /// Lists prompts.
-    PROMPTS_LIST = "prompts/list";
+    PROMPTS_LIST = "prompts/list", LIST;
     /// Reads a prompt.
-    PROMPTS_GET = "prompts/get";
+    PROMPTS_GET = "prompts/get", MethodFacts { takes_input: true, named_by: Some("name"), ..NONE };
     /// Lists resources.
-    RESOURCES_LIST = "resources/list";
+    RESOURCES_LIST = "resources/list", LIST;
     /// Lists resource templates.
-    RESOURCES_TEMPLATES_LIST = "resources/templates/list";
+    RESOURCES_TEMPLATES_LIST = "resources/templates/list", LIST;
     /// Reads a resource.
-    RESOURCES_READ = "resources/read";
+    RESOURCES_READ = "resources/read",
+        MethodFacts { takes_input: true, is_cacheable: true, named_by: Some("uri"), ..NONE };
     /// Subscribes to a resource.
-    RESOURCES_SUBSCRIBE = "resources/subscribe";
+    RESOURCES_SUBSCRIBE = "resources/subscribe",
+        MethodFacts { changes_setting: Some(SettingChange::Subscribe), ..LEGACY };
     /// Ends such a subscription.
-    RESOURCES_UNSUBSCRIBE = "resources/unsubscribe";
+    RESOURCES_UNSUBSCRIBE = "resources/unsubscribe",
+        MethodFacts { changes_setting: Some(SettingChange::Unsubscribe), ..LEGACY };
     /// Completes an argument.
-    COMPLETION_COMPLETE = "completion/complete";
+    COMPLETION_COMPLETE = "completion/complete", NONE;
     /// Sets the level of log messages.
-    LOGGING_SET_LEVEL = "logging/setLevel";
+    LOGGING_SET_LEVEL = "logging/setLevel",
+        MethodFacts { changes_setting: Some(SettingChange::LogLevel), ..LEGACY };
     /// Asks the client to let a model write something.
-    SAMPLING_CREATE_MESSAGE = "sampling/createMessage";
+    SAMPLING_CREATE_MESSAGE = "sampling/createMessage", asks_client("sampling");
     /// Asks the client to ask the user.
-    ELICITATION_CREATE = "elicitation/create";
+    ELICITATION_CREATE = "elicitation/create", asks_client("elicitation");
     /// A user has ended an elicitation that happened elsewhere.
-    ELICITATION_COMPLETE = "notifications/elicitation/complete";
+    ELICITATION_COMPLETE = "notifications/elicitation/complete", NONE;
     /// Asks the client for its roots.
-    ROOTS_LIST = "roots/list";
-    /// Asks how a task stands.
-    TASKS_GET = "tasks/get";
-    /// Asks for what came of a task.
-    TASKS_RESULT = "tasks/result";
+    ROOTS_LIST = "roots/list", asks_client("roots");
+    /// Asks for the state of a task.
+    TASKS_GET = "tasks/get", TASK;
+    /// Asks for the result of a task.
+    TASKS_RESULT = "tasks/result", LEGACY;
     /// Lists tasks.
-    TASKS_LIST = "tasks/list";
+    TASKS_LIST = "tasks/list", LEGACY;
     /// Ends a task.
-    TASKS_CANCEL = "tasks/cancel";
+    TASKS_CANCEL = "tasks/cancel", TASK;
     /// Answers what a task has asked for.
-    TASKS_UPDATE = "tasks/update";
-    /// Tells how a task of the extension stands.
-    TASKS = "notifications/tasks";
-    /// Tells how a task stands.
-    TASKS_STATUS = "notifications/tasks/status";
+    TASKS_UPDATE = "tasks/update", TASK;
+    /// Notifies the client of the state of a task of the extension.
+    TASKS = "notifications/tasks", MethodFacts { change: Some(Change::Task), ..NONE };
+    /// Notifies the client of the state of a task.
+    TASKS_STATUS = "notifications/tasks/status", NONE;
 }
 
 impl Method {
@@ -109,6 +258,27 @@ impl Method {
 }
 
 impl Method {
+    pub(crate) fn facts(&self) -> &'static MethodFacts {
+        facts(&self.0)
+    }
+
+    /// Whether this revision has removed it (RULES 8.4).
+    pub(crate) fn is_removed_in(&self, version: ProtocolVersion) -> bool {
+        self.facts().until.is_some_and(|last| version > last)
+    }
+
+    /// The capability that a server declares if it serves this, which is a matter of the name's first part.
+    pub(crate) fn server_capability(&self) -> Option<&'static str> {
+        let (group, _) = self.0.split_once('/')?;
+        match group {
+            "tools" => Some("tools"),
+            "prompts" => Some("prompts"),
+            "resources" => Some("resources"),
+            "completion" => Some("completions"),
+            _ => None,
+        }
+    }
+
     /// The method that a JSON string text names without escapes, if it is one of the constants.
     pub(crate) fn known_in_json(text: &[u8]) -> Option<Self> {
         known(text.strip_prefix(b"\"")?.strip_suffix(b"\"")?)
@@ -136,5 +306,75 @@ impl fmt::Debug for Method {
 impl PartialEq<str> for Method {
     fn eq(&self, other: &str) -> bool {
         self.0 == other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn those(holds: impl Fn(&Method) -> bool) -> Vec<&'static str> {
+        ALL.iter().filter(|method| holds(method)).map(|method| facts_name(method)).collect()
+    }
+
+    fn facts_name(method: &Method) -> &'static str {
+        match &method.0 {
+            Cow::Borrowed(name) => name,
+            Cow::Owned(_) => panic!("{method} is a constant"),
+        }
+    }
+
+    #[test]
+    fn each_column_holds_for_the_methods_that_the_specification_names() {
+        let (legacy, modern) = (ProtocolVersion::LATEST_LEGACY, ProtocolVersion::V2026_07_28);
+        assert_eq!(those(|method| method.is_removed_in(legacy)), [""; 0]);
+        let removed = [
+            "initialize",
+            "ping",
+            "resources/subscribe",
+            "resources/unsubscribe",
+            "logging/setLevel",
+            "tasks/result",
+            "tasks/list",
+        ];
+        assert_eq!(those(|method| method.is_removed_in(modern)), removed, "RULES 8.4");
+        let input = ["tools/call", "prompts/get", "resources/read"];
+        assert_eq!(those(|method| method.facts().takes_input), input, "MD-I-01");
+        let asked = ["sampling/createMessage", "elicitation/create", "roots/list"];
+        assert_eq!(those(|method| method.facts().client_capability.is_some()), asked, "MD-I-03");
+        let cacheable = [
+            "server/discover",
+            "tools/list",
+            "prompts/list",
+            "resources/list",
+            "resources/templates/list",
+            "resources/read",
+        ];
+        assert_eq!(those(|method| method.facts().is_cacheable), cacheable, "MD-K-01");
+        for (member, methods) in [
+            ("name", &["tools/call", "prompts/get"][..]),
+            ("uri", &["resources/read"]),
+            ("taskId", &["tasks/get", "tasks/cancel", "tasks/update"]),
+        ] {
+            assert_eq!(those(|method| method.facts().named_by == Some(member)), methods, "RULES 8.2, {member}");
+        }
+    }
+
+    #[test]
+    fn lists_and_their_notifications_name_each_other() {
+        for list in List::ALL {
+            let method = list.notification();
+            assert_eq!(method.facts().change, Some(Change::List(list)));
+            assert_eq!(method.as_str(), format!("notifications/{}/list_changed", list.capability()));
+            assert_eq!(list.filter_member(), format!("{}ListChanged", list.capability()));
+        }
+    }
+
+    #[test]
+    fn a_method_that_is_not_in_the_table_is_not_restricted() {
+        let method = Method::from("x/y");
+        assert_eq!(*method.facts(), NONE);
+        assert!(!method.is_removed_in(ProtocolVersion::V2026_07_28) && method.server_capability().is_none());
+        assert_eq!(Method::from("tools/x").server_capability(), Some("tools"), "row 26");
     }
 }

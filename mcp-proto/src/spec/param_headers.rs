@@ -12,7 +12,6 @@ use http::{HeaderName, HeaderValue};
 use crate::codec::json::Json;
 use crate::codec::json::scan::{Kind, Scanner};
 use crate::codec::json::string::unquote;
-use crate::spec::Method;
 use crate::spec::header::PARAM_PREFIX;
 
 /// How deep a schema is read.
@@ -24,16 +23,6 @@ const PATH: usize = 1024;
 
 const OPEN: &str = "=?base64?";
 const CLOSE: &str = "?=";
-
-/// The member of `params` that `Mcp-Name` repeats.
-pub(crate) fn name_member(method: &Method) -> Option<&'static str> {
-    match method.as_str() {
-        "tools/call" | "prompts/get" => Some("name"),
-        "resources/read" => Some("uri"),
-        "tasks/get" | "tasks/update" | "tasks/cancel" => Some("taskId"),
-        _ => None,
-    }
-}
 
 /// A text as a header value: as it is, or in Base64 if it could be misread (MD-P-08, MD-H-06).
 pub(crate) fn encode(text: &str) -> HeaderValue {

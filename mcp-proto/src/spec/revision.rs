@@ -39,6 +39,9 @@ impl ProtocolVersion {
     pub const ALL: [Self; 5] =
         [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25, Self::V2026_07_28];
 
+    /// The newest revision.
+    pub const LATEST: Self = Self::V2026_07_28;
+
     /// The newest revision that begins with `initialize` (LC-03).
     pub const LATEST_LEGACY: Self = Self::V2025_11_25;
 
@@ -151,12 +154,8 @@ pub struct Rules {
     pub mirrored_headers: bool,
     /// The server may send requests (RULES 0.1).
     pub server_requests: bool,
-    /// Results say what kind of result they are (JR-14).
-    pub result_type: bool,
     /// A client that closes its connection has cancelled the request on it (SH-S-16, SH-S-17).
     pub disconnect_cancels: bool,
-    /// An id may be used again once its request was answered (JR-04, JR-05).
-    pub id_reuse: bool,
     /// How a client takes a request back over HTTP.
     pub cancel_by: CancelBy,
     /// How an error says that it could not read the request's id (A28).
@@ -177,15 +176,13 @@ pub struct Rules {
     pub resource_not_found: i64,
     /// The code for a request that needs something which its client cannot do (MD-M-05).
     pub missing_capability: i64,
-    /// Methods of clients that earlier revisions had, and that there are no longer (RULES 8.4).
-    pub removed_methods: &'static [&'static str],
 }
 
 impl Rules {
     /// Whether the answer to this method may be a wish for input (MD-I-01).
     #[must_use]
     pub fn may_require_input(&self, method: &Method) -> bool {
-        self.era == Era::Modern && takes_input(method)
+        self.era == Era::Modern && method.facts().takes_input
     }
 
     /// Whether an application may answer with an error of this code (RP15).
@@ -195,11 +192,6 @@ impl Rules {
         let reserved = (lowest..=highest).contains(&code) && !self.allowed_codes.contains(&code);
         !reserved && !self.refused_codes.contains(&code)
     }
-}
-
-/// MD-I-01: whether an answer to this method can be that input is needed first.
-pub(crate) fn takes_input(method: &Method) -> bool {
-    [Method::TOOLS_CALL, Method::PROMPTS_GET, Method::RESOURCES_READ].contains(method)
 }
 
 const LEGACY: Rules = Rules {
@@ -213,9 +205,7 @@ const LEGACY: Rules = Rules {
     version_header: true,
     mirrored_headers: false,
     server_requests: true,
-    result_type: false,
     disconnect_cancels: false,
-    id_reuse: false,
     cancel_by: CancelBy::Notification,
     unreadable_id: UnreadableId::Null,
     elicitation: false,
@@ -226,7 +216,6 @@ const LEGACY: Rules = Rules {
     refused_codes: &[],
     resource_not_found: -32002,
     missing_capability: code::INVALID_REQUEST,
-    removed_methods: &[],
 };
 
 const RULES: [Rules; 5] = [
@@ -255,9 +244,7 @@ const RULES: [Rules; 5] = [
         version_header: true,
         mirrored_headers: true,
         server_requests: false,
-        result_type: true,
         disconnect_cancels: true,
-        id_reuse: true,
         cancel_by: CancelBy::ClosingTheExchange,
         unreadable_id: UnreadableId::Omitted,
         elicitation: true,
@@ -268,15 +255,6 @@ const RULES: [Rules; 5] = [
         refused_codes: &[-32002],
         resource_not_found: code::INVALID_PARAMS,
         missing_capability: code::MISSING_REQUIRED_CLIENT_CAPABILITY,
-        removed_methods: &[
-            "initialize",
-            "ping",
-            "logging/setLevel",
-            "resources/subscribe",
-            "resources/unsubscribe",
-            "tasks/list",
-            "tasks/result",
-        ],
     },
 ];
 

@@ -8,7 +8,7 @@ use crate::codec::json::Json;
 use crate::codec::jsonrpc::{Message, Response};
 use crate::spec::Method;
 use crate::spec::header::{METHOD, NAME};
-use crate::spec::param_headers::{encode, name_member};
+use crate::spec::param_headers::encode;
 
 impl Http {
     pub(super) fn mirrored(&self, message: &Message) -> HeaderMap {
@@ -24,7 +24,7 @@ impl Http {
             headers.insert(METHOD, value);
         }
         let member = |name| params.and_then(|params| params.first_member(name));
-        let Some(name) = name_member(method).and_then(member) else { return headers };
+        let Some(name) = method.facts().named_by.and_then(member) else { return headers };
         let Some(name) = name.as_string() else { return headers };
         headers.insert(NAME, encode(&name));
         if *method == Method::TOOLS_CALL {

@@ -28,7 +28,7 @@ pub(in crate::server) fn method_and_name(
     params: Option<&Json>,
 ) -> Result<(), ErrorObject> {
     plain(headers, &METHOD, method.as_str())?;
-    let Some(member) = param_headers::name_member(method) else { return Ok(()) };
+    let Some(member) = method.facts().named_by else { return Ok(()) };
     let name = params.and_then(|params| params.first_member(member));
     match (single(headers, &NAME)?, name.as_ref().and_then(Json::as_string)) {
         (Some(header), Some(name)) if param_headers::decode(header).as_deref() == Some(&*name) => Ok(()),
