@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_proto::client::{Config, HttpTransport, Verdict};
+use mcp_proto::client::{Config, HttpTransport, DetectedEra};
 use mcp_proto::{Era, ProtocolVersion};
 use tests::stream::ClientStream;
 use tests::world::{self, Opened, Reply, World};
@@ -199,7 +199,7 @@ trait Client {
     fn asked(&mut self) -> Next;
     fn hear(&mut self, said: Said);
     fn connect(&mut self) -> bool;
-    fn verdict(&self) -> Option<Verdict>;
+    fn detected_era(&self) -> Option<DetectedEra>;
     fn is_connected(&self) -> bool;
 }
 
@@ -250,8 +250,8 @@ impl Client for OverHttp {
         self.world.machine.connect(self.world.now).is_ok()
     }
 
-    fn verdict(&self) -> Option<Verdict> {
-        self.world.machine.verdict()
+    fn detected_era(&self) -> Option<DetectedEra> {
+        self.world.machine.detected_era()
     }
 
     fn is_connected(&self) -> bool {
@@ -298,8 +298,8 @@ impl Client for OnStream {
         self.stream.machine.connect(self.stream.now).is_ok()
     }
 
-    fn verdict(&self) -> Option<Verdict> {
-        self.stream.machine.verdict()
+    fn detected_era(&self) -> Option<DetectedEra> {
+        self.stream.machine.detected_era()
     }
 
     fn is_connected(&self) -> bool {
@@ -308,7 +308,7 @@ impl Client for OnStream {
 }
 
 /// The detection of the era, over HTTP and on a byte stream: whatever a server answers, the client asks what the rules
-/// say, comes to the verdict that they say or to none, and begins the next connection with it.
+/// say, detects the era that they say or none, and begins the next connection with it.
 ///
 /// The first byte says which revisions the client speaks, the second what it knows and how it is connected.
 pub fn era(data: &[u8]) {
@@ -332,7 +332,7 @@ pub fn era(data: &[u8]) {
         if table.is_stream && matches!(said, Said::Status(_)) {
             continue;
         }
-        let before = client.verdict();
+        let before = client.detected_era();
         client.hear(said);
         let next = table.next(said);
         let asked = match next {
@@ -343,12 +343,12 @@ pub fn era(data: &[u8]) {
         match next {
             Next::Connected(era) => {
                 assert!(client.is_connected());
-                assert_eq!(client.verdict().map(|verdict| verdict.era), Some(era), "after {said:?}");
+                assert_eq!(client.detected_era().map(|detected_era| detected_era.era), Some(era), "after {said:?}");
                 return remembers(table, era);
             }
             Next::Nothing => {
                 if !matches!(said, Said::Versions(_) | Said::Unsupported(_)) {
-                    assert_eq!(client.verdict(), before, "{said:?} told nothing");
+                    assert_eq!(client.detected_era(), before, "{said:?} told nothing");
                 }
                 let (connected, begun) = (client.connect(), table.begin());
                 if !connected {
@@ -361,7 +361,7 @@ pub fn era(data: &[u8]) {
     }
 }
 
-/// ER-09: another client that is told the verdict begins with it.
+/// ER-09: another client that knows the detected era begins with it.
 fn remembers(mut table: Table, era: Era) {
     table.known = Some(era);
     let begun = table.begin();
@@ -371,7 +371,7 @@ fn remembers(mut table: Table, era: Era) {
 fn client(table: &Table) -> Box<dyn Client> {
     let configure = |config: &mut Config| {
         config.versions.clone_from(&table.versions);
-        config.verdict = table.known.map(Verdict::known);
+        config.known_era = table.known.map(DetectedEra::known);
     };
     if table.is_stream {
         Box::new(OnStream { stream: ClientStream::detecting_with(configure), ids: Vec::new() })

@@ -21,7 +21,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 
-use mcp_proto::client::{Call, HttpTransport, Outcome, Verdict};
+use mcp_proto::client::{Call, HttpTransport, Outcome, DetectedEra};
 use mcp_proto::model::{ModelError, Payload, Request};
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, RequestKey, UsageError};
 
@@ -73,7 +73,7 @@ struct Greeting {
     version: ProtocolVersion,
     result: Json,
     transport: Option<HttpTransport>,
-    verdict: Verdict,
+    detected_era: DetectedEra,
 }
 
 impl Client {
@@ -199,8 +199,8 @@ impl Client {
 
     /// Which era the server belongs to, and what told so.
     #[must_use]
-    pub fn verdict(&self) -> Verdict {
-        self.shared.greeting.verdict
+    pub fn detected_era(&self) -> DetectedEra {
+        self.shared.greeting.detected_era
     }
 
     /// The HTTP transport that the server turned out to have; `None` for a child process.

@@ -97,7 +97,7 @@ impl Proxy {
     ///
     /// A process that has left the group, as a daemon or a browser does with `setsid`, goes on. It is not looked for: to
     /// find it, this process would have to adopt all orphans of its descendants, those of its application's other children
-    /// included, and it could not tell a leftover from a program that was meant to stay.
+    /// included, and it could not tell a drain from a program that was meant to stay.
     ///
     /// A server that ends when it is asked which era it belongs to is started once more (ER-06).
     ///

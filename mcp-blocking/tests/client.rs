@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mcp_blocking::{Change, Client, Error, Handler, Observation};
-use mcp_proto::client::{self, Call, Evidence, HttpTransport, Unavailable, Verdict};
+use mcp_proto::client::{self, Call, DetectedBy, HttpTransport, Unavailable, DetectedEra};
 use mcp_proto::{Era, ErrorObject, Failed, Json, Limits, Method, Notification, ProtocolVersion};
 use tests::bad_answers::BAD_ANSWERS;
 use tests::bad_handshakes::BAD_HANDSHAKES;
@@ -639,7 +639,7 @@ fn a_server_of_2026_07_28_asks_and_tells() {
     let server = modern_server();
     let builder = Client::builder(&server.url()).unwrap().versions(ProtocolVersion::ALL).handler(Roots);
     let client = builder.capabilities(json(CAPABILITIES)).connect().unwrap();
-    assert_eq!((client.version(), client.verdict().evidence), (ProtocolVersion::V2026_07_28, Evidence::Discovered));
+    assert_eq!((client.version(), client.detected_era().by), (ProtocolVersion::V2026_07_28, DetectedBy::Discovered));
     client.request("tools/call", Some(json(r#"{"name":"t"}"#))).unwrap();
     let last = server.requests().pop().unwrap();
     assert!(String::from_utf8_lossy(&last.body).contains(r#""inputResponses":{"r":{"roots":[]}}"#));
@@ -682,7 +682,7 @@ fn the_server_is_told_what_the_builder_was() {
     let builder = builder.bearer("token").unwrap().header("X-Key", "key").unwrap();
     let client = builder.versions([ProtocolVersion::V2025_11_25]).connect().unwrap();
     assert_eq!(client.transport(), Some(HttpTransport::StreamableHttp));
-    assert_eq!(client.verdict(), Verdict { era: Era::Legacy, evidence: Evidence::Configured });
+    assert_eq!(client.detected_era(), DetectedEra { era: Era::Legacy, by: DetectedBy::Configured });
     drop(client);
     let requests = server.requests();
     let initialize = String::from_utf8_lossy(&requests[0].body).into_owned();
@@ -801,7 +801,7 @@ fn er06_a_server_that_ends_when_it_is_asked_is_started_once_more_or_an_error_at_
         "read -r line; [ -e \"$0\" ] && { echo \"$1\"; cat >/dev/null; exit; }; : >\"$0\"; exec >&-; sleep 1000";
     command.args(["-c", script]).arg(&marker).arg(answer);
     let client = Client::child(command).versions(ProtocolVersion::ALL).connect().unwrap();
-    assert_eq!(client.verdict(), Verdict { era: Era::Legacy, evidence: Evidence::Exited });
+    assert_eq!(client.detected_era(), DetectedEra { era: Era::Legacy, by: DetectedBy::Exited });
     std::fs::remove_file(marker).unwrap();
 
     std::fs::write(&once, "#!/bin/sh\nrm \"$0\"\nread -r line\n").unwrap();

@@ -27,7 +27,7 @@
 mod calls;
 mod carrier;
 mod config;
-mod era;
+mod detection;
 mod event;
 mod handshake;
 mod http;
@@ -53,7 +53,7 @@ use crate::spec::{Era, ProtocolVersion};
 use crate::transport::Transport;
 use calls::Calls;
 use carrier::{Carrier, Inbound, Role, Wire};
-use era::Detection;
+use detection::Detection;
 use handshake::{Handshake, Opener, Phase};
 use listen::Listening;
 use restore::Settings;
@@ -61,8 +61,8 @@ use restore::Settings;
 pub(crate) use carrier::Backlog;
 pub use carrier::ClientTransport;
 pub use config::{Call, Config, Confirmation, Forwarding};
-pub use era::{Evidence, Verdict};
-pub use event::{CloseReason, Event, NotRestored, Occasion, Outcome, Scope, Unavailable};
+pub use detection::{DetectedBy, DetectedEra};
+pub use event::{CloseReason, Event, NotRestored, Outcome, Scope, Unavailable};
 pub use http::{ExchangeKey, Failure, Http, HttpAction, HttpConfig, HttpTransport, InvalidUrl};
 pub use listen::SubscriptionKey;
 
@@ -233,7 +233,7 @@ impl<T: Carrier> Client<T> {
             transport,
             phase: Phase::Idle,
             handshake: None,
-            detection: Detection::new(&config.versions, config.verdict, T::SILENCE_TELLS),
+            detection: Detection::new(&config.versions, config.known_era, T::SILENCE_TELLS),
             version: None,
             pending: Pending::new(SessionKey::ONLY, config.limits.tombstones),
             held: Held::default(),
@@ -266,7 +266,7 @@ impl<T: Carrier> Client<T> {
     /// [`UsageError::AlreadyConnected`] or [`UsageError::Closed`].
     pub fn connect(&mut self, now: Instant) -> Result<(), UsageError> {
         self.check_unconnected()?;
-        let known = self.detection.settled().or(self.config.verdict);
+        let known = self.detection.settled().or(self.config.known_era);
         self.detection = Detection::new(&self.allowed_versions(), known, T::SILENCE_TELLS);
         self.handshake = Some(Handshake::new(Opener::Configured));
         self.settings = Settings::default();
@@ -285,7 +285,7 @@ impl<T: Carrier> Client<T> {
     /// [`UsageError::AlreadyConnected`] or [`UsageError::Closed`].
     pub fn connect_with(&mut self, params: Json, now: Instant) -> Result<(), UsageError> {
         self.check_unconnected()?;
-        self.detection = Detection::new(&self.allowed_versions(), Some(Verdict::known(Era::Legacy)), T::SILENCE_TELLS);
+        self.detection = Detection::new(&self.allowed_versions(), Some(DetectedEra::known(Era::Legacy)), T::SILENCE_TELLS);
         self.handshake = Some(Handshake::new(Opener::Initialize(params)));
         self.settings = Settings::default();
         self.open(true, now);
@@ -522,8 +522,8 @@ impl<T: Carrier> Client<T> {
 
     /// Which era the server belongs to, as far as that is known.
     #[must_use]
-    pub const fn verdict(&self) -> Option<Verdict> {
-        self.detection.verdict()
+    pub const fn detected_era(&self) -> Option<DetectedEra> {
+        self.detection.detected_era()
     }
 
     fn allowed_versions(&self) -> Vec<ProtocolVersion> {

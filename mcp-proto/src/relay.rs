@@ -25,7 +25,7 @@
 //! | `event` | what it does and tells |
 //! | `opening` | how the two sides find together |
 //! | `pace` | whether the server takes what the client sends |
-//! | `crossing` | what is under way |
+//! | `in_flight` | what is under way |
 //! | `straight` | both speak the same era |
 //! | `legacy_client` | a legacy client, a modern server |
 //! | `modern_client` | a modern client, a legacy server |
@@ -33,13 +33,13 @@
 
 mod config;
 mod convert;
-mod crossing;
+mod in_flight;
 mod event;
 mod legacy_client;
 mod modern_client;
 mod opening;
 mod pace;
-mod straight;
+mod pass_through;
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ use crate::server::{self, Server};
 use crate::spec::ProtocolVersion;
 use crate::spec::{Method, code};
 use crate::transport::Stdio;
-use crossing::Crossing;
+use in_flight::InFlight;
 use legacy_client::LegacyClient;
 use modern_client::{ModernClient, ParkKey};
 use opening::Opening;
@@ -94,7 +94,7 @@ pub struct Relay<T: ClientTransport = Http> {
     server: Server<Stdio>,
     client: Client<T>,
     path: Path,
-    crossing: Crossing,
+    in_flight: InFlight,
     /// The revisions that the server may be spoken to in.
     versions: Vec<ProtocolVersion>,
     /// Calls whose clients do not come back.
@@ -111,7 +111,7 @@ enum Path {
     /// It is not known yet.
     Opening(Opening),
     /// They speak the same era.
-    Straight {
+    PassThrough {
         /// What a modern server has said of itself.
         discovered: Option<Json>,
     },
@@ -137,7 +137,7 @@ impl<T: ClientTransport> Relay<T> {
             server: Server::new(Stdio::new(), server)?,
             client: Client::new(transport, client)?,
             path: Path::Opening(Opening::Awaited),
-            crossing: Crossing::default(),
+            in_flight: InFlight::default(),
             versions,
             timers: Deadlines::new(),
             parking_timeout,
@@ -218,9 +218,9 @@ impl<T: ClientTransport> Relay<T> {
         let (waiting, parked) = match &self.path {
             Path::Opening(opening) => opening.waiting(),
             Path::ModernClient(state) => (0, state.held()),
-            Path::Straight { .. } | Path::LegacyClient(_) => (0, 0),
+            Path::PassThrough { .. } | Path::LegacyClient(_) => (0, 0),
         };
-        let own = Load { waiting, held: self.crossing.bytes() + parked, timers: self.timers.len(), ..Load::default() };
+        let own = Load { waiting, held: self.in_flight.bytes() + parked, timers: self.timers.len(), ..Load::default() };
         own + self.server.load() + self.client.load()
     }
 
@@ -263,24 +263,24 @@ impl<T: ClientTransport> Relay<T> {
         use server::Event as E;
         match event {
             E::Requested { ticket, method, params } => self.on_request(ticket, method, params, now),
-            E::Cancelled { ticket, params } => match self.crossing.taken_back(ticket) {
+            E::Cancelled { ticket, params } => match self.in_flight.cancel_to_server(ticket) {
                 Some(request) => self.client.cancel_with(request, &params.unwrap_or(Json::empty_object()), now),
                 None => self.forget(ticket),
             },
             E::Notified { method, params, .. } => self.on_notification(method, params, now),
             E::Progressed { params, .. } => self.on_notification(Method::PROGRESS, Some(params), now),
             E::Responded { request, outcome } => {
-                let Some(downward) = self.crossing.comes_up(request) else { return };
+                let Some(forwarded) = self.in_flight.remove_to_client(request) else { return };
                 match self.path {
-                    Path::LegacyClient(_) => self.on_legacy_answer(downward, outcome, now),
-                    Path::Opening(_) | Path::Straight { .. } | Path::ModernClient(_) => {
-                        self.pass_answer(downward.ticket, outcome, now);
+                    Path::LegacyClient(_) => self.on_legacy_answer(forwarded, outcome, now),
+                    Path::Opening(_) | Path::PassThrough { .. } | Path::ModernClient(_) => {
+                        self.pass_answer(forwarded.ticket, outcome, now);
                     }
                 }
             }
             E::Faulted(fault) => self.out.tell(Event::Faulted { side: Side::Client, fault }),
             E::InputEnded => {
-                if let Path::Straight { .. } = self.path {
+                if let Path::PassThrough { .. } = self.path {
                     self.end_subscriptions(now);
                 }
             }
@@ -298,13 +298,13 @@ impl<T: ClientTransport> Relay<T> {
         match &self.path {
             Path::LegacyClient(_) => self.on_legacy_request(ticket, method, params, now),
             Path::ModernClient(_) => self.on_modern_request(ticket, method, params, now),
-            Path::Opening(_) | Path::Straight { .. } if method == Method::INITIALIZE => {
+            Path::Opening(_) | Path::PassThrough { .. } if method == Method::INITIALIZE => {
                 self.on_initialize(ticket, params.unwrap_or(Json::empty_object()), now);
             }
             Path::Opening(_) if self.server.stated(&ticket).is_some() => {
                 self.on_discovering(ticket, method, params, now);
             }
-            Path::Opening(_) | Path::Straight { .. } => self.pass(ticket, method, params, now),
+            Path::Opening(_) | Path::PassThrough { .. } => self.pass(ticket, method, params, now),
         }
     }
 
@@ -312,7 +312,7 @@ impl<T: ClientTransport> Relay<T> {
     fn holds(&self, bytes: usize) -> bool {
         self.limits.holds(bytes, || {
             let parked = if let Path::ModernClient(state) = &self.path { state.held() } else { 0 };
-            self.crossing.bytes() + parked
+            self.in_flight.bytes() + parked
         })
     }
 
@@ -320,7 +320,7 @@ impl<T: ClientTransport> Relay<T> {
         match self.path {
             // BR-L-03; clients of the modern era tell nothing.
             Path::LegacyClient(_) | Path::ModernClient(_) => {}
-            Path::Opening(_) | Path::Straight { .. } => {
+            Path::Opening(_) | Path::PassThrough { .. } => {
                 let told = if method == Method::INITIALIZED {
                     self.client.confirm(params, now)
                 } else {
@@ -343,9 +343,9 @@ impl<T: ClientTransport> Relay<T> {
     fn on_client_event(&mut self, event: client::Event, now: Instant) {
         use client::Event as E;
         match event {
-            E::Connected { version, result, occasion, .. } => {
-                self.out.tell(Event::Connected { version, result: result.clone(), occasion });
-                self.on_connected(version, result, occasion, now);
+            E::Connected { version, result, is_reconnect, .. } => {
+                self.out.tell(Event::Connected { version, result: result.clone(), is_reconnect });
+                self.on_connected(version, result, is_reconnect, now);
             }
             E::Unavailable { reason, retry_at } => {
                 self.on_unavailable(&reason, now);
@@ -355,18 +355,18 @@ impl<T: ClientTransport> Relay<T> {
                 self.out.tell(Event::SessionLost);
                 self.forget_roots_questions();
                 // SH-C-08: what the old session asked is of no use to the next.
-                for request in self.crossing.forget_below() {
+                for request in self.in_flight.clear_to_client() {
                     self.server.cancel(request, Some("the session with the server was lost"), now);
                 }
             }
             E::Responded { request, outcome } => self.on_outcome(request, outcome, now),
             // RP12: only for requests that are in flight.
-            E::Progressed { request, params } => match (&self.path, self.crossing.is_up(request)) {
+            E::Progressed { request, params } => match (&self.path, self.in_flight.get_to_server(request)) {
                 (_, None) => {}
                 (Path::LegacyClient(_), Some(_)) => self.on_legacy_progress(request, params, now),
                 (Path::ModernClient(_), Some(_)) => self.on_modern_progress(request, params, now),
-                (Path::Opening(_) | Path::Straight { .. }, Some(upward)) => {
-                    self.tell_client((&upward.ticket).into(), Method::PROGRESS, Some(params), now);
+                (Path::Opening(_) | Path::PassThrough { .. }, Some(forwarded)) => {
+                    self.tell_client((&forwarded.ticket).into(), Method::PROGRESS, Some(params), now);
                 }
             },
             E::NotRestored { method, reason, .. } => self.out.tell(Event::NotInEffect { method, reason }),
@@ -376,16 +376,16 @@ impl<T: ClientTransport> Relay<T> {
             E::Requested { ticket, scope, method, params } => match self.path {
                 Path::LegacyClient(_) => self.on_input_required(scope, ticket, method, params, now),
                 Path::ModernClient(_) => self.on_question(scope, ticket, method, params, now),
-                Path::Opening(_) | Path::Straight { .. } => self.pass_down(ticket, method, params, now),
+                Path::Opening(_) | Path::PassThrough { .. } => self.pass_down(ticket, method, params, now),
             },
-            E::RequestCancelled { ticket, params } => match self.crossing.taken_back_below(ticket) {
+            E::RequestCancelled { ticket, params } => match self.in_flight.cancel_to_client(ticket) {
                 Some(request) => self.server.cancel_with(request, &params, now),
                 None => self.on_question_cancelled(ticket),
             },
             E::Notified { scope, method, params } => match self.path {
                 Path::LegacyClient(_) => self.on_modern_notification(scope, method, params, now),
                 Path::ModernClient(_) => self.on_legacy_notification(scope, method, params, now),
-                Path::Opening(_) | Path::Straight { .. } => self.pass_notification(scope, method, params, now),
+                Path::Opening(_) | Path::PassThrough { .. } => self.pass_notification(scope, method, params, now),
             },
             E::RequestWaits { limit } => self.out.tell(Event::RequestWaits { limit }),
             E::Faulted(fault) => self.out.tell(Event::Faulted { side: Side::Server, fault }),
@@ -398,13 +398,13 @@ impl<T: ClientTransport> Relay<T> {
     }
 
     fn on_outcome(&mut self, request: RequestKey, outcome: Outcome, now: Instant) {
-        let Some(upward) = self.crossing.comes_down(request) else {
+        let Some(forwarded) = self.in_flight.remove_to_server(request) else {
             return self.on_parked_outcome(request, outcome, now);
         };
         match self.path {
-            Path::LegacyClient(_) => self.on_legacy_outcome(upward, outcome, now),
-            Path::ModernClient(_) => self.on_modern_outcome(upward, outcome, now),
-            Path::Opening(_) | Path::Straight { .. } => self.pass_outcome(upward, outcome, now),
+            Path::LegacyClient(_) => self.on_legacy_outcome(forwarded, outcome, now),
+            Path::ModernClient(_) => self.on_modern_outcome(forwarded, outcome, now),
+            Path::Opening(_) | Path::PassThrough { .. } => self.pass_outcome(forwarded, outcome, now),
         }
     }
 
@@ -417,7 +417,7 @@ impl<T: ClientTransport> Relay<T> {
     fn ask_client(&mut self, scope: server::Scope, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
         let call = Call { method: method.clone(), params, timeout: None, progress: false };
         match self.server.request(scope, call, now) {
-            Ok(request) => self.crossing.goes_down(request, ticket, method),
+            Ok(request) => self.in_flight.insert_to_client(request, ticket, method),
             Err(error) => {
                 let error = ErrorObject::new(code::INTERNAL_ERROR, &error.to_string());
                 self.client.answer(ticket, Err(error), now);

@@ -20,7 +20,7 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use mcp_proto::client::{Call, HttpTransport, Outcome, Unavailable, Verdict};
+use mcp_proto::client::{Call, HttpTransport, Outcome, Unavailable, DetectedEra};
 use mcp_proto::model::{ModelError, Payload, Request};
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, UsageError};
 use tokio::sync::{mpsc, oneshot};
@@ -68,7 +68,7 @@ struct Greeting {
     version: ProtocolVersion,
     result: Json,
     transport: Option<HttpTransport>,
-    verdict: Verdict,
+    detected_era: DetectedEra,
 }
 
 impl Client {
@@ -165,8 +165,8 @@ impl Client {
 
     /// Which era the server belongs to, and what told so.
     #[must_use]
-    pub fn verdict(&self) -> Verdict {
-        self.greeting.verdict
+    pub fn detected_era(&self) -> DetectedEra {
+        self.greeting.detected_era
     }
 
     /// The HTTP transport that the server turned out to have; `None` on a byte stream.

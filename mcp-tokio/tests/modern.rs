@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
-use mcp_proto::client::{Evidence, Verdict};
+use mcp_proto::client::{DetectedBy, DetectedEra};
 use mcp_proto::{Era, ErrorObject, Json, Method, ProtocolVersion};
 use mcp_tokio::{Client, Handler};
 use tests::modern_answers::{CAPABILITIES, FOUND, MODERN_ANSWERS, NEXT, ROOTS};
@@ -30,7 +30,7 @@ async fn input_subscriptions_and_cancellation_over_http() {
     let builder = builder.capabilities(json(CAPABILITIES));
     let client = builder.http(&server.url()).unwrap().connect().await.unwrap();
     assert_eq!(client.version(), ProtocolVersion::V2026_07_28);
-    assert_eq!(client.verdict(), Verdict { era: Era::Modern, evidence: Evidence::Discovered });
+    assert_eq!(client.detected_era(), DetectedEra { era: Era::Modern, by: DetectedBy::Discovered });
     let params = json(r#"{"name":"t","arguments":{}}"#);
     client.request("tools/call", Some(params)).await.unwrap();
     let calls = server.requests();
@@ -94,7 +94,7 @@ async fn er_06_a_child_that_ends_when_it_is_asked_is_started_once_more() {
     command.args(["-c", script]).arg(&marker).arg(answer);
     let client = Client::builder().versions(ProtocolVersion::ALL).handler(Roots).spawn(command).await.unwrap();
     std::fs::remove_file(marker).unwrap();
-    assert_eq!(client.verdict(), Verdict { era: Era::Legacy, evidence: Evidence::Exited });
+    assert_eq!(client.detected_era(), DetectedEra { era: Era::Legacy, by: DetectedBy::Exited });
     assert_eq!(client.version(), ProtocolVersion::V2025_11_25);
     client.close().await;
 }

@@ -199,8 +199,10 @@ impl<A: Said> Said for relay::Action<A> {
 impl Said for client::Event {
     fn text(&self, now: Instant) -> String {
         match self {
-            Self::Connected { version, result, occasion, verdict, is_downgrade } => {
-                format!("connected: {version} {occasion:?} {verdict:?} {is_downgrade} {}", json(result))
+            Self::Connected { version, result, is_reconnect, detected_era, is_downgrade } => {
+                let (how, era, by) = (if *is_reconnect { "Again" } else { "First" }, detected_era.era, detected_era.by);
+                let detected = format!("Verdict {{ era: {era:?}, evidence: {by:?} }}");
+                format!("connected: {version} {how} {detected} {is_downgrade} {}", json(result))
             }
             Self::Unavailable { reason, retry_at } => unavailable(reason, *retry_at, now),
             Self::SessionLost => "session lost".to_owned(),
@@ -259,8 +261,9 @@ impl Said for server::Event {
 impl Said for relay::Event {
     fn text(&self, now: Instant) -> String {
         match self {
-            Self::Connected { version, result, occasion } => {
-                format!("connected: {version} {occasion:?} {}", json(result))
+            Self::Connected { version, result, is_reconnect } => {
+                let how = if *is_reconnect { "Again" } else { "First" };
+                format!("connected: {version} {how} {}", json(result))
             }
             Self::Bridging { client, server } => format!("bridging: {client:?} and {server:?}"),
             Self::Unavailable { reason, retry_at } => unavailable(reason, *retry_at, now),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_proto::client::{Client, CloseReason, Event, Evidence, Http, HttpTransport, Outcome, Unavailable, Verdict};
+use mcp_proto::client::{Client, CloseReason, Event, DetectedBy, Http, HttpTransport, Outcome, Unavailable, DetectedEra};
 use mcp_proto::{Era, Failed, ProtocolVersion};
 use tests::stream::ClientStream;
 use tests::world::{DISCOVERED, Opened, Reply, World, broken, error, initialize_reply, initialize_result, result};
@@ -21,30 +21,30 @@ fn er_02_a_server_that_answers_is_modern() {
     let opened = world.opened();
     world.reply(opened.key, &Reply::json(result(&opened.id(), DISCOVERED)));
     let events = world.events();
-    let [Event::Connected { version, verdict, is_downgrade, .. }] = &events[..] else { panic!("{events:?}") };
+    let [Event::Connected { version, detected_era, is_downgrade, .. }] = &events[..] else { panic!("{events:?}") };
     assert_eq!(*version, ProtocolVersion::V2026_07_28);
-    assert_eq!(*verdict, Verdict { era: Era::Modern, evidence: Evidence::Discovered });
+    assert_eq!(*detected_era, DetectedEra { era: Era::Modern, by: DetectedBy::Discovered });
     assert!(!is_downgrade);
-    assert_eq!(world.machine.verdict(), Some(*verdict));
+    assert_eq!(world.machine.detected_era(), Some(*detected_era));
 }
 
 #[test]
 fn er_23_to_25_what_no_modern_server_answers_leads_to_initialize() {
     let legacy = r#"{"supported":["2025-06-18","2025-03-26"]}"#;
-    for (name, reply, evidence, offered) in [
-        ("404", (|_| Reply::html(404)) as fn(&Opened) -> Reply, Evidence::Status { status: 404 }, "2025-11-25"),
-        ("405", |_| Reply::status(405), Evidence::Status { status: 405 }, "2025-11-25"),
+    for (name, reply, by, offered) in [
+        ("404", (|_| Reply::html(404)) as fn(&Opened) -> Reply, DetectedBy::Status { status: 404 }, "2025-11-25"),
+        ("405", |_| Reply::status(405), DetectedBy::Status { status: 405 }, "2025-11-25"),
         (
             "400",
             |_| Reply::json(error("null", -32000, "no session")).with_status(400),
-            Evidence::Error { code: -32000 },
+            DetectedBy::Error { code: -32000 },
             "2025-11-25",
         ),
-        ("-32601", |to| error_reply(to, 404, -32601, "null"), Evidence::Error { code: -32601 }, "2025-11-25"),
-        ("-32602 with 200", |to| error_reply(to, 200, -32602, "{}"), Evidence::Error { code: -32602 }, "2025-11-25"),
-        ("-32022 without data", |to| error_reply(to, 400, -32022, "7"), Evidence::Error { code: -32022 }, "2025-11-25"),
-        ("a result of another kind", |to| Reply::json(result(&to.id(), "{}")), Evidence::OtherAnswer, "2025-11-25"),
-        ("202", |_| Reply::status(202), Evidence::OtherAnswer, "2025-11-25"),
+        ("-32601", |to| error_reply(to, 404, -32601, "null"), DetectedBy::Error { code: -32601 }, "2025-11-25"),
+        ("-32602 with 200", |to| error_reply(to, 200, -32602, "{}"), DetectedBy::Error { code: -32602 }, "2025-11-25"),
+        ("-32022 without data", |to| error_reply(to, 400, -32022, "7"), DetectedBy::Error { code: -32022 }, "2025-11-25"),
+        ("a result of another kind", |to| Reply::json(result(&to.id(), "{}")), DetectedBy::OtherAnswer, "2025-11-25"),
+        ("202", |_| Reply::status(202), DetectedBy::OtherAnswer, "2025-11-25"),
     ] {
         let mut world = World::detecting_client();
         let opened = world.opened();
@@ -55,10 +55,10 @@ fn er_23_to_25_what_no_modern_server_answers_leads_to_initialize() {
         assert_eq!((initialize.header("mcp-protocol-version"), initialize.header("mcp-method")), ("", ""), "{name}");
         world.reply(initialize.key, &Reply::json(result(&initialize.id(), &initialize_result(offered))));
         let events = world.events();
-        let connected = Verdict { era: Era::Legacy, evidence };
+        let connected = DetectedEra { era: Era::Legacy, by };
         assert!(
             events.iter().any(
-                |event| matches!(event, Event::Connected { verdict, is_downgrade: true, .. } if *verdict == connected)
+                |event| matches!(event, Event::Connected { detected_era, is_downgrade: true, .. } if *detected_era == connected)
             ),
             "{name}: {events:?}"
         );
@@ -87,7 +87,7 @@ fn hm12_er_26_credentials_load_and_the_network_say_nothing_about_the_era() {
             matches!(&events[..], [Event::Unavailable { reason: Unavailable::Failed(Failed::Refused(_)), .. }]),
             "{status}: {events:?}"
         );
-        assert_eq!(world.machine.verdict(), None);
+        assert_eq!(world.machine.detected_era(), None);
     }
     let mut world = World::detecting_client();
     let opened = world.opened();
@@ -101,7 +101,7 @@ fn hm12_er_26_credentials_load_and_the_network_say_nothing_about_the_era() {
         &world.events()[..],
         [Event::Unavailable { reason: Unavailable::Failed(Failed::TimedOut { .. }), .. }]
     ));
-    assert_eq!(world.machine.verdict(), None);
+    assert_eq!(world.machine.detected_era(), None);
 }
 
 #[test]
@@ -192,12 +192,12 @@ fn er_10_a_modern_only_client_fails_cleanly() {
 
 #[test]
 fn er_09_a_verdict_that_is_handed_back_saves_the_question() {
-    let mut world = World::detecting_client_with(|config, _| config.verdict = Some(Verdict::known(Era::Legacy)));
+    let mut world = World::detecting_client_with(|config, _| config.known_era = Some(DetectedEra::known(Era::Legacy)));
     assert_eq!(world.opened().method(), "initialize");
-    let mut world = World::detecting_client_with(|config, _| config.verdict = Some(Verdict::known(Era::Modern)));
+    let mut world = World::detecting_client_with(|config, _| config.known_era = Some(DetectedEra::known(Era::Modern)));
     assert_eq!(world.opened().method(), "server/discover");
-    // A legacy verdict that is wrong is found out (ER-08).
-    let mut world = World::detecting_client_with(|config, _| config.verdict = Some(Verdict::known(Era::Legacy)));
+    // A known era that is wrong is detected anew (ER-08).
+    let mut world = World::detecting_client_with(|config, _| config.known_era = Some(DetectedEra::known(Era::Legacy)));
     let opened = world.opened();
     world.reply(opened.key, &error_reply(&opened, 400, -32022, r#"{"supported":["2026-07-28"]}"#));
     assert_eq!(world.opened().method(), "server/discover");
@@ -230,8 +230,8 @@ fn er_04_and_07_on_a_byte_stream_silence_is_an_answer_and_the_question_is_not_ta
     stream.line(result("1", DISCOVERED));
     stream.line(result("2", &initialize_result("2025-11-25")));
     let events = stream.events();
-    let verdict = Verdict { era: Era::Legacy, evidence: Evidence::Silence };
-    assert!(events.iter().any(|event| matches!(event, Event::Connected { verdict: found, .. } if *found == verdict)));
+    let detected_era = DetectedEra { era: Era::Legacy, by: DetectedBy::Silence };
+    assert!(events.iter().any(|event| matches!(event, Event::Connected { detected_era: found, .. } if *found == detected_era)));
     // ER-10
     let mut stream = ClientStream::detecting_with(|config| config.versions = MODERN.to_vec());
     stream.pass(Duration::from_secs(31));
@@ -267,8 +267,8 @@ fn er_06_a_server_that_ends_when_it_is_asked_is_started_anew() {
         let id = if answers { "3" } else { "2" };
         stream.line(result(id, &initialize_result("2025-11-25")));
         assert!(stream.machine.is_connected());
-        let verdict = stream.machine.verdict().unwrap();
-        assert_eq!(verdict, Verdict { era: Era::Legacy, evidence: Evidence::Exited });
+        let detected_era = stream.machine.detected_era().unwrap();
+        assert_eq!(detected_era, DetectedEra { era: Era::Legacy, by: DetectedBy::Exited });
         stream.eof();
         assert!(stream.machine.is_closed());
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_proto::client::{Event, Outcome, Unavailable, Verdict};
+use mcp_proto::client::{Event, Outcome, Unavailable, DetectedEra};
 use mcp_proto::{Era, Failed, ProtocolVersion};
 use tests::world::{INITIALIZED, Reply, World, error, initialize_reply, result};
 
@@ -52,7 +52,7 @@ fn br_t_07_a_session_is_not_opened_again_in_another_revision_or_era() {
     for is_other_era in [false, true] {
         let mut world = World::connected_client_with(|config, _| {
             config.versions = ProtocolVersion::ALL.to_vec();
-            config.verdict = Some(Verdict::known(Era::Legacy));
+            config.known_era = Some(DetectedEra::known(Era::Legacy));
         });
         let (_, call) = world.request("tools/call");
         world.reply(call.key, &Reply::status(404));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_proto::client::{CloseReason, Occasion};
+use mcp_proto::client::{CloseReason};
 use mcp_proto::relay::Event;
 use mcp_proto::{Failed, Quirk};
 use tests::world::{
@@ -62,7 +62,7 @@ fn a_lost_session_is_opened_once_and_only_what_was_refused_is_sent_again() {
     // The client sees its answers, and nothing of the session.
     assert_eq!(world.lines(), [result("2", r#"{"content":[]}"#), result("4", "{}")]);
     assert!(!world.has_opened());
-    assert!(world.events().iter().any(|event| matches!(event, Event::Connected { occasion: Occasion::Again, .. })));
+    assert!(world.events().iter().any(|event| matches!(event, Event::Connected { is_reconnect: true, .. })));
 }
 
 #[test]

@@ -168,10 +168,10 @@ where
     /// Serves the callers, and returns what is for the handler.
     fn on_event(&mut self, event: Event) -> Option<ForHandler> {
         match event {
-            Event::Connected { version, result, verdict, .. } => match self.connected.take() {
+            Event::Connected { version, result, detected_era, .. } => match self.connected.take() {
                 Some(connected) => {
                     let transport = (self.http_transport)(&self.machine);
-                    let _ = connected.send(Ok(Greeting { version, result, transport, verdict }));
+                    let _ = connected.send(Ok(Greeting { version, result, transport, detected_era }));
                     None
                 }
                 None => Some(ForHandler::Observed(Observation::Reconnected)),

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::carrier::{Carrier, Role};
-use super::era::supported_versions;
+use super::detection::supported_versions;
 use super::event::{Event, Outcome, Scope};
 use super::{Call, Client, Forwarding, Timer};
 use crate::Instant;

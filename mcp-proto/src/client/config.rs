@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Verdict;
+use super::DetectedEra;
 use crate::codec::json::Json;
 use crate::error::UsageError;
 use crate::limits::Limits;
@@ -31,7 +31,7 @@ pub struct Config {
     /// 2026-07-28 among them, the server is asked with `server/discover` first. Default: all that begin with `initialize`.
     pub versions: Vec<ProtocolVersion>,
     /// What is known of the server's era already. Default: nothing.
-    pub verdict: Option<Verdict>,
+    pub known_era: Option<DetectedEra>,
     /// What the server may make this client hold.
     pub limits: Limits,
     /// How long an answer may take when a call does not say otherwise (TO-01). Default 60 s.
@@ -86,7 +86,7 @@ impl Config {
             client_info,
             capabilities: Json::empty_object(),
             versions: ProtocolVersion::ALL.into_iter().filter(|version| version.rules().era == Era::Legacy).collect(),
-            verdict: None,
+            known_era: None,
             limits: Limits::default(),
             request_timeout: Duration::from_secs(60),
             max_timeout: Duration::from_secs(600),

@@ -1,6 +1,6 @@
 //! What a client tells.
 
-use super::{SubscriptionKey, Verdict};
+use super::{SubscriptionKey, DetectedEra};
 use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::ErrorObject;
@@ -20,10 +20,10 @@ pub enum Event {
         version: ProtocolVersion,
         /// The result of `initialize` or `server/discover`, as it came.
         result: Json,
-        /// The first time, or again after the session was lost.
-        occasion: Occasion,
-        /// Which era the server belongs to, and what told so.
-        verdict: Verdict,
+        /// The session was lost, and has been opened again by the same `initialize`.
+        is_reconnect: bool,
+        /// Which era the server belongs to, and how that was detected.
+        detected_era: DetectedEra,
         /// A newer revision would have been spoken if the server knew it.
         is_downgrade: bool,
     },
@@ -123,15 +123,6 @@ pub enum Event {
     QuirkMet(Quirk),
     /// The connection has ended; nothing comes after this.
     Closed(CloseReason),
-}
-
-/// Whether a connection is the first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Occasion {
-    /// The first one.
-    First,
-    /// The session was lost and has been opened again, by the same `initialize`.
-    Again,
 }
 
 /// Why there is no connection.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::carrier::{Carrier, Role};
 use super::config::Confirmation;
-use super::era::{Step, Verdict};
-use super::event::{CloseReason, Event, Occasion, Outcome, Unavailable};
+use super::detection::{Step, DetectedEra};
+use super::event::{CloseReason, Event, Outcome, Unavailable};
 use super::{Client, Held, Timer};
 use crate::Instant;
 use crate::codec::json::Json;
@@ -192,21 +192,21 @@ impl<T: Carrier> Client<T> {
             return self.opening_failed(Unavailable::Failed(Failed::VersionChanged { version }), now);
         }
         self.version = Some(version);
-        self.backoff.has_borne_fruit();
+        self.backoff.reset();
         self.detection.settle();
         self.phase = Phase::Ready;
         self.with_wire(now, |transport, wire| transport.negotiated(version, wire));
-        self.tell_connected(version, result, Occasion::First);
+        self.tell_connected(version, result, false);
         self.with_wire(now, |transport, wire| transport.ready(now, wire));
         self.send_held(now);
         self.open_subscriptions(now);
     }
 
-    fn tell_connected(&mut self, version: ProtocolVersion, result: Json, occasion: Occasion) {
-        let verdict = self.detection.verdict().unwrap_or(Verdict::known(version.rules().era));
+    fn tell_connected(&mut self, version: ProtocolVersion, result: Json, is_reconnect: bool) {
+        let detected_era = self.detection.detected_era().unwrap_or(DetectedEra::known(version.rules().era));
         let is_own = self.handshake.as_ref().is_some_and(|handshake| handshake.opener == Opener::Configured);
         let is_downgrade = is_own && self.config.newest() != Some(version);
-        self.out.tell(Event::Connected { version, result, occasion, verdict, is_downgrade });
+        self.out.tell(Event::Connected { version, result, is_reconnect, detected_era, is_downgrade });
     }
 
     fn on_initialize_outcome(&mut self, outcome: Outcome, awaited: bool, now: Instant) {
@@ -235,11 +235,11 @@ impl<T: Carrier> Client<T> {
         handshake.version = Some(version);
         self.detection.settle();
         self.version = Some(version);
-        self.backoff.has_borne_fruit();
+        self.backoff.reset();
         self.with_wire(now, |transport, wire| transport.negotiated(version, wire));
-        let occasion = if confirmed.is_some() { Occasion::Again } else { Occasion::First };
+        let is_reconnect = if confirmed.is_some() { true } else { false };
         self.phase = Phase::Unconfirmed;
-        self.tell_connected(version, result, occasion);
+        self.tell_connected(version, result, is_reconnect);
         match (confirmed, self.config.confirmation) {
             (Some(notification), _) => self.send_confirmation(notification, now),
             (None, Confirmation::Automatic) => self.send_confirmation(Notification::new(Method::INITIALIZED), now),

@@ -48,7 +48,7 @@ mod session;
 mod tools;
 mod two_endpoint;
 mod url;
-mod waiting;
+mod post_queue;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -71,8 +71,8 @@ use headers::{Common, SessionId};
 use resume::Cursor;
 use session::Closing;
 use tools::Tools;
-use two_endpoint::Wiring;
-use waiting::Waiting;
+use two_endpoint::HttpMode;
+use post_queue::PostQueue;
 
 pub use config::{HttpConfig, HttpTransport};
 pub use exchange::ExchangeKey;
@@ -132,7 +132,7 @@ pub struct Http {
     config: HttpConfig,
     limits: Limits,
     jitter: Jitter,
-    wiring: Wiring,
+    mode: HttpMode,
     session: Option<SessionId>,
     /// What the response to `initialize` carried, until its result is accepted.
     offered_session: Option<SessionId>,
@@ -150,9 +150,9 @@ pub struct Http {
     /// Messages that wait for an exchange or for the server's endpoint.
     queue: Queue,
     /// Messages that wait for the next session.
-    parked: Waiting,
+    parked: PostQueue,
     /// Messages that were not delivered and are tried again, by the timer that says when.
-    held: Waiting,
+    held: PostQueue,
     /// Requests at `Place::Pausing`.
     pausing: usize,
     /// `Inbound::RequestWaits` was handed up.
@@ -191,9 +191,9 @@ enum Place {
 /// there. Pings may take half of what is kept for them, so that they do not stop the answers.
 #[derive(Debug, Default)]
 struct Queue {
-    requests: Waiting,
-    pings: Waiting,
-    others: Waiting,
+    requests: PostQueue,
+    pings: PostQueue,
+    others: PostQueue,
 }
 
 impl Queue {
@@ -251,7 +251,7 @@ impl Http {
     pub fn new(config: HttpConfig) -> Self {
         let limits = Limits::default();
         Self {
-            wiring: Wiring::new(&config),
+            mode: HttpMode::new(&config),
             server_stream: ServerStream { cursor: Cursor::new(), was_open: false },
             config,
             limits,
@@ -266,8 +266,8 @@ impl Http {
             receiving: 0,
             requests: BTreeMap::new(),
             queue: Queue::default(),
-            parked: Waiting::default(),
-            held: Waiting::default(),
+            parked: PostQueue::default(),
+            held: PostQueue::default(),
             pausing: 0,
             has_reported_waiting: false,
             next_place: 0,
@@ -283,7 +283,7 @@ impl Http {
 
     /// Sends what waits, as far as there is room.
     fn pump(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
-        while self.wiring.is_open() {
+        while self.mode.is_open() {
             let room = self.room();
             // The stream of the server's own messages takes one of those that are kept.
             let kept = self.limits.exchanges - self.limits.requests_at_once();
@@ -294,7 +294,7 @@ impl Http {
             let Some(post) = post else { break };
             self.post(post, now, wire);
         }
-        if self.wiring.is_open() && !self.queue.requests.is_empty() && !self.has_reported_waiting {
+        if self.mode.is_open() && !self.queue.requests.is_empty() && !self.has_reported_waiting {
             self.has_reported_waiting = true;
             wire.inbound.push_back(Inbound::RequestWaits { limit: self.limits.requests_at_once() });
         }
@@ -342,7 +342,7 @@ impl Http {
     /// Opens an exchange for a message.
     fn post(&mut self, post: Post, now: Instant, wire: &mut Wire<'_, HttpAction>) {
         let opens_session = matches!(post.role, Role::Initialize(_));
-        let to = post.to.as_ref().unwrap_or(self.wiring.post_to(&self.config.endpoint));
+        let to = post.to.as_ref().unwrap_or(self.mode.post_to(&self.config.endpoint));
         let common = Common {
             user: &self.config.headers,
             session: self.session.as_ref().filter(|_| !opens_session),
@@ -364,7 +364,7 @@ impl Http {
             Purpose::Resume { request, .. } => {
                 self.requests.get(request).and_then(|carried| carried.cursor.resume_after())
             }
-            Purpose::Post(_) | Purpose::TwoEndpointStream { .. } | Purpose::Delete | Purpose::Leftover => None,
+            Purpose::Post(_) | Purpose::TwoEndpointStream { .. } | Purpose::Delete | Purpose::Drain => None,
         };
         let common = Common { user: &self.config.headers, session: self.session.as_ref(), version: self.version };
         let request = common.get(from.unwrap_or(&self.config.endpoint), cursor);
@@ -379,7 +379,7 @@ impl Http {
             purpose,
             generation: self.generation,
             // HS-08: a two-endpoint server's session is in the URL that it named.
-            in_session: (self.session.is_some() || !self.wiring.is_streamable()) && !opens_session,
+            in_session: (self.session.is_some() || !self.mode.is_streamable()) && !opens_session,
             reading: Reading::Head,
             sent: false,
             cancellation: None,
@@ -488,7 +488,7 @@ impl super::Client<Http> {
     /// The transport that is spoken, which is the one that the server has once the connection is made.
     #[must_use]
     pub fn http_transport(&self) -> HttpTransport {
-        if self.transport.wiring.is_streamable() { HttpTransport::StreamableHttp } else { HttpTransport::HttpSse }
+        if self.transport.mode.is_streamable() { HttpTransport::StreamableHttp } else { HttpTransport::HttpSse }
     }
 
     /// The request of an exchange was written in full.

@@ -158,7 +158,7 @@ impl<T: Carrier> Client<T> {
             return;
         }
         listening.was_acknowledged = true;
-        listening.backoff.has_borne_fruit();
+        listening.backoff.reset();
         self.timers.clear(Timer::Acknowledged(key));
         let filter = params.and_then(|params| params.first_member("notifications")).unwrap_or(Json::empty_object());
         self.out.tell(Event::Listening { subscription: key, filter });

@@ -8,7 +8,7 @@ use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{Message, Notification, Request};
 use crate::conversation::deadlines::after;
-use crate::conversation::pending::{RequestKey, Waiting, progress_token};
+use crate::conversation::pending::{RequestKey, PendingRequest, progress_token};
 use crate::error::Failed;
 use crate::spec::Method;
 
@@ -23,7 +23,7 @@ impl<T: Carrier> Client<T> {
     ) -> (RequestKey, Message) {
         let latest = after(now, self.config.max_timeout.max(timeout));
         let token = progress_token(params.as_ref());
-        let request = self.pending.insert(Waiting { method: method.clone(), timeout, latest, token, during: None });
+        let request = self.pending.insert(PendingRequest { method: method.clone(), timeout, latest, token, during: None });
         self.timers.set(Timer::Answer(request), after(now, timeout));
         (request, Message::Request(Request { id: request.to_wire(), method, params }))
     }
@@ -51,7 +51,7 @@ impl<T: Carrier> Client<T> {
         let on_wire = self.end_call(request, Some(request));
         if let Some(on_wire) = on_wire.filter(|_| !was_held) {
             if on_wire != request {
-                self.pending.bury(on_wire);
+                self.pending.remember_cancelled(on_wire);
             }
             let params = params.with_member("requestId", &on_wire.to_wire().to_json());
             let notice = Message::Notification(Notification::with_params(Method::CANCELLED, params));

@@ -38,23 +38,23 @@ impl Jitter {
 #[derive(Debug)]
 pub(crate) struct Backoff {
     /// Attempts since anything came of one.
-    fruitless: u32,
+    failures: u32,
     /// Attempts of the last minute, and those that are planned, in order.
     attempts: VecDeque<Instant>,
 }
 
 impl Backoff {
     pub(crate) const fn new() -> Self {
-        Self { fruitless: 0, attempts: VecDeque::new() }
+        Self { failures: 0, attempts: VecDeque::new() }
     }
 
-    pub(crate) const fn fruitless(&self) -> u32 {
-        self.fruitless
+    pub(crate) const fn failures(&self) -> u32 {
+        self.failures
     }
 
     /// Something came of the last attempt. Bytes alone do not count, only what was asked for (H2).
-    pub(crate) const fn has_borne_fruit(&mut self) {
-        self.fruitless = 0;
+    pub(crate) const fn reset(&mut self) {
+        self.failures = 0;
     }
 
     /// Counts an attempt, and says how long to wait before it. The server may ask for more than the usual pause.
@@ -65,15 +65,15 @@ impl Backoff {
         jitter: &mut Jitter,
         now: Instant,
     ) -> Duration {
-        let doubled = (0..self.fruitless).fold(FIRST, |pause, _| (pause * 2).min(LONGEST));
+        let doubled = (0..self.failures).fold(FIRST, |pause, _| (pause * 2).min(LONGEST));
         // SH-C-34: at least what the server asked for. SS7: within bounds, whatever it asked for.
         let pause = match asked {
-            Some(asked) if self.fruitless == 0 => asked,
+            Some(asked) if self.failures == 0 => asked,
             Some(asked) => asked.max(doubled),
             None => doubled,
         };
         let pause = pause.clamp(limits.min_retry, limits.max_retry);
-        self.fruitless = self.fruitless.saturating_add(1);
+        self.failures = self.failures.saturating_add(1);
         let mut at = now + (pause + jitter.on(pause));
         self.forget_before(now);
         while let Some(first) = self.first_in_the_way(at, limits) {
@@ -126,7 +126,7 @@ mod tests {
         (0..count)
             .map(|_| {
                 if fruit {
-                    backoff.has_borne_fruit();
+                    backoff.reset();
                 }
                 let pause = backoff.next(asked, &limits, &mut jitter, now);
                 now += pause;
@@ -173,7 +173,7 @@ mod tests {
             let (mut backoff, mut jitter) = (Backoff::new(), Jitter::new(7));
             let (mut now, mut attempts) = (Instant::now(), Vec::new());
             for _ in 0..200 {
-                backoff.has_borne_fruit();
+                backoff.reset();
                 let asked = if on_demand { 5 * FIRST } else { Duration::ZERO };
                 let planned = now + backoff.next(Some(asked), &limits, &mut jitter, now);
                 // Asked for every second, too, until the time has come for the one that is planned.

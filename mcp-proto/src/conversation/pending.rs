@@ -50,7 +50,7 @@ impl RequestKey {
 
 /// An own request that is not answered yet.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct PendingRequest {
     pub(crate) method: Method,
     pub(crate) timeout: Duration,
     /// TO-03: progress may move the deadline, but not beyond this.
@@ -76,7 +76,7 @@ pub(crate) enum Match {
 pub(crate) struct Pending {
     session: SessionKey,
     next: u64,
-    open: BTreeMap<RequestKey, Waiting>,
+    open: BTreeMap<RequestKey, PendingRequest>,
     by_token: BTreeMap<RequestId, RequestKey>,
     given_up: BTreeSet<RequestKey>,
     given_up_order: VecDeque<RequestKey>,
@@ -117,7 +117,7 @@ impl Pending {
         Some(stamp(&params.unwrap_or(Json::empty_object()), &[("progressToken", &token)]))
     }
 
-    pub(crate) fn insert(&mut self, waiting: Waiting) -> RequestKey {
+    pub(crate) fn insert(&mut self, waiting: PendingRequest) -> RequestKey {
         let key = self.reserve();
         if let Some(token) = &waiting.token {
             self.by_token.insert(token.clone(), key);
@@ -130,7 +130,7 @@ impl Pending {
         self.open.len()
     }
 
-    pub(crate) fn get(&self, key: RequestKey) -> Option<&Waiting> {
+    pub(crate) fn get(&self, key: RequestKey) -> Option<&PendingRequest> {
         self.open.get(&key)
     }
 
@@ -148,7 +148,7 @@ impl Pending {
     }
 
     /// Takes a request out because it is answered, or failed for good.
-    pub(crate) fn remove(&mut self, key: RequestKey) -> Option<Waiting> {
+    pub(crate) fn remove(&mut self, key: RequestKey) -> Option<PendingRequest> {
         let waiting = self.open.remove(&key)?;
         if let Some(token) = &waiting.token {
             if self.by_token.get(token) == Some(&key) {
@@ -159,14 +159,14 @@ impl Pending {
     }
 
     /// Takes a request out whose answer may still come.
-    pub(crate) fn give_up(&mut self, key: RequestKey) -> Option<Waiting> {
+    pub(crate) fn give_up(&mut self, key: RequestKey) -> Option<PendingRequest> {
         let waiting = self.remove(key)?;
-        self.bury(key);
+        self.remember_cancelled(key);
         Some(waiting)
     }
 
     /// Remembers a request whose answer may still come.
-    pub(crate) fn bury(&mut self, key: RequestKey) {
+    pub(crate) fn remember_cancelled(&mut self, key: RequestKey) {
         self.given_up.insert(key);
         self.given_up_order.push_back(key);
         if self.given_up_order.len() > self.tombstones {

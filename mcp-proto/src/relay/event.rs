@@ -1,7 +1,7 @@
 //! What a relay does and tells.
 
 use crate::Instant;
-use crate::client::{CloseReason, NotRestored, Occasion, Unavailable};
+use crate::client::{CloseReason, NotRestored, Unavailable};
 use crate::codec::json::Json;
 use crate::conversation::outbox::Weight;
 use crate::error::{Failed, Fault, Quirk, UsageError};
@@ -29,8 +29,8 @@ pub enum Event {
         version: ProtocolVersion,
         /// The result, as it came.
         result: Json,
-        /// The first time, or again after the session was lost.
-        occasion: Occasion,
+        /// The session was lost, and has been opened again.
+        is_reconnect: bool,
     },
     /// The two sides speak different eras: the relay is each one's counterpart.
     Bridging {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::crossing::{Downward, Upward};
+use super::in_flight::{ToClient, ToServer};
 use super::{Path, Relay, convert};
 use crate::Instant;
 use crate::client::{self, ClientTransport, Outcome, SubscriptionKey};
@@ -188,8 +188,8 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
-    pub(super) fn on_legacy_outcome(&mut self, upward: Upward, outcome: Outcome, now: Instant) {
-        let Upward { ticket, method, .. } = upward;
+    pub(super) fn on_legacy_outcome(&mut self, forwarded: ToServer, outcome: Outcome, now: Instant) {
+        let ToServer { ticket, method, .. } = forwarded;
         let answer = match outcome {
             Outcome::Result(result) => Ok(convert::result_to_legacy(&method, &result)),
             Outcome::Error(error) => Err(convert::error_to_legacy(&method, &error, self.version())),
@@ -204,11 +204,11 @@ impl<T: ClientTransport> Relay<T> {
 
     /// BR-L-12: the server counts anew with each round, and the client may only hear of more.
     pub(super) fn on_legacy_progress(&mut self, request: RequestKey, params: Json, now: Instant) {
-        let Some(upward) = self.crossing.is_up_mut(request) else { return };
+        let Some(forwarded) = self.in_flight.get_to_server_mut(request) else { return };
         let progress = params.first_member("progress").and_then(|progress| progress.read::<f64>().ok());
-        let Some(progress) = progress.filter(|progress| *progress > upward.progress) else { return };
-        upward.progress = progress;
-        let scope = (&upward.ticket).into();
+        let Some(progress) = progress.filter(|progress| *progress > forwarded.progress) else { return };
+        forwarded.progress = progress;
+        let scope = (&forwarded.ticket).into();
         self.tell_client(scope, Method::PROGRESS, Some(params), now);
     }
 
@@ -224,10 +224,10 @@ impl<T: ClientTransport> Relay<T> {
                 let notification = Notification { method, params: convert::without_subscription(params) };
                 return self.publish(notification, now);
             }
-            client::Scope::Request(request) => self.crossing.is_up(request),
+            client::Scope::Request(request) => self.in_flight.get_to_server(request),
             client::Scope::Connection => None,
         };
-        let scope = about.map_or(self.server.session().into(), |upward| (&upward.ticket).into());
+        let scope = about.map_or(self.server.session().into(), |forwarded| (&forwarded.ticket).into());
         self.tell_client(scope, method, params, now);
     }
 
@@ -241,18 +241,18 @@ impl<T: ClientTransport> Relay<T> {
         now: Instant,
     ) {
         let about = match scope {
-            client::Scope::Request(request) => self.crossing.is_up(request),
+            client::Scope::Request(request) => self.in_flight.get_to_server(request),
             client::Scope::Connection | client::Scope::Subscription(_) => None,
         };
-        let scope = about.map_or(self.server.session().into(), |upward| (&upward.ticket).into());
+        let scope = about.map_or(self.server.session().into(), |forwarded| (&forwarded.ticket).into());
         let id = format!("relay-{}", ticket.key().number());
         let params = params.map(|params| convert::question_to_legacy(&method, &params, &id));
         self.ask_client(scope, ticket, method, params, now);
     }
 
     /// BR-L-06: a person who is not asked has not agreed; nothing stands for any other answer.
-    pub(super) fn on_legacy_answer(&mut self, downward: Downward, outcome: Outcome, now: Instant) {
-        let Downward { ticket, method } = downward;
+    pub(super) fn on_legacy_answer(&mut self, forwarded: ToClient, outcome: Outcome, now: Instant) {
+        let ToClient { ticket, method } = forwarded;
         match outcome {
             Outcome::Error(_) | Outcome::Failed(_) if method == Method::ELICITATION_CREATE => {
                 let cancel = Json::empty_object().with_member("action", &Json::from("cancel"));

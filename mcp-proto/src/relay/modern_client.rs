@@ -14,7 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::crossing::{Crossing, Upward};
+use super::in_flight::{InFlight, ToServer};
 use super::{Event, Path, Relay, convert};
 use crate::Instant;
 use crate::client::{self, Call, ClientTransport, NotRestored, Outcome};
@@ -253,11 +253,11 @@ impl<T: ClientTransport> Relay<T> {
         if self.carries_roots_questions(&ticket, &method) && self.holds(params.len()) {
             return self.ask_for_roots(ticket, method, &params, converted, now);
         }
-        let mut upward = Upward { name: name_of(&method, &params), ..Upward::new(ticket, method) };
-        if upward.method.facts().takes_input {
-            upward.params.clone_from(&converted);
+        let mut forwarded = ToServer { name: name_of(&method, &params), ..ToServer::new(ticket, method) };
+        if forwarded.method.facts().takes_input {
+            forwarded.params.clone_from(&converted);
         }
-        self.send_up(upward, converted, now);
+        self.send_up(forwarded, converted, now);
     }
 
     /// BR-M-08: a session has one level, so it is the lowest that any request has wanted.
@@ -382,7 +382,7 @@ impl<T: ClientTransport> Relay<T> {
         let call = match scope {
             client::Scope::Request(request) => Some(request),
             client::Scope::Connection | client::Scope::Subscription(_) => {
-                sole_call(&self.crossing, state, is_for_roots)
+                sole_call(&self.in_flight, state, is_for_roots)
             }
         };
         // BR-M-05: roots are no matter of one call, and many servers ask for them right after the handshake.
@@ -407,7 +407,7 @@ impl<T: ClientTransport> Relay<T> {
             return parked.ask(method, params, Some(ticket));
         }
         let limit = self.limits.requests_in;
-        let Some(upward) = self.crossing.is_up(request).filter(|upward| upward.method.facts().takes_input) else {
+        let Some(forwarded) = self.in_flight.get_to_server(request).filter(|forwarded| forwarded.method.facts().takes_input) else {
             // BR-M-06
             return self.refuse_question(ticket, "the client cannot be asked about a request of this method", now);
         };
@@ -415,22 +415,22 @@ impl<T: ClientTransport> Relay<T> {
             return self.refuse_question(ticket, "too many calls wait for their clients", now);
         }
         let needed = capability_for(&method, params.as_ref().unwrap_or(&Json::empty_object()));
-        let context = self.server.stated(&upward.ticket);
+        let context = self.server.stated(&forwarded.ticket);
         if context.zip(needed).is_none_or(|(context, needed)| context.require(&needed).is_err()) {
             return self.refuse_question(ticket, "the client has not declared that it can be asked for this", now);
         }
-        let Some(upward) = self.crossing.comes_down(request) else { return };
+        let Some(forwarded) = self.in_flight.remove_to_server(request) else { return };
         let mut parked = Parked {
-            method: upward.method,
-            name: upward.name,
+            method: forwarded.method,
+            name: forwarded.name,
             rest: Rest::Open(request),
-            bytes: upward.bytes,
+            bytes: forwarded.bytes,
             questions: BTreeMap::new(),
             asked: 0,
         };
         parked.ask(method, params, Some(ticket));
         let key = state.park(parked);
-        self.require(upward.ticket, key, now);
+        self.require(forwarded.ticket, key, now);
     }
 
     /// The session is lost in which they were asked.
@@ -508,10 +508,10 @@ impl<T: ClientTransport> Relay<T> {
             Rest::Open(request) => {
                 let token = params.first_member("_meta").and_then(|meta| meta.first_member("progressToken"));
                 let token = token.map(|token| token.detached_from(params.len()));
-                self.crossing.goes_up(request, Upward { bytes, name, token, ..Upward::new(ticket, method) });
+                self.in_flight.insert_to_server(request, ToServer { bytes, name, token, ..ToServer::new(ticket, method) });
             }
             Rest::Answered(answer) => self.respond(ticket, answer, now),
-            Rest::Again(params) => self.send_up(Upward { name, ..Upward::new(ticket, method) }, params, now),
+            Rest::Again(params) => self.send_up(ToServer { name, ..ToServer::new(ticket, method) }, params, now),
         }
     }
 
@@ -557,8 +557,8 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
-    pub(super) fn on_modern_outcome(&mut self, upward: Upward, outcome: Outcome, now: Instant) {
-        let Upward { ticket, method, name, params, bytes, .. } = upward;
+    pub(super) fn on_modern_outcome(&mut self, forwarded: ToServer, outcome: Outcome, now: Instant) {
+        let ToServer { ticket, method, name, params, bytes, .. } = forwarded;
         if let (Outcome::Error(error), true) = (&outcome, method.facts().takes_input) {
             let limit = self.limits.requests_in;
             let Path::ModernClient(state) = &mut self.path else { return };
@@ -603,37 +603,37 @@ impl<T: ClientTransport> Relay<T> {
             return self.publish(Notification { method, params }, now);
         }
         let about = match scope {
-            client::Scope::Request(request) => self.crossing.is_up(request),
+            client::Scope::Request(request) => self.in_flight.get_to_server(request),
             // BR-M-08
             client::Scope::Connection | client::Scope::Subscription(_) => {
-                let wants = |upward: &&Upward| {
-                    let context = self.server.stated(&upward.ticket);
+                let wants = |forwarded: &&ToServer| {
+                    let context = self.server.stated(&forwarded.ticket);
                     context.is_some_and(|context| context.logging_level.is_some())
                 };
-                let mut wanting = self.crossing.all_up().map(|(_, upward)| upward).filter(wants);
+                let mut wanting = self.in_flight.all_to_server().map(|(_, forwarded)| forwarded).filter(wants);
                 wanting.next().filter(|_| wanting.next().is_none())
             }
         };
         // BR-M-10: of `notifications/elicitation/complete`, nobody has heard in this era.
-        if let Some(scope) = about.map(|upward| (&upward.ticket).into()).filter(|_| method == Method::MESSAGE) {
+        if let Some(scope) = about.map(|forwarded| (&forwarded.ticket).into()).filter(|_| method == Method::MESSAGE) {
             self.tell_client(scope, method, params, now);
         }
     }
 
     pub(super) fn on_modern_progress(&mut self, request: RequestKey, params: Json, now: Instant) {
-        let Some(upward) = self.crossing.is_up(request) else { return };
-        let params = match &upward.token {
+        let Some(forwarded) = self.in_flight.get_to_server(request) else { return };
+        let params = match &forwarded.token {
             Some(token) => params.with_member("progressToken", token),
             None => params,
         };
-        self.tell_client((&upward.ticket).into(), Method::PROGRESS, Some(params), now);
+        self.tell_client((&forwarded.ticket).into(), Method::PROGRESS, Some(params), now);
     }
 }
 
 /// The only request that a question can be about, if there is but one; for a question that any request can carry, the
 /// first of several.
-fn sole_call(crossing: &Crossing, state: &ModernClient, is_for_any: bool) -> Option<RequestKey> {
-    let up = crossing.all_up().filter(|(_, upward)| upward.method.facts().takes_input).map(|(request, _)| request);
+fn sole_call(in_flight: &InFlight, state: &ModernClient, is_for_any: bool) -> Option<RequestKey> {
+    let up = in_flight.all_to_server().filter(|(_, forwarded)| forwarded.method.facts().takes_input).map(|(request, _)| request);
     let mut all = up.chain(state.parked_by_request.keys().copied());
     all.next().filter(|_| is_for_any || all.next().is_none())
 }

@@ -6,7 +6,7 @@ use super::legacy_client::LegacyClient;
 use super::modern_client::ModernClient;
 use super::{Path, Relay};
 use crate::Instant;
-use crate::client::{ClientTransport, Occasion, Unavailable};
+use crate::client::{ClientTransport, Unavailable};
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::ErrorObject;
 use crate::conversation::pending::{Ticket, TicketKey};
@@ -57,7 +57,7 @@ impl<T: ClientTransport> Relay<T> {
                     return self.bridge_legacy_client(ticket, params, &result, now);
                 }
                 if prepared == params {
-                    self.path = Path::Straight { discovered: None };
+                    self.path = Path::PassThrough { discovered: None };
                     return self.respond(ticket, Ok(result), now);
                 }
             }
@@ -67,11 +67,11 @@ impl<T: ClientTransport> Relay<T> {
                 self.path = Path::Opening(Opening::Discovering { asked, held });
                 return;
             }
-            Path::Straight { discovered: Some(result) } => {
+            Path::PassThrough { discovered: Some(result) } => {
                 self.introduce_legacy(&params);
                 return self.bridge_legacy_client(ticket, params, &result, now);
             }
-            path @ (Path::Straight { .. } | Path::LegacyClient(_) | Path::ModernClient(_)) => self.path = path,
+            path @ (Path::PassThrough { .. } | Path::LegacyClient(_) | Path::ModernClient(_)) => self.path = path,
             // Discovery has failed if nothing is held: the connection begins anew.
             Path::Opening(
                 Opening::Awaited | Opening::Sent { .. } | Opening::Failed { .. } | Opening::Discovering { .. },
@@ -124,15 +124,15 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
-    pub(super) fn on_connected(&mut self, version: ProtocolVersion, result: Json, occasion: Occasion, now: Instant) {
-        if occasion == Occasion::Again {
+    pub(super) fn on_connected(&mut self, version: ProtocolVersion, result: Json, is_reconnect: bool, now: Instant) {
+        if is_reconnect {
             self.restore_own(now);
             return;
         }
         let era = version.rules().era;
         let Path::Opening(opening) = &mut self.path else { return };
         let opening = std::mem::replace(opening, Opening::Awaited);
-        self.path = Path::Straight { discovered: None };
+        self.path = Path::PassThrough { discovered: None };
         match (opening, era) {
             (Opening::Sent { ticket, .. }, Era::Legacy) => self.respond(ticket, Ok(result), now),
             (Opening::Sent { ticket, params }, Era::Modern) => self.bridge_legacy_client(ticket, params, &result, now),
@@ -153,7 +153,7 @@ impl<T: ClientTransport> Relay<T> {
             (Era::Legacy, None) => self.bridge_modern_client(result, now),
             // Both speak alike.
             (Era::Legacy, Some(_)) => {}
-            (Era::Modern, _) => self.path = Path::Straight { discovered: Some(result.clone()) },
+            (Era::Modern, _) => self.path = Path::PassThrough { discovered: Some(result.clone()) },
         }
         for Held { ticket, method, params } in held {
             let is_last_word = initialize == Some(ticket.key());

@@ -8,7 +8,7 @@ use crate::client::{Call, Forwarding, Outcome};
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{Message, Notification, Request};
 use crate::conversation::deadlines::after;
-use crate::conversation::pending::{RequestKey, TicketKey, Waiting, progress_token};
+use crate::conversation::pending::{RequestKey, TicketKey, PendingRequest, progress_token};
 use crate::error::{Failed, UsageError};
 use crate::spec::Method;
 
@@ -55,7 +55,7 @@ impl Peer {
         let params = if call.progress { self.pending.with_progress_token(call.params) } else { call.params };
         let token = progress_token(params.as_ref());
         let method = call.method;
-        let request = self.pending.insert(Waiting { method: method.clone(), timeout, latest, token, during });
+        let request = self.pending.insert(PendingRequest { method: method.clone(), timeout, latest, token, during });
         if let Some(ticket) = during {
             // It may have its outcome before this returns.
             if let Some(input) = input {

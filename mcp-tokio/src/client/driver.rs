@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_proto::client::{
-    self as proto, Call, CloseReason, Event, Occasion, Outcome, Scope, SubscriptionKey, Unavailable, Verdict,
+    self as proto, Call, CloseReason, Event, Outcome, Scope, SubscriptionKey, Unavailable, DetectedEra,
 };
 use mcp_proto::{ErrorObject, Json, Notification, Output, ProtocolVersion, RequestKey, Ticket, TicketKey, UsageError};
 use tokio::sync::{mpsc, oneshot};
@@ -229,8 +229,8 @@ impl<L: Link> Driver<L> {
 
     fn on_event(&mut self, event: Event, notices: &mpsc::Sender<Notification>) {
         match event {
-            Event::Connected { version, result, occasion, verdict, .. } => {
-                self.on_connected(version, result, occasion, verdict);
+            Event::Connected { version, result, is_reconnect, detected_era, .. } => {
+                self.on_connected(version, result, is_reconnect, detected_era);
             }
             Event::Unavailable { reason, .. } => {
                 if self.connected.is_some() {
@@ -307,16 +307,16 @@ impl<L: Link> Driver<L> {
         }
     }
 
-    fn on_connected(&mut self, version: ProtocolVersion, result: Json, occasion: Occasion, verdict: Verdict) {
-        tracing::debug!(era = ?verdict.era, "{}", verdict.evidence);
+    fn on_connected(&mut self, version: ProtocolVersion, result: Json, is_reconnect: bool, detected_era: DetectedEra) {
+        tracing::debug!(era = ?detected_era.era, "{}", detected_era.by);
         let transport = L::http_transport(&self.machine);
         let spoken = transport.map(tracing::field::display);
-        match occasion {
-            Occasion::First => tracing::debug!(%version, transport = spoken, "connected"),
-            Occasion::Again => tracing::info!(%version, transport = spoken, "connected again"),
+        match is_reconnect {
+            false => tracing::debug!(%version, transport = spoken, "connected"),
+            true => tracing::info!(%version, transport = spoken, "connected again"),
         }
         if let Some(connected) = self.connected.take() {
-            let _ = connected.send(Ok(Greeting { version, result, transport, verdict }));
+            let _ = connected.send(Ok(Greeting { version, result, transport, detected_era }));
         }
     }
 

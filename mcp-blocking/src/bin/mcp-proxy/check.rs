@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use mcp_blocking::{Client, Error, Handler, Observation};
-use mcp_proto::client::{Config, Verdict};
+use mcp_proto::client::{Config, DetectedEra};
 use mcp_proto::{Era, Json, Quirk, escape_text};
 
 use crate::args::{Server, Settings};
@@ -191,8 +191,8 @@ fn explore(
         None => writeln!(out, "transport:    stdio")?,
     }
     writeln!(out, "revision:     {}", client.version())?;
-    let Verdict { era, evidence } = client.verdict();
-    writeln!(out, "era:          {era}: {evidence}")?;
+    let DetectedEra { era, by } = client.detected_era();
+    writeln!(out, "era:          {era}: {by}")?;
     if let Ok(greeting) = client.initialize_result().read::<Greeting>() {
         let ServerInfo { name, version } = greeting.server_info.or(greeting.meta.server_info).unwrap_or_default();
         writeln!(out, "name:         {} {}", printable(&name), printable(&version))?;
@@ -242,7 +242,7 @@ fn connect(settings: Settings, request_timeout: Duration, findings: &Findings) -
 fn look_around(client: &Client, findings: &Findings, out: &mut impl Write) -> io::Result<bool> {
     let mut fine = true;
     // Revision 2026-07-28 has no ping.
-    if client.verdict().era == Era::Legacy {
+    if client.detected_era().era == Era::Legacy {
         fine = report(out, "ping", timed(|| client.request("ping", None)))?.is_some();
     }
     let has_tools = client.initialize_result().member("capabilities").ok().flatten();

@@ -19,7 +19,7 @@ use args::{Args, Command, Server, Settings};
 use clap::Parser;
 use log::Level;
 use mcp_blocking::{Observer, Proxy};
-use mcp_proto::client::{CloseReason, Occasion, Unavailable};
+use mcp_proto::client::{CloseReason, Unavailable};
 use mcp_proto::relay::{Config, Event, Side};
 use mcp_proto::{Failed, Limits, ProtocolVersion};
 use record::Recorder;
@@ -145,10 +145,10 @@ struct Watcher {
 /// How an event is logged; `server` is the server for people to read.
 fn log_line(event: &Event, server: &str) -> Option<(Level, String)> {
     let (level, text) = match event {
-        Event::Connected { version, occasion, .. } => {
-            let text = match occasion {
-                Occasion::First => format!("connected to {server}, revision {version}"),
-                Occasion::Again => format!("opened a new session with {server}"),
+        Event::Connected { version, is_reconnect, .. } => {
+            let text = match is_reconnect {
+                false => format!("connected to {server}, revision {version}"),
+                true => format!("opened a new session with {server}"),
             };
             (Level::Info, text)
         }
@@ -234,10 +234,10 @@ mod tests {
 
     #[test]
     fn events_are_logged_in_words_and_by_their_weight() {
-        let connected = |occasion| Event::Connected {
+        let connected = |is_reconnect| Event::Connected {
             version: ProtocolVersion::V2025_11_25,
             result: Json::empty_object(),
-            occasion,
+            is_reconnect,
         };
         let unavailable = |reason, retry_at| Event::Unavailable { reason, retry_at };
         let failed = |reason| unavailable(Unavailable::Failed(reason), None);
@@ -245,8 +245,8 @@ mod tests {
         let error = ErrorObject::new(-32000, "no");
         let later = Instant::now() + Duration::from_secs(600);
         for (event, level, text) in [
-            (connected(Occasion::First), Level::Info, "connected to SERVER, revision 2025-11-25"),
-            (connected(Occasion::Again), Level::Info, "opened a new session with SERVER"),
+            (connected(false), Level::Info, "connected to SERVER, revision 2025-11-25"),
+            (connected(true), Level::Info, "opened a new session with SERVER"),
             (
                 Event::Bridging { client: Era::Modern, server: Era::Legacy },
                 Level::Info,

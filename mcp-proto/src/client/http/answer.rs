@@ -43,7 +43,7 @@ impl Http {
         let Some(mut exchange) = self.exchanges.remove(&key) else { return };
         let mut next = self.body(&mut exchange, chunk, now, wire);
         if next == Next::Read && !self.has_room_for(&exchange) {
-            let purpose = std::mem::replace(&mut exchange.purpose, Purpose::Leftover);
+            let purpose = std::mem::replace(&mut exchange.purpose, Purpose::Drain);
             self.stream_failed(purpose, Failed::NoRoom { limit: self.limits.held }, now, wire);
             next = Next::Abort;
         }
@@ -111,7 +111,7 @@ impl Http {
     ) {
         let is_over = match exchange.purpose.request() {
             Some(request) => !self.requests.contains_key(&request),
-            None => matches!(exchange.purpose, Purpose::Leftover),
+            None => matches!(exchange.purpose, Purpose::Drain),
         };
         let held = exchange.reading.held();
         self.receiving = self.receiving - exchange.held + held;
@@ -143,7 +143,7 @@ impl Http {
             self.redirected(exchange, head.status, target, now, wire);
             return Next::Read;
         }
-        let purpose = std::mem::replace(&mut exchange.purpose, Purpose::Leftover);
+        let purpose = std::mem::replace(&mut exchange.purpose, Purpose::Drain);
         match purpose {
             Purpose::Post(post) if !head.status.is_success() => {
                 let refusal = refusal(head.status, &head.headers, &self.limits);
@@ -197,7 +197,7 @@ impl Http {
                 self.session_ended(head, wire);
                 Next::Read
             }
-            Purpose::Leftover => {
+            Purpose::Drain => {
                 exchange.leave(&self.limits);
                 Next::Read
             }
@@ -214,7 +214,7 @@ impl Http {
         head: &Parts,
         wire: &mut Wire<'_, HttpAction>,
     ) -> Next {
-        if !self.wiring.is_streamable() {
+        if !self.mode.is_streamable() {
             // HS-04, HS-07: any success says that the answer will come on the stream. LE3: what comes here is not one.
             if self.requests.get(&request).is_some_and(|carried| carried.place == Place::Exchange(key)) {
                 self.place(request, Place::Accepted);
@@ -267,7 +267,7 @@ impl Http {
 
     /// SH-C-17: any success accepts a message that is no request.
     fn accepted(&self, role: Role, status: StatusCode, wire: &mut Wire<'_, HttpAction>) {
-        if status != StatusCode::ACCEPTED && self.wiring.is_streamable() {
+        if status != StatusCode::ACCEPTED && self.mode.is_streamable() {
             wire.quirk(Quirk::NotificationNotAccepted202);
         }
         if role == Role::Confirmation {
@@ -306,7 +306,7 @@ impl Http {
                         Ok(item) => self.item(&exchange.purpose, item, now, wire),
                         Err(error) => {
                             let reason = Failed::TooLarge { limit: error.limit };
-                            let purpose = std::mem::replace(&mut exchange.purpose, Purpose::Leftover);
+                            let purpose = std::mem::replace(&mut exchange.purpose, Purpose::Drain);
                             self.stream_failed(purpose, reason, now, wire);
                             Next::Abort
                         }
@@ -324,7 +324,7 @@ impl Http {
                 // HT8: an explanation that long is none.
                 body.clear();
                 let reading = std::mem::replace(&mut exchange.reading, Reading::Ignored { left: 0 });
-                let purpose = std::mem::replace(&mut exchange.purpose, Purpose::Leftover);
+                let purpose = std::mem::replace(&mut exchange.purpose, Purpose::Drain);
                 let refused = Exchange { purpose, reading, cancellation: None, ..*exchange };
                 self.refused(refused, now, wire);
                 Next::Abort
@@ -370,7 +370,7 @@ impl Http {
             | Purpose::ServerStream { .. }
             | Purpose::TwoEndpointStream { .. }
             | Purpose::Delete
-            | Purpose::Leftover) => self.stream_failed(purpose, reason, now, wire),
+            | Purpose::Drain) => self.stream_failed(purpose, reason, now, wire),
         }
     }
 
@@ -392,7 +392,7 @@ impl Http {
             Purpose::ServerStream { .. } => self.reopen_server_stream(None, now),
             Purpose::TwoEndpointStream { .. } => self.two_endpoint_stream_failed(reason, now, wire),
             Purpose::Delete => self.session_not_ended(reason, wire),
-            Purpose::Leftover => {}
+            Purpose::Drain => {}
         }
     }
 

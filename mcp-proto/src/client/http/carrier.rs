@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::config::HttpTransport;
 use super::resume::Cursor;
-use super::waiting::Waiting;
+use super::post_queue::PostQueue;
 use super::{Carried, Http, HttpAction, Place, Post, Purpose, Queue, Timer};
 use crate::Instant;
 use crate::client::carrier::{Backlog, Carrier, Role, Wire};
@@ -75,13 +75,13 @@ impl Carrier for Http {
         let Queue { requests, pings, others } = &self.queue;
         [requests, pings, others, &self.parked, &self.held]
             .into_iter()
-            .map(Waiting::backlog)
+            .map(PostQueue::backlog)
             .fold(Backlog::default(), Backlog::plus)
     }
 
     fn load(&self) -> Load {
         let Queue { requests, pings, others } = &self.queue;
-        let waiting = [requests, pings, others, &self.parked, &self.held].into_iter().flat_map(Waiting::posts);
+        let waiting = [requests, pings, others, &self.parked, &self.held].into_iter().flat_map(PostQueue::posts);
         let (waiting, bytes) = waiting.fold((0, 0), |(count, bytes), post| (count + 1, bytes + post.body.len()));
         Load {
             exchanges: self.exchanges.len(),
@@ -101,7 +101,7 @@ impl Carrier for Http {
                 | Purpose::Resume { .. }
                 | Purpose::TwoEndpointStream { .. }
                 | Purpose::Delete
-                | Purpose::Leftover => 0,
+                | Purpose::Drain => 0,
             });
             self.backlog().message_bytes + being_sent.sum::<usize>()
         })
@@ -161,7 +161,7 @@ impl Carrier for Http {
             self.enqueue(post);
         }
         let streams = self.version.is_some_and(|version| version.rules().get_stream);
-        if streams && self.wiring.is_streamable() {
+        if streams && self.mode.is_streamable() {
             self.open_server_stream(wire);
         }
         self.pump(now, wire);

@@ -70,7 +70,7 @@ pub(super) enum Purpose {
     /// Ends the session (SH-C-09).
     Delete,
     /// Nothing any more: what is left of the body is read so that the connection can be used again.
-    Leftover,
+    Drain,
 }
 
 impl Purpose {
@@ -79,7 +79,7 @@ impl Purpose {
         match self {
             Self::Post(post) => post.role.request(),
             Self::Resume { request, .. } => Some(*request),
-            Self::ServerStream { .. } | Self::TwoEndpointStream { .. } | Self::Delete | Self::Leftover => None,
+            Self::ServerStream { .. } | Self::TwoEndpointStream { .. } | Self::Delete | Self::Drain => None,
         }
     }
 }
@@ -146,7 +146,7 @@ pub(super) struct Exchange {
 impl Exchange {
     /// Nobody needs the rest.
     pub(super) fn leave(&mut self, limits: &Limits) {
-        self.purpose = Purpose::Leftover;
+        self.purpose = Purpose::Drain;
         self.reading = Reading::Ignored { left: limits.error_body };
     }
 }

@@ -20,7 +20,7 @@ impl Http {
             Purpose::ServerStream { redirects }
             | Purpose::Resume { redirects, .. }
             | Purpose::TwoEndpointStream { redirects } => *redirects,
-            Purpose::Delete | Purpose::Leftover => return None,
+            Purpose::Delete | Purpose::Drain => return None,
         };
         match head.status {
             StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER => {
@@ -47,7 +47,7 @@ impl Http {
         now: Instant,
         wire: &mut Wire<'_, HttpAction>,
     ) {
-        let purpose = std::mem::replace(&mut exchange.purpose, Purpose::Leftover);
+        let purpose = std::mem::replace(&mut exchange.purpose, Purpose::Drain);
         exchange.leave(&self.limits);
         let target = match target {
             Ok(target) => target,
@@ -58,12 +58,12 @@ impl Http {
                     purpose @ (Purpose::Resume { .. }
                     | Purpose::TwoEndpointStream { .. }
                     | Purpose::Delete
-                    | Purpose::Leftover) => self.stream_failed(purpose, reason, now, wire),
+                    | Purpose::Drain) => self.stream_failed(purpose, reason, now, wire),
                 }
                 return;
             }
         };
-        if status == StatusCode::PERMANENT_REDIRECT && self.wiring.is_streamable() {
+        if status == StatusCode::PERMANENT_REDIRECT && self.mode.is_streamable() {
             self.config.endpoint = target.clone();
         }
         match purpose {
@@ -83,7 +83,7 @@ impl Http {
             Purpose::TwoEndpointStream { redirects } => {
                 self.get(Some(&target), Purpose::TwoEndpointStream { redirects: redirects + 1 }, wire);
             }
-            Purpose::Delete | Purpose::Leftover => {}
+            Purpose::Delete | Purpose::Drain => {}
         }
     }
 }

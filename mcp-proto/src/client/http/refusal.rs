@@ -6,7 +6,7 @@ use super::exchange::{Exchange, Purpose, Reading};
 use super::{Http, HttpAction};
 use crate::Instant;
 use crate::client::carrier::{Role, Wire};
-use crate::client::era::says_nothing;
+use crate::client::detection::says_nothing;
 use crate::codec::jsonrpc::{ErrorObject, Frame, Message, RequestId, Response};
 use crate::conversation::pending::RequestKey;
 use crate::error::{BodyKind, Failed, Fault, Quirk, Refusal};

@@ -34,7 +34,7 @@ impl Cursor {
 
     /// EV-14: the cursor moves with every dispatched event and every block that has an id, also without data (EV-20).
     pub(super) fn moved(&mut self, to: Option<EventId>) {
-        self.backoff.has_borne_fruit();
+        self.backoff.reset();
         self.last_event = to;
     }
 
@@ -48,8 +48,8 @@ impl Cursor {
     }
 
     /// Attempts since the last event.
-    pub(super) const fn fruitless(&self) -> u32 {
-        self.backoff.fruitless()
+    pub(super) const fn failures(&self) -> u32 {
+        self.backoff.failures()
     }
 
     /// Counts an attempt to open the stream again, and says when to make it.
@@ -74,11 +74,11 @@ impl Http {
         now: Instant,
         wire: &mut Wire<'_, HttpAction>,
     ) {
-        let resumable = self.version.is_some_and(|version| version.rules().resumable) && self.wiring.is_streamable();
+        let resumable = self.version.is_some_and(|version| version.rules().resumable) && self.mode.is_streamable();
         let Some(carried) = self.requests.get_mut(&request) else { return };
         // SH-C-35: without an event id there is nothing to resume after.
         let has_cursor = carried.cursor.resume_after().is_some();
-        if !resumable || !has_cursor || carried.cursor.fruitless() >= FRUITLESS_RESUMPTIONS {
+        if !resumable || !has_cursor || carried.cursor.failures() >= FRUITLESS_RESUMPTIONS {
             self.unanswered(request, reason, wire);
             return;
         }

@@ -36,7 +36,7 @@ impl Http {
             }
             Purpose::ServerStream { .. } => Some(&mut self.server_stream.cursor),
             // HS-10: such a stream is not resumed.
-            Purpose::TwoEndpointStream { .. } | Purpose::Delete | Purpose::Leftover => None,
+            Purpose::TwoEndpointStream { .. } | Purpose::Delete | Purpose::Drain => None,
         };
         let event = match item {
             Item::Comment => return Next::Read,

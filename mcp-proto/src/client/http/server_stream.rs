@@ -45,12 +45,12 @@ impl Http {
             }
             // Whether the session still lives, the next message will tell.
             StatusCode::NOT_FOUND => wire.quirk(Quirk::GetNotFound),
-            status if is_temporary(status) && self.server_stream.cursor.fruitless() < 10 => {
+            status if is_temporary(status) && self.server_stream.cursor.failures() < 10 => {
                 let after = refusal(status, &head.headers, &self.limits).retry_after;
                 self.reopen_server_stream(after, now);
             }
             // A15: the server still holds the one that broke.
-            StatusCode::CONFLICT if self.server_stream.cursor.fruitless() < FRUITLESS_RESUMPTIONS => {
+            StatusCode::CONFLICT if self.server_stream.cursor.failures() < FRUITLESS_RESUMPTIONS => {
                 self.reopen_server_stream(None, now);
             }
             _ => wire.fault(Fault::NoServerStream { reason: not_a_stream(head, &self.limits) }),

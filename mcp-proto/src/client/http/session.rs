@@ -5,8 +5,8 @@ use http::response::Parts;
 
 use super::exchange::{ExchangeKey, Post, Purpose};
 use super::headers::{Common, refusal};
-use super::two_endpoint::Wiring;
-use super::waiting::Waiting;
+use super::two_endpoint::HttpMode;
+use super::post_queue::PostQueue;
 use super::{Http, HttpAction, Place, Timer};
 use crate::Instant;
 use crate::client::carrier::{Inbound, Role, Wire};
@@ -42,8 +42,8 @@ impl Http {
         self.drop_streams(wire);
         self.server_stream.was_open = false;
         self.server_stream.cursor.moved(None);
-        if !self.wiring.is_streamable() {
-            self.wiring = Wiring::Opening { instead_of: None };
+        if !self.mode.is_streamable() {
+            self.mode = HttpMode::Opening { instead_of: None };
             self.open_two_endpoint_stream(now, wire);
         }
     }
@@ -51,7 +51,7 @@ impl Http {
     pub(super) fn accept_session(&mut self, version: ProtocolVersion, wire: &mut Wire<'_, HttpAction>) {
         self.session = self.offered_session.take().filter(|_| version.rules().sessions);
         self.version = Some(version);
-        if version.rules().two_endpoints && self.wiring.is_streamable() {
+        if version.rules().two_endpoints && self.mode.is_streamable() {
             wire.quirk(Quirk::FirstRevisionOverStreamableHttp);
         }
     }
@@ -169,7 +169,7 @@ impl Http {
         for request in requests {
             self.forget(request);
         }
-        self.parked = Waiting::default();
+        self.parked = PostQueue::default();
         for key in self.keys_where(|purpose| purpose.request().is_some()) {
             self.abort(key, wire);
         }
@@ -188,7 +188,7 @@ impl Http {
             return;
         }
         let is_busy = self.exchanges.values().any(|exchange| matches!(exchange.purpose, Purpose::Post(_)));
-        if is_busy || (self.wiring.is_open() && !self.queue.others.is_empty()) {
+        if is_busy || (self.mode.is_open() && !self.queue.others.is_empty()) {
             return;
         }
         if self.session.is_some() {

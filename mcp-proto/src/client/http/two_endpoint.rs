@@ -7,7 +7,7 @@ use super::exchange::{Next, Post, Purpose};
 use super::{Http, HttpAction, Queue, Timer};
 use crate::Instant;
 use crate::client::carrier::{Role, Wire};
-use crate::client::era::says_nothing;
+use crate::client::detection::says_nothing;
 use crate::codec::sse::{Event, EventName};
 use crate::conversation::deadlines::after;
 use crate::error::{Failed, Fault, Refusal};
@@ -15,7 +15,7 @@ use crate::spec::{FallbackOn, ProtocolVersion};
 
 /// How messages travel.
 #[derive(Debug)]
-pub(super) enum Wiring {
+pub(super) enum HttpMode {
     /// To one endpoint, answered where they are sent.
     Streamable,
     /// Not at all: the stream has not named the endpoint yet.
@@ -27,7 +27,7 @@ pub(super) enum Wiring {
     TwoEndpoint { post_to: Endpoint },
 }
 
-impl Wiring {
+impl HttpMode {
     pub(super) fn new(config: &HttpConfig) -> Self {
         match config.transport {
             HttpTransport::Auto | HttpTransport::StreamableHttp => Self::Streamable,
@@ -58,7 +58,7 @@ impl Http {
         if !matches!(post.role, Role::Initialize(_)) || self.config.transport != HttpTransport::Auto {
             return false;
         }
-        if !self.wiring.is_streamable() {
+        if !self.mode.is_streamable() {
             return false;
         }
         let status = refusal.status;
@@ -75,7 +75,7 @@ impl Http {
     /// ER-27: the same URL may be a stream that names an endpoint.
     pub(super) fn fall_back(&mut self, post: Post, refused: Failed, now: Instant, wire: &mut Wire<'_, HttpAction>) {
         self.enqueue(Post { to: None, redirects: 0, ..post });
-        self.wiring = Wiring::Opening { instead_of: Some(refused) };
+        self.mode = HttpMode::Opening { instead_of: Some(refused) };
         self.open_two_endpoint_stream(now, wire);
     }
 
@@ -93,8 +93,8 @@ impl Http {
         wire: &mut Wire<'_, HttpAction>,
     ) -> Option<Next> {
         let is_endpoint = event.name == EventName::ENDPOINT;
-        match (&self.wiring, is_endpoint) {
-            (Wiring::Opening { .. }, true) => {
+        match (&self.mode, is_endpoint) {
+            (HttpMode::Opening { .. }, true) => {
                 // HS-05, HS-06, LE1
                 let reference = std::str::from_utf8(&event.data).ok();
                 let Some(post_to) = reference.and_then(|reference| self.config.endpoint.same_origin(reference)) else {
@@ -102,26 +102,26 @@ impl Http {
                     return Some(Next::Abort);
                 };
                 self.timers.clear(Timer::Endpoint);
-                self.wiring = Wiring::TwoEndpoint { post_to };
+                self.mode = HttpMode::TwoEndpoint { post_to };
                 self.pump(now, wire);
                 Some(Next::Read)
             }
             // HS-02: the endpoint comes first.
-            (Wiring::Opening { .. }, false) => {
+            (HttpMode::Opening { .. }, false) => {
                 self.opening_failed(Failed::NoEndpoint, wire);
                 Some(Next::Abort)
             }
             // LE2: the first one stays.
-            (Wiring::TwoEndpoint { .. } | Wiring::Streamable, true) => {
+            (HttpMode::TwoEndpoint { .. } | HttpMode::Streamable, true) => {
                 wire.fault(Fault::SecondEndpoint);
                 Some(Next::Read)
             }
-            (Wiring::TwoEndpoint { .. } | Wiring::Streamable, false) => None,
+            (HttpMode::TwoEndpoint { .. } | HttpMode::Streamable, false) => None,
         }
     }
 
     pub(super) fn on_no_endpoint(&mut self, wire: &mut Wire<'_, HttpAction>) {
-        if matches!(self.wiring, Wiring::Opening { .. }) {
+        if matches!(self.mode, HttpMode::Opening { .. }) {
             self.drop_streams(wire);
             self.opening_failed(Failed::NoEndpoint, wire);
         }
@@ -129,17 +129,17 @@ impl Http {
 
     /// The stream could not be opened, or is over. HS-10: the session is over with it.
     pub(super) fn two_endpoint_stream_failed(&mut self, reason: Failed, now: Instant, wire: &mut Wire<'_, HttpAction>) {
-        match self.wiring {
-            Wiring::Opening { .. } => self.opening_failed(reason, wire),
-            Wiring::TwoEndpoint { .. } => self.lose_session(self.generation, None, now, wire),
-            Wiring::Streamable => {}
+        match self.mode {
+            HttpMode::Opening { .. } => self.opening_failed(reason, wire),
+            HttpMode::TwoEndpoint { .. } => self.lose_session(self.generation, None, now, wire),
+            HttpMode::Streamable => {}
         }
     }
 
     fn opening_failed(&mut self, reason: Failed, wire: &mut Wire<'_, HttpAction>) {
         self.timers.clear(Timer::Endpoint);
-        let wiring = Wiring::new(&self.config);
-        let Wiring::Opening { instead_of } = std::mem::replace(&mut self.wiring, wiring) else { return };
+        let mode = HttpMode::new(&self.config);
+        let HttpMode::Opening { instead_of } = std::mem::replace(&mut self.mode, mode) else { return };
         // A server that names a forbidden endpoint has the older transport: that is what went wrong. In all other cases
         // the first answer says more about it than the second.
         let reason = match (instead_of, reason) {

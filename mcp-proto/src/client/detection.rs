@@ -21,38 +21,38 @@ use crate::spec::{Era, ProtocolVersion};
 
 /// Which era a server belongs to, and what told so.
 ///
-/// It may be kept and handed back in [`Config::verdict`](super::Config), so that the next connection asks no question
+/// It may be kept and handed back in [`Config::known_era`](super::Config), so that the next connection asks no question
 /// that was answered. A server may have changed meanwhile: give what you keep an expiry (ER-09).
 ///
 /// # Example
 ///
 /// ```
 /// use mcp_proto::Era;
-/// use mcp_proto::client::{Config, Verdict};
+/// use mcp_proto::client::{Config, DetectedEra};
 ///
 /// let mut config = Config::new("my-app", "1.0.0");
-/// config.verdict = Some(Verdict::known(Era::Legacy));
+/// config.known_era = Some(DetectedEra::known(Era::Legacy));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Verdict {
+pub struct DetectedEra {
     /// The era.
     pub era: Era,
     /// What told so.
-    pub evidence: Evidence,
+    pub by: DetectedBy,
 }
 
-impl Verdict {
-    /// A verdict that was found earlier.
+impl DetectedEra {
+    /// An era that is known from an earlier connection.
     #[must_use]
     pub const fn known(era: Era) -> Self {
-        Self { era, evidence: Evidence::Known }
+        Self { era, by: DetectedBy::Known }
     }
 }
 
 /// What told which era a server belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Evidence {
+pub enum DetectedBy {
     /// Nothing else was allowed.
     Configured,
     /// It was known before.
@@ -77,7 +77,7 @@ pub enum Evidence {
     Exited,
 }
 
-impl fmt::Display for Evidence {
+impl fmt::Display for DetectedBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Configured => f.write_str("nothing else was allowed"),
@@ -110,8 +110,8 @@ pub(super) enum Step {
 pub(super) struct Detection {
     versions: Vec<ProtocolVersion>,
     /// What was known at the beginning, or was found out for good: a connection was made.
-    settled: Option<Verdict>,
-    verdict: Option<Verdict>,
+    settled: Option<DetectedEra>,
+    detected_era: Option<DetectedEra>,
     /// MD-V-02: revisions that were tried again because the server named them.
     corrected: BTreeSet<ProtocolVersion>,
     /// The server refused `initialize` with this, and is asked what it is.
@@ -125,14 +125,14 @@ pub(super) struct Detection {
 
 impl Detection {
     /// A detection among these revisions.
-    pub(super) fn new(versions: &[ProtocolVersion], known: Option<Verdict>, silence_tells: bool) -> Self {
+    pub(super) fn new(versions: &[ProtocolVersion], known: Option<DetectedEra>, silence_tells: bool) -> Self {
         let mut eras = versions.iter().map(|version| version.rules().era);
         let first = eras.next().unwrap_or(Era::Legacy);
-        let only = eras.all(|era| era == first).then_some(Verdict { era: first, evidence: Evidence::Configured });
+        let only = eras.all(|era| era == first).then_some(DetectedEra { era: first, by: DetectedBy::Configured });
         Self {
             versions: versions.to_vec(),
             settled: only.or(known),
-            verdict: only.or(known),
+            detected_era: only.or(known),
             corrected: BTreeSet::new(),
             refused: None,
             has_asked_again: false,
@@ -146,8 +146,8 @@ impl Detection {
         self.corrected.clear();
         self.refused = None;
         self.has_asked_again = false;
-        self.verdict = self.settled;
-        match (self.newest(Era::Modern), self.verdict.map(|verdict| verdict.era)) {
+        self.detected_era = self.settled;
+        match (self.newest(Era::Modern), self.detected_era.map(|detected_era| detected_era.era)) {
             (None, _) | (Some(_), Some(Era::Legacy)) => self.initialize(None),
             // ER-10: a server that can only be modern is asked too, so that one that is not is found out.
             (Some(newest), Some(Era::Modern) | None) => self.discover(newest),
@@ -159,8 +159,8 @@ impl Detection {
         self.silence_tells && !self.is_known_modern() && self.newest(Era::Legacy).is_some()
     }
 
-    pub(super) const fn verdict(&self) -> Option<Verdict> {
-        self.verdict
+    pub(super) const fn detected_era(&self) -> Option<DetectedEra> {
+        self.detected_era
     }
 
     /// What follows from the outcome of `server/discover`.
@@ -169,21 +169,21 @@ impl Detection {
             // ER-02
             Outcome::Result(result) => {
                 if let Some(named) = named_versions(result.first_member("supportedVersions")) {
-                    return self.choose(&named, Evidence::Discovered, Step::Adopt);
+                    return self.choose(&named, DetectedBy::Discovered, Step::Adopt);
                 }
                 let reason = InvalidResponse::Incomplete { method: "server/discover" };
-                self.legacy(Evidence::OtherAnswer, Unavailable::Failed(Failed::InvalidResponse { reason }))
+                self.legacy(DetectedBy::OtherAnswer, Unavailable::Failed(Failed::InvalidResponse { reason }))
             }
             Outcome::Error(error) => self.on_error(error),
             Outcome::Failed(reason) => {
-                let evidence = match reason {
-                    Failed::TimedOut { .. } if self.silence_tells() => Evidence::Silence,
+                let by = match reason {
+                    Failed::TimedOut { .. } if self.silence_tells() => DetectedBy::Silence,
                     // ER-23, ER-26
                     Failed::Refused(refusal) if tells_era(refusal.status) => {
-                        Evidence::Status { status: refusal.status.as_u16() }
+                        DetectedBy::Status { status: refusal.status.as_u16() }
                     }
                     Failed::InvalidResponse { .. } | Failed::NoAnswer { .. } | Failed::ContentType { .. } => {
-                        Evidence::OtherAnswer
+                        DetectedBy::OtherAnswer
                     }
                     Failed::TimedOut { .. }
                     | Failed::Refused(_)
@@ -207,30 +207,30 @@ impl Detection {
                     | Failed::NoRoom { .. }
                     | Failed::Closed => return Step::Fail(Unavailable::Failed(reason.clone())),
                 };
-                self.legacy(evidence, Unavailable::Failed(reason.clone()))
+                self.legacy(by, Unavailable::Failed(reason.clone()))
             }
         }
     }
 
     /// What follows from an error that answers `server/discover` (ER-24, ER-25).
     fn on_error(&mut self, error: &ErrorObject) -> Step {
-        let evidence = Evidence::Error { code: error.code() };
+        let by = DetectedBy::Error { code: error.code() };
         match error.code() {
             code::UNSUPPORTED_PROTOCOL_VERSION => match supported_versions(error) {
                 // ER-03, MD-V-02: once more for each revision that both speak.
-                Some(named) => match self.choose(&named, evidence, Step::Discover) {
+                Some(named) => match self.choose(&named, by, Step::Discover) {
                     Step::Discover(version) if !self.corrected.insert(version) => {
                         Step::Fail(Unavailable::Error(error.clone()))
                     }
                     step @ (Step::Discover(_) | Step::Initialize(_) | Step::Adopt(_) | Step::Fail(_)) => step,
                 },
-                None => self.legacy(evidence, Unavailable::Error(error.clone())),
+                None => self.legacy(by, Unavailable::Error(error.clone())),
             },
             code::HEADER_MISMATCH | code::MISSING_REQUIRED_CLIENT_CAPABILITY => {
                 Step::Fail(Unavailable::Error(error.clone()))
             }
             // ER-05: whatever the code is.
-            _ => self.legacy(evidence, Unavailable::Error(error.clone())),
+            _ => self.legacy(by, Unavailable::Error(error.clone())),
         }
     }
 
@@ -257,18 +257,18 @@ impl Detection {
             return Err(reason);
         };
         self.has_asked_again = true;
-        self.verdict = None;
+        self.detected_era = None;
         self.refused = Some(reason);
         Ok(self.discover(newest))
     }
 
     /// The connection was made.
     pub(super) fn settle(&mut self) {
-        self.settled = self.verdict;
+        self.settled = self.detected_era;
     }
 
     /// What holds for the next connection too.
-    pub(super) const fn settled(&self) -> Option<Verdict> {
+    pub(super) const fn settled(&self) -> Option<DetectedEra> {
         self.settled
     }
 
@@ -277,23 +277,23 @@ impl Detection {
     pub(super) fn on_exit(&mut self) -> Option<Step> {
         let newest = self.newest(Era::Legacy).filter(|_| self.has_asked_process)?;
         self.has_asked_process = false;
-        self.verdict = Some(Verdict { era: Era::Legacy, evidence: Evidence::Exited });
+        self.detected_era = Some(DetectedEra { era: Era::Legacy, by: DetectedBy::Exited });
         Some(Step::Initialize(newest))
     }
 
     /// The best revision out of those that the server names: a modern one if there is any in common (A4, ER-30).
-    fn choose(&mut self, named: &[ProtocolVersion], evidence: Evidence, then: fn(ProtocolVersion) -> Step) -> Step {
+    fn choose(&mut self, named: &[ProtocolVersion], by: DetectedBy, then: fn(ProtocolVersion) -> Step) -> Step {
         let mutual = |era| {
             let mutual = self.versions.iter().filter(|version| version.rules().era == era && named.contains(version));
             mutual.max().copied()
         };
         if let Some(version) = mutual(Era::Modern) {
-            self.verdict = Some(Verdict { era: Era::Modern, evidence });
+            self.detected_era = Some(DetectedEra { era: Era::Modern, by });
             return then(version);
         }
         match mutual(Era::Legacy) {
             Some(version) => {
-                self.verdict = Some(Verdict { era: Era::Legacy, evidence });
+                self.detected_era = Some(DetectedEra { era: Era::Legacy, by });
                 self.initialize(Some(version))
             }
             None => Step::Fail(self.no_common_version()),
@@ -301,7 +301,7 @@ impl Detection {
     }
 
     /// The server is no modern one. Who speaks nothing else learns why.
-    fn legacy(&mut self, evidence: Evidence, reason: Unavailable) -> Step {
+    fn legacy(&mut self, by: DetectedBy, reason: Unavailable) -> Step {
         if self.newest(Era::Legacy).is_none() {
             let is_answer = !matches!(reason, Unavailable::Failed(Failed::TimedOut { .. }));
             return Step::Fail(if is_answer { self.no_common_version() } else { reason });
@@ -309,7 +309,7 @@ impl Detection {
         if let Some(refused) = self.refused.take() {
             return Step::Fail(refused);
         }
-        self.verdict = Some(Verdict { era: Era::Legacy, evidence });
+        self.detected_era = Some(DetectedEra { era: Era::Legacy, by });
         self.initialize(None)
     }
 
@@ -330,7 +330,7 @@ impl Detection {
     }
 
     fn is_known_modern(&self) -> bool {
-        self.verdict.is_some_and(|verdict| verdict.era == Era::Modern)
+        self.detected_era.is_some_and(|detected_era| detected_era.era == Era::Modern)
     }
 
     fn newest(&self, era: Era) -> Option<ProtocolVersion> {

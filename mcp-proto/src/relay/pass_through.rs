@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Relay;
-use super::crossing::Upward;
+use super::in_flight::ToServer;
 use crate::Instant;
 use crate::client::{self, Call, ClientTransport, Outcome};
 use crate::codec::json::Json;
@@ -16,37 +16,37 @@ use crate::spec::{Method, code};
 impl<T: ClientTransport> Relay<T> {
     /// Passes a request of the client's on.
     pub(super) fn pass(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
-        self.send_up(Upward::new(ticket, method), params, now);
+        self.send_up(ToServer::new(ticket, method), params, now);
     }
 
     /// Makes a request that somebody waits for.
-    pub(super) fn send_up(&mut self, mut upward: Upward, params: Option<Json>, now: Instant) {
-        upward.bytes = params.as_ref().map_or(0, Json::len);
-        if !self.holds(upward.bytes) {
-            return self.respond(upward.ticket, Err(ErrorObject::overloaded()), now);
+    pub(super) fn send_up(&mut self, mut forwarded: ToServer, params: Option<Json>, now: Instant) {
+        forwarded.bytes = params.as_ref().map_or(0, Json::len);
+        if !self.holds(forwarded.bytes) {
+            return self.respond(forwarded.ticket, Err(ErrorObject::overloaded()), now);
         }
         // MD-L-13: a subscription lasts as long as both want it.
-        let timeout = (upward.method == Method::SUBSCRIPTIONS_LISTEN).then_some(Duration::MAX);
-        let call = Call { method: upward.method.clone(), params, timeout, progress: false };
+        let timeout = (forwarded.method == Method::SUBSCRIPTIONS_LISTEN).then_some(Duration::MAX);
+        let call = Call { method: forwarded.method.clone(), params, timeout, progress: false };
         match self.client.request(call, now) {
-            Ok(request) => self.crossing.goes_up(request, upward),
+            Ok(request) => self.in_flight.insert_to_server(request, forwarded),
             Err(error) => {
-                self.respond(upward.ticket, Err(ErrorObject::new(code::INTERNAL_ERROR, &error.to_string())), now);
+                self.respond(forwarded.ticket, Err(ErrorObject::new(code::INTERNAL_ERROR, &error.to_string())), now);
             }
         }
     }
 
     /// The outcome of a request that was passed on.
-    pub(super) fn pass_outcome(&mut self, upward: Upward, outcome: Outcome, now: Instant) {
+    pub(super) fn pass_outcome(&mut self, forwarded: ToServer, outcome: Outcome, now: Instant) {
         let answer = match outcome {
-            Outcome::Result(result) if upward.method == Method::SUBSCRIPTIONS_LISTEN => {
-                Ok(self.with_id_of(&upward, result))
+            Outcome::Result(result) if forwarded.method == Method::SUBSCRIPTIONS_LISTEN => {
+                Ok(self.with_id_of(&forwarded, result))
             }
             Outcome::Result(result) => Ok(result),
             Outcome::Error(error) => Err(error),
             Outcome::Failed(reason) => Err(self.tell_failure(reason)),
         };
-        self.respond(upward.ticket, answer, now);
+        self.respond(forwarded.ticket, answer, now);
     }
 
     /// A notification of the server's.
@@ -61,12 +61,12 @@ impl<T: ClientTransport> Relay<T> {
             client::Scope::Request(request) => Some(request),
             client::Scope::Connection | client::Scope::Subscription(_) => listen_of(params.as_ref()),
         };
-        let about = about.and_then(|request| self.crossing.is_up(request));
+        let about = about.and_then(|request| self.in_flight.get_to_server(request));
         let (to, params) = match about {
-            Some(upward) if upward.method == Method::SUBSCRIPTIONS_LISTEN => {
-                (server::Scope::from(&upward.ticket), params.map(|params| self.with_id_of(upward, params)))
+            Some(forwarded) if forwarded.method == Method::SUBSCRIPTIONS_LISTEN => {
+                (server::Scope::from(&forwarded.ticket), params.map(|params| self.with_id_of(forwarded, params)))
             }
-            Some(upward) => (server::Scope::from(&upward.ticket), params),
+            Some(forwarded) => (server::Scope::from(&forwarded.ticket), params),
             None => (self.anywhere(), params),
         };
         self.tell_client(to, method, params, now);
@@ -89,22 +89,22 @@ impl<T: ClientTransport> Relay<T> {
 
     /// MD-L-09: the client will hear of no more changes. Nothing else would end its subscriptions.
     pub(super) fn end_subscriptions(&mut self, now: Instant) {
-        let is_listen = |(_, upward): &(RequestKey, &Upward)| upward.method == Method::SUBSCRIPTIONS_LISTEN;
-        let listens: Vec<_> = self.crossing.all_up().filter(is_listen).map(|(request, _)| request).collect();
+        let is_listen = |(_, forwarded): &(RequestKey, &ToServer)| forwarded.method == Method::SUBSCRIPTIONS_LISTEN;
+        let listens: Vec<_> = self.in_flight.all_to_server().filter(is_listen).map(|(request, _)| request).collect();
         for request in listens {
             self.client.cancel(request, None, now);
-            let Some(upward) = self.crossing.comes_down(request) else { continue };
+            let Some(forwarded) = self.in_flight.remove_to_server(request) else { continue };
             let result = Json::empty_object().with_member("resultType", &Json::from("complete"));
-            let id = self.server.id_of(upward.ticket.key()).map(RequestId::to_json);
+            let id = self.server.id_of(forwarded.ticket.key()).map(RequestId::to_json);
             let result = id.map_or(result.clone(), |id| stamp(&result, &[(SUBSCRIPTION_ID, &id)]));
-            self.respond(upward.ticket, Ok(result), now);
+            self.respond(forwarded.ticket, Ok(result), now);
         }
     }
 
     /// A payload about a subscription, with the id that the client knows it by (BR-T-04).
-    fn with_id_of(&self, upward: &Upward, params: Json) -> Json {
+    fn with_id_of(&self, forwarded: &ToServer, params: Json) -> Json {
         let is_named = params.first_member("_meta").is_some_and(|meta| meta.first_member(SUBSCRIPTION_ID).is_some());
-        match self.server.id_of(upward.ticket.key()) {
+        match self.server.id_of(forwarded.ticket.key()) {
             Some(id) if is_named => with_subscription_id(&params, id),
             Some(_) | None => params,
         }
@@ -116,7 +116,7 @@ impl<T: ClientTransport> Relay<T> {
         if self.server.version(session).is_some() {
             return session.into();
         }
-        self.crossing.all_up().next().map_or(session.into(), |(_, upward)| (&upward.ticket).into())
+        self.in_flight.all_to_server().next().map_or(session.into(), |(_, forwarded)| (&forwarded.ticket).into())
     }
 }
 

@@ -7,12 +7,12 @@ use crate::client::carrier::Backlog;
 
 /// Messages by their places in the order.
 #[derive(Debug, Default)]
-pub(super) struct Waiting {
+pub(super) struct PostQueue {
     posts: BTreeMap<u64, Post>,
     backlog: Backlog,
 }
 
-impl Waiting {
+impl PostQueue {
     pub(super) fn insert(&mut self, place: u64, post: Post) {
         self.backlog = self.backlog.plus(weight(&post));
         self.posts.insert(place, post);

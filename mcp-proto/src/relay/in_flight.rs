@@ -1,0 +1,164 @@
+//! What is under way through a relay, in both directions: each side's requests by the keys and tickets of the other.
+
+use std::collections::BTreeMap;
+
+use crate::codec::json::Json;
+use crate::conversation::pending::{RequestKey, Ticket, TicketKey};
+use crate::spec::Method;
+
+/// All of it.
+#[derive(Debug, Default)]
+pub(super) struct InFlight {
+    /// Requests of the client's that are with the server, by the key that they have there.
+    to_server: BTreeMap<RequestKey, ToServer>,
+    to_server_by_ticket: BTreeMap<TicketKey, RequestKey>,
+    /// Bytes that are kept for them.
+    to_server_bytes: usize,
+    /// Requests of the server's that are with the client, by the key that they have there.
+    to_client: BTreeMap<RequestKey, ToClient>,
+    to_client_by_ticket: BTreeMap<TicketKey, RequestKey>,
+}
+
+/// A request of the client's that is with the server.
+#[derive(Debug)]
+pub(super) struct ToServer {
+    pub(super) ticket: Ticket,
+    pub(super) method: Method,
+    /// Bytes of its parameters, which are kept until it has its outcome.
+    pub(super) bytes: usize,
+    /// What was passed on, where it may have to be again.
+    pub(super) params: Option<Json>,
+    /// What it is about, where the client may have to ask again.
+    pub(super) name: Option<Json>,
+    /// The progress token that the client knows it by now, if it has asked again.
+    pub(super) token: Option<Json>,
+    /// The last progress that was told (BR-L-12).
+    pub(super) progress: f64,
+}
+
+impl ToServer {
+    pub(super) const fn new(ticket: Ticket, method: Method) -> Self {
+        Self { ticket, method, bytes: 0, params: None, name: None, token: None, progress: f64::NEG_INFINITY }
+    }
+}
+
+/// A request of the server's that is with the client.
+#[derive(Debug)]
+pub(super) struct ToClient {
+    pub(super) ticket: Ticket,
+    pub(super) method: Method,
+}
+
+impl InFlight {
+    pub(super) fn insert_to_server(&mut self, request: RequestKey, forwarded: ToServer) {
+        self.to_server_by_ticket.insert(forwarded.ticket.key(), request);
+        self.to_server_bytes += forwarded.bytes;
+        self.to_server.insert(request, forwarded);
+    }
+
+    pub(super) fn get_to_server(&self, request: RequestKey) -> Option<&ToServer> {
+        self.to_server.get(&request)
+    }
+
+    pub(super) fn get_to_server_mut(&mut self, request: RequestKey) -> Option<&mut ToServer> {
+        self.to_server.get_mut(&request)
+    }
+
+    /// Bytes that are kept for requests that are with the server.
+    pub(super) const fn bytes(&self) -> usize {
+        self.to_server_bytes
+    }
+
+    /// All that are with the server.
+    pub(super) fn all_to_server(&self) -> impl Iterator<Item = (RequestKey, &ToServer)> {
+        self.to_server.iter().map(|(request, forwarded)| (*request, forwarded))
+    }
+
+    /// Whoever has asked gets an answer, or has one.
+    pub(super) fn remove_to_server(&mut self, request: RequestKey) -> Option<ToServer> {
+        let forwarded = self.to_server.remove(&request)?;
+        self.to_server_bytes -= forwarded.bytes;
+        self.to_server_by_ticket.remove(&forwarded.ticket.key());
+        Some(forwarded)
+    }
+
+    /// The client has taken its request back.
+    pub(super) fn cancel_to_server(&mut self, ticket: TicketKey) -> Option<RequestKey> {
+        let request = self.to_server_by_ticket.remove(&ticket)?;
+        if let Some(forwarded) = self.to_server.remove(&request) {
+            self.to_server_bytes -= forwarded.bytes;
+        }
+        Some(request)
+    }
+
+    pub(super) fn insert_to_client(&mut self, request: RequestKey, ticket: Ticket, method: Method) {
+        self.to_client_by_ticket.insert(ticket.key(), request);
+        self.to_client.insert(request, ToClient { ticket, method });
+    }
+
+    pub(super) fn remove_to_client(&mut self, request: RequestKey) -> Option<ToClient> {
+        let forwarded = self.to_client.remove(&request)?;
+        self.to_client_by_ticket.remove(&forwarded.ticket.key());
+        Some(forwarded)
+    }
+
+    /// The server has taken its request back.
+    pub(super) fn cancel_to_client(&mut self, ticket: TicketKey) -> Option<RequestKey> {
+        let request = self.to_client_by_ticket.remove(&ticket)?;
+        self.to_client.remove(&request);
+        Some(request)
+    }
+
+    /// What the client was asked is of no use any more.
+    pub(super) fn clear_to_client(&mut self) -> impl Iterator<Item = RequestKey> + use<> {
+        self.to_client_by_ticket.clear();
+        std::mem::take(&mut self.to_client).into_keys()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::jsonrpc::RequestId;
+    use crate::conversation::pending::{Incoming, Pending, SessionKey};
+
+    /// A key and a ticket for each of some requests.
+    fn requests(count: usize) -> Vec<(RequestKey, Ticket)> {
+        let (mut pending, mut incoming) = (Pending::new(SessionKey::ONLY, 8), Incoming::new(SessionKey::ONLY));
+        (0..count).map(|_| (pending.reserve(), incoming.insert(RequestId::from(1), (), 0))).collect()
+    }
+
+    #[test]
+    fn a_ticket_finds_its_request_until_that_has_crossed_back_or_was_taken_back() {
+        let mut in_flight = InFlight::default();
+        let mut tickets = Vec::new();
+        for (request, ticket) in requests(3) {
+            tickets.push((request, ticket.key()));
+            in_flight.insert_to_server(request, ToServer { bytes: 10, ..ToServer::new(ticket, Method::TOOLS_CALL) });
+        }
+        let [(first, first_ticket), (second, second_ticket), (third, third_ticket)] = tickets[..] else { panic!() };
+        assert_eq!(in_flight.bytes(), 30);
+        assert!(in_flight.remove_to_server(first).is_some_and(|forwarded| forwarded.ticket.key() == first_ticket));
+        assert_eq!((in_flight.cancel_to_server(first_ticket), in_flight.bytes()), (None, 20));
+        assert_eq!((in_flight.cancel_to_server(second_ticket), in_flight.bytes()), (Some(second), 10));
+        assert!(in_flight.remove_to_server(second).is_none());
+        assert_eq!(in_flight.cancel_to_server(third_ticket), Some(third));
+        assert_eq!((in_flight.to_server_by_ticket.len(), in_flight.bytes()), (0, 0));
+    }
+
+    #[test]
+    fn a_ticket_of_the_server_finds_its_request_until_that_is_answered_taken_back_or_forgotten() {
+        let mut in_flight = InFlight::default();
+        let mut tickets = Vec::new();
+        for (request, ticket) in requests(3) {
+            tickets.push((request, ticket.key()));
+            in_flight.insert_to_client(request, ticket, Method::from("roots/list"));
+        }
+        let [(first, first_ticket), (second, second_ticket), (third, third_ticket)] = tickets[..] else { panic!() };
+        assert!(in_flight.remove_to_client(first).is_some());
+        assert_eq!(in_flight.cancel_to_client(first_ticket), None);
+        assert_eq!(in_flight.cancel_to_client(second_ticket), Some(second));
+        assert_eq!(in_flight.clear_to_client().collect::<Vec<_>>(), [third]);
+        assert_eq!(in_flight.cancel_to_client(third_ticket), None);
+    }
+}
