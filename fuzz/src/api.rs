@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mcp_proto::client::{self, Call, Client, Failure, HttpConfig};
 use mcp_proto::relay::{self, Relay};
-use mcp_proto::server::{self, Arrival, InputRequired, LoggingLevel, Principal, Progress, Server};
+use mcp_proto::server::{self, RequestInfo, InputRequired, LoggingLevel, Principal, Progress, Server};
 use mcp_proto::{ErrorObject, Instant, Json, Notification, Output, RequestKey, Stdio, Ticket};
 
 use tests::transcript;
@@ -315,7 +315,7 @@ fn serve(server: &mut Server<server::Http>, script: &mut Script<'_>, kept: &mut 
             let principal = script.pick(&[None, Some("a"), Some("b")])?.map(Principal::new);
             let nonce = [u8::try_from(kept.served.len() % 256).expect("it is below 256"); 32];
             let head = head.body(()).expect("a request").into_parts().0;
-            let arrival = Arrival { principal, peer: None, is_routed: fields & 3 == 3, nonce };
+            let arrival = RequestInfo { principal, peer: None, is_routed: fields & 3 == 3, nonce };
             kept.served.push(server.handle_request(head, arrival, now));
         }
         2 => server.handle_body(one_of(&kept.served, script.byte()?)?, script.text()?, now),

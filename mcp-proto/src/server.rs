@@ -74,7 +74,7 @@ use crate::spec::Method;
 use crate::spec::ProtocolVersion;
 use crate::transport::Transport;
 use annotated::AnnotatedTools;
-use carrier::{Hub, Wire};
+use carrier::{Shared, Wire};
 use listen::Publication;
 use peer::Peer;
 use subscribed::SubscribedResources;
@@ -87,7 +87,7 @@ pub use era::CacheScope;
 pub use event::Event;
 pub(crate) use handover::Identity;
 pub use http::{
-    Access, Arrival, ExchangeKey, Http, HttpAction, HttpConfig, Principal, TwoEndpoints, expects_continue,
+    Access, RequestInfo, ExchangeKey, Http, HttpAction, HttpConfig, Principal, TwoEndpoints, expects_continue,
     server_stopped, too_many_connections,
 };
 pub use input::InputRequired;
@@ -270,9 +270,9 @@ impl<T: Carrier> Server<T> {
         answer: Result<Json, ErrorObject>,
         now: Instant,
     ) -> Result<(), UsageError> {
-        let (peers, hub) = &mut self.split(now);
+        let (peers, shared) = &mut self.split(now);
         let Some(peer) = peers.get_mut(&ticket.key().session()) else { return Ok(()) };
-        peer.respond(ticket.key(), answer, hub)
+        peer.respond(ticket.key(), answer, shared)
     }
 
     /// Answers a request with what it needs before it can be answered. In either era, it is then handed up again as a
@@ -287,9 +287,9 @@ impl<T: Carrier> Server<T> {
     /// (MD-I-01, MD-I-03), and [`UsageError::NothingRequired`]. The client has been answered with an internal error then.
     #[expect(clippy::needless_pass_by_value, reason = "a ticket is good for one answer")]
     pub fn require_input(&mut self, ticket: Ticket, required: InputRequired, now: Instant) -> Result<(), UsageError> {
-        let (peers, hub) = &mut self.split(now);
+        let (peers, shared) = &mut self.split(now);
         let Some(peer) = peers.get_mut(&ticket.key().session()) else { return Ok(()) };
-        peer.require_input(ticket.key(), &required, hub)
+        peer.require_input(ticket.key(), &required, shared)
     }
 
     /// Tells everybody whom it concerns of a change: who listens to it since 2026-07-28, and earlier clients in their
@@ -304,18 +304,18 @@ impl<T: Carrier> Server<T> {
         let name = listen::name_of(&notification);
         let publication = Publication::of(&notification.method, name.as_deref())?;
         publication.check(&self.config)?;
-        let (peers, hub) = &mut self.split(now);
+        let (peers, shared) = &mut self.split(now);
         for peer in peers.values_mut() {
-            peer.publish(&notification, &publication, hub);
+            peer.publish(&notification, &publication, shared);
         }
         Ok(())
     }
 
     /// Tells how far a request has come, if its client asked for that. Progress that does not grow is not told (PR-02).
     pub fn progress(&mut self, ticket: &Ticket, progress: &Progress, now: Instant) {
-        let (peers, hub) = &mut self.split(now);
+        let (peers, shared) = &mut self.split(now);
         if let Some(peer) = peers.get_mut(&ticket.key().session()) {
-            peer.progress(ticket.key(), progress, hub);
+            peer.progress(ticket.key(), progress, shared);
         }
     }
 
@@ -324,10 +324,10 @@ impl<T: Carrier> Server<T> {
     /// The stream of the request ends with an event id, and with the pause that [`HttpConfig::retry`] names. Where the
     /// transport or the revision has no such thing, or nothing is kept for replay, this does nothing.
     pub fn release(&mut self, ticket: &Ticket, now: Instant) {
-        let (peers, hub) = &mut self.split(now);
+        let (peers, shared) = &mut self.split(now);
         let session = ticket.key().session();
         if let Some(exchange) = peers.get(&session).and_then(|peer| peer.exchange_of(Some(ticket.key()))) {
-            hub.transport.release(session, exchange, &mut hub.wire);
+            shared.transport.release(session, exchange, &mut shared.wire);
         }
     }
 
@@ -345,9 +345,9 @@ impl<T: Carrier> Server<T> {
         now: Instant,
     ) -> Result<(), UsageError> {
         let scope = scope.into();
-        let (peers, hub) = &mut self.split(now);
+        let (peers, shared) = &mut self.split(now);
         let peer = peers.get_mut(&scope.session()).ok_or(UsageError::Closed)?;
-        peer.notify(notification, scope.ticket(), hub)
+        peer.notify(notification, scope.ticket(), shared)
     }
 
     /// Sends a log message, unless the client wants none of this level.
@@ -380,8 +380,8 @@ impl<T: Carrier> Server<T> {
         now: Instant,
     ) -> Result<(), UsageError> {
         let scope = scope.into();
-        let (peers, hub) = &mut self.split(now);
-        if !hub.config.declares("logging") {
+        let (peers, shared) = &mut self.split(now);
+        if !shared.config.declares("logging") {
             return Err(UsageError::NotDeclared { capability: "logging" });
         }
         let peer = peers.get_mut(&scope.session()).ok_or(UsageError::Closed)?;
@@ -394,7 +394,7 @@ impl<T: Carrier> Server<T> {
             params = params.with_member("logger", &Json::from(logger));
         }
         let params = params.with_member("level", &Json::from(level.as_str()));
-        peer.notify(Notification::with_params(Method::MESSAGE, params), scope.ticket(), hub)
+        peer.notify(Notification::with_params(Method::MESSAGE, params), scope.ticket(), shared)
     }
 
     /// Asks the client for something. Exactly one [`Event::Responded`] with the returned key follows.
@@ -404,9 +404,9 @@ impl<T: Carrier> Server<T> {
     /// [`UsageError`] if the request cannot be made; nothing was sent then.
     pub fn request(&mut self, scope: impl Into<Scope>, call: Call, now: Instant) -> Result<RequestKey, UsageError> {
         let scope = scope.into();
-        let (peers, hub) = &mut self.split(now);
+        let (peers, shared) = &mut self.split(now);
         let peer = peers.get_mut(&scope.session()).ok_or(UsageError::Closed)?;
-        peer.request(call, scope.ticket(), hub)
+        peer.request(call, scope.ticket(), shared)
     }
 
     /// Takes a request of this side back. Its outcome is [`Failed::Cancelled`], unless it has ended already.
@@ -420,9 +420,9 @@ impl<T: Carrier> Server<T> {
 
     /// As [`Server::cancel`], with these parameters of the notification, in which only `requestId` is set.
     pub fn cancel_with(&mut self, request: RequestKey, params: &Json, now: Instant) {
-        let (peers, hub) = &mut self.split(now);
+        let (peers, shared) = &mut self.split(now);
         if let Some(peer) = peers.get_mut(&request.session()) {
-            peer.give_up(request, Failed::Cancelled, params, hub);
+            peer.give_up(request, Failed::Cancelled, params, shared);
         }
     }
 
@@ -528,29 +528,29 @@ impl<T: Carrier> Server<T> {
     }
 
     fn close_session(&mut self, session: SessionKey, reason: CloseReason, now: Instant) {
-        let (peers, hub) = &mut self.split(now);
+        let (peers, shared) = &mut self.split(now);
         if let Some(peer) = peers.get_mut(&session) {
-            peer.close(reason, hub);
+            peer.close(reason, shared);
         }
     }
 
     fn on_own_timers(&mut self, now: Instant) {
         while let Some(timer) = self.timers.pop_due(now) {
-            let (peers, hub) = &mut self.split(now);
+            let (peers, shared) = &mut self.split(now);
             match timer {
                 Timer::Answer(request) => {
                     if let Some(peer) = peers.get_mut(&request.session()) {
-                        peer.on_answer_timeout(request, hub);
+                        peer.on_answer_timeout(request, shared);
                     }
                 }
                 Timer::Again(ticket) => {
                     if let Some(peer) = peers.get_mut(&ticket.session()) {
-                        peer.hand_up_again(ticket, hub);
+                        peer.hand_up_again(ticket, shared);
                     }
                 }
                 Timer::Drain(session) => {
                     if let Some(peer) = peers.get_mut(&session) {
-                        peer.close(CloseReason::Peer, hub);
+                        peer.close(CloseReason::Peer, shared);
                     }
                 }
             }
@@ -559,14 +559,14 @@ impl<T: Carrier> Server<T> {
 
     /// Reports what was not sent, once something can be again.
     fn report_not_written(&mut self, now: Instant) {
-        let (_, hub) = &mut self.split(now);
-        if *hub.not_written > 0 && hub.transport.takes(1, &mut hub.wire) {
-            let count = std::mem::take(hub.not_written);
-            hub.wire.out.tell(Event::Faulted(Fault::NotWritten { count }));
+        let (_, shared) = &mut self.split(now);
+        if *shared.not_written > 0 && shared.transport.takes(1, &mut shared.wire) {
+            let count = std::mem::take(shared.not_written);
+            shared.wire.out.tell(Event::Faulted(Fault::NotWritten { count }));
         }
     }
 
-    fn split(&mut self, now: Instant) -> (&mut BTreeMap<SessionKey, Peer>, Hub<'_, T>) {
+    fn split(&mut self, now: Instant) -> (&mut BTreeMap<SessionKey, Peer>, Shared<'_, T>) {
         let Self {
             config,
             transport,
@@ -582,7 +582,7 @@ impl<T: Carrier> Server<T> {
             out,
         } = self;
         let wire = Wire { out, now };
-        let hub = Hub {
+        let shared = Shared {
             config,
             transport,
             timers,
@@ -595,6 +595,6 @@ impl<T: Carrier> Server<T> {
             not_written,
             wire,
         };
-        (peers, hub)
+        (peers, shared)
     }
 }

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use http::Request;
-use mcp_proto::server::{Arrival, Config, Http, HttpAction, HttpConfig, Server};
+use mcp_proto::server::{RequestInfo, Config, Http, HttpAction, HttpConfig, Server};
 use mcp_proto::{Output, server::Event};
 use tests::asked::initialize;
 
@@ -34,13 +34,13 @@ fn open(server: &mut Server<Http>, number: u64, now: Instant) {
         request.body(()).expect("a request").into_parts().0
     };
     let opened =
-        server.handle_request(post(None), Arrival { principal: None, peer: None, is_routed: false, nonce }, now);
+        server.handle_request(post(None), RequestInfo { principal: None, peer: None, is_routed: false, nonce }, now);
     server.handle_body(opened, initialize("2025-11-25").as_bytes(), now);
     server.handle_end(opened, now);
     let session = drain(server).expect("a session");
     let confirmed = server.handle_request(
         post(Some(&session)),
-        Arrival { principal: None, peer: None, is_routed: false, nonce },
+        RequestInfo { principal: None, peer: None, is_routed: false, nonce },
         now,
     );
     server.handle_body(confirmed, br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#, now);

@@ -162,7 +162,7 @@ pub enum Place {
 /// Tables of cases, and the tests that run them.
 const TABLES: &[(&str, &[(Place, &str)])] = &[
     (
-        "tests/src/ladder.rs",
+        "tests/src/admission.rs",
         &[
             (Place::Core, "the_ladder_answers_each_wrong_request_as_the_table_says"),
             (Place::Tokio, "the_ladder_answers_as_its_table_says"),

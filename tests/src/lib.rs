@@ -14,7 +14,7 @@ pub mod error_texts;
 pub mod examples;
 pub mod http1;
 pub mod json_text;
-pub mod ladder;
+pub mod admission;
 pub mod late_answers;
 pub mod loopback;
 pub mod model;

@@ -26,7 +26,7 @@ use std::time::Duration;
 use mcp_proto::server::{Config, HttpConfig};
 
 use crate::asked::{Asked, Sent, initialize, modern};
-use crate::ladder::{self, PING, Row};
+use crate::admission::{self, PING, Row};
 use crate::socket::{Conversation, Remote, text};
 
 /// Makes a test of each scenario. It takes a function that starts a server which was configured by the function that
@@ -126,7 +126,7 @@ const FLOOD: usize = 4200;
 
 /// Configures a server for the scenarios.
 pub fn configure(http: &mut HttpConfig, config: &mut Config) {
-    ladder::configure(http, config);
+    admission::configure(http, config);
     http.body_timeout = Duration::from_millis(300);
     http.max_sessions = SESSIONS;
     http.replay = REPLAY;
@@ -152,7 +152,7 @@ pub const HEAD_TIME: Duration = Duration::from_millis(500);
 
 /// Configures a server for the scenarios of crowds.
 pub fn configure_crowded(http: &mut HttpConfig, config: &mut Config) {
-    ladder::configure(http, config);
+    admission::configure(http, config);
     http.max_streams = CONNECTIONS / 2;
     config.limits.subscriptions = CONNECTIONS / 4;
 }
@@ -189,7 +189,7 @@ const WITH_PROGRESS: &str = r#"{"_meta":{"progressToken":"t"}}"#;
 
 pub fn the_ladder_answers_as_its_table_says(server: &Remote) {
     let id = server.session("2025-11-25");
-    for Row { name, asked, status, code } in ladder::rows(&id) {
+    for Row { name, asked, status, code } in admission::rows(&id) {
         let sent = server.answer(&asked);
         assert_eq!(sent.code(), status, "{name}: {}", sent.text());
         assert!(sent.text().contains(&format!("\"code\":{code}")), "{name}: {}", sent.text());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use http::{HeaderName, HeaderValue, Request};
-use mcp_proto::server::{Arrival, Config, Event, ExchangeKey, Http, HttpAction, HttpConfig, Server};
+use mcp_proto::server::{RequestInfo, Config, Event, ExchangeKey, Http, HttpAction, HttpConfig, Server};
 use mcp_proto::{Json, Output, SessionKey, Ticket};
 
 use crate::asked::{Asked, Sent, initialize};
@@ -73,7 +73,7 @@ impl Site {
             part.copy_from_slice(&(self.drawn * 8 + salt).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
         }
         let arrival =
-            Arrival { principal: asked.principal.clone(), peer: asked.peer.clone(), is_routed: self.is_routed, nonce };
+            RequestInfo { principal: asked.principal.clone(), peer: asked.peer.clone(), is_routed: self.is_routed, nonce };
         let key = self.server.handle_request(head, arrival, self.now);
         self.settle();
         key

@@ -621,7 +621,7 @@ fn br_m_01_the_relay_is_a_modern_server_for_a_legacy_one() {
     let told = line(&mut world);
     assert_eq!(member(&told, &["result", "tools"]).as_deref(), Some(r#"[{"name":"a","inputSchema":{"x":1.0}}]"#));
     assert_eq!(member(&told, &["result", "ttlMs"]).as_deref(), Some("0"));
-    // RULES 8.4: the ladder is the relay's.
+    // RULES 8.4: the admission is the relay's.
     for (method, params, code) in [
         ("tools/list", "{}".to_owned(), "-32602"),
         ("ping", modern(""), "-32601"),

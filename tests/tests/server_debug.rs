@@ -1,6 +1,6 @@
 //! `Debug` of a server and of what it says shows no payload, no header and no session id.
 
-use mcp_proto::server::{Arrival, Config, Holder, Http, HttpConfig, PeerKey, Principal, Server, TwoEndpoints};
+use mcp_proto::server::{RequestInfo, Config, Holder, Http, HttpConfig, PeerKey, Principal, Server, TwoEndpoints};
 use mcp_proto::{Instant, Json, Output, Stdio};
 use std::fmt::Write as _;
 
@@ -50,7 +50,7 @@ fn defect_x2_outputs_of_servers_show_no_secrets() {
     let mut config = Config::new("s", "1");
     config.capabilities = Json::parse(r#"{"logging":{}}"#).unwrap();
     let mut server = Server::new(Http::new(HttpConfig::new()), config.clone()).unwrap();
-    let arrival = Arrival {
+    let arrival = RequestInfo {
         principal: Some(Principal::new(SECRET)),
         peer: Some(PeerKey::new(SECRET.as_bytes())),
         is_routed: false,

@@ -8,7 +8,7 @@ use mcp_proto::server::{
 };
 use mcp_proto::{ErrorObject, Failed, Fault, Json, Notification, RequestKey, UsageError};
 use tests::asked::{Asked, Sent, initialize};
-use tests::ladder::{self, PING, Row};
+use tests::admission::{self, PING, Row};
 use tests::site::Site;
 
 const VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
@@ -47,10 +47,10 @@ fn a_session_is_opened_used_and_ended_in_every_revision() {
 
 #[test]
 fn the_ladder_answers_each_wrong_request_as_the_table_says() {
-    let mut site = Site::with(ladder::configure);
+    let mut site = Site::with(admission::configure);
     let id = site.session("2025-11-25");
     let post = || Asked::post(PING).in_session(&id);
-    for Row { name, asked, status, code } in ladder::rows(&id) {
+    for Row { name, asked, status, code } in admission::rows(&id) {
         let sent = site.answer(&asked);
         assert_eq!(sent.code(), status, "{name}: {}", sent.text());
         assert!(sent.is_over && sent.text().contains(&format!("\"code\":{code}")), "{name}: {}", sent.text());
@@ -68,7 +68,7 @@ fn the_ladder_answers_each_wrong_request_as_the_table_says() {
 
 #[test]
 fn or6_a_message_may_be_as_long_as_the_limit() {
-    let mut site = Site::with(ladder::configure);
+    let mut site = Site::with(admission::configure);
     let id = site.session("2025-11-25");
     for (length, status) in [(1000, 200), (1001, 413)] {
         let body = format!("{PING}{}", " ".repeat(length - PING.len()));

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use http::request::Parts;
 use mcp_proto::client::{Call, Outcome};
 use mcp_proto::server::{
-    Arrival, Event, ExchangeKey, Http, HttpAction, LoggingLevel, PeerKey, Progress, Scope, Server,
+    RequestInfo, Event, ExchangeKey, Http, HttpAction, LoggingLevel, PeerKey, Progress, Scope, Server,
 };
 use mcp_proto::{ErrorObject, Instant, Json, Notification, Output, RequestKey, Ticket, TicketKey, UsageError};
 
@@ -143,7 +143,7 @@ impl Owner {
                 }
                 let exchange = self.machine.handle_request(
                     *head,
-                    Arrival { principal: None, peer: Some(peer), is_routed: false, nonce },
+                    RequestInfo { principal: None, peer: Some(peer), is_routed: false, nonce },
                     now,
                 );
                 self.exchanges.insert(request, exchange);

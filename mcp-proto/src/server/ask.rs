@@ -1,6 +1,6 @@
 //! What the client is asked: with which request of its own that travels, and how it ends.
 
-use super::carrier::{Carrier, Hub};
+use super::carrier::{Carrier, Shared};
 use super::http::ExchangeKey;
 use super::peer::{Origin, Peer, Phase};
 use super::{Event, Timer};
@@ -17,9 +17,9 @@ impl Peer {
         &mut self,
         call: Call,
         during: Option<TicketKey>,
-        hub: &mut Hub<'_, T>,
+        shared: &mut Shared<'_, T>,
     ) -> Result<RequestKey, UsageError> {
-        self.ask(call, during, None, hub)
+        self.ask(call, during, None, shared)
     }
 
     /// The same; with `input`, for the input of that name, which the request `during` needs.
@@ -28,7 +28,7 @@ impl Peer {
         call: Call,
         during: Option<TicketKey>,
         input: Option<&str>,
-        hub: &mut Hub<'_, T>,
+        shared: &mut Shared<'_, T>,
     ) -> Result<RequestKey, UsageError> {
         self.check_open(during)?;
         let origin = during.and_then(|ticket| self.incoming.get(ticket));
@@ -43,15 +43,15 @@ impl Peer {
         }
         // LC-10: until the client has confirmed, it is asked for nothing but a sign of life.
         let may_ask = self.phase == Phase::Ready || call.method == Method::PING;
-        if hub.config.forwarding == Forwarding::Own && !may_ask {
+        if shared.config.forwarding == Forwarding::Own && !may_ask {
             return Err(UsageError::NotConnected);
         }
-        let limit = hub.config.limits.requests_out;
+        let limit = shared.config.limits.requests_out;
         if self.pending.len() >= limit {
             return Err(UsageError::TooManyRequests { limit });
         }
-        let timeout = call.timeout.unwrap_or(hub.config.request_timeout);
-        let latest = after(hub.wire.now, hub.config.max_timeout.max(timeout));
+        let timeout = call.timeout.unwrap_or(shared.config.request_timeout);
+        let latest = after(shared.wire.now, shared.config.max_timeout.max(timeout));
         let params = if call.progress { self.pending.with_progress_token(call.params) } else { call.params };
         let token = progress_token(params.as_ref());
         let method = call.method;
@@ -63,28 +63,28 @@ impl Peer {
             }
             let Some(origin) = self.incoming.get_mut(ticket) else {
                 // Its request has ended a moment ago, of which whoever asks has not heard yet.
-                self.finish(request, Outcome::Failed(Failed::Cancelled), hub);
+                self.finish(request, Outcome::Failed(Failed::Cancelled), shared);
                 return Ok(request);
             };
             origin.asked.insert(request);
         }
-        hub.timers.set(Timer::Answer(request), after(hub.wire.now, timeout));
+        shared.timers.set(Timer::Answer(request), after(shared.wire.now, timeout));
         let exchange = self.exchange_of(during);
         let message = Message::Request(Request { id: request.to_wire(), method, params });
-        if hub.transport.takes(message.payload_len(), &mut hub.wire) {
-            self.write(&message, exchange, hub);
+        if shared.transport.takes(message.payload_len(), &mut shared.wire) {
+            self.write(&message, exchange, shared);
         } else {
-            let limit = hub.config.limits.unwritten;
-            self.finish(request, Outcome::Failed(Failed::QueueFull { limit }), hub);
+            let limit = shared.config.limits.unwritten;
+            self.finish(request, Outcome::Failed(Failed::QueueFull { limit }), shared);
         }
         Ok(request)
     }
 
-    pub(super) fn on_answer_timeout<T: Carrier>(&mut self, request: RequestKey, hub: &mut Hub<'_, T>) {
+    pub(super) fn on_answer_timeout<T: Carrier>(&mut self, request: RequestKey, shared: &mut Shared<'_, T>) {
         let Some(waiting) = self.pending.get(request) else { return };
         let reason = Failed::TimedOut { after: waiting.timeout };
         let params = Json::empty_object().with_member("reason", &Json::from("timed out"));
-        self.give_up(request, reason, &params, hub);
+        self.give_up(request, reason, &params, shared);
     }
 
     pub(super) fn give_up<T: Carrier>(
@@ -92,7 +92,7 @@ impl Peer {
         request: RequestKey,
         reason: Failed,
         params: &Json,
-        hub: &mut Hub<'_, T>,
+        shared: &mut Shared<'_, T>,
     ) {
         let Some(waiting) = self.pending.give_up(request) else { return };
         let origin = waiting.during.and_then(|ticket| self.incoming.get_mut(ticket));
@@ -100,14 +100,14 @@ impl Peer {
             origin.asked.remove(&request);
             origin.source.exchange
         });
-        self.on_given_up(request, reason, params, exchange, hub);
+        self.on_given_up(request, reason, params, exchange, shared);
     }
 
     /// Nobody waits any more for what was asked because of a request that has ended.
-    pub(super) fn give_up_asked<T: Carrier>(&mut self, ended: &Origin, hub: &mut Hub<'_, T>) {
+    pub(super) fn give_up_asked<T: Carrier>(&mut self, ended: &Origin, shared: &mut Shared<'_, T>) {
         for request in &ended.asked {
             if self.pending.give_up(*request).is_some() {
-                self.on_given_up(*request, Failed::Cancelled, &Json::empty_object(), ended.source.exchange, hub);
+                self.on_given_up(*request, Failed::Cancelled, &Json::empty_object(), ended.source.exchange, shared);
             }
         }
     }
@@ -118,26 +118,26 @@ impl Peer {
         reason: Failed,
         params: &Json,
         exchange: Option<ExchangeKey>,
-        hub: &mut Hub<'_, T>,
+        shared: &mut Shared<'_, T>,
     ) {
         let params = params.with_member("requestId", &request.to_wire().to_json());
-        self.write(&Notification::with_params(Method::CANCELLED, params).into(), exchange, hub);
-        hub.timers.clear(Timer::Answer(request));
-        self.on_outcome(request, Outcome::Failed(reason), hub);
+        self.write(&Notification::with_params(Method::CANCELLED, params).into(), exchange, shared);
+        shared.timers.clear(Timer::Answer(request));
+        self.on_outcome(request, Outcome::Failed(reason), shared);
     }
 
-    pub(super) fn finish<T: Carrier>(&mut self, request: RequestKey, outcome: Outcome, hub: &mut Hub<'_, T>) {
+    pub(super) fn finish<T: Carrier>(&mut self, request: RequestKey, outcome: Outcome, shared: &mut Shared<'_, T>) {
         let Some(waiting) = self.pending.remove(request) else { return };
         if let Some(origin) = waiting.during.and_then(|ticket| self.incoming.get_mut(ticket)) {
             origin.asked.remove(&request);
         }
-        hub.timers.clear(Timer::Answer(request));
-        self.on_outcome(request, outcome, hub);
+        shared.timers.clear(Timer::Answer(request));
+        self.on_outcome(request, outcome, shared);
     }
 
-    fn on_outcome<T: Carrier>(&mut self, request: RequestKey, outcome: Outcome, hub: &mut Hub<'_, T>) {
-        if !self.on_input(request, &outcome, hub) {
-            hub.wire.out.tell(Event::Responded { request, outcome });
+    fn on_outcome<T: Carrier>(&mut self, request: RequestKey, outcome: Outcome, shared: &mut Shared<'_, T>) {
+        if !self.on_input(request, &outcome, shared) {
+            shared.wire.out.tell(Event::Responded { request, outcome });
         }
     }
 }

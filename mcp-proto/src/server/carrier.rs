@@ -20,7 +20,7 @@ use crate::transport::Transport;
 
 /// What all sessions of a server share, while something that happened is dealt with.
 #[derive(Debug)]
-pub(super) struct Hub<'s, T: Transport> {
+pub(super) struct Shared<'s, T: Transport> {
     pub(super) config: &'s Config,
     pub(super) transport: &'s mut T,
     pub(super) timers: &'s mut Deadlines<Timer>,

@@ -8,7 +8,7 @@ use super::LoggingLevel;
 use super::annotated::AnnotatedTools;
 use super::config::Config;
 use super::context::Context;
-use super::http::{Principal, agree};
+use super::http::{Principal, header_check};
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Request};
 use crate::spec::meta::{PROTOCOL_VERSION, RequestMeta, SERVER_INFO};
@@ -23,7 +23,7 @@ pub(super) struct Envelope<'h> {
     pub(super) principal: Option<Principal>,
 }
 
-/// The ladder of RULES 8.4 from its fourth step on. What is refused never reaches the application.
+/// The admission of RULES 8.4 from its fourth step on. What is refused never reaches the application.
 pub(super) fn admit(
     config: &Config,
     tools: &AnnotatedTools,
@@ -49,17 +49,17 @@ pub(super) fn admit(
     };
     // MD-H-02: a request whose headers say something else is routed by what the body does not say.
     if let Some(headers) = envelope.headers {
-        agree::version(headers, &asked)?;
+        header_check::version(headers, &asked)?;
     }
     let version = served(config, &asked)?;
     if let Some(headers) = envelope.headers {
-        agree::method_and_name(headers, method, params.as_ref())?;
+        header_check::method_and_name(headers, method, params.as_ref())?;
     }
     if method.is_removed_in(version) || !is_offered(config, method) {
         return Err(ErrorObject::new(code::METHOD_NOT_FOUND, &format!("method not found: {method}")));
     }
     if let (Some(headers), true) = (envelope.headers, *method == Method::TOOLS_CALL) {
-        agree::parameters(headers, params.as_ref(), tools)?;
+        header_check::parameters(headers, params.as_ref(), tools)?;
     }
     let logging_level = match meta.log_level {
         None => None,
@@ -93,7 +93,7 @@ fn served(config: &Config, asked: &str) -> Result<ProtocolVersion, ErrorObject> 
 }
 
 fn names_no_modern(headers: &HeaderMap) -> bool {
-    agree::named_era(headers) != Some(Era::Modern)
+    header_check::named_era(headers) != Some(Era::Modern)
 }
 
 fn missing_meta() -> ErrorObject {

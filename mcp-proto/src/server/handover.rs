@@ -55,32 +55,32 @@ impl Server<Stdio> {
 
     /// Acknowledges what is listened to, unless it names a resource that is still to be subscribed to.
     pub(crate) fn acknowledge_listens(&mut self, is_pending: impl Fn(&str) -> bool, now: Instant) {
-        let (peers, hub) = &mut self.split(now);
+        let (peers, shared) = &mut self.split(now);
         if let Some(peer) = peers.get_mut(&SessionKey::ONLY) {
-            peer.acknowledge_listens(is_pending, hub);
+            peer.acknowledge_listens(is_pending, shared);
         }
     }
 
     /// A resource could not be subscribed to: what is not acknowledged does not cover it.
     pub(crate) fn leave_out(&mut self, uri: &str, now: Instant) {
-        let (peers, hub) = &mut self.split(now);
+        let (peers, shared) = &mut self.split(now);
         if let Some(peer) = peers.get_mut(&SessionKey::ONLY) {
-            peer.leave_out(uri, hub);
+            peer.leave_out(uri, shared);
         }
     }
 
     /// Takes a request that was handed up as if it came only now.
     #[expect(clippy::needless_pass_by_value, reason = "a ticket is good for one answer")]
     pub(crate) fn reconsider(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
-        let (peers, hub) = &mut self.split(now);
+        let (peers, shared) = &mut self.split(now);
         let Some(peer) = peers.get_mut(&SessionKey::ONLY) else { return };
-        let Some((id, origin)) = peer.end_request(ticket.key(), hub) else { return };
+        let Some((id, origin)) = peer.end_request(ticket.key(), shared) else { return };
         if origin.opens_session && peer.phase == Phase::Opening {
             peer.phase = Phase::Awaiting;
         }
-        peer.on_request(Request { id, method, params }, Source::default(), hub);
+        peer.on_request(Request { id, method, params }, Source::default(), shared);
         if let Some(early) = peer.early_confirmation.take().filter(|_| peer.phase == Phase::Open) {
-            peer.on_initialized(early.params, hub);
+            peer.on_initialized(early.params, shared);
         }
     }
 

@@ -18,11 +18,11 @@
 //! |---|---|
 //! | `config` | what the user says |
 //! | `access` | hosts and origins |
-//! | `ladder` | the order in which a request's head is looked at |
-//! | `arrival` | what is known of a request besides its head |
+//! | `admission` | the order in which a request's head is looked at |
+//! | `info` | what is known of a request besides its head |
 //! | `post` | messages that clients post |
 //! | `stateless` | requests that stand alone |
-//! | `agree` | whether headers say what the body says |
+//! | `header_check` | whether headers say what the body says |
 //! | `get` | streams that clients open |
 //! | `refusal` | requests that are answered by their status |
 //! | `action` | what the driver is asked to do |
@@ -34,13 +34,13 @@
 
 mod access;
 mod action;
-pub(super) mod agree;
-mod arrival;
+pub(super) mod header_check;
+mod request_info;
 mod carrier;
 mod config;
 mod exchange;
 mod get;
-mod ladder;
+mod admission;
 mod post;
 mod refusal;
 mod session;
@@ -68,14 +68,14 @@ use crate::limits::Limits;
 use crate::spec::ProtocolVersion;
 use crate::transport::{Transport, sealed};
 use exchange::Exchange;
-use ladder::Plan;
+use admission::Plan;
 use refusal::{Refusal, empty};
 use session::Sessions;
 use unwritten::Unwritten;
 
 pub use action::HttpAction;
-pub use arrival::expects_continue;
-pub use arrival::{Arrival, Principal};
+pub use request_info::expects_continue;
+pub use request_info::{RequestInfo, Principal};
 pub use config::{Access, HttpConfig, TwoEndpoints};
 pub use exchange::ExchangeKey;
 pub use refusal::{server_stopped, too_many_connections};
@@ -162,10 +162,10 @@ impl Transport for Http {
 
 impl Server<Http> {
     /// The head of a request has arrived. Its exchange is named, and everything about it carries that name.
-    pub fn handle_request(&mut self, head: Parts, arrival: Arrival, now: Instant) -> ExchangeKey {
+    pub fn handle_request(&mut self, head: Parts, info: RequestInfo, now: Instant) -> ExchangeKey {
         let http = &mut self.transport;
         let key = http.new_exchange();
-        let planned = if http.is_closed { Err(ladder::stopped()) } else { http.plan(&head, &arrival) };
+        let planned = if http.is_closed { Err(admission::stopped()) } else { http.plan(&head, &info) };
         let plan = match planned {
             Ok(plan) => plan,
             Err(refusal) => {
@@ -178,15 +178,15 @@ impl Server<Http> {
                 let at = after(now, http.config.body_timeout);
                 let continues = expects_continue(&head);
                 let head = Box::new(head);
-                http.insert_exchange(key, Exchange::Receiving { head, plan, arrival, body: Vec::new() });
+                http.insert_exchange(key, Exchange::Receiving { head, plan, info, body: Vec::new() });
                 http.timers.set(Timer::Body(key), at);
                 if continues {
                     self.out.act(HttpAction::Continue { exchange: key });
                 }
             }
-            Plan::Get { session } => self.open_own_stream(key, session, &arrival.holder(), now),
-            Plan::Resume { session, after } => self.resume(key, session, &after, &arrival.holder(), now),
-            Plan::OpenStream => self.open_two_endpoint_session(key, &arrival, now),
+            Plan::Get { session } => self.open_own_stream(key, session, &info.holder(), now),
+            Plan::Resume { session, after } => self.resume(key, session, &after, &info.holder(), now),
+            Plan::OpenStream => self.open_two_endpoint_session(key, &info, now),
             Plan::Delete { session } => {
                 self.end_session(session, CloseReason::Peer, now);
                 self.respond_at_once(key, empty(StatusCode::NO_CONTENT), now);
@@ -205,10 +205,10 @@ impl Server<Http> {
 
     /// The body of a request has ended.
     pub fn handle_end(&mut self, exchange: ExchangeKey, now: Instant) {
-        let Some((head, plan, arrival, body)) = self.transport.take_received(exchange, now) else { return };
+        let Some((head, plan, info, body)) = self.transport.take_received(exchange, now) else { return };
         let frame = Frame::parse(&body, &self.config.limits);
         match plan {
-            Plan::Post { session } => self.on_post(exchange, session, frame, head, &arrival, now),
+            Plan::Post { session } => self.on_post(exchange, session, frame, head, &info, now),
             Plan::PostMessage { session } => self.on_post_message(exchange, session, frame, now),
             Plan::Get { .. } | Plan::Resume { .. } | Plan::OpenStream | Plan::Delete { .. } => {}
         }
@@ -233,9 +233,9 @@ impl Server<Http> {
         self.transport.timers.clear(Timer::Unread(exchange));
         let Some(closed) = self.transport.close_exchange(exchange, now) else { return };
         if closed.session() == Some(SessionKey::ONLY) {
-            let (peers, hub) = &mut self.split(now);
+            let (peers, shared) = &mut self.split(now);
             if let Some(peer) = peers.get_mut(&SessionKey::ONLY) {
-                peer.on_disconnect(exchange, hub);
+                peer.on_disconnect(exchange, shared);
             }
             return;
         }
@@ -262,9 +262,9 @@ impl Server<Http> {
         for session in self.transport.sessions.keys() {
             self.end_session(session, CloseReason::Local, now);
         }
-        let (peers, hub) = &mut self.split(now);
+        let (peers, shared) = &mut self.split(now);
         if let Some(peer) = peers.get_mut(&SessionKey::ONLY) {
-            peer.refuse_waiting(hub);
+            peer.refuse_waiting(shared);
         }
     }
 
@@ -281,8 +281,8 @@ impl Server<Http> {
                 Timer::KeepAlive(exchange) => {
                     let mut comment = Vec::new();
                     encode_comment(&mut comment);
-                    let (_, hub) = &mut self.split(now);
-                    hub.transport.write_chunk(exchange, comment.into(), &mut hub.wire);
+                    let (_, shared) = &mut self.split(now);
+                    shared.transport.write_chunk(exchange, comment.into(), &mut shared.wire);
                     let next = after(now, self.transport.config.keep_alive);
                     self.transport.timers.set(Timer::KeepAlive(exchange), next);
                 }
@@ -315,28 +315,28 @@ impl Server<Http> {
 
     /// Answers a request whose exchange is in no table.
     fn respond_at_once(&mut self, exchange: ExchangeKey, response: Response<Bytes>, now: Instant) {
-        let (_, hub) = &mut self.split(now);
-        hub.transport.act_response(exchange, response, &mut hub.wire);
+        let (_, shared) = &mut self.split(now);
+        shared.transport.act_response(exchange, response, &mut shared.wire);
     }
 
     /// A client does not take its response: it counts as gone (K1).
     fn on_unread(&mut self, exchange: ExchangeKey, now: Instant) {
-        let (_, hub) = &mut self.split(now);
-        if !hub.transport.unwritten.is_aborted(exchange) {
-            hub.transport.abort_unread(exchange, &mut hub.wire);
+        let (_, shared) = &mut self.split(now);
+        if !shared.transport.unwritten.is_aborted(exchange) {
+            shared.transport.abort_unread(exchange, &mut shared.wire);
         }
         self.handle_disconnect(exchange, now);
     }
 
-    fn open_session(&mut self, arrival: &Arrival, is_two_endpoint: bool, now: Instant) -> Result<SessionKey, Refusal> {
+    fn open_session(&mut self, info: &RequestInfo, is_two_endpoint: bool, now: Instant) -> Result<SessionKey, Refusal> {
         // The head came before the end, and the body after it.
         if self.transport.is_closed {
-            return Err(ladder::stopped());
+            return Err(admission::stopped());
         }
-        self.make_room_for_session(&arrival.holder(), now)?;
+        self.make_room_for_session(&info.holder(), now)?;
         let http = &mut self.transport;
         let collision = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the session could not be named");
-        let key = http.sessions.open(arrival, is_two_endpoint, now).ok_or(collision)?;
+        let key = http.sessions.open(info, is_two_endpoint, now).ok_or(collision)?;
         http.timers.set(Timer::Idle(key), after(now, http.config.session_idle));
         self.peers.insert(key, Peer::new(key, &self.config.limits));
         Ok(key)
@@ -352,7 +352,7 @@ impl Server<Http> {
         let is_idle = |key: &SessionKey| self.peers.get(key).is_none_or(|peer| peer.requests_in_flight() == 0);
         let long = http.config.evict_after;
         let evicted = http.sessions.to_evict(newcomer, long, now).take(CANDIDATES).find(is_idle);
-        let evicted = evicted.ok_or(ladder::too_many_sessions())?;
+        let evicted = evicted.ok_or(admission::too_many_sessions())?;
         self.end_session(evicted, CloseReason::Expired, now);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! What the client asks, tells and answers.
 
-use super::carrier::{Carrier, Hub, Kind};
+use super::carrier::{Carrier, Shared, Kind};
 use super::context::Context;
 use super::era::Envelope;
 use super::input::Parked;
@@ -22,11 +22,11 @@ use crate::transport::too_long;
 const REMEMBERED: usize = 16 * 1024;
 
 impl Peer {
-    pub(super) fn on_message<T: Carrier>(&mut self, message: Message, source: Source, hub: &mut Hub<'_, T>) {
+    pub(super) fn on_message<T: Carrier>(&mut self, message: Message, source: Source, shared: &mut Shared<'_, T>) {
         match message {
-            Message::Request(request) => self.on_request(request, source, hub),
-            Message::Notification(notification) => self.on_notification(notification, hub),
-            Message::Response(response) => self.on_response(response, hub),
+            Message::Request(request) => self.on_request(request, source, shared),
+            Message::Notification(notification) => self.on_notification(notification, shared),
+            Message::Response(response) => self.on_response(response, shared),
         }
     }
 
@@ -34,38 +34,38 @@ impl Peer {
         &mut self,
         items: Vec<Result<Message, ParseError>>,
         source: Source,
-        hub: &mut Hub<'_, T>,
+        shared: &mut Shared<'_, T>,
     ) {
         if !self.version.is_some_and(|version| version.rules().batches) {
             // JR-37, JR-38
-            hub.wire.out.tell(Event::Faulted(Fault::UnexpectedBatch));
+            shared.wire.out.tell(Event::Faulted(Fault::UnexpectedBatch));
             let error = ErrorObject::new(code::INVALID_REQUEST, &Fault::UnexpectedBatch.to_string());
-            self.refuse(None, &error, source, hub);
+            self.refuse(None, &error, source, shared);
             return;
         }
         let batch = self.batches.begin();
         for item in items {
             match item {
-                Ok(message) => self.on_message(message, Source { batch: Some(batch), ..source }, hub),
-                Err(error) => self.on_invalid(error, Source { batch: Some(batch), ..source }, hub),
+                Ok(message) => self.on_message(message, Source { batch: Some(batch), ..source }, shared),
+                Err(error) => self.on_invalid(error, Source { batch: Some(batch), ..source }, shared),
             }
         }
-        self.settle_batch(batch, None, source.exchange, hub);
+        self.settle_batch(batch, None, source.exchange, shared);
     }
 
-    pub(super) fn on_request<T: Carrier>(&mut self, request: Request, source: Source, hub: &mut Hub<'_, T>) {
-        let is_own = hub.config.forwarding == Forwarding::Own;
+    pub(super) fn on_request<T: Carrier>(&mut self, request: Request, source: Source, shared: &mut Shared<'_, T>) {
+        let is_own = shared.config.forwarding == Forwarding::Own;
         // In a session, a relay leaves it to the server what such a request is.
-        if hub.config.serves(Era::Modern) && (is_own || self.phase == Phase::Awaiting) {
+        if shared.config.serves(Era::Modern) && (is_own || self.phase == Phase::Awaiting) {
             let meta = RequestMeta::read(request.params.as_ref());
             // ER-41
-            if meta.is_claimed || (is_own && !hub.config.serves(Era::Legacy)) {
-                return self.on_stateless(request, meta, Envelope::default(), source, hub);
+            if meta.is_claimed || (is_own && !shared.config.serves(Era::Legacy)) {
+                return self.on_stateless(request, meta, Envelope::default(), source, shared);
             }
         }
         let Request { id, method, params } = request;
-        if let Err(error) = self.admit(&method, params.as_ref(), source, hub) {
-            self.refuse(Some(id), &error, source, hub);
+        if let Err(error) = self.admit(&method, params.as_ref(), source, shared) {
+            self.refuse(Some(id), &error, source, shared);
             return;
         }
         let opens_session = method == Method::INITIALIZE;
@@ -74,31 +74,31 @@ impl Peer {
         }
         // LC-17. A relay's server may not be there yet; the client hears from us that we are.
         if method == Method::PING && (is_own || self.phase == Phase::Awaiting) {
-            self.answer_at_once(id, Ok(Json::empty_object()), source, hub);
+            self.answer_at_once(id, Ok(Json::empty_object()), source, shared);
             return;
         }
-        if method == Method::LOGGING_SET_LEVEL && is_own && hub.config.declares("logging") {
+        if method == Method::LOGGING_SET_LEVEL && is_own && shared.config.declares("logging") {
             let answer = self.set_logging_level(params.as_ref());
-            self.answer_at_once(id, answer, source, hub);
+            self.answer_at_once(id, answer, source, shared);
             return;
         }
         let setting = method.facts().changes_setting;
         let is_subscribe = matches!(setting, Some(SettingChange::Subscribe | SettingChange::Unsubscribe));
-        if is_subscribe && is_own && !hub.config.hands_up_subscribe {
-            let answer = self.subscribe(&method, params.as_ref(), hub);
-            self.answer_at_once(id, answer, source, hub);
+        if is_subscribe && is_own && !shared.config.hands_up_subscribe {
+            let answer = self.subscribe(&method, params.as_ref(), shared);
+            self.answer_at_once(id, answer, source, shared);
             return;
         }
         if opens_session && is_own {
-            self.initialize(id, params, source, hub);
+            self.initialize(id, params, source, shared);
             return;
         }
         let bytes = params.as_ref().map_or(0, Json::len);
-        if let Err(error) = self.check_room(true, bytes, hub) {
-            return self.refuse(Some(id), &error, source, hub);
+        if let Err(error) = self.check_room(true, bytes, shared) {
+            return self.refuse(Some(id), &error, source, shared);
         }
         if self.incoming.is_in_use(&id) {
-            hub.wire.out.tell(Event::Faulted(Fault::DuplicateId { id: id.clone() }));
+            shared.wire.out.tell(Event::Faulted(Fault::DuplicateId { id: id.clone() }));
         }
         if opens_session {
             self.phase = Phase::Opening;
@@ -113,8 +113,8 @@ impl Peer {
         if is_subscribe && is_own {
             origin.uri = uri_of(params.as_ref());
         }
-        let ticket = self.begin_request(id, origin, bytes, hub);
-        hub.wire.out.tell(Event::Requested { ticket, method, params });
+        let ticket = self.begin_request(id, origin, bytes, shared);
+        shared.wire.out.tell(Event::Requested { ticket, method, params });
     }
 
     /// A request that stands alone (RULES 8).
@@ -124,63 +124,63 @@ impl Peer {
         meta: RequestMeta,
         envelope: Envelope<'_>,
         source: Source,
-        hub: &mut Hub<'_, T>,
+        shared: &mut Shared<'_, T>,
     ) {
         let on_exchange = source.exchange.is_some();
         let admitted = if source.batch.is_some() {
             // JR-38
             Err(ErrorObject::new(code::INVALID_REQUEST, "a request of this revision in a batch"))
         } else {
-            self.admit_stateless(&request, hub).and_then(|()| match hub.config.forwarding {
-                Forwarding::Own => era::admit(hub.config, hub.tools, &request, meta, envelope),
-                Forwarding::All => era::pass(hub.config, meta),
+            self.admit_stateless(&request, shared).and_then(|()| match shared.config.forwarding {
+                Forwarding::Own => era::admit(shared.config, shared.tools, &request, meta, envelope),
+                Forwarding::All => era::pass(shared.config, meta),
             })
         };
         let Request { id, method, params } = request;
         let context = match admitted {
             Ok(context) => Context {
-                principal: context.principal.or_else(|| hub.transport.principal(self.key).cloned()),
+                principal: context.principal.or_else(|| shared.transport.principal(self.key).cloned()),
                 ..context
             },
-            Err(error) => return self.refuse(Some(id), &error, source, hub),
+            Err(error) => return self.refuse(Some(id), &error, source, shared),
         };
         if self.version.is_none() {
-            hub.transport.negotiated(self.key, context.version);
+            shared.transport.negotiated(self.key, context.version);
         }
-        let is_own = hub.config.forwarding == Forwarding::Own;
+        let is_own = shared.config.forwarding == Forwarding::Own;
         if method == Method::SERVER_DISCOVER && is_own {
-            let result = era::complete(hub.config, &method, &era::discover(hub.config));
-            return self.answer_at_once(id, Ok(result), source, hub);
+            let result = era::complete(shared.config, &method, &era::discover(shared.config));
+            return self.answer_at_once(id, Ok(result), source, shared);
         }
         if method == Method::SUBSCRIPTIONS_LISTEN && is_own {
-            return self.listen(id, params.as_ref(), &context, source, hub);
+            return self.listen(id, params.as_ref(), &context, source, shared);
         }
         let bytes = params.as_ref().map_or(0, Json::len);
-        if let Err(error) = self.check_room(!on_exchange, bytes, hub) {
-            return self.refuse(Some(id), &error, source, hub);
+        if let Err(error) = self.check_room(!on_exchange, bytes, shared) {
+            return self.refuse(Some(id), &error, source, shared);
         }
         // Over HTTP, ids of different clients are equal as they like (C1).
         if !on_exchange && self.incoming.is_in_use(&id) {
-            hub.wire.out.tell(Event::Faulted(Fault::DuplicateId { id: id.clone() }));
+            shared.wire.out.tell(Event::Faulted(Fault::DuplicateId { id: id.clone() }));
         }
         let mut origin = Origin::new(source, method.clone(), params.as_ref());
         let cancels = context.version.rules().disconnect_cancels;
         origin.stated = Some(Box::new(context));
-        let ticket = self.begin_request(id, origin, bytes, hub);
+        let ticket = self.begin_request(id, origin, bytes, shared);
         if let Some(exchange) = source.exchange.filter(|_| cancels) {
             self.exchanges.insert(exchange, ticket.key());
         }
-        hub.wire.out.tell(Event::Requested { ticket, method, params });
+        shared.wire.out.tell(Event::Requested { ticket, method, params });
     }
 
     /// What is looked at before the request is understood.
-    fn admit_stateless<T: Carrier>(&self, request: &Request, hub: &mut Hub<'_, T>) -> Result<(), ErrorObject> {
+    fn admit_stateless<T: Carrier>(&self, request: &Request, shared: &mut Shared<'_, T>) -> Result<(), ErrorObject> {
         if self.input_ended {
             return Err(ErrorObject::new(code::INVALID_REQUEST, "the connection is being closed"));
         }
         let params = request.params.as_ref();
         // HM3: before anything is compared, since two readers may compare with two members.
-        check_members(params, hub)
+        check_members(params, shared)
     }
 
     /// Whether a request may be handed up; if not, how it is answered.
@@ -189,7 +189,7 @@ impl Peer {
         method: &Method,
         params: Option<&Json>,
         source: Source,
-        hub: &mut Hub<'_, T>,
+        shared: &mut Shared<'_, T>,
     ) -> Result<(), ErrorObject> {
         let refuse = |code, text: &str| Err(ErrorObject::new(code, text));
         if self.input_ended {
@@ -211,33 +211,33 @@ impl Peer {
             (Phase::Awaiting, false) => return refuse(code::INVALID_REQUEST, "the session is not initialized"),
             (Phase::Opening | Phase::Open | Phase::Ready | Phase::Closed, false) => {}
         }
-        check_members(params, hub)?;
+        check_members(params, shared)?;
         // JR-12. A relay leaves that to the server.
-        if hub.config.forwarding == Forwarding::Own && params.is_some_and(|params| !params.is_object()) {
+        if shared.config.forwarding == Forwarding::Own && params.is_some_and(|params| !params.is_object()) {
             return refuse(code::INVALID_PARAMS, "invalid params: they must be an object");
         }
         Ok(())
     }
 
-    fn initialize<T: Carrier>(&mut self, id: RequestId, params: Option<Json>, source: Source, hub: &mut Hub<'_, T>) {
+    fn initialize<T: Carrier>(&mut self, id: RequestId, params: Option<Json>, source: Source, shared: &mut Shared<'_, T>) {
         let params = params.unwrap_or(Json::empty_object());
         let asked = params.first_member("protocolVersion");
         let Some(asked) = asked.as_ref().and_then(Json::as_string) else {
             let error = ErrorObject::new(code::INVALID_PARAMS, "invalid params: no protocolVersion");
-            self.refuse(Some(id), &error, source, hub);
+            self.refuse(Some(id), &error, source, shared);
             return;
         };
         let Some(client) = what_client_is(&params) else {
             let error = ErrorObject::new(code::INVALID_PARAMS, "invalid params: capabilities are too large");
-            self.refuse(Some(id), &error, source, hub);
+            self.refuse(Some(id), &error, source, shared);
             return;
         };
         self.client = Some(client);
-        let version = hub.config.negotiate(&asked);
-        self.set_version(version, hub);
+        let version = shared.config.negotiate(&asked);
+        self.set_version(version, shared);
         self.phase = Phase::Open;
-        self.answer_at_once(id, Ok(hub.config.initialize_result(version)), source, hub);
-        hub.wire.out.tell(Event::Connected { session: self.key, version, params });
+        self.answer_at_once(id, Ok(shared.config.initialize_result(version)), source, shared);
+        shared.wire.out.tell(Event::Connected { session: self.key, version, params });
     }
 
     fn set_logging_level(&mut self, params: Option<&Json>) -> Result<Json, ErrorObject> {
@@ -249,7 +249,7 @@ impl Peer {
     }
 
     /// The application has answered `initialize`: the revision is what its result says.
-    pub(super) fn on_initialize_answered<T: Carrier>(&mut self, result: Option<&Json>, hub: &mut Hub<'_, T>) {
+    pub(super) fn on_initialize_answered<T: Carrier>(&mut self, result: Option<&Json>, shared: &mut Shared<'_, T>) {
         if self.phase != Phase::Opening {
             return;
         }
@@ -258,49 +258,49 @@ impl Peer {
             version.as_ref().and_then(Json::as_string).and_then(|version| ProtocolVersion::from_text(&version));
         match version {
             Some(version) => {
-                self.set_version(version, hub);
+                self.set_version(version, shared);
                 self.phase = Phase::Open;
             }
             None => self.phase = Phase::Awaiting,
         }
     }
 
-    fn set_version<T: Carrier>(&mut self, version: ProtocolVersion, hub: &mut Hub<'_, T>) {
+    fn set_version<T: Carrier>(&mut self, version: ProtocolVersion, shared: &mut Shared<'_, T>) {
         self.version = Some(version);
-        hub.transport.negotiated(self.key, version);
+        shared.transport.negotiated(self.key, version);
     }
 
-    fn on_notification<T: Carrier>(&mut self, notification: Notification, hub: &mut Hub<'_, T>) {
+    fn on_notification<T: Carrier>(&mut self, notification: Notification, shared: &mut Shared<'_, T>) {
         let Notification { method, params } = notification;
-        if check_members(params.as_ref(), hub).is_err() {
+        if check_members(params.as_ref(), shared).is_err() {
             return;
         }
         if method == Method::CANCELLED {
-            self.on_cancelled(params.as_ref(), hub);
+            self.on_cancelled(params.as_ref(), shared);
         } else if method == Method::PROGRESS {
-            self.on_progress(params, hub);
+            self.on_progress(params, shared);
         } else if method == Method::INITIALIZED {
             match self.phase {
-                Phase::Open => self.on_initialized(params, hub),
+                Phase::Open => self.on_initialized(params, shared),
                 // A client that does not wait for its answers: this takes effect with the answer.
                 Phase::Opening => self.early_confirmation = Some(Notification { method, params }),
                 Phase::Awaiting | Phase::Ready | Phase::Closed => {}
             }
         } else if self.phase != Phase::Awaiting {
-            hub.wire.out.tell(Event::Notified { session: self.key, method, params });
+            shared.wire.out.tell(Event::Notified { session: self.key, method, params });
         }
     }
 
-    pub(super) fn on_initialized<T: Carrier>(&mut self, params: Option<Json>, hub: &mut Hub<'_, T>) {
+    pub(super) fn on_initialized<T: Carrier>(&mut self, params: Option<Json>, shared: &mut Shared<'_, T>) {
         self.phase = Phase::Ready;
-        hub.wire.out.tell(match hub.config.forwarding {
+        shared.wire.out.tell(match shared.config.forwarding {
             Forwarding::Own => Event::Ready { session: self.key },
             Forwarding::All => Event::Notified { session: self.key, method: Method::INITIALIZED, params },
         });
     }
 
     /// CX-03: the client takes a request back. What is malformed or unknown is ignored.
-    fn on_cancelled<T: Carrier>(&mut self, params: Option<&Json>, hub: &mut Hub<'_, T>) {
+    fn on_cancelled<T: Carrier>(&mut self, params: Option<&Json>, shared: &mut Shared<'_, T>) {
         let id = params.and_then(|params| params.first_member("requestId"));
         let Some(id) = id.and_then(|id| RequestId::from_json_text(id.as_bytes())) else { return };
         // RP4: with one id for several requests, nobody knows which is meant, so none is left running.
@@ -309,67 +309,67 @@ impl Peer {
             if self.incoming.get_mut(ticket).is_none_or(|origin| origin.opens_session) {
                 continue;
             }
-            let Some((_, origin)) = self.end_request(ticket, hub) else { continue };
-            hub.timers.clear(Timer::Again(ticket));
-            hub.wire.out.tell(Event::Cancelled { ticket, params: params.cloned() });
-            self.give_up_asked(&origin, hub);
-            self.settle(origin.source, None, hub);
+            let Some((_, origin)) = self.end_request(ticket, shared) else { continue };
+            shared.timers.clear(Timer::Again(ticket));
+            shared.wire.out.tell(Event::Cancelled { ticket, params: params.cloned() });
+            self.give_up_asked(&origin, shared);
+            self.settle(origin.source, None, shared);
         }
         // MD-L-08
         for listen in self.listens.with_id(&id) {
-            self.unlisten(listen, hub);
+            self.unlisten(listen, shared);
         }
-        self.close_if_drained(hub);
+        self.close_if_drained(shared);
     }
 
-    fn on_progress<T: Carrier>(&mut self, params: Option<Json>, hub: &mut Hub<'_, T>) {
+    fn on_progress<T: Carrier>(&mut self, params: Option<Json>, shared: &mut Shared<'_, T>) {
         let token = params.as_ref().and_then(|params| params.first_member("progressToken"));
         let token = token.and_then(|token| RequestId::from_json_text(token.as_bytes()));
         let request = token.and_then(|token| self.pending.find_token(&token));
         let (Some(request), Some(params)) = (request, params) else {
-            hub.wire.out.tell(Event::Faulted(Fault::UnknownProgressToken));
+            shared.wire.out.tell(Event::Faulted(Fault::UnknownProgressToken));
             return;
         };
         if let Some(waiting) = self.pending.get(request) {
-            hub.timers.set(Timer::Answer(request), (after(hub.wire.now, waiting.timeout)).min(waiting.latest));
+            shared.timers.set(Timer::Answer(request), (after(shared.wire.now, waiting.timeout)).min(waiting.latest));
         }
-        hub.wire.out.tell(Event::Progressed { request, params });
+        shared.wire.out.tell(Event::Progressed { request, params });
     }
 
-    fn on_response<T: Carrier>(&mut self, response: Response, hub: &mut Hub<'_, T>) {
+    fn on_response<T: Carrier>(&mut self, response: Response, shared: &mut Shared<'_, T>) {
         let request = match (&response, response.id()) {
             (Response::Error { error, .. }, None) => {
-                hub.wire.out.tell(Event::Faulted(Fault::PeerError { code: error.code() }));
+                shared.wire.out.tell(Event::Faulted(Fault::PeerError { code: error.code() }));
                 return;
             }
             (Response::Result { .. }, None) => return,
             (_, Some(id)) => match self.pending.find(id) {
                 Match::Open(request) => request,
-                Match::Late => return hub.wire.out.tell(Event::Faulted(Fault::LateResponse { id: id.clone() })),
-                Match::Unknown => return hub.wire.out.tell(Event::Faulted(Fault::UnknownResponse { id: id.clone() })),
+                Match::Late => return shared.wire.out.tell(Event::Faulted(Fault::LateResponse { id: id.clone() })),
+                Match::Unknown => return shared.wire.out.tell(Event::Faulted(Fault::UnknownResponse { id: id.clone() })),
             },
         };
         let outcome = match response {
             Response::Result { result, .. } => Outcome::Result(result),
             Response::Error { error, .. } => Outcome::Error(error),
         };
-        self.finish(request, outcome, hub);
+        self.finish(request, outcome, shared);
     }
 
     /// A frame that is no message: whoever can be answered is (P6).
-    pub(super) fn on_invalid<T: Carrier>(&mut self, error: ParseError, source: Source, hub: &mut Hub<'_, T>) {
+    pub(super) fn on_invalid<T: Carrier>(&mut self, error: ParseError, source: Source, shared: &mut Shared<'_, T>) {
         let answer = ErrorObject::new(error.code(), &error.to_string());
         let reason = Failed::InvalidResponse { reason: InvalidResponse::from(&error) };
         let subject = error.subject.clone();
-        hub.wire.out.tell(Event::Faulted(Fault::Parse(error)));
-        self.on_bad_frame(subject, &answer, reason, source, hub);
+        shared.wire.out.tell(Event::Faulted(Fault::Parse(error)));
+        self.on_bad_frame(subject, &answer, reason, source, shared);
     }
 
     /// A frame that was too long to be read.
-    pub(super) fn on_too_long<T: Carrier>(&mut self, subject: Subject, source: Source, hub: &mut Hub<'_, T>) {
-        let limit = hub.config.limits.message;
-        hub.wire.out.tell(Event::Faulted(Fault::LineTooLong { limit }));
-        self.on_bad_frame(subject, &too_long(limit), Failed::TooLarge { limit }, source, hub);
+    pub(super) fn on_too_long<T: Carrier>(&mut self, subject: Subject, source: Source, shared: &mut Shared<'_, T>) {
+        let limit = shared.config.limits.message;
+        shared.wire.out.tell(Event::Faulted(Fault::LineTooLong { limit }));
+        self.on_bad_frame(subject, &too_long(limit), Failed::TooLarge { limit }, source, shared);
     }
 
     fn on_bad_frame<T: Carrier>(
@@ -378,23 +378,23 @@ impl Peer {
         answer: &ErrorObject,
         reason: Failed,
         source: Source,
-        hub: &mut Hub<'_, T>,
+        shared: &mut Shared<'_, T>,
     ) {
         let answered = match subject {
             Subject::Request(id) => Some(id),
             Subject::Response(id) => {
                 if let Match::Open(request) = self.pending.find(&id) {
-                    self.finish(request, Outcome::Failed(reason), hub);
+                    self.finish(request, Outcome::Failed(reason), shared);
                 }
                 return;
             }
             Subject::Either(id) => match self.pending.find(&id) {
-                Match::Open(request) => return self.finish(request, Outcome::Failed(reason), hub),
+                Match::Open(request) => return self.finish(request, Outcome::Failed(reason), shared),
                 Match::Late | Match::Unknown => Some(id),
             },
             Subject::Unknown => None,
         };
-        self.refuse(answered, answer, source, hub);
+        self.refuse(answered, answer, source, shared);
     }
 
     pub(super) fn refuse<T: Carrier>(
@@ -402,15 +402,15 @@ impl Peer {
         id: Option<RequestId>,
         error: &ErrorObject,
         source: Source,
-        hub: &mut Hub<'_, T>,
+        shared: &mut Shared<'_, T>,
     ) {
         let message = Message::Response(Response::Error { id, error: error.clone() });
         match source.batch {
             Some(batch) => {
-                *hub.held += self.batches.add(batch, message);
-                *hub.batched += 1;
+                *shared.held += self.batches.add(batch, message);
+                *shared.batched += 1;
             }
-            None => hub.transport.write(&message, self.route(source.exchange, Kind::Refusal), &mut hub.wire),
+            None => shared.transport.write(&message, self.route(source.exchange, Kind::Refusal), &mut shared.wire),
         }
     }
 
@@ -419,15 +419,15 @@ impl Peer {
         id: RequestId,
         answer: Result<Json, ErrorObject>,
         source: Source,
-        hub: &mut Hub<'_, T>,
+        shared: &mut Shared<'_, T>,
     ) {
         let message = Message::Response(Response::new(id, answer));
         match source.batch {
             Some(batch) => {
-                *hub.held += self.batches.add(batch, message);
-                *hub.batched += 1;
+                *shared.held += self.batches.add(batch, message);
+                *shared.batched += 1;
             }
-            None => hub.transport.write(&message, self.route(source.exchange, Kind::Reply), &mut hub.wire),
+            None => shared.transport.write(&message, self.route(source.exchange, Kind::Reply), &mut shared.wire),
         }
     }
 }
@@ -446,9 +446,9 @@ fn what_client_is(params: &Json) -> Option<Json> {
 }
 
 /// JS6: two readers may read two members of one name differently.
-fn check_members<T: Carrier>(params: Option<&Json>, hub: &mut Hub<'_, T>) -> Result<(), ErrorObject> {
-    if hub.config.strict_json && params.is_some_and(|params| check_unique_keys(params).is_err()) {
-        hub.wire.out.tell(Event::Faulted(Fault::DuplicateKey));
+fn check_members<T: Carrier>(params: Option<&Json>, shared: &mut Shared<'_, T>) -> Result<(), ErrorObject> {
+    if shared.config.strict_json && params.is_some_and(|params| check_unique_keys(params).is_err()) {
+        shared.wire.out.tell(Event::Faulted(Fault::DuplicateKey));
         return Err(ErrorObject::new(code::INVALID_PARAMS, "invalid params: two members of one name"));
     }
     Ok(())

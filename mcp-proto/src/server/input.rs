@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::carrier::{Carrier, Hub};
+use super::carrier::{Carrier, Shared};
 use super::context::Context;
 use super::peer::Peer;
 use super::{Event, Timer};
@@ -189,21 +189,21 @@ impl Peer {
         &mut self,
         ticket: TicketKey,
         required: &InputRequired,
-        hub: &mut Hub<'_, T>,
+        shared: &mut Shared<'_, T>,
     ) -> Result<(), UsageError> {
-        let Some(context) = self.context(ticket, hub.config, hub.transport) else { return Ok(()) };
+        let Some(context) = self.context(ticket, shared.config, shared.transport) else { return Ok(()) };
         let Some(origin) = self.incoming.get_mut(ticket) else { return Ok(()) };
         if let Err(error) = required.check(&origin.method, &context) {
             let internal = ErrorObject::internal();
-            self.answer(ticket, Err(internal), hub)?;
+            self.answer(ticket, Err(internal), shared)?;
             return Err(error);
         }
         if let Err(missing) = context.require(&required.capabilities()) {
-            return self.answer(ticket, Err(missing), hub);
+            return self.answer(ticket, Err(missing), shared);
         }
         match context.version.rules().era {
-            Era::Modern => self.answer(ticket, Ok(required.to_result()), hub),
-            Era::Legacy => self.park(ticket, required, hub),
+            Era::Modern => self.answer(ticket, Ok(required.to_result()), shared),
+            Era::Legacy => self.park(ticket, required, shared),
         }
     }
 
@@ -212,30 +212,30 @@ impl Peer {
         &mut self,
         ticket: TicketKey,
         required: &InputRequired,
-        hub: &mut Hub<'_, T>,
+        shared: &mut Shared<'_, T>,
     ) -> Result<(), UsageError> {
         let Some(parked) = self.incoming.get_mut(ticket).and_then(|origin| origin.parked.as_mut()) else {
             return Ok(());
         };
         parked.rounds += 1;
-        if parked.rounds > hub.config.limits.input_rounds {
+        if parked.rounds > shared.config.limits.input_rounds {
             let error = ErrorObject::new(code::INTERNAL_ERROR, "the request needs input too often");
-            return self.answer(ticket, Err(error), hub);
+            return self.answer(ticket, Err(error), shared);
         }
         parked.waiting = required.requests.len();
         let before = parked.added();
         parked.answers = BTreeMap::new();
         parked.state.clone_from(&required.state);
         let bytes = parked.added();
-        self.keep(ticket, self.incoming.bytes_of(ticket) - before + bytes, hub);
+        self.keep(ticket, self.incoming.bytes_of(ticket) - before + bytes, shared);
         if required.requests.is_empty() {
-            hub.timers.set(Timer::Again(ticket), after(hub.wire.now, PACE));
+            shared.timers.set(Timer::Again(ticket), after(shared.wire.now, PACE));
         }
         for (key, (method, params)) in &required.requests {
             let call = Call::new(method.clone()).params(params.clone());
-            if let Err(error) = self.ask(call, Some(ticket), Some(key), hub) {
+            if let Err(error) = self.ask(call, Some(ticket), Some(key), shared) {
                 let text = format!("the client could not be asked: {error}");
-                return self.answer(ticket, Err(ErrorObject::new(code::INTERNAL_ERROR, &text)), hub);
+                return self.answer(ticket, Err(ErrorObject::new(code::INTERNAL_ERROR, &text)), shared);
             }
             // What finds no room ends the request.
             if self.incoming.get(ticket).is_none() {
@@ -250,15 +250,15 @@ impl Peer {
         &mut self,
         request: RequestKey,
         outcome: &Outcome,
-        hub: &mut Hub<'_, T>,
+        shared: &mut Shared<'_, T>,
     ) -> bool {
         let Some((ticket, key)) = self.inputs.remove(&request) else { return false };
         match outcome {
             Outcome::Result(answer) => {
                 let bytes = key.len() + answer.len();
                 // M3
-                if !self.has_room_for(bytes, Some(ticket), hub) {
-                    let _ = self.answer(ticket, Err(ErrorObject::overloaded()), hub);
+                if !self.has_room_for(bytes, Some(ticket), shared) {
+                    let _ = self.answer(ticket, Err(ErrorObject::overloaded()), shared);
                     return true;
                 }
                 let parked = self.incoming.get_mut(ticket).and_then(|origin| origin.parked.as_mut());
@@ -266,27 +266,27 @@ impl Peer {
                 parked.answers.insert(key, answer.clone());
                 parked.waiting -= 1;
                 let is_last = parked.waiting == 0;
-                self.keep(ticket, self.incoming.bytes_of(ticket) + bytes, hub);
+                self.keep(ticket, self.incoming.bytes_of(ticket) + bytes, shared);
                 if is_last {
-                    self.hand_up_again(ticket, hub);
+                    self.hand_up_again(ticket, shared);
                 }
             }
             // MD-I-10: what the client does not give ends the request.
             Outcome::Error(_) | Outcome::Failed(_) => {
                 let error = ErrorObject::new(code::INTERNAL_ERROR, "the client did not give what the request needs");
                 // The code is one that anybody may use.
-                let _ = self.answer(ticket, Err(error), hub);
+                let _ = self.answer(ticket, Err(error), shared);
             }
         }
         true
     }
 
-    pub(super) fn hand_up_again<T: Carrier>(&mut self, ticket: TicketKey, hub: &mut Hub<'_, T>) {
+    pub(super) fn hand_up_again<T: Carrier>(&mut self, ticket: TicketKey, shared: &mut Shared<'_, T>) {
         let Some(origin) = self.incoming.get(ticket) else { return };
         let Some(parked) = &origin.parked else { return };
         let (method, params) = (origin.method.clone(), Some(parked.params_of_retry()));
         if let Some(ticket) = self.incoming.ticket(ticket) {
-            hub.wire.out.tell(Event::Requested { ticket, method, params });
+            shared.wire.out.tell(Event::Requested { ticket, method, params });
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `subscriptions/listen`: what clients want to be told of, and telling them (RULES 8.7).
 
-use super::carrier::{Carrier, Hub, Kind};
+use super::carrier::{Carrier, Shared, Kind};
 use super::config::Config;
 use super::context::Context;
 use super::http::ExchangeKey;
@@ -131,23 +131,23 @@ impl Peer {
         params: Option<&Json>,
         context: &Context,
         source: Source,
-        hub: &mut Hub<'_, T>,
+        shared: &mut Shared<'_, T>,
     ) {
         let Some(filter) = Filter::read(params) else {
             let text = "invalid params: notifications must be a filter, and not name too much";
-            return self.refuse(Some(id), &ErrorObject::new(code::INVALID_PARAMS, text), source, hub);
+            return self.refuse(Some(id), &ErrorObject::new(code::INVALID_PARAMS, text), source, shared);
         };
         // MD-L-14
-        let limit = hub.config.limits.subscriptions;
-        if *hub.subscriptions >= limit && !self.end_listen_for(source.exchange, hub) {
-            hub.wire.out.tell(Event::Faulted(Fault::TooManySubscriptions));
-            return self.refuse(Some(id), &ErrorObject::too_many_subscriptions(), source, hub);
+        let limit = shared.config.limits.subscriptions;
+        if *shared.subscriptions >= limit && !self.end_listen_for(source.exchange, shared) {
+            shared.wire.out.tell(Event::Faulted(Fault::TooManySubscriptions));
+            return self.refuse(Some(id), &ErrorObject::too_many_subscriptions(), source, shared);
         }
-        *hub.subscriptions += 1;
-        let mut filter = filter.honoured(hub.config, context);
-        filter.uris = hub.resources.add_all(&filter.uris);
+        *shared.subscriptions += 1;
+        let mut filter = filter.honoured(shared.config, context);
+        filter.uris = shared.resources.add_all(&filter.uris);
         let exchange = source.exchange;
-        let is_held = hub.config.holds_acknowledgements && filter.uris.iter().next().is_some();
+        let is_held = shared.config.holds_acknowledgements && filter.uris.iter().next().is_some();
         let ticket = self.listens.insert(id, Listen { exchange, filter, is_acknowledged: false }, 0);
         if let Some(exchange) = exchange {
             self.listening.insert(exchange, ticket.key());
@@ -155,45 +155,45 @@ impl Peer {
         if is_held {
             self.has_held_listens = true;
         } else {
-            self.acknowledge(ticket.key(), hub);
+            self.acknowledge(ticket.key(), shared);
         }
     }
 
     /// MD-L-02: the first message says what is served.
-    fn acknowledge<T: Carrier>(&mut self, key: TicketKey, hub: &mut Hub<'_, T>) {
+    fn acknowledge<T: Carrier>(&mut self, key: TicketKey, shared: &mut Shared<'_, T>) {
         let Some(id) = self.listens.id(key).cloned() else { return };
         let Some(listen) = self.listens.get_mut(key).filter(|listen| !listen.is_acknowledged) else { return };
         listen.is_acknowledged = true;
         let params = Json::empty_object().with_member("notifications", &listen.filter.to_json());
         let params = with_subscription_id(&params, &id);
         let exchange = listen.exchange;
-        self.write(&Notification::with_params(Method::SUBSCRIPTIONS_ACKNOWLEDGED, params).into(), exchange, hub);
+        self.write(&Notification::with_params(Method::SUBSCRIPTIONS_ACKNOWLEDGED, params).into(), exchange, shared);
     }
 
-    pub(super) fn acknowledge_listens<T: Carrier>(&mut self, is_pending: impl Fn(&str) -> bool, hub: &mut Hub<'_, T>) {
+    pub(super) fn acknowledge_listens<T: Carrier>(&mut self, is_pending: impl Fn(&str) -> bool, shared: &mut Shared<'_, T>) {
         for key in self.listens.keys() {
             let listen = self.listens.get(key);
             if listen.is_some_and(|listen| !listen.filter.uris.iter().any(|uri| is_pending(uri))) {
-                self.acknowledge(key, hub);
+                self.acknowledge(key, shared);
             }
         }
     }
 
-    pub(super) fn leave_out<T: Carrier>(&mut self, uri: &str, hub: &mut Hub<'_, T>) {
+    pub(super) fn leave_out<T: Carrier>(&mut self, uri: &str, shared: &mut Shared<'_, T>) {
         for key in self.listens.keys() {
             let listen = self.listens.get_mut(key).filter(|listen| !listen.is_acknowledged);
             if listen.is_some_and(|listen| listen.filter.uris.remove(uri)) {
-                hub.resources.remove(uri);
+                shared.resources.remove(uri);
             }
         }
     }
 
     /// M4: ends one that is unused, or of a client with many, so that another one can be opened.
-    fn end_listen_for<T: Carrier>(&mut self, newcomer: Option<ExchangeKey>, hub: &mut Hub<'_, T>) -> bool {
-        let now = hub.wire.now;
-        let evicted = newcomer.and_then(|newcomer| hub.transport.listen_to_evict(newcomer, now));
+    fn end_listen_for<T: Carrier>(&mut self, newcomer: Option<ExchangeKey>, shared: &mut Shared<'_, T>) -> bool {
+        let now = shared.wire.now;
+        let evicted = newcomer.and_then(|newcomer| shared.transport.listen_to_evict(newcomer, now));
         let evicted = evicted.and_then(|exchange| self.listening.get(&exchange).copied());
-        evicted.is_some_and(|key| self.end_listen(key, hub))
+        evicted.is_some_and(|key| self.end_listen(key, shared))
     }
 
     /// Tells everybody who wants to know; a legacy session as far as it has subscribed.
@@ -201,7 +201,7 @@ impl Peer {
         &mut self,
         notification: &Notification,
         publication: &Publication<'_>,
-        hub: &mut Hub<'_, T>,
+        shared: &mut Shared<'_, T>,
     ) {
         let params = notification.params.clone().unwrap_or(Json::empty_object());
         for key in self.listens.keys() {
@@ -213,7 +213,7 @@ impl Peer {
             let (exchange, Some(id)) = (listen.exchange, self.listens.id(key)) else { continue };
             let params = with_subscription_id(&params, id);
             let stamped = Notification::with_params(notification.method.clone(), params);
-            self.write_notification(stamped, exchange, hub);
+            self.write_notification(stamped, exchange, shared);
         }
         let is_open = matches!(self.phase, Phase::Open | Phase::Ready);
         let concerns_session = match publication.change {
@@ -222,7 +222,7 @@ impl Peer {
             Change::Task => false,
         };
         if is_open && concerns_session {
-            self.write_notification(notification.clone(), None, hub);
+            self.write_notification(notification.clone(), None, shared);
         }
     }
 
@@ -231,14 +231,14 @@ impl Peer {
         &mut self,
         method: &Method,
         params: Option<&Json>,
-        hub: &mut Hub<'_, T>,
+        shared: &mut Shared<'_, T>,
     ) -> Result<Json, ErrorObject> {
         // MD-V-05: what is not declared does not exist.
-        if !hub.config.declares_flag("resources", "subscribe") {
+        if !shared.config.declares_flag("resources", "subscribe") {
             return Err(ErrorObject::method_not_found(method));
         }
         let uri = uri_of(params).ok_or_else(|| ErrorObject::invalid_params("uri must be a string"))?;
-        self.on_subscription(method, &uri, hub)?;
+        self.on_subscription(method, &uri, shared)?;
         Ok(Json::empty_object())
     }
 
@@ -251,52 +251,52 @@ impl Peer {
         &mut self,
         method: &Method,
         uri: &str,
-        hub: &mut Hub<'_, T>,
+        shared: &mut Shared<'_, T>,
     ) -> Result<(), ErrorObject> {
         if *method == Method::RESOURCES_UNSUBSCRIBE {
             if self.subscribed.remove(uri) {
-                hub.resources.remove(uri);
+                shared.resources.remove(uri);
             }
         } else if !self.subscribed.has_room_for(uri) {
-            hub.wire.out.tell(Event::Faulted(Fault::TooManySubscriptions));
+            shared.wire.out.tell(Event::Faulted(Fault::TooManySubscriptions));
             return Err(ErrorObject::too_many_subscriptions());
         } else if !self.subscribed.contains(uri) {
-            self.subscribed.insert(hub.resources.add(uri));
+            self.subscribed.insert(shared.resources.add(uri));
         }
         Ok(())
     }
 
     /// The legacy session has ended, and with it what its client has subscribed to.
-    pub(super) fn end_subscriptions<T: Carrier>(&mut self, hub: &mut Hub<'_, T>) {
-        hub.resources.remove_all(&std::mem::take(&mut self.subscribed));
+    pub(super) fn end_subscriptions<T: Carrier>(&mut self, shared: &mut Shared<'_, T>) {
+        shared.resources.remove_all(&std::mem::take(&mut self.subscribed));
     }
 
     /// The client no longer listens.
-    pub(super) fn unlisten<T: Carrier>(&mut self, key: TicketKey, hub: &mut Hub<'_, T>) {
-        self.take_listen(key, hub);
+    pub(super) fn unlisten<T: Carrier>(&mut self, key: TicketKey, shared: &mut Shared<'_, T>) {
+        self.take_listen(key, shared);
     }
 
     /// MD-L-09: ends all subscriptions with their results.
-    pub(super) fn end_listens<T: Carrier>(&mut self, hub: &mut Hub<'_, T>) {
+    pub(super) fn end_listens<T: Carrier>(&mut self, shared: &mut Shared<'_, T>) {
         for key in self.listens.keys() {
-            self.end_listen(key, hub);
+            self.end_listen(key, shared);
         }
     }
 
     /// MD-L-09: ends a subscription with its result; `false` if there is none.
-    fn end_listen<T: Carrier>(&mut self, key: TicketKey, hub: &mut Hub<'_, T>) -> bool {
-        let Some((id, listen)) = self.take_listen(key, hub) else { return false };
+    fn end_listen<T: Carrier>(&mut self, key: TicketKey, shared: &mut Shared<'_, T>) -> bool {
+        let Some((id, listen)) = self.take_listen(key, shared) else { return false };
         let result = stamp(&Json::empty_object(), &[(SUBSCRIPTION_ID, &id.to_json())]);
-        let result = era::complete(hub.config, &Method::SUBSCRIPTIONS_LISTEN, &result);
+        let result = era::complete(shared.config, &Method::SUBSCRIPTIONS_LISTEN, &result);
         let message = Message::Response(Response::Result { id, result });
-        hub.transport.write(&message, self.route(listen.exchange, Kind::Reply), &mut hub.wire);
+        shared.transport.write(&message, self.route(listen.exchange, Kind::Reply), &mut shared.wire);
         true
     }
 
-    fn take_listen<T: Carrier>(&mut self, key: TicketKey, hub: &mut Hub<'_, T>) -> Option<(RequestId, Listen)> {
+    fn take_listen<T: Carrier>(&mut self, key: TicketKey, shared: &mut Shared<'_, T>) -> Option<(RequestId, Listen)> {
         let (id, listen) = self.listens.remove(key)?;
-        *hub.subscriptions = hub.subscriptions.saturating_sub(1);
-        hub.resources.remove_all(&listen.filter.uris);
+        *shared.subscriptions = shared.subscriptions.saturating_sub(1);
+        shared.resources.remove_all(&listen.filter.uris);
         if let Some(exchange) = listen.exchange {
             self.listening.remove(&exchange);
         }

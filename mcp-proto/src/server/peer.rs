@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::batch::{BatchKey, Batches};
-use super::carrier::{Carrier, Hub, Kind, Route};
+use super::carrier::{Carrier, Shared, Kind, Route};
 use super::context::Context;
 use super::http::ExchangeKey;
 use super::input::{InputRequired, Parked};
@@ -144,21 +144,21 @@ impl Peer {
         &self,
         is_of_one_client: bool,
         bytes: usize,
-        hub: &mut Hub<'_, T>,
+        shared: &mut Shared<'_, T>,
     ) -> Result<(), ErrorObject> {
-        let limits = &hub.config.limits;
+        let limits = &shared.config.limits;
         // An answer that waits for others of its batch has not reached the client.
         let of_client = self.incoming.len() + self.batches.answers();
         let limit = if is_of_one_client && of_client >= limits.requests_in {
             limits.requests_in
-        } else if *hub.requests + *hub.batched >= limits.requests_in_total {
+        } else if *shared.requests + *shared.batched >= limits.requests_in_total {
             limits.requests_in_total
-        } else if self.has_room_for(bytes, None, hub) {
+        } else if self.has_room_for(bytes, None, shared) {
             return Ok(());
         } else {
             return Err(ErrorObject::overloaded());
         };
-        hub.wire.out.tell(Event::Faulted(Fault::TooManyRequests { limit }));
+        shared.wire.out.tell(Event::Faulted(Fault::TooManyRequests { limit }));
         Err(ErrorObject::overloaded())
     }
 
@@ -169,10 +169,10 @@ impl Peer {
 
     /// M3: whether so many bytes more may be kept, for a request that is open or for another one. Small requests may be
     /// kept whatever the others have: their number is bounded.
-    pub(super) fn has_room_for<T: Carrier>(&self, bytes: usize, of: Option<TicketKey>, hub: &Hub<'_, T>) -> bool {
+    pub(super) fn has_room_for<T: Carrier>(&self, bytes: usize, of: Option<TicketKey>, shared: &Shared<'_, T>) -> bool {
         let of_request = of.map_or(0, |ticket| self.incoming.bytes_of(ticket));
         of_request.saturating_add(bytes) <= Limits::SMALL
-            || hub.config.limits.holds_beside(bytes, *hub.held + hub.transport.held())
+            || shared.config.limits.holds_beside(bytes, *shared.held + shared.transport.held())
     }
 
     /// Enters a request with so many bytes.
@@ -181,16 +181,16 @@ impl Peer {
         id: RequestId,
         origin: Origin,
         bytes: usize,
-        hub: &mut Hub<'_, T>,
+        shared: &mut Shared<'_, T>,
     ) -> Ticket {
-        *hub.requests += 1;
-        *hub.held += bytes;
+        *shared.requests += 1;
+        *shared.held += bytes;
         self.incoming.insert(id, origin, bytes)
     }
 
     /// From now on, so many bytes are kept for a request.
-    pub(super) fn keep<T: Carrier>(&mut self, ticket: TicketKey, bytes: usize, hub: &mut Hub<'_, T>) {
-        *hub.held = *hub.held - self.incoming.bytes_of(ticket) + bytes;
+    pub(super) fn keep<T: Carrier>(&mut self, ticket: TicketKey, bytes: usize, shared: &mut Shared<'_, T>) {
+        *shared.held = *shared.held - self.incoming.bytes_of(ticket) + bytes;
         self.incoming.set_bytes(ticket, bytes);
     }
 
@@ -198,11 +198,11 @@ impl Peer {
     pub(super) fn end_request<T: Carrier>(
         &mut self,
         ticket: TicketKey,
-        hub: &mut Hub<'_, T>,
+        shared: &mut Shared<'_, T>,
     ) -> Option<(RequestId, Origin)> {
-        *hub.held -= self.incoming.bytes_of(ticket);
+        *shared.held -= self.incoming.bytes_of(ticket);
         let ended = self.incoming.remove(ticket)?;
-        *hub.requests = hub.requests.saturating_sub(1);
+        *shared.requests = shared.requests.saturating_sub(1);
         Some(ended)
     }
 
@@ -211,12 +211,12 @@ impl Peer {
         &mut self,
         ticket: TicketKey,
         answer: Result<Json, ErrorObject>,
-        hub: &mut Hub<'_, T>,
+        shared: &mut Shared<'_, T>,
     ) -> Result<(), UsageError> {
-        let required = answer.as_ref().ok().filter(|_| hub.config.forwarding == Forwarding::Own);
+        let required = answer.as_ref().ok().filter(|_| shared.config.forwarding == Forwarding::Own);
         match required.and_then(InputRequired::read) {
-            Some(required) => self.require_input(ticket, &required, hub),
-            None => self.answer(ticket, answer, hub),
+            Some(required) => self.require_input(ticket, &required, shared),
+            None => self.answer(ticket, answer, shared),
         }
     }
 
@@ -224,10 +224,10 @@ impl Peer {
         &mut self,
         ticket: TicketKey,
         answer: Result<Json, ErrorObject>,
-        hub: &mut Hub<'_, T>,
+        shared: &mut Shared<'_, T>,
     ) -> Result<(), UsageError> {
-        let Some((id, origin)) = self.end_request(ticket, hub) else { return Ok(()) };
-        let is_own = hub.config.forwarding == Forwarding::Own;
+        let Some((id, origin)) = self.end_request(ticket, shared) else { return Ok(()) };
+        let is_own = shared.config.forwarding == Forwarding::Own;
         self.forget_exchange(&origin);
         let rules = self.version_of(&origin).rules();
         let reserved =
@@ -237,19 +237,19 @@ impl Peer {
             None => answer,
         };
         if origin.opens_session {
-            self.on_initialize_answered(answer.as_ref().ok(), hub);
+            self.on_initialize_answered(answer.as_ref().ok(), shared);
         }
-        let answer = answer.and_then(|result| self.on_result(&origin, result, is_own, hub));
-        self.give_up_asked(&origin, hub);
-        self.settle(origin.source, Some(Response::new(id, answer)), hub);
+        let answer = answer.and_then(|result| self.on_result(&origin, result, is_own, shared));
+        self.give_up_asked(&origin, shared);
+        self.settle(origin.source, Some(Response::new(id, answer)), shared);
         if let Some(early) = self.early_confirmation.take().filter(|_| self.phase == Phase::Open) {
-            self.on_initialized(early.params, hub);
+            self.on_initialized(early.params, shared);
         }
-        self.close_if_drained(hub);
+        self.close_if_drained(shared);
         reserved.map_or(Ok(()), |code| Err(UsageError::ReservedErrorCode { code }))
     }
 
-    pub(super) fn progress<T: Carrier>(&mut self, ticket: TicketKey, progress: &Progress, hub: &mut Hub<'_, T>) {
+    pub(super) fn progress<T: Carrier>(&mut self, ticket: TicketKey, progress: &Progress, shared: &mut Shared<'_, T>) {
         let Some(origin) = self.incoming.get_mut(ticket) else { return };
         let Some(token) = &origin.token else { return };
         let grows = progress.progress.is_finite() && progress.progress > origin.progress;
@@ -259,72 +259,72 @@ impl Peer {
         origin.progress = progress.progress;
         let params = progress.to_params(token);
         let exchange = origin.source.exchange;
-        self.write_notification(Notification::with_params(Method::PROGRESS, params), exchange, hub);
+        self.write_notification(Notification::with_params(Method::PROGRESS, params), exchange, shared);
     }
 
     pub(super) fn notify<T: Carrier>(
         &mut self,
         notification: Notification,
         during: Option<TicketKey>,
-        hub: &mut Hub<'_, T>,
+        shared: &mut Shared<'_, T>,
     ) -> Result<(), UsageError> {
         self.check_open(during)?;
         if notification.method == Method::CANCELLED {
             return Err(UsageError::ReservedMethod { method: notification.method });
         }
         let origin = during.and_then(|ticket| self.incoming.get(ticket));
-        let is_own = hub.config.forwarding == Forwarding::Own;
+        let is_own = shared.config.forwarding == Forwarding::Own;
         if let Some(stated) = origin.and_then(|origin| origin.stated.as_ref()).filter(|_| is_own) {
             if !stated.lets_pass(&notification)? {
                 return Ok(());
             }
         }
         if during.is_none_or(|ticket| self.incoming.get(ticket).is_some()) {
-            self.write_notification(notification, self.exchange_of(during), hub);
+            self.write_notification(notification, self.exchange_of(during), shared);
         }
         Ok(())
     }
 
     /// The client sends nothing more: what it has asked for is still answered, what it was asked for has failed (H4).
-    pub(super) fn drain<T: Carrier>(&mut self, hub: &mut Hub<'_, T>) {
+    pub(super) fn drain<T: Carrier>(&mut self, shared: &mut Shared<'_, T>) {
         self.input_ended = true;
         for request in self.pending.keys() {
-            self.finish(request, Outcome::Failed(Failed::Closed), hub);
+            self.finish(request, Outcome::Failed(Failed::Closed), shared);
         }
-        self.close_if_drained(hub);
+        self.close_if_drained(shared);
     }
 
-    pub(super) fn close<T: Carrier>(&mut self, reason: CloseReason, hub: &mut Hub<'_, T>) {
+    pub(super) fn close<T: Carrier>(&mut self, reason: CloseReason, shared: &mut Shared<'_, T>) {
         if self.phase == Phase::Closed {
             return;
         }
         self.phase = Phase::Closed;
-        self.refuse_waiting(hub);
-        self.end_subscriptions(hub);
-        hub.timers.clear(Timer::Drain(self.key));
-        hub.transport.ended(self.key, &mut hub.wire);
-        hub.wire.out.tell(Event::Closed { session: self.key, reason });
+        self.refuse_waiting(shared);
+        self.end_subscriptions(shared);
+        shared.timers.clear(Timer::Drain(self.key));
+        shared.transport.ended(self.key, &mut shared.wire);
+        shared.wire.out.tell(Event::Closed { session: self.key, reason });
     }
 
     /// Invariant 1: who still waits hears that nothing more will come.
-    pub(super) fn refuse_waiting<T: Carrier>(&mut self, hub: &mut Hub<'_, T>) {
+    pub(super) fn refuse_waiting<T: Carrier>(&mut self, shared: &mut Shared<'_, T>) {
         for ticket in self.incoming.keys() {
-            let Some((id, origin)) = self.end_request(ticket, hub) else { continue };
+            let Some((id, origin)) = self.end_request(ticket, shared) else { continue };
             self.forget_exchange(&origin);
-            hub.timers.clear(Timer::Again(ticket));
+            shared.timers.clear(Timer::Again(ticket));
             let error = ErrorObject::new(code::INTERNAL_ERROR, "the connection was closed before the answer came");
-            self.settle(origin.source, Some(Response::Error { id: Some(id), error }), hub);
-            hub.wire.out.tell(Event::Cancelled { ticket, params: None });
+            self.settle(origin.source, Some(Response::Error { id: Some(id), error }), shared);
+            shared.wire.out.tell(Event::Cancelled { ticket, params: None });
         }
         for request in self.pending.keys() {
-            self.finish(request, Outcome::Failed(Failed::Closed), hub);
+            self.finish(request, Outcome::Failed(Failed::Closed), shared);
         }
-        self.end_listens(hub);
+        self.end_listens(shared);
     }
 
-    pub(super) fn close_if_drained<T: Carrier>(&mut self, hub: &mut Hub<'_, T>) {
+    pub(super) fn close_if_drained<T: Carrier>(&mut self, shared: &mut Shared<'_, T>) {
         if self.input_ended && self.incoming.len() == 0 {
-            self.close(CloseReason::Peer, hub);
+            self.close(CloseReason::Peer, shared);
         }
     }
 
@@ -373,13 +373,13 @@ impl Peer {
     }
 
     /// SH-S-17: the client is gone from an exchange, and with that wants no answer.
-    pub(super) fn on_disconnect<T: Carrier>(&mut self, exchange: ExchangeKey, hub: &mut Hub<'_, T>) {
+    pub(super) fn on_disconnect<T: Carrier>(&mut self, exchange: ExchangeKey, shared: &mut Shared<'_, T>) {
         if let Some(key) = self.listening.remove(&exchange) {
-            self.unlisten(key, hub);
+            self.unlisten(key, shared);
         }
         let Some(ticket) = self.exchanges.remove(&exchange) else { return };
-        if self.end_request(ticket, hub).is_some() {
-            hub.wire.out.tell(Event::Cancelled { ticket, params: None });
+        if self.end_request(ticket, shared).is_some() {
+            shared.wire.out.tell(Event::Cancelled { ticket, params: None });
         }
     }
 
@@ -399,34 +399,34 @@ impl Peer {
         origin: &Origin,
         result: Json,
         is_own: bool,
-        hub: &mut Hub<'_, T>,
+        shared: &mut Shared<'_, T>,
     ) -> Result<Json, ErrorObject> {
         if let Some(uri) = &origin.uri {
-            self.on_subscription(&origin.method, uri, hub)?;
+            self.on_subscription(&origin.method, uri, shared)?;
         }
-        if origin.method == Method::TOOLS_LIST && is_own && hub.config.serves(Era::Modern) {
-            hub.tools.learn(&result);
+        if origin.method == Method::TOOLS_LIST && is_own && shared.config.serves(Era::Modern) {
+            shared.tools.learn(&result);
         }
         let is_completed = origin.stated.is_some() && is_own;
-        Ok(if is_completed { era::complete(hub.config, &origin.method, &result) } else { result })
+        Ok(if is_completed { era::complete(shared.config, &origin.method, &result) } else { result })
     }
 
     /// A request of the client's has its outcome, which for a cancelled one is no answer.
-    pub(super) fn settle<T: Carrier>(&mut self, source: Source, response: Option<Response>, hub: &mut Hub<'_, T>) {
+    pub(super) fn settle<T: Carrier>(&mut self, source: Source, response: Option<Response>, shared: &mut Shared<'_, T>) {
         let message = response.map(Message::Response);
         let route = self.route(source.exchange, Kind::Reply);
         let Some(batch) = source.batch else {
             match message {
                 Some(message) => {
-                    let is_taken = hub.transport.takes_answer(message.payload_len(), &mut hub.wire);
+                    let is_taken = shared.transport.takes_answer(message.payload_len(), &mut shared.wire);
                     let message = if is_taken { message } else { message.overloaded() };
-                    hub.transport.write(&message, route, &mut hub.wire);
+                    shared.transport.write(&message, route, &mut shared.wire);
                 }
-                None => hub.transport.no_answer(route, &mut hub.wire),
+                None => shared.transport.no_answer(route, &mut shared.wire),
             }
             return;
         };
-        self.settle_batch(batch, message, source.exchange, hub);
+        self.settle_batch(batch, message, source.exchange, shared);
     }
 
     pub(super) fn settle_batch<T: Carrier>(
@@ -434,33 +434,33 @@ impl Peer {
         batch: BatchKey,
         message: Option<Message>,
         exchange: Option<ExchangeKey>,
-        hub: &mut Hub<'_, T>,
+        shared: &mut Shared<'_, T>,
     ) {
         // M3: an answer that finds no room among what waits for others becomes an error.
-        let has_room = |bytes| self.has_room_for(bytes, None, hub);
+        let has_room = |bytes| self.has_room_for(bytes, None, shared);
         let message = match message {
             Some(message) if !has_room(message.payload_len()) => Some(message.overloaded()),
             message => message,
         };
         let (bytes, waiting) = (self.batches.bytes(), self.batches.answers());
         let answers = self.batches.settle(batch, message);
-        *hub.held = *hub.held - bytes + self.batches.bytes();
-        *hub.batched = *hub.batched - waiting + self.batches.answers();
+        *shared.held = *shared.held - bytes + self.batches.bytes();
+        *shared.batched = *shared.batched - waiting + self.batches.answers();
         let Some(answers) = answers else { return };
         let route = self.route(exchange, Kind::Reply);
         // JR-35: a batch of notifications has no answer.
         if answers.is_empty() {
-            hub.transport.no_answer(route, &mut hub.wire);
+            shared.transport.no_answer(route, &mut shared.wire);
         } else {
             let bytes = answers.iter().map(Message::payload_len).sum();
-            let is_taken = hub.transport.takes_answer(bytes, &mut hub.wire);
+            let is_taken = shared.transport.takes_answer(bytes, &mut shared.wire);
             let answers = if is_taken { answers } else { answers.into_iter().map(Message::overloaded).collect() };
-            hub.transport.write_batch(&answers, route, &mut hub.wire);
+            shared.transport.write_batch(&answers, route, &mut shared.wire);
         }
     }
 
-    pub(super) fn write<T: Carrier>(&mut self, message: &Message, exchange: Option<ExchangeKey>, hub: &mut Hub<'_, T>) {
-        hub.transport.write(message, self.route(exchange, Kind::Message), &mut hub.wire);
+    pub(super) fn write<T: Carrier>(&mut self, message: &Message, exchange: Option<ExchangeKey>, shared: &mut Shared<'_, T>) {
+        shared.transport.write(message, self.route(exchange, Kind::Message), &mut shared.wire);
     }
 
     /// Writes a notification, unless the client reads nothing and too much waits for it (K1).
@@ -468,13 +468,13 @@ impl Peer {
         &mut self,
         notification: Notification,
         exchange: Option<ExchangeKey>,
-        hub: &mut Hub<'_, T>,
+        shared: &mut Shared<'_, T>,
     ) {
         let message = Message::Notification(notification);
-        if hub.transport.takes(message.payload_len(), &mut hub.wire) {
-            self.write(&message, exchange, hub);
+        if shared.transport.takes(message.payload_len(), &mut shared.wire) {
+            self.write(&message, exchange, shared);
         } else {
-            *hub.not_written += 1;
+            *shared.not_written += 1;
         }
     }
 

@@ -2,7 +2,7 @@
 
 use http::request::Parts;
 
-use super::carrier::{Carrier, Hub, Route, Wire};
+use super::carrier::{Carrier, Shared, Route, Wire};
 use super::http::{ExchangeKey, Principal};
 use super::peer::{Peer, Source};
 use super::{Config, Event, Server, Timer};
@@ -19,22 +19,22 @@ use crate::transport::{Line, Stdio, StdioAction};
 impl Server<Stdio> {
     /// Bytes have arrived from the client, in pieces of any size.
     pub fn handle_bytes(&mut self, mut bytes: &[u8], now: Instant) {
-        let (peers, hub) = &mut self.split(now);
+        let (peers, shared) = &mut self.split(now);
         let Some(peer) = peers.get_mut(&SessionKey::ONLY) else { return };
-        while let Some(line) = hub.transport.read(&mut bytes) {
+        while let Some(line) = shared.transport.read(&mut bytes) {
             if peer.is_closed() {
                 return;
             }
             match line {
-                Line::Message(message) => peer.on_message(message, Source::default(), hub),
-                Line::Batch(items) => peer.on_batch(items, Source::default(), hub),
+                Line::Message(message) => peer.on_message(message, Source::default(), shared),
+                Line::Batch(items) => peer.on_batch(items, Source::default(), shared),
                 Line::Invalid(error, _) => {
-                    peer.on_invalid(error, Source::default(), hub);
-                    count_garbage(peer, hub);
+                    peer.on_invalid(error, Source::default(), shared);
+                    count_garbage(peer, shared);
                 }
                 Line::TooLong(subject) => {
-                    peer.on_too_long(subject, Source::default(), hub);
-                    count_garbage(peer, hub);
+                    peer.on_too_long(subject, Source::default(), shared);
+                    count_garbage(peer, shared);
                 }
             }
         }
@@ -50,18 +50,18 @@ impl Server<Stdio> {
 
     /// The client's stream has ended: requests in flight are answered within a bound, then the connection closes (FR15).
     pub fn handle_eof(&mut self, now: Instant) {
-        let (peers, hub) = &mut self.split(now);
+        let (peers, shared) = &mut self.split(now);
         let Some(peer) = peers.get_mut(&SessionKey::ONLY) else { return };
-        let Some(end) = hub.transport.end() else { return };
+        let Some(end) = shared.transport.end() else { return };
         if peer.is_closed() {
             return;
         }
         if let Err(fault) = end {
-            hub.wire.out.tell(Event::Faulted(fault));
+            shared.wire.out.tell(Event::Faulted(fault));
         }
-        hub.wire.out.tell(Event::InputEnded);
-        hub.timers.set(Timer::Drain(SessionKey::ONLY), after(now, hub.config.drain_timeout));
-        peer.drain(hub);
+        shared.wire.out.tell(Event::InputEnded);
+        shared.timers.set(Timer::Drain(SessionKey::ONLY), after(now, shared.config.drain_timeout));
+        peer.drain(shared);
     }
 
     /// Lets everything happen that is due. Calling this early or twice does nothing (CL2).
@@ -105,9 +105,9 @@ impl Server<Stdio> {
 }
 
 /// FR10
-fn count_garbage(peer: &mut Peer, hub: &mut Hub<'_, Stdio>) {
-    if hub.transport.counts_garbage(hub.wire.now) {
-        peer.close(CloseReason::Garbage, hub);
+fn count_garbage(peer: &mut Peer, shared: &mut Shared<'_, Stdio>) {
+    if shared.transport.counts_garbage(shared.wire.now) {
+        peer.close(CloseReason::Garbage, shared);
     }
 }
 

@@ -68,11 +68,11 @@ pub struct HttpConfig {
     pub max_streams: usize,
     /// How long a session without an open exchange, or a stream without an event, must be unused before it is ended to make
     /// room for another one of any client. A client that would still have less than the one with the most need not wait:
-    /// of that one, what was unused for longest is ended at once. Clients are told apart by [`Arrival::principal`], or
-    /// else by [`Arrival::peer`]. Default 60 s.
+    /// of that one, what was unused for longest is ended at once. Clients are told apart by [`RequestInfo::principal`], or
+    /// else by [`RequestInfo::peer`]. Default 60 s.
     ///
-    /// [`Arrival::principal`]: super::super::Arrival::principal
-    /// [`Arrival::peer`]: super::super::Arrival::peer
+    /// [`RequestInfo::principal`]: super::super::RequestInfo::principal
+    /// [`RequestInfo::peer`]: super::super::RequestInfo::peer
     pub evict_after: Duration,
     /// How long a session lives without a request or an open stream. Default 30 min.
     pub session_idle: Duration,

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use http::request::Parts;
 
-use super::ladder::{self, Plan};
+use super::admission::{self, Plan};
 use super::refusal::Refusal;
-use super::{Arrival, Http, Timer};
+use super::{RequestInfo, Http, Timer};
 use crate::Instant;
 use crate::codec::buffer::{extend_within, into_bytes};
 use crate::conversation::pending::SessionKey;
@@ -17,7 +17,7 @@ pub struct ExchangeKey(pub(super) u64);
 /// How far an exchange has come. One that is answered is no more. It holds headers, and so shows nothing of itself.
 pub(super) enum Exchange {
     /// The body of the request arrives.
-    Receiving { head: Box<Parts>, plan: Plan, arrival: Arrival, body: Vec<u8> },
+    Receiving { head: Box<Parts>, plan: Plan, info: RequestInfo, body: Vec<u8> },
     /// The answer is not there yet: it may become JSON or a stream.
     Waiting {
         session: SessionKey,
@@ -82,10 +82,10 @@ impl Http {
         if let Some(Exchange::Receiving { body, .. }) = self.exchanges.get_mut(&key) {
             let length = body.len() + chunk.len();
             if length > self.limits.message {
-                return Err(ladder::too_large());
+                return Err(admission::too_large());
             }
             if !self.limits.holds(length, || held + self.receiving - body.len()) {
-                return Err(ladder::overloaded());
+                return Err(admission::overloaded());
             }
             extend_within(body, chunk, self.limits.message);
             self.receiving += chunk.len();
@@ -98,12 +98,12 @@ impl Http {
         &mut self,
         key: ExchangeKey,
         now: Instant,
-    ) -> Option<(Box<Parts>, Plan, Arrival, Bytes)> {
+    ) -> Option<(Box<Parts>, Plan, RequestInfo, Bytes)> {
         if !matches!(self.exchanges.get(&key), Some(Exchange::Receiving { .. })) {
             return None;
         }
         match self.close_exchange(key, now)? {
-            Exchange::Receiving { head, plan, arrival, body } => Some((head, plan, arrival, into_bytes(body))),
+            Exchange::Receiving { head, plan, info, body } => Some((head, plan, info, into_bytes(body))),
             Exchange::Waiting { .. } | Exchange::Streaming { .. } => None,
         }
     }

@@ -6,7 +6,7 @@ use http::StatusCode;
 use super::exchange::Exchange;
 use super::refusal::Refusal;
 use super::session::Session;
-use super::{Arrival, CANDIDATES, ExchangeKey, Http, HttpAction, ladder};
+use super::{RequestInfo, CANDIDATES, ExchangeKey, Http, HttpAction, admission};
 use crate::Instant;
 use crate::client::CloseReason;
 use crate::codec::sse::{EventName, encode_event};
@@ -35,15 +35,15 @@ impl Server<Http> {
         if let Err(refusal) = self.make_room_for_stream(holder, now) {
             return self.refuse(exchange, refusal, now);
         }
-        let (_, hub) = &mut self.split(now);
-        let http = &mut *hub.transport;
+        let (_, shared) = &mut self.split(now);
+        let http = &mut *shared.transport;
         let Some(found) = http.sessions.get_mut(session) else { return };
         found.own.exchange = Some(exchange);
         let waiting = found.own.unwritten();
         http.insert_exchange(exchange, Exchange::Streaming { session, stream: None });
         http.hold_stream(exchange, holder.clone(), now);
-        http.open_stream(exchange, &mut hub.wire);
-        http.write_kept(exchange, waiting, &mut hub.wire);
+        http.open_stream(exchange, &mut shared.wire);
+        http.write_kept(exchange, waiting, &mut shared.wire);
     }
 
     /// SH-S-52: goes on with the one stream that the event belongs to.
@@ -60,13 +60,13 @@ impl Server<Http> {
             session.streams.values().chain([&session.own]).any(|stream| stream.number_of(after).is_some())
         };
         if !self.transport.sessions.get(session).is_some_and(knows) {
-            return self.refuse(exchange, ladder::unknown_event(), now);
+            return self.refuse(exchange, admission::unknown_event(), now);
         }
         if let Err(refusal) = self.make_room_for_stream(holder, now) {
             return self.refuse(exchange, refusal, now);
         }
-        let (_, hub) = &mut self.split(now);
-        let http = &mut *hub.transport;
+        let (_, shared) = &mut self.split(now);
+        let http = &mut *shared.transport;
         let Some(found) = http.sessions.get_mut(session) else { return };
         let of_request =
             found.streams.iter().find(|(_, stream)| stream.number_of(after).is_some()).map(|(key, _)| *key);
@@ -74,7 +74,7 @@ impl Server<Http> {
             let number = stream.number_of(after)?;
             stream.after(number)
         });
-        let Some(missed) = missed else { return self.refuse(exchange, ladder::unknown_event(), now) };
+        let Some(missed) = missed else { return self.refuse(exchange, admission::unknown_event(), now) };
         let Some(stream) = found.stream_mut(of_request) else { return };
         // A client that comes back has lost the old connection, whether or not that was noticed here.
         let old = stream.exchange.replace(exchange);
@@ -86,34 +86,34 @@ impl Server<Http> {
             http.streams.set_used(exchange);
         }
         if let Some(old) = old {
-            http.finish(old, &mut hub.wire);
+            http.finish(old, &mut shared.wire);
         }
-        http.open_stream(exchange, &mut hub.wire);
-        http.write_kept(exchange, missed, &mut hub.wire);
+        http.open_stream(exchange, &mut shared.wire);
+        http.write_kept(exchange, missed, &mut shared.wire);
         if is_over {
-            http.finish(exchange, &mut hub.wire);
+            http.finish(exchange, &mut shared.wire);
         }
     }
 
     /// HS-02: the first event says where the client's messages go.
-    pub(super) fn open_two_endpoint_session(&mut self, exchange: ExchangeKey, arrival: &Arrival, now: Instant) {
+    pub(super) fn open_two_endpoint_session(&mut self, exchange: ExchangeKey, info: &RequestInfo, now: Instant) {
         let opened =
-            self.make_room_for_stream(&arrival.holder(), now).and_then(|()| self.open_session(arrival, true, now));
+            self.make_room_for_stream(&info.holder(), now).and_then(|()| self.open_session(info, true, now));
         let session = match opened {
             Ok(session) => session,
             Err(refusal) => return self.refuse(exchange, refusal, now),
         };
-        let (_, hub) = &mut self.split(now);
-        let http = &mut *hub.transport;
+        let (_, shared) = &mut self.split(now);
+        let http = &mut *shared.transport;
         let (Some(found), Some(two)) = (http.sessions.get_mut(session), &http.config.two_endpoints) else { return };
         let place = format!("{}?sessionId={}", two.messages, found.id);
         found.own.exchange = Some(exchange);
         http.insert_exchange(exchange, Exchange::Streaming { session, stream: None });
-        http.hold_stream(exchange, arrival.holder(), now);
-        http.open_stream(exchange, &mut hub.wire);
+        http.hold_stream(exchange, info.holder(), now);
+        http.open_stream(exchange, &mut shared.wire);
         let mut chunk = Vec::new();
         encode_event(&EventName::ENDPOINT, place.as_bytes(), None, &mut chunk);
-        http.write_chunk(exchange, chunk.into(), &mut hub.wire);
+        http.write_chunk(exchange, chunk.into(), &mut shared.wire);
     }
 
     /// M4: a stream of which nothing was written for long, or one of a client with many, is ended for another one. Its
@@ -125,13 +125,13 @@ impl Server<Http> {
         }
         let long = http.config.evict_after;
         let evicted = http.streams.to_evict(newcomer, long, now).take(CANDIDATES).find(|key| self.can_end_stream(*key));
-        let evicted = evicted.ok_or(ladder::too_many_streams())?;
+        let evicted = evicted.ok_or(admission::too_many_streams())?;
         if let Some(session) = self.transport.two_endpoint_session_of(evicted) {
             // HS-10
             self.end_session(session, CloseReason::Expired, now);
         } else {
-            let (_, hub) = &mut self.split(now);
-            hub.transport.finish(evicted, &mut hub.wire);
+            let (_, shared) = &mut self.split(now);
+            shared.transport.finish(evicted, &mut shared.wire);
         }
         Ok(())
     }

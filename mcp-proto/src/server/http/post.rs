@@ -5,7 +5,7 @@ use http::request::Parts;
 
 use super::exchange::Exchange;
 use super::refusal::{Refusal, empty};
-use super::{Arrival, ExchangeKey, Http, HttpAction, ladder};
+use super::{RequestInfo, ExchangeKey, Http, HttpAction, admission};
 use crate::Instant;
 use crate::codec::jsonrpc::{Frame, Message, ParseError};
 use crate::conversation::pending::SessionKey;
@@ -21,11 +21,11 @@ impl Server<Http> {
         session: Option<SessionKey>,
         frame: Result<Frame, ParseError>,
         head: Box<Parts>,
-        arrival: &Arrival,
+        info: &RequestInfo,
         now: Instant,
     ) {
         if self.is_stateless(&frame, &head) {
-            return self.on_stateless(exchange, frame, head, arrival, now);
+            return self.on_stateless(exchange, frame, head, info, now);
         }
         let opens = matches!(
             &frame,
@@ -34,7 +34,7 @@ impl Server<Http> {
         let session = match session {
             Some(session) => session,
             // SE5: whatever id a client may propose, the server names its sessions.
-            None if opens => match self.open_session(arrival, false, now) {
+            None if opens => match self.open_session(info, false, now) {
                 Ok(session) => session,
                 Err(refusal) => return self.refuse(exchange, refusal, now),
             },
@@ -42,37 +42,37 @@ impl Server<Http> {
                 return match frame {
                     // Rows 6 and 7
                     Err(error) => self.refuse_frame(exchange, &error, now),
-                    Ok(_) => self.refuse(exchange, ladder::no_session(), now),
+                    Ok(_) => self.refuse(exchange, admission::no_session(), now),
                 };
             }
         };
-        let tag = arrival.tag(16);
+        let tag = info.tag(16);
         // What is told or answered has no exchange that would keep the session.
         self.transport.sessions.touch(session, now);
-        let (peers, hub) = &mut self.split(now);
+        let (peers, shared) = &mut self.split(now);
         let Some(peer) = peers.get_mut(&session) else {
-            return self.refuse(exchange, ladder::unknown_session(), now);
+            return self.refuse(exchange, admission::unknown_session(), now);
         };
-        let http = &mut *hub.transport;
+        let http = &mut *shared.transport;
         match frame {
             // SH-S-07: what is not answered is accepted first, so that nothing overtakes the acceptance.
             Ok(Frame::Single(message @ (Message::Notification(_) | Message::Response(_)))) => {
-                accept(exchange, &mut hub.wire);
-                peer.on_message(message, Source::default(), hub);
+                accept(exchange, &mut shared.wire);
+                peer.on_message(message, Source::default(), shared);
             }
             Ok(Frame::Single(message @ Message::Request(_))) => {
                 http.insert_exchange(exchange, Exchange::Waiting { session, head, opens, tag });
-                peer.on_message(message, Source { exchange: Some(exchange), batch: None }, hub);
+                peer.on_message(message, Source { exchange: Some(exchange), batch: None }, shared);
             }
             Ok(Frame::Batch(items)) => {
                 http.insert_exchange(exchange, Exchange::Waiting { session, head, opens, tag });
-                peer.on_batch(items, Source { exchange: Some(exchange), batch: None }, hub);
+                peer.on_batch(items, Source { exchange: Some(exchange), batch: None }, shared);
             }
             Err(error) => {
                 http.insert_exchange(exchange, Exchange::Waiting { session, head, opens, tag });
-                peer.on_invalid(error.clone(), Source { exchange: Some(exchange), batch: None }, hub);
+                peer.on_invalid(error.clone(), Source { exchange: Some(exchange), batch: None }, shared);
                 // A broken response is answered by nobody but the status.
-                if hub.transport.close_exchange(exchange, now).is_some() {
+                if shared.transport.close_exchange(exchange, now).is_some() {
                     self.refuse_frame(exchange, &error, now);
                 }
             }
@@ -91,22 +91,22 @@ impl Server<Http> {
         frame: Result<Frame, ParseError>,
         now: Instant,
     ) {
-        let (peers, hub) = &mut self.split(now);
+        let (peers, shared) = &mut self.split(now);
         let Some(peer) = peers.get_mut(&session) else {
-            return self.refuse(exchange, ladder::unknown_session(), now);
+            return self.refuse(exchange, admission::unknown_session(), now);
         };
         match frame {
             Ok(Frame::Single(message)) => {
-                accept(exchange, &mut hub.wire);
-                peer.on_message(message, Source::default(), hub);
+                accept(exchange, &mut shared.wire);
+                peer.on_message(message, Source::default(), shared);
             }
             Ok(Frame::Batch(items)) => {
-                accept(exchange, &mut hub.wire);
-                peer.on_batch(items, Source::default(), hub);
+                accept(exchange, &mut shared.wire);
+                peer.on_batch(items, Source::default(), shared);
             }
             Err(error) => {
-                hub.transport.act_response(exchange, Refusal::frame(&error).into_response(), &mut hub.wire);
-                peer.on_invalid(error, Source::default(), hub);
+                shared.transport.act_response(exchange, Refusal::frame(&error).into_response(), &mut shared.wire);
+                peer.on_invalid(error, Source::default(), shared);
             }
         }
     }

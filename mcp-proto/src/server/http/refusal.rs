@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 
-use super::ladder;
+use super::admission;
 use crate::codec::jsonrpc::{ErrorObject, Message, ParseError, Response as Answer, UnreadableId};
 use crate::spec::code;
 
@@ -79,7 +79,7 @@ pub fn too_many_connections() -> Response<Bytes> {
 /// The answer to a request that a driver cannot hand in, because its server has ended.
 #[must_use]
 pub fn server_stopped() -> Response<Bytes> {
-    ladder::stopped().into_response()
+    admission::stopped().into_response()
 }
 
 /// The status that goes with the answer to a request that was not handed up: there is too much to do, or it is wrong.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::stream::Stream;
-use super::{Arrival, ExchangeKey, Principal};
+use super::{RequestInfo, ExchangeKey, Principal};
 use crate::Instant;
 use crate::conversation::pending::SessionKey;
 use crate::server::shares::{Holder, Shares};
@@ -61,8 +61,8 @@ impl Sessions {
     }
 
     /// SE5: the id is what the driver drew. `None` if that is in use, which random numbers are not (CL4).
-    pub(super) fn open(&mut self, arrival: &Arrival, is_two_endpoint: bool, now: Instant) -> Option<SessionKey> {
-        let id = arrival.session_id();
+    pub(super) fn open(&mut self, info: &RequestInfo, is_two_endpoint: bool, now: Instant) -> Option<SessionKey> {
+        let id = info.session_id();
         if self.by_id.contains_key(&id) {
             return None;
         }
@@ -71,17 +71,17 @@ impl Sessions {
         self.by_id.insert(id.clone(), key);
         let session = Session {
             id,
-            principal: arrival.principal.clone(),
+            principal: info.principal.clone(),
             version: None,
             last_active: now,
             exchanges: 0,
             is_two_endpoint,
-            own: Stream::new(arrival.tag(24)),
+            own: Stream::new(info.tag(24)),
             streams: BTreeMap::new(),
             kept_bytes: 0,
         };
         self.by_key.insert(key, session);
-        self.shares.insert(key, arrival.holder());
+        self.shares.insert(key, info.holder());
         self.shares.set_unused(key, now);
         Some(key)
     }
@@ -184,8 +184,8 @@ mod tests {
         Instant::now()
     }
 
-    fn arrival(first: u8, principal: Option<&str>) -> Arrival {
-        Arrival { principal: principal.map(Principal::new), peer: None, is_routed: false, nonce: [first; 32] }
+    fn info(first: u8, principal: Option<&str>) -> RequestInfo {
+        RequestInfo { principal: principal.map(Principal::new), peer: None, is_routed: false, nonce: [first; 32] }
     }
 
     fn evictable(sessions: &Sessions, now: Instant) -> Vec<SessionKey> {
@@ -195,11 +195,11 @@ mod tests {
     #[test]
     fn se4_a_session_is_found_by_its_principal_over_its_transport() {
         let (mut sessions, now) = (Sessions::new(), now());
-        let ada = arrival(1, Some("ada"));
+        let ada = info(1, Some("ada"));
         let key = sessions.open(&ada, false, now).unwrap();
         assert_eq!(sessions.open(&ada, false, now), None, "a drawn id is new");
-        let other = sessions.open(&arrival(2, None), true, now).unwrap();
-        let ids = [ada.session_id(), arrival(2, None).session_id(), arrival(3, None).session_id()];
+        let other = sessions.open(&info(2, None), true, now).unwrap();
+        let ids = [ada.session_id(), info(2, None).session_id(), info(3, None).session_id()];
         let principals = [None, Some(Principal::new("ada")), Some(Principal::new("eve"))];
         for (at, id) in ids.iter().enumerate() {
             for principal in &principals {
@@ -223,7 +223,7 @@ mod tests {
     fn defect_m4_a_session_can_be_ended_once_nothing_has_been_open_in_it_for_long() {
         let (mut sessions, start) = (Sessions::new(), now());
         let at = |seconds: u64| start + Duration::from_secs(seconds);
-        let key = sessions.open(&arrival(1, None), false, at(0)).unwrap();
+        let key = sessions.open(&info(1, None), false, at(0)).unwrap();
         assert_eq!((evictable(&sessions, at(9)), evictable(&sessions, at(10))), (vec![], vec![key]));
         sessions.touch(key, at(5));
         assert_eq!((evictable(&sessions, at(14)), evictable(&sessions, at(15))), (vec![], vec![key]));
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn se9_the_oldest_events_go_and_a_stream_that_is_over_with_its_last() {
         let mut sessions = Sessions::new();
-        let key = sessions.open(&arrival(1, None), false, now()).unwrap();
+        let key = sessions.open(&info(1, None), false, now()).unwrap();
         let session = sessions.get_mut(key).unwrap();
         let (over, open) = (ExchangeKey(1), ExchangeKey(2));
         for exchange in [over, open] {

@@ -4,10 +4,10 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::request::Parts;
 
-use super::agree;
+use super::header_check;
 use super::exchange::Exchange;
 use super::refusal::{Refusal, empty, json, refused};
-use super::{Arrival, ExchangeKey, Http, HttpAction, Timer, ladder};
+use super::{RequestInfo, ExchangeKey, Http, HttpAction, Timer, admission};
 use crate::Instant;
 use crate::codec::jsonrpc::{Frame, Message, ParseError, Response};
 use crate::codec::sse::{EventName, encode_event};
@@ -27,7 +27,7 @@ impl Server<Http> {
         if !self.config.serves(Era::Modern) {
             return false;
         }
-        let is_named = agree::named_era(&head.headers) == Some(Era::Modern);
+        let is_named = header_check::named_era(&head.headers) == Some(Era::Modern);
         is_named || !self.config.serves(Era::Legacy) || frame.as_ref().is_ok_and(is_claimed)
     }
 
@@ -36,17 +36,17 @@ impl Server<Http> {
         exchange: ExchangeKey,
         frame: Result<Frame, ParseError>,
         head: Box<Parts>,
-        arrival: &Arrival,
+        info: &RequestInfo,
         now: Instant,
     ) {
         if self.transport.is_closed {
-            return self.refuse(exchange, ladder::stopped(), now);
+            return self.refuse(exchange, admission::stopped(), now);
         }
         let request = match frame {
             Ok(Frame::Single(Message::Request(request))) => request,
             // CX-10: acting on an id that the client chose would let one client cancel for another.
             Ok(Frame::Single(Message::Notification(notification))) => {
-                let response = match agree::notification(&head.headers, &notification.method) {
+                let response = match header_check::notification(&head.headers, &notification.method) {
                     Ok(()) => empty(StatusCode::ACCEPTED),
                     Err(error) => Refusal::error(&error).into_response(),
                 };
@@ -62,15 +62,15 @@ impl Server<Http> {
         let meta = RequestMeta::read(request.params.as_ref());
         let headers = head.headers.clone();
         let session = SessionKey::ONLY;
-        let tag = arrival.tag(16);
+        let tag = info.tag(16);
         self.transport.insert_exchange(exchange, Exchange::Waiting { session, head, opens: false, tag });
         if request.method == Method::SUBSCRIPTIONS_LISTEN {
-            self.transport.listens.insert(exchange, arrival.holder());
+            self.transport.listens.insert(exchange, info.holder());
         }
-        let (peers, hub) = &mut self.split(now);
+        let (peers, shared) = &mut self.split(now);
         let Some(peer) = peers.get_mut(&session) else { return };
-        let envelope = Envelope { headers: Some(&headers), principal: arrival.principal.clone() };
-        peer.on_stateless(request, meta, envelope, Source { exchange: Some(exchange), batch: None }, hub);
+        let envelope = Envelope { headers: Some(&headers), principal: info.principal.clone() };
+        peer.on_stateless(request, meta, envelope, Source { exchange: Some(exchange), batch: None }, shared);
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use http::request::Parts;
-use mcp_proto::server::{Arrival, ExchangeKey, Http, HttpAction, PeerKey, Principal, Server};
+use mcp_proto::server::{RequestInfo, ExchangeKey, Http, HttpAction, PeerKey, Principal, Server};
 use mcp_proto::{Instant, Output};
 use tokio::sync::{mpsc, oneshot};
 
@@ -185,7 +185,7 @@ impl Owner {
                     return;
                 }
                 let From { principal, peer, is_routed } = from;
-                let arrival = Arrival { principal, peer, is_routed, nonce };
+                let arrival = RequestInfo { principal, peer, is_routed, nonce };
                 let exchange = self.machine.handle_request(*head, arrival, now);
                 self.exchanges.insert(arrived, exchange);
                 self.responses.insert(exchange, (arrived, Response::Awaited(reply)));

@@ -6,7 +6,7 @@ use http::{HeaderMap, Method, StatusCode};
 
 use super::access::{is_host_allowed, is_origin_allowed};
 use super::refusal::Refusal;
-use super::{Arrival, Http, Principal, agree};
+use super::{RequestInfo, Http, Principal, header_check};
 use crate::conversation::pending::SessionKey;
 use crate::error::BodyKind;
 use crate::spec::header::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID, accepts, body_kind};
@@ -30,8 +30,8 @@ pub(super) enum Plan {
 }
 
 impl Http {
-    pub(super) fn plan(&self, head: &Parts, arrival: &Arrival) -> Result<Plan, Refusal> {
-        let principal = arrival.principal.as_ref();
+    pub(super) fn plan(&self, head: &Parts, info: &RequestInfo) -> Result<Plan, Refusal> {
+        let principal = info.principal.as_ref();
         let access = &self.config.access;
         if !is_host_allowed(access, head) {
             return Err(Refusal::new(StatusCode::FORBIDDEN, "this host is not served here"));
@@ -48,10 +48,10 @@ impl Http {
                 return self.plan_message(head, principal);
             }
         }
-        if !arrival.is_routed && self.config.path.as_deref().is_some_and(|own| own != path) {
+        if !info.is_routed && self.config.path.as_deref().is_some_and(|own| own != path) {
             return Err(Refusal::new(StatusCode::NOT_FOUND, "there is nothing at this path"));
         }
-        let is_modern = self.serves_stateless && agree::named_era(&head.headers) == Some(Era::Modern);
+        let is_modern = self.serves_stateless && header_check::named_era(&head.headers) == Some(Era::Modern);
         let has_streams = self.serves_sessions && !is_modern;
         match head.method {
             // SH-S-59: who names the newer revision has neither a session nor a stream.

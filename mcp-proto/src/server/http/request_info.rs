@@ -36,7 +36,7 @@ impl fmt::Debug for Principal {
 
 /// What the driver knows of a request besides its head.
 #[derive(Clone)]
-pub struct Arrival {
+pub struct RequestInfo {
     /// Who sends it, if that was checked.
     pub principal: Option<Principal>,
     /// Where it comes from. Clients without a principal share what one client may hold by this.
@@ -52,7 +52,7 @@ pub struct Arrival {
     pub nonce: [u8; 32],
 }
 
-impl Arrival {
+impl RequestInfo {
     /// Who holds what this request opens.
     pub(super) fn holder(&self) -> Holder {
         Holder::new(self.principal.as_ref(), self.peer.as_ref())
@@ -83,9 +83,9 @@ pub fn expects_continue(head: &Parts) -> bool {
 }
 
 /// Shows nothing that could be guessed from.
-impl fmt::Debug for Arrival {
+impl fmt::Debug for RequestInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Arrival").field("principal", &self.principal).finish_non_exhaustive()
+        f.debug_struct("RequestInfo").field("principal", &self.principal).finish_non_exhaustive()
     }
 }
 
@@ -99,9 +99,9 @@ mod tests {
     #[test]
     fn ids_and_tags_are_made_of_the_random_bytes() {
         let nonce = std::array::from_fn(|at| u8::try_from(at).unwrap() + 0xe0);
-        let arrival = Arrival { principal: None, peer: None, is_routed: false, nonce };
-        assert_eq!(&*arrival.session_id(), "e0e1e2e3e4e5e6e7e8e9eaebecedeeef");
-        assert_eq!((arrival.tag(16), arrival.tag(24)), (0xf0f1_f2f3_f4f5_f6f7, 0xf8f9_fafb_fcfd_feff));
+        let info = RequestInfo { principal: None, peer: None, is_routed: false, nonce };
+        assert_eq!(&*info.session_id(), "e0e1e2e3e4e5e6e7e8e9eaebecedeeef");
+        assert_eq!((info.tag(16), info.tag(24)), (0xf0f1_f2f3_f4f5_f6f7, 0xf8f9_fafb_fcfd_feff));
     }
 
     #[test]

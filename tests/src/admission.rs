@@ -1,4 +1,4 @@
-//! Requests that the server's ladder (RULES 5.2) refuses, for the machine and for what listens on sockets.
+//! Requests that the server's admission (RULES 5.2) refuses, for the machine and for what listens on sockets.
 
 use mcp_proto::Json;
 use mcp_proto::server::{Config, HttpConfig, TwoEndpoints};
