@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mcp_proto::client::{self, Call, Client, Failure, HttpConfig};
 use mcp_proto::relay::{self, Relay};
-use mcp_proto::server::{self, RequestInfo, InputRequired, LoggingLevel, Principal, Progress, Server};
+use mcp_proto::server::{self, InputRequired, LoggingLevel, Principal, Progress, RequestInfo, Server};
 use mcp_proto::{ErrorObject, Instant, Json, Notification, Output, RequestKey, Stdio, Ticket};
 
 use tests::transcript;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_proto::client::{Config, HttpTransport, DetectedEra};
+use mcp_proto::client::{Config, DetectedEra, HttpTransport};
 use mcp_proto::{Era, ProtocolVersion};
 use tests::stream::ClientStream;
 use tests::world::{self, Opened, Reply, World};

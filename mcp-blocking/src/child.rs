@@ -20,14 +20,14 @@ use mcp_proto::client::Client;
 use mcp_proto::relay::Relay;
 use mcp_proto::{Instant, Stdio, StdioAction};
 
-use crate::gate::Gate;
+use crate::backpressure::Backpressure;
 use crate::inbox::Inbox;
 use crate::link::{Feed, Link};
 use crate::stdio::{Happened, Pipe, Writer, spawn_reader};
 
 pub(crate) use process::Process;
 
-/// Inputs that wait for the owner.
+/// Inputs that wait for the driver.
 pub(crate) const INBOX: usize = 64;
 /// How long a server that reads no more may go on writing.
 const DEAF: Duration = Duration::from_secs(2);
@@ -84,7 +84,7 @@ pub(crate) struct Child<I> {
     /// Where the threads hand in what happens.
     inbox: Arc<dyn Inbox<I>>,
     /// Closed while no more of what the server says should be read.
-    gate: Arc<Gate>,
+    backpressure: Arc<Backpressure>,
     /// When a server that reads no more is ended.
     deaf_until: Option<Instant>,
     /// It could not be started anew, and the machine does not know it yet.
@@ -98,7 +98,7 @@ impl<I: From<FromChild> + Send + 'static> Child<I> {
         command: Command,
         process: Process,
         inbox: Arc<dyn Inbox<I>>,
-        gate: Arc<Gate>,
+        backpressure: Arc<Backpressure>,
     ) -> io::Result<Self> {
         let mut child = Self {
             command,
@@ -106,7 +106,7 @@ impl<I: From<FromChild> + Send + 'static> Child<I> {
             incarnation: 0,
             writer: None,
             inbox,
-            gate,
+            backpressure,
             deaf_until: None,
             has_failed: false,
             has_left: false,
@@ -121,7 +121,7 @@ impl<I: From<FromChild> + Send + 'static> Child<I> {
         let incarnation = self.incarnation;
         let hand_in = move |happened| I::from(FromChild { incarnation, happened });
         self.writer = Some(Writer::spawn(Pipe::new(input), Arc::clone(&self.inbox), hand_in)?);
-        spawn_reader(output, Arc::clone(&self.inbox), Arc::clone(&self.gate), hand_in)
+        spawn_reader(output, Arc::clone(&self.inbox), Arc::clone(&self.backpressure), hand_in)
     }
 
     fn close_write(&mut self) {
@@ -167,7 +167,7 @@ impl<I: From<FromChild> + Send + 'static> Link for Child<I> {
     fn end(&mut self, pause: &mut dyn FnMut(Duration) -> bool) -> Option<ExitStatus> {
         self.close_write();
         // What it still says is not heard, but a server that is stuck with it cannot end.
-        self.gate.set(true);
+        self.backpressure.set(true);
         self.process.end(pause).filter(|_| self.has_left)
     }
 }

@@ -6,13 +6,13 @@
 //! | file | what it does |
 //! |---|---|
 //! | `builder` | what the client is told before it connects |
-//! | `owner` | the thread that owns the machine |
+//! | `driver` | the thread that owns the machine |
 //! | `subscription` | changes that the application has subscribed to |
 //! | `handler` | what the application does about what the server tells and asks |
 
 mod builder;
+mod driver;
 mod handler;
-mod owner;
 mod subscription;
 
 use std::process::{Command, ExitStatus};
@@ -21,13 +21,13 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 
-use mcp_proto::client::{Call, HttpTransport, Outcome, DetectedEra};
+use mcp_proto::client::{Call, DetectedEra, HttpTransport, Outcome};
 use mcp_proto::model::{ModelError, Payload, Request};
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, RequestKey, UsageError};
 
 use crate::bounded::bounded;
-use crate::mailbox::{Mailbox, News};
-use owner::{Commands, Input};
+use crate::response_slot::{ResponseSlot, ResponseUpdate};
+use driver::{Commands, Input};
 
 pub use builder::{Builder, ChildServer, HttpServer};
 pub use handler::{Handler, Observation};
@@ -60,7 +60,7 @@ pub struct Client {
 #[derive(Debug)]
 struct Shared {
     commands: Commands,
-    owner: Option<JoinHandle<()>>,
+    driver: Option<JoinHandle<()>>,
     server: String,
     greeting: Greeting,
     /// Bytes of progress that wait for callers.
@@ -145,13 +145,13 @@ impl Client {
     ///
     /// [`Error::Usage`] if the request cannot be made.
     pub fn call(&self, call: Call) -> Result<InFlight, Error> {
-        let (postman, mailbox) = Mailbox::new(Arc::clone(&self.shared.progress));
+        let (responder, slot) = ResponseSlot::new(Arc::clone(&self.shared.progress));
         let (accept, accepted) = sync_channel(1);
-        self.send(Input::Request { call, postman, accept })?;
+        self.send(Input::Request { call, responder, accept })?;
         let request = accepted.recv().map_err(|_| UsageError::Closed)??;
         Ok(InFlight {
             request,
-            mailbox,
+            slot,
             commands: self.shared.commands.clone(),
             server: self.shared.server.clone(),
             has_ended: false,
@@ -218,8 +218,8 @@ impl Client {
 impl Drop for Shared {
     fn drop(&mut self) {
         let _ = self.commands.send(Input::Close);
-        if let Some(owner) = self.owner.take() {
-            let _ = owner.join();
+        if let Some(driver) = self.driver.take() {
+            let _ = driver.join();
         }
     }
 }
@@ -229,7 +229,7 @@ impl Drop for Shared {
 #[must_use = "a request that nobody waits for is cancelled"]
 pub struct InFlight {
     request: RequestKey,
-    mailbox: Mailbox,
+    slot: ResponseSlot,
     commands: Commands,
     server: String,
     has_ended: bool,
@@ -252,9 +252,9 @@ impl InFlight {
     /// As [`InFlight::wait`].
     pub fn wait_with(mut self, mut progressed: impl FnMut(&Json)) -> Result<Json, Error> {
         let outcome = loop {
-            match self.mailbox.wait() {
-                News::Progress(params) => progressed(&params),
-                News::Outcome(outcome) => break outcome,
+            match self.slot.wait() {
+                ResponseUpdate::Progress(params) => progressed(&params),
+                ResponseUpdate::Outcome(outcome) => break outcome,
             }
         };
         self.has_ended = true;

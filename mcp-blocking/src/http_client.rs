@@ -33,7 +33,7 @@ use mcp_proto::Instant;
 use mcp_proto::client::{Client, ExchangeKey, Failure, Http, HttpAction};
 use mcp_proto::relay::Relay;
 
-use crate::gate::Gate;
+use crate::backpressure::Backpressure;
 use crate::inbox::Inbox;
 use crate::link::{Feed, Link};
 use chunk::Chunk;
@@ -100,7 +100,7 @@ pub(crate) struct Pool<I> {
     /// Where workers hand in what they receive.
     inbox: Arc<dyn Inbox<I>>,
     /// Closed while no more bodies should be read.
-    gate: Arc<Gate>,
+    backpressure: Arc<Backpressure>,
     /// The one used last is taken first.
     idle: Vec<Worker>,
     busy: BTreeMap<ExchangeKey, Busy>,
@@ -120,12 +120,12 @@ struct Busy {
 }
 
 impl<I: From<(ExchangeKey, Received)> + Send + 'static> Pool<I> {
-    pub(crate) fn new(options: HttpOptions, inbox: Arc<dyn Inbox<I>>, gate: Arc<Gate>) -> Self {
+    pub(crate) fn new(options: HttpOptions, inbox: Arc<dyn Inbox<I>>, backpressure: Arc<Backpressure>) -> Self {
         Self {
             options: Arc::new(options),
             names: Names::default(),
             inbox,
-            gate,
+            backpressure,
             idle: Vec::new(),
             busy: BTreeMap::new(),
             waiting: VecDeque::new(),
@@ -157,12 +157,12 @@ impl<I: From<(ExchangeKey, Received)> + Send + 'static> Pool<I> {
         if let Some(busy) = self.busy.get_mut(&exchange) {
             busy.is_aborted = true;
             busy.worker.abort(&self.options, &self.names);
-            self.gate.abort(&busy.aborted);
+            self.backpressure.abort(&busy.aborted);
         }
     }
 
     fn spawn(&mut self) -> Option<Worker> {
-        let worker = Worker::spawn(&self.options, &self.names, Arc::clone(&self.inbox), Arc::clone(&self.gate));
+        let worker = Worker::spawn(&self.options, &self.names, Arc::clone(&self.inbox), Arc::clone(&self.backpressure));
         match worker {
             Ok(worker) => {
                 self.workers += 1;
@@ -195,8 +195,8 @@ impl<I: From<(ExchangeKey, Received)> + Send + 'static> Link for Pool<I> {
 
     /// The session has ended, and with it the server's part.
     fn end(&mut self, _pause: &mut dyn FnMut(Duration) -> bool) -> Option<ExitStatus> {
-        // A worker that waits before a closed gate would wait for ever.
-        self.gate.set(true);
+        // A worker that waits before a closed backpressure would wait for ever.
+        self.backpressure.set(true);
         None
     }
 }

@@ -35,10 +35,10 @@
 //!
 //! ```text
 //!   callers ──┐                       ┌──▶ worker: one exchange at a time, connections kept alive
-//!   workers ──┴─ bounded channel ─▶ owner ─▶ worker …           (HttpOptions::max_workers)
+//!   workers ──┴─ bounded channel ─▶ driver ─▶ worker …           (HttpOptions::max_workers)
 //! ```
 //!
-//! One owner thread runs a client's machine, so there is no lock around it. Workers are started when they are needed, and
+//! One driver thread runs a client's machine, so there is no lock around it. Workers are started when they are needed, and
 //! used again. A body is read while the machine has room for it, and no further; what the machine may hold is stated at
 //! [`mcp_proto::Limits`].
 //!
@@ -48,33 +48,33 @@
 //!   time ───────────┘           └──▶ time
 //! ```
 //!
-//! A proxy has a lock instead of an owner: the thread that has read something gives it to the machine, and carries out what
+//! A proxy has a lock instead of an driver: the thread that has read something gives it to the machine, and carries out what
 //! comes of it. Waking another thread for that would take longer than the machine does. Nothing that is done under the lock
 //! waits for a peer: stdout is written to as far as it takes bytes at once, and a thread that meets a held lock leaves what
 //! it has read to the thread that holds it.
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `client`, `mailbox` | the client: commands to the owner, outcomes to the callers |
+//! | `client`, `slot` | the client: commands to the driver, outcomes to the callers |
 //! | `proxy` | the proxy: what joins its two sides |
 //! | `link` | what clients and proxies need of the way to a server |
 //! | `http_client` | servers over HTTP: exchanges on worker threads |
 //! | `child` | servers in child processes: starting, feeding and ending them |
 //! | `stdio` | a reader and a writer of byte streams |
-//! | `server` | the server: connections, its owner, the threads that serve |
+//! | `server` | the server: connections, its driver, the threads that serve |
 //! | `inbox` | where readers and workers hand in what happens |
-//! | `gate` | stops the readers while the machine wants no input |
+//! | `backpressure` | stops the readers while the machine wants no input |
 //! | `bounded` | a queue with a bound in bytes |
 
+mod backpressure;
 mod bounded;
 mod child;
 mod client;
-mod gate;
 mod http_client;
 mod inbox;
 mod link;
-mod mailbox;
 mod proxy;
+mod response_slot;
 mod server;
 mod stdio;
 #[cfg(test)]

@@ -10,13 +10,13 @@ use mcp_proto::Instant;
 pub(crate) trait Link {
     /// What a machine asks for.
     type Action;
-    /// What the threads of the link put into the owner's inbox.
+    /// What the threads of the link put into the driver's inbox.
     type Received;
 
     /// Carries an action out. What is to be written is queued: this waits for no peer, and refuses nothing.
     fn act(&mut self, action: Self::Action);
 
-    /// How long the owner may wait before the machine has to be fed, whether something was received or not. While the
+    /// How long the driver may wait before the machine has to be fed, whether something was received or not. While the
     /// machine `is_stalled`, something is received once the server has taken more of what was written.
     fn patience(&self, is_stalled: bool, now: Instant) -> Duration;
 
@@ -28,7 +28,7 @@ pub(crate) trait Link {
 
 /// A link that feeds this machine.
 pub(crate) trait Feed<M>: Link {
-    /// Reports to the machine what nothing was received about. Called whenever the owner has waited.
+    /// Reports to the machine what nothing was received about. Called whenever the driver has waited.
     fn catch_up(&mut self, machine: &mut M, now: Instant);
 
     /// Hands what was received to the machine.

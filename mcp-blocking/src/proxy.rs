@@ -2,10 +2,10 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `joined` | what joins the two sides, which is the same whatever carries the messages to the server |
+//! | `proxy_loop` | what joins the two sides, which is the same whatever carries the messages to the server |
 //! | `stdout` | standard output, made for large messages |
 
-mod joined;
+mod proxy_loop;
 mod stdout;
 
 use std::fmt;
@@ -20,7 +20,7 @@ use mcp_proto::{Stdio, UsageError};
 use crate::child::{Child, FromChild, Process};
 use crate::http_client::{HttpOptions, Pool, Received};
 use crate::stdio::{Output, Unknown};
-use joined::{Input, Joined};
+use proxy_loop::{Input, ProxyLoop};
 
 /// Watches what a proxy does. Any of its threads may call it, one at a time.
 pub trait Observer {
@@ -64,13 +64,13 @@ enum Upstream {
     Http {
         relay: Box<Relay<Http>>,
         options: HttpOptions,
-        joined: Joined<Http, Pool<Input<(ExchangeKey, Received)>>>,
+        proxy_loop: ProxyLoop<Http, Pool<Input<(ExchangeKey, Received)>>>,
     },
     Child {
         relay: Box<Relay<Stdio>>,
         command: Command,
         process: Process,
-        joined: Joined<Stdio, Child<Input<FromChild>>>,
+        proxy_loop: ProxyLoop<Stdio, Child<Input<FromChild>>>,
     },
 }
 
@@ -84,7 +84,7 @@ impl Proxy {
         // One thread carries one exchange.
         config.limits.exchanges = options.max_workers;
         let relay = Box::new(Relay::new(Http::new(http), config)?);
-        Ok(Self(Upstream::Http { relay, options, joined: Joined::new() }))
+        Ok(Self(Upstream::Http { relay, options, proxy_loop: ProxyLoop::new() }))
     }
 
     /// A proxy to a server that [`Proxy::run`] starts as a child process, over its stdin and stdout. Its stderr is this
@@ -125,15 +125,17 @@ impl Proxy {
     pub fn child(command: Command, mut config: Config) -> Result<Self, UsageError> {
         config.respawn = true;
         let relay = Box::new(Relay::new(Stdio::new(), config)?);
-        Ok(Self(Upstream::Child { relay, command, process: Process::default(), joined: Joined::new() }))
+        Ok(Self(Upstream::Child { relay, command, process: Process::default(), proxy_loop: ProxyLoop::new() }))
     }
 
     /// A way to end this proxy.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         match &self.0 {
-            Upstream::Http { joined, .. } => Stopper { stop: joined.stop(), process: Process::default() },
-            Upstream::Child { joined, process, .. } => Stopper { stop: joined.stop(), process: process.clone() },
+            Upstream::Http { proxy_loop, .. } => Stopper { stop: proxy_loop.stop(), process: Process::default() },
+            Upstream::Child { proxy_loop, process, .. } => {
+                Stopper { stop: proxy_loop.stop(), process: process.clone() }
+            }
         }
     }
 
@@ -172,13 +174,13 @@ impl Proxy {
         observer: impl Observer + Send + 'static,
     ) -> io::Result<CloseReason> {
         match self.0 {
-            Upstream::Http { relay, options, joined } => {
-                let start = |inbox, gate| Ok(Pool::new(options, inbox, gate));
-                joined.run(*relay, start, input, output, observer)
+            Upstream::Http { relay, options, proxy_loop } => {
+                let start = |inbox, backpressure| Ok(Pool::new(options, inbox, backpressure));
+                proxy_loop.run(*relay, start, input, output, observer)
             }
-            Upstream::Child { relay, command, process, joined } => {
-                let start = |inbox, gate| Child::start(command, process, inbox, gate);
-                joined.run(*relay, start, input, output, observer)
+            Upstream::Child { relay, command, process, proxy_loop } => {
+                let start = |inbox, backpressure| Child::start(command, process, inbox, backpressure);
+                proxy_loop.run(*relay, start, input, output, observer)
             }
         }
     }

@@ -8,7 +8,7 @@
 //! | `http1` | HTTP/1.1 as bytes |
 //! | `connection` | requests and responses of one connection |
 //! | `connections` | how many connections there are, and which makes room for another |
-//! | `owner` | the thread that owns the machine |
+//! | `driver` | the thread that owns the machine |
 //! | `handlers` | the threads on which requests are served |
 //! | `subscriptions` | changes of subscriptions on their way to the service |
 //! | `incoming` | a request as its handler sees it |
@@ -16,10 +16,10 @@
 
 mod connection;
 mod connections;
+mod driver;
 mod handlers;
 mod http1;
 mod incoming;
-mod owner;
 mod state;
 mod subscriptions;
 
@@ -38,8 +38,8 @@ use mcp_proto::{ErrorObject, Json, Notification, UsageError};
 
 use connection::{Connection, Times, refuse_at_once};
 use connections::{Admitted, Connections};
+use driver::{Driver, Input};
 use handlers::Handlers;
-use owner::{Input, Owner};
 
 pub use incoming::{Incoming, ServerPublisher};
 pub use state::StateKeys;
@@ -134,7 +134,7 @@ impl<F: Fn(&Incoming) -> Result<Json, ErrorObject> + Send + Sync + 'static> Serv
 }
 
 /// How long the last answers may take to be written when a server is stopped.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of the stack of a connection's thread.
 const STACK: usize = 256 * 1024;
 
@@ -257,8 +257,8 @@ impl Server {
         http.max_streams = http.max_streams.min(max_connections.div_ceil(2));
         config.limits.subscriptions = config.limits.subscriptions.min(max_connections.div_ceil(4));
         let machine = mcp_proto::Server::new(Http::new(http), config).map_err(unusable)?;
-        let owner = Owner::new(machine, inbox.clone(), Handlers::new(max_handlers), Arc::new(service));
-        let owner = thread::Builder::new().name("mcp-server".to_owned()).spawn(move || owner.run(&inputs))?;
+        let driver = Driver::new(machine, inbox.clone(), Handlers::new(max_handlers), Arc::new(service));
+        let driver = thread::Builder::new().name("mcp-server".to_owned()).spawn(move || driver.run(&inputs))?;
         let connections = Arc::new(Connections::new(max_connections));
         let answering = Arc::new(AtomicUsize::new(0));
         loop {
@@ -276,9 +276,9 @@ impl Server {
                 Err(error) => return Err(error),
             }
         }
-        let _ = owner.join();
+        let _ = driver.join();
         // The last answers are on their way to the connections; the process may end when this returns.
-        let until = Instant::now() + LAST_WORDS;
+        let until = Instant::now() + FLUSH_TIMEOUT;
         while answering.load(Ordering::Acquire) > 0 && Instant::now() < until {
             thread::sleep(Duration::from_millis(2));
         }
@@ -379,6 +379,6 @@ mod tests {
         stopper.stop();
         stopper.stop();
         running.join().unwrap().unwrap();
-        assert!(began.elapsed() < LAST_WORDS / 2, "{:?}", began.elapsed());
+        assert!(began.elapsed() < FLUSH_TIMEOUT / 2, "{:?}", began.elapsed());
     }
 }

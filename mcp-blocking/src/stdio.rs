@@ -1,6 +1,6 @@
 //! A pair of byte streams on two threads: one that reads, one that writes.
 //!
-//! What happens to them is handed in through `hand_in`, which makes an input of the owner's of it.
+//! What happens to them is handed in through `hand_in`, which makes an input of the driver's of it.
 //!
 //! | file | what it does |
 //! |---|---|
@@ -16,7 +16,7 @@ use std::thread;
 
 use bytes::Bytes;
 
-use crate::gate::Gate;
+use crate::backpressure::Backpressure;
 use crate::inbox::Inbox;
 
 pub(crate) use pipe::Pipe;
@@ -39,17 +39,17 @@ pub(crate) enum Happened {
     OutputClosed,
 }
 
-/// Reads until the end, as fast as the gate allows.
+/// Reads until the end, as fast as the backpressure allows.
 pub(crate) fn spawn_reader<I: Send + 'static>(
     mut input: impl Read + Send + 'static,
     inbox: Arc<dyn Inbox<I>>,
-    gate: Arc<Gate>,
+    backpressure: Arc<Backpressure>,
     hand_in: impl Fn(Happened) -> I + Send + 'static,
 ) -> io::Result<()> {
     thread::Builder::new().name("mcp-reader".to_owned()).stack_size(STACK).spawn(move || {
         let mut buffer = vec![0; CHUNK].into_boxed_slice();
         loop {
-            gate.wait();
+            backpressure.wait();
             let happened = match input.read(&mut buffer) {
                 Ok(0) => Happened::InputEnded,
                 Ok(length) => Happened::Read(buffer.get(..length).unwrap_or_default().to_vec()),
@@ -93,7 +93,7 @@ impl<W: Write + Send> Output for Unknown<W> {
     }
 }
 
-/// The owner's end of the writing thread.
+/// The driver's end of the writing thread.
 ///
 /// It takes whatever it is given, so that no other output of a machine waits for the peer. The machine bounds what it
 /// gives by what it learns from [`Writer::take_written`].
@@ -124,7 +124,7 @@ struct State {
     waiting: usize,
     /// Bytes that were taken and not reported yet.
     written: usize,
-    /// The owner is to be woken when more was taken.
+    /// The driver is to be woken when more was taken.
     wakes: bool,
     /// Nothing more will be written.
     is_closing: bool,
@@ -142,7 +142,7 @@ enum Stage {
 }
 
 impl State {
-    /// Counts bytes that need no room any more. Returns whether the owner is to be woken.
+    /// Counts bytes that need no room any more. Returns whether the driver is to be woken.
     fn count_written(&mut self, bytes: usize) -> bool {
         let bytes = bytes.min(self.waiting);
         self.waiting -= bytes;
@@ -180,7 +180,7 @@ impl Writer {
             Arc::new(Shared { state: Mutex::default(), changed: Condvar::new(), output: Mutex::new(Some(output)) });
         let thread_shared = Arc::clone(&shared);
         thread::Builder::new().name("mcp-writer".to_owned()).stack_size(STACK).spawn(move || {
-            // An owner whose inbox is full looks at the count in its next turn, and this thread must not wait for it.
+            // An driver whose inbox is full looks at the count in its next turn, and this thread must not wait for it.
             let wake = || inbox.try_send(hand_in(Happened::Written));
             let outcome = write_all(&thread_shared, &wake);
             drop(thread_shared.output().take());
@@ -336,7 +336,7 @@ mod tests {
             thread::yield_now();
         }
         assert_eq!((written, writer.waiting()), (3 * CHUNK, 97 * CHUNK));
-        // With room in the inbox, the owner is woken, and at the end in any case.
+        // With room in the inbox, the driver is woken, and at the end in any case.
         assert!(matches!(inputs.recv(), Ok(Happened::InputEnded)));
         assert!(writer.wake_when_written());
         allow.send(CHUNK).unwrap();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use ::tests::waiting::{LONG, soon};
 use bytes::Bytes;
 
-use crate::gate::Gate;
+use crate::backpressure::Backpressure;
 use crate::stdio::{CHUNK, Happened, Unknown, Writer, spawn_reader};
 
 /// An output that takes a piece whenever it is allowed to, and shows what was flushed.
@@ -148,17 +148,17 @@ impl Read for Given {
     }
 }
 
-type Reading = (Sender<io::Result<&'static [u8]>>, Arc<Mutex<usize>>, Receiver<Happened>, Arc<Gate>);
+type Reading = (Sender<io::Result<&'static [u8]>>, Arc<Mutex<usize>>, Receiver<Happened>, Arc<Backpressure>);
 
 fn reading() -> Reading {
     let ((give, results), (inbox, inputs)) = (channel(), sync_channel::<Happened>(16));
-    let (reads, gate) = (Arc::default(), Arc::new(Gate::new()));
-    start(Given { results, reads: Arc::clone(&reads) }, inbox, &gate);
-    (give, reads, inputs, gate)
+    let (reads, backpressure) = (Arc::default(), Arc::new(Backpressure::new()));
+    start(Given { results, reads: Arc::clone(&reads) }, inbox, &backpressure);
+    (give, reads, inputs, backpressure)
 }
 
-fn start(input: Given, inbox: SyncSender<Happened>, gate: &Arc<Gate>) {
-    spawn_reader(input, Arc::new(inbox), Arc::clone(gate), |happened| happened).unwrap();
+fn start(input: Given, inbox: SyncSender<Happened>, backpressure: &Arc<Backpressure>) {
+    spawn_reader(input, Arc::new(inbox), Arc::clone(backpressure), |happened| happened).unwrap();
 }
 
 #[test]
@@ -181,14 +181,14 @@ fn an_input_is_read_until_its_end_whatever_interrupts_it() {
 
 #[test]
 fn nothing_is_read_while_the_gate_is_closed_or_when_nobody_takes_it() {
-    let (give, reads, inputs, gate) = reading();
+    let (give, reads, inputs, backpressure) = reading();
     soon(|| *reads.lock().unwrap() == 1);
-    gate.set(false);
+    backpressure.set(false);
     give.send(Ok(b"abc")).unwrap();
     assert!(matches!(inputs.recv_timeout(LONG), Ok(Happened::Read(_))));
     thread::sleep(Duration::from_millis(50));
     assert_eq!(*reads.lock().unwrap(), 1);
-    gate.set(true);
+    backpressure.set(true);
     soon(|| *reads.lock().unwrap() == 2);
     drop(inputs);
     give.send(Ok(b"de")).unwrap();

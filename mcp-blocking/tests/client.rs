@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mcp_blocking::{Change, Client, Error, Handler, Observation};
-use mcp_proto::client::{self, Call, DetectedBy, HttpTransport, Unavailable, DetectedEra};
+use mcp_proto::client::{self, Call, DetectedBy, DetectedEra, HttpTransport, Unavailable};
 use mcp_proto::{Era, ErrorObject, Failed, Json, Limits, Method, Notification, ProtocolVersion};
 use tests::bad_answers::BAD_ANSWERS;
 use tests::bad_handshakes::BAD_HANDSHAKES;

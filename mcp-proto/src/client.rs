@@ -285,7 +285,8 @@ impl<T: Carrier> Client<T> {
     /// [`UsageError::AlreadyConnected`] or [`UsageError::Closed`].
     pub fn connect_with(&mut self, params: Json, now: Instant) -> Result<(), UsageError> {
         self.check_unconnected()?;
-        self.detection = Detection::new(&self.allowed_versions(), Some(DetectedEra::known(Era::Legacy)), T::SILENCE_TELLS);
+        self.detection =
+            Detection::new(&self.allowed_versions(), Some(DetectedEra::known(Era::Legacy)), T::SILENCE_TELLS);
         self.handshake = Some(Handshake::new(Opener::Initialize(params)));
         self.settings = Settings::default();
         self.open(true, now);

@@ -33,8 +33,8 @@
 
 mod config;
 mod convert;
-mod in_flight;
 mod event;
+mod in_flight;
 mod legacy_client;
 mod modern_client;
 mod opening;

@@ -87,7 +87,7 @@ pub use era::CacheScope;
 pub use event::Event;
 pub(crate) use handover::Identity;
 pub use http::{
-    Access, RequestInfo, ExchangeKey, Http, HttpAction, HttpConfig, Principal, TwoEndpoints, expects_continue,
+    Access, ExchangeKey, Http, HttpAction, HttpConfig, Principal, RequestInfo, TwoEndpoints, expects_continue,
     server_stopped, too_many_connections,
 };
 pub use input::InputRequired;

@@ -20,7 +20,7 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use mcp_proto::client::{Call, HttpTransport, Outcome, Unavailable, DetectedEra};
+use mcp_proto::client::{Call, DetectedEra, HttpTransport, Outcome, Unavailable};
 use mcp_proto::model::{ModelError, Payload, Request};
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, UsageError};
 use tokio::sync::{mpsc, oneshot};
@@ -32,7 +32,7 @@ pub use handler::Handler;
 pub use subscription::{Change, Subscription};
 
 /// Progress of one call that waits to be heard. More is dropped.
-const UNHEARD: usize = 256;
+const PROGRESS_CAPACITY: usize = 256;
 
 /// A client of one server.
 ///
@@ -119,7 +119,7 @@ impl Client {
     /// [`Error::Usage`] if the request cannot be made.
     pub async fn call(&self, call: Call) -> Result<InFlight, Error> {
         let (accept, accepted) = oneshot::channel();
-        let (progress, heard) = mpsc::channel(UNHEARD);
+        let (progress, heard) = mpsc::channel(PROGRESS_CAPACITY);
         let waiting = self.hand_in(call, Some(progress), Some(accept)).await?;
         match accepted.await {
             Ok(()) => Ok(InFlight { waiting, progress: heard }),

@@ -80,7 +80,7 @@
 //!   callers ── bounded channel ──▶ driver ──▶ writer: lines          (byte stream)
 //!   reader, or exchanges ────────▶        ──▶ exchange, exchange …   (HTTP: Limits::exchanges)
 //!
-//!   stream, or connections ──────▶ owner  ──▶ lines, or bodies of responses
+//!   stream, or connections ──────▶ driver  ──▶ lines, or bodies of responses
 //!   handlers ── bounded channel ─▶        ──▶ handler, handler …     (Limits::requests_in)
 //! ```
 //!

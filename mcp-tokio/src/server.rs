@@ -10,7 +10,7 @@
 //! | `stdio` | stdin and stdout of this process |
 //! | `stream` | the task of a server on a byte stream |
 //! | `http` | the server as a service of HTTP requests |
-//! | `http/owner` | the task that owns the machine of an HTTP server |
+//! | `http/driver` | the task that owns the machine of an HTTP server |
 //! | `http/body` | bodies of responses |
 //! | `http/listener` | accepting connections of a server that listens itself |
 //! | `http/connection` | one of them |
@@ -117,8 +117,8 @@ impl Server {
         write: impl AsyncWrite + Unpin,
     ) -> Result<CloseReason, UsageError> {
         let machine = mcp_proto::Server::new(Stdio::new(), self.config.clone())?;
-        let (requests, heard) = Requests::new(Arc::clone(&self.service));
-        Ok(stream::serve(machine, requests, heard, read, write).await)
+        let (requests, commands) = Requests::new(Arc::clone(&self.service));
+        Ok(stream::serve(machine, requests, commands, read, write).await)
     }
 
     /// The server as a service of HTTP requests, which can listen itself and be mounted elsewhere.
@@ -133,8 +133,8 @@ impl Server {
     #[cfg(feature = "http-server")]
     pub fn http(&self, http: mcp_proto::server::HttpConfig) -> Result<HttpService, UsageError> {
         let machine = mcp_proto::Server::new(mcp_proto::server::Http::new(http), self.config.clone())?;
-        let (requests, heard) = Requests::new(Arc::clone(&self.service));
-        Ok(HttpService::start(machine, requests, heard))
+        let (requests, commands) = Requests::new(Arc::clone(&self.service));
+        Ok(HttpService::start(machine, requests, commands))
     }
 }
 

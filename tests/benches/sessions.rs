@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use http::Request;
-use mcp_proto::server::{RequestInfo, Config, Http, HttpAction, HttpConfig, Server};
+use mcp_proto::server::{Config, Http, HttpAction, HttpConfig, RequestInfo, Server};
 use mcp_proto::{Output, server::Event};
 use tests::asked::initialize;
 

@@ -1,5 +1,6 @@
 //! What the scenarios share: inputs, oracles, and the simulated world that machines run in.
 
+pub mod admission;
 pub mod asked;
 pub mod bad_answers;
 pub mod bad_handshakes;
@@ -14,7 +15,6 @@ pub mod error_texts;
 pub mod examples;
 pub mod http1;
 pub mod json_text;
-pub mod admission;
 pub mod late_answers;
 pub mod loopback;
 pub mod model;

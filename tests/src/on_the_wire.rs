@@ -25,8 +25,8 @@ use std::time::Duration;
 
 use mcp_proto::server::{Config, HttpConfig};
 
-use crate::asked::{Asked, Sent, initialize, modern};
 use crate::admission::{self, PING, Row};
+use crate::asked::{Asked, Sent, initialize, modern};
 use crate::socket::{Conversation, Remote, text};
 
 /// Makes a test of each scenario. It takes a function that starts a server which was configured by the function that

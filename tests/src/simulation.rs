@@ -49,7 +49,7 @@ use std::time::{Duration, Instant};
 use http::{HeaderValue, Method, Request};
 use mcp_proto::client::{self, Client, CloseReason};
 use mcp_proto::relay::{self, Relay};
-use mcp_proto::server::{self, RequestInfo, Principal, Server, TwoEndpoints};
+use mcp_proto::server::{self, Principal, RequestInfo, Server, TwoEndpoints};
 use mcp_proto::{Era, Json, Notification, Output, SessionKey, Stdio, StdioAction};
 
 use crate::random::Random;
@@ -571,8 +571,11 @@ impl<'p> Simulation<'p> {
                     part.copy_from_slice(&self.random.draw().to_le_bytes());
                 }
                 let principal = Some(Principal::new(&key.0.to_string()));
-                let exchange =
-                    server.handle_request(*head, RequestInfo { principal, peer: None, is_routed: false, nonce }, self.now);
+                let exchange = server.handle_request(
+                    *head,
+                    RequestInfo { principal, peer: None, is_routed: false, nonce },
+                    self.now,
+                );
                 self.network.named(key, exchange);
             }
             (ToServer::Body(bytes), Some(exchange)) => server.handle_body(exchange, &bytes, self.now),

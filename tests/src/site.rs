@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use http::{HeaderName, HeaderValue, Request};
-use mcp_proto::server::{RequestInfo, Config, Event, ExchangeKey, Http, HttpAction, HttpConfig, Server};
+use mcp_proto::server::{Config, Event, ExchangeKey, Http, HttpAction, HttpConfig, RequestInfo, Server};
 use mcp_proto::{Json, Output, SessionKey, Ticket};
 
 use crate::asked::{Asked, Sent, initialize};
@@ -72,8 +72,12 @@ impl Site {
         for (part, salt) in nonce.chunks_mut(8).zip(1_u64..) {
             part.copy_from_slice(&(self.drawn * 8 + salt).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
         }
-        let arrival =
-            RequestInfo { principal: asked.principal.clone(), peer: asked.peer.clone(), is_routed: self.is_routed, nonce };
+        let arrival = RequestInfo {
+            principal: asked.principal.clone(),
+            peer: asked.peer.clone(),
+            is_routed: self.is_routed,
+            nonce,
+        };
         let key = self.server.handle_request(head, arrival, self.now);
         self.settle();
         key

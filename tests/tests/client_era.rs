@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use mcp_proto::client::{Client, CloseReason, Event, DetectedBy, Http, HttpTransport, Outcome, Unavailable, DetectedEra};
+use mcp_proto::client::{
+    Client, CloseReason, DetectedBy, DetectedEra, Event, Http, HttpTransport, Outcome, Unavailable,
+};
 use mcp_proto::{Era, Failed, ProtocolVersion};
 use tests::stream::ClientStream;
 use tests::world::{DISCOVERED, Opened, Reply, World, broken, error, initialize_reply, initialize_result, result};
@@ -42,7 +44,12 @@ fn er_23_to_25_what_no_modern_server_answers_leads_to_initialize() {
         ),
         ("-32601", |to| error_reply(to, 404, -32601, "null"), DetectedBy::Error { code: -32601 }, "2025-11-25"),
         ("-32602 with 200", |to| error_reply(to, 200, -32602, "{}"), DetectedBy::Error { code: -32602 }, "2025-11-25"),
-        ("-32022 without data", |to| error_reply(to, 400, -32022, "7"), DetectedBy::Error { code: -32022 }, "2025-11-25"),
+        (
+            "-32022 without data",
+            |to| error_reply(to, 400, -32022, "7"),
+            DetectedBy::Error { code: -32022 },
+            "2025-11-25",
+        ),
         ("a result of another kind", |to| Reply::json(result(&to.id(), "{}")), DetectedBy::OtherAnswer, "2025-11-25"),
         ("202", |_| Reply::status(202), DetectedBy::OtherAnswer, "2025-11-25"),
     ] {
@@ -231,7 +238,11 @@ fn er_04_and_07_on_a_byte_stream_silence_is_an_answer_and_the_question_is_not_ta
     stream.line(result("2", &initialize_result("2025-11-25")));
     let events = stream.events();
     let detected_era = DetectedEra { era: Era::Legacy, by: DetectedBy::Silence };
-    assert!(events.iter().any(|event| matches!(event, Event::Connected { detected_era: found, .. } if *found == detected_era)));
+    assert!(
+        events
+            .iter()
+            .any(|event| matches!(event, Event::Connected { detected_era: found, .. } if *found == detected_era))
+    );
     // ER-10
     let mut stream = ClientStream::detecting_with(|config| config.versions = MODERN.to_vec());
     stream.pass(Duration::from_secs(31));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_proto::client::{Event, Outcome, Unavailable, DetectedEra};
+use mcp_proto::client::{DetectedEra, Event, Outcome, Unavailable};
 use mcp_proto::{Era, Failed, ProtocolVersion};
 use tests::world::{INITIALIZED, Reply, World, error, initialize_reply, result};
 

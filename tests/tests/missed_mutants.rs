@@ -5,8 +5,8 @@ use std::time::Duration;
 use mcp_proto::client::{Call, Client, Event, Http, HttpTransport, Outcome};
 use mcp_proto::server::{InputRequired, Scope, TwoEndpoints};
 use mcp_proto::{ErrorObject, Failed, Fault, Json, Method, Notification, Quirk, UsageError, server};
-use tests::asked::{Asked, initialize};
 use tests::admission::PING;
+use tests::asked::{Asked, initialize};
 use tests::site::Site;
 use tests::stream::{ClientStream, ServerStream};
 use tests::world::{

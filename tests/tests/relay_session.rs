@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_proto::client::{CloseReason};
+use mcp_proto::client::CloseReason;
 use mcp_proto::relay::Event;
 use mcp_proto::{Failed, Quirk};
 use tests::world::{

@@ -1,6 +1,6 @@
 //! `Debug` of a server and of what it says shows no payload, no header and no session id.
 
-use mcp_proto::server::{RequestInfo, Config, Holder, Http, HttpConfig, PeerKey, Principal, Server, TwoEndpoints};
+use mcp_proto::server::{Config, Holder, Http, HttpConfig, PeerKey, Principal, RequestInfo, Server, TwoEndpoints};
 use mcp_proto::{Instant, Json, Output, Stdio};
 use std::fmt::Write as _;
 

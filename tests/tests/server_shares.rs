@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use mcp_proto::client::CloseReason;
 use mcp_proto::server::{Event, ExchangeKey, TwoEndpoints};
-use tests::asked::{Asked, initialize};
 use tests::admission::PING;
+use tests::asked::{Asked, initialize};
 use tests::site::Site;
 
 /// Longer than what must be unused is kept.

@@ -35,7 +35,7 @@ struct Running {
     child: Child<FromChild>,
     heard: Heard,
     inputs: Receiver<FromChild>,
-    gate: Arc<Gate>,
+    backpressure: Arc<Backpressure>,
 }
 
 impl Running {
@@ -46,9 +46,9 @@ impl Running {
     }
 
     fn start_command(command: Command) -> Self {
-        let ((inbox, inputs), gate) = (sync_channel(INBOX), Arc::new(Gate::new()));
-        let child = Child::start(command, Process::default(), Arc::new(inbox), Arc::clone(&gate)).unwrap();
-        Self { child, heard: Heard::default(), inputs, gate }
+        let ((inbox, inputs), backpressure) = (sync_channel(INBOX), Arc::new(Backpressure::new()));
+        let child = Child::start(command, Process::default(), Arc::new(inbox), Arc::clone(&backpressure)).unwrap();
+        Self { child, heard: Heard::default(), inputs, backpressure }
     }
 
     fn act(&mut self, action: StdioAction) {
@@ -139,7 +139,7 @@ fn st17_at_the_end_stdin_is_closed_and_what_a_server_still_says_is_read() {
     let mut running = Running::start("cat; echo ended; exit 3");
     running.write("x");
     running.until(|heard| heard.said == "x");
-    running.gate.set(false);
+    running.backpressure.set(false);
     assert_eq!(running.child.end(&mut patient), None);
     running.until(|heard| heard.ends == 1);
     assert_eq!(running.heard.said, "xended\n");
@@ -191,7 +191,7 @@ fn er06_a_server_that_is_started_anew_takes_the_place_of_the_first() {
     assert_ne!(numbers[0], numbers[1]);
     #[cfg(target_os = "linux")]
     assert!(!is_left(numbers[0]) && is_left(numbers[1]));
-    // The threads of the first have ended: those of the second, and the owner, know the inbox.
+    // The threads of the first have ended: those of the second, and the driver, know the inbox.
     soon(|| Arc::strong_count(&running.child.inbox) == 3);
     while let Ok(received) = running.inputs.try_recv() {
         running.child.feed(&mut running.heard, received, now);

@@ -10,10 +10,10 @@ use std::{fmt, io, thread};
 use mcp_proto::client::{self as proto, ClientTransport, Config, Http, HttpConfig, HttpTransport, Unavailable};
 use mcp_proto::{Failed, Json, ProtocolVersion, Stdio, UsageError};
 
-use super::owner::{Commands, Mail, Owner, Refused, State, start_handler};
+use super::driver::{Commands, Driver, Mail, Refused, State, start_handler};
 use super::{Client, Error, Handler, Shared};
+use crate::backpressure::Backpressure;
 use crate::child::{Child, INBOX, Process};
-use crate::gate::Gate;
 use crate::http_client::{HttpOptions, Pool};
 use crate::inbox::Inbox;
 use crate::link::Feed;
@@ -100,7 +100,7 @@ impl<S> Builder<S> {
     fn connect_with<T, L>(
         self,
         machine: proto::Client<T>,
-        start: impl FnOnce(Arc<dyn Inbox<Mail<L::Received>>>, Arc<Gate>, S) -> io::Result<L>,
+        start: impl FnOnce(Arc<dyn Inbox<Mail<L::Received>>>, Arc<Backpressure>, S) -> io::Result<L>,
         http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
         server: String,
     ) -> Result<Client, Error>
@@ -110,18 +110,19 @@ impl<S> Builder<S> {
     {
         let (inbox, inputs) = sync_channel(INBOX);
         let (connected, answer) = sync_channel(1);
-        let (commands, gate) = (Commands::to(inbox.clone()), Arc::new(Gate::new()));
-        let link = start(Arc::new(inbox), Arc::clone(&gate), self.server).map_err(Error::Start)?;
-        let owner = Owner { machine, link, gate, connected: Some(connected), http_transport, state: State::default() };
+        let (commands, backpressure) = (Commands::to(inbox.clone()), Arc::new(Backpressure::new()));
+        let link = start(Arc::new(inbox), Arc::clone(&backpressure), self.server).map_err(Error::Start)?;
+        let driver =
+            Driver { machine, link, backpressure, connected: Some(connected), http_transport, state: State::default() };
         let events = start_handler(self.handler, commands.clone()).map_err(Error::Thread)?;
-        let owner = thread::Builder::new()
+        let driver = thread::Builder::new()
             .name("mcp-client".to_owned())
-            .spawn(move || owner.run(&inputs, &events))
+            .spawn(move || driver.run(&inputs, &events))
             .map_err(Error::Thread)?;
         match answer.recv().map_err(|_| UsageError::Closed)? {
             Ok(greeting) => {
                 let progress = Arc::default();
-                let shared = Shared { commands, owner: Some(owner), server, greeting, progress };
+                let shared = Shared { commands, driver: Some(driver), server, greeting, progress };
                 Ok(Client { shared: Arc::new(shared) })
             }
             Err(Refused { reason, exited }) => Err(match (reason, exited) {
@@ -178,7 +179,7 @@ impl Builder {
         let machine = proto::Client::new(Http::new(self.server.http.clone()), self.config.clone())?;
         self.connect_with(
             machine,
-            |inbox, gate, server| Ok(Pool::new(server.options, inbox, gate)),
+            |inbox, backpressure, server| Ok(Pool::new(server.options, inbox, backpressure)),
             |machine| Some(machine.http_transport()),
             server,
         )
@@ -209,7 +210,7 @@ impl Builder<ChildServer> {
         let machine = proto::Client::new(Stdio::new(), self.config.clone())?;
         self.connect_with(
             machine,
-            |inbox, gate, server| Child::start(server.command, Process::default(), inbox, gate),
+            |inbox, backpressure, server| Child::start(server.command, Process::default(), inbox, backpressure),
             |_| None,
             "the server".to_owned(),
         )

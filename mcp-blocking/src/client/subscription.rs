@@ -4,7 +4,7 @@ use mcp_proto::client::{Outcome, SubscriptionKey};
 use mcp_proto::{Failed, Json, Notification};
 
 use super::Error;
-use super::owner::{Commands, Input};
+use super::driver::{Commands, Input};
 use crate::bounded::{Next, Receiver};
 
 /// Changes that the server tells of, as [`Client::listen`](super::Client::listen) asked, until they end. Dropping it ends
@@ -16,7 +16,7 @@ use crate::bounded::{Next, Receiver};
 pub struct Subscription {
     pub(super) key: SubscriptionKey,
     pub(super) server: String,
-    pub(super) told: Receiver<Told>,
+    pub(super) told: Receiver<SubscriptionEvent>,
     pub(super) commands: Commands,
 }
 
@@ -38,7 +38,7 @@ pub enum Change {
 
 /// A change, before it is known whom an error is told.
 #[derive(Debug)]
-pub(super) enum Told {
+pub(super) enum SubscriptionEvent {
     Listening(Json),
     Notified(Notification),
     Interrupted(Failed),
@@ -55,19 +55,19 @@ impl Iterator for Subscription {
             Next::Missed(count) => return Some(Change::Missed(count)),
         };
         Some(match told {
-            Told::Listening(filter) => Change::Listening(filter),
-            Told::Notified(notification) => Change::Notified(notification),
-            Told::Interrupted(reason) => Change::Interrupted(reason),
-            Told::Ended(Outcome::Result(result)) => Change::Ended(Ok(result)),
-            Told::Ended(Outcome::Error(error)) => Change::Ended(Err(Error::Server(error))),
-            Told::Ended(Outcome::Failed(reason)) => {
+            SubscriptionEvent::Listening(filter) => Change::Listening(filter),
+            SubscriptionEvent::Notified(notification) => Change::Notified(notification),
+            SubscriptionEvent::Interrupted(reason) => Change::Interrupted(reason),
+            SubscriptionEvent::Ended(Outcome::Result(result)) => Change::Ended(Ok(result)),
+            SubscriptionEvent::Ended(Outcome::Error(error)) => Change::Ended(Err(Error::Server(error))),
+            SubscriptionEvent::Ended(Outcome::Failed(reason)) => {
                 Change::Ended(Err(Error::Failed { server: self.server.clone(), reason }))
             }
         })
     }
 }
 
-impl Told {
+impl SubscriptionEvent {
     /// Bytes that it holds on to.
     pub(super) fn weight(&self) -> usize {
         match self {

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// Bytes that are read at once. A body that fits is handed in together with its head.
 pub(super) const CHUNK: usize = 64 * 1024;
-/// Buffers that are out at one time: this is all of a body that waits for the owner.
+/// Buffers that are out at one time: this is all of a body that waits for the driver.
 const MOST: usize = 4;
 
 /// A part of a body. Its buffer goes back to its worker when it is dropped.

@@ -12,9 +12,9 @@ use super::*;
 
 /// Notes what it is told.
 #[derive(Debug, Default)]
-struct Told(Vec<(ExchangeKey, String)>);
+struct SubscriptionEvent(Vec<(ExchangeKey, String)>);
 
-impl Told {
+impl SubscriptionEvent {
     fn note(&mut self, exchange: ExchangeKey, text: impl Into<String>) {
         self.0.push((exchange, text.into()));
     }
@@ -24,7 +24,7 @@ impl Told {
     }
 }
 
-impl Exchanges for Told {
+impl Exchanges for SubscriptionEvent {
     fn handle_sent(&mut self, exchange: ExchangeKey, _: Instant) {
         self.note(exchange, "sent");
     }
@@ -61,8 +61,8 @@ type Fed = (ExchangeKey, Received);
 /// A pool, its server, and what is told of the exchanges.
 struct Pooled {
     pool: Pool<Fed>,
-    gate: Arc<Gate>,
-    told: Told,
+    backpressure: Arc<Backpressure>,
+    told: SubscriptionEvent,
     inputs: Receiver<Fed>,
     server: Loopback,
     keys: Vec<ExchangeKey>,
@@ -95,11 +95,11 @@ impl Pooled {
         });
         let mut options = HttpOptions::new();
         options.max_workers = max_workers;
-        let ((inbox, inputs), gate) = (sync_channel(64), Arc::new(Gate::new()));
-        let pool = Pool::new(options, Arc::new(inbox), Arc::clone(&gate));
+        let ((inbox, inputs), backpressure) = (sync_channel(64), Arc::new(Backpressure::new()));
+        let pool = Pool::new(options, Arc::new(inbox), Arc::clone(&backpressure));
         let mut client = World::connected_client();
         let keys = (0..4).map(|_| client.call("tools/call", "{}").1.key).collect();
-        Self { pool, gate, told: Told::default(), inputs, server, keys }
+        Self { pool, backpressure, told: SubscriptionEvent::default(), inputs, server, keys }
     }
 
     fn open(&mut self, exchange: ExchangeKey, path: &str, body: Option<&'static [u8]>) {
@@ -259,17 +259,17 @@ fn a_request_that_has_not_left_is_not_told_of() {
     assert_eq!(world.told.of(key), [] as [&str; 0]);
 }
 
-/// Waits for a worker that is about to wait at a closed gate.
+/// Waits for a worker that is about to wait at a closed backpressure.
 #[test]
 fn fr14_bodies_are_read_while_the_gate_is_open_until_they_are_aborted_or_all_is_over() {
     for is_aborted in [true, false] {
         let mut world = Pooled::new(1);
         let key = world.keys[0];
-        world.gate.set(false);
+        world.backpressure.set(false);
         world.open(key, "/endless", None);
         world.step();
         assert_eq!(world.told.of(key), ["head"]);
-        assert!(world.inputs.recv_timeout(Duration::from_millis(50)).is_err(), "the gate is closed");
+        assert!(world.inputs.recv_timeout(Duration::from_millis(50)).is_err(), "the backpressure is closed");
         if is_aborted {
             world.abort(key);
             while world.counts() != (1, 0, 0) {
@@ -278,13 +278,13 @@ fn fr14_bodies_are_read_while_the_gate_is_open_until_they_are_aborted_or_all_is_
             assert_eq!(world.told.of(key), ["head"]);
             // It was opened for that worker alone.
             let (done, waits) = channel();
-            let gate = Arc::clone(&world.gate);
+            let backpressure = Arc::clone(&world.backpressure);
             thread::spawn(move || {
-                gate.wait();
+                backpressure.wait();
                 done.send(()).unwrap();
             });
             assert!(waits.recv_timeout(Duration::from_millis(50)).is_err());
-            world.gate.set(true);
+            world.backpressure.set(true);
         } else {
             assert_eq!(world.pool.end(&mut |_| panic!("there is nothing to wait for")), None);
             world.step();

@@ -17,7 +17,7 @@ use super::chunk::{Buffers, CHUNK, Chunk};
 use super::names::Names;
 use super::options::HttpOptions;
 use super::socket::Unsent;
-use crate::gate::Gate;
+use crate::backpressure::Backpressure;
 use crate::inbox::Inbox;
 
 /// Bytes of the stack of a worker's thread.
@@ -32,7 +32,7 @@ pub(super) struct Job {
     pub(super) aborted: Arc<AtomicBool>,
 }
 
-/// The owner's end of a worker thread, which ends when this is dropped.
+/// The driver's end of a worker thread, which ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Worker {
     jobs: SyncSender<Job>,
@@ -44,7 +44,7 @@ impl Worker {
         options: &HttpOptions,
         names: &Names,
         inbox: Arc<dyn Inbox<I>>,
-        gate: Arc<Gate>,
+        backpressure: Arc<Backpressure>,
     ) -> io::Result<Self> {
         let (jobs, queue) = sync_channel(1);
         let agent = Arc::new(Mutex::new(options.agent(names)));
@@ -52,7 +52,7 @@ impl Worker {
         thread::Builder::new()
             .name("mcp-http".to_owned())
             .stack_size(STACK)
-            .spawn(move || run(&queue, &thread_agent, &thread_names, &*inbox, &gate))?;
+            .spawn(move || run(&queue, &thread_agent, &thread_names, &*inbox, &backpressure))?;
         Ok(Self { jobs, agent })
     }
 
@@ -75,13 +75,13 @@ fn run<I: From<(ExchangeKey, Received)>>(
     agent: &Mutex<Agent>,
     names: &Names,
     inbox: &dyn Inbox<I>,
-    gate: &Gate,
+    backpressure: &Backpressure,
 ) {
     let mut buffers = Buffers::new();
     while let Ok(Job { exchange, request, sent, aborted }) = queue.recv() {
         let agent = agent.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let hand_in = |received| inbox.send(I::from((exchange, received)));
-        let wait = || gate.wait_unless(&aborted);
+        let wait = || backpressure.wait_unless(&aborted);
         let last = carry(&agent, request, &sent, &mut buffers, &wait, &hand_in);
         drop(agent);
         if matches!(last, Some(Received::Failed(Failure::Unreachable { .. }))) {

@@ -13,8 +13,8 @@ use http::{HeaderMap, Response, StatusCode};
 use mcp_proto::server::{PeerKey, expects_continue, server_stopped, too_many_connections};
 
 use super::connections::Slot;
+use super::driver::Input;
 use super::http1::{Delimited, Framing, HEAD, Head, Piece, parse_head, write_head};
-use super::owner::Input;
 
 /// Bytes that are read or written at once.
 const CHUNK: usize = 16 * 1024;
@@ -27,7 +27,7 @@ const REFUSAL_TIME: Duration = Duration::from_secs(1);
 /// How often a blocked read looks at what else has happened.
 const TICK: Duration = Duration::from_millis(500);
 
-/// What the owner sends to a connection.
+/// What the driver sends to a connection.
 #[derive(Debug)]
 pub(super) enum Reply {
     /// The head is accepted: the client, which expects that, is sent `100 Continue`.
@@ -53,7 +53,7 @@ impl Reply {
     }
 }
 
-/// The owner's end of a response.
+/// The driver's end of a response.
 #[derive(Debug)]
 pub(super) struct Replies {
     sender: Sender<Reply>,
@@ -131,7 +131,7 @@ impl Responses {
     }
 }
 
-/// Names a request of some connection's, for the owner.
+/// Names a request of some connection's, for the driver.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// How long a client may take.
@@ -148,7 +148,7 @@ pub(super) struct Connection {
     slot: Slot,
     peer: PeerKey,
     times: Times,
-    owner: SyncSender<Input>,
+    driver: SyncSender<Input>,
     /// Requests of all connections that are being answered.
     answering: Arc<AtomicUsize>,
     /// Bytes that were read and not used.
@@ -167,13 +167,13 @@ impl Connection {
         slot: Slot,
         peer: PeerKey,
         times: Times,
-        owner: SyncSender<Input>,
+        driver: SyncSender<Input>,
         answering: Arc<AtomicUsize>,
     ) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(TICK))?;
         stream.set_write_timeout(Some(WRITE_TIME))?;
-        Ok(Self { stream, slot, peer, times, owner, answering, buffer: Vec::new() })
+        Ok(Self { stream, slot, peer, times, driver, answering, buffer: Vec::new() })
     }
 
     /// Serves requests until the connection ends.
@@ -274,12 +274,12 @@ impl Connection {
         let is_11 = parts.version == http::Version::HTTP_11;
         let is_head = parts.method == http::Method::HEAD;
         let waits = expects_continue(&parts);
-        // What has arrived with the head goes to the owner with it.
+        // What has arrived with the head goes to the driver with it.
         let mut body = Vec::new();
         let fed = self.take_body(&mut framing, &mut body);
         let is_whole = framing == Framing::Done;
         let (head, peer) = (Box::new(parts), self.peer.clone());
-        if self.owner.send(Input::Request { request, head, peer, body, is_whole, replies }).is_err() {
+        if self.driver.send(Input::Request { request, head, peer, body, is_whole, replies }).is_err() {
             write_whole(&self.stream, server_stopped())?;
             return Ok(Next::Close);
         }
@@ -293,7 +293,7 @@ impl Connection {
             self.respond(early, &responses, keep_alive && all_read, is_11, is_head)
         });
         if !matches!(outcome, Ok(Next::KeepAlive)) {
-            let _ = self.owner.send(Input::Gone(request));
+            let _ = self.driver.send(Input::Gone(request));
         }
         if outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::InvalidData) {
             self.refuse(StatusCode::BAD_REQUEST)?;
@@ -335,7 +335,7 @@ impl Connection {
         outcome
     }
 
-    /// Reads the rest of the body. The owner may answer before it is there.
+    /// Reads the rest of the body. The driver may answer before it is there.
     fn feed(&mut self, request: u64, framing: &mut Framing, responses: &Responses) -> io::Result<Option<Reply>> {
         while *framing != Framing::Done {
             match responses.try_recv() {
@@ -350,7 +350,7 @@ impl Connection {
             let mut body = Vec::new();
             self.take_body(framing, &mut body)?;
             let is_last = *framing == Framing::Done;
-            if (is_last || !body.is_empty()) && self.owner.send(Input::Body { request, body, is_last }).is_err() {
+            if (is_last || !body.is_empty()) && self.driver.send(Input::Body { request, body, is_last }).is_err() {
                 return Err(ErrorKind::ConnectionAborted.into());
             }
         }
@@ -493,7 +493,7 @@ mod tests {
     use super::super::connections::{Admitted, Connections};
     use super::*;
 
-    /// A connection on a thread of its own, with the test at its other end and in the place of the owner.
+    /// A connection on a thread of its own, with the test at its other end and in the place of the driver.
     struct Served {
         client: TcpStream,
         inputs: Receiver<Input>,
@@ -511,8 +511,8 @@ mod tests {
             let connections = Arc::new(Connections::new(1));
             let peer = PeerKey::new(&[1]);
             let Admitted::Served(slot) = connections.admit(&stream, &peer) else { panic!("there is room") };
-            let ((owner, inputs), answering) = (sync_channel(16), Arc::new(AtomicUsize::new(0)));
-            let connection = Connection::new(stream, slot, peer, times, owner, Arc::clone(&answering)).unwrap();
+            let ((driver, inputs), answering) = (sync_channel(16), Arc::new(AtomicUsize::new(0)));
+            let connection = Connection::new(stream, slot, peer, times, driver, Arc::clone(&answering)).unwrap();
             let thread = thread::spawn(move || run(connection));
             Self { client, inputs, answering, connections, thread }
         }
@@ -547,7 +547,7 @@ mod tests {
             self.inputs.recv_timeout(LONG).unwrap()
         }
 
-        /// A request, as the owner is given it.
+        /// A request, as the driver is given it.
         fn request(&self) -> (String, Vec<u8>, bool, Replies, u64) {
             let Input::Request { request, head, body, is_whole, replies, peer } = self.input() else {
                 panic!("no request");
@@ -751,7 +751,7 @@ mod tests {
         }
     }
 
-    /// The times of the server are those of its owner; a connection that is silent and one that is slow end differently.
+    /// The times of the server are those of its driver; a connection that is silent and one that is slow end differently.
     #[test]
     fn b16_a_silent_connection_is_closed_and_a_slow_head_answered() {
         let (soon, late) = (Duration::from_millis(50), LONG * 100);

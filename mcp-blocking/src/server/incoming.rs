@@ -10,7 +10,7 @@ use mcp_proto::client::{Call, Outcome};
 use mcp_proto::server::{Context as RequestContext, LoggingLevel, Progress, Scope};
 use mcp_proto::{ErrorObject, Json, Method, Notification, ProtocolVersion, SessionKey, TicketKey, UsageError};
 
-use super::owner::Input;
+use super::driver::Input;
 
 /// A request of a client's, and the ways to talk to that client while it is served.
 pub struct Incoming {
@@ -40,7 +40,7 @@ impl fmt::Debug for Incoming {
     }
 }
 
-/// What the owner tells about a request while it is served.
+/// What the driver tells about a request while it is served.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     is_cancelled: AtomicBool,

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use mcp_proto::server::SubscriptionChange;
 
 use super::Service;
+use super::driver::Input;
 use super::incoming::ServerPublisher;
-use super::owner::Input;
 
 /// The changes that the service has not handled.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl Subscriptions {
         !waiting.is_empty()
     }
 
-    /// Has the service handle what waits, and the owner informed of that.
+    /// Has the service handle what waits, and the driver informed of that.
     pub(super) fn report(&self, service: &dyn Service) {
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(change) = self.next() {

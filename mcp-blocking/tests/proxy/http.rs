@@ -548,16 +548,16 @@ fn ht16_a_wrong_command_line_is_explained() {
 #[test]
 fn the_environment_names_the_http_proxy_and_the_exceptions() {
     // An HTTP proxy that tells what it was asked for and refuses.
-    let gate = Loopback::start(|_, connection| {
+    let backpressure = Loopback::start(|_, connection| {
         connection.close();
         connection.reply("403 Forbidden", &[], "")
     });
-    let proxy = format!("http://{}", gate.authority);
+    let proxy = format!("http://{}", backpressure.authority);
     let check = |variables: &[(&str, &str)], args: &[&str], url: &str| {
-        let before = gate.connections();
+        let before = backpressure.connections();
         let output = command(args).arg(url).arg("--check").envs(variables.iter().copied()).output().unwrap();
         assert_eq!(output.status.code(), Some(1));
-        gate.connections() > before
+        backpressure.connections() > before
     };
     let far = "http://server.invalid/mcp";
     assert!(check(&[("HTTP_PROXY", &proxy)], &[], far));

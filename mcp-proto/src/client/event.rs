@@ -1,6 +1,6 @@
 //! What a client tells.
 
-use super::{SubscriptionKey, DetectedEra};
+use super::{DetectedEra, SubscriptionKey};
 use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::ErrorObject;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::carrier::{Carrier, Role};
 use super::config::Confirmation;
-use super::detection::{Step, DetectedEra};
+use super::detection::{DetectedEra, Step};
 use super::event::{CloseReason, Event, Outcome, Unavailable};
 use super::{Client, Held, Timer};
 use crate::Instant;

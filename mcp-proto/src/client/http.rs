@@ -39,6 +39,7 @@ mod exchange;
 mod failure;
 mod headers;
 mod mirrored;
+mod post_queue;
 mod redirect;
 mod refusal;
 mod resume;
@@ -48,7 +49,6 @@ mod session;
 mod tools;
 mod two_endpoint;
 mod url;
-mod post_queue;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -68,11 +68,11 @@ use crate::spec::ProtocolVersion;
 use endpoint::Endpoint;
 use exchange::{Exchange, Post, Purpose, Reading};
 use headers::{Common, SessionId};
+use post_queue::PostQueue;
 use resume::Cursor;
 use session::Closing;
 use tools::Tools;
 use two_endpoint::HttpMode;
-use post_queue::PostQueue;
 
 pub use config::{HttpConfig, HttpTransport};
 pub use exchange::ExchangeKey;

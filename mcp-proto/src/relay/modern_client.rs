@@ -407,7 +407,9 @@ impl<T: ClientTransport> Relay<T> {
             return parked.ask(method, params, Some(ticket));
         }
         let limit = self.limits.requests_in;
-        let Some(forwarded) = self.in_flight.get_to_server(request).filter(|forwarded| forwarded.method.facts().takes_input) else {
+        let Some(forwarded) =
+            self.in_flight.get_to_server(request).filter(|forwarded| forwarded.method.facts().takes_input)
+        else {
             // BR-M-06
             return self.refuse_question(ticket, "the client cannot be asked about a request of this method", now);
         };
@@ -508,7 +510,8 @@ impl<T: ClientTransport> Relay<T> {
             Rest::Open(request) => {
                 let token = params.first_member("_meta").and_then(|meta| meta.first_member("progressToken"));
                 let token = token.map(|token| token.detached_from(params.len()));
-                self.in_flight.insert_to_server(request, ToServer { bytes, name, token, ..ToServer::new(ticket, method) });
+                self.in_flight
+                    .insert_to_server(request, ToServer { bytes, name, token, ..ToServer::new(ticket, method) });
             }
             Rest::Answered(answer) => self.respond(ticket, answer, now),
             Rest::Again(params) => self.send_up(ToServer { name, ..ToServer::new(ticket, method) }, params, now),
@@ -633,7 +636,10 @@ impl<T: ClientTransport> Relay<T> {
 /// The only request that a question can be about, if there is but one; for a question that any request can carry, the
 /// first of several.
 fn sole_call(in_flight: &InFlight, state: &ModernClient, is_for_any: bool) -> Option<RequestKey> {
-    let up = in_flight.all_to_server().filter(|(_, forwarded)| forwarded.method.facts().takes_input).map(|(request, _)| request);
+    let up = in_flight
+        .all_to_server()
+        .filter(|(_, forwarded)| forwarded.method.facts().takes_input)
+        .map(|(request, _)| request);
     let mut all = up.chain(state.parked_by_request.keys().copied());
     all.next().filter(|_| is_for_any || all.next().is_none())
 }

@@ -8,7 +8,7 @@ use crate::client::{Call, Forwarding, Outcome};
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{Message, Notification, Request};
 use crate::conversation::deadlines::after;
-use crate::conversation::pending::{RequestKey, TicketKey, PendingRequest, progress_token};
+use crate::conversation::pending::{PendingRequest, RequestKey, TicketKey, progress_token};
 use crate::error::{Failed, UsageError};
 use crate::spec::Method;
 

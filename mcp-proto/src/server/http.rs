@@ -34,15 +34,15 @@
 
 mod access;
 mod action;
-pub(super) mod header_check;
-mod request_info;
+mod admission;
 mod carrier;
 mod config;
 mod exchange;
 mod get;
-mod admission;
+pub(super) mod header_check;
 mod post;
 mod refusal;
+mod request_info;
 mod session;
 mod stateless;
 mod stream;
@@ -67,18 +67,18 @@ use crate::conversation::pending::SessionKey;
 use crate::limits::Limits;
 use crate::spec::ProtocolVersion;
 use crate::transport::{Transport, sealed};
-use exchange::Exchange;
 use admission::Plan;
+use exchange::Exchange;
 use refusal::{Refusal, empty};
 use session::Sessions;
 use unwritten::Unwritten;
 
 pub use action::HttpAction;
-pub use request_info::expects_continue;
-pub use request_info::{RequestInfo, Principal};
 pub use config::{Access, HttpConfig, TwoEndpoints};
 pub use exchange::ExchangeKey;
 pub use refusal::{server_stopped, too_many_connections};
+pub use request_info::expects_continue;
+pub use request_info::{Principal, RequestInfo};
 
 /// How many unused sessions or streams are looked at to find one that can be ended.
 const CANDIDATES: usize = 16;

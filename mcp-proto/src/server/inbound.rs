@@ -1,6 +1,6 @@
 //! What the client asks, tells and answers.
 
-use super::carrier::{Carrier, Shared, Kind};
+use super::carrier::{Carrier, Kind, Shared};
 use super::context::Context;
 use super::era::Envelope;
 use super::input::Parked;
@@ -219,7 +219,13 @@ impl Peer {
         Ok(())
     }
 
-    fn initialize<T: Carrier>(&mut self, id: RequestId, params: Option<Json>, source: Source, shared: &mut Shared<'_, T>) {
+    fn initialize<T: Carrier>(
+        &mut self,
+        id: RequestId,
+        params: Option<Json>,
+        source: Source,
+        shared: &mut Shared<'_, T>,
+    ) {
         let params = params.unwrap_or(Json::empty_object());
         let asked = params.first_member("protocolVersion");
         let Some(asked) = asked.as_ref().and_then(Json::as_string) else {
@@ -346,7 +352,9 @@ impl Peer {
             (_, Some(id)) => match self.pending.find(id) {
                 Match::Open(request) => request,
                 Match::Late => return shared.wire.out.tell(Event::Faulted(Fault::LateResponse { id: id.clone() })),
-                Match::Unknown => return shared.wire.out.tell(Event::Faulted(Fault::UnknownResponse { id: id.clone() })),
+                Match::Unknown => {
+                    return shared.wire.out.tell(Event::Faulted(Fault::UnknownResponse { id: id.clone() }));
+                }
             },
         };
         let outcome = match response {

@@ -1,6 +1,6 @@
 //! `subscriptions/listen`: what clients want to be told of, and telling them (RULES 8.7).
 
-use super::carrier::{Carrier, Shared, Kind};
+use super::carrier::{Carrier, Kind, Shared};
 use super::config::Config;
 use super::context::Context;
 use super::http::ExchangeKey;
@@ -170,7 +170,11 @@ impl Peer {
         self.write(&Notification::with_params(Method::SUBSCRIPTIONS_ACKNOWLEDGED, params).into(), exchange, shared);
     }
 
-    pub(super) fn acknowledge_listens<T: Carrier>(&mut self, is_pending: impl Fn(&str) -> bool, shared: &mut Shared<'_, T>) {
+    pub(super) fn acknowledge_listens<T: Carrier>(
+        &mut self,
+        is_pending: impl Fn(&str) -> bool,
+        shared: &mut Shared<'_, T>,
+    ) {
         for key in self.listens.keys() {
             let listen = self.listens.get(key);
             if listen.is_some_and(|listen| !listen.filter.uris.iter().any(|uri| is_pending(uri))) {

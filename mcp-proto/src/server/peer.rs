@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::batch::{BatchKey, Batches};
-use super::carrier::{Carrier, Shared, Kind, Route};
+use super::carrier::{Carrier, Kind, Route, Shared};
 use super::context::Context;
 use super::http::ExchangeKey;
 use super::input::{InputRequired, Parked};
@@ -412,7 +412,12 @@ impl Peer {
     }
 
     /// A request of the client's has its outcome, which for a cancelled one is no answer.
-    pub(super) fn settle<T: Carrier>(&mut self, source: Source, response: Option<Response>, shared: &mut Shared<'_, T>) {
+    pub(super) fn settle<T: Carrier>(
+        &mut self,
+        source: Source,
+        response: Option<Response>,
+        shared: &mut Shared<'_, T>,
+    ) {
         let message = response.map(Message::Response);
         let route = self.route(source.exchange, Kind::Reply);
         let Some(batch) = source.batch else {
@@ -459,7 +464,12 @@ impl Peer {
         }
     }
 
-    pub(super) fn write<T: Carrier>(&mut self, message: &Message, exchange: Option<ExchangeKey>, shared: &mut Shared<'_, T>) {
+    pub(super) fn write<T: Carrier>(
+        &mut self,
+        message: &Message,
+        exchange: Option<ExchangeKey>,
+        shared: &mut Shared<'_, T>,
+    ) {
         shared.transport.write(message, self.route(exchange, Kind::Message), &mut shared.wire);
     }
 

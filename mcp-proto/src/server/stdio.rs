@@ -2,7 +2,7 @@
 
 use http::request::Parts;
 
-use super::carrier::{Carrier, Shared, Route, Wire};
+use super::carrier::{Carrier, Route, Shared, Wire};
 use super::http::{ExchangeKey, Principal};
 use super::peer::{Peer, Source};
 use super::{Config, Event, Server, Timer};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_proto::client::{
-    self as proto, Call, CloseReason, Event, Outcome, Scope, SubscriptionKey, Unavailable, DetectedEra,
+    self as proto, Call, CloseReason, DetectedEra, Event, Outcome, Scope, SubscriptionKey, Unavailable,
 };
 use mcp_proto::{ErrorObject, Json, Notification, Output, ProtocolVersion, RequestKey, Ticket, TicketKey, UsageError};
 use tokio::sync::{mpsc, oneshot};
@@ -16,16 +16,16 @@ use tracing::{Instrument, Span};
 
 use super::handler::AnyHandler;
 use super::link::Link;
-use super::subscription::Told;
+use super::subscription::SubscriptionEvent;
 use super::{Greeting, Subscription};
 use crate::clock::{Alarm, now};
 use crate::panics::caught;
 
 /// Notifications that wait to be heard; more are dropped, because a handler may be waiting for an answer that comes
 /// behind them.
-const UNHEARD: usize = 256;
+const NOTIFICATION_CAPACITY: usize = 256;
 /// How long the last notifications may take to be heard after everything else has ended.
-const HEARD: Duration = Duration::from_secs(1);
+const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What a client asks of its task.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ pub(super) struct Driver<L: Link> {
     refused: Option<Unavailable>,
     callers: BTreeMap<RequestKey, Caller>,
     requests: BTreeMap<CallNumber, RequestKey>,
-    listeners: BTreeMap<SubscriptionKey, mpsc::Sender<Told>>,
+    listeners: BTreeMap<SubscriptionKey, mpsc::Sender<SubscriptionEvent>>,
     /// Unbounded, because a destructor cannot wait; each subscription says this once.
     unlisten: mpsc::UnboundedSender<SubscriptionKey>,
     unlistened: mpsc::UnboundedReceiver<SubscriptionKey>,
@@ -158,7 +158,7 @@ impl<L: Link> Driver<L> {
         }
         let exited = self.link.end().await;
         // The last notifications are heard, but a handler that does not do so is not waited for.
-        if timeout(HEARD, &mut noticing).await.is_err() {
+        if timeout(NOTIFICATION_TIMEOUT, &mut noticing).await.is_err() {
             noticing.abort();
         }
         if let (Some(connected), Some(reason)) = (self.connected, self.refused) {
@@ -193,7 +193,7 @@ impl<L: Link> Driver<L> {
             Input::Request { call, caller, accept } => self.on_request(call, caller, accept),
             Input::Listen { filter, accept } => {
                 let accepted = self.machine.listen(filter, now()).map(|key| {
-                    let (listener, told) = mpsc::channel(UNHEARD);
+                    let (listener, told) = mpsc::channel(NOTIFICATION_CAPACITY);
                     self.listeners.insert(key, listener);
                     Subscription { key, server: Arc::clone(&self.server), told, unlisten: self.unlisten.clone() }
                 });
@@ -273,14 +273,14 @@ impl<L: Link> Driver<L> {
                 }
             }
             Event::Notified { scope: Scope::Subscription(subscription), method, params } => {
-                self.tell(subscription, Told::Notified(Notification { method, params }));
+                self.tell(subscription, SubscriptionEvent::Notified(Notification { method, params }));
             }
-            Event::Listening { subscription, filter } => self.tell(subscription, Told::Listening(filter)),
+            Event::Listening { subscription, filter } => self.tell(subscription, SubscriptionEvent::Listening(filter)),
             Event::ListeningInterrupted { subscription, reason, .. } => {
-                self.tell(subscription, Told::Interrupted(reason));
+                self.tell(subscription, SubscriptionEvent::Interrupted(reason));
             }
             Event::ListeningEnded { subscription, outcome } => {
-                self.tell(subscription, Told::Ended(outcome));
+                self.tell(subscription, SubscriptionEvent::Ended(outcome));
                 self.listeners.remove(&subscription);
             }
             Event::Notified { method, params, .. } => {
@@ -301,7 +301,7 @@ impl<L: Link> Driver<L> {
     }
 
     /// A listener that is behind misses what it has no room for.
-    fn tell(&mut self, subscription: SubscriptionKey, told: Told) {
+    fn tell(&mut self, subscription: SubscriptionKey, told: SubscriptionEvent) {
         if let Some(listener) = self.listeners.get(&subscription) {
             let _ = listener.try_send(told);
         }
@@ -321,7 +321,7 @@ impl<L: Link> Driver<L> {
     }
 
     fn spawn_notifier(&self) -> (mpsc::Sender<Notification>, JoinHandle<()>) {
-        let (notices, mut heard) = mpsc::channel::<Notification>(UNHEARD);
+        let (notices, mut heard) = mpsc::channel::<Notification>(NOTIFICATION_CAPACITY);
         let handler = Arc::clone(&self.handler);
         let task = async move {
             while let Some(notification) = heard.recv().await {
@@ -379,7 +379,7 @@ mod tests {
         let (_, cancelled) = mpsc::unbounded_channel();
         let mut driver = Driver::new(machine, Nothing, Arc::new(()), Arc::from("the server"), connected, cancelled);
         driver.machine.connect(now()).unwrap();
-        let (notices, heard) = mpsc::channel(UNHEARD);
+        let (notices, heard) = mpsc::channel(NOTIFICATION_CAPACITY);
         let version = r#"{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}"#;
         feed(&mut driver, &notices, &format!(r#"{{"jsonrpc":"2.0","id":1,"result":{version}}}"#));
         assert!(driver.connected.is_none());

@@ -14,7 +14,7 @@ use super::Error;
 pub struct Subscription {
     pub(super) key: SubscriptionKey,
     pub(super) server: Arc<str>,
-    pub(super) told: mpsc::Receiver<Told>,
+    pub(super) told: mpsc::Receiver<SubscriptionEvent>,
     pub(super) unlisten: mpsc::UnboundedSender<SubscriptionKey>,
 }
 
@@ -34,7 +34,7 @@ pub enum Change {
 
 /// A change, before it is known whom an error is told.
 #[derive(Debug)]
-pub(super) enum Told {
+pub(super) enum SubscriptionEvent {
     Listening(Json),
     Notified(Notification),
     Interrupted(Failed),
@@ -45,12 +45,14 @@ impl Subscription {
     /// The next change; `None` after the end. Changes that were not taken in time are missed.
     pub async fn next(&mut self) -> Option<Change> {
         Some(match self.told.recv().await? {
-            Told::Listening(filter) => Change::Listening(filter),
-            Told::Notified(notification) => Change::Notified(notification),
-            Told::Interrupted(reason) => Change::Interrupted(reason),
-            Told::Ended(Outcome::Result(result)) => Change::Ended(Ok(result)),
-            Told::Ended(Outcome::Error(error)) => Change::Ended(Err(Error::Server(error))),
-            Told::Ended(Outcome::Failed(reason)) => Change::Ended(Err(Error::failed(&self.server, reason))),
+            SubscriptionEvent::Listening(filter) => Change::Listening(filter),
+            SubscriptionEvent::Notified(notification) => Change::Notified(notification),
+            SubscriptionEvent::Interrupted(reason) => Change::Interrupted(reason),
+            SubscriptionEvent::Ended(Outcome::Result(result)) => Change::Ended(Ok(result)),
+            SubscriptionEvent::Ended(Outcome::Error(error)) => Change::Ended(Err(Error::Server(error))),
+            SubscriptionEvent::Ended(Outcome::Failed(reason)) => {
+                Change::Ended(Err(Error::failed(&self.server, reason)))
+            }
         })
     }
 }

@@ -3,8 +3,8 @@
 mod body;
 mod connection;
 mod connections;
+mod driver;
 mod listener;
-mod owner;
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -23,8 +23,8 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::ServerPublisher;
-use super::requests::{Heard, Requests};
-use owner::{Arrived, From, Input, Owner, Presence, Reply};
+use super::requests::{Commands, Requests};
+use driver::{Arrived, Driver, From, Input, Presence, Reply};
 
 pub use body::HttpBody;
 
@@ -79,11 +79,11 @@ pub struct HttpService {
 }
 
 impl HttpService {
-    pub(super) fn start(machine: Server<Http>, requests: Requests, heard: Heard) -> Self {
+    pub(super) fn start(machine: Server<Http>, requests: Requests, commands: Commands) -> Self {
         let (inbox, inputs) = mpsc::channel(INPUTS);
         let (gone, going) = mpsc::unbounded_channel();
         let publisher = requests.publisher();
-        tokio::spawn(Owner::new(machine, requests).run(heard, inputs, going));
+        tokio::spawn(Driver::new(machine, requests).run(commands, inputs, going));
         Self {
             inbox,
             gone,

@@ -8,7 +8,7 @@ use mcp_proto::server::{Context, LoggingLevel, Principal, Progress, Scope};
 use mcp_proto::{Json, Method, Notification, ProtocolVersion, RequestKey, SessionKey, TicketKey, UsageError};
 use tokio::sync::{mpsc, oneshot};
 
-use super::requests::{Last, Said};
+use super::requests::{Command, FinalCommand};
 
 /// A request of a client's, and the ways to talk to that client while it is served.
 pub struct Incoming {
@@ -17,8 +17,8 @@ pub struct Incoming {
     pub(super) ticket: TicketKey,
     pub(super) context: Context,
     pub(super) headers: HeaderMap,
-    pub(super) said: mpsc::Sender<Said>,
-    pub(super) last: mpsc::UnboundedSender<Last>,
+    pub(super) said: mpsc::Sender<Command>,
+    pub(super) last: mpsc::UnboundedSender<FinalCommand>,
 }
 
 /// Shows no header: among them are credentials and the id of the session.
@@ -92,7 +92,7 @@ impl Incoming {
     /// Tells how far the request has come, if its client asked for that, and waits until there is room for more.
     pub async fn progress(&self, progress: Progress) {
         let (accept, accepted) = oneshot::channel();
-        let _ = self.say(Said::Progress { ticket: self.ticket, progress, accept }, accepted).await;
+        let _ = self.say(Command::Progress { ticket: self.ticket, progress, accept }, accepted).await;
     }
 
     /// Sends a log message that is about this request, unless the client wants none of this level.
@@ -103,7 +103,7 @@ impl Incoming {
     pub async fn log(&self, level: LoggingLevel, logger: Option<&str>, data: Json) -> Result<(), UsageError> {
         let (accept, accepted) = oneshot::channel();
         let (ticket, logger) = (self.ticket, logger.map(Box::from));
-        self.say(Said::Log { ticket, level, logger, data, accept }, accepted).await
+        self.say(Command::Log { ticket, level, logger, data, accept }, accepted).await
     }
 
     /// Sends a notification that is about this request, and waits until there is room for more.
@@ -114,7 +114,7 @@ impl Incoming {
     pub async fn notify(&self, notification: Notification) -> Result<(), UsageError> {
         let (accept, accepted) = oneshot::channel();
         let scope = Scope::Request(self.ticket);
-        self.say(Said::Notify { scope, notification, accept }, accepted).await
+        self.say(Command::Notify { scope, notification, accept }, accepted).await
     }
 
     /// Tells all clients whom it concerns of a change, as [`ServerPublisher::publish`].
@@ -136,7 +136,7 @@ impl Incoming {
         let (accept, accepted) = oneshot::channel();
         let (outcome, answered) = oneshot::channel();
         let last = self.last.clone();
-        let request = self.say(Said::Ask { ticket: self.ticket, call, accept, outcome }, accepted).await?;
+        let request = self.say(Command::Ask { ticket: self.ticket, call, accept, outcome }, accepted).await?;
         let mut asked = Asked { request: Some(request), last };
         let outcome = answered.await.map_err(|_| UsageError::Closed);
         asked.request = None;
@@ -146,10 +146,10 @@ impl Incoming {
     /// Lets the client come back for the answer instead of holding its connection open, where the transport and the
     /// revision have that.
     pub fn release(&self) {
-        let _ = self.last.send(Last::Release(self.ticket));
+        let _ = self.last.send(FinalCommand::Release(self.ticket));
     }
 
-    async fn say<T>(&self, said: Said, accepted: oneshot::Receiver<Result<T, UsageError>>) -> Result<T, UsageError> {
+    async fn say<T>(&self, said: Command, accepted: oneshot::Receiver<Result<T, UsageError>>) -> Result<T, UsageError> {
         say(&self.said, said, accepted).await
     }
 }
@@ -157,7 +157,7 @@ impl Incoming {
 /// Publishes changes to clients, from any task: see [`Service::subscribed`](super::Service::subscribed).
 #[derive(Debug, Clone)]
 pub struct ServerPublisher {
-    pub(super) said: mpsc::Sender<Said>,
+    pub(super) said: mpsc::Sender<Command>,
 }
 
 impl ServerPublisher {
@@ -172,14 +172,14 @@ impl ServerPublisher {
     }
 }
 
-async fn publish(to: &mpsc::Sender<Said>, notification: Notification) -> Result<(), UsageError> {
+async fn publish(to: &mpsc::Sender<Command>, notification: Notification) -> Result<(), UsageError> {
     let (accept, accepted) = oneshot::channel();
-    say(to, Said::Publish { notification, accept }, accepted).await
+    say(to, Command::Publish { notification, accept }, accepted).await
 }
 
 async fn say<T>(
-    to: &mpsc::Sender<Said>,
-    said: Said,
+    to: &mpsc::Sender<Command>,
+    said: Command,
     accepted: oneshot::Receiver<Result<T, UsageError>>,
 ) -> Result<T, UsageError> {
     to.send(said).await.map_err(|_| UsageError::Closed)?;
@@ -189,13 +189,13 @@ async fn say<T>(
 /// Something that the client was asked. It is taken back unless the outcome has come.
 struct Asked {
     request: Option<RequestKey>,
-    last: mpsc::UnboundedSender<Last>,
+    last: mpsc::UnboundedSender<FinalCommand>,
 }
 
 impl Drop for Asked {
     fn drop(&mut self) {
         if let Some(request) = self.request {
-            let _ = self.last.send(Last::Withdraw(request));
+            let _ = self.last.send(FinalCommand::Withdraw(request));
         }
     }
 }

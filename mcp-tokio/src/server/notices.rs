@@ -9,7 +9,7 @@ use mcp_proto::{Notification, SessionKey};
 use tokio::sync::mpsc;
 
 use super::incoming::ServerPublisher;
-use super::requests::Last;
+use super::requests::FinalCommand;
 use super::service::AnyService;
 use crate::panics::caught;
 
@@ -35,7 +35,7 @@ impl Notices {
     pub(super) fn new(
         service: &Arc<dyn AnyService>,
         publisher: ServerPublisher,
-        last: mpsc::UnboundedSender<Last>,
+        last: mpsc::UnboundedSender<FinalCommand>,
     ) -> Self {
         let (sender, mut waiting) = mpsc::unbounded_channel();
         let notifications = Arc::new(AtomicUsize::new(0));
@@ -61,7 +61,7 @@ impl Notices {
                                 tracing::error!("the handler of a subscription panicked");
                             }
                         }
-                        let _ = last.send(Last::Reported);
+                        let _ = last.send(FinalCommand::Reported);
                     }
                 }
             }

@@ -19,7 +19,7 @@ const UNSAID: usize = 64;
 
 /// What a handler says. Whoever accepts it has room for more.
 #[derive(Debug)]
-pub(super) enum Said {
+pub(super) enum Command {
     Progress { ticket: TicketKey, progress: Progress, accept: Accept<()> },
     Notify { scope: Scope, notification: Notification, accept: Accept<()> },
     Publish { notification: Notification, accept: Accept<()> },
@@ -30,9 +30,9 @@ pub(super) enum Said {
 /// How whoever said something hears that it was accepted.
 type Accept<T> = oneshot::Sender<Result<T, UsageError>>;
 
-/// What must be heard even where nothing can be waited for. Each request says these a bounded number of times.
+/// What must be commands even where nothing can be waited for. Each request says these a bounded number of times.
 #[derive(Debug)]
-pub(super) enum Last {
+pub(super) enum FinalCommand {
     Answer(TicketKey, Result<Json, ErrorObject>),
     Release(TicketKey),
     Withdraw(RequestKey),
@@ -42,9 +42,9 @@ pub(super) enum Last {
 
 /// What handlers say, where it arrives.
 #[derive(Debug)]
-pub(super) struct Heard {
-    pub(super) said: mpsc::Receiver<Said>,
-    pub(super) last: mpsc::UnboundedReceiver<Last>,
+pub(super) struct Commands {
+    pub(super) said: mpsc::Receiver<Command>,
+    pub(super) last: mpsc::UnboundedReceiver<FinalCommand>,
 }
 
 /// Requests that are being served, and what clients were asked.
@@ -53,44 +53,44 @@ pub(super) struct Requests {
     /// The machine bounds their number.
     open: BTreeMap<TicketKey, (Ticket, AbortHandle)>,
     asked: BTreeMap<RequestKey, oneshot::Sender<Outcome>>,
-    said: mpsc::Sender<Said>,
-    last: mpsc::UnboundedSender<Last>,
+    said: mpsc::Sender<Command>,
+    last: mpsc::UnboundedSender<FinalCommand>,
     notices: Notices,
 }
 
 impl Requests {
-    pub(super) fn new(service: Arc<dyn AnyService>) -> (Self, Heard) {
+    pub(super) fn new(service: Arc<dyn AnyService>) -> (Self, Commands) {
         let (say, said) = mpsc::channel(UNSAID);
         let (say_last, last) = mpsc::unbounded_channel();
         let notices = Notices::new(&service, ServerPublisher { said: say.clone() }, say_last.clone());
         let requests =
             Self { service, open: BTreeMap::new(), asked: BTreeMap::new(), said: say, last: say_last, notices };
-        (requests, Heard { said, last })
+        (requests, Commands { said, last })
     }
 
     /// Deals with what a handler says; what the handler is told once there is room for more.
-    pub(super) fn on_said<T: Carrier>(&mut self, said: Said, machine: &mut Server<T>, now: Instant) -> Accepted {
+    pub(super) fn on_command<T: Carrier>(&mut self, said: Command, machine: &mut Server<T>, now: Instant) -> Accepted {
         match said {
-            Said::Progress { ticket, progress, accept } => {
+            Command::Progress { ticket, progress, accept } => {
                 if let Some((ticket, _)) = self.open.get(&ticket) {
                     machine.progress(ticket, &progress, now);
                 }
                 Accepted::new(accept, Ok(()))
             }
-            Said::Notify { scope, notification, accept } => {
+            Command::Notify { scope, notification, accept } => {
                 Accepted::new(accept, machine.notify(scope, notification, now))
             }
-            Said::Publish { notification, accept } => Accepted::new(accept, machine.publish(notification, now)),
-            Said::Log { ticket, level, logger, data, accept } => {
+            Command::Publish { notification, accept } => Accepted::new(accept, machine.publish(notification, now)),
+            Command::Log { ticket, level, logger, data, accept } => {
                 let scope = Scope::Request(ticket);
                 Accepted::new(accept, machine.log(scope, level, logger.as_deref(), &data, now))
             }
-            Said::Ask { ticket, call, accept, outcome } => {
+            Command::Ask { ticket, call, accept, outcome } => {
                 let accepted = machine.request(Scope::Request(ticket), call, now);
                 if let Ok(request) = accepted {
                     self.asked.insert(request, outcome);
                 }
-                // Whoever asked may be gone before it was heard.
+                // Whoever asked may be gone before it was commands.
                 if let Err(Ok(request)) = accept.send(accepted) {
                     machine.cancel(request, None, now);
                 }
@@ -100,22 +100,22 @@ impl Requests {
     }
 
     /// Deals with what is said at the end.
-    pub(super) fn on_last<T: Carrier>(&mut self, last: Last, machine: &mut Server<T>, now: Instant) {
+    pub(super) fn on_last<T: Carrier>(&mut self, last: FinalCommand, machine: &mut Server<T>, now: Instant) {
         match last {
-            Last::Answer(ticket, answer) => {
+            FinalCommand::Answer(ticket, answer) => {
                 if let Some((ticket, _)) = self.open.remove(&ticket) {
                     if let Err(error) = machine.respond(ticket, answer, now) {
                         tracing::warn!(%error, "a handler's answer was replaced");
                     }
                 }
             }
-            Last::Release(ticket) => {
+            FinalCommand::Release(ticket) => {
                 if let Some((ticket, _)) = self.open.get(&ticket) {
                     machine.release(ticket, now);
                 }
             }
-            Last::Withdraw(request) => machine.cancel(request, None, now),
-            Last::Reported => self.notices.on_reported(),
+            FinalCommand::Withdraw(request) => machine.cancel(request, None, now),
+            FinalCommand::Reported => self.notices.on_reported(),
         }
     }
 
@@ -217,19 +217,19 @@ impl Accepted {
 /// A handler that has not answered. If it panics, its request fails (RP15).
 struct Unanswered {
     ticket: TicketKey,
-    last: mpsc::UnboundedSender<Last>,
+    last: mpsc::UnboundedSender<FinalCommand>,
 }
 
 impl Unanswered {
     fn answer(self, answer: Result<Json, ErrorObject>) {
-        let _ = self.last.send(Last::Answer(self.ticket, answer));
+        let _ = self.last.send(FinalCommand::Answer(self.ticket, answer));
     }
 }
 
 impl Drop for Unanswered {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let _ = self.last.send(Last::Answer(self.ticket, Err(ErrorObject::internal())));
+            let _ = self.last.send(FinalCommand::Answer(self.ticket, Err(ErrorObject::internal())));
         }
     }
 }

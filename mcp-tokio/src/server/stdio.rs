@@ -16,7 +16,7 @@ const CHUNK: usize = 64 * 1024;
 pub(super) struct Streams {
     pub(super) read: DuplexStream,
     pub(super) write: DuplexStream,
-    /// Told when everything was written after `write` was closed.
+    /// SubscriptionEvent when everything was written after `write` was closed.
     pub(super) written: oneshot::Receiver<()>,
 }
 

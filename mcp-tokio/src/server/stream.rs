@@ -7,7 +7,7 @@ use mcp_proto::{Output, Stdio, StdioAction};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::time::timeout;
 
-use super::requests::{Heard, Requests};
+use super::requests::{Commands, Requests};
 use crate::clock::{Alarm, now};
 use crate::lines::{FLUSH, Lines};
 
@@ -20,7 +20,7 @@ const AHEAD: usize = 1 << 20;
 pub(super) async fn serve(
     mut machine: Server<Stdio>,
     mut requests: Requests,
-    mut heard: Heard,
+    mut commands: Commands,
     mut read: impl AsyncRead + Unpin,
     write: impl AsyncWrite + Unpin,
 ) -> CloseReason {
@@ -61,8 +61,8 @@ pub(super) async fn serve(
                 }
             },
             // A handler that has more to say than the client reads waits here.
-            Some(said) = heard.said.recv(), if lines.has_room() => requests.on_said(said, &mut machine, now()).tell(),
-            Some(last) = heard.last.recv() => requests.on_last(last, &mut machine, now()),
+            Some(said) = commands.said.recv(), if lines.has_room() => requests.on_command(said, &mut machine, now()).tell(),
+            Some(last) = commands.last.recv() => requests.on_last(last, &mut machine, now()),
             () = alarm.wait(due) => machine.handle_timeout(now()),
         }
     };

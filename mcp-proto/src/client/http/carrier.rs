@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::config::HttpTransport;
-use super::resume::Cursor;
 use super::post_queue::PostQueue;
+use super::resume::Cursor;
 use super::{Carried, Http, HttpAction, Place, Post, Purpose, Queue, Timer};
 use crate::Instant;
 use crate::client::carrier::{Backlog, Carrier, Role, Wire};

@@ -5,8 +5,8 @@ use http::response::Parts;
 
 use super::exchange::{ExchangeKey, Post, Purpose};
 use super::headers::{Common, refusal};
-use super::two_endpoint::HttpMode;
 use super::post_queue::PostQueue;
+use super::two_endpoint::HttpMode;
 use super::{Http, HttpAction, Place, Timer};
 use crate::Instant;
 use crate::client::carrier::{Inbound, Role, Wire};

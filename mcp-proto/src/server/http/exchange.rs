@@ -5,7 +5,7 @@ use http::request::Parts;
 
 use super::admission::{self, Plan};
 use super::refusal::Refusal;
-use super::{RequestInfo, Http, Timer};
+use super::{Http, RequestInfo, Timer};
 use crate::Instant;
 use crate::codec::buffer::{extend_within, into_bytes};
 use crate::conversation::pending::SessionKey;

@@ -6,7 +6,7 @@ use http::StatusCode;
 use super::exchange::Exchange;
 use super::refusal::Refusal;
 use super::session::Session;
-use super::{RequestInfo, CANDIDATES, ExchangeKey, Http, HttpAction, admission};
+use super::{CANDIDATES, ExchangeKey, Http, HttpAction, RequestInfo, admission};
 use crate::Instant;
 use crate::client::CloseReason;
 use crate::codec::sse::{EventName, encode_event};
@@ -97,8 +97,7 @@ impl Server<Http> {
 
     /// HS-02: the first event says where the client's messages go.
     pub(super) fn open_two_endpoint_session(&mut self, exchange: ExchangeKey, info: &RequestInfo, now: Instant) {
-        let opened =
-            self.make_room_for_stream(&info.holder(), now).and_then(|()| self.open_session(info, true, now));
+        let opened = self.make_room_for_stream(&info.holder(), now).and_then(|()| self.open_session(info, true, now));
         let session = match opened {
             Ok(session) => session,
             Err(refusal) => return self.refuse(exchange, refusal, now),

@@ -5,7 +5,7 @@ use http::request::Parts;
 
 use super::exchange::Exchange;
 use super::refusal::{Refusal, empty};
-use super::{RequestInfo, ExchangeKey, Http, HttpAction, admission};
+use super::{ExchangeKey, Http, HttpAction, RequestInfo, admission};
 use crate::Instant;
 use crate::codec::jsonrpc::{Frame, Message, ParseError};
 use crate::conversation::pending::SessionKey;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::stream::Stream;
-use super::{RequestInfo, ExchangeKey, Principal};
+use super::{ExchangeKey, Principal, RequestInfo};
 use crate::Instant;
 use crate::conversation::pending::SessionKey;
 use crate::server::shares::{Holder, Shares};

@@ -4,10 +4,10 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::request::Parts;
 
-use super::header_check;
 use super::exchange::Exchange;
+use super::header_check;
 use super::refusal::{Refusal, empty, json, refused};
-use super::{RequestInfo, ExchangeKey, Http, HttpAction, Timer, admission};
+use super::{ExchangeKey, Http, HttpAction, RequestInfo, Timer, admission};
 use crate::Instant;
 use crate::codec::jsonrpc::{Frame, Message, ParseError, Response};
 use crate::codec::sse::{EventName, encode_event};

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use super::owner::Presence;
+use super::driver::Presence;
 use crate::server::requests::Accepted;
 
 /// Bytes that wait for a client. With more, handlers that speak to it wait.

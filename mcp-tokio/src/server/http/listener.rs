@@ -14,7 +14,7 @@ use super::connections::{Admitted, Connections};
 use super::{HttpService, connection, until_closed};
 
 /// How long the last answers may take to be written when the service is closed.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 /// The pause after a connection could not be accepted: with no descriptor left, the next attempt fails too.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -59,7 +59,7 @@ pub(super) async fn serve(
         }
     }
     drop(listener);
-    let _ = timeout(LAST_WORDS, async { while served.join_next().await.is_some() {} }).await;
+    let _ = timeout(FLUSH_TIMEOUT, async { while served.join_next().await.is_some() {} }).await;
     Ok(())
 }
 

@@ -213,13 +213,13 @@ fn fr14_a_client_is_not_read_while_its_server_does_not_read() {
 
 #[test]
 fn inputs_beyond_a_number_wait_for_whoever_has_the_relay() {
-    let joined = Joined::<Stdio, Child<Input<FromChild>>>::new();
-    let shared = Arc::clone(&joined.shared);
+    let proxy_loop = ProxyLoop::<Stdio, Child<Input<FromChild>>>::new();
+    let shared = Arc::clone(&proxy_loop.shared);
     let handed_in = Arc::new(Mutex::new(0));
-    let mut state = joined.shared.state();
-    joined.shared.try_send(Input::Client(Happened::Written));
-    assert_eq!(joined.shared.inputs().len(), 1);
-    assert!(!joined.shared.hand_over(&mut state) && joined.shared.inputs().is_empty());
+    let mut state = proxy_loop.shared.state();
+    proxy_loop.shared.try_send(Input::Client(Happened::Written));
+    assert_eq!(proxy_loop.shared.inputs().len(), 1);
+    assert!(!proxy_loop.shared.hand_over(&mut state) && proxy_loop.shared.inputs().is_empty());
     let count = Arc::clone(&handed_in);
     let sending = thread::spawn(move || {
         (0..INBOX + 2)
@@ -232,14 +232,14 @@ fn inputs_beyond_a_number_wait_for_whoever_has_the_relay() {
     });
     soon(|| *handed_in.lock().unwrap() == INBOX);
     thread::sleep(Duration::from_millis(50));
-    assert_eq!((*handed_in.lock().unwrap(), joined.shared.inputs().len()), (INBOX, INBOX + 1));
+    assert_eq!((*handed_in.lock().unwrap(), proxy_loop.shared.inputs().len()), (INBOX, INBOX + 1));
     drop(state);
     let taken = sending.join().unwrap();
     // There is no relay yet.
     assert_eq!(taken, [vec![true; INBOX], vec![false; 2]].concat());
-    assert!(joined.shared.inputs().is_empty() && joined.alarms.try_recv().is_err());
+    assert!(proxy_loop.shared.inputs().is_empty() && proxy_loop.alarms.try_recv().is_err());
     // One that is ending takes them, and may wait for this one.
-    *joined.shared.state() = State::Ending;
-    assert!(joined.shared.send(Input::Client(Happened::Written)));
-    joined.alarms.try_recv().unwrap();
+    *proxy_loop.shared.state() = State::Ending;
+    assert!(proxy_loop.shared.send(Input::Client(Happened::Written)));
+    proxy_loop.alarms.try_recv().unwrap();
 }

@@ -14,15 +14,15 @@ const PROGRESS_BYTES: usize = 4 * 1024 * 1024;
 
 /// The caller's end.
 #[derive(Debug)]
-pub(crate) struct Mailbox(Arc<Shared>);
+pub(crate) struct ResponseSlot(Arc<Shared>);
 
-/// The owner's end. Dropping it without an outcome tells the caller that the connection was closed.
+/// The driver's end. Dropping it without an outcome tells the caller that the connection was closed.
 #[derive(Debug)]
-pub(crate) struct Postman(Arc<Shared>);
+pub(crate) struct ResponseSender(Arc<Shared>);
 
 /// What a caller learns.
 #[derive(Debug)]
-pub(crate) enum News {
+pub(crate) enum ResponseUpdate {
     Progress(Json),
     Outcome(Outcome),
 }
@@ -60,29 +60,29 @@ impl Drop for Shared {
     }
 }
 
-impl Mailbox {
+impl ResponseSlot {
     /// `total` counts the bytes of progress that wait for all callers of a client.
-    pub(crate) fn new(total: Arc<AtomicUsize>) -> (Postman, Self) {
+    pub(crate) fn new(total: Arc<AtomicUsize>) -> (ResponseSender, Self) {
         let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new(), total });
-        (Postman(Arc::clone(&shared)), Self(shared))
+        (ResponseSender(Arc::clone(&shared)), Self(shared))
     }
 
     /// Waits for the next progress, or the outcome, which is the last.
-    pub(crate) fn wait(&self) -> News {
+    pub(crate) fn wait(&self) -> ResponseUpdate {
         let mut state = self.0.state();
         loop {
             if let Some(params) = self.0.pop(&mut state) {
-                return News::Progress(params);
+                return ResponseUpdate::Progress(params);
             }
             if let Some(outcome) = state.outcome.take() {
-                return News::Outcome(outcome);
+                return ResponseUpdate::Outcome(outcome);
             }
             state = self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
 
-impl Postman {
+impl ResponseSender {
     /// Hands progress to the caller, in the place of older progress that it has not taken where there is no room.
     pub(crate) fn progress(&self, params: Json) {
         let mut state = self.0.state();
@@ -101,7 +101,7 @@ impl Postman {
     }
 }
 
-impl Drop for Postman {
+impl Drop for ResponseSender {
     fn drop(&mut self) {
         self.0.state().outcome.get_or_insert(Outcome::Failed(Failed::Closed));
         self.0.changed.notify_all();
@@ -119,63 +119,63 @@ mod tests {
     #[test]
     fn progress_that_waits_is_bounded_over_all_callers_and_the_newest_of_a_caller_stays() {
         let total = Arc::new(AtomicUsize::new(0));
-        let (first, first_caller) = Mailbox::new(Arc::clone(&total));
-        let (second, second_caller) = Mailbox::new(Arc::clone(&total));
+        let (first, first_caller) = ResponseSlot::new(Arc::clone(&total));
+        let (second, second_caller) = ResponseSlot::new(Arc::clone(&total));
         for text in ["a", "b", "c", "d", "e", "f"] {
             first.progress(large(text));
         }
         second.progress(large("z"));
         assert!(total.load(Ordering::Relaxed) <= PROGRESS_BYTES);
         for text in ["d", "e", "f"] {
-            assert!(matches!(first_caller.wait(), News::Progress(params) if params == large(text)));
+            assert!(matches!(first_caller.wait(), ResponseUpdate::Progress(params) if params == large(text)));
         }
         second.progress(large("y"));
         drop((first, second));
-        assert!(matches!(second_caller.wait(), News::Progress(params) if params == large("y")));
-        assert!(matches!(second_caller.wait(), News::Outcome(_)));
+        assert!(matches!(second_caller.wait(), ResponseUpdate::Progress(params) if params == large("y")));
+        assert!(matches!(second_caller.wait(), ResponseUpdate::Outcome(_)));
         drop((first_caller, second_caller));
         assert_eq!(total.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn a_caller_that_is_behind_gets_the_newest_progress() {
-        let (postman, caller) = Mailbox::new(Arc::default());
-        (0..100).for_each(|step| postman.progress(Json::from(step)));
-        drop(postman);
+        let (responder, caller) = ResponseSlot::new(Arc::default());
+        (0..100).for_each(|step| responder.progress(Json::from(step)));
+        drop(responder);
         let taken = std::iter::from_fn(|| match caller.wait() {
-            News::Progress(params) => Some(params),
-            News::Outcome(_) => None,
+            ResponseUpdate::Progress(params) => Some(params),
+            ResponseUpdate::Outcome(_) => None,
         });
         assert_eq!(taken.collect::<Vec<_>>(), (36..100).map(Json::from).collect::<Vec<_>>());
     }
     #[test]
     fn progress_takes_all_the_room_there_is_and_gives_it_back() {
         let total = Arc::new(AtomicUsize::new(0));
-        let (postman, caller) = Mailbox::new(Arc::clone(&total));
-        let (other, _other_caller) = Mailbox::new(Arc::clone(&total));
+        let (responder, caller) = ResponseSlot::new(Arc::clone(&total));
+        let (other, _other_caller) = ResponseSlot::new(Arc::clone(&total));
         // With its quotes, exactly half.
         let half = || Json::from("x".repeat(PROGRESS_BYTES / 2 - 2).as_str());
-        postman.progress(half());
-        postman.progress(half());
+        responder.progress(half());
+        responder.progress(half());
         assert_eq!(total.load(Ordering::Relaxed), PROGRESS_BYTES);
         other.progress(Json::from(1));
         assert!(other.0.state().progress.is_empty(), "there is no room, and nothing of its own to drop");
-        assert!(matches!(caller.wait(), News::Progress(_)));
+        assert!(matches!(caller.wait(), ResponseUpdate::Progress(_)));
         assert_eq!(total.load(Ordering::Relaxed), PROGRESS_BYTES / 2);
         // What nobody takes gives its room back, too.
-        drop((postman, caller));
+        drop((responder, caller));
         assert_eq!(total.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn a_caller_that_waits_is_woken_by_progress_and_by_the_end() {
-        let (postman, caller) = Mailbox::new(Arc::default());
+        let (responder, caller) = ResponseSlot::new(Arc::default());
         let (taken, results) = std::sync::mpsc::channel();
         let waiting = std::thread::spawn(move || {
             loop {
-                let news = caller.wait();
-                let is_last = matches!(news, News::Outcome(_));
-                taken.send(news).unwrap();
+                let update = caller.wait();
+                let is_last = matches!(update, ResponseUpdate::Outcome(_));
+                taken.send(update).unwrap();
                 if is_last {
                     return;
                 }
@@ -183,15 +183,15 @@ mod tests {
         });
         for step in 0..2 {
             std::thread::sleep(std::time::Duration::from_millis(20));
-            postman.progress(Json::from(step));
-            assert!(matches!(results.recv(), Ok(News::Progress(found)) if found == Json::from(step)));
+            responder.progress(Json::from(step));
+            assert!(matches!(results.recv(), Ok(ResponseUpdate::Progress(found)) if found == Json::from(step)));
         }
         std::thread::sleep(std::time::Duration::from_millis(20));
-        drop(postman);
-        assert!(matches!(results.recv(), Ok(News::Outcome(Outcome::Failed(Failed::Closed)))));
+        drop(responder);
+        assert!(matches!(results.recv(), Ok(ResponseUpdate::Outcome(Outcome::Failed(Failed::Closed)))));
         waiting.join().unwrap();
-        let (postman, caller) = Mailbox::new(Arc::default());
-        postman.outcome(Outcome::Result(Json::from(1)));
-        assert!(matches!(caller.wait(), News::Outcome(Outcome::Result(_))));
+        let (responder, caller) = ResponseSlot::new(Arc::default());
+        responder.outcome(Outcome::Result(Json::from(1)));
+        assert!(matches!(caller.wait(), ResponseUpdate::Outcome(Outcome::Result(_))));
     }
 }

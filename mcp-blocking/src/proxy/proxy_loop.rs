@@ -21,8 +21,8 @@ use mcp_proto::relay::{Action, Event, Relay};
 use mcp_proto::{Instant, Output as Said, StdioAction};
 
 use super::Observer;
+use crate::backpressure::Backpressure;
 use crate::child::INBOX;
-use crate::gate::Gate;
 use crate::inbox::Inbox;
 use crate::link::{Feed, Link};
 use crate::stdio::{Happened, Output, Writer, spawn_reader};
@@ -36,7 +36,7 @@ const URGENT_FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(20);
 
 /// A relay that does not run yet, or runs.
-pub(super) struct Joined<T: ClientTransport, L: Link> {
+pub(super) struct ProxyLoop<T: ClientTransport, L: Link> {
     shared: Arc<Shared<T, L>>,
     alarms: Receiver<()>,
 }
@@ -65,9 +65,9 @@ struct Running<T: ClientTransport, L: Link> {
     relay: Relay<T>,
     link: L,
     /// Closed while no more of what the server says should be read.
-    gate: Arc<Gate>,
+    backpressure: Arc<Backpressure>,
     /// The same for the client.
-    client_gate: Arc<Gate>,
+    client_backpressure: Arc<Backpressure>,
     writer: Writer,
     observer: Box<dyn Observer + Send>,
     /// The relay was closed because the proxy was stopped.
@@ -81,7 +81,7 @@ struct Running<T: ClientTransport, L: Link> {
     is_active: bool,
 }
 
-impl<T, L> Joined<T, L>
+impl<T, L> ProxyLoop<T, L>
 where
     T: ClientTransport<Action: Send> + Send + 'static,
     L: Feed<Relay<T>, Action = T::Action, Received: Send + 'static> + Send + 'static,
@@ -106,7 +106,7 @@ where
     pub(super) fn run(
         self,
         relay: Relay<T>,
-        start: impl FnOnce(Arc<dyn Inbox<Input<L::Received>>>, Arc<Gate>) -> io::Result<L>,
+        start: impl FnOnce(Arc<dyn Inbox<Input<L::Received>>>, Arc<Backpressure>) -> io::Result<L>,
         input: impl Read + Send + 'static,
         output: impl Output + 'static,
         observer: impl Observer + Send + 'static,
@@ -122,7 +122,7 @@ where
     fn start(
         &self,
         relay: Relay<T>,
-        start: impl FnOnce(Arc<dyn Inbox<Input<L::Received>>>, Arc<Gate>) -> io::Result<L>,
+        start: impl FnOnce(Arc<dyn Inbox<Input<L::Received>>>, Arc<Backpressure>) -> io::Result<L>,
         input: impl Read + Send + 'static,
         output: impl Output + 'static,
         observer: impl Observer + Send + 'static,
@@ -130,15 +130,15 @@ where
         let inbox: Arc<dyn Inbox<_>> = Arc::<Shared<T, L>>::clone(&self.shared);
         // What the threads read first waits for the relay to run.
         let mut state = self.shared.state();
-        let (gate, client_gate) = (Arc::new(Gate::new()), Arc::new(Gate::new()));
-        let link = start(Arc::clone(&inbox), Arc::clone(&gate))?;
+        let (backpressure, client_backpressure) = (Arc::new(Backpressure::new()), Arc::new(Backpressure::new()));
+        let link = start(Arc::clone(&inbox), Arc::clone(&backpressure))?;
         let writer = Writer::spawn(output, Arc::clone(&inbox), Input::Client)?;
-        spawn_reader(input, inbox, Arc::clone(&client_gate), Input::Client)?;
+        spawn_reader(input, inbox, Arc::clone(&client_backpressure), Input::Client)?;
         *state = State::Running(Box::new(Running {
             relay,
             link,
-            gate,
-            client_gate,
+            backpressure,
+            client_backpressure,
             writer,
             observer: Box::new(observer),
             is_closing: false,
@@ -291,9 +291,9 @@ impl<T: ClientTransport, L: Link> fmt::Debug for Shared<T, L> {
     }
 }
 
-impl<T: ClientTransport, L: Link> fmt::Debug for Joined<T, L> {
+impl<T: ClientTransport, L: Link> fmt::Debug for ProxyLoop<T, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Joined").finish_non_exhaustive()
+        f.debug_struct("ProxyLoop").finish_non_exhaustive()
     }
 }
 
@@ -310,8 +310,8 @@ where
             self.report(input.take(), is_stopped, now);
             self.closed = self.drain();
             let (wants_body, wants_bytes) = (self.relay.wants_body(), self.relay.wants_bytes());
-            self.gate.set(wants_body);
-            self.client_gate.set(wants_bytes);
+            self.backpressure.set(wants_body);
+            self.client_backpressure.set(wants_bytes);
             let is_stalled = !wants_bytes || !wants_body;
             if is_stalled && !self.writer.wake_when_written() {
                 continue;

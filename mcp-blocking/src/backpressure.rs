@@ -5,12 +5,12 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 /// Open or closed. Threads that want to read wait while it is closed.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct Backpressure {
     is_open: Mutex<bool>,
     opened: Condvar,
 }
 
-impl Gate {
+impl Backpressure {
     pub(crate) const fn new() -> Self {
         Self { is_open: Mutex::new(true), opened: Condvar::new() }
     }
@@ -34,7 +34,7 @@ impl Gate {
         drop(self.opened.wait_while(is_open, |is_open| !*is_open && !is_aborted.load(Ordering::Acquire)));
     }
 
-    /// Lets a thread that waits go on, without opening the gate for others.
+    /// Lets a thread that waits go on, without opening the backpressure for others.
     pub(crate) fn abort(&self, is_aborted: &AtomicBool) {
         // Under the lock, so that no thread is between its look at the flag and its wait.
         let _is_open = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -54,35 +54,35 @@ mod tests {
 
     #[test]
     fn threads_wait_while_the_gate_is_closed_and_one_may_be_called_off() {
-        let (gate, aborted) = (Arc::new(Gate::new()), Arc::new(AtomicBool::new(false)));
-        gate.wait();
-        gate.wait_unless(&aborted);
-        gate.set(false);
-        gate.set(false);
+        let (backpressure, aborted) = (Arc::new(Backpressure::new()), Arc::new(AtomicBool::new(false)));
+        backpressure.wait();
+        backpressure.wait_unless(&aborted);
+        backpressure.set(false);
+        backpressure.set(false);
         let (taken, results) = channel();
         let waiting = [false, true, true].map(|may_abort| {
-            let (gate, aborted, taken) = (Arc::clone(&gate), Arc::clone(&aborted), taken.clone());
+            let (backpressure, aborted, taken) = (Arc::clone(&backpressure), Arc::clone(&aborted), taken.clone());
             thread::spawn(move || {
                 if may_abort {
-                    gate.wait_unless(&aborted);
+                    backpressure.wait_unless(&aborted);
                 } else {
-                    gate.wait();
+                    backpressure.wait();
                 }
                 taken.send(may_abort).unwrap();
             })
         });
         thread::sleep(Duration::from_millis(50));
-        assert!(results.try_recv().is_err(), "the gate is closed");
-        gate.abort(&aborted);
+        assert!(results.try_recv().is_err(), "the backpressure is closed");
+        backpressure.abort(&aborted);
         assert_eq!((results.recv(), results.recv()), (Ok(true), Ok(true)));
         thread::sleep(Duration::from_millis(20));
-        assert!(results.try_recv().is_err(), "the gate is closed for all others");
-        gate.wait_unless(&aborted);
-        gate.set(true);
+        assert!(results.try_recv().is_err(), "the backpressure is closed for all others");
+        backpressure.wait_unless(&aborted);
+        backpressure.set(true);
         assert_eq!(results.recv(), Ok(false));
         for thread in waiting {
             thread.join().unwrap();
         }
-        gate.wait();
+        backpressure.wait();
     }
 }

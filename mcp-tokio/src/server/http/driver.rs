@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use http::request::Parts;
-use mcp_proto::server::{RequestInfo, ExchangeKey, Http, HttpAction, PeerKey, Principal, Server};
+use mcp_proto::server::{ExchangeKey, Http, HttpAction, PeerKey, Principal, RequestInfo, Server};
 use mcp_proto::{Instant, Output};
 use tokio::sync::{mpsc, oneshot};
 
 use super::body::{Pieces, Unread, is_small, stream, whole};
 use crate::clock::{Alarm, now};
-use crate::server::requests::{Accepted, Heard, Last, Requests, Said};
+use crate::server::requests::{Accepted, Command, Commands, FinalCommand, Requests};
 
 /// Names a request of some connection's, before the machine has named its exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,7 +26,7 @@ pub(super) enum Input {
         from: From,
         body: Bytes,
         is_whole: bool,
-        /// Told when the head is accepted.
+        /// SubscriptionEvent when the head is accepted.
         accept: oneshot::Sender<()>,
         reply: oneshot::Sender<Reply>,
     },
@@ -81,7 +81,7 @@ impl Drop for Presence {
     }
 }
 
-pub(super) struct Owner {
+pub(super) struct Driver {
     machine: Server<Http>,
     requests: Requests,
     exchanges: BTreeMap<Arrived, ExchangeKey>,
@@ -94,11 +94,11 @@ pub(super) struct Owner {
     unwritten: BTreeMap<ExchangeKey, (Pieces, usize)>,
 }
 
-/// What wakes the owner.
-enum News {
+/// What wakes the driver.
+enum Wakeup {
     Input(Input),
-    Last(Last),
-    Said(Said),
+    FinalCommand(FinalCommand),
+    Command(Command),
     /// The client has gone.
     Gone(Arrived),
     /// The machine wants to be called.
@@ -112,7 +112,7 @@ enum Response {
     Streamed(Pieces),
 }
 
-impl Owner {
+impl Driver {
     pub(super) const fn new(machine: Server<Http>, requests: Requests) -> Self {
         Self {
             machine,
@@ -128,43 +128,43 @@ impl Owner {
     /// Runs until nobody is left who could hand in a request.
     pub(super) async fn run(
         mut self,
-        mut heard: Heard,
+        mut commands: Commands,
         mut inputs: mpsc::Receiver<Input>,
         mut gone: mpsc::UnboundedReceiver<Arrived>,
     ) {
         let mut alarm = Alarm::new();
         loop {
             let due = self.machine.poll_timeout();
-            let news = tokio::select! {
+            let wakeup = tokio::select! {
                 input = inputs.recv(), if self.machine.wants_input() => match input {
-                    Some(input) => News::Input(input),
+                    Some(input) => Wakeup::Input(input),
                     None => break,
                 },
-                Some(last) = heard.last.recv() => News::Last(last),
-                Some(said) = heard.said.recv() => News::Said(said),
-                Some(arrived) = gone.recv() => News::Gone(arrived),
-                () = alarm.wait(due) => News::Nothing,
+                Some(last) = commands.last.recv() => Wakeup::FinalCommand(last),
+                Some(said) = commands.said.recv() => Wakeup::Command(said),
+                Some(arrived) = gone.recv() => Wakeup::Gone(arrived),
+                () = alarm.wait(due) => Wakeup::Nothing,
             };
-            self.turn(news, now());
+            self.turn(wakeup, now());
         }
         self.machine.close(now());
         self.settle(now());
         self.requests.report_end(&mut self.machine);
     }
 
-    fn turn(&mut self, news: News, now: Instant) {
+    fn turn(&mut self, wakeup: Wakeup, now: Instant) {
         // What clients have taken meanwhile makes room for what is new.
         self.report_written(now);
-        match news {
-            News::Input(input) => self.on_input(input, now),
-            News::Last(last) => self.requests.on_last(last, &mut self.machine, now),
-            News::Said(said) => {
-                let accepted = self.requests.on_said(said, &mut self.machine, now);
+        match wakeup {
+            Wakeup::Input(input) => self.on_input(input, now),
+            Wakeup::FinalCommand(last) => self.requests.on_last(last, &mut self.machine, now),
+            Wakeup::Command(said) => {
+                let accepted = self.requests.on_command(said, &mut self.machine, now);
                 self.settle(now);
                 self.accept(accepted);
             }
-            News::Gone(arrived) => self.on_gone(arrived, now),
-            News::Nothing => {}
+            Wakeup::Gone(arrived) => self.on_gone(arrived, now),
+            Wakeup::Nothing => {}
         }
         if self.machine.poll_timeout().is_some_and(|at| at <= now) {
             self.machine.handle_timeout(now);
@@ -338,10 +338,10 @@ mod tests {
     use crate::server::incoming::Incoming;
     use crate::server::service::AnyService;
 
-    /// An owner that the test runs step by step, whose tools say something and then wait until they may answer.
+    /// An driver that the test runs step by step, whose tools say something and then wait until they may answer.
     struct Stepped {
-        owner: Owner,
-        heard: Heard,
+        driver: Driver,
+        commands: Commands,
         may_answer: Arc<Semaphore>,
         /// Handlers that have not ended.
         handlers: Arc<()>,
@@ -366,10 +366,10 @@ mod tests {
                     Ok::<_, ErrorObject>(Json::empty_object().with_member("text", &params))
                 }
             };
-            let (requests, heard) = Requests::new(Arc::new(service) as Arc<dyn AnyService>);
+            let (requests, commands) = Requests::new(Arc::new(service) as Arc<dyn AnyService>);
             let config = Config::new("s", "1").with_capabilities(Json::parse(r#"{"tools":{}}"#.to_owned()).unwrap());
             let machine = Server::new(Http::new(HttpConfig::new()), config).unwrap();
-            Self { owner: Owner::new(machine, requests), heard, may_answer, handlers }
+            Self { driver: Driver::new(machine, requests), commands, may_answer, handlers }
         }
 
         /// Calls a tool, with the body of the request in two parts.
@@ -392,27 +392,27 @@ mod tests {
             let arrived = Arrived(number);
             let body = Bytes::copy_from_slice(first.as_bytes());
             let input = Input::Request { arrived, head: Box::new(head), from, body, is_whole: false, accept, reply };
-            self.owner.turn(News::Input(input), now());
-            assert_eq!((self.owner.exchanges.len(), self.owner.accepts.len()), (usize::from(is_awaited), 0));
+            self.driver.turn(Wakeup::Input(input), now());
+            assert_eq!((self.driver.exchanges.len(), self.driver.accepts.len()), (usize::from(is_awaited), 0));
             let body = Bytes::copy_from_slice(rest.as_bytes());
-            self.owner.turn(News::Input(Input::Body { arrived, body, is_last: true }), now());
+            self.driver.turn(Wakeup::Input(Input::Body { arrived, body, is_last: true }), now());
         }
 
         /// Deals with one thing that a handler says.
         async fn turn(&mut self) {
-            let news = tokio::select! {
-                Some(last) = self.heard.last.recv() => News::Last(last),
-                Some(said) = self.heard.said.recv() => News::Said(said),
+            let wakeup = tokio::select! {
+                Some(last) = self.commands.last.recv() => Wakeup::FinalCommand(last),
+                Some(said) = self.commands.said.recv() => Wakeup::Command(said),
             };
-            self.owner.turn(news, now());
+            self.driver.turn(wakeup, now());
         }
 
         /// Exchanges, responses, and responses with something that was not taken.
         fn left(&mut self) -> (usize, usize, usize) {
-            self.owner.report_written(now());
+            self.driver.report_written(now());
             // What the machine counts is what clients have not taken.
-            assert!(self.owner.unwritten.values().all(|(pieces, counted)| pieces.waiting() == *counted));
-            (self.owner.exchanges.len(), self.owner.responses.len(), self.owner.unwritten.len())
+            assert!(self.driver.unwritten.values().all(|(pieces, counted)| pieces.waiting() == *counted));
+            (self.driver.exchanges.len(), self.driver.responses.len(), self.driver.unwritten.len())
         }
 
         /// Waits until the handlers have ended.
@@ -477,15 +477,15 @@ mod tests {
                 stepped.turn().await;
             }
             assert_eq!(stepped.left(), (1, 1, usize::from(has_said)));
-            stepped.owner.on_gone(Arrived(1), now());
+            stepped.driver.on_gone(Arrived(1), now());
             assert_eq!(
-                (stepped.owner.exchanges.len(), stepped.owner.responses.len(), stepped.owner.unwritten.len()),
+                (stepped.driver.exchanges.len(), stepped.driver.responses.len(), stepped.driver.unwritten.len()),
                 (0, 0, 0)
             );
-            stepped.owner.settle(now());
+            stepped.driver.settle(now());
             stepped.handlers_end().await;
             drop(replied);
-            // A request whose client was gone before it was heard is none.
+            // A request whose client was gone before it was commands is none.
             let (reply, _) = oneshot::channel();
             stepped.ask(2, "small", reply);
             assert_eq!(stepped.left(), (0, 0, 0));
@@ -501,7 +501,7 @@ mod tests {
                 stepped.turn().await;
             }
             let (done, is_done) = oneshot::channel();
-            stepped.owner.on_input(Input::Close(done), now());
+            stepped.driver.on_input(Input::Close(done), now());
             is_done.await.unwrap();
             match replied.try_recv() {
                 Ok(Reply::Small(_)) => {}

@@ -13,39 +13,53 @@ use mcp_proto::client::{
 };
 use mcp_proto::{ErrorObject, Fault, Instant, Json, Method, Notification, Output, RequestKey, Ticket, UsageError};
 
-use super::subscription::Told;
+use super::subscription::SubscriptionEvent;
 use super::{Error, Greeting, Handler, Observation};
+use crate::backpressure::Backpressure;
 use crate::bounded::{self, Next, Sender, bounded};
-use crate::gate::Gate;
 use crate::link::{Feed, Link};
-use crate::mailbox::Postman;
+use crate::response_slot::ResponseSender;
 
-/// Events that wait for the handler. It may be waiting for the client itself, so the owner never waits for it: with more
+/// Events that wait for the handler. It may be waiting for the client itself, so the driver never waits for it: with more
 /// than this, notifications are dropped and requests refused.
 const EVENTS: usize = 256;
 /// The same in bytes.
 const EVENT_BYTES: usize = 4 * 1024 * 1024;
 
-/// What a client asks of its owner.
+/// What a client asks of its driver.
 #[derive(Debug)]
 pub(super) enum Input {
-    Request { call: Call, postman: Postman, accept: SyncSender<Result<RequestKey, UsageError>> },
-    Notify { notification: Notification, accept: SyncSender<Result<(), UsageError>> },
+    Request {
+        call: Call,
+        responder: ResponseSender,
+        accept: SyncSender<Result<RequestKey, UsageError>>,
+    },
+    Notify {
+        notification: Notification,
+        accept: SyncSender<Result<(), UsageError>>,
+    },
     Cancel(RequestKey),
-    Listen { filter: Json, listener: Sender<Told>, accept: SyncSender<Result<SubscriptionKey, UsageError>> },
+    Listen {
+        filter: Json,
+        listener: Sender<SubscriptionEvent>,
+        accept: SyncSender<Result<SubscriptionKey, UsageError>>,
+    },
     Unlisten(SubscriptionKey),
-    Answer { ticket: Ticket, answer: Result<Json, ErrorObject> },
+    Answer {
+        ticket: Ticket,
+        answer: Result<Json, ErrorObject>,
+    },
     Close,
 }
 
-/// What the owner waits for.
+/// What the driver waits for.
 #[derive(Debug)]
 pub(super) enum Mail<R> {
     Server(R),
     Client(Input),
 }
 
-/// The way to the owner, whatever kind of server it talks to.
+/// The way to the driver, whatever kind of server it talks to.
 #[derive(Clone)]
 pub(super) struct Commands(Arc<dyn Fn(Input) -> Result<(), Error> + Send + Sync>);
 
@@ -65,26 +79,26 @@ pub(super) enum ForHandler {
 }
 
 /// The thread that owns the machine.
-pub(super) struct Owner<T: ClientTransport, L: Link> {
+pub(super) struct Driver<T: ClientTransport, L: Link> {
     pub(super) machine: proto::Client<T>,
     pub(super) link: L,
     /// Closed while no more of what the server says should be read.
-    pub(super) gate: Arc<Gate>,
+    pub(super) backpressure: Arc<Backpressure>,
     pub(super) connected: Option<SyncSender<Result<Greeting, Refused>>>,
     /// What the machine has of HTTP, if that is what it speaks.
     pub(super) http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
     pub(super) state: State,
 }
 
-/// What an owner remembers.
+/// What an driver remembers.
 #[derive(Default)]
 pub(super) struct State {
     refused: Option<Unavailable>,
-    callers: BTreeMap<RequestKey, Postman>,
-    listeners: BTreeMap<SubscriptionKey, Sender<Told>>,
+    callers: BTreeMap<RequestKey, ResponseSender>,
+    listeners: BTreeMap<SubscriptionKey, Sender<SubscriptionEvent>>,
 }
 
-impl<T, L> Owner<T, L>
+impl<T, L> Driver<T, L>
 where
     T: ClientTransport,
     L: Feed<proto::Client<T>, Action = T::Action, Received: Send + 'static>,
@@ -123,7 +137,7 @@ where
 
     fn wait(&mut self, inputs: &Receiver<Mail<L::Received>>) {
         let (is_stalled, now) = (!self.machine.wants_input(), Instant::now());
-        self.gate.set(!is_stalled);
+        self.backpressure.set(!is_stalled);
         let due = self.machine.poll_timeout().map_or(Duration::MAX, |at| at.saturating_duration_since(now));
         let input = inputs.recv_timeout(due.min(self.link.patience(is_stalled, now)));
         let now = Instant::now();
@@ -140,10 +154,10 @@ where
 
     fn on_input(&mut self, input: Input, now: Instant) {
         match input {
-            Input::Request { call, postman, accept } => {
+            Input::Request { call, responder, accept } => {
                 let accepted = self.machine.request(call, now);
                 if let Ok(request) = accepted {
-                    self.state.callers.insert(request, postman);
+                    self.state.callers.insert(request, responder);
                 }
                 // The caller waits for this, unless its thread is gone.
                 let _ = accept.send(accepted);
@@ -195,15 +209,15 @@ where
                 None
             }
             Event::Notified { scope: Scope::Subscription(subscription), method, params } => {
-                self.tell(subscription, Told::Notified(Notification { method, params }))
+                self.tell(subscription, SubscriptionEvent::Notified(Notification { method, params }))
             }
-            Event::Listening { subscription, filter } => self.tell(subscription, Told::Listening(filter)),
+            Event::Listening { subscription, filter } => self.tell(subscription, SubscriptionEvent::Listening(filter)),
             Event::ListeningInterrupted { subscription, reason, .. } => {
-                self.tell(subscription, Told::Interrupted(reason))
+                self.tell(subscription, SubscriptionEvent::Interrupted(reason))
             }
             Event::ListeningEnded { subscription, outcome } => {
                 if let Some(listener) = self.state.listeners.remove(&subscription) {
-                    listener.finish(Told::Ended(outcome));
+                    listener.finish(SubscriptionEvent::Ended(outcome));
                 }
                 None
             }
@@ -221,7 +235,7 @@ where
     }
 
     /// A listener that is behind misses what there is no room for.
-    fn tell(&self, subscription: SubscriptionKey, told: Told) -> Option<ForHandler> {
+    fn tell(&self, subscription: SubscriptionKey, told: SubscriptionEvent) -> Option<ForHandler> {
         if let Some(listener) = self.state.listeners.get(&subscription) {
             let weight = told.weight();
             if listener.try_send(told, weight).is_err() {
@@ -330,7 +344,7 @@ mod tests {
     use mcp_proto::{ProtocolVersion, Stdio};
 
     use super::*;
-    use crate::mailbox::{Mailbox, News};
+    use crate::response_slot::{ResponseSlot, ResponseUpdate};
 
     #[test]
     fn events_weigh_what_they_hold() {
@@ -350,11 +364,11 @@ mod tests {
             assert_eq!(event.weight(), weight, "{event:?}");
         }
         for (told, weight) in [
-            (Told::Listening(json.clone()), 10),
-            (Told::Notified(Notification { method: "m".into(), params: Some(json.clone()) }), 10),
-            (Told::Notified(Notification::new("m")), 0),
-            (Told::Interrupted(mcp_proto::Failed::Closed), 0),
-            (Told::Ended(Outcome::Result(json)), 0),
+            (SubscriptionEvent::Listening(json.clone()), 10),
+            (SubscriptionEvent::Notified(Notification { method: "m".into(), params: Some(json.clone()) }), 10),
+            (SubscriptionEvent::Notified(Notification::new("m")), 0),
+            (SubscriptionEvent::Interrupted(mcp_proto::Failed::Closed), 0),
+            (SubscriptionEvent::Ended(Outcome::Result(json)), 0),
         ] {
             assert_eq!(told.weight(), weight, "{told:?}");
         }
@@ -388,13 +402,19 @@ mod tests {
     fn what_a_handler_has_no_room_for_is_counted_in_its_place() {
         let machine = proto::Client::new(Stdio::new(), Config::new("t", "1")).unwrap();
         let (http_transport, state): (fn(&_) -> _, _) = (|_| None, State::default());
-        let mut owner =
-            Owner { machine, link: Nothing, gate: Arc::new(Gate::new()), connected: None, http_transport, state };
+        let mut driver = Driver {
+            machine,
+            link: Nothing,
+            backpressure: Arc::new(Backpressure::new()),
+            connected: None,
+            http_transport,
+            state,
+        };
         let (events, heard) = bounded(1, 100);
         for number in 0..3 {
-            owner.deliver(ForHandler::Notified(Notification::with_params("m", number.into())), &events);
+            driver.deliver(ForHandler::Notified(Notification::with_params("m", number.into())), &events);
         }
-        owner.deliver(ForHandler::Observed(Observation::Reconnected), &events);
+        driver.deliver(ForHandler::Observed(Observation::Reconnected), &events);
         let Some(Next::Entry(ForHandler::Notified(first))) = heard.recv() else { panic!("the first") };
         assert_eq!(first.params, Some(0.into()));
         assert!(matches!(heard.recv(), Some(Next::Missed(3))));
@@ -439,9 +459,9 @@ mod tests {
         }
     }
 
-    /// An owner that takes its turns when the test says so.
+    /// An driver that takes its turns when the test says so.
     struct Turns {
-        owner: Owner<Stdio, Wire>,
+        driver: Driver<Stdio, Wire>,
         events: Sender<ForHandler>,
         heard: bounded::Receiver<ForHandler>,
         commands: Commands,
@@ -459,19 +479,19 @@ mod tests {
             machine.connect(Instant::now()).unwrap();
             let ((inbox, inputs), (connected, answer)) = (sync_channel(16), sync_channel(1));
             let (events, heard) = bounded(8, 1000);
-            let mut owner = Owner {
+            let mut driver = Driver {
                 machine,
                 link: Wire::default(),
-                gate: Arc::new(Gate::new()),
+                backpressure: Arc::new(Backpressure::new()),
                 connected: Some(connected),
                 http_transport: |_| None,
                 state: State::default(),
             };
-            assert!(!owner.drain(&events));
-            Self { owner, events, heard, commands: Commands::to(inbox.clone()), inbox, inputs, answer }
+            assert!(!driver.drain(&events));
+            Self { driver, events, heard, commands: Commands::to(inbox.clone()), inbox, inputs, answer }
         }
 
-        /// An owner that is connected to a server of this revision.
+        /// An driver that is connected to a server of this revision.
         fn connected(version: ProtocolVersion) -> Self {
             let mut turns = Self::new(|config| config.versions = vec![version]);
             let asked = turns.line();
@@ -487,8 +507,8 @@ mod tests {
 
         /// A turn. Whether it was the last.
         fn turn(&mut self) -> bool {
-            self.owner.wait(&self.inputs);
-            self.owner.drain(&self.events)
+            self.driver.wait(&self.inputs);
+            self.driver.drain(&self.events)
         }
 
         fn hear(&mut self, line: String) {
@@ -503,17 +523,17 @@ mod tests {
 
         /// The one line that was written.
         fn line(&mut self) -> String {
-            let written = String::from_utf8(std::mem::take(&mut self.owner.link.written)).unwrap();
+            let written = String::from_utf8(std::mem::take(&mut self.driver.link.written)).unwrap();
             assert_eq!(written.matches('\n').count(), 1, "{written}");
             written
         }
 
-        fn request(&mut self, method: &'static str) -> (RequestKey, Mailbox, String) {
-            let ((postman, mailbox), (accept, accepted)) = (Mailbox::new(Arc::default()), sync_channel(1));
-            self.tell(Input::Request { call: Call::new(method).with_progress(), postman, accept });
+        fn request(&mut self, method: &'static str) -> (RequestKey, ResponseSlot, String) {
+            let ((responder, slot), (accept, accepted)) = (ResponseSlot::new(Arc::default()), sync_channel(1));
+            self.tell(Input::Request { call: Call::new(method).with_progress(), responder, accept });
             let line = self.line();
             assert!(line.contains(&format!(r#""method":"{method}""#)), "{line}");
-            (accepted.try_recv().unwrap().unwrap(), mailbox, line)
+            (accepted.try_recv().unwrap().unwrap(), slot, line)
         }
     }
 
@@ -536,15 +556,15 @@ mod tests {
         let token = token.member("_meta").unwrap().unwrap().member("progressToken").unwrap().unwrap();
         let params = format!(r#"{{"progressToken":{},"progress":1}}"#, token.to_text());
         turns.hear(format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#));
-        let News::Progress(progress) = first.wait() else { panic!("progress comes first") };
+        let ResponseUpdate::Progress(progress) = first.wait() else { panic!("progress comes first") };
         assert_eq!(progress, Json::parse(params).unwrap());
         turns.hear(result(&id(&first_line), r#"{"content":[]}"#));
-        assert!(matches!(first.wait(), News::Outcome(Outcome::Result(_))));
+        assert!(matches!(first.wait(), ResponseUpdate::Outcome(Outcome::Result(_))));
         turns.tell(Input::Cancel(second_key));
         let cancelled = turns.line();
         assert!(cancelled.contains("notifications/cancelled") && cancelled.contains(&id(&second_line)), "{cancelled}");
-        assert!(matches!(second.wait(), News::Outcome(Outcome::Failed(mcp_proto::Failed::Cancelled))));
-        assert!(turns.owner.state.callers.is_empty());
+        assert!(matches!(second.wait(), ResponseUpdate::Outcome(Outcome::Failed(mcp_proto::Failed::Cancelled))));
+        assert!(turns.driver.state.callers.is_empty());
 
         let (accept, accepted) = sync_channel(2);
         turns.tell(Input::Notify { notification: Notification::new("notifications/x"), accept: accept.clone() });
@@ -609,12 +629,12 @@ mod tests {
         for _ in 0..3 {
             turns.hear(notified("tools/list_changed", &meta(&number)));
         }
-        assert!(matches!(told.recv(), Some(Next::Entry(Told::Listening(_)))));
-        assert!(matches!(told.recv(), Some(Next::Entry(Told::Notified(_)))));
+        assert!(matches!(told.recv(), Some(Next::Entry(SubscriptionEvent::Listening(_)))));
+        assert!(matches!(told.recv(), Some(Next::Entry(SubscriptionEvent::Notified(_)))));
         turns.hear(complete(&number));
         assert!(matches!(told.recv(), Some(Next::Missed(2))));
-        assert!(matches!(told.recv(), Some(Next::Entry(Told::Ended(Outcome::Result(_))))));
-        assert!(told.recv().is_none() && turns.owner.state.listeners.is_empty());
+        assert!(matches!(told.recv(), Some(Next::Entry(SubscriptionEvent::Ended(Outcome::Result(_))))));
+        assert!(told.recv().is_none() && turns.driver.state.listeners.is_empty());
 
         let (key, _told, number) = listen(&mut turns, 2);
         turns.tell(Input::Unlisten(key));
@@ -629,7 +649,7 @@ mod tests {
             config.initialize_timeout = Duration::from_millis(5);
         });
         while !turns.turn() {}
-        let refused = &turns.owner.state.refused;
+        let refused = &turns.driver.state.refused;
         assert!(matches!(refused, Some(Unavailable::Failed(mcp_proto::Failed::TimedOut { .. }))), "{refused:?}");
 
         let mut turns = Turns::new(|config| config.versions = vec![ProtocolVersion::V2025_11_25]);
@@ -638,7 +658,7 @@ mod tests {
         turns.inbox.send(Mail::from(format!(r#"{{"jsonrpc":"2.0","id":{},"error":{error}}}"#, id(&line)))).unwrap();
         while !turns.turn() {}
         assert!(
-            matches!(&turns.owner.state.refused, Some(Unavailable::Error(error)) if error.message() == "not today")
+            matches!(&turns.driver.state.refused, Some(Unavailable::Error(error)) if error.message() == "not today")
         );
     }
 
@@ -650,9 +670,9 @@ mod tests {
             let machine = proto::Client::new(Stdio::new(), config).unwrap();
             let ((inbox, inputs), (connected, answer)) = (sync_channel(16), sync_channel(1));
             let (events, _heard) = bounded(8, 1000);
-            let (link, gate) = (Wire::default(), Arc::new(Gate::new()));
+            let (link, backpressure) = (Wire::default(), Arc::new(Backpressure::new()));
             let (http_transport, state): (fn(&_) -> _, _) = (|_| None, State::default());
-            let owner = Owner { machine, link, gate, connected: Some(connected), http_transport, state };
+            let driver = Driver { machine, link, backpressure, connected: Some(connected), http_transport, state };
             let message = if is_refused {
                 r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"not today"}}"#.to_owned()
             } else {
@@ -660,7 +680,7 @@ mod tests {
             };
             inbox.send(Mail::from(message)).unwrap();
             inbox.send(Mail::Client(Input::Close)).unwrap();
-            let running = thread::spawn(move || owner.run(&inputs, &events));
+            let running = thread::spawn(move || driver.run(&inputs, &events));
             running.join().unwrap();
             match answer.try_recv().unwrap() {
                 Ok(greeting) => assert!(!is_refused && greeting.version == ProtocolVersion::V2025_11_25),

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use http::request::Parts;
 use mcp_proto::client::{Call, Outcome};
 use mcp_proto::server::{
-    RequestInfo, Event, ExchangeKey, Http, HttpAction, LoggingLevel, PeerKey, Progress, Scope, Server,
+    Event, ExchangeKey, Http, HttpAction, LoggingLevel, PeerKey, Progress, RequestInfo, Scope, Server,
 };
 use mcp_proto::{ErrorObject, Instant, Json, Notification, Output, RequestKey, Ticket, TicketKey, UsageError};
 
@@ -17,7 +17,7 @@ use super::handlers::{Handlers, Job};
 use super::incoming::{Context, Incoming, ServerPublisher, Shared};
 use super::subscriptions::Subscriptions;
 
-/// What happens to the owner.
+/// What happens to the driver.
 #[derive(Debug)]
 pub(super) enum Input {
     /// A request has arrived, with as much of its body as came with it.
@@ -52,7 +52,7 @@ pub(super) enum Input {
     Stop,
 }
 
-pub(super) struct Owner {
+pub(super) struct Driver {
     machine: Server<Http>,
     inbox: SyncSender<Input>,
     handlers: Handlers,
@@ -69,7 +69,7 @@ pub(super) struct Owner {
     is_reporting: bool,
 }
 
-impl Owner {
+impl Driver {
     pub(super) fn new(
         machine: Server<Http>,
         inbox: SyncSender<Input>,
@@ -315,14 +315,14 @@ mod tests {
     use super::super::connection::replies;
     use super::*;
 
-    /// An owner whose calls all wait, and a connection.
-    fn without_threads(service: &Arc<dyn Service>) -> (Owner, Arc<TcpStream>) {
+    /// An driver whose calls all wait, and a connection.
+    fn without_threads(service: &Arc<dyn Service>) -> (Driver, Arc<TcpStream>) {
         let (inbox, _) = sync_channel(1);
         let config = Config::new("s", "1").with_capabilities(Json::parse(r#"{"tools":{}}"#).unwrap());
         let machine = Server::new(Http::new(HttpConfig::new()), config).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = Arc::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
-        (Owner::new(machine, inbox, Handlers::new(0), Arc::clone(service)), stream)
+        (Driver::new(machine, inbox, Handlers::new(0), Arc::clone(service)), stream)
     }
 
     /// The head of a modern call of the tool `t`.
@@ -336,20 +336,20 @@ mod tests {
     #[test]
     fn defect_k6_b12_nothing_is_left_of_calls_whose_clients_are_gone() {
         let service: Arc<dyn Service> = Arc::new(|_: &Incoming| Ok(Json::empty_object()));
-        let (mut owner, stream) = without_threads(&service);
+        let (mut driver, stream) = without_threads(&service);
         let before = Arc::strong_count(&service);
         for request in 0..100 {
             let call = ::tests::asked::modern("1", "tools/call", r#""name":"t","#);
             let (replies, _responses) = replies(&stream);
             let (head, peer, body) = (head(), PeerKey::new(&[1]), call.into_bytes());
             let now = Instant::now();
-            owner.on_input(Input::Request { request, head, peer, body, is_whole: true, replies }, now);
-            owner.settle(now);
+            driver.on_input(Input::Request { request, head, peer, body, is_whole: true, replies }, now);
+            driver.settle(now);
             assert_eq!(Arc::strong_count(&service), before + 1, "the call waits");
-            owner.on_input(Input::Gone(request), now);
-            owner.settle(now);
+            driver.on_input(Input::Gone(request), now);
+            driver.settle(now);
             assert_eq!(Arc::strong_count(&service), before, "it waits no longer");
-            assert_eq!((owner.tickets.len(), owner.replies.len(), owner.exchanges.len()), (0, 0, 0));
+            assert_eq!((driver.tickets.len(), driver.replies.len(), driver.exchanges.len()), (0, 0, 0));
         }
     }
 
@@ -357,66 +357,66 @@ mod tests {
     #[test]
     fn k6_a_stream_that_is_not_taken_ends_its_call() {
         let service: Arc<dyn Service> = Arc::new(|_: &Incoming| Ok(Json::empty_object()));
-        let (mut owner, stream) = without_threads(&service);
+        let (mut driver, stream) = without_threads(&service);
         for is_taken in [true, false] {
             let params = r#""name":"t","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"progressToken":1}"#;
             let body =
                 format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{{params}}}}}"#).into_bytes();
             let (replies, responses) = replies(&stream);
             let (head, peer, now) = (head(), PeerKey::new(&[1]), Instant::now());
-            owner.on_input(Input::Request { request: 1, head, peer, body, is_whole: true, replies }, now);
-            owner.settle(now);
-            let ticket = *owner.tickets.keys().next().unwrap();
+            driver.on_input(Input::Request { request: 1, head, peer, body, is_whole: true, replies }, now);
+            driver.settle(now);
+            let ticket = *driver.tickets.keys().next().unwrap();
             let mut responses = Some(responses);
             if !is_taken {
                 responses = None;
             }
-            owner.on_input(
+            driver.on_input(
                 Input::Progress { ticket, progress: Progress { progress: 1.0, total: None, message: None } },
                 now,
             );
-            owner.settle(now);
-            let left = (owner.tickets.len(), owner.replies.len(), owner.exchanges.len());
+            driver.settle(now);
+            let left = (driver.tickets.len(), driver.replies.len(), driver.exchanges.len());
             assert_eq!(left, if is_taken { (1, 1, 1) } else { (0, 0, 0) });
             // The answer is the last of it.
-            owner.on_input(Input::Answer { ticket, answer: Ok(Json::empty_object()) }, now);
-            owner.settle(now);
-            assert_eq!((owner.tickets.len(), owner.replies.len(), owner.exchanges.len()), (0, 0, 0));
+            driver.on_input(Input::Answer { ticket, answer: Ok(Json::empty_object()) }, now);
+            driver.settle(now);
+            assert_eq!((driver.tickets.len(), driver.replies.len(), driver.exchanges.len()), (0, 0, 0));
             drop(responses);
-            owner.report_written(now);
-            assert!(owner.unwritten.is_empty());
+            driver.report_written(now);
+            assert!(driver.unwritten.is_empty());
         }
     }
 
     #[test]
     fn k6_nothing_is_left_of_a_stream_whose_client_is_gone() {
         let service: Arc<dyn Service> = Arc::new(|_: &Incoming| Ok(Json::empty_object()));
-        let (mut owner, stream) = without_threads(&service);
+        let (mut driver, stream) = without_threads(&service);
         let call = ::tests::asked::modern("1", "tools/call", r#""name":"t","#);
         let (replies, responses) = replies(&stream);
         let (peer, now) = (PeerKey::new(&[1]), Instant::now());
         let body = call.replace(r#""_meta":{"#, r#""_meta":{"progressToken":1,"#).into_bytes();
-        owner.on_input(Input::Request { request: 1, head: head(), peer, body, is_whole: true, replies }, now);
-        owner.settle(now);
-        let ticket = *owner.tickets.keys().next().unwrap();
-        owner.on_input(
+        driver.on_input(Input::Request { request: 1, head: head(), peer, body, is_whole: true, replies }, now);
+        driver.settle(now);
+        let ticket = *driver.tickets.keys().next().unwrap();
+        driver.on_input(
             Input::Progress { ticket, progress: Progress { progress: 1.0, total: None, message: None } },
             now,
         );
-        owner.settle(now);
+        driver.settle(now);
         assert!(matches!(responses.try_recv(), Ok(Reply::Stream(_))));
         assert!(matches!(responses.try_recv(), Ok(Reply::Piece(_))));
-        assert_eq!(owner.unwritten.len(), 1);
-        owner.on_input(Input::Gone(1), now);
-        owner.settle(now);
-        assert_eq!((owner.replies.len(), owner.exchanges.len(), owner.unwritten.len()), (0, 0, 0));
+        assert_eq!(driver.unwritten.len(), 1);
+        driver.on_input(Input::Gone(1), now);
+        driver.settle(now);
+        assert_eq!((driver.replies.len(), driver.exchanges.len(), driver.unwritten.len()), (0, 0, 0));
     }
 
     /// The connection that writes the stream is shut down: it may wait for its client within a write.
     #[test]
     fn k1_k2_a_stream_that_is_not_read_is_aborted_with_its_connection() {
         let service: Arc<dyn Service> = Arc::new(|_: &Incoming| Ok(Json::empty_object()));
-        let (mut owner, _) = without_threads(&service);
+        let (mut driver, _) = without_threads(&service);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let stream = Arc::new(listener.accept().unwrap().0);
@@ -424,9 +424,9 @@ mod tests {
         let body = call.replace(r#""_meta":{"#, r#""_meta":{"progressToken":1,"#).into_bytes();
         let (replies, _responses) = replies(&stream);
         let (peer, now) = (PeerKey::new(&[1]), Instant::now());
-        owner.on_input(Input::Request { request: 1, head: head(), peer, body, is_whole: true, replies }, now);
-        owner.settle(now);
-        let ticket = *owner.tickets.keys().next().unwrap();
+        driver.on_input(Input::Request { request: 1, head: head(), peer, body, is_whole: true, replies }, now);
+        driver.settle(now);
+        let ticket = *driver.tickets.keys().next().unwrap();
         let message = Some("x".repeat(mcp_proto::Limits::default().unwritten / 8).into());
         let is_shut = |client: &mut TcpStream| {
             client.set_nonblocking(true).unwrap();
@@ -435,13 +435,13 @@ mod tests {
         for step in 1..20 {
             assert!(!is_shut(&mut client), "after {step} pieces");
             let progress = Progress { progress: f64::from(step), total: None, message: message.clone() };
-            owner.on_input(Input::Progress { ticket, progress }, now);
-            owner.settle(now);
-            if owner.unwritten.is_empty() {
+            driver.on_input(Input::Progress { ticket, progress }, now);
+            driver.settle(now);
+            if driver.unwritten.is_empty() {
                 break;
             }
         }
-        assert!(owner.unwritten.is_empty() && owner.replies.is_empty());
+        assert!(driver.unwritten.is_empty() && driver.replies.is_empty());
         soon(|| is_shut(&mut client.try_clone().unwrap()));
     }
 
@@ -467,20 +467,20 @@ mod tests {
             say(is_refused(incoming.ask(Call::new("roots/list")).err()).to_string());
             Err(ErrorObject::new(-32000, "enough"))
         });
-        let (mut owner, stream) = without_threads(&service);
+        let (mut driver, stream) = without_threads(&service);
         let (inbox, inputs) = sync_channel(16);
-        (owner.inbox, owner.handlers) = (inbox, Handlers::new(1));
+        (driver.inbox, driver.handlers) = (inbox, Handlers::new(1));
         let info = r#""io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"}"#;
         let call = ::tests::asked::modern("1", "tools/call", r#""name":"t","#);
         let body = call.replace(r#""_meta":{"#, &format!(r#""_meta":{{{info},"#)).into_bytes();
         let (replies, responses) = replies(&stream);
         let (peer, now) = (PeerKey::new(&[1]), Instant::now());
-        owner.on_input(Input::Request { request: 1, head: head(), peer, body, is_whole: true, replies }, now);
-        owner.settle(now);
-        while !owner.tickets.is_empty() {
+        driver.on_input(Input::Request { request: 1, head: head(), peer, body, is_whole: true, replies }, now);
+        driver.settle(now);
+        while !driver.tickets.is_empty() {
             let input = inputs.recv_timeout(std::time::Duration::from_secs(10)).unwrap();
-            owner.on_input(input, now);
-            owner.settle(now);
+            driver.on_input(input, now);
+            driver.settle(now);
         }
         let expected = [
             "tools/call of 2026-07-28",
