@@ -166,11 +166,11 @@ impl Client {
     /// [`Error::Usage`] if that cannot be done; older servers tell [`Handler::notified`] without being asked, and take
     /// `resources/subscribe`.
     pub fn listen(&self, filter: impl Into<Json>) -> Result<Subscription, Error> {
-        let (listener, told) = bounded(CHANGES, CHANGE_BYTES);
+        let (listener, events) = bounded(CHANGES, CHANGE_BYTES);
         let (accept, accepted) = sync_channel(1);
         self.send(Input::Listen { filter: filter.into(), listener, accept })?;
         let key = accepted.recv().map_err(|_| UsageError::Closed)??;
-        Ok(Subscription { key, server: self.shared.server.clone(), told, commands: self.shared.commands.clone() })
+        Ok(Subscription { key, server: self.shared.server.clone(), events, commands: self.shared.commands.clone() })
     }
 
     /// Sends a notification.

@@ -25,7 +25,7 @@ use proxy_loop::{Input, ProxyLoop};
 /// Watches what a proxy does. Any of its threads may call it, one at a time.
 pub trait Observer {
     /// The relay tells something.
-    fn told(&mut self, event: &Event);
+    fn event(&mut self, event: &Event);
     /// Bytes came from the client.
     fn received(&mut self, bytes: &[u8]) {
         let _ = bytes;
@@ -48,7 +48,7 @@ pub trait Observer {
 /// struct Silent;
 ///
 /// impl Observer for Silent {
-///     fn told(&mut self, _: &Event) {}
+///     fn event(&mut self, _: &Event) {}
 /// }
 ///
 /// let http = HttpConfig::new("https://example.com/mcp").unwrap();
@@ -115,7 +115,7 @@ impl Proxy {
     /// struct Silent;
     ///
     /// impl Observer for Silent {
-    ///     fn told(&mut self, _: &Event) {}
+    ///     fn event(&mut self, _: &Event) {}
     /// }
     ///
     /// let proxy = Proxy::child(Command::new("/no/such/server"), Config::default()).unwrap();

@@ -233,7 +233,7 @@ impl<T: Carrier> Client<T> {
             transport,
             phase: Phase::Idle,
             handshake: None,
-            detection: Detection::new(&config.versions, config.known_era, T::SILENCE_TELLS),
+            detection: Detection::new(&config.versions, config.known_era, T::SILENCE_MEANS_LEGACY),
             version: None,
             pending: Pending::new(SessionKey::ONLY, config.limits.tombstones),
             held: Held::default(),
@@ -267,7 +267,7 @@ impl<T: Carrier> Client<T> {
     pub fn connect(&mut self, now: Instant) -> Result<(), UsageError> {
         self.check_unconnected()?;
         let known = self.detection.settled().or(self.config.known_era);
-        self.detection = Detection::new(&self.allowed_versions(), known, T::SILENCE_TELLS);
+        self.detection = Detection::new(&self.allowed_versions(), known, T::SILENCE_MEANS_LEGACY);
         self.handshake = Some(Handshake::new(Opener::Configured));
         self.settings = Settings::default();
         self.open(true, now);
@@ -286,7 +286,7 @@ impl<T: Carrier> Client<T> {
     pub fn connect_with(&mut self, params: Json, now: Instant) -> Result<(), UsageError> {
         self.check_unconnected()?;
         self.detection =
-            Detection::new(&self.allowed_versions(), Some(DetectedEra::known(Era::Legacy)), T::SILENCE_TELLS);
+            Detection::new(&self.allowed_versions(), Some(DetectedEra::known(Era::Legacy)), T::SILENCE_MEANS_LEGACY);
         self.handshake = Some(Handshake::new(Opener::Initialize(params)));
         self.settings = Settings::default();
         self.open(true, now);
@@ -302,7 +302,7 @@ impl<T: Carrier> Client<T> {
     /// [`UsageError::AlreadyConnected`] or [`UsageError::Closed`].
     pub(crate) fn discover_with(&mut self, params: Json, now: Instant) -> Result<(), UsageError> {
         self.check_unconnected()?;
-        self.detection = Detection::new(&self.allowed_versions(), None, T::SILENCE_TELLS);
+        self.detection = Detection::new(&self.allowed_versions(), None, T::SILENCE_MEANS_LEGACY);
         self.handshake = Some(Handshake::new(Opener::Discover(params)));
         self.settings = Settings::default();
         self.open(true, now);
@@ -454,11 +454,11 @@ impl<T: Carrier> Client<T> {
         let output = self.out.pop()?;
         if self.out.has_room(&self.config.limits) {
             if let Some((request, params)) = self.late_progress.pop_first() {
-                self.out.tell(Event::Progressed { request, params });
+                self.out.report(Event::Progressed { request, params });
             }
             if self.dropped > 0 {
                 let count = std::mem::take(&mut self.dropped);
-                self.out.tell(Event::Faulted(Fault::Dropped { count }));
+                self.out.report(Event::Faulted(Fault::Dropped { count }));
             }
         }
         Some(output)
@@ -583,7 +583,7 @@ impl<T: Carrier> Client<T> {
     fn report_not_written(&mut self) {
         if self.not_written > 0 && self.takes(1) {
             let count = std::mem::take(&mut self.not_written);
-            self.out.tell(Event::Faulted(Fault::NotWritten { count }));
+            self.out.report(Event::Faulted(Fault::NotWritten { count }));
         }
     }
 
@@ -607,7 +607,7 @@ impl<T: Carrier> Client<T> {
         for request in self.pending.keys() {
             if opening == Some(request) {
                 self.pending.remove(request);
-                self.out.tell(Event::Unavailable { reason: Unavailable::Failed(Failed::Closed), retry_at: None });
+                self.out.report(Event::Unavailable { reason: Unavailable::Failed(Failed::Closed), retry_at: None });
             } else {
                 self.finish(request, Outcome::Failed(Failed::Closed), now);
             }

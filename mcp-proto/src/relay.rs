@@ -278,14 +278,14 @@ impl<T: ClientTransport> Relay<T> {
                     }
                 }
             }
-            E::Faulted(fault) => self.out.tell(Event::Faulted { side: Side::Client, fault }),
+            E::Faulted(fault) => self.out.report(Event::Faulted { side: Side::Client, fault }),
             E::InputEnded => {
                 if let Path::PassThrough { .. } = self.path {
                     self.end_subscriptions(now);
                 }
             }
             E::Closed { reason, .. } => {
-                self.out.tell(Event::ClientGone(reason));
+                self.out.report(Event::ClientGone(reason));
                 self.forget_all_held();
                 self.client.close(now);
             }
@@ -327,7 +327,7 @@ impl<T: ClientTransport> Relay<T> {
                     self.client.notify(Notification { method: method.clone(), params }, now)
                 };
                 if let Err(error) = told {
-                    self.out.tell(Event::NotPassed { method, error });
+                    self.out.report(Event::NotPassed { method, error });
                 }
             }
         }
@@ -344,15 +344,15 @@ impl<T: ClientTransport> Relay<T> {
         use client::Event as E;
         match event {
             E::Connected { version, result, is_reconnect, .. } => {
-                self.out.tell(Event::Connected { version, result: result.clone(), is_reconnect });
+                self.out.report(Event::Connected { version, result: result.clone(), is_reconnect });
                 self.on_connected(version, result, is_reconnect, now);
             }
             E::Unavailable { reason, retry_at } => {
                 self.on_unavailable(&reason, now);
-                self.out.tell(Event::Unavailable { reason, retry_at });
+                self.out.report(Event::Unavailable { reason, retry_at });
             }
             E::SessionLost => {
-                self.out.tell(Event::SessionLost);
+                self.out.report(Event::SessionLost);
                 self.forget_roots_questions();
                 // SH-C-08: what the old session asked is of no use to the next.
                 for request in self.in_flight.clear_to_client() {
@@ -366,10 +366,10 @@ impl<T: ClientTransport> Relay<T> {
                 (Path::LegacyClient(_), Some(_)) => self.on_legacy_progress(request, params, now),
                 (Path::ModernClient(_), Some(_)) => self.on_modern_progress(request, params, now),
                 (Path::Opening(_) | Path::PassThrough { .. }, Some(forwarded)) => {
-                    self.tell_client((&forwarded.ticket).into(), Method::PROGRESS, Some(params), now);
+                    self.notify_client((&forwarded.ticket).into(), Method::PROGRESS, Some(params), now);
                 }
             },
-            E::NotRestored { method, reason, .. } => self.out.tell(Event::NotInEffect { method, reason }),
+            E::NotRestored { method, reason, .. } => self.out.report(Event::NotInEffect { method, reason }),
             E::Listening { subscription, filter } => self.on_listening(subscription, &filter, now),
             E::ListeningEnded { subscription, outcome } => self.on_listening_ended(subscription, &outcome, now),
             E::ListeningInterrupted { .. } => {}
@@ -387,12 +387,12 @@ impl<T: ClientTransport> Relay<T> {
                 Path::ModernClient(_) => self.on_legacy_notification(scope, method, params, now),
                 Path::Opening(_) | Path::PassThrough { .. } => self.pass_notification(scope, method, params, now),
             },
-            E::RequestWaits { limit } => self.out.tell(Event::RequestWaits { limit }),
-            E::Faulted(fault) => self.out.tell(Event::Faulted { side: Side::Server, fault }),
-            E::QuirkMet(quirk) => self.out.tell(Event::QuirkMet(quirk)),
+            E::RequestWaits { limit } => self.out.report(Event::RequestWaits { limit }),
+            E::Faulted(fault) => self.out.report(Event::Faulted { side: Side::Server, fault }),
+            E::QuirkMet(quirk) => self.out.report(Event::QuirkMet(quirk)),
             E::Closed(reason) => {
                 self.server.close(now);
-                self.out.tell(Event::Closed(reason));
+                self.out.report(Event::Closed(reason));
             }
         }
     }
@@ -425,10 +425,10 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
-    fn tell_client(&mut self, scope: server::Scope, method: Method, params: Option<Json>, now: Instant) {
+    fn notify_client(&mut self, scope: server::Scope, method: Method, params: Option<Json>, now: Instant) {
         let notification = Notification { method: method.clone(), params };
         if let Err(error) = self.server.notify(scope, notification, now) {
-            self.out.tell(Event::NotPassed { method, error });
+            self.out.report(Event::NotPassed { method, error });
         }
     }
 
@@ -436,14 +436,14 @@ impl<T: ClientTransport> Relay<T> {
     fn publish(&mut self, notification: Notification, now: Instant) {
         let method = notification.method.clone();
         if let Err(error) = self.server.publish(notification, now) {
-            self.out.tell(Event::NotPassed { method, error });
+            self.out.report(Event::NotPassed { method, error });
         }
     }
 
     /// Tells of a request that got no answer; returns what the client is told.
-    fn tell_failure(&mut self, reason: Failed) -> ErrorObject {
+    fn report_failure(&mut self, reason: Failed) -> ErrorObject {
         let error = self.error_for(&reason);
-        self.out.tell(Event::Failed(reason));
+        self.out.report(Event::Failed(reason));
         error
     }
 

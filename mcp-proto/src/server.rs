@@ -562,7 +562,7 @@ impl<T: Carrier> Server<T> {
         let (_, shared) = &mut self.split(now);
         if *shared.not_written > 0 && shared.transport.takes(1, &mut shared.wire) {
             let count = std::mem::take(shared.not_written);
-            shared.wire.out.tell(Event::Faulted(Fault::NotWritten { count }));
+            shared.wire.out.report(Event::Faulted(Fault::NotWritten { count }));
         }
     }
 

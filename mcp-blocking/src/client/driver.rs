@@ -209,11 +209,11 @@ where
                 None
             }
             Event::Notified { scope: Scope::Subscription(subscription), method, params } => {
-                self.tell(subscription, SubscriptionEvent::Notified(Notification { method, params }))
+                self.report(subscription, SubscriptionEvent::Notified(Notification { method, params }))
             }
-            Event::Listening { subscription, filter } => self.tell(subscription, SubscriptionEvent::Listening(filter)),
+            Event::Listening { subscription, filter } => self.report(subscription, SubscriptionEvent::Listening(filter)),
             Event::ListeningInterrupted { subscription, reason, .. } => {
-                self.tell(subscription, SubscriptionEvent::Interrupted(reason))
+                self.report(subscription, SubscriptionEvent::Interrupted(reason))
             }
             Event::ListeningEnded { subscription, outcome } => {
                 if let Some(listener) = self.state.listeners.remove(&subscription) {
@@ -235,10 +235,10 @@ where
     }
 
     /// A listener that is behind misses what there is no room for.
-    fn tell(&self, subscription: SubscriptionKey, told: SubscriptionEvent) -> Option<ForHandler> {
+    fn report(&self, subscription: SubscriptionKey, event: SubscriptionEvent) -> Option<ForHandler> {
         if let Some(listener) = self.state.listeners.get(&subscription) {
-            let weight = told.weight();
-            if listener.try_send(told, weight).is_err() {
+            let weight = event.weight();
+            if listener.try_send(event, weight).is_err() {
                 listener.miss();
             }
         }
@@ -363,14 +363,14 @@ mod tests {
         ] {
             assert_eq!(event.weight(), weight, "{event:?}");
         }
-        for (told, weight) in [
+        for (event, weight) in [
             (SubscriptionEvent::Listening(json.clone()), 10),
             (SubscriptionEvent::Notified(Notification { method: "m".into(), params: Some(json.clone()) }), 10),
             (SubscriptionEvent::Notified(Notification::new("m")), 0),
             (SubscriptionEvent::Interrupted(mcp_proto::Failed::Closed), 0),
             (SubscriptionEvent::Ended(Outcome::Result(json)), 0),
         ] {
-            assert_eq!(told.weight(), weight, "{told:?}");
+            assert_eq!(event.weight(), weight, "{event:?}");
         }
     }
 
@@ -516,7 +516,7 @@ mod tests {
             assert!(!self.turn());
         }
 
-        fn tell(&mut self, input: Input) {
+        fn report(&mut self, input: Input) {
             self.commands.send(input).unwrap();
             assert!(!self.turn());
         }
@@ -530,7 +530,7 @@ mod tests {
 
         fn request(&mut self, method: &'static str) -> (RequestKey, ResponseSlot, String) {
             let ((responder, slot), (accept, accepted)) = (ResponseSlot::new(Arc::default()), sync_channel(1));
-            self.tell(Input::Request { call: Call::new(method).with_progress(), responder, accept });
+            self.report(Input::Request { call: Call::new(method).with_progress(), responder, accept });
             let line = self.line();
             assert!(line.contains(&format!(r#""method":"{method}""#)), "{line}");
             (accepted.try_recv().unwrap().unwrap(), slot, line)
@@ -560,14 +560,14 @@ mod tests {
         assert_eq!(progress, Json::parse(params).unwrap());
         turns.hear(result(&id(&first_line), r#"{"content":[]}"#));
         assert!(matches!(first.wait(), ResponseUpdate::Outcome(Outcome::Result(_))));
-        turns.tell(Input::Cancel(second_key));
+        turns.report(Input::Cancel(second_key));
         let cancelled = turns.line();
         assert!(cancelled.contains("notifications/cancelled") && cancelled.contains(&id(&second_line)), "{cancelled}");
         assert!(matches!(second.wait(), ResponseUpdate::Outcome(Outcome::Failed(mcp_proto::Failed::Cancelled))));
         assert!(turns.driver.state.callers.is_empty());
 
         let (accept, accepted) = sync_channel(2);
-        turns.tell(Input::Notify { notification: Notification::new("notifications/x"), accept: accept.clone() });
+        turns.report(Input::Notify { notification: Notification::new("notifications/x"), accept: accept.clone() });
         assert!(turns.line().contains("notifications/x"));
         accepted.try_recv().unwrap().unwrap();
 
@@ -583,7 +583,7 @@ mod tests {
             panic!("a request")
         };
         assert_eq!(method.as_str(), "roots/list");
-        turns.tell(Input::Answer { ticket, answer: Ok(Json::parse(r#"{"roots":[]}"#).unwrap()) });
+        turns.report(Input::Answer { ticket, answer: Ok(Json::parse(r#"{"roots":[]}"#).unwrap()) });
         assert_eq!(turns.line().trim(), result("\"r\"", r#"{"roots":[]}"#));
         turns.hear(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#.to_owned());
         let received = turns.heard.recv();
@@ -612,32 +612,32 @@ mod tests {
     fn a_subscription_is_told_of_and_counts_what_it_misses_until_its_end() {
         let mut turns = Turns::connected(ProtocolVersion::V2026_07_28);
         let listen = |turns: &mut Turns, room| {
-            let ((listener, told), (accept, accepted)) = (bounded(room, 1000), sync_channel(1));
+            let ((listener, events), (accept, accepted)) = (bounded(room, 1000), sync_channel(1));
             let filter = Json::parse(r#"{"toolsListChanged":true}"#).unwrap();
-            turns.tell(Input::Listen { filter, listener, accept });
+            turns.report(Input::Listen { filter, listener, accept });
             let line = turns.line();
             assert!(line.contains("subscriptions/listen"), "{line}");
-            (accepted.try_recv().unwrap().unwrap(), told, id(&line))
+            (accepted.try_recv().unwrap().unwrap(), events, id(&line))
         };
         let meta = |id: &str| format!(r#""_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}"#);
         let notified = |method: &str, params: &str| {
             format!(r#"{{"jsonrpc":"2.0","method":"notifications/{method}","params":{{{params}}}}}"#)
         };
-        let (_, told, number) = listen(&mut turns, 2);
+        let (_, events, number) = listen(&mut turns, 2);
         let filter = format!(r#"{},"notifications":{{"toolsListChanged":true}}"#, meta(&number));
         turns.hear(notified("subscriptions/acknowledged", &filter));
         for _ in 0..3 {
             turns.hear(notified("tools/list_changed", &meta(&number)));
         }
-        assert!(matches!(told.recv(), Some(Next::Entry(SubscriptionEvent::Listening(_)))));
-        assert!(matches!(told.recv(), Some(Next::Entry(SubscriptionEvent::Notified(_)))));
+        assert!(matches!(events.recv(), Some(Next::Entry(SubscriptionEvent::Listening(_)))));
+        assert!(matches!(events.recv(), Some(Next::Entry(SubscriptionEvent::Notified(_)))));
         turns.hear(complete(&number));
-        assert!(matches!(told.recv(), Some(Next::Missed(2))));
-        assert!(matches!(told.recv(), Some(Next::Entry(SubscriptionEvent::Ended(Outcome::Result(_))))));
-        assert!(told.recv().is_none() && turns.driver.state.listeners.is_empty());
+        assert!(matches!(events.recv(), Some(Next::Missed(2))));
+        assert!(matches!(events.recv(), Some(Next::Entry(SubscriptionEvent::Ended(Outcome::Result(_))))));
+        assert!(events.recv().is_none() && turns.driver.state.listeners.is_empty());
 
         let (key, _told, number) = listen(&mut turns, 2);
-        turns.tell(Input::Unlisten(key));
+        turns.report(Input::Unlisten(key));
         let line = turns.line();
         assert!(line.contains("notifications/cancelled") && line.contains(&number), "{line}");
     }

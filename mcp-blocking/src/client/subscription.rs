@@ -16,7 +16,7 @@ use crate::bounded::{Next, Receiver};
 pub struct Subscription {
     pub(super) key: SubscriptionKey,
     pub(super) server: String,
-    pub(super) told: Receiver<SubscriptionEvent>,
+    pub(super) events: Receiver<SubscriptionEvent>,
     pub(super) commands: Commands,
 }
 
@@ -28,7 +28,7 @@ pub enum Change {
     Listening(Json),
     /// Something has changed.
     Notified(Notification),
-    /// The subscription broke off, and is opened again. What changes meanwhile is not told: read again what matters.
+    /// The subscription broke off, and is opened again. What changes meanwhile is not events: read again what matters.
     Interrupted(Failed),
     /// So many changes came before earlier ones were taken, and were dropped: read again what matters.
     Missed(u64),
@@ -50,11 +50,11 @@ impl Iterator for Subscription {
     type Item = Change;
 
     fn next(&mut self) -> Option<Change> {
-        let told = match self.told.recv()? {
-            Next::Entry(told) => told,
+        let event = match self.events.recv()? {
+            Next::Entry(event) => event,
             Next::Missed(count) => return Some(Change::Missed(count)),
         };
-        Some(match told {
+        Some(match event {
             SubscriptionEvent::Listening(filter) => Change::Listening(filter),
             SubscriptionEvent::Notified(notification) => Change::Notified(notification),
             SubscriptionEvent::Interrupted(reason) => Change::Interrupted(reason),

@@ -12,19 +12,19 @@ use super::*;
 
 /// Notes what it is told.
 #[derive(Debug, Default)]
-struct SubscriptionEvent(Vec<(ExchangeKey, String)>);
+struct Reported(Vec<(ExchangeKey, String)>);
 
-impl SubscriptionEvent {
+impl Reported {
     fn note(&mut self, exchange: ExchangeKey, text: impl Into<String>) {
         self.0.push((exchange, text.into()));
     }
 
     fn of(&self, exchange: ExchangeKey) -> Vec<&str> {
-        self.0.iter().filter(|(told, _)| *told == exchange).map(|(_, text)| text.as_str()).collect()
+        self.0.iter().filter(|(reported, _)| *reported == exchange).map(|(_, text)| text.as_str()).collect()
     }
 }
 
-impl Exchanges for SubscriptionEvent {
+impl Exchanges for Reported {
     fn handle_sent(&mut self, exchange: ExchangeKey, _: Instant) {
         self.note(exchange, "sent");
     }
@@ -34,7 +34,7 @@ impl Exchanges for SubscriptionEvent {
         self.note(exchange, "head");
     }
 
-    /// Pieces are told together.
+    /// Pieces are reported together.
     fn handle_body(&mut self, exchange: ExchangeKey, chunk: &[u8], _: Instant) {
         let so_far = match self.0.last() {
             Some((last, text)) if *last == exchange => text.strip_prefix("body ").and_then(|text| text.parse().ok()),
@@ -62,7 +62,7 @@ type Fed = (ExchangeKey, Received);
 struct Pooled {
     pool: Pool<Fed>,
     backpressure: Arc<Backpressure>,
-    told: SubscriptionEvent,
+    reported: Reported,
     inputs: Receiver<Fed>,
     server: Loopback,
     keys: Vec<ExchangeKey>,
@@ -99,7 +99,7 @@ impl Pooled {
         let pool = Pool::new(options, Arc::new(inbox), Arc::clone(&backpressure));
         let mut client = World::connected_client();
         let keys = (0..4).map(|_| client.call("tools/call", "{}").1.key).collect();
-        Self { pool, backpressure, told: SubscriptionEvent::default(), inputs, server, keys }
+        Self { pool, backpressure, reported: Reported::default(), inputs, server, keys }
     }
 
     fn open(&mut self, exchange: ExchangeKey, path: &str, body: Option<&'static [u8]>) {
@@ -115,12 +115,12 @@ impl Pooled {
 
     /// Hands in the next of what is received.
     fn step(&mut self) {
-        let fed = self.inputs.recv_timeout(LONG).unwrap_or_else(|error| panic!("{error}: {:?}", self.told));
-        self.pool.feed(&mut self.told, fed, Instant::now());
+        let fed = self.inputs.recv_timeout(LONG).unwrap_or_else(|error| panic!("{error}: {:?}", self.reported));
+        self.pool.feed(&mut self.reported, fed, Instant::now());
     }
 
     fn catch_up(&mut self) {
-        self.pool.catch_up(&mut self.told, Instant::now());
+        self.pool.catch_up(&mut self.reported, Instant::now());
     }
 
     fn patience(&self) -> Duration {
@@ -159,11 +159,11 @@ fn what_comes_of_an_exchange_is_told_in_its_order() {
                 world.step();
                 steps += 1;
             }
-            assert_eq!(world.told.of(key), expected, "{path}");
+            assert_eq!(world.reported.of(key), expected, "{path}");
             let is_short = ["/short", "/empty"].contains(&path);
             assert_eq!(steps == 1, is_short, "what fits is handed in at once: {path}");
             assert_eq!(world.counts(), (1, 0, 0));
-            world.told.0.clear();
+            world.reported.0.clear();
         }
     }
     for request in world.server.requests() {
@@ -187,11 +187,11 @@ fn requests_wait_for_a_worker_and_those_that_are_aborted_do_not() {
     world.server.wait_for("POST /hang");
     world.abort(first);
     // Its worker takes what waits.
-    while !world.told.of(last).contains(&"end") {
+    while !world.reported.of(last).contains(&"end") {
         world.step();
     }
-    assert_eq!((world.told.of(first), world.told.of(third)), (vec![], vec![]), "nothing is told of what was aborted");
-    assert_eq!(world.told.of(last), ["head", "body 5", "end"]);
+    assert_eq!((world.reported.of(first), world.reported.of(third)), (vec![], vec![]), "nothing is reported of what was aborted");
+    assert_eq!(world.reported.of(last), ["head", "body 5", "end"]);
     assert_eq!(world.counts(), (1, 1, 0));
     // The one that is idle is used, and no third is started.
     world.open(third, "/short", None);
@@ -200,7 +200,7 @@ fn requests_wait_for_a_worker_and_those_that_are_aborted_do_not() {
     while world.counts() != (2, 0, 0) {
         world.step();
     }
-    assert_eq!((world.told.of(second), world.told.of(third)), (vec![], vec!["head", "body 5", "end"]));
+    assert_eq!((world.reported.of(second), world.reported.of(third)), (vec![], vec!["head", "body 5", "end"]));
 }
 
 #[test]
@@ -212,31 +212,31 @@ fn the_machine_is_told_once_when_a_request_has_left() {
     world.open(first, "/hang", None);
     world.server.wait_for("GET /hang");
     world.catch_up();
-    assert_eq!((world.told.of(first), world.patience()), (vec![], Duration::MAX));
+    assert_eq!((world.reported.of(first), world.patience()), (vec![], Duration::MAX));
 
     world.open(second, "/hang", Some(b"{}"));
     assert_eq!(world.patience(), UNSENT);
     world.is_sent(second);
-    assert_eq!((world.told.of(second), world.patience()), (vec![], UNSENT));
+    assert_eq!((world.reported.of(second), world.patience()), (vec![], UNSENT));
     world.catch_up();
     world.catch_up();
-    assert_eq!((world.told.of(second), world.patience()), (vec!["sent"], Duration::MAX));
+    assert_eq!((world.reported.of(second), world.patience()), (vec!["sent"], Duration::MAX));
 
     // Of what was aborted, nothing is told.
     world.open(third, "/hang", Some(b"{}"));
     world.is_sent(third);
     world.abort(third);
     world.catch_up();
-    assert_eq!((world.told.of(third), world.patience()), (vec![], Duration::MAX));
+    assert_eq!((world.reported.of(third), world.patience()), (vec![], Duration::MAX));
 
     // Whoever answers has read the request.
     world.open(last, "/endless", Some(b"{}"));
-    while world.told.of(last).is_empty() {
+    while world.reported.of(last).is_empty() {
         world.step();
     }
     world.catch_up();
-    assert_eq!((world.told.of(last)[0], world.patience()), ("head", Duration::MAX));
-    assert!(!world.told.of(last).contains(&"sent"));
+    assert_eq!((world.reported.of(last)[0], world.patience()), ("head", Duration::MAX));
+    assert!(!world.reported.of(last).contains(&"sent"));
 }
 
 #[test]
@@ -251,12 +251,12 @@ fn a_request_that_has_not_left_is_not_told_of() {
     let _connection = listener.accept().unwrap();
     thread::sleep(Duration::from_millis(50));
     world.catch_up();
-    assert_eq!((world.told.of(key), world.patience()), (vec![], UNSENT));
+    assert_eq!((world.reported.of(key), world.patience()), (vec![], UNSENT));
     world.abort(key);
     while world.counts() != (1, 0, 0) {
         world.step();
     }
-    assert_eq!(world.told.of(key), [] as [&str; 0]);
+    assert_eq!(world.reported.of(key), [] as [&str; 0]);
 }
 
 /// Waits for a worker that is about to wait at a closed backpressure.
@@ -268,14 +268,14 @@ fn fr14_bodies_are_read_while_the_gate_is_open_until_they_are_aborted_or_all_is_
         world.backpressure.set(false);
         world.open(key, "/endless", None);
         world.step();
-        assert_eq!(world.told.of(key), ["head"]);
+        assert_eq!(world.reported.of(key), ["head"]);
         assert!(world.inputs.recv_timeout(Duration::from_millis(50)).is_err(), "the backpressure is closed");
         if is_aborted {
             world.abort(key);
             while world.counts() != (1, 0, 0) {
                 world.step();
             }
-            assert_eq!(world.told.of(key), ["head"]);
+            assert_eq!(world.reported.of(key), ["head"]);
             // It was opened for that worker alone.
             let (done, waits) = channel();
             let backpressure = Arc::clone(&world.backpressure);
@@ -288,7 +288,7 @@ fn fr14_bodies_are_read_while_the_gate_is_open_until_they_are_aborted_or_all_is_
         } else {
             assert_eq!(world.pool.end(&mut |_| panic!("there is nothing to wait for")), None);
             world.step();
-            assert!(world.told.of(key)[1].starts_with("body "));
+            assert!(world.reported.of(key)[1].starts_with("body "));
         }
     }
 }

@@ -359,7 +359,7 @@ where
                 Said::Action(Action::Client(_)) => {}
                 Said::Action(Action::Server(action)) => self.link.act(action),
                 Said::Event(event) => {
-                    self.observer.told(&event);
+                    self.observer.event(&event);
                     if let Event::Closed(reason) = event {
                         return Some(reason);
                     }

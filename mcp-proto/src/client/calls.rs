@@ -396,13 +396,13 @@ impl<T: Carrier> Client<T> {
         }
         if inputs.len() > room {
             let limit = self.config.limits.requests_in;
-            self.out.tell(Event::Faulted(Fault::TooManyRequests { limit }));
+            self.out.report(Event::Faulted(Fault::TooManyRequests { limit }));
             return self.no_input(request, NoInput::TooMuch { limit }, now);
         }
         // MD-I-04
         let is_allowed = |input: &Input| self.config.forwarding == Forwarding::All || self.declares(&input.method);
         if let Some(input) = inputs.iter().find(|input| !is_allowed(input)) {
-            self.out.tell(Event::Faulted(Fault::UnexpectedRequest { method: input.method.clone() }));
+            self.out.report(Event::Faulted(Fault::UnexpectedRequest { method: input.method.clone() }));
             return self.no_input(request, NoInput::NotDeclared, now);
         }
         self.ask(request, inputs);
@@ -422,7 +422,7 @@ impl<T: Carrier> Client<T> {
             calling.asked.insert(ticket.key(), at);
             let Input { method, params, .. } = input;
             // One message asks for several things; what waits for their answers has its own bound.
-            self.out.tell(Event::Requested { ticket, scope, method, params });
+            self.out.report(Event::Requested { ticket, scope, method, params });
         }
     }
 

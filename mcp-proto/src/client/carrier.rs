@@ -114,7 +114,7 @@ impl<T: Carrier> ClientTransport for T {}
 /// A transport as a client uses it.
 pub trait Carrier: Transport<Action: Weight> {
     /// Nothing but the server can be the reason if it does not answer (ER-04, ER-26).
-    const SILENCE_TELLS: bool;
+    const SILENCE_MEANS_LEGACY: bool;
     /// A session can be lost and opened again while the connection goes on.
     const LOSES_SESSIONS: bool;
     /// The server for people to read.
@@ -198,7 +198,7 @@ impl Backlog {
 }
 
 impl Carrier for Stdio {
-    const SILENCE_TELLS: bool = true;
+    const SILENCE_MEANS_LEGACY: bool = true;
     const LOSES_SESSIONS: bool = false;
 
     fn peer(&self) -> String {

@@ -120,12 +120,12 @@ pub(super) struct Detection {
     /// The server's process was asked with `server/discover`, and has not been started anew since.
     has_asked_process: bool,
     /// Silence tells something: nothing else than the server can be the reason (ER-04, ER-26).
-    silence_tells: bool,
+    silence_means_legacy: bool,
 }
 
 impl Detection {
     /// A detection among these revisions.
-    pub(super) fn new(versions: &[ProtocolVersion], known: Option<DetectedEra>, silence_tells: bool) -> Self {
+    pub(super) fn new(versions: &[ProtocolVersion], known: Option<DetectedEra>, silence_means_legacy: bool) -> Self {
         let mut eras = versions.iter().map(|version| version.rules().era);
         let first = eras.next().unwrap_or(Era::Legacy);
         let only = eras.all(|era| era == first).then_some(DetectedEra { era: first, by: DetectedBy::Configured });
@@ -137,7 +137,7 @@ impl Detection {
             refused: None,
             has_asked_again: false,
             has_asked_process: false,
-            silence_tells,
+            silence_means_legacy,
         }
     }
 
@@ -155,8 +155,8 @@ impl Detection {
     }
 
     /// Whether it tells something if there is no answer to `server/discover`.
-    pub(super) fn silence_tells(&self) -> bool {
-        self.silence_tells && !self.is_known_modern() && self.newest(Era::Legacy).is_some()
+    pub(super) fn silence_means_legacy(&self) -> bool {
+        self.silence_means_legacy && !self.is_known_modern() && self.newest(Era::Legacy).is_some()
     }
 
     pub(super) const fn detected_era(&self) -> Option<DetectedEra> {
@@ -177,9 +177,9 @@ impl Detection {
             Outcome::Error(error) => self.on_error(error),
             Outcome::Failed(reason) => {
                 let by = match reason {
-                    Failed::TimedOut { .. } if self.silence_tells() => DetectedBy::Silence,
+                    Failed::TimedOut { .. } if self.silence_means_legacy() => DetectedBy::Silence,
                     // ER-23, ER-26
-                    Failed::Refused(refusal) if tells_era(refusal.status) => {
+                    Failed::Refused(refusal) if shows_era(refusal.status) => {
                         DetectedBy::Status { status: refusal.status.as_u16() }
                     }
                     Failed::InvalidResponse { .. } | Failed::NoAnswer { .. } | Failed::ContentType { .. } => {
@@ -250,7 +250,7 @@ impl Detection {
                     | code::HEADER_MISMATCH
                     | code::INVALID_PARAMS
             ),
-            Unavailable::Failed(Failed::Refused(refusal)) => tells_era(refusal.status),
+            Unavailable::Failed(Failed::Refused(refusal)) => shows_era(refusal.status),
             Unavailable::Failed(_) => false,
         };
         let Some(newest) = self.newest(Era::Modern).filter(|_| may_be_modern && !self.has_asked_again) else {
@@ -351,7 +351,7 @@ fn named_versions(names: Option<Json>) -> Option<Vec<ProtocolVersion>> {
 }
 
 /// ER-23, ER-26: whether a status says something about what a server understands, and not about credentials or load.
-fn tells_era(status: http::StatusCode) -> bool {
+fn shows_era(status: http::StatusCode) -> bool {
     status.is_client_error() && !says_nothing(status)
 }
 

@@ -110,7 +110,7 @@ impl<T: Carrier> Client<T> {
     fn follow(&mut self, step: Step, awaited: bool, now: Instant) {
         match step {
             Step::Discover(version) => {
-                let patience = if self.detection.silence_tells() {
+                let patience = if self.detection.silence_means_legacy() {
                     self.config.discover_timeout
                 } else {
                     self.config.initialize_timeout
@@ -196,17 +196,17 @@ impl<T: Carrier> Client<T> {
         self.detection.settle();
         self.phase = Phase::Ready;
         self.with_wire(now, |transport, wire| transport.negotiated(version, wire));
-        self.tell_connected(version, result, false);
+        self.report_connected(version, result, false);
         self.with_wire(now, |transport, wire| transport.ready(now, wire));
         self.send_held(now);
         self.open_subscriptions(now);
     }
 
-    fn tell_connected(&mut self, version: ProtocolVersion, result: Json, is_reconnect: bool) {
+    fn report_connected(&mut self, version: ProtocolVersion, result: Json, is_reconnect: bool) {
         let detected_era = self.detection.detected_era().unwrap_or(DetectedEra::known(version.rules().era));
         let is_own = self.handshake.as_ref().is_some_and(|handshake| handshake.opener == Opener::Configured);
         let is_downgrade = is_own && self.config.newest() != Some(version);
-        self.out.tell(Event::Connected { version, result, is_reconnect, detected_era, is_downgrade });
+        self.out.report(Event::Connected { version, result, is_reconnect, detected_era, is_downgrade });
     }
 
     fn on_initialize_outcome(&mut self, outcome: Outcome, awaited: bool, now: Instant) {
@@ -239,7 +239,7 @@ impl<T: Carrier> Client<T> {
         self.with_wire(now, |transport, wire| transport.negotiated(version, wire));
         let is_reconnect = if confirmed.is_some() { true } else { false };
         self.phase = Phase::Unconfirmed;
-        self.tell_connected(version, result, is_reconnect);
+        self.report_connected(version, result, is_reconnect);
         match (confirmed, self.config.confirmation) {
             (Some(notification), _) => self.send_confirmation(notification, now),
             (None, Confirmation::Automatic) => self.send_confirmation(Notification::new(Method::INITIALIZED), now),
@@ -334,7 +334,7 @@ impl<T: Carrier> Client<T> {
             Unavailable::Error(error) => Outcome::Error(error.clone()),
             Unavailable::Failed(failed) => Outcome::Failed(failed.clone()),
         };
-        self.out.tell(Event::Unavailable { reason, retry_at });
+        self.out.report(Event::Unavailable { reason, retry_at });
         for request in self.pending.keys() {
             self.with_wire(now, |transport, wire| transport.abandon(request, now, wire));
             self.finish(request, outcome.clone(), now);
@@ -361,7 +361,7 @@ impl<T: Carrier> Client<T> {
         self.lose_settings(now);
         match self.phase {
             Phase::Unconfirmed | Phase::Confirming | Phase::Ready => {
-                self.out.tell(Event::SessionLost);
+                self.out.report(Event::SessionLost);
                 if self.backoff.may_try_now(&self.config.limits, now) {
                     self.open(false, now);
                 } else {

@@ -38,15 +38,15 @@ impl<T: Carrier> Client<T> {
                 }
             }
             Inbound::Confirmed => self.on_confirmed(now),
-            Inbound::RequestWaits { limit } => self.out.tell(Event::RequestWaits { limit }),
+            Inbound::RequestWaits { limit } => self.out.report(Event::RequestWaits { limit }),
             Inbound::SessionLost => self.on_session_lost(now),
-            Inbound::Faulted(fault) => self.out.tell(Event::Faulted(fault)),
+            Inbound::Faulted(fault) => self.out.report(Event::Faulted(fault)),
             Inbound::QuirkMet(quirk) => self.meet(quirk),
             Inbound::Ended => self.on_ended(now),
             Inbound::Closed => {
                 let reason = if let Phase::Closing(reason) = self.phase { reason } else { CloseReason::Peer };
                 self.phase = Phase::Closed;
-                self.out.tell(Event::Closed(reason));
+                self.out.report(Event::Closed(reason));
             }
         }
     }
@@ -58,7 +58,7 @@ impl<T: Carrier> Client<T> {
         }
         // RULES 0.1: such a server asks with its answers, and takes no answer of ours to a message.
         if self.version.is_some_and(|version| !version.rules().server_requests) {
-            self.out.tell(Event::Faulted(Fault::UnexpectedRequest { method }));
+            self.out.report(Event::Faulted(Fault::UnexpectedRequest { method }));
             return;
         }
         // RP10: each request is answered, and each answer takes room until the server accepts it.
@@ -67,7 +67,7 @@ impl<T: Carrier> Client<T> {
         }
         let limit = self.config.limits.requests_in;
         if self.incoming.len() >= limit {
-            self.out.tell(Event::Faulted(Fault::TooManyRequests { limit }));
+            self.out.report(Event::Faulted(Fault::TooManyRequests { limit }));
             self.send_answer(id, Err(ErrorObject::overloaded()), now);
             return;
         }
@@ -80,7 +80,7 @@ impl<T: Carrier> Client<T> {
             // LC-19, RP14
             if !self.declares(&method) {
                 let error = ErrorObject::new(code::METHOD_NOT_FOUND, "the client did not declare this capability");
-                self.out.tell(Event::Faulted(Fault::UnexpectedRequest { method }));
+                self.out.report(Event::Faulted(Fault::UnexpectedRequest { method }));
                 self.send_answer(id, Err(error), now);
                 return;
             }
@@ -91,12 +91,12 @@ impl<T: Carrier> Client<T> {
             return self.send_answer(id, Err(ErrorObject::overloaded()), now);
         }
         if self.incoming.is_in_use(&id) {
-            self.out.tell(Event::Faulted(Fault::DuplicateId { id: id.clone() }));
+            self.out.report(Event::Faulted(Fault::DuplicateId { id: id.clone() }));
         }
         let scope = self.scope(during);
         let ticket = self.incoming.insert(id, Asked::Request(scope), bytes);
         self.pause_deadlines(scope);
-        self.tell_bounded(Event::Requested { ticket, scope, method, params }, now);
+        self.report_bounded(Event::Requested { ticket, scope, method, params }, now);
     }
 
     /// What a message belongs to that came on the stream of a request. The application knows only its own requests.
@@ -117,7 +117,7 @@ impl<T: Carrier> Client<T> {
         } else if method == Method::PROGRESS {
             self.on_progress(params, now);
         } else {
-            self.tell_bounded(Event::Notified { scope: self.scope(during), method, params }, now);
+            self.report_bounded(Event::Notified { scope: self.scope(during), method, params }, now);
         }
     }
 
@@ -135,7 +135,7 @@ impl<T: Carrier> Client<T> {
             if let Some((_, Asked::Request(scope))) = self.incoming.remove(ticket) {
                 self.resume_deadlines(scope, now);
             }
-            self.out.tell(Event::RequestCancelled { ticket, params: params.clone() });
+            self.out.report(Event::RequestCancelled { ticket, params: params.clone() });
         }
     }
 
@@ -144,7 +144,7 @@ impl<T: Carrier> Client<T> {
         let token = token.and_then(|token| RequestId::from_json_text(token.as_bytes()));
         let request = token.and_then(|token| self.pending.find_token(&token));
         let (Some(request), Some(params)) = (request, params) else {
-            self.out.tell(Event::Faulted(Fault::UnknownProgressToken));
+            self.out.report(Event::Faulted(Fault::UnknownProgressToken));
             return;
         };
         if let Some(waiting) = self.pending.get(request) {
@@ -154,7 +154,7 @@ impl<T: Carrier> Client<T> {
         if self.internal.contains_key(&request) {
             return;
         }
-        self.tell_bounded(Event::Progressed { request, params }, now);
+        self.report_bounded(Event::Progressed { request, params }, now);
     }
 
     /// TO-04: while the server waits for an answer of ours, which a person may have to give, the requests that it asks
@@ -186,7 +186,7 @@ impl<T: Carrier> Client<T> {
     fn on_response(&mut self, response: Response, now: Instant) {
         let Some(id) = response.id() else {
             if let Response::Error { error, .. } = response {
-                self.out.tell(Event::Faulted(Fault::PeerError { code: error.code() }));
+                self.out.report(Event::Faulted(Fault::PeerError { code: error.code() }));
             }
             return;
         };
@@ -230,7 +230,7 @@ impl<T: Carrier> Client<T> {
             Match::Late => Fault::LateResponse { id },
             Match::Open(_) | Match::Unknown => Fault::UnknownResponse { id },
         };
-        self.out.tell(Event::Faulted(fault));
+        self.out.report(Event::Faulted(fault));
     }
 
     /// A frame that is no message. A request in it is answered (P6), a response in it has failed; and nothing is said
@@ -238,7 +238,7 @@ impl<T: Carrier> Client<T> {
     fn on_invalid(&mut self, error: ParseError, _during: Option<RequestKey>, now: Instant) {
         let answer = ErrorObject::new(error.code(), &error.to_string());
         let subject = error.subject.clone();
-        self.out.tell(Event::Faulted(Fault::Parse(error)));
+        self.out.report(Event::Faulted(Fault::Parse(error)));
         match subject {
             Subject::Request(id) => self.send_answer(id, Err(answer), now),
             Subject::Response(_) | Subject::Either(_) | Subject::Unknown => {}
@@ -247,15 +247,15 @@ impl<T: Carrier> Client<T> {
 
     pub(super) fn meet(&mut self, quirk: Quirk) {
         if self.quirks.insert(quirk) {
-            self.out.tell(Event::QuirkMet(quirk));
+            self.out.report(Event::QuirkMet(quirk));
         }
     }
 
     /// Tells what the server can send as much of as it likes. Over the limits, progress is reduced to the newest, what
     /// can be missed is dropped, and anything else ends the connection (RP9).
-    pub(super) fn tell_bounded(&mut self, event: Event, now: Instant) {
+    pub(super) fn report_bounded(&mut self, event: Event, now: Instant) {
         if !self.out.is_overfull(&self.config.limits) {
-            self.out.tell(event);
+            self.out.report(event);
             return;
         }
         if let Event::Progressed { request, params } = event {

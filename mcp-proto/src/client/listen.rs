@@ -139,7 +139,7 @@ impl<T: Carrier> Client<T> {
         if method == Method::SUBSCRIPTIONS_ACKNOWLEDGED {
             self.on_acknowledged(key, params);
         } else {
-            self.tell_bounded(Event::Notified { scope: Scope::Subscription(key), method, params }, now);
+            self.report_bounded(Event::Notified { scope: Scope::Subscription(key), method, params }, now);
         }
         None
     }
@@ -161,7 +161,7 @@ impl<T: Carrier> Client<T> {
         listening.backoff.reset();
         self.timers.clear(Timer::Acknowledged(key));
         let filter = params.and_then(|params| params.first_member("notifications")).unwrap_or(Json::empty_object());
-        self.out.tell(Event::Listening { subscription: key, filter });
+        self.out.report(Event::Listening { subscription: key, filter });
     }
 
     /// A6: a server on a byte stream may take a subscription back.
@@ -187,7 +187,7 @@ impl<T: Carrier> Client<T> {
                 let pause = listening.backoff.next(asked, &self.config.limits, &mut self.jitter, now);
                 let retry_at = now + pause;
                 self.timers.set(Timer::Listen(key), retry_at);
-                self.out.tell(Event::ListeningInterrupted { subscription: key, reason, retry_at });
+                self.out.report(Event::ListeningInterrupted { subscription: key, reason, retry_at });
             }
             outcome @ (Outcome::Result(_) | Outcome::Error(_) | Outcome::Failed(_)) => {
                 self.end_subscription(key, outcome, now);
@@ -206,7 +206,7 @@ impl<T: Carrier> Client<T> {
             let notice = Message::Notification(Notification::with_params(Method::CANCELLED, params));
             self.with_wire(now, |transport, wire| transport.cancel(request, &notice, now, wire));
         }
-        self.out.tell(Event::ListeningEnded { subscription: key, outcome });
+        self.out.report(Event::ListeningEnded { subscription: key, outcome });
     }
 
     /// Ends what is left of them.

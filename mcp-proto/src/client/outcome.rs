@@ -58,13 +58,13 @@ impl<T: Carrier> Client<T> {
             let notice = Message::Notification(Notification::with_params(Method::CANCELLED, params));
             self.with_wire(now, |transport, wire| transport.cancel(on_wire, &notice, now, wire));
         }
-        self.tell_outcome(request, Outcome::Failed(reason), now);
+        self.report_outcome(request, Outcome::Failed(reason), now);
     }
 
     pub(super) fn finish(&mut self, request: RequestKey, outcome: Outcome, now: Instant) {
         if self.pending.remove(request).is_some() {
             self.end_call(request, None);
-            self.tell_outcome(request, outcome, now);
+            self.report_outcome(request, outcome, now);
         }
     }
 
@@ -75,19 +75,19 @@ impl<T: Carrier> Client<T> {
         self.timers.clear(Timer::Round(request));
         for ticket in ended.asked {
             if self.incoming.remove(ticket).is_some() {
-                self.out.tell(Event::RequestCancelled { ticket, params: Json::empty_object() });
+                self.out.report(Event::RequestCancelled { ticket, params: Json::empty_object() });
             }
         }
         ended.wire
     }
 
-    fn tell_outcome(&mut self, request: RequestKey, outcome: Outcome, now: Instant) {
+    fn report_outcome(&mut self, request: RequestKey, outcome: Outcome, now: Instant) {
         self.timers.clear(Timer::Answer(request));
         self.late_progress.remove(&request);
         match self.internal.remove(&request) {
             None => {
                 self.note_outcome(request, &outcome, now);
-                self.out.tell(Event::Responded { request, outcome });
+                self.out.report(Event::Responded { request, outcome });
             }
             Some(Internal::Listen(subscription)) => self.on_listen_outcome(subscription, outcome, now),
             Some(Internal::Tools { call, page }) => self.on_tools_fetched(call, page, &outcome, now),

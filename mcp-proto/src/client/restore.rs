@@ -183,7 +183,7 @@ impl<T: Carrier> Client<T> {
         if std::mem::take(&mut self.settings.is_lost) {
             if self.settings.is_incomplete {
                 let reason = NotRestored::NotKept { limit: self.config.limits.session_settings };
-                self.out.tell(Event::NotRestored { method: Method::RESOURCES_SUBSCRIBE, params: None, reason });
+                self.out.report(Event::NotRestored { method: Method::RESOURCES_SUBSCRIBE, params: None, reason });
             }
             let changing: BTreeSet<_> = self.settings.changing.values().map(|change| &change.setting).collect();
             let (deferred, waiting): (Vec<_>, Vec<_>) =
@@ -226,7 +226,7 @@ impl<T: Carrier> Client<T> {
         if let Some(reason) = reason {
             let params = self.settings.in_force.get(&setting).cloned();
             self.settings.forget(&setting);
-            self.out.tell(Event::NotRestored { method: setting.method(), params, reason });
+            self.out.report(Event::NotRestored { method: setting.method(), params, reason });
         }
         self.restore_more(now);
     }

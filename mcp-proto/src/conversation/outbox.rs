@@ -35,7 +35,7 @@ impl<A: Weight, E: Weight> Outbox<A, E> {
         self.queue.push_back(Output::Action(action));
     }
 
-    pub(crate) fn tell(&mut self, event: E) {
+    pub(crate) fn report(&mut self, event: E) {
         self.weight += event.weight();
         self.queue.push_back(Output::Event(event));
     }
@@ -79,7 +79,7 @@ mod tests {
                 if count % 2 == 0 {
                     queue.act(weight);
                 } else {
-                    queue.tell(weight);
+                    queue.report(weight);
                 }
                 let states = (queue.has_room(&limits), queue.is_overfull(&limits));
                 assert_eq!(states, (count < full, count >= overfull), "{count} outputs of {weight} bytes");

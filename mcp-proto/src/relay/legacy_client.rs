@@ -112,7 +112,7 @@ impl<T: ClientTransport> Relay<T> {
         let Path::LegacyClient(state) = &mut self.path else { return };
         if state.subscription == Some(subscription) {
             // It broke off and is open again: nobody knows what changed meanwhile.
-            return self.tell_of_gap(now);
+            return self.report_gap(now);
         }
         if state.next != Some(subscription) {
             return;
@@ -168,7 +168,7 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
-    fn tell_of_gap(&mut self, now: Instant) {
+    fn report_gap(&mut self, now: Instant) {
         let Path::LegacyClient(state) = &self.path else { return };
         let lists = List::ALL.into_iter().zip(state.lists).filter(|(_, changes)| *changes);
         let lists = lists.map(|(list, _)| Notification::new(list.notification()));
@@ -197,7 +197,7 @@ impl<T: ClientTransport> Relay<T> {
             Outcome::Failed(reason @ Failed::NoInput { .. }) if method == Method::TOOLS_CALL => {
                 Ok(convert::tool_error(&reason.describe(&self.client.peer())))
             }
-            Outcome::Failed(reason) => Err(self.tell_failure(reason)),
+            Outcome::Failed(reason) => Err(self.report_failure(reason)),
         };
         self.respond(ticket, answer, now);
     }
@@ -209,7 +209,7 @@ impl<T: ClientTransport> Relay<T> {
         let Some(progress) = progress.filter(|progress| *progress > forwarded.progress) else { return };
         forwarded.progress = progress;
         let scope = (&forwarded.ticket).into();
-        self.tell_client(scope, Method::PROGRESS, Some(params), now);
+        self.notify_client(scope, Method::PROGRESS, Some(params), now);
     }
 
     pub(super) fn on_modern_notification(
@@ -228,7 +228,7 @@ impl<T: ClientTransport> Relay<T> {
             client::Scope::Connection => None,
         };
         let scope = about.map_or(self.server.session().into(), |forwarded| (&forwarded.ticket).into());
-        self.tell_client(scope, method, params, now);
+        self.notify_client(scope, method, params, now);
     }
 
     /// BR-L-05: what a request needs is asked for by requests, which belong to it.

@@ -289,7 +289,7 @@ impl<T: ClientTransport> Relay<T> {
             }
             Err(error) => {
                 self.give_up_own(&own, now);
-                self.out.tell(Event::NotPassed { method, error });
+                self.out.report(Event::NotPassed { method, error });
             }
         }
     }
@@ -334,7 +334,7 @@ impl<T: ClientTransport> Relay<T> {
             // What finds no room is not in effect, which is reported anyway.
             let _ = state.ask_again(own, self.limits.session_settings);
         }
-        self.out.tell(Event::NotInEffect { method, reason });
+        self.out.report(Event::NotInEffect { method, reason });
     }
 
     /// BR-M-09: what is listened to is subscribed to, once for all who listen.
@@ -477,7 +477,7 @@ impl<T: ClientTransport> Relay<T> {
         let required = parked.required(key);
         self.timers.set(key, after(now, self.parking_timeout));
         if let Err(error) = self.server.require_input(ticket, required, now) {
-            self.out.tell(Event::NotPassed { method: Method::ELICITATION_CREATE, error });
+            self.out.report(Event::NotPassed { method: Method::ELICITATION_CREATE, error });
         }
     }
 
@@ -590,7 +590,7 @@ impl<T: ClientTransport> Relay<T> {
         match outcome {
             Outcome::Result(result) => Ok(convert::result_to_modern(method, &result)),
             Outcome::Error(error) => Err(convert::error_to_modern(&error)),
-            Outcome::Failed(reason) => Err(self.tell_failure(reason)),
+            Outcome::Failed(reason) => Err(self.report_failure(reason)),
         }
     }
 
@@ -619,7 +619,7 @@ impl<T: ClientTransport> Relay<T> {
         };
         // BR-M-10: of `notifications/elicitation/complete`, nobody has heard in this era.
         if let Some(scope) = about.map(|forwarded| (&forwarded.ticket).into()).filter(|_| method == Method::MESSAGE) {
-            self.tell_client(scope, method, params, now);
+            self.notify_client(scope, method, params, now);
         }
     }
 
@@ -629,7 +629,7 @@ impl<T: ClientTransport> Relay<T> {
             Some(token) => params.with_member("progressToken", token),
             None => params,
         };
-        self.tell_client((&forwarded.ticket).into(), Method::PROGRESS, Some(params), now);
+        self.notify_client((&forwarded.ticket).into(), Method::PROGRESS, Some(params), now);
     }
 }
 

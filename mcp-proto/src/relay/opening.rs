@@ -156,10 +156,10 @@ impl<T: ClientTransport> Relay<T> {
             (Era::Modern, _) => self.path = Path::PassThrough { discovered: Some(result.clone()) },
         }
         for Held { ticket, method, params } in held {
-            let is_last_word = initialize == Some(ticket.key());
-            if is_last_word && era == Era::Legacy {
+            let is_last_request = initialize == Some(ticket.key());
+            if is_last_request && era == Era::Legacy {
                 self.respond(ticket, Ok(result.clone()), now);
-            } else if is_last_word {
+            } else if is_last_request {
                 self.on_initialize(ticket, params.unwrap_or(Json::empty_object()), now);
             } else if initialize.is_some() || method == Method::INITIALIZE {
                 let error =
@@ -238,7 +238,7 @@ impl<T: ClientTransport> Relay<T> {
         let capabilities = capabilities.filter(Json::is_object).unwrap_or(Json::empty_object());
         let server_info = meta.and_then(|meta| meta.first_member(SERVER_INFO));
         self.path = Path::LegacyClient(LegacyClient::new(&capabilities));
-        self.out.tell(Event::Bridging { client: Era::Legacy, server: Era::Modern });
+        self.out.report(Event::Bridging { client: Era::Legacy, server: Era::Modern });
         let capabilities = capabilities.without_members(&["extensions"]);
         let server_info = server_info.filter(Json::is_object).unwrap_or_else(convert::unknown);
         self.server.serve_as(Identity::new(discovered, server_info, capabilities), Era::Legacy);
@@ -251,13 +251,13 @@ impl<T: ClientTransport> Relay<T> {
         let [capabilities, server_info] = initialized.first_members(["capabilities", "serverInfo"]);
         let capabilities = capabilities.filter(Json::is_object).unwrap_or(Json::empty_object());
         self.path = Path::ModernClient(ModernClient::new(&capabilities));
-        self.out.tell(Event::Bridging { client: Era::Modern, server: Era::Legacy });
+        self.out.report(Event::Bridging { client: Era::Modern, server: Era::Legacy });
         let capabilities = capabilities.without_members(&["tasks"]);
         let server_info = server_info.filter(Json::is_object).unwrap_or_else(convert::unknown);
         self.server.serve_as(Identity::new(initialized, server_info, capabilities), Era::Modern);
         self.client.speak_for_itself();
         if let Err(error) = self.client.confirm(None, now) {
-            self.out.tell(Event::NotPassed { method: Method::INITIALIZED, error });
+            self.out.report(Event::NotPassed { method: Method::INITIALIZED, error });
         }
     }
 }

@@ -44,7 +44,7 @@ impl<T: ClientTransport> Relay<T> {
             }
             Outcome::Result(result) => Ok(result),
             Outcome::Error(error) => Err(error),
-            Outcome::Failed(reason) => Err(self.tell_failure(reason)),
+            Outcome::Failed(reason) => Err(self.report_failure(reason)),
         };
         self.respond(forwarded.ticket, answer, now);
     }
@@ -69,7 +69,7 @@ impl<T: ClientTransport> Relay<T> {
             Some(forwarded) => (server::Scope::from(&forwarded.ticket), params),
             None => (self.anywhere(), params),
         };
-        self.tell_client(to, method, params, now);
+        self.notify_client(to, method, params, now);
     }
 
     /// A request of the server's.

@@ -137,7 +137,7 @@ impl Peer {
 
     fn on_outcome<T: Carrier>(&mut self, request: RequestKey, outcome: Outcome, shared: &mut Shared<'_, T>) {
         if !self.on_input(request, &outcome, shared) {
-            shared.wire.out.tell(Event::Responded { request, outcome });
+            shared.wire.out.report(Event::Responded { request, outcome });
         }
     }
 }

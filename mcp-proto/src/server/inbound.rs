@@ -38,7 +38,7 @@ impl Peer {
     ) {
         if !self.version.is_some_and(|version| version.rules().batches) {
             // JR-37, JR-38
-            shared.wire.out.tell(Event::Faulted(Fault::UnexpectedBatch));
+            shared.wire.out.report(Event::Faulted(Fault::UnexpectedBatch));
             let error = ErrorObject::new(code::INVALID_REQUEST, &Fault::UnexpectedBatch.to_string());
             self.refuse(None, &error, source, shared);
             return;
@@ -98,7 +98,7 @@ impl Peer {
             return self.refuse(Some(id), &error, source, shared);
         }
         if self.incoming.is_in_use(&id) {
-            shared.wire.out.tell(Event::Faulted(Fault::DuplicateId { id: id.clone() }));
+            shared.wire.out.report(Event::Faulted(Fault::DuplicateId { id: id.clone() }));
         }
         if opens_session {
             self.phase = Phase::Opening;
@@ -114,7 +114,7 @@ impl Peer {
             origin.uri = uri_of(params.as_ref());
         }
         let ticket = self.begin_request(id, origin, bytes, shared);
-        shared.wire.out.tell(Event::Requested { ticket, method, params });
+        shared.wire.out.report(Event::Requested { ticket, method, params });
     }
 
     /// A request that stands alone (RULES 8).
@@ -161,7 +161,7 @@ impl Peer {
         }
         // Over HTTP, ids of different clients are equal as they like (C1).
         if !on_exchange && self.incoming.is_in_use(&id) {
-            shared.wire.out.tell(Event::Faulted(Fault::DuplicateId { id: id.clone() }));
+            shared.wire.out.report(Event::Faulted(Fault::DuplicateId { id: id.clone() }));
         }
         let mut origin = Origin::new(source, method.clone(), params.as_ref());
         let cancels = context.version.rules().disconnect_cancels;
@@ -170,7 +170,7 @@ impl Peer {
         if let Some(exchange) = source.exchange.filter(|_| cancels) {
             self.exchanges.insert(exchange, ticket.key());
         }
-        shared.wire.out.tell(Event::Requested { ticket, method, params });
+        shared.wire.out.report(Event::Requested { ticket, method, params });
     }
 
     /// What is looked at before the request is understood.
@@ -243,7 +243,7 @@ impl Peer {
         self.set_version(version, shared);
         self.phase = Phase::Open;
         self.answer_at_once(id, Ok(shared.config.initialize_result(version)), source, shared);
-        shared.wire.out.tell(Event::Connected { session: self.key, version, params });
+        shared.wire.out.report(Event::Connected { session: self.key, version, params });
     }
 
     fn set_logging_level(&mut self, params: Option<&Json>) -> Result<Json, ErrorObject> {
@@ -293,13 +293,13 @@ impl Peer {
                 Phase::Awaiting | Phase::Ready | Phase::Closed => {}
             }
         } else if self.phase != Phase::Awaiting {
-            shared.wire.out.tell(Event::Notified { session: self.key, method, params });
+            shared.wire.out.report(Event::Notified { session: self.key, method, params });
         }
     }
 
     pub(super) fn on_initialized<T: Carrier>(&mut self, params: Option<Json>, shared: &mut Shared<'_, T>) {
         self.phase = Phase::Ready;
-        shared.wire.out.tell(match shared.config.forwarding {
+        shared.wire.out.report(match shared.config.forwarding {
             Forwarding::Own => Event::Ready { session: self.key },
             Forwarding::All => Event::Notified { session: self.key, method: Method::INITIALIZED, params },
         });
@@ -317,7 +317,7 @@ impl Peer {
             }
             let Some((_, origin)) = self.end_request(ticket, shared) else { continue };
             shared.timers.clear(Timer::Again(ticket));
-            shared.wire.out.tell(Event::Cancelled { ticket, params: params.cloned() });
+            shared.wire.out.report(Event::Cancelled { ticket, params: params.cloned() });
             self.give_up_asked(&origin, shared);
             self.settle(origin.source, None, shared);
         }
@@ -333,27 +333,27 @@ impl Peer {
         let token = token.and_then(|token| RequestId::from_json_text(token.as_bytes()));
         let request = token.and_then(|token| self.pending.find_token(&token));
         let (Some(request), Some(params)) = (request, params) else {
-            shared.wire.out.tell(Event::Faulted(Fault::UnknownProgressToken));
+            shared.wire.out.report(Event::Faulted(Fault::UnknownProgressToken));
             return;
         };
         if let Some(waiting) = self.pending.get(request) {
             shared.timers.set(Timer::Answer(request), (after(shared.wire.now, waiting.timeout)).min(waiting.latest));
         }
-        shared.wire.out.tell(Event::Progressed { request, params });
+        shared.wire.out.report(Event::Progressed { request, params });
     }
 
     fn on_response<T: Carrier>(&mut self, response: Response, shared: &mut Shared<'_, T>) {
         let request = match (&response, response.id()) {
             (Response::Error { error, .. }, None) => {
-                shared.wire.out.tell(Event::Faulted(Fault::PeerError { code: error.code() }));
+                shared.wire.out.report(Event::Faulted(Fault::PeerError { code: error.code() }));
                 return;
             }
             (Response::Result { .. }, None) => return,
             (_, Some(id)) => match self.pending.find(id) {
                 Match::Open(request) => request,
-                Match::Late => return shared.wire.out.tell(Event::Faulted(Fault::LateResponse { id: id.clone() })),
+                Match::Late => return shared.wire.out.report(Event::Faulted(Fault::LateResponse { id: id.clone() })),
                 Match::Unknown => {
-                    return shared.wire.out.tell(Event::Faulted(Fault::UnknownResponse { id: id.clone() }));
+                    return shared.wire.out.report(Event::Faulted(Fault::UnknownResponse { id: id.clone() }));
                 }
             },
         };
@@ -369,14 +369,14 @@ impl Peer {
         let answer = ErrorObject::new(error.code(), &error.to_string());
         let reason = Failed::InvalidResponse { reason: InvalidResponse::from(&error) };
         let subject = error.subject.clone();
-        shared.wire.out.tell(Event::Faulted(Fault::Parse(error)));
+        shared.wire.out.report(Event::Faulted(Fault::Parse(error)));
         self.on_bad_frame(subject, &answer, reason, source, shared);
     }
 
     /// A frame that was too long to be read.
     pub(super) fn on_too_long<T: Carrier>(&mut self, subject: Subject, source: Source, shared: &mut Shared<'_, T>) {
         let limit = shared.config.limits.message;
-        shared.wire.out.tell(Event::Faulted(Fault::LineTooLong { limit }));
+        shared.wire.out.report(Event::Faulted(Fault::LineTooLong { limit }));
         self.on_bad_frame(subject, &too_long(limit), Failed::TooLarge { limit }, source, shared);
     }
 
@@ -456,7 +456,7 @@ fn what_client_is(params: &Json) -> Option<Json> {
 /// JS6: two readers may read two members of one name differently.
 fn check_members<T: Carrier>(params: Option<&Json>, shared: &mut Shared<'_, T>) -> Result<(), ErrorObject> {
     if shared.config.strict_json && params.is_some_and(|params| check_unique_keys(params).is_err()) {
-        shared.wire.out.tell(Event::Faulted(Fault::DuplicateKey));
+        shared.wire.out.report(Event::Faulted(Fault::DuplicateKey));
         return Err(ErrorObject::new(code::INVALID_PARAMS, "invalid params: two members of one name"));
     }
     Ok(())

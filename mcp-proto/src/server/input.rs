@@ -286,7 +286,7 @@ impl Peer {
         let Some(parked) = &origin.parked else { return };
         let (method, params) = (origin.method.clone(), Some(parked.params_of_retry()));
         if let Some(ticket) = self.incoming.ticket(ticket) {
-            shared.wire.out.tell(Event::Requested { ticket, method, params });
+            shared.wire.out.report(Event::Requested { ticket, method, params });
         }
     }
 }

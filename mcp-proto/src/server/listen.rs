@@ -140,7 +140,7 @@ impl Peer {
         // MD-L-14
         let limit = shared.config.limits.subscriptions;
         if *shared.subscriptions >= limit && !self.end_listen_for(source.exchange, shared) {
-            shared.wire.out.tell(Event::Faulted(Fault::TooManySubscriptions));
+            shared.wire.out.report(Event::Faulted(Fault::TooManySubscriptions));
             return self.refuse(Some(id), &ErrorObject::too_many_subscriptions(), source, shared);
         }
         *shared.subscriptions += 1;
@@ -262,7 +262,7 @@ impl Peer {
                 shared.resources.remove(uri);
             }
         } else if !self.subscribed.has_room_for(uri) {
-            shared.wire.out.tell(Event::Faulted(Fault::TooManySubscriptions));
+            shared.wire.out.report(Event::Faulted(Fault::TooManySubscriptions));
             return Err(ErrorObject::too_many_subscriptions());
         } else if !self.subscribed.contains(uri) {
             self.subscribed.insert(shared.resources.add(uri));

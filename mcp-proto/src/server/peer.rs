@@ -158,7 +158,7 @@ impl Peer {
         } else {
             return Err(ErrorObject::overloaded());
         };
-        shared.wire.out.tell(Event::Faulted(Fault::TooManyRequests { limit }));
+        shared.wire.out.report(Event::Faulted(Fault::TooManyRequests { limit }));
         Err(ErrorObject::overloaded())
     }
 
@@ -303,7 +303,7 @@ impl Peer {
         self.end_subscriptions(shared);
         shared.timers.clear(Timer::Drain(self.key));
         shared.transport.ended(self.key, &mut shared.wire);
-        shared.wire.out.tell(Event::Closed { session: self.key, reason });
+        shared.wire.out.report(Event::Closed { session: self.key, reason });
     }
 
     /// Invariant 1: who still waits hears that nothing more will come.
@@ -314,7 +314,7 @@ impl Peer {
             shared.timers.clear(Timer::Again(ticket));
             let error = ErrorObject::new(code::INTERNAL_ERROR, "the connection was closed before the answer came");
             self.settle(origin.source, Some(Response::Error { id: Some(id), error }), shared);
-            shared.wire.out.tell(Event::Cancelled { ticket, params: None });
+            shared.wire.out.report(Event::Cancelled { ticket, params: None });
         }
         for request in self.pending.keys() {
             self.finish(request, Outcome::Failed(Failed::Closed), shared);
@@ -379,7 +379,7 @@ impl Peer {
         }
         let Some(ticket) = self.exchanges.remove(&exchange) else { return };
         if self.end_request(ticket, shared).is_some() {
-            shared.wire.out.tell(Event::Cancelled { ticket, params: None });
+            shared.wire.out.report(Event::Cancelled { ticket, params: None });
         }
     }
 

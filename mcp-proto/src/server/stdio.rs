@@ -57,9 +57,9 @@ impl Server<Stdio> {
             return;
         }
         if let Err(fault) = end {
-            shared.wire.out.tell(Event::Faulted(fault));
+            shared.wire.out.report(Event::Faulted(fault));
         }
-        shared.wire.out.tell(Event::InputEnded);
+        shared.wire.out.report(Event::InputEnded);
         shared.timers.set(Timer::Drain(SessionKey::ONLY), after(now, shared.config.drain_timeout));
         peer.drain(shared);
     }

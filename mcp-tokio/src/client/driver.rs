@@ -193,9 +193,9 @@ impl<L: Link> Driver<L> {
             Input::Request { call, caller, accept } => self.on_request(call, caller, accept),
             Input::Listen { filter, accept } => {
                 let accepted = self.machine.listen(filter, now()).map(|key| {
-                    let (listener, told) = mpsc::channel(NOTIFICATION_CAPACITY);
+                    let (listener, events) = mpsc::channel(NOTIFICATION_CAPACITY);
                     self.listeners.insert(key, listener);
-                    Subscription { key, server: Arc::clone(&self.server), told, unlisten: self.unlisten.clone() }
+                    Subscription { key, server: Arc::clone(&self.server), events, unlisten: self.unlisten.clone() }
                 });
                 let _ = accept.send(accepted);
             }
@@ -273,14 +273,14 @@ impl<L: Link> Driver<L> {
                 }
             }
             Event::Notified { scope: Scope::Subscription(subscription), method, params } => {
-                self.tell(subscription, SubscriptionEvent::Notified(Notification { method, params }));
+                self.report(subscription, SubscriptionEvent::Notified(Notification { method, params }));
             }
-            Event::Listening { subscription, filter } => self.tell(subscription, SubscriptionEvent::Listening(filter)),
+            Event::Listening { subscription, filter } => self.report(subscription, SubscriptionEvent::Listening(filter)),
             Event::ListeningInterrupted { subscription, reason, .. } => {
-                self.tell(subscription, SubscriptionEvent::Interrupted(reason));
+                self.report(subscription, SubscriptionEvent::Interrupted(reason));
             }
             Event::ListeningEnded { subscription, outcome } => {
-                self.tell(subscription, SubscriptionEvent::Ended(outcome));
+                self.report(subscription, SubscriptionEvent::Ended(outcome));
                 self.listeners.remove(&subscription);
             }
             Event::Notified { method, params, .. } => {
@@ -301,9 +301,9 @@ impl<L: Link> Driver<L> {
     }
 
     /// A listener that is behind misses what it has no room for.
-    fn tell(&mut self, subscription: SubscriptionKey, told: SubscriptionEvent) {
+    fn report(&mut self, subscription: SubscriptionKey, event: SubscriptionEvent) {
         if let Some(listener) = self.listeners.get(&subscription) {
-            let _ = listener.try_send(told);
+            let _ = listener.try_send(event);
         }
     }
 
@@ -436,7 +436,7 @@ mod tests {
             machine.listen(Json::empty_object().with_member("toolsListChanged", &true.into()), now()).unwrap()
         };
         let (mut driver, notices, mut heard) = connected();
-        let (listener, mut told) = mpsc::channel(4);
+        let (listener, mut events) = mpsc::channel(4);
         driver.listeners.insert(key, listener);
         let scope = Scope::Subscription(key);
         let reason = Failed::Closed;
@@ -450,15 +450,15 @@ mod tests {
             driver.on_event(event, &notices);
         }
         let mut all = Vec::new();
-        while let Some(told) = told.recv().await {
-            all.push(format!("{told:?}"));
+        while let Some(event) = events.recv().await {
+            all.push(format!("{event:?}"));
         }
         let starts = ["Listening(", "Notified(", "Interrupted(Closed", "Ended(Failed(Closed"];
-        assert!(all.len() == 4 && all.iter().zip(starts).all(|(told, start)| told.starts_with(start)), "{all:?}");
+        assert!(all.len() == 4 && all.iter().zip(starts).all(|(event, start)| event.starts_with(start)), "{all:?}");
         assert!(heard.try_recv().is_err(), "what belongs to a subscription is its listener's alone");
 
         let unlisten = driver.unlisten.clone();
-        drop(Subscription { key, server: Arc::from("the server"), told, unlisten });
+        drop(Subscription { key, server: Arc::from("the server"), events, unlisten });
         assert_eq!(driver.unlistened.try_recv(), Ok(key), "what nobody listens to is ended");
     }
 }

@@ -14,7 +14,7 @@ use super::Error;
 pub struct Subscription {
     pub(super) key: SubscriptionKey,
     pub(super) server: Arc<str>,
-    pub(super) told: mpsc::Receiver<SubscriptionEvent>,
+    pub(super) events: mpsc::Receiver<SubscriptionEvent>,
     pub(super) unlisten: mpsc::UnboundedSender<SubscriptionKey>,
 }
 
@@ -26,7 +26,7 @@ pub enum Change {
     Listening(Json),
     /// Something has changed.
     Notified(Notification),
-    /// The subscription broke off, and is opened again. What changes meanwhile is not told: read again what matters.
+    /// The subscription broke off, and is opened again. What changes meanwhile is not events: read again what matters.
     Interrupted(Failed),
     /// It has ended: with a result if the server ended it in good order. Nothing follows.
     Ended(Result<Json, Error>),
@@ -44,7 +44,7 @@ pub(super) enum SubscriptionEvent {
 impl Subscription {
     /// The next change; `None` after the end. Changes that were not taken in time are missed.
     pub async fn next(&mut self) -> Option<Change> {
-        Some(match self.told.recv().await? {
+        Some(match self.events.recv().await? {
             SubscriptionEvent::Listening(filter) => Change::Listening(filter),
             SubscriptionEvent::Notified(notification) => Change::Notified(notification),
             SubscriptionEvent::Interrupted(reason) => Change::Interrupted(reason),

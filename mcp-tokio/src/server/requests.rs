@@ -209,7 +209,7 @@ impl Accepted {
         Self::new(oneshot::channel().0, Ok(()))
     }
 
-    pub(super) fn tell(self) {
+    pub(super) fn report(self) {
         let _ = self.accept.send(self.outcome);
     }
 }

@@ -34,16 +34,16 @@ pub(crate) fn run(out: &mut impl Write) -> io::Result<()> {
 
     writeln!(out, "A server listens at {url}. An editor starts this program before it:\n\n    mcp-proxy {url}")?;
     let mut editor = Editor::start(&url, out)?;
-    editor.tell("The editor opens the connection, which for the server begins a session.")?;
+    editor.report("The editor opens the connection, which for the server begins a session.")?;
     editor.ask(INITIALIZE)?;
     editor.say(INITIALIZED)?;
-    editor.tell("It asks for the tools.")?;
+    editor.report("It asks for the tools.")?;
     editor.ask(LIST)?;
-    editor.tell("It calls one, and asks to be told how far that is. The server's answer becomes a stream.")?;
+    editor.report("It calls one, and asks to be told how far that is. The server's answer becomes a stream.")?;
     editor.ask(COUNT)?;
-    editor.tell("It calls another, which asks the person in front of the editor for a name before it answers.")?;
+    editor.report("It calls another, which asks the person in front of the editor for a name before it answers.")?;
     editor.ask(GREET)?;
-    editor.tell("It closes the proxy's input. The proxy ends the session and exits.")?;
+    editor.report("It closes the proxy's input. The proxy ends the session and exits.")?;
     editor.finish(&sessions_end)?;
     stopper.stop();
     serving.join().map_err(|_| io::Error::other("the demonstration's server failed"))?
@@ -66,7 +66,7 @@ impl<'o, W: Write> Editor<'o, W> {
         Ok(Self { child, input, lines: BufReader::new(output).lines(), out })
     }
 
-    fn tell(&mut self, text: &str) -> io::Result<()> {
+    fn report(&mut self, text: &str) -> io::Result<()> {
         writeln!(self.out, "\n{text}\n")
     }
 

@@ -204,7 +204,7 @@ fn log_line(event: &Event, server: &str) -> Option<(Level, String)> {
 }
 
 impl Observer for Watcher {
-    fn told(&mut self, event: &Event) {
+    fn event(&mut self, event: &Event) {
         if let Some((level, text)) = log_line(event, &self.server) {
             log::log!(level, "{text}");
         }

@@ -52,7 +52,7 @@ impl Write for Shown {
 struct Noting(Arc<Mutex<Vec<String>>>);
 
 impl Observer for Noting {
-    fn told(&mut self, event: &Event) {
+    fn event(&mut self, event: &Event) {
         let name = format!("{event:?}");
         self.0.lock().unwrap().push(name.split([' ', '(', '{']).next().unwrap_or_default().to_owned());
     }

@@ -25,7 +25,7 @@ impl Transport for Http {
 }
 
 impl Carrier for Http {
-    const SILENCE_TELLS: bool = false;
+    const SILENCE_MEANS_LEGACY: bool = false;
     const LOSES_SESSIONS: bool = true;
 
     fn peer(&self) -> String {

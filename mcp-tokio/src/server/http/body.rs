@@ -90,7 +90,7 @@ impl Queue {
         self.bytes = 0;
         for piece in self.pieces.drain(..) {
             if let Piece::Room(accepted) = piece {
-                accepted.tell();
+                accepted.report();
             }
         }
     }
@@ -219,7 +219,7 @@ impl Pieces {
     pub(super) fn accept(&self, accepted: Accepted) {
         let mut queue = self.queue();
         if queue.is_gone || queue.end == End::Aborted {
-            accepted.tell();
+            accepted.report();
         } else {
             queue.pieces.push_back(Piece::Room(accepted));
             queue.wake();
@@ -241,7 +241,7 @@ impl Unread {
                     queue.length = queue.length.map(|length| length.saturating_sub(part.len() as u64));
                     return Poll::Ready(Some(Ok(Frame::data(part))));
                 }
-                Some(Piece::Room(accepted)) => accepted.tell(),
+                Some(Piece::Room(accepted)) => accepted.report(),
                 None => break,
             }
         }

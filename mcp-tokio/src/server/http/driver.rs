@@ -225,7 +225,7 @@ impl Driver {
     fn accept(&mut self, accepted: Accepted) {
         match self.behind.take().and_then(|exchange| self.responses.get(&exchange)) {
             Some((_, Response::Streamed(pieces))) => pieces.accept(accepted),
-            Some((_, Response::Awaited(_))) | None => accepted.tell(),
+            Some((_, Response::Awaited(_))) | None => accepted.report(),
         }
     }
 
