@@ -1,35 +1,36 @@
-//! The relay: a server that faces a client on a byte stream, joined to a client that faces a server, over HTTP or on a
-//! byte stream of its own.
+//! The relay: joins a [`Server`], which faces a client on a byte stream, to a [`Client`], which faces a server over
+//! HTTP or on another byte stream.
 //!
-//! It is an application of the two machines and speaks no protocol of its own. What the client says first is passed on
-//! as it is. If the server speaks the same era, so is everything else: payloads cross byte for byte as they were
-//! validated, ids are each side's own, and what names a request (a cancellation, progress) follows its id across. If it
-//! does not, the relay becomes the server that its client expects, and the client that the server expects (RULES section
-//! 13). The session to a legacy server may be lost and opened again without the client knowing.
+//! It is an application of these two machines and implements no protocol of its own. The client's first message is
+//! forwarded unchanged. If the server is of the same era, everything else is too: payloads are forwarded byte for byte
+//! as they were validated, each side has its own request ids, and the ids in cancellations and progress notifications
+//! are mapped. If the server is of the other era, the relay acts as a server of the client's era and as a client of the
+//! server's era (RULES section 13). If the session to a legacy server is lost, the relay opens it again without an
+//! effect on the client's session.
 //!
 //! ```text
 //!  client ── lines ──▶ Server<Stdio> ── events ──▶ Relay ── commands ──▶ Client<T> ── exchanges, lines ──▶ server
 //!         ◀───────────               ◀── commands ──     ◀── events ────           ◀───────────────────
 //! ```
 //!
-//! | client | server | what the relay is |
+//! | client | server | what the relay does |
 //! |---|---|---|
-//! | legacy | legacy | a pipe (`straight`) that opens lost sessions again |
-//! | modern | modern | a pipe (`straight`) that writes the headers |
-//! | legacy | modern | the client's legacy server (`legacy_client`): what a call needs is asked for by requests |
-//! | modern | legacy | the client's modern server (`modern_client`): calls whose server asks are parked |
+//! | legacy | legacy | forwards messages (`pass_through`) and opens lost sessions again |
+//! | modern | modern | forwards messages (`pass_through`) and adds the HTTP headers |
+//! | legacy | modern | acts as a legacy server (`legacy_client`): sends requests to the client for the input that a call requires |
+//! | modern | legacy | acts as a modern server (`modern_client`): parks a call while its server waits for input |
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `config` | what the relay is told |
-//! | `event` | what it does and tells |
-//! | `opening` | how the two sides find together |
-//! | `pace` | whether the server takes what the client sends |
-//! | `in_flight` | what is under way |
-//! | `straight` | both speak the same era |
-//! | `legacy_client` | a legacy client, a modern server |
-//! | `modern_client` | a modern client, a legacy server |
-//! | `convert` | what payloads lose and gain between the eras |
+//! | `config` | the configuration of a relay |
+//! | `event` | actions for the driver, and events |
+//! | `opening` | the first messages, which determine the eras of both sides |
+//! | `pace` | whether the server accepts data fast enough |
+//! | `in_flight` | requests in flight in both directions |
+//! | `pass_through` | client and server of the same era |
+//! | `legacy_client` | a legacy client and a modern server |
+//! | `modern_client` | a modern client and a legacy server |
+//! | `convert` | conversion of payloads between the eras |
 
 mod config;
 mod convert;
@@ -70,7 +71,8 @@ pub use event::{Action, Event, Side};
 
 /// Joins a client on a byte stream to a server.
 ///
-/// `Relay<Http>` is fed what happens to HTTP exchanges, `Relay<Stdio>` the server's bytes. All other methods are the same.
+/// `Relay<Http>` takes the events of HTTP exchanges as input, `Relay<Stdio>` the server's bytes. All other methods are
+/// the same.
 ///
 /// # Example: the first line causes the first request
 ///
@@ -95,9 +97,9 @@ pub struct Relay<T: ClientTransport = Http> {
     client: Client<T>,
     path: Path,
     in_flight: InFlight,
-    /// The revisions that the server may be spoken to in.
+    /// The revisions that may be used with the server.
     versions: Vec<ProtocolVersion>,
-    /// Calls whose clients do not come back.
+    /// The deadlines of parked calls.
     timers: Deadlines<ParkKey>,
     parking_timeout: Duration,
     limits: Limits,
@@ -105,28 +107,28 @@ pub struct Relay<T: ClientTransport = Http> {
     out: Outbox<Action<T::Action>, Event>,
 }
 
-/// How the two sides are joined.
+/// How the relay joins the two sides.
 #[derive(Debug)]
 enum Path {
-    /// It is not known yet.
+    /// The eras are not known yet.
     Opening(Opening),
-    /// They speak the same era.
+    /// Both sides are of the same era.
     PassThrough {
-        /// What a modern server has said of itself.
+        /// The `server/discover` result of a modern server.
         discovered: Option<Json>,
     },
-    /// The client is a legacy one, the server a modern one.
+    /// The client is legacy, the server modern.
     LegacyClient(LegacyClient),
-    /// The client is a modern one, the server a legacy one.
+    /// The client is modern, the server legacy.
     ModernClient(ModernClient),
 }
 
 impl<T: ClientTransport> Relay<T> {
-    /// A relay that reaches the server through this transport.
+    /// Creates a relay that reaches the server through this transport.
     ///
     /// # Errors
     ///
-    /// [`UsageError`] if the configuration cannot be worked with.
+    /// [`UsageError`] if the configuration is invalid.
     pub fn new(mut transport: T, config: Config) -> Result<Self, UsageError> {
         transport.redeliver_for(config.redelivery);
         let (limits, versions, parking_timeout) =
@@ -159,13 +161,13 @@ impl<T: ClientTransport> Relay<T> {
         self.settle(now);
     }
 
-    /// The client's stream has ended: requests in flight are finished within a bound, then the session is ended.
+    /// The client's stream has ended: requests in flight may still finish within a bound, then the session is ended.
     pub fn handle_eof(&mut self, now: Instant) {
         self.server.handle_eof(now);
         self.settle(now);
     }
 
-    /// Lets everything happen that is due. Calling this early or twice does nothing (CL2).
+    /// Does everything that is due. Calling this early or twice has no effect (CL2).
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(key) = self.timers.pop_due(now) {
             self.on_parked_too_long(key, now);
@@ -176,20 +178,21 @@ impl<T: ClientTransport> Relay<T> {
         self.settle(now);
     }
 
-    /// Ends both sides: the client hears about every request that it still waits for, the session is ended.
-    /// [`Event::Closed`] follows within the time that ending a session may take.
+    /// Ends both sides: each unanswered request of the client is answered with an error, and the session is ended.
+    /// [`Event::Closed`] follows within the time limit for ending a session.
     pub fn close(&mut self, now: Instant) {
         self.server.close(now);
         self.settle(now);
     }
 
-    /// The next thing to do or to know. Draining is needed for progress, never for correctness.
+    /// Returns the next action or event. All outputs must be taken for the relay to make progress; taking them late is
+    /// harmless.
     #[must_use = "an output that is dropped is lost"]
     pub fn poll_output(&mut self) -> Option<Output<Action<T::Action>, Event>> {
         self.out.pop()
     }
 
-    /// When [`Relay::handle_timeout`] wants to be called.
+    /// When [`Relay::handle_timeout`] must be called next.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let own = [self.timers.next(), self.pace.poll_timeout()];
@@ -197,22 +200,23 @@ impl<T: ClientTransport> Relay<T> {
         own.into_iter().chain(machines).flatten().min()
     }
 
-    /// Whether more of the client's bytes should be read (PX7, H5). With `false`, the client does not read its answers, or
-    /// the server is slow. A server that takes nothing at all for 5 seconds, or for as long as a request may take, is no
-    /// reason to wait: reading goes on, and requests that find no room are answered with an error at once (K5).
+    /// Whether the driver should read more of the client's bytes (PX7, H5). `false` means that the client does not read
+    /// its answers, or that the server is slow. Once the server has taken nothing for 5 seconds, or for the request
+    /// timeout if that is shorter, this returns `true` again, and requests for which there is no room are answered with
+    /// an error at once (K5).
     #[must_use]
     pub fn wants_bytes(&self) -> bool {
         self.out.has_room(&self.limits) && self.server.wants_input() && self.pace.lets_read()
     }
 
-    /// Whether more of what the server says should be read (PX7, H5). With `false`, the client does not read, or the
-    /// server does not read the answers to its own requests.
+    /// Whether the driver should read more of the server's data (PX7, H5). `false` means that the client does not read,
+    /// or that the server does not read the answers to its own requests.
     #[must_use]
     pub fn wants_body(&self) -> bool {
         self.out.has_room(&self.limits) && self.server.takes_output() && self.client.wants_input()
     }
 
-    /// What the relay holds now, on both sides and in between.
+    /// The load of the relay: both sides, and what the relay itself holds.
     #[must_use]
     pub fn load(&self) -> Load {
         let (waiting, parked) = match &self.path {
@@ -224,13 +228,13 @@ impl<T: ClientTransport> Relay<T> {
         own + self.server.load() + self.client.load()
     }
 
-    /// Requests of the client's that are not answered yet.
+    /// The number of the client's requests that are not answered yet.
     #[must_use]
     pub fn requests_in_flight(&self) -> usize {
         self.server.requests_in_flight()
     }
 
-    /// Lets each machine's output become the other's input until both are silent.
+    /// Feeds the outputs of each machine into the other until both have none left.
     fn settle(&mut self, now: Instant) {
         self.exchange_outputs(now);
         self.pace.update(self.client.backlog(), now);
@@ -258,7 +262,7 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
-    /// What the machine that faces the client tells.
+    /// Handles an event of the server machine, which faces the client.
     fn on_server_event(&mut self, event: server::Event, now: Instant) {
         use server::Event as E;
         match event {
@@ -308,7 +312,7 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
-    /// Whether so much may be kept beside what is kept for requests that have no outcome (M1).
+    /// Whether this many bytes may be held in addition to those of requests without an outcome (M1).
     fn holds(&self, bytes: usize) -> bool {
         self.limits.holds(bytes, || {
             let parked = if let Path::ModernClient(state) = &self.path { state.held() } else { 0 };
@@ -318,7 +322,8 @@ impl<T: ClientTransport> Relay<T> {
 
     fn on_notification(&mut self, method: Method, params: Option<Json>, now: Instant) {
         match self.path {
-            // BR-L-03; clients of the modern era tell nothing.
+            // The relay itself is the server for a legacy client's notifications (BR-L-03); a modern client sends none
+            // to forward.
             Path::LegacyClient(_) | Path::ModernClient(_) => {}
             Path::Opening(_) | Path::PassThrough { .. } => {
                 let told = if method == Method::INITIALIZED {
@@ -333,13 +338,13 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
-    /// The client has taken a request back that is not with the server.
+    /// The client has cancelled a request that was not sent to the server.
     fn forget(&mut self, ticket: TicketKey) {
         self.forget_held(ticket);
         self.on_legacy_cancelled(ticket);
     }
 
-    /// What the machine that faces the server tells.
+    /// Handles an event of the client machine, which faces the server.
     fn on_client_event(&mut self, event: client::Event, now: Instant) {
         use client::Event as E;
         match event {
@@ -354,13 +359,13 @@ impl<T: ClientTransport> Relay<T> {
             E::SessionLost => {
                 self.out.report(Event::SessionLost);
                 self.forget_roots_questions();
-                // SH-C-08: what the old session asked is of no use to the next.
+                // The next session has no use for the answers to the old session's requests (SH-C-08).
                 for request in self.in_flight.clear_to_client() {
                     self.server.cancel(request, Some("the session with the server was lost"), now);
                 }
             }
             E::Responded { request, outcome } => self.on_outcome(request, outcome, now),
-            // RP12: only for requests that are in flight.
+            // Progress is valid only for requests in flight (RP12).
             E::Progressed { request, params } => match (&self.path, self.in_flight.get_to_server(request)) {
                 (_, None) => {}
                 (Path::LegacyClient(_), Some(_)) => self.on_legacy_progress(request, params, now),
@@ -409,11 +414,11 @@ impl<T: ClientTransport> Relay<T> {
     }
 
     fn respond(&mut self, ticket: Ticket, answer: Result<Json, ErrorObject>, now: Instant) {
-        // A relay may pass on any code: they are the server's.
+        // A relay may forward any error code, since the server chose it.
         let _ = self.server.respond(ticket, answer, now);
     }
 
-    /// Asks the client for something that the server wants to know.
+    /// Forwards a request of the server to the client.
     fn ask_client(&mut self, scope: server::Scope, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
         let call = Call { method: method.clone(), params, timeout: None, progress: false };
         match self.server.request(scope, call, now) {
@@ -432,7 +437,7 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
-    /// Tells the client of a change, if it wants to know.
+    /// Publishes a change to the client if the client has subscribed to it.
     fn publish(&mut self, notification: Notification, now: Instant) {
         let method = notification.method.clone();
         if let Err(error) = self.server.publish(notification, now) {
@@ -440,14 +445,15 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
-    /// Tells of a request that got no answer; returns what the client is told.
+    /// Reports a request that got no answer, and returns the error for the client.
     fn report_failure(&mut self, reason: Failed) -> ErrorObject {
         let error = self.error_for(&reason);
         self.out.report(Event::Failed(reason));
         error
     }
 
-    /// A failure as the client sees it. The data tells a program that it is none of the server's own errors (JR-50).
+    /// Converts a failure into an error for the client. Its data marks it as an error of the relay, not of the server
+    /// (JR-50).
     fn error_for(&self, reason: &Failed) -> ErrorObject {
         let mut data = Json::empty_object();
         if let Some(status) = reason.status() {
@@ -457,7 +463,7 @@ impl<T: ClientTransport> Relay<T> {
             let shown: Vec<_> = refusal.challenges().collect();
             let shown: Vec<_> = shown.iter().map(Excerpt::as_str).collect();
             if !shown.is_empty() {
-                // RFC 9110, section 5.3: one header with all of them means the same.
+                // One header with all challenges has the same meaning as several (RFC 9110, section 5.3).
                 data = data.with_member("challenge", &Json::from(shown.join(", ").as_str()));
             }
         }
@@ -486,7 +492,7 @@ impl Relay<Http> {
         self.settle(now);
     }
 
-    /// The body of an exchange has ended in good order.
+    /// The body of an exchange has ended normally.
     pub fn handle_end(&mut self, exchange: ExchangeKey, now: Instant) {
         self.client.handle_end(exchange, now);
         self.settle(now);
@@ -507,7 +513,7 @@ impl Relay<Stdio> {
     }
 
     /// The server's stream has taken this many more bytes of [`Action::Server`]. After
-    /// [`StdioAction::Respawn`](crate::StdioAction::Respawn), bytes of the earlier process are not reported any more.
+    /// [`StdioAction::Respawn`](crate::StdioAction::Respawn), bytes of the earlier process must no longer be reported.
     pub fn handle_server_written(&mut self, bytes: usize, now: Instant) {
         self.client.handle_written(bytes, now);
         self.settle(now);

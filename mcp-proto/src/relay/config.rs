@@ -1,4 +1,4 @@
-//! What a relay is told.
+//! The configuration of a relay.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::limits::Limits;
 use crate::server;
 use crate::spec::ProtocolVersion;
 
-/// How a relay behaves. The fields may be set one by one.
+/// The configuration of a relay. Each field may be set separately.
 ///
 /// # Example
 ///
@@ -21,28 +21,29 @@ use crate::spec::ProtocolVersion;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Config {
-    /// The revisions that the server may be spoken to in. Default: all. Whatever the client speaks, it is served.
+    /// The revisions that may be used with the server. Default: all. The client may use any revision.
     pub versions: Vec<ProtocolVersion>,
-    /// What both sides may make the relay hold.
+    /// The limits on what the relay holds for each side.
     pub limits: Limits,
     /// How long the server may take to answer. Progress extends it, up to `max_timeout`. Default 5 min.
     pub request_timeout: Duration,
-    /// How long any answer may take at most (TO-03). Default 1 h.
+    /// How long any answer may take in total, progress included (TO-03). Default 1 h.
     pub max_timeout: Duration,
     /// How long the server may take to answer `initialize`. Default 30 s.
     pub initialize_timeout: Duration,
-    /// How long requests in flight may still be answered once the client has closed its stream (FR15). Default 5 s.
+    /// How long requests in flight may still be answered after the client has closed its stream (FR15). Default 5 s.
     pub drain_timeout: Duration,
-    /// For how long a message that was surely not delivered is tried again before the client hears of it. Default 2 s.
+    /// How long the delivery of a message that was certainly not delivered is retried before the client receives an
+    /// error. Default 2 s.
     pub redelivery: Duration,
-    /// For how long a call may wait for its client to come back with what its server has asked for, where the server is a
-    /// legacy one and the client a modern one (BR-M-03). Default 10 min.
+    /// How long a parked call may wait for the client's retry with the required input, where the client is modern and
+    /// the server legacy (BR-M-03). Default 10 min.
     pub parking_timeout: Duration,
-    /// Whether the driver can start a server on a byte stream anew (ER-06). Default `false`.
+    /// Whether the driver can restart a server on a byte stream (ER-06). Default `false`.
     pub respawn: bool,
-    /// Whether parameters with two members of one name are refused (JS6). Default `true`.
+    /// Whether parameters with a duplicate member name are refused (JS6). Default `true`.
     pub strict_json: bool,
-    /// Where the jitter of waiting times begins. Two relays should not have the same.
+    /// The seed of the jitter of retry delays. Two relays should have different seeds.
     pub seed: u64,
 }
 
@@ -65,13 +66,14 @@ impl Default for Config {
 }
 
 impl Config {
-    /// What the two machines of a relay are told.
+    /// The configurations of the two machines of a relay.
     pub(super) fn split(self) -> (server::Config, client::Config) {
         let mut server = server::Config::new("", "");
         server.limits = self.limits.clone();
-        // While the client is only slow, not reading the server holds it up, and no notification that was read is dropped.
+        // While the client is only slow, the driver stops reading the server, and no notification that was already read
+        // is dropped.
         server.limits.unwritten = server.limits.unwritten.saturating_add(server.limits.message).min(1 << 30);
-        // TO-04: the one who answers may be a person.
+        // A person may have to answer the server's requests (TO-04).
         server.request_timeout = self.max_timeout;
         server.max_timeout = self.max_timeout;
         server.drain_timeout = self.drain_timeout;
@@ -81,7 +83,8 @@ impl Config {
         client.versions = self.versions;
         client.respawn = self.respawn;
         client.limits = self.limits;
-        // While the server is only slow, not reading the client holds it up, and nothing that was read is refused.
+        // While the server is only slow, the driver stops reading the client, and nothing that was already read is
+        // refused.
         client.limits.unwritten = client.limits.unwritten.saturating_add(client.limits.message).min(1 << 30);
         client.request_timeout = self.request_timeout;
         client.max_timeout = self.max_timeout;

@@ -1,4 +1,5 @@
-//! What payloads lose and gain between the eras (RULES section 13). Every byte that neither concerns stays as it is.
+//! Conversion of payloads between the eras (RULES section 13). All bytes that the conversion does not affect stay
+//! unchanged.
 
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::ErrorObject;
@@ -8,16 +9,17 @@ use crate::spec::meta::{
 };
 use crate::spec::{Method, code};
 
-/// The code of 2025-11-25 for a request that needs URLs to be visited first.
+/// The error code of 2025-11-25 for a request that requires URLs to be visited first.
 const URL_ELICITATION_REQUIRED: i64 = -32042;
 
-/// Somebody who does not say who.
+/// Placeholder implementation info.
 pub(super) fn unknown() -> Json {
     let unknown = Json::from("unknown");
     Json::empty_object().with_members(&[("name", &unknown), ("version", &unknown)])
 }
 
-/// BR-L-02: what a legacy client can do, in the words of the modern era; no more than its revision knows.
+/// Converts the capabilities of a legacy client for a modern server, limited to those of the client's revision
+/// (BR-L-02).
 pub(super) fn capabilities_of_modern_client(capabilities: &Json, version: ProtocolVersion) -> Json {
     let [roots, sampling, elicitation, experimental] =
         capabilities.first_members(["roots", "sampling", "elicitation", "experimental"]);
@@ -37,8 +39,8 @@ pub(super) fn capabilities_of_modern_client(capabilities: &Json, version: Protoc
     converted
 }
 
-/// BR-M-02, BR-M-05: what a modern client can do, as far as a legacy server may use it through a bridge. A modern client
-/// does not tell that its roots have changed.
+/// Converts the capabilities of a modern client for a legacy server, limited to those that work through a bridge
+/// (BR-M-02, BR-M-05). A modern client sends no notification that its roots have changed.
 pub(super) fn capabilities_of_legacy_client(capabilities: &Json) -> Json {
     let converted = capabilities.without_members(&["extensions", "tasks"]);
     match capabilities.first_member("roots") {
@@ -48,13 +50,13 @@ pub(super) fn capabilities_of_legacy_client(capabilities: &Json) -> Json {
     }
 }
 
-/// A modern request as a legacy server gets it.
+/// Converts the parameters of a modern request for a legacy server.
 pub(super) fn request_to_legacy(params: &Json) -> Json {
     let keys = [PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL];
     without_keys(&params.without_members(&["inputResponses", "requestState"]), &keys)
 }
 
-/// BR-L-08: a modern result as a legacy client gets it.
+/// Converts a modern result for a legacy client (BR-L-08).
 pub(super) fn result_to_legacy(method: &Method, result: &Json) -> Json {
     let result = without_keys(&result.without_members(&["resultType", "ttlMs", "cacheScope"]), &[SERVER_INFO]);
     if *method == Method::TOOLS_CALL {
@@ -67,7 +69,7 @@ pub(super) fn result_to_legacy(method: &Method, result: &Json) -> Json {
     result.with_member("tools", &tools.map_elements(|tool| without_wide_schema(&tool)))
 }
 
-/// Before 2026-07-28, `outputSchema` describes an object.
+/// Before 2026-07-28, `outputSchema` must describe an object.
 fn without_wide_schema(tool: &Json) -> Json {
     let schema = tool.first_member("outputSchema");
     let kind = schema.as_ref().and_then(|schema| schema.first_member("type"));
@@ -84,7 +86,8 @@ fn drop_unless_object(result: &Json, name: &str) -> Json {
     result.clone()
 }
 
-/// BR-M-11: a legacy result as a modern client gets it; what every result of that era says is added elsewhere.
+/// Converts a legacy result for a modern client (BR-M-11). The members that every modern result has are added
+/// elsewhere.
 pub(super) fn result_to_modern(method: &Method, result: &Json) -> Json {
     if *method != Method::TOOLS_LIST {
         return result.clone();
@@ -93,7 +96,7 @@ pub(super) fn result_to_modern(method: &Method, result: &Json) -> Json {
     result.with_member("tools", &tools.map_elements(|tool| tool.without_members(&["execution"])))
 }
 
-/// BR-L-09: an error of a modern server as a legacy client gets it.
+/// Converts an error of a modern server for a legacy client (BR-L-09).
 pub(super) fn error_to_legacy(method: &Method, error: &ErrorObject, version: ProtocolVersion) -> ErrorObject {
     let is_about_resource = *method == Method::RESOURCES_READ
         && error.code() == code::INVALID_PARAMS
@@ -110,7 +113,7 @@ pub(super) fn error_to_legacy(method: &Method, error: &ErrorObject, version: Pro
     }
 }
 
-/// BR-M-10: an error of a legacy server as a modern client gets it.
+/// Converts an error of a legacy server for a modern client (BR-M-10).
 pub(super) fn error_to_modern(error: &ErrorObject) -> ErrorObject {
     let (legacy, modern) = (ProtocolVersion::LATEST_LEGACY.rules(), ProtocolVersion::LATEST.rules());
     if error.code() == legacy.resource_not_found {
@@ -118,12 +121,12 @@ pub(super) fn error_to_modern(error: &ErrorObject) -> ErrorObject {
     } else if legacy.allows_error_code(error.code()) && modern.allows_error_code(error.code()) {
         error.clone()
     } else {
-        // What a modern client takes for the protocol's, a legacy server cannot have meant so.
+        // A code that has a meaning in the modern protocol cannot have had that meaning for a legacy server.
         error.with_code(code::INTERNAL_ERROR)
     }
 }
 
-/// BR-M-10: the URLs that must be visited before a request can be served, as requests for input; at most so many.
+/// The URLs that must be visited before a request can be served, as input requests, at most `most` (BR-M-10).
 pub(super) fn required_urls(error: &ErrorObject, most: usize) -> Option<Vec<Json>> {
     if error.code() != URL_ELICITATION_REQUIRED {
         return None;
@@ -135,24 +138,25 @@ pub(super) fn required_urls(error: &ErrorObject, most: usize) -> Option<Vec<Json
     (!urls.is_empty()).then_some(urls)
 }
 
-/// The parameters of a legacy server's request for input as a modern client gets them.
+/// Converts the parameters of a legacy server's request for a modern client's `input_required` result.
 pub(super) fn question_to_modern(params: &Json) -> Json {
     params.without_members(&["elicitationId", "task"])
 }
 
-/// BR-L-07: the parameters of a modern server's request for input as a legacy client gets them: a URL has an id there.
+/// Converts the parameters of a modern server's input request for a legacy client, where a URL requires an id
+/// (BR-L-07).
 pub(super) fn question_to_legacy(method: &Method, params: &Json, id: &str) -> Json {
     let [mode, known] = params.first_members(["mode", "elicitationId"]);
     let is_url = *method == Method::ELICITATION_CREATE && mode.is_some_and(|mode| mode.as_bytes() == b"\"url\"");
     if is_url && known.is_none() { params.with_member("elicitationId", &Json::from(id)) } else { params.clone() }
 }
 
-/// A notification that belongs to a subscription, as those get it who know of none.
+/// Removes the subscription id from a notification, for clients without modern subscriptions.
 pub(super) fn without_subscription(params: Option<Json>) -> Option<Json> {
     params.map(|params| without_keys(&params, &[SUBSCRIPTION_ID]))
 }
 
-/// BR-L-06: the result of a call of a tool that needs what its client does not give.
+/// The result of a tool call that requires input which the client does not provide (BR-L-06).
 pub(super) fn tool_error(text: &str) -> Json {
     let content = Json::empty_object().with_members(&[("type", &Json::from("text")), ("text", &Json::from(text))]);
     let contents = Json::from_serialize(&[&content]).unwrap_or(Json::empty_object());

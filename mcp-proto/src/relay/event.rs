@@ -1,4 +1,4 @@
-//! What a relay does and tells.
+//! The outputs of a relay: actions and events.
 
 use crate::Instant;
 use crate::client::{CloseReason, NotRestored, Unavailable};
@@ -9,17 +9,17 @@ use crate::spec::Method;
 use crate::spec::{Era, ProtocolVersion};
 use crate::transport::StdioAction;
 
-/// What the driver of a relay is asked to do. `A` is what the transport to the server asks for: an
-/// [`HttpAction`](crate::client::HttpAction) or a [`StdioAction`].
+/// An action that the driver of a relay must carry out. `A` is the action type of the transport to the server:
+/// [`HttpAction`](crate::client::HttpAction) or [`StdioAction`].
 #[derive(Debug)]
 pub enum Action<A> {
-    /// Do this on the client's stream.
+    /// An action on the client's stream.
     Client(StdioAction),
-    /// Do this on the server's side.
+    /// An action on the server's side.
     Server(A),
 }
 
-/// What a relay tells whoever watches over it. Nothing of it needs an answer.
+/// What a relay reports to the application, for example for logging. No event requires a reaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -27,58 +27,58 @@ pub enum Event {
     Connected {
         /// The revision in force.
         version: ProtocolVersion,
-        /// The result, as it came.
+        /// The result, unchanged.
         result: Json,
-        /// The session was lost, and has been opened again.
+        /// Whether this is a new session after the earlier one was lost.
         is_reconnect: bool,
     },
-    /// The two sides speak different eras: the relay is each one's counterpart.
+    /// The two sides are of different eras: the relay converts between them.
     Bridging {
-        /// The client's.
+        /// The client's era.
         client: Era,
-        /// The server's.
+        /// The server's era.
         server: Era,
     },
-    /// The server cannot be used now. The client was told, if it waited.
+    /// The server cannot be used now. If the client waits for its opening request, that is answered with an error.
     Unavailable {
-        /// Why.
+        /// The reason.
         reason: Unavailable,
-        /// When it is tried again; `None` if only the next request will try.
+        /// When the relay tries again; `None` if it tries only on the next request.
         retry_at: Option<Instant>,
     },
     /// The session was lost and is being opened again.
     SessionLost,
-    /// A subscription to a resource or a level of log messages, which the client has set, is not in effect at the server:
-    /// it could not be set again after the session was lost, or not at all where the relay joins two eras.
+    /// A resource subscription or log level that the client has set is not in effect at the server: it could not be
+    /// restored after the session was lost, or could not be set at all where the relay joins two eras.
     NotInEffect {
         /// The method of the request that sets it: `resources/subscribe` or `logging/setLevel`.
         method: Method,
-        /// Why.
+        /// The reason.
         reason: NotRestored,
     },
-    /// A request waits because `limit` requests are with the server, which is as many as `Limits::exchanges` allows over
-    /// HTTP. This is told once.
+    /// A request waits because `limit` requests are open at the server, which is the maximum that `Limits::exchanges`
+    /// allows over HTTP. This is reported once.
     RequestWaits {
-        /// Requests that can be with the server at one time.
+        /// The maximum number of requests that can be open at the server at one time.
         limit: usize,
     },
-    /// A request got no answer; the client was told.
+    /// A request got no answer; the client received an error instead.
     Failed(Failed),
-    /// A notification could not be passed on.
+    /// A notification could not be forwarded.
     NotPassed {
         /// Its method.
         method: Method,
-        /// Why not.
+        /// The reason.
         error: UsageError,
     },
-    /// Somebody did something wrong that could be coped with.
+    /// One side violated the protocol, and the relay could recover.
     Faulted {
-        /// Who.
+        /// The side.
         side: Side,
-        /// What.
+        /// The violation.
         fault: Fault,
     },
-    /// The server did something odd that could be put up with.
+    /// The server deviated from the protocol in a way that the relay tolerates.
     QuirkMet(Quirk),
     /// The client's side has ended; the session is being ended.
     ClientGone(CloseReason),
@@ -86,7 +86,7 @@ pub enum Event {
     Closed(CloseReason),
 }
 
-/// One of the two that a relay joins.
+/// One of the two sides that a relay joins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// The client on the byte stream.

@@ -1,4 +1,4 @@
-//! What is under way through a relay, in both directions: each side's requests by the keys and tickets of the other.
+//! Requests in flight through a relay, in both directions: maps the requests of each side to those of the other.
 
 use std::collections::BTreeMap;
 
@@ -6,33 +6,33 @@ use crate::codec::json::Json;
 use crate::conversation::pending::{RequestKey, Ticket, TicketKey};
 use crate::spec::Method;
 
-/// All of it.
+/// All requests in flight.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
-    /// Requests of the client's that are with the server, by the key that they have there.
+    /// Requests of the client that were sent to the server, by the key of the request to the server.
     to_server: BTreeMap<RequestKey, ToServer>,
     to_server_by_ticket: BTreeMap<TicketKey, RequestKey>,
-    /// Bytes that are kept for them.
+    /// The bytes that are held for them.
     to_server_bytes: usize,
-    /// Requests of the server's that are with the client, by the key that they have there.
+    /// Requests of the server that were sent to the client, by the key of the request to the client.
     to_client: BTreeMap<RequestKey, ToClient>,
     to_client_by_ticket: BTreeMap<TicketKey, RequestKey>,
 }
 
-/// A request of the client's that is with the server.
+/// A request of the client that was sent to the server.
 #[derive(Debug)]
 pub(super) struct ToServer {
     pub(super) ticket: Ticket,
     pub(super) method: Method,
-    /// Bytes of its parameters, which are kept until it has its outcome.
+    /// The bytes of its parameters, which are held until its outcome.
     pub(super) bytes: usize,
-    /// What was passed on, where it may have to be again.
+    /// The forwarded parameters, if they may have to be sent again.
     pub(super) params: Option<Json>,
-    /// What it is about, where the client may have to ask again.
+    /// The name of its target, if the client may have to retry it.
     pub(super) name: Option<Json>,
-    /// The progress token that the client knows it by now, if it has asked again.
+    /// The progress token of the client's latest retry, if there was one.
     pub(super) token: Option<Json>,
-    /// The last progress that was told (BR-L-12).
+    /// The last progress that was forwarded (BR-L-12).
     pub(super) progress: f64,
 }
 
@@ -42,7 +42,7 @@ impl ToServer {
     }
 }
 
-/// A request of the server's that is with the client.
+/// A request of the server that was sent to the client.
 #[derive(Debug)]
 pub(super) struct ToClient {
     pub(super) ticket: Ticket,
@@ -64,17 +64,17 @@ impl InFlight {
         self.to_server.get_mut(&request)
     }
 
-    /// Bytes that are kept for requests that are with the server.
+    /// The bytes that are held for requests at the server.
     pub(super) const fn bytes(&self) -> usize {
         self.to_server_bytes
     }
 
-    /// All that are with the server.
+    /// All requests at the server.
     pub(super) fn all_to_server(&self) -> impl Iterator<Item = (RequestKey, &ToServer)> {
         self.to_server.iter().map(|(request, forwarded)| (*request, forwarded))
     }
 
-    /// Whoever has asked gets an answer, or has one.
+    /// Removes a request whose outcome is about to be forwarded, or that the relay answers itself.
     pub(super) fn remove_to_server(&mut self, request: RequestKey) -> Option<ToServer> {
         let forwarded = self.to_server.remove(&request)?;
         self.to_server_bytes -= forwarded.bytes;
@@ -82,7 +82,7 @@ impl InFlight {
         Some(forwarded)
     }
 
-    /// The client has taken its request back.
+    /// The client has cancelled its request.
     pub(super) fn cancel_to_server(&mut self, ticket: TicketKey) -> Option<RequestKey> {
         let request = self.to_server_by_ticket.remove(&ticket)?;
         if let Some(forwarded) = self.to_server.remove(&request) {
@@ -102,14 +102,14 @@ impl InFlight {
         Some(forwarded)
     }
 
-    /// The server has taken its request back.
+    /// The server has cancelled its request.
     pub(super) fn cancel_to_client(&mut self, ticket: TicketKey) -> Option<RequestKey> {
         let request = self.to_client_by_ticket.remove(&ticket)?;
         self.to_client.remove(&request);
         Some(request)
     }
 
-    /// What the client was asked is of no use any more.
+    /// Removes all requests at the client, because their answers are not needed any more.
     pub(super) fn clear_to_client(&mut self) -> impl Iterator<Item = RequestKey> + use<> {
         self.to_client_by_ticket.clear();
         std::mem::take(&mut self.to_client).into_keys()
@@ -122,7 +122,7 @@ mod tests {
     use crate::codec::jsonrpc::RequestId;
     use crate::conversation::pending::{Incoming, Pending, SessionKey};
 
-    /// A key and a ticket for each of some requests.
+    /// A key and a ticket for each of `count` requests.
     fn requests(count: usize) -> Vec<(RequestKey, Ticket)> {
         let (mut pending, mut incoming) = (Pending::new(SessionKey::ONLY, 8), Incoming::new(SessionKey::ONLY));
         (0..count).map(|_| (pending.reserve(), incoming.insert(RequestId::from(1), (), 0))).collect()

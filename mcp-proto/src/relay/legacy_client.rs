@@ -1,4 +1,4 @@
-//! A client that begins with `initialize`, and a server of the modern era: the relay is the client's server (RULES 13.1).
+//! A client that begins with `initialize`, and a modern server: the relay is the client's server (RULES 13.1).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::spec::ProtocolVersion;
 use crate::spec::meta::{LOG_LEVEL, RequestMeta, stamp};
 use crate::spec::{List, Method, SettingChange, code};
 
-/// What is kept for the client (BR-L-02).
+/// What the relay stores for the client (BR-L-02).
 #[derive(Debug)]
 pub(super) struct LegacyClient {
-    /// Whether the server tells of changes of each of the lists.
+    /// Whether the server announces changes of each of the lists.
     lists: [bool; 3],
     /// The resources that the client has subscribed to.
     uris: Names,
-    /// What the server tells through.
+    /// The subscription that is in effect at the server.
     subscription: Option<SubscriptionKey>,
-    /// What will take its place once it is acknowledged, and who waits for that (BR-L-04).
+    /// Its replacement, until that is acknowledged; `waiting` holds the client's requests until then (BR-L-04).
     next: Option<SubscriptionKey>,
     waiting: Vec<(Ticket, Arc<str>)>,
 }
@@ -41,7 +41,7 @@ impl LegacyClient {
         Self { lists, uris: Names::default(), subscription: None, next: None, waiting: Vec::new() }
     }
 
-    /// The filter of `subscriptions/listen`; `None` if there is nothing to listen to.
+    /// The filter of `subscriptions/listen`; `None` if there is nothing to subscribe to.
     fn filter(&self) -> Option<Json> {
         let mut filter = Json::empty_object();
         if let Some(uris) = self.uris.to_json() {
@@ -79,7 +79,7 @@ impl<T: ClientTransport> Relay<T> {
             return self.listen_anew(now);
         }
         let params = match self.server.chosen_level() {
-            // BR-L-03
+            // The client's log level is sent with each request (BR-L-03).
             Some(level) => {
                 let params = params.unwrap_or(Json::empty_object());
                 Some(stamp(&params, &[(LOG_LEVEL, &Json::from(level.as_str()))]))
@@ -89,7 +89,7 @@ impl<T: ClientTransport> Relay<T> {
         self.pass(ticket, method, params, now);
     }
 
-    /// BR-L-04: a filter cannot be changed, so that another subscription takes the place of the one that there is.
+    /// Replaces the subscription, because the filter of an open one cannot be changed (BR-L-04).
     pub(super) fn listen_anew(&mut self, now: Instant) {
         let Path::LegacyClient(state) = &mut self.path else { return };
         if let Some(next) = state.next.take() {
@@ -107,11 +107,11 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
-    /// The server will tell of what the filter names.
+    /// The server has acknowledged a subscription; `filter` is the part of it that the server honours.
     pub(super) fn on_listening(&mut self, subscription: SubscriptionKey, filter: &Json, now: Instant) {
         let Path::LegacyClient(state) = &mut self.path else { return };
         if state.subscription == Some(subscription) {
-            // It broke off and is open again: nobody knows what changed meanwhile.
+            // It was interrupted and is open again: changes in between may have been missed.
             return self.report_gap(now);
         }
         if state.next != Some(subscription) {
@@ -123,7 +123,7 @@ impl<T: ClientTransport> Relay<T> {
             self.client.unlisten(old, now);
         }
         let honoured = filter.first_member("resourceSubscriptions").unwrap_or(Json::empty_object());
-        // A server may name what nobody has asked for.
+        // A server may list resources that were not requested.
         let asked: BTreeSet<&str> = waiting.iter().map(|(_, uri)| &**uri).collect();
         let honoured = honoured.elements();
         let honoured = honoured.filter_map(|uri| uri.as_string().and_then(|uri| asked.get(&*uri).copied()));
@@ -181,7 +181,7 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
-    /// The client takes back a subscription that it waits for.
+    /// The client cancels a `resources/subscribe` that is not answered yet.
     pub(super) fn on_legacy_cancelled(&mut self, ticket: TicketKey) {
         if let Path::LegacyClient(state) = &mut self.path {
             state.waiting.retain(|(waiting, _)| waiting.key() != ticket);
@@ -193,7 +193,7 @@ impl<T: ClientTransport> Relay<T> {
         let answer = match outcome {
             Outcome::Result(result) => Ok(convert::result_to_legacy(&method, &result)),
             Outcome::Error(error) => Err(convert::error_to_legacy(&method, &error, self.version())),
-            // BR-L-06
+            // A tool call whose client does not provide the required input gets an error result (BR-L-06).
             Outcome::Failed(reason @ Failed::NoInput { .. }) if method == Method::TOOLS_CALL => {
                 Ok(convert::tool_error(&reason.describe(&self.client.peer())))
             }
@@ -202,7 +202,7 @@ impl<T: ClientTransport> Relay<T> {
         self.respond(ticket, answer, now);
     }
 
-    /// BR-L-12: the server counts anew with each round, and the client may only hear of more.
+    /// Forwards only increasing progress, because the server's progress restarts with each retry (BR-L-12).
     pub(super) fn on_legacy_progress(&mut self, request: RequestKey, params: Json, now: Instant) {
         let Some(forwarded) = self.in_flight.get_to_server_mut(request) else { return };
         let progress = params.first_member("progress").and_then(|progress| progress.read::<f64>().ok());
@@ -231,7 +231,7 @@ impl<T: ClientTransport> Relay<T> {
         self.notify_client(scope, method, params, now);
     }
 
-    /// BR-L-05: what a request needs is asked for by requests, which belong to it.
+    /// Turns each input request of a call into a request to the client, within the scope of that call (BR-L-05).
     pub(super) fn on_input_required(
         &mut self,
         scope: client::Scope,
@@ -250,7 +250,7 @@ impl<T: ClientTransport> Relay<T> {
         self.ask_client(scope, ticket, method, params, now);
     }
 
-    /// BR-L-06: a person who is not asked has not agreed; nothing stands for any other answer.
+    /// An elicitation that failed counts as cancelled by the user; other failures are forwarded as errors (BR-L-06).
     pub(super) fn on_legacy_answer(&mut self, forwarded: ToClient, outcome: Outcome, now: Instant) {
         let ToClient { ticket, method } = forwarded;
         match outcome {
@@ -264,7 +264,7 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
-    /// The revision that the client speaks.
+    /// The revision of the client's session.
     fn version(&self) -> ProtocolVersion {
         self.server.version(self.server.session()).unwrap_or(ProtocolVersion::LATEST_LEGACY)
     }

@@ -1,7 +1,8 @@
-//! A client of the modern era, and a server that begins with `initialize`: the relay is the client's server (RULES 13.2).
+//! A modern client, and a server that begins with `initialize`: the relay is the client's server (RULES 13.2).
 //!
-//! Such a server asks in the middle of a call. Its client cannot be asked, but can be told to call again with what is
-//! needed. Until it does, the call is parked: still open at the server, and over for the client.
+//! A legacy server sends requests to the client in the middle of a call. A modern client receives no requests; its call
+//! gets the result `input_required` and is retried with the input. Until the retry, the call is parked: still open at
+//! the server, but already answered for the client.
 //!
 //! ```text
 //!  client              relay              server
@@ -26,48 +27,50 @@ use crate::error::{Failed, UsageError};
 use crate::server::{InputRequired, LoggingLevel, SubscriptionChange, capability_for};
 use crate::spec::{self, Method, code};
 
-/// Bytes of the names of resources in requests of the relay's own that are not answered.
+/// The maximum bytes of resource names in the relay's own requests that are not answered.
 const OWN_BYTES: usize = 1024 * 1024;
-/// Questions for roots that wait for a call at one time; a server has no reason to ask again before it is answered.
+/// The maximum number of `roots/list` requests that wait for a call; a server has no reason to repeat one before it is
+/// answered.
 const ROOTS_QUESTIONS: usize = 8;
 
-/// What is kept for the client.
+/// What the relay stores for the client.
 #[derive(Debug)]
 pub(super) struct ModernClient {
-    /// The server has levels of log messages.
+    /// Whether the server has log levels.
     has_levels: bool,
-    /// The one that was chosen last.
+    /// The level that was set last.
     level: Option<LoggingLevel>,
-    /// Resources that the server was asked to tell of.
+    /// The resources that the relay has subscribed to at the server.
     watched: BTreeSet<Arc<str>>,
     /// The relay's own requests that are not answered yet.
     own: BTreeMap<RequestKey, Own>,
-    /// Bytes of the names in them.
+    /// The bytes of the resource names in them.
     own_bytes: usize,
-    /// Those that ended without an answer: the next session gets them again.
+    /// Those that ended without an answer: they are sent again in the next session.
     unanswered: BTreeSet<Own>,
     parked: BTreeMap<ParkKey, Parked>,
-    /// The same by what is open at the server.
+    /// The parked calls by their open request at the server.
     parked_by_request: BTreeMap<RequestKey, ParkKey>,
     next: ParkKey,
-    /// The server's `roots/list` that belong to no call: the next call carries them to the client.
+    /// The server's `roots/list` requests that belong to no call: the client receives them in the result of its next
+    /// call.
     roots_questions: Vec<Ticket>,
 }
 
-/// Names a parked call.
+/// Identifies a parked call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ParkKey(u64);
 
-/// A call that waits for its client to call again (BR-M-03).
+/// A call that waits for its client's retry (BR-M-03).
 #[derive(Debug)]
 struct Parked {
     method: Method,
-    /// What is called: the client must not mean something else when it calls again.
+    /// The name of the target: the client's retry must have the same.
     name: Option<Json>,
     rest: Rest,
-    /// Bytes of the parameters of its request.
+    /// The bytes of the parameters of its request.
     bytes: usize,
-    /// What the client has to bring, by the keys that it knows it under.
+    /// The input that the client must provide, by the keys of `inputRequests`.
     questions: BTreeMap<Box<str>, Question>,
     asked: u64,
 }
@@ -89,7 +92,7 @@ impl Own {
         }
     }
 
-    /// Bytes of the name in it.
+    /// The bytes of the resource name in it.
     fn len(&self) -> usize {
         match self {
             Self::SetLevel(_) => 0,
@@ -107,21 +110,21 @@ impl Own {
     }
 }
 
-/// How a parked call goes on.
+/// How a parked call continues.
 #[derive(Debug)]
 enum Rest {
-    /// The server waits for answers, under this key.
+    /// The request is open at the server, which waits for input.
     Open(RequestKey),
-    /// The server did not wait.
+    /// The server has answered without waiting for the input.
     Answered(Result<Json, ErrorObject>),
-    /// The server must be called again, with these parameters.
+    /// The request must be sent to the server again, with these parameters.
     Again(Option<Json>),
 }
 
-/// One thing that a parked call needs.
+/// One input request of a parked call.
 #[derive(Debug)]
 struct Question {
-    /// The server's request; none if nobody waits for the answer itself.
+    /// The server's request; `None` if no request of the server waits for this input.
     ticket: Option<Ticket>,
     method: Method,
     params: Json,
@@ -144,7 +147,7 @@ impl ModernClient {
         }
     }
 
-    /// Whether a request of the relay's own still has a purpose.
+    /// Whether a request of the relay's own is still needed.
     fn wants(&self, own: &Own) -> bool {
         match own {
             Own::SetLevel(level) => self.level == Some(*level),
@@ -153,11 +156,11 @@ impl ModernClient {
         }
     }
 
-    /// Notes a request of the relay's own that has failed for the next session, unless it has no purpose any more.
+    /// Stores a failed request of the relay's own for the next session if it is still needed.
     ///
     /// # Errors
     ///
-    /// The request, if there is no room for it.
+    /// Returns the request if there is no room for it.
     fn ask_again(&mut self, own: Own, most: usize) -> Result<(), Own> {
         const ENTRY: usize = 256;
         let noted = std::mem::take(&mut self.unanswered);
@@ -173,7 +176,7 @@ impl ModernClient {
         Ok(())
     }
 
-    /// Bytes that are kept for parked calls.
+    /// The bytes that are held for parked calls.
     pub(super) fn held(&self) -> usize {
         self.parked.values().map(Parked::held).sum()
     }
@@ -198,14 +201,15 @@ impl ModernClient {
 }
 
 impl ParkKey {
-    /// The `requestState` that brings it back. There is one client, on a pipe of its own, so that nobody else can name it.
+    /// The `requestState` that identifies it. A relay has only one client, on a private pipe, so no other party can
+    /// send it.
     fn to_state(self) -> String {
         format!("relay-{}", self.0)
     }
 
     fn from_state(state: &str) -> Option<Self> {
         let key = state.strip_prefix("relay-")?.parse().ok().map(Self)?;
-        // One spelling.
+        // Only the canonical spelling is valid.
         (key.to_state() == state).then_some(key)
     }
 }
@@ -235,7 +239,7 @@ impl Parked {
     }
 }
 
-/// What a request is about, as far as it has a name. It is kept longer than its parameters.
+/// The name of the target of a request, if its method has one. It is held longer than the parameters.
 fn name_of(method: &Method, params: &Json) -> Option<Json> {
     Some(params.first_member(method.facts().named_by?)?.detached_from(params.len()))
 }
@@ -260,7 +264,7 @@ impl<T: ClientTransport> Relay<T> {
         self.send_up(forwarded, converted, now);
     }
 
-    /// BR-M-08: a session has one level, so it is the lowest that any request has wanted.
+    /// Sets the lowest level that any request has wanted, because a legacy session has only one (BR-M-08).
     fn choose_level(&mut self, ticket: &Ticket, now: Instant) {
         let wanted = self.server.stated(ticket).and_then(|context| context.logging_level);
         let Path::ModernClient(state) = &mut self.path else { return };
@@ -272,7 +276,7 @@ impl<T: ClientTransport> Relay<T> {
         self.request_of_own(Own::SetLevel(wanted), now);
     }
 
-    /// Asks the server for something that no client waits for.
+    /// Sends a request of the relay's own, which no client waits for.
     fn request_of_own(&mut self, own: Own, now: Instant) {
         let Path::ModernClient(state) = &mut self.path else { return };
         let method = own.method();
@@ -294,7 +298,7 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
-    /// A request of the relay's own is not made: nobody is told that what it asks for is in effect.
+    /// Withdraws a request of the relay's own that was not sent or failed, so that it is not acknowledged as in effect.
     fn give_up_own(&mut self, own: &Own, now: Instant) {
         let Path::ModernClient(state) = &mut self.path else { return };
         if let Own::Subscribe(uri) = own {
@@ -303,7 +307,7 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
-    /// MD-L-02, BR-M-09: what is acknowledged is in effect, so that no change behind the acknowledgement is missed.
+    /// Acknowledges only what is in effect, so that no change after the acknowledgement is missed (MD-L-02, BR-M-09).
     pub(super) fn acknowledge_listens(&mut self, now: Instant) {
         let Path::ModernClient(state) = &self.path else { return };
         let subscriptions = state.own.values().chain(&state.unanswered);
@@ -331,13 +335,13 @@ impl<T: ClientTransport> Relay<T> {
         let may_later = matches!(reason, NotRestored::Failed(_)) && !matches!(own, Own::Subscribe(_));
         self.give_up_own(&own, now);
         if let (Path::ModernClient(state), true) = (&mut self.path, may_later) {
-            // What finds no room is not in effect, which is reported anyway.
+            // If there is no room for it, it is just not in effect, which is reported below anyway.
             let _ = state.ask_again(own, self.limits.session_settings);
         }
         self.out.report(Event::NotInEffect { method, reason });
     }
 
-    /// BR-M-09: what is listened to is subscribed to, once for all who listen.
+    /// Subscribes to a resource at the server once for all clients' subscriptions to it (BR-M-09).
     pub(super) fn on_subscription_change(&mut self, change: SubscriptionChange, now: Instant) {
         let Path::ModernClient(state) = &mut self.path else { return };
         let own = match change {
@@ -347,7 +351,7 @@ impl<T: ClientTransport> Relay<T> {
             }
             SubscriptionChange::Unsubscribed(uri) => {
                 if !state.watched.remove(&uri) {
-                    // The server has refused it.
+                    // The server has refused the subscription.
                     return;
                 }
                 Own::Unsubscribe(uri)
@@ -356,8 +360,8 @@ impl<T: ClientTransport> Relay<T> {
         self.request_of_own(own, now);
     }
 
-    /// The session was opened again. What was in force in the old one is restored by the client; what the old one did not
-    /// answer is asked for again as far as it is still wanted.
+    /// Sends the relay's own requests again after the session was reopened: those that the old session did not answer
+    /// and that are still needed. The client machine restores what was in effect.
     pub(super) fn restore_own(&mut self, now: Instant) {
         let Path::ModernClient(state) = &mut self.path else { return };
         for own in std::mem::take(&mut state.unanswered) {
@@ -368,7 +372,7 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
-    /// A request of the server's: it belongs to a call, whose client has to bring the answer (BR-M-03).
+    /// Handles a request of the server: attributes it to a call, whose client must provide the answer (BR-M-03).
     pub(super) fn on_question(
         &mut self,
         scope: client::Scope,
@@ -385,32 +389,32 @@ impl<T: ClientTransport> Relay<T> {
                 sole_call(&self.in_flight, state, is_for_roots)
             }
         };
-        // BR-M-05: roots are no matter of one call, and many servers ask for them right after the handshake.
+        // `roots/list` belongs to no particular call, and many servers send it right after the handshake (BR-M-05).
         if call.is_none() && is_for_roots && state.roots_questions.len() < ROOTS_QUESTIONS {
             return state.roots_questions.push(ticket);
         }
         let Some(request) = call else {
-            // BR-M-05
+            // A request that cannot be attributed to a call is refused (BR-M-05).
             return self.refuse_question(
                 ticket,
                 "the client can be asked only about a call, and it is not known which",
                 now,
             );
         };
-        // M1: a question is kept until its client has called again, and a server may ask as often as it likes.
+        // A request is held until its client retries the call, and a server may send any number of them (M1).
         if !self.holds(params.as_ref().map_or(0, Json::len)) {
             return self.client.answer(ticket, Err(ErrorObject::overloaded()), now);
         }
         let Path::ModernClient(state) = &mut self.path else { return };
         if let Some(parked) = state.parked_by_request.get(&request).and_then(|key| state.parked.get_mut(key)) {
-            // It goes with the next answer to the client.
+            // The client receives it in the next result.
             return parked.ask(method, params, Some(ticket));
         }
         let limit = self.limits.requests_in;
         let Some(forwarded) =
             self.in_flight.get_to_server(request).filter(|forwarded| forwarded.method.facts().takes_input)
         else {
-            // BR-M-06
+            // Only calls that take input can be parked (BR-M-06).
             return self.refuse_question(ticket, "the client cannot be asked about a request of this method", now);
         };
         if state.parked.len() >= limit {
@@ -435,14 +439,14 @@ impl<T: ClientTransport> Relay<T> {
         self.require(forwarded.ticket, key, now);
     }
 
-    /// The session is lost in which they were asked.
+    /// Drops the waiting `roots/list` requests of a lost session.
     pub(super) fn forget_roots_questions(&mut self) {
         if let Path::ModernClient(state) = &mut self.path {
             state.roots_questions.clear();
         }
     }
 
-    /// Whether a request is a call that must first bring the answers to the server's questions for roots.
+    /// Whether a request is a call whose client must first provide the answers to the waiting `roots/list` requests.
     fn carries_roots_questions(&self, ticket: &Ticket, method: &Method) -> bool {
         let Path::ModernClient(state) = &self.path else { return false };
         let declares = |needed: &Json| self.server.stated(ticket).is_some_and(|it| it.require(needed).is_ok());
@@ -452,7 +456,7 @@ impl<T: ClientTransport> Relay<T> {
             && capability_for(&Method::ROOTS_LIST, &Json::empty_object()).is_some_and(|needed| declares(&needed))
     }
 
-    /// Parks a call that the server has not seen, until the client brings its roots.
+    /// Parks a call that was not sent to the server, until the client provides its roots.
     fn ask_for_roots(&mut self, ticket: Ticket, method: Method, params: &Json, converted: Option<Json>, now: Instant) {
         let Path::ModernClient(state) = &mut self.path else { return };
         let name = name_of(&method, params);
@@ -470,7 +474,7 @@ impl<T: ClientTransport> Relay<T> {
         self.client.answer(ticket, Err(ErrorObject::new(code::METHOD_NOT_FOUND, text)), now);
     }
 
-    /// Tells the client what a parked call needs.
+    /// Answers the client with the input requests of a parked call.
     fn require(&mut self, ticket: Ticket, key: ParkKey, now: Instant) {
         let Path::ModernClient(state) = &self.path else { return };
         let Some(parked) = state.parked.get(&key) else { return };
@@ -481,7 +485,7 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
-    /// The client calls again, with what it was asked for.
+    /// The client retries a call, with the required input.
     fn on_call_again(&mut self, ticket: Ticket, method: &Method, params: &Json, state: &Json, now: Instant) {
         let Path::ModernClient(modern) = &mut self.path else { return };
         let key = state.as_string().and_then(|state| ParkKey::from_state(&state));
@@ -500,7 +504,7 @@ impl<T: ClientTransport> Relay<T> {
                 self.client.answer(ticket, Ok(answer), now);
             }
         }
-        // Whatever it is missing, or what the server has asked meanwhile.
+        // Some input is missing, or the server has sent more requests since.
         if !parked.questions.is_empty() && !matches!(parked.rest, Rest::Answered(_)) {
             return self.require(ticket, key, now);
         }
@@ -518,7 +522,7 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
-    /// The client did not come back in time.
+    /// The client's retry did not come in time.
     pub(super) fn on_parked_too_long(&mut self, key: ParkKey, now: Instant) {
         let Path::ModernClient(state) = &mut self.path else { return };
         let Some(parked) = state.unpark(key) else { return };
@@ -531,7 +535,7 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
-    /// The server has taken a question back.
+    /// The server has cancelled one of its requests.
     pub(super) fn on_question_cancelled(&mut self, ticket: TicketKey) {
         let Path::ModernClient(state) = &mut self.path else { return };
         state.roots_questions.retain(|question| question.key() != ticket);
@@ -540,7 +544,7 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
-    /// A request that no client waits for now has its outcome: a parked one keeps it, and of any other nobody wants it.
+    /// Handles the outcome of a request that no client waits for: that of a parked call is kept, any other is dropped.
     pub(super) fn on_parked_outcome(&mut self, request: RequestKey, outcome: Outcome, now: Instant) {
         let Path::ModernClient(state) = &mut self.path else { return };
         if let Some(own) = state.own.remove(&request) {
@@ -567,12 +571,12 @@ impl<T: ClientTransport> Relay<T> {
             let Path::ModernClient(state) = &mut self.path else { return };
             let urls = if state.parked.len() < limit { convert::required_urls(error, limit) } else { None };
             if let Some(urls) = urls {
-                // M1
+                // The parked call holds the parameters and the URLs (M1).
                 if !self.holds(bytes + urls.iter().map(Json::len).sum::<usize>()) {
                     return self.respond(ticket, Err(ErrorObject::overloaded()), now);
                 }
                 let Path::ModernClient(state) = &mut self.path else { return };
-                // BR-M-10
+                // The call is sent again after the client has visited the URLs (BR-M-10).
                 let rest = Rest::Again(params);
                 let mut parked = Parked { method, name, rest, bytes, questions: BTreeMap::new(), asked: 0 };
                 for url in urls {
@@ -594,7 +598,7 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
-    /// A notification of a server that does not know who listens.
+    /// Forwards a notification of a server that does not attribute it to a client's subscription or request.
     pub(super) fn on_legacy_notification(
         &mut self,
         scope: client::Scope,
@@ -607,7 +611,7 @@ impl<T: ClientTransport> Relay<T> {
         }
         let about = match scope {
             client::Scope::Request(request) => self.in_flight.get_to_server(request),
-            // BR-M-08
+            // A log message belongs to a request with a log level; it is forwarded only if there is just one (BR-M-08).
             client::Scope::Connection | client::Scope::Subscription(_) => {
                 let wants = |forwarded: &&ToServer| {
                     let context = self.server.stated(&forwarded.ticket);
@@ -617,7 +621,7 @@ impl<T: ClientTransport> Relay<T> {
                 wanting.next().filter(|_| wanting.next().is_none())
             }
         };
-        // BR-M-10: of `notifications/elicitation/complete`, nobody has heard in this era.
+        // `notifications/elicitation/complete` does not exist in the modern era (BR-M-10).
         if let Some(scope) = about.map(|forwarded| (&forwarded.ticket).into()).filter(|_| method == Method::MESSAGE) {
             self.notify_client(scope, method, params, now);
         }
@@ -633,8 +637,7 @@ impl<T: ClientTransport> Relay<T> {
     }
 }
 
-/// The only request that a question can be about, if there is but one; for a question that any request can carry, the
-/// first of several.
+/// The call that a request of the server belongs to, if there is only one; if `is_for_any`, the first of several.
 fn sole_call(in_flight: &InFlight, state: &ModernClient, is_for_any: bool) -> Option<RequestKey> {
     let up = in_flight
         .all_to_server()
@@ -705,7 +708,7 @@ mod tests {
         assert_eq!(state.ask_again(subscribe(&second), 661), Err(subscribe(&second)));
         assert_eq!(state.ask_again(subscribe(&second), 662), Ok(()));
         assert_eq!(state.unanswered.len(), 2);
-        // Nobody watches the first any more, which makes room.
+        // The first is not watched any more, which makes room.
         state.watched.remove(&first);
         assert_eq!(state.ask_again(Own::Unsubscribe(Arc::clone(&first)), 662), Ok(()));
         assert_eq!(state.unanswered, [subscribe(&second), Own::Unsubscribe(first)].into());

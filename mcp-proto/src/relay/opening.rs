@@ -1,5 +1,5 @@
-//! How the two sides find together: what the client says first is passed on as it is, and the answer tells whether the
-//! server speaks the same era.
+//! How a relay opens both connections: it forwards the client's first message unchanged, and the server's answer shows
+//! whether the server is of the same era.
 
 use super::convert;
 use super::legacy_client::LegacyClient;
@@ -16,22 +16,22 @@ use crate::spec::meta::{LOG_LEVEL, SERVER_INFO};
 use crate::spec::{Era, ProtocolVersion};
 use crate::spec::{Method, code};
 
-/// How far it has come.
+/// The state of the opening.
 #[derive(Debug)]
 pub(super) enum Opening {
-    /// The client has said nothing.
+    /// The client has sent nothing.
     Awaited,
-    /// The client's `initialize` is with the server.
+    /// The client's `initialize` was sent to the server.
     Sent { ticket: Ticket, params: Json },
-    /// It failed, the client was told why, and the connection is tried again behind its back.
+    /// It failed and the client received an error. The connection is retried in the background.
     Failed { params: Json },
-    /// Behind its back, the connection was made. If the client tries again, this is the answer.
+    /// The retry in the background succeeded. If the client sends `initialize` again, this is the answer.
     Prepared { params: Json, version: ProtocolVersion, result: Json },
-    /// The client is a modern one, and what it asks waits until it is known what the server is.
+    /// The client is modern. Its requests are held until the era of the server is known.
     Discovering { asked: Json, held: Vec<Held> },
 }
 
-/// A request of the client's that waits.
+/// A request of the client that is held.
 #[derive(Debug)]
 pub(super) struct Held {
     ticket: Ticket,
@@ -40,7 +40,7 @@ pub(super) struct Held {
 }
 
 impl Opening {
-    /// Requests that wait until it is known what the server is, and the bytes of their parameters.
+    /// The number of requests that are held until the era of the server is known, and the bytes of their parameters.
     pub(super) fn waiting(&self) -> (usize, usize) {
         let Self::Discovering { held, .. } = self else { return (0, 0) };
         (held.len(), held.iter().filter_map(|held| held.params.as_ref()).map(Json::len).sum())
@@ -48,7 +48,7 @@ impl Opening {
 }
 
 impl<T: ClientTransport> Relay<T> {
-    /// BR-T-09: the client's own `initialize` goes to the server as it is, and the server's answer comes back as it is.
+    /// Forwards the client's `initialize` and the server's answer unchanged (BR-T-09).
     pub(super) fn on_initialize(&mut self, ticket: Ticket, params: Json, now: Instant) {
         match std::mem::replace(&mut self.path, Path::Opening(Opening::Awaited)) {
             Path::Opening(Opening::Prepared { params: prepared, version, result }) => {
@@ -61,7 +61,7 @@ impl<T: ClientTransport> Relay<T> {
                     return self.respond(ticket, Ok(result), now);
                 }
             }
-            // A client that did not want to wait for its discovery.
+            // The client has sent `initialize` before its discovery was answered.
             Path::Opening(Opening::Discovering { asked, mut held }) if !held.is_empty() => {
                 held.push(Held { ticket, method: Method::INITIALIZE, params: Some(params) });
                 self.path = Path::Opening(Opening::Discovering { asked, held });
@@ -72,7 +72,7 @@ impl<T: ClientTransport> Relay<T> {
                 return self.bridge_legacy_client(ticket, params, &result, now);
             }
             path @ (Path::PassThrough { .. } | Path::LegacyClient(_) | Path::ModernClient(_)) => self.path = path,
-            // Discovery has failed if nothing is held: the connection begins anew.
+            // If no request is held, discovery has failed, and the connection starts again.
             Path::Opening(
                 Opening::Awaited | Opening::Sent { .. } | Opening::Failed { .. } | Opening::Discovering { .. },
             ) => {}
@@ -88,7 +88,7 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
-    /// The first request of a modern client, and what follows until it is known what the server is.
+    /// Holds the first request of a modern client, and those that follow until the era of the server is known.
     pub(super) fn on_discovering(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
         let asked = discovery(&method, params.as_ref());
         let (capabilities, client_info) = self.server.stated(&ticket).map_or_else(
@@ -110,14 +110,14 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
-    /// The client has taken back something that waits.
+    /// The client has cancelled a held request.
     pub(super) fn forget_held(&mut self, ticket: TicketKey) {
         if let Path::Opening(Opening::Discovering { held, .. }) = &mut self.path {
             held.retain(|held| held.ticket.key() != ticket);
         }
     }
 
-    /// The client is gone.
+    /// The client has disconnected.
     pub(super) fn forget_all_held(&mut self) {
         if let Path::Opening(Opening::Discovering { held, .. }) = &mut self.path {
             held.clear();
@@ -145,13 +145,13 @@ impl<T: ClientTransport> Relay<T> {
     }
 
     fn on_discovered(&mut self, era: Era, asked: &Json, held: Vec<Held>, result: &Json, now: Instant) {
-        // A client that did not want to wait has begun anew, perhaps more than once: its last word counts.
+        // If the client has restarted the handshake, perhaps more than once, the latest opening request counts.
         let is_opener = |held: &&Held| held.method.facts().opens.is_some();
         let last = held.iter().rev().find(is_opener);
         let initialize = last.filter(|last| last.method == Method::INITIALIZE).map(|last| last.ticket.key());
         match (era, initialize) {
             (Era::Legacy, None) => self.bridge_modern_client(result, now),
-            // Both speak alike.
+            // Both sides are of the same era.
             (Era::Legacy, Some(_)) => {}
             (Era::Modern, _) => self.path = Path::PassThrough { discovered: Some(result.clone()) },
         }
@@ -175,7 +175,7 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
-    /// Whoever waits hears what is wrong; the connection is tried again behind it.
+    /// Answers the waiting requests with the error; the connection is retried in the background.
     pub(super) fn on_unavailable(&mut self, reason: &Unavailable, now: Instant) {
         let Path::Opening(opening) = &mut self.path else { return };
         let (failed, ticket) = match std::mem::replace(opening, Opening::Awaited) {
@@ -202,7 +202,7 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
-    /// What the client says of itself in `initialize`, for a server that wants to hear it with each request.
+    /// Passes on what `initialize` states about the client, because a modern server expects it in each request.
     fn introduce_legacy(&mut self, params: &Json) {
         let [client_info, capabilities, version] =
             params.first_members(["clientInfo", "capabilities", "protocolVersion"]);
@@ -216,8 +216,8 @@ impl<T: ClientTransport> Relay<T> {
         self.client.introduce(client_info, capabilities);
     }
 
-    /// The parameters of `initialize` as far as they are allowed: with another revision if only others are. `None` if
-    /// none is.
+    /// The parameters of `initialize`, with the newest allowed legacy revision if the requested one is not allowed.
+    /// `None` if no legacy revision is allowed.
     fn offered(&self, params: &Json) -> Option<Json> {
         let legacy = || self.versions.iter().copied().filter(|version| version.rules().era == Era::Legacy);
         let newest = legacy().max()?;
@@ -232,7 +232,7 @@ impl<T: ClientTransport> Relay<T> {
         Some(params.with_member("protocolVersion", &Json::from(newest.as_str())))
     }
 
-    /// BR-L-01: the server is a modern one, and its client is not. From here on, this is the client's server.
+    /// Joins a legacy client to a modern server: from here on, the relay is the client's server (BR-L-01).
     fn bridge_legacy_client(&mut self, ticket: Ticket, params: Json, discovered: &Json, now: Instant) {
         let [capabilities, meta] = discovered.first_members(["capabilities", "_meta"]);
         let capabilities = capabilities.filter(Json::is_object).unwrap_or(Json::empty_object());
@@ -246,7 +246,7 @@ impl<T: ClientTransport> Relay<T> {
         self.server.reconsider(ticket, Method::INITIALIZE, Some(params), now);
     }
 
-    /// BR-M-01: the server is a legacy one, and its client is not. From here on, this is the client's server.
+    /// Joins a modern client to a legacy server: from here on, the relay is the client's server (BR-M-01).
     fn bridge_modern_client(&mut self, initialized: &Json, now: Instant) {
         let [capabilities, server_info] = initialized.first_members(["capabilities", "serverInfo"]);
         let capabilities = capabilities.filter(Json::is_object).unwrap_or(Json::empty_object());
@@ -262,7 +262,7 @@ impl<T: ClientTransport> Relay<T> {
     }
 }
 
-/// The parameters of `server/discover` that a request stands for: its own, or such as say the same of the client.
+/// The parameters of `server/discover` that the request implies: its own, or parameters with the same client metadata.
 fn discovery(method: &Method, params: Option<&Json>) -> Json {
     let params = params.cloned().unwrap_or(Json::empty_object());
     if *method == Method::SERVER_DISCOVER {

@@ -1,4 +1,4 @@
-//! Whether the server takes what the client sends.
+//! Whether the server accepts what the client sends.
 //!
 //! ```text
 //!            too much waits                 nothing taken for a while
@@ -15,32 +15,33 @@ use crate::client::Backlog;
 use crate::conversation::deadlines::after;
 use crate::limits::Limits;
 
-/// How long a server may take nothing before the client's requests are answered for it.
+/// How long a server may take nothing before the relay reads the client again and refuses requests without room.
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// How fast the server takes what is sent to it.
 #[derive(Debug)]
 pub(super) struct Pace {
     patience: Duration,
-    /// Messages that are no requests, and bytes of all, with which the client is not read.
+    /// The number of queued messages other than requests at which the client is no longer read, and the number of
+    /// queued bytes above which it is not.
     most: (usize, usize),
     state: State,
-    /// Bytes that waited when this was last updated.
+    /// The number of queued bytes at the last update.
     waiting: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum State {
     Flowing,
-    /// So much waits that the client is not read, until then.
+    /// The queue is over its limit: the client is not read until this instant.
     Slow(Instant),
-    /// Nothing was taken for a while: the client is read, and refused what finds no room.
+    /// Nothing was taken for a while: the client is read, and requests without room are refused.
     Stalled,
 }
 
 impl Pace {
     pub(super) fn new(request_timeout: Duration, limits: &Limits) -> Self {
-        // What a driver has read already must not be refused while the server is only slow.
+        // What a driver has already read must not be refused while the server is only slow.
         let most = (limits.queue, limits.queue_bytes.min(limits.unwritten / 2));
         Self { patience: request_timeout.min(LONGEST), most, state: State::Flowing, waiting: 0 }
     }
@@ -91,7 +92,7 @@ mod tests {
             (2, 0, 1000, None),
             (2, 9, 1001, Some(7)),
             (3, 9, 1001, Some(7)),
-            // Some of it is taken.
+            // The server takes some bytes.
             (4, 9, 1500, Some(7)),
             (4, 9, 1400, Some(9)),
             (8, 9, 1400, Some(9)),
@@ -103,7 +104,7 @@ mod tests {
             pace.update(Backlog { messages, message_bytes: 0, bytes }, at(now));
             assert_eq!((pace.poll_timeout(), pace.lets_read()), (until.map(at), until.is_none()), "{now} s");
         }
-        // Never longer than a request may wait, and with no more than half of what may be unwritten.
+        // The pause is never longer than the request timeout, and starts at half of `unwritten` at the latest.
         let limits = Limits { unwritten: 1000, ..limits };
         let mut pace = Pace::new(Duration::from_secs(2), &limits);
         for (bytes, until) in [(500, None), (501, Some(2))] {

@@ -1,4 +1,5 @@
-//! Both sides speak the same era: payloads cross as they are, and what names a request follows its id (RULES 13.3).
+//! Both sides are of the same era: payloads are forwarded unchanged, and ids that refer to requests are mapped (RULES
+//! 13.3).
 
 use std::time::Duration;
 
@@ -14,18 +15,18 @@ use crate::spec::meta::{SUBSCRIPTION_ID, stamp, with_subscription_id};
 use crate::spec::{Method, code};
 
 impl<T: ClientTransport> Relay<T> {
-    /// Passes a request of the client's on.
+    /// Forwards a request of the client.
     pub(super) fn pass(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
         self.send_up(ToServer::new(ticket, method), params, now);
     }
 
-    /// Makes a request that somebody waits for.
+    /// Sends a request to the server whose outcome answers a request of the client.
     pub(super) fn send_up(&mut self, mut forwarded: ToServer, params: Option<Json>, now: Instant) {
         forwarded.bytes = params.as_ref().map_or(0, Json::len);
         if !self.holds(forwarded.bytes) {
             return self.respond(forwarded.ticket, Err(ErrorObject::overloaded()), now);
         }
-        // MD-L-13: a subscription lasts as long as both want it.
+        // A subscription has no response timeout: it lasts until one side ends it (MD-L-13).
         let timeout = (forwarded.method == Method::SUBSCRIPTIONS_LISTEN).then_some(Duration::MAX);
         let call = Call { method: forwarded.method.clone(), params, timeout, progress: false };
         match self.client.request(call, now) {
@@ -36,7 +37,7 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
-    /// The outcome of a request that was passed on.
+    /// Forwards the outcome of a request to the client.
     pub(super) fn pass_outcome(&mut self, forwarded: ToServer, outcome: Outcome, now: Instant) {
         let answer = match outcome {
             Outcome::Result(result) if forwarded.method == Method::SUBSCRIPTIONS_LISTEN => {
@@ -49,7 +50,7 @@ impl<T: ClientTransport> Relay<T> {
         self.respond(forwarded.ticket, answer, now);
     }
 
-    /// A notification of the server's.
+    /// Forwards a notification of the server.
     pub(super) fn pass_notification(
         &mut self,
         scope: client::Scope,
@@ -72,12 +73,12 @@ impl<T: ClientTransport> Relay<T> {
         self.notify_client(to, method, params, now);
     }
 
-    /// A request of the server's.
+    /// Forwards a request of the server.
     pub(super) fn pass_down(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
         self.ask_client(self.server.session().into(), ticket, method, params, now);
     }
 
-    /// What the client answers to a request of the server's.
+    /// Forwards the client's answer to a request of the server.
     pub(super) fn pass_answer(&mut self, ticket: Ticket, outcome: Outcome, now: Instant) {
         let answer = match outcome {
             Outcome::Result(result) => Ok(result),
@@ -87,7 +88,8 @@ impl<T: ClientTransport> Relay<T> {
         self.client.answer(ticket, answer, now);
     }
 
-    /// MD-L-09: the client will hear of no more changes. Nothing else would end its subscriptions.
+    /// Ends the client's subscriptions with their results, since no more changes follow (MD-L-09). Nothing else would
+    /// end them.
     pub(super) fn end_subscriptions(&mut self, now: Instant) {
         let is_listen = |(_, forwarded): &(RequestKey, &ToServer)| forwarded.method == Method::SUBSCRIPTIONS_LISTEN;
         let listens: Vec<_> = self.in_flight.all_to_server().filter(is_listen).map(|(request, _)| request).collect();
@@ -101,7 +103,7 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
-    /// A payload about a subscription, with the id that the client knows it by (BR-T-04).
+    /// Replaces the subscription id in a payload by the id that the client uses for it (BR-T-04).
     fn with_id_of(&self, forwarded: &ToServer, params: Json) -> Json {
         let is_named = params.first_member("_meta").is_some_and(|meta| meta.first_member(SUBSCRIPTION_ID).is_some());
         match self.server.id_of(forwarded.ticket.key()) {
@@ -110,7 +112,7 @@ impl<T: ClientTransport> Relay<T> {
         }
     }
 
-    /// Where something goes that belongs to no request: the session, or whatever is open where there is none.
+    /// The scope for a message that belongs to no request: the session, or without a session any open request.
     fn anywhere(&self) -> server::Scope {
         let session = self.server.session();
         if self.server.version(session).is_some() {
@@ -120,7 +122,7 @@ impl<T: ClientTransport> Relay<T> {
     }
 }
 
-/// The subscription that a notification names, by the key that it has at the server.
+/// Maps the subscription id in a notification to the key of the request to the server.
 fn listen_of(params: Option<&Json>) -> Option<RequestKey> {
     let id = params?.first_member("_meta")?.first_member(SUBSCRIPTION_ID)?;
     RequestKey::from_wire(&RequestId::from_json_text(id.as_bytes())?, SessionKey::ONLY)
