@@ -1,4 +1,4 @@
-//! The server: requests and their answers, the handshake, and what is asked of the client.
+//! The server: answers requests of the client, does the handshake and sends requests to the client.
 //!
 //! ```text
 //!              initialize               answered          initialized
@@ -9,29 +9,30 @@
 //!                                       all answered, or no time left: Closed
 //! ```
 //!
-//! A request of 2026-07-28 stands alone. It needs no phase and changes none, and on one stream or endpoint it may come
-//! between those of a session (ER-40). Over HTTP, such requests belong to a peer of their own, which is always there.
+//! A request of 2026-07-28 is stateless. It depends on no phase and changes none, and it may arrive on the same stream
+//! or endpoint as requests of a session (ER-40). Over HTTP, all stateless requests belong to one `Peer` that always
+//! exists.
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `config` | what the server is told before it serves |
-//! | `event` | what it tells |
-//! | `peer` | one client: its session's life, its requests, and what is asked of it |
-//! | `inbound` | what the client asks, tells and answers |
-//! | `ask` | what the client is asked |
+//! | `config` | the configuration |
+//! | `event` | events for the application |
+//! | `peer` | one client: the phase of its session, its requests, and requests to it |
+//! | `inbound` | requests, notifications and responses from the client |
+//! | `ask` | requests to the client |
 //! | `batch` | batches of 2025-03-26 |
 //! | `logging` | the levels of log messages |
-//! | `era` | requests that stand alone: admitting them, completing what answers them |
-//! | `handover` | a relay's server that begins to serve by itself |
-//! | `context` | what holds for one request |
+//! | `era` | stateless requests: admits them and completes their results |
+//! | `handover` | changes a relay's server from forwarding to serving |
+//! | `context` | the revision, client and settings that apply to one request |
 //! | `input` | input that a request needs from its client |
-//! | `state` | states that clients carry and cannot alter |
+//! | `state` | authenticated `requestState` that clients cannot alter |
 //! | `listen` | subscriptions |
 //! | `subscribed` | the resources that clients have subscribed to |
-//! | `connections` | connections of a driver that listens, and which of them makes room |
-//! | `shares` | what one client may hold of what there is a limited number of |
-//! | `annotated` | tools whose arguments headers repeat |
-//! | `carrier` | what it needs of a transport |
+//! | `connections` | connections of a listening driver, and which one is closed for a new one |
+//! | `shares` | limits how much of a limited resource one client can hold |
+//! | `annotated` | tools whose arguments are repeated in headers |
+//! | `carrier` | the trait that a transport implements for the server |
 //! | `stdio` | the server on a byte stream |
 //! | `http` | the server over HTTP |
 
@@ -99,7 +100,7 @@ pub use state::{StateBinding, StateKey, StateKeys};
 pub(crate) use subscribed::Names;
 pub use subscribed::SubscriptionChange;
 
-/// The server's side of one connection.
+/// The server side of one connection on a byte stream, or of all connections over HTTP.
 ///
 /// # Example: a server with one method
 ///
@@ -142,7 +143,7 @@ pub struct Server<T: Transport> {
     out: Outbox<T::Action, Event>,
 }
 
-/// Shows counts: what is under way holds payloads, headers and session ids.
+/// Shows only counts, because the state contains payloads, headers and session ids.
 impl<T: Transport> fmt::Debug for Server<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server")
@@ -157,17 +158,17 @@ impl<T: Transport> fmt::Debug for Server<T> {
 enum Timer {
     Answer(RequestKey),
     Drain(SessionKey),
-    /// A request is handed up again.
+    /// The request is reported to the application again.
     Again(TicketKey),
 }
 
-/// What a message of the server's belongs to.
+/// What a message from the server relates to: a session or one request of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// A session, and none of its requests.
+    /// A session, but none of its requests.
     Session(SessionKey),
-    /// A request of the client's: what is said because of it travels with it (SH-S-13), and what the client is asked
-    /// because of it ends with it. Once it has ended, nothing is said because of it, and what is asked fails with
+    /// A request of the client: related messages are sent on its exchange (SH-S-13), and related requests to the client
+    /// are cancelled when it ends. After it has ended, related notifications are dropped and related requests fail with
     /// [`Failed::Cancelled`].
     Request(TicketKey),
 }
@@ -200,14 +201,14 @@ impl From<&Ticket> for Scope {
     }
 }
 
-/// How far a request has come.
+/// The progress of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
-    /// How far; a finite number that must grow each time (PR-02).
+    /// The progress so far; a finite number that must grow each time (PR-02).
     pub progress: f64,
-    /// How far it can come, if that is known.
+    /// The value of `progress` at the end, if it is known.
     pub total: Option<f64>,
-    /// What is being done.
+    /// A text about the current step.
     pub message: Option<Box<str>>,
 }
 
@@ -218,7 +219,7 @@ impl Progress {
             params = params.with_member("message", &Json::from(&**message));
         }
         for (name, value) in [("total", self.total), ("progress", Some(self.progress))] {
-            // NaN and infinity are no JSON: `serde_json` writes them as null.
+            // JSON cannot represent NaN and infinity: `serde_json` would write null.
             let value = value.filter(|value| value.is_finite());
             if let Some(value) = value.and_then(|value| Json::from_serialize(&value).ok()) {
                 params = params.with_member(name, &value);
@@ -229,11 +230,11 @@ impl Progress {
 }
 
 impl<T: Carrier> Server<T> {
-    /// A server that uses this transport.
+    /// Creates a server that uses this transport.
     ///
     /// # Errors
     ///
-    /// [`UsageError`] if the configuration cannot be worked with.
+    /// [`UsageError`] if the configuration is invalid.
     pub fn new(mut transport: T, config: Config) -> Result<Self, UsageError> {
         config.check()?;
         let only = transport.configure(&config)?;
@@ -255,14 +256,14 @@ impl<T: Carrier> Server<T> {
         })
     }
 
-    /// Answers a request of the client's.
+    /// Answers a request of the client.
     ///
     /// If the client has cancelled it, this does nothing (CX-03).
     ///
     /// # Errors
     ///
     /// [`UsageError::ReservedErrorCode`] if the error has a code that only the protocol may use (RP15). The client has
-    /// been answered with an internal error then, so that it does not wait.
+    /// then received an internal error instead, so that it does not wait.
     #[expect(clippy::needless_pass_by_value, reason = "a ticket is good for one answer")]
     pub fn respond(
         &mut self,
@@ -275,16 +276,18 @@ impl<T: Carrier> Server<T> {
         peer.respond(ticket.key(), answer, shared)
     }
 
-    /// Answers a request with what it needs before it can be answered. In either era, it is then handed up again as a
-    /// new or the same [`Event::Requested`], whose parameters hold `inputResponses` by their keys and `requestState`. What
-    /// is in them is the client's word, and may be wrong or missing (MD-I-11).
+    /// Requires input from the client before a request can be answered. In both eras, [`Event::Requested`] follows
+    /// again: for a new request of the client since 2026-07-28, before that for the same one. Its parameters contain
+    /// `inputResponses` by their keys, and `requestState`. Both come from the client without validation and may be
+    /// wrong or missing (MD-I-11).
     ///
-    /// If the client cannot give what is needed, it is answered with an error (MD-I-04).
+    /// If the client lacks a capability that the input needs, it receives an error (MD-I-04).
     ///
     /// # Errors
     ///
-    /// [`UsageError::NotInRevision`] if the request or what is asked for is of another method than those that there are
-    /// (MD-I-01, MD-I-03), and [`UsageError::NothingRequired`]. The client has been answered with an internal error then.
+    /// [`UsageError::NotInRevision`] if the method of the request cannot require input (MD-I-01) or a required entry is
+    /// not a request for input (MD-I-03), and [`UsageError::NothingRequired`] if there is neither an entry nor a state.
+    /// The client has then received an internal error.
     #[expect(clippy::needless_pass_by_value, reason = "a ticket is good for one answer")]
     pub fn require_input(&mut self, ticket: Ticket, required: InputRequired, now: Instant) -> Result<(), UsageError> {
         let (peers, shared) = &mut self.split(now);
@@ -292,13 +295,14 @@ impl<T: Carrier> Server<T> {
         peer.require_input(ticket.key(), &required, shared)
     }
 
-    /// Tells everybody whom it concerns of a change: who listens to it since 2026-07-28, and earlier clients in their
-    /// sessions, of a resource if they have subscribed to it.
+    /// Sends a change notification to all clients that it concerns: since 2026-07-28 to each subscription whose filter
+    /// matches, and to each session of an earlier client; `resources/updated` only if that client has subscribed to the
+    /// resource.
     ///
     /// # Errors
     ///
     /// [`UsageError::NoChange`] if the notification is none of `list_changed`, `resources/updated` and the extension's
-    /// `notifications/tasks`, and [`UsageError::NotDeclared`] if [`Config::capabilities`] does not promise it (LC-18).
+    /// `notifications/tasks`, and [`UsageError::NotDeclared`] if [`Config::capabilities`] does not declare it (LC-18).
     #[expect(clippy::needless_pass_by_value, reason = "a notification is given away, here as elsewhere")]
     pub fn publish(&mut self, notification: Notification, now: Instant) -> Result<(), UsageError> {
         let name = listen::name_of(&notification);
@@ -311,7 +315,8 @@ impl<T: Carrier> Server<T> {
         Ok(())
     }
 
-    /// Tells how far a request has come, if its client asked for that. Progress that does not grow is not told (PR-02).
+    /// Sends the progress of a request, if its client asked for progress. Progress that does not grow is not sent
+    /// (PR-02).
     pub fn progress(&mut self, ticket: &Ticket, progress: &Progress, now: Instant) {
         let (peers, shared) = &mut self.split(now);
         if let Some(peer) = peers.get_mut(&ticket.key().session()) {
@@ -319,10 +324,11 @@ impl<T: Carrier> Server<T> {
         }
     }
 
-    /// Lets the client of a request come back for its answer instead of holding its connection open (SH-S-12, SH-S-55).
+    /// Ends the HTTP response of a request early, so that its client reconnects for the answer instead of keeping a
+    /// connection open (SH-S-12, SH-S-55).
     ///
-    /// The stream of the request ends with an event id, and with the pause that [`HttpConfig::retry`] names. Where the
-    /// transport or the revision has no such thing, or nothing is kept for replay, this does nothing.
+    /// The stream of the request starts with an event id and the pause from [`HttpConfig::retry`]. This does nothing if
+    /// the transport or the revision does not support it, or if no events are kept for replay.
     pub fn release(&mut self, ticket: &Ticket, now: Instant) {
         let (peers, shared) = &mut self.split(now);
         let session = ticket.key().session();
@@ -331,13 +337,13 @@ impl<T: Carrier> Server<T> {
         }
     }
 
-    /// Sends a notification, with the request that it is about or to the session. On a byte stream whose client reads
-    /// nothing, what goes beyond [`Limits::unwritten`](crate::Limits::unwritten) is dropped, and [`Fault::NotWritten`]
-    /// counts it.
+    /// Sends a notification that relates to a request or to a session. If the client on a byte stream reads nothing,
+    /// notifications beyond [`Limits::unwritten`](crate::Limits::unwritten) are dropped, and [`Fault::NotWritten`]
+    /// reports their number.
     ///
     /// # Errors
     ///
-    /// [`UsageError`] if it cannot be sent; nothing was sent then.
+    /// [`UsageError`] if it cannot be sent; then nothing was sent.
     pub fn notify(
         &mut self,
         scope: impl Into<Scope>,
@@ -350,14 +356,14 @@ impl<T: Carrier> Server<T> {
         peer.notify(notification, scope.ticket(), shared)
     }
 
-    /// Sends a log message, unless the client wants none of this level.
+    /// Sends a log message, unless the client has set a higher level.
     ///
-    /// The client says what it wants by `logging/setLevel`, which the machine answers; until then it gets everything
-    /// (LC-20).
+    /// A client sets the level with `logging/setLevel`, which the machine answers; until then it receives all log
+    /// messages (LC-20).
     ///
     /// # Errors
     ///
-    /// [`UsageError::NotDeclared`] if [`Config::capabilities`] has no `logging`, and as [`Server::notify`].
+    /// [`UsageError::NotDeclared`] if [`Config::capabilities`] has no `logging`, and the errors of [`Server::notify`].
     ///
     /// # Example
     ///
@@ -385,7 +391,7 @@ impl<T: Carrier> Server<T> {
             return Err(UsageError::NotDeclared { capability: "logging" });
         }
         let peer = peers.get_mut(&scope.session()).ok_or(UsageError::Closed)?;
-        // What a request wants of its own log messages is looked at where notifications are.
+        // `Peer::notify` checks the level that a stateless request states.
         if !peer.states_its_own(scope.ticket()) && peer.logging_level.is_some_and(|lowest| level < lowest) {
             return Ok(());
         }
@@ -397,11 +403,11 @@ impl<T: Carrier> Server<T> {
         peer.notify(Notification::with_params(Method::MESSAGE, params), scope.ticket(), shared)
     }
 
-    /// Asks the client for something. Exactly one [`Event::Responded`] with the returned key follows.
+    /// Sends a request to the client. Exactly one [`Event::Responded`] with the returned key follows.
     ///
     /// # Errors
     ///
-    /// [`UsageError`] if the request cannot be made; nothing was sent then.
+    /// [`UsageError`] if the request cannot be sent; then nothing was sent.
     pub fn request(&mut self, scope: impl Into<Scope>, call: Call, now: Instant) -> Result<RequestKey, UsageError> {
         let scope = scope.into();
         let (peers, shared) = &mut self.split(now);
@@ -409,7 +415,7 @@ impl<T: Carrier> Server<T> {
         peer.request(call, scope.ticket(), shared)
     }
 
-    /// Takes a request of this side back. Its outcome is [`Failed::Cancelled`], unless it has ended already.
+    /// Cancels a request to the client. Its outcome is [`Failed::Cancelled`], unless it has ended already.
     pub fn cancel(&mut self, request: RequestKey, reason: Option<&str>, now: Instant) {
         let mut params = Json::empty_object();
         if let Some(reason) = reason {
@@ -418,7 +424,8 @@ impl<T: Carrier> Server<T> {
         self.cancel_with(request, &params, now);
     }
 
-    /// As [`Server::cancel`], with these parameters of the notification, in which only `requestId` is set.
+    /// Cancels as [`Server::cancel`] does, with these parameters for the notification; the machine sets only
+    /// `requestId`.
     pub fn cancel_with(&mut self, request: RequestKey, params: &Json, now: Instant) {
         let (peers, shared) = &mut self.split(now);
         if let Some(peer) = peers.get_mut(&request.session()) {
@@ -426,18 +433,19 @@ impl<T: Carrier> Server<T> {
         }
     }
 
-    /// The next thing to do or to know. Draining is needed for progress, never for correctness.
+    /// The next action for the driver or event for the application. Draining is needed for progress, never for
+    /// correctness.
     #[must_use = "an output that is dropped is lost"]
     pub fn poll_output(&mut self) -> Option<Output<T::Action, Event>> {
         self.out.pop()
     }
 
-    /// The next resource that a client has subscribed to, and none had before, or that no client is subscribed to any more:
-    /// by `resources/subscribe`, which the machine answers, or by `subscriptions/listen` since 2026-07-28. Asking is needed
-    /// only by an application that has to watch a resource to know when it changes.
+    /// The next resource that gained its first subscription or lost its last one: by `resources/subscribe`, which the
+    /// machine answers, or by `subscriptions/listen` since 2026-07-28. Only an application that must watch a resource
+    /// to detect its changes needs to call this.
     ///
-    /// Until it asks, nothing accumulates: a subscription that ends before it was reported is never reported. What is
-    /// reported as subscribed is reported once as unsubscribed, also when its client's session ends.
+    /// Without calls, nothing accumulates: a subscription that ends before it was reported is never reported. A
+    /// resource that was reported as subscribed is reported once as unsubscribed, also when its client's session ends.
     ///
     /// # Example
     ///
@@ -465,40 +473,40 @@ impl<T: Carrier> Server<T> {
         self.resources.next_change()
     }
 
-    /// When [`Server::handle_timeout`] wants to be called.
+    /// When [`Server::handle_timeout`] must be called next.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         [self.timers.next(), self.transport.poll_timeout()].into_iter().flatten().min()
     }
 
-    /// The revision of a session, once it is known.
+    /// The revision of a session, once it is negotiated.
     #[must_use]
     pub fn version(&self, session: SessionKey) -> Option<ProtocolVersion> {
         self.peers.get(&session).and_then(Peer::version)
     }
 
-    /// Who opened a session, if the driver checked that; nobody on a byte stream.
+    /// The principal that opened a session, if the driver authenticated it; `None` on a byte stream.
     #[must_use]
     pub fn principal(&self, session: SessionKey) -> Option<&Principal> {
         self.transport.principal(session)
     }
 
-    /// The head of the HTTP request that a request of the client's came in, while it waits for its answer alone; none
-    /// on a byte stream.
+    /// The head of the HTTP request that contained this request of the client; `None` on a byte stream, and after the
+    /// response has begun as a stream.
     #[must_use]
     pub fn request_head(&self, ticket: &Ticket) -> Option<&Parts> {
         let peer = self.peers.get(&ticket.key().session())?;
         self.transport.request_head(peer.exchange_of(Some(ticket.key()))?)
     }
 
-    /// What holds for a request that is not answered: its revision, and what its client is and can do.
+    /// The context of an unanswered request: its revision, and the identity and capabilities of its client.
     #[must_use]
     pub fn context(&self, ticket: &Ticket) -> Option<Context> {
         let peer = self.peers.get(&ticket.key().session())?;
         peer.context(ticket.key(), &self.config, &self.transport)
     }
 
-    /// What the server holds now.
+    /// How much the server stores at this time.
     #[must_use]
     pub fn load(&self) -> Load {
         let peers = || self.peers.values();
@@ -515,7 +523,7 @@ impl<T: Carrier> Server<T> {
         own + self.transport.load()
     }
 
-    /// `subscriptions/listen` that are open.
+    /// The number of open `subscriptions/listen`.
     #[must_use]
     pub const fn subscriptions(&self) -> usize {
         self.subscriptions
@@ -557,7 +565,7 @@ impl<T: Carrier> Server<T> {
         }
     }
 
-    /// Reports what was not sent, once something can be again.
+    /// Reports how many notifications were dropped, as soon as something can be sent again.
     fn report_not_written(&mut self, now: Instant) {
         let (_, shared) = &mut self.split(now);
         if *shared.not_written > 0 && shared.transport.takes(1, &mut shared.wire) {

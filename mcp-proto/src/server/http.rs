@@ -1,7 +1,7 @@
-//! HTTP as a server speaks it: Streamable HTTP, and beside it the two endpoints of 2024-11-05.
+//! The HTTP transport of a server: Streamable HTTP and the two endpoints of 2024-11-05.
 //!
-//! A message is answered on the exchange that it came on, whatever its id (invariant 2). The answer is JSON until
-//! something must be said before it; from then on the response is a stream of events.
+//! A message is answered on the exchange on which it arrived, independent of its id (invariant 2). The HTTP response is
+//! JSON unless another message must be sent before the answer; then it becomes a stream of events.
 //!
 //! ```text
 //!                head is fine            body is a request            answer
@@ -16,21 +16,21 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `config` | what the user says |
+//! | `config` | the configuration |
 //! | `access` | hosts and origins |
-//! | `admission` | the order in which a request's head is looked at |
-//! | `info` | what is known of a request besides its head |
+//! | `admission` | the checks of a request's head, in order |
+//! | `request_info` | what the driver states about a request besides its head |
 //! | `post` | messages that clients post |
-//! | `stateless` | requests that stand alone |
-//! | `header_check` | whether headers say what the body says |
+//! | `stateless` | stateless requests |
+//! | `header_check` | compares headers with the body |
 //! | `get` | streams that clients open |
-//! | `refusal` | requests that are answered by their status |
-//! | `action` | what the driver is asked to do |
+//! | `refusal` | error responses with an HTTP status |
+//! | `action` | actions for the driver |
 //! | `exchange` | one exchange, from the head of its request to the end of its response |
 //! | `session` | sessions by their ids |
-//! | `stream` | events of one stream, and replaying them |
-//! | `unwritten` | bytes that clients have not taken |
-//! | `carrier` | messages of the server's to responses and events |
+//! | `stream` | events of one stream, and their replay |
+//! | `unwritten` | bytes of responses that are not written yet |
+//! | `carrier` | turns messages of the server into responses and events |
 
 mod access;
 mod action;
@@ -80,16 +80,16 @@ pub use refusal::{server_stopped, too_many_connections};
 pub use request_info::expects_continue;
 pub use request_info::{Principal, RequestInfo};
 
-/// How many unused sessions or streams are looked at to find one that can be ended.
+/// How many unused sessions or streams are checked to find one that can be ended.
 const CANDIDATES: usize = 16;
 
 /// The HTTP transport of a server.
 pub struct Http {
     config: HttpConfig,
     limits: Limits,
-    /// Sessions begin with `initialize`.
+    /// Whether sessions, which begin with `initialize`, are served.
     serves_sessions: bool,
-    /// Requests may stand alone.
+    /// Whether stateless requests are served.
     serves_stateless: bool,
     /// The revisions that `MCP-Protocol-Version` may name.
     versions: Vec<ProtocolVersion>,
@@ -97,11 +97,11 @@ pub struct Http {
     exchanges: BTreeMap<ExchangeKey, Exchange>,
     /// The streams that clients opened by GET.
     streams: Shares<ExchangeKey>,
-    /// `subscriptions/listen` of clients without sessions.
+    /// Open `subscriptions/listen`, which have no session.
     listens: Shares<ExchangeKey>,
     next_exchange: u64,
     unwritten: Unwritten,
-    /// Bytes of bodies that arrive.
+    /// Bytes of request bodies that have not arrived in full.
     receiving: usize,
     timers: Deadlines<Timer>,
     is_closed: bool,
@@ -109,20 +109,20 @@ pub struct Http {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
-    /// The body must be there.
+    /// The body must have arrived.
     Body(ExchangeKey),
-    /// The stream has been silent.
+    /// Nothing was written to the stream for a while: a comment keeps it alive.
     KeepAlive(ExchangeKey),
     /// The session has been idle.
     Idle(SessionKey),
-    /// A client has taken nothing of what waits for it.
+    /// The client has read nothing of its response.
     Unread(ExchangeKey),
-    /// Nobody came back for a stream.
+    /// No client has resumed the stream.
     Forget(SessionKey, ExchangeKey),
 }
 
 impl Http {
-    /// A transport; the machine that takes it over brings limits and revisions.
+    /// Creates a transport; [`Server::new`] sets its limits and revisions.
     #[must_use]
     pub fn new(config: HttpConfig) -> Self {
         Self {
@@ -144,7 +144,7 @@ impl Http {
     }
 }
 
-/// Shows counts: sessions have ids, and requests have headers.
+/// Shows only counts, because session ids and headers are secret.
 impl fmt::Debug for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Http")
@@ -161,7 +161,7 @@ impl Transport for Http {
 }
 
 impl Server<Http> {
-    /// The head of a request has arrived. Its exchange is named, and everything about it carries that name.
+    /// The head of a request has arrived. All later calls and actions for the request carry the returned key.
     pub fn handle_request(&mut self, head: Parts, info: RequestInfo, now: Instant) -> ExchangeKey {
         let http = &mut self.transport;
         let key = http.new_exchange();
@@ -195,7 +195,7 @@ impl Server<Http> {
         key
     }
 
-    /// A part of the body of a request has arrived, in a piece of any size.
+    /// A chunk of a request body has arrived; it may have any size.
     pub fn handle_body(&mut self, exchange: ExchangeKey, chunk: &[u8], now: Instant) {
         if let Err(refusal) = self.transport.append(exchange, chunk, self.held) {
             self.transport.close_exchange(exchange, now);
@@ -214,20 +214,20 @@ impl Server<Http> {
         }
     }
 
-    /// The connection has taken this many more bytes of the body of an exchange: of [`HttpAction::Respond`] and
+    /// The driver has written this many more bytes of an exchange's response body: of [`HttpAction::Respond`] and
     /// [`HttpAction::Write`].
     ///
-    /// What was not reported counts against [`Limits::unwritten`](crate::Limits::unwritten), a stream that goes beyond which
-    /// is aborted, and with that of all other exchanges against [`Limits::held`](crate::Limits::held). What nothing is
-    /// reported of for [`HttpConfig::unread_timeout`] is aborted. An exchange that breaks off after its response was
-    /// handed out is reported by [`Server::handle_disconnect`].
+    /// Bytes that were not reported count against [`Limits::unwritten`](crate::Limits::unwritten); a stream that
+    /// exceeds it is aborted. Those of all exchanges together count against [`Limits::held`](crate::Limits::held). An
+    /// exchange for which nothing is reported for [`HttpConfig::unread_timeout`] is aborted. If an exchange breaks off
+    /// after its response was passed to the driver, the driver calls [`Server::handle_disconnect`].
     pub fn handle_written(&mut self, exchange: ExchangeKey, bytes: usize, now: Instant) {
         self.transport.on_written(exchange, bytes, now);
         self.report_not_written(now);
     }
 
-    /// The client is gone from an exchange. What it asked for in a session is still done (SH-S-16); what stood alone is
-    /// cancelled (SH-S-17).
+    /// The client has disconnected from an exchange. Its request continues if it belongs to a session (SH-S-16), and is
+    /// cancelled if it is stateless (SH-S-17).
     pub fn handle_disconnect(&mut self, exchange: ExchangeKey, now: Instant) {
         self.transport.unwritten.forget(exchange);
         self.transport.timers.clear(Timer::Unread(exchange));
@@ -240,15 +240,15 @@ impl Server<Http> {
             return;
         }
         if let Exchange::Streaming { session, stream: None } = closed {
-            // HS-10
+            // Closing the stream of a two-endpoint session ends the session (HS-10).
             if self.transport.sessions.get(session).is_some_and(|session| session.is_two_endpoint) {
                 self.end_session(session, CloseReason::Peer, now);
             }
         }
     }
 
-    /// Ends a session: everybody who waits in it is answered. Later requests in it are answered with 404 (SH-S-43). What
-    /// requests that stand alone belong to is no session, and stays.
+    /// Ends a session: its open requests receive an error. Later requests in it are answered with 404 (SH-S-43). This
+    /// does nothing for the key of stateless requests, which is no session.
     pub fn end(&mut self, session: SessionKey, now: Instant) {
         if session == SessionKey::ONLY {
             return;
@@ -256,7 +256,7 @@ impl Server<Http> {
         self.end_session(session, CloseReason::Local, now);
     }
 
-    /// Ends all sessions, and answers everything that still comes with 503.
+    /// Ends all sessions, and answers all later requests with 503.
     pub fn close(&mut self, now: Instant) {
         self.transport.is_closed = true;
         for session in self.transport.sessions.keys() {
@@ -268,7 +268,7 @@ impl Server<Http> {
         }
     }
 
-    /// Lets everything happen that is due. Calling this early or twice does nothing (CL2).
+    /// Handles all timers that are due. Calling this early or twice does nothing (CL2).
     pub fn handle_timeout(&mut self, now: Instant) {
         self.on_own_timers(now);
         while let Some(timer) = self.transport.timers.pop_due(now) {
@@ -297,13 +297,13 @@ impl Server<Http> {
         }
     }
 
-    /// Whether more requests should be read. With `false`, the output is not taken fast enough (H5).
+    /// Whether the driver should read more requests. `false` if outputs are not polled fast enough (H5).
     #[must_use]
     pub fn wants_input(&self) -> bool {
         self.out.has_room(&self.config.limits)
     }
 
-    /// Sessions at this time.
+    /// The number of open sessions.
     #[must_use]
     pub fn sessions(&self) -> usize {
         self.transport.sessions.len()
@@ -313,13 +313,13 @@ impl Server<Http> {
         self.respond_at_once(exchange, refusal.into_response(), now);
     }
 
-    /// Answers a request whose exchange is in no table.
+    /// Answers a request whose exchange is not stored.
     fn respond_at_once(&mut self, exchange: ExchangeKey, response: Response<Bytes>, now: Instant) {
         let (_, shared) = &mut self.split(now);
         shared.transport.act_response(exchange, response, &mut shared.wire);
     }
 
-    /// A client does not take its response: it counts as gone (K1).
+    /// A client that does not read its response is treated as disconnected (K1).
     fn on_unread(&mut self, exchange: ExchangeKey, now: Instant) {
         let (_, shared) = &mut self.split(now);
         if !shared.transport.unwritten.is_aborted(exchange) {
@@ -329,7 +329,7 @@ impl Server<Http> {
     }
 
     fn open_session(&mut self, info: &RequestInfo, is_two_endpoint: bool, now: Instant) -> Result<SessionKey, Refusal> {
-        // The head came before the end, and the body after it.
+        // The server may have been closed between the head and the end of the body.
         if self.transport.is_closed {
             return Err(admission::stopped());
         }
@@ -342,13 +342,13 @@ impl Server<Http> {
         Ok(key)
     }
 
-    /// M4: of sessions that are not in use, one may be ended for another one.
+    /// Ends an unused session at the limit, so that idle sessions cannot lock out new ones (M4).
     fn make_room_for_session(&mut self, newcomer: &Holder, now: Instant) -> Result<(), Refusal> {
         let http = &self.transport;
         if http.sessions.len() < http.config.max_sessions {
             return Ok(());
         }
-        // A client may have left a request behind that is still being served (SH-S-16).
+        // A disconnected client may have a request that is still being served (SH-S-16).
         let is_idle = |key: &SessionKey| self.peers.get(key).is_none_or(|peer| peer.requests_in_flight() == 0);
         let long = http.config.evict_after;
         let evicted = http.sessions.to_evict(newcomer, long, now).take(CANDIDATES).find(is_idle);
@@ -374,7 +374,7 @@ impl Server<Http> {
         self.peers.remove(&session);
     }
 
-    /// Forgets a session that nobody was told of.
+    /// Removes a session whose id was never sent and that was not reported.
     fn drop_session(&mut self, session: SessionKey) {
         self.transport.sessions.remove(session);
         self.transport.timers.clear(Timer::Idle(session));
