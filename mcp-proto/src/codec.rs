@@ -1,4 +1,4 @@
-//! Bytes to lines, events, JSON texts and messages, and back.
+//! Decoding of bytes into lines, events, JSON texts and messages, and encoding.
 
 pub(crate) mod buffer;
 pub(crate) mod json;

@@ -1,20 +1,20 @@
-//! The Model Context Protocol as pure state machines.
+//! The Model Context Protocol as state machines without I/O.
 //!
-//! This crate holds the whole protocol (framing, lifecycle, correlation of requests, sessions, resumption, the older
-//! HTTP transport) and does none of the I/O. It opens no socket, starts no thread, reads no clock and needs no async
-//! runtime. A *driver*, a hundred lines on whatever runtime you have, moves bytes and tells the time. The crates
+//! This crate implements the whole protocol (framing, lifecycle, correlation of requests, sessions, resumption, the
+//! older HTTP transport) and performs no I/O. It opens no socket, starts no thread, reads no clock and needs no async
+//! runtime. A *driver*, about a hundred lines on any runtime, moves the bytes and passes in the time. The crates
 //! `mcp-blocking` (threads) and `mcp-tokio` are such drivers.
 //!
 //! # A machine and its driver
 //!
-//! Every machine has the same four doors:
+//! Every machine has the same four groups of methods:
 //!
-//! | door | methods | who uses it |
+//! | group | methods | caller and meaning |
 //! |---|---|---|
-//! | inputs | `handle_bytes`, `handle_eof`, `handle_request`, `handle_body`, … | the driver: this arrived |
-//! | commands | `connect`, `request`, `notify`, `cancel`, `answer`, `close`, … | the application: do this |
-//! | output | `poll_output` until it gives `None` | the driver: an action to carry out, or an event for the application |
-//! | time | `poll_timeout`, `handle_timeout` | the driver: wake me then; it is now this late |
+//! | inputs | `handle_bytes`, `handle_eof`, `handle_request`, `handle_body`, … | the driver passes in what arrived |
+//! | commands | `connect`, `request`, `notify`, `cancel`, `answer`, `close`, … | the application starts an operation |
+//! | output | `poll_output` until it returns `None` | the driver takes actions, and events for the application |
+//! | time | `poll_timeout`, `handle_timeout` | the driver reads the next deadline, and reports that it has passed |
 //!
 //! The driver's loop is always this one:
 //!
@@ -26,10 +26,10 @@
 //! }
 //! ```
 //!
-//! `poll_output` is drained after every input and command, because nothing has left the machine before. Output is one
+//! The driver drains `poll_output` after every input and command, because all effects are queued there. Output is one
 //! ordered queue: an event that follows an action was caused after it. While `wants_input` is false, the driver reads
-//! nothing more, which is how a slow application slows its peer down instead of filling memory. Beside it, an application
-//! that has to watch the resources that clients subscribe to asks [`Server::poll_subscription`].
+//! nothing more: a slow application slows its peer down instead of filling memory. In addition, a server application
+//! that watches the resources that clients subscribe to calls [`Server::poll_subscription`].
 //!
 //! # Example: a client and a server, joined without any I/O
 //!
@@ -73,45 +73,47 @@
 //!
 //! # Which type do I want?
 //!
-//! | I want to | I take |
+//! | task | type |
 //! |---|---|
 //! | call a server that I start as a child process, or reach over any byte stream | [`Client`]`<`[`Stdio`]`>` |
-//! | call a server over HTTP, whichever of the two HTTP transports it has | [`Client`]`<`[`client::Http`]`>` |
+//! | call a server over HTTP, with either of the two HTTP transports | [`Client`]`<`[`client::Http`]`>` |
 //! | serve tools over stdin and stdout, or any byte stream | [`Server`]`<`[`Stdio`]`>` |
 //! | serve tools over HTTP, to clients with either HTTP transport | [`Server`]`<`[`server::Http`]`>` |
-//! | put a client that speaks stdio in front of a server over HTTP or stdio, whatever revisions they speak | [`Relay`] |
-//! | read or write single messages, with my own state around them | [`Frame`], [`Message`] |
+//! | connect a stdio client to a server over HTTP or stdio, with any revisions on the two sides | [`Relay`] |
+//! | read or write single messages, with your own state around them | [`Frame`], [`Message`] |
 //! | read or write parameters and results as typed values | [`model`], a feature that is on by default |
 //! | only split a byte stream into lines, or an HTTP body into events | [`line::Decoder`], [`sse::Decoder`] |
-//! | know how the revisions differ | [`ProtocolVersion::rules`] |
+//! | look up how the revisions differ | [`ProtocolVersion::rules`] |
 //!
-//! # What the machines promise
+//! # Guarantees
 //!
-//! * **One outcome.** Every request that a command accepted ends in exactly one event with its outcome: a result, the
-//!   peer's error, or [`Failed`], which says why there is neither. Streams that end early, lost sessions, timeouts and
-//!   `close` included.
-//! * **The right outcome.** Over HTTP an answer belongs to the exchange that it came on; an id alone is never enough.
-//!   `1` and `"1"` are different ids.
-//! * **Your bytes.** `params`, `result` and `error` are [`Json`]: text that was validated and is never written anew.
-//!   Big numbers, `1.0`, escapes and the order of keys stay as they were.
-//! * **Bounds.** Everything that a peer can make grow has a limit in [`Limits`], where the resulting sums are stated.
-//!   Work is linear in what arrives. What is deeper or larger than a limit costs that message, and not its neighbours.
-//! * **No panics.** Neither input nor misuse reaches one: a command that cannot be carried out returns [`UsageError`]
+//! ** **One outcome.** Every request that a command accepted ends in exactly one event with its outcome: a result, the
+//!   peer's error, or [`Failed`], which states why there is neither. This includes streams that end early, lost
+//!   sessions, timeouts and `close`.
+//! ** **The right outcome.** Over HTTP a response belongs to the exchange that it arrived on; an id alone is never
+//!   enough. `1` and `"1"` are different ids.
+//! ** **Unchanged bytes.** `params`, `result` and `error` are [`Json`]: text that was validated and is never serialised
+//!   again. Big numbers, `1.0`, escapes and the order of keys stay as they were.
+//! ** **Bounds.** Everything that a peer can make grow has a limit in [`Limits`], where the resulting sums are stated.
+//!   The work is linear in the input. A message that is deeper or larger than a limit is lost; the messages around it
+//!   are not.
+//! ** **No panics.** Neither input nor misuse causes one: a command that cannot be carried out returns [`UsageError`]
 //!   and changes nothing. There is no `unsafe`.
 //! * **Discretion.** Errors, faults and `Debug` forms show lengths and positions, never payloads, ids of sessions or
 //!   credentials.
 //!
-//! # Three kinds of trouble
+//! # Three kinds of errors
 //!
-//! [`UsageError`] is yours, [`Fault`] is the peer's (the machine coped, and tells), [`Failed`] is why a request has no
-//! answer. An error that the *peer* sent is an [`ErrorObject`], and none of these.
+//! [`UsageError`] is a mistake of the application. [`Fault`] is a mistake of the peer, which the machine handled and
+//! reports. [`Failed`] states why a request has no response. An error that the *peer* sent is an [`ErrorObject`], and
+//! none of these.
 //!
 //! # Revisions
 //!
-//! All five are spoken by both roles, over byte streams and over HTTP. A server serves whatever its clients speak, on one
-//! endpoint or in one process. A client begins with `initialize`, unless `client::Config::versions` names `2026-07-28`:
-//! then it finds out what its server speaks. The relay joins any client to any server; its documentation tells how the
-//! two eras meet.
+//! Both roles support all five, over byte streams and over HTTP. A server serves clients of all revisions, on one
+//! endpoint or in one process. A client begins with `initialize`, unless `client::Config::versions` contains
+//! `2026-07-28`: then it detects which revision its server supports. The relay connects any client to any server; its
+//! documentation describes how it translates between the two eras.
 //!
 //! # How the source is laid out
 //!
@@ -126,8 +128,8 @@
 //! | composition | `relay` | a message to the other side |
 //! | payloads | `model` | a typed value, if the application wants one |
 //!
-//! Ids such as `SH-C-01` (rules of the specification) and `HT6` (the catalogue of bad input) stand where the code
-//! keeps to them, and name the tests.
+//! Ids such as `SH-C-01` (rules of the specification) and `HT6` (the catalogue of bad input) mark the code that
+//! implements them and occur in the names of the tests.
 
 #![warn(clippy::indexing_slicing)]
 
@@ -143,7 +145,7 @@ pub mod server;
 mod spec;
 mod transport;
 
-/// The time, as the driver tells it; this crate never asks for it.
+/// The time, which the driver passes in; this crate never reads a clock.
 pub use std::time::Instant;
 
 pub use client::Client;

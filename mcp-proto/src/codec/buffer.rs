@@ -1,22 +1,22 @@
-//! Bytes that are lent where possible, and buffers that grow no further than their limit.
+//! Bytes that are borrowed where possible, and buffers that grow no further than their limit.
 
 use std::ops::Deref;
 
 use bytes::Bytes;
 
-/// Bytes that lie whole in the input and are lent from it, or had to be put together and are owned.
+/// Bytes that are borrowed from the input if they are contiguous there, and owned if they had to be joined.
 ///
-/// Most lines and events arrive in one piece; those cost neither a copy nor an allocation to frame.
+/// Most lines and events arrive in one piece; framing those takes neither a copy nor an allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CowBytes<'i> {
     /// A part of the input.
     Borrowed(&'i [u8]),
-    /// A buffer of its own.
+    /// A separate buffer.
     Owned(Bytes),
 }
 
 impl CowBytes<'_> {
-    /// The bytes as a value that can be kept; this copies what was lent.
+    /// Returns the bytes as a value that can be kept; borrowed bytes are copied.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
         match self {
@@ -37,13 +37,13 @@ impl Deref for CowBytes<'_> {
     }
 }
 
-/// Bytes that a buffer begins with.
+/// The smallest capacity of a buffer, in bytes.
 const SMALLEST: usize = 128;
 
-/// From here on a buffer grows fourfold: growing copies, and what was not written to takes no memory yet.
+/// From this capacity on a buffer grows fourfold, since growing copies, and memory not yet written to is not resident.
 const LARGE: usize = 64 << 10;
 
-/// Appends, growing by doubling (at first) but never to more than `limit` bytes unless `bytes` alone needs it.
+/// Appends `bytes`; the capacity doubles at first, and exceeds `limit` only if the bytes themselves need it.
 #[inline]
 pub(crate) fn extend_within(buffer: &mut Vec<u8>, bytes: &[u8], limit: usize) {
     if bytes.len() > buffer.capacity() - buffer.len() {
@@ -52,8 +52,8 @@ pub(crate) fn extend_within(buffer: &mut Vec<u8>, bytes: &[u8], limit: usize) {
     buffer.extend_from_slice(bytes);
 }
 
-/// The bytes of a buffer that grows no more. What it has reserved beyond them is given back where that is much: what is
-/// kept is counted by its bytes (M3).
+/// Returns the bytes of a finished buffer. Excess capacity over a quarter of the length is released, because kept bytes
+/// are counted by their length (M3).
 pub(crate) fn into_bytes(mut buffer: Vec<u8>) -> Bytes {
     if buffer.capacity() - buffer.len() > buffer.len() / 4 {
         buffer.shrink_to_fit();

@@ -1,14 +1,14 @@
-//! JSON text that was validated once and is never written again.
+//! JSON text that is validated once and never serialised again.
 //!
-//! `params`, `result` and `error` cross this crate as [`Json`]: a slice of the frame they arrived in. Numbers keep
-//! their digits, objects their key order and strings their escapes, because nobody parses them into a tree.
+//! `params`, `result` and `error` pass through this crate as [`Json`]: a slice of the frame they arrived in. Numbers
+//! keep their digits, objects their key order and strings their escapes, because they are never parsed into a tree.
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `scan` | walks JSON text strictly, without recursion |
-//! | `string` | strings between their quotes |
-//! | `edit` | reads one member of an object, replaces one, finds duplicate keys |
-//! | `serde` | lets types that derive `Serialize` and `Deserialize` hold a `Json` |
+//! | `scan` | validates JSON text strictly, without recursion |
+//! | `string` | quotes, unquotes and searches strings |
+//! | `edit` | reads and replaces single members of an object, finds duplicate keys |
+//! | `serde` | implements `Serialize` and `Deserialize` for `Json` |
 
 mod edit;
 pub(crate) mod scan;
@@ -27,11 +27,11 @@ use scan::Scanner;
 pub use edit::DuplicateKey;
 pub(crate) use edit::check_unique_keys;
 
-/// One valid JSON value, kept as the text that it arrived as.
+/// One valid JSON value, stored as the text in which it arrived.
 ///
-/// Cloning is cheap: the text is shared with the frame that it was cut from, which lives as long as any part of it.
-/// Two values are equal when their *texts* are equal, so `1.0` and `1` differ, as do `{"a":1}` and `{ "a":1 }`.
-/// The `Debug` form shows the length and never the text, which may be secret.
+/// Cloning is cheap: the text shares memory with the frame that it is a slice of, which lives as long as any slice of
+/// it. Two values are equal when their *texts* are equal, so `1.0` and `1` differ, as do `{"a":1}` and `{ "a":1 }`. The
+/// `Debug` form shows the length and never the text, which may be confidential.
 ///
 /// # Example: digits survive
 ///
@@ -49,11 +49,11 @@ pub struct Json(Bytes);
 impl Json {
     /// Validates `text` (RFC 8259, UTF-8), with at most 128 nested arrays and objects.
     ///
-    /// White space around the value is dropped; inside, it is kept.
+    /// White space around the value is dropped; white space inside is kept.
     ///
     /// # Errors
     ///
-    /// [`JsonError`] says what is wrong and at which byte.
+    /// [`JsonError`] states what is wrong and at which byte.
     pub fn parse(text: impl Into<Bytes>) -> Result<Self, JsonError> {
         Self::parse_within(text, Limits::DEFAULT_DEPTH)
     }
@@ -72,7 +72,7 @@ impl Json {
         Ok(Self(text.slice(span)))
     }
 
-    /// Writes any serialisable value as JSON text.
+    /// Serialises a value as JSON text.
     ///
     /// # Errors
     ///
@@ -87,18 +87,19 @@ impl Json {
         Self(Bytes::from_static(b"{}"))
     }
 
-    /// Takes text that a scanner has already accepted.
+    /// Wraps text that a scanner has already accepted.
     pub(crate) const fn from_validated(text: Bytes) -> Self {
         Self(text)
     }
 
-    /// This value as one that can be kept: it shares the memory of the text of `whole` bytes that it was found in, unless
-    /// it would keep much more than itself alive. Whoever keeps it counts its bytes, and not those of the text (M3).
+    /// Returns this value for keeping. It shares the memory of the text of `whole` bytes that it is a slice of, unless
+    /// that text is much larger; then it is copied. A kept value is counted by its own bytes, not those of the text
+    /// (M3).
     pub(crate) fn detached_from(self, whole: usize) -> Self {
         Self::from_validated(detach(self.to_bytes(), whole))
     }
 
-    /// Reads the text into a typed value, which may borrow from it.
+    /// Deserialises the text into a typed value, which may borrow from it.
     ///
     /// # Errors
     ///
@@ -128,7 +129,7 @@ impl Json {
         &self.0
     }
 
-    /// The text as a string; this takes a pass over the text.
+    /// The text as a string; this takes one pass over the text.
     #[must_use]
     pub fn to_text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.0)
@@ -192,19 +193,19 @@ pub enum JsonError {
     /// The bytes are not UTF-8 (JR-02).
     #[error("not UTF-8 at byte {offset}")]
     NotUtf8 {
-        /// Where the first bad byte is.
+        /// Position of the first bad byte.
         offset: usize,
     },
     /// The text breaks the grammar of RFC 8259, or ends too early.
     #[error("not JSON at byte {offset}")]
     NotJson {
-        /// Where the grammar was broken.
+        /// Position of the violation.
         offset: usize,
     },
-    /// A complete value is followed by something else than white space.
+    /// A complete value is followed by something other than white space.
     #[error("more text after the JSON value at byte {offset}")]
     TrailingText {
-        /// Where the second text begins.
+        /// Position at which the additional text begins.
         offset: usize,
     },
     /// Arrays and objects are nested deeper than the limit.
@@ -215,7 +216,7 @@ pub enum JsonError {
     },
 }
 
-/// A part of a text of `whole` bytes, as [`Json::detached_from`] has it.
+/// Copies a slice of a text of `whole` bytes if it is much smaller, as for [`Json::detached_from`].
 pub(crate) fn detach(part: Bytes, whole: usize) -> Bytes {
     const ENVELOPE: usize = 1024;
     if whole > part.len() + part.len() / 4 + ENVELOPE { Bytes::copy_from_slice(&part) } else { part }

@@ -3,9 +3,9 @@
 //! | file | what it does |
 //! |---|---|
 //! | `id` | request ids, exact to the byte |
-//! | `error` | the error member of a response, and the codes |
-//! | `parse` | frame to message: the envelope is read, payloads stay text |
-//! | `recover_id` | the id of a frame that is no message, so that it can be answered |
+//! | `error` | the error member of a response |
+//! | `parse` | frame to message: the envelope is parsed, payloads stay text |
+//! | `recover_id` | the id of a malformed frame, so that it can be answered |
 //! | `encode` | message to frame |
 
 mod encode;
@@ -39,20 +39,20 @@ pub use parse::{Frame, ParseError, ParseErrorKind, Subject};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// Wants exactly one response.
+    /// A request, which gets exactly one response.
     Request(Request),
-    /// Wants none (JR-11).
+    /// A notification, which gets no response (JR-11).
     Notification(Notification),
-    /// Answers a request.
+    /// The response to a request.
     Response(Response),
 }
 
-/// A request: a method, its parameters, and the id that its response will carry.
+/// A request: a method, its parameters, and the id that its response will contain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// The id, chosen by the sender (JR-03).
     pub id: RequestId,
-    /// What is asked for.
+    /// The method to call.
     pub method: Method,
     /// The parameters, an object or array; absent is different from `null`.
     pub params: Option<Json>,
@@ -61,23 +61,23 @@ pub struct Request {
 /// A notification: a method and its parameters, never answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notification {
-    /// What is told.
+    /// The method of the notification.
     pub method: Method,
     /// The parameters, an object or array.
     pub params: Option<Json>,
 }
 
-/// The answer to a request: exactly one of result and error (JR-08).
+/// The response to a request: exactly one of result and error (JR-08).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Response {
     /// The request succeeded.
     Result {
         /// The id of the request (JR-07).
         id: RequestId,
-        /// What came of it: any JSON value, although MCP's methods all give objects (JR-13).
+        /// The result: any JSON value, although all methods of MCP return objects (JR-13).
         result: Json,
     },
-    /// The request failed, or no request could be read.
+    /// The request failed, or could not be parsed.
     Error {
         /// The id of the request; `None` if it was `null` or absent (JR-09).
         id: Option<RequestId>,
@@ -87,7 +87,7 @@ pub enum Response {
 }
 
 impl Response {
-    /// The answer to the request with this id.
+    /// The response to the request with this id.
     #[must_use]
     pub fn new(id: RequestId, answer: Result<Json, ErrorObject>) -> Self {
         match answer {
@@ -112,7 +112,7 @@ impl Notification {
 }
 
 impl Response {
-    /// The id of the request that is answered, if it could be told.
+    /// The id of the request that is answered, if the response contains one.
     #[must_use]
     pub const fn id(&self) -> Option<&RequestId> {
         match self {

@@ -1,7 +1,7 @@
 //! Newline framing: bytes to lines, for stdio and any other byte stream (ST-02, ST-23).
 //!
-//! Framing knows nothing of what a line holds. A line that is too long, not UTF-8 or not JSON costs that line and
-//! nothing else, because the end of a line is known whatever is in it.
+//! Framing does not depend on the content of a line. A line that is too long, not UTF-8 or not JSON is lost alone,
+//! because the end of a line can be found in any content.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// * A line ends with LF; one CR before it is dropped (ST-03). Blank lines are skipped (FR4).
 /// * A byte order mark is accepted as the first bytes of the stream and nowhere else (FR5).
 /// * A line longer than the limit, its end not counted, is reported once and skipped up to its LF (FR1, FR2).
-/// * Any way of cutting the input into chunks gives the same lines.
+/// ** The lines do not depend on how the input is split into chunks.
 ///
 /// Memory: at most the limit and one byte. Time: linear.
 ///
@@ -42,7 +42,7 @@ pub struct Decoder {
     place: Place,
 }
 
-/// Shows nothing of the line that has begun.
+/// Omits the content of the unfinished line.
 impl fmt::Debug for Decoder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Decoder")
@@ -52,7 +52,7 @@ impl fmt::Debug for Decoder {
     }
 }
 
-/// Where in the stream the next byte lies.
+/// The position of the next byte in the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// At the start of the stream's first line, or in it.
@@ -71,7 +71,7 @@ impl Decoder {
         Self { limit, partial: Vec::new(), place: Place::FirstLine }
     }
 
-    /// Bytes that are held of a line that has not ended.
+    /// Bytes held of the unfinished line.
     pub(crate) fn held(&self) -> usize {
         self.partial.len()
     }
@@ -82,7 +82,7 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// [`TooLong`] stands in the place of a line that was longer than the limit; decoding goes on after it.
+    /// [`TooLong`] replaces a line that was longer than the limit; decoding continues after it.
     pub fn decode<'i>(&mut self, input: &mut &'i [u8]) -> Option<Result<CowBytes<'i>, TooLong>> {
         while let Some(end) = memchr::memchr(b'\n', input) {
             let (part, rest) = (input.get(..end)?, input.get(end + 1..)?);
@@ -120,7 +120,7 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// [`Truncated`] if it ended inside a line. What arrived of that line is no message (FR9), even if it looks
+    /// [`Truncated`] if it ended inside a line. The part that arrived is not a message (FR9), even if it looks
     /// complete.
     pub fn finish(self) -> Result<(), Truncated> {
         if is_blank(&self.partial) {
@@ -129,7 +129,7 @@ impl Decoder {
         Err(Truncated { bytes: self.partial.len() })
     }
 
-    /// Joins `part`, which a LF follows, to what there is of the line.
+    /// Appends `part`, which is followed by a LF, to the unfinished line.
     fn complete<'i>(&mut self, part: &'i [u8]) -> Option<Result<CowBytes<'i>, TooLong>> {
         let place = std::mem::replace(&mut self.place, Place::LineStart);
         if place == Place::Skipped {
@@ -161,7 +161,7 @@ impl Decoder {
         TooLong { limit: self.limit, start }
     }
 
-    /// Whether the line is too long once `part` belongs to it. A CR in last place may be half of the line's end.
+    /// Whether the line with `part` appended is too long. A CR at the end may be the first half of a CRLF.
     fn exceeds_limit(&self, part: &[u8]) -> bool {
         let length = self.partial.len() + part.len();
         let last = part.last().or(self.partial.last());
@@ -180,7 +180,7 @@ fn is_blank(line: &[u8]) -> bool {
 pub struct TooLong {
     /// The limit in bytes.
     pub limit: usize,
-    /// How the line began, at most a KiB of it: enough to see which request it was.
+    /// The beginning of the line, at most 1 KiB: enough to identify the request.
     pub start: Bytes,
 }
 
@@ -188,7 +188,7 @@ impl TooLong {
     const START: usize = 1024;
 }
 
-/// Shows no byte of the line.
+/// Omits the content of the line.
 impl fmt::Debug for TooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TooLong").field("limit", &self.limit).finish_non_exhaustive()
@@ -199,6 +199,6 @@ impl fmt::Debug for TooLong {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the stream ended {bytes} bytes into a line")]
 pub struct Truncated {
-    /// How much of the line had arrived.
+    /// Bytes of the line that had arrived.
     pub bytes: usize,
 }

@@ -3,10 +3,10 @@
 //! | file | what it does |
 //! |---|---|
 //! | `decode` | bytes to lines, lines to events, retry times, cursors and comments |
-//! | `field` | a line to the field that it sets |
-//! | `block` | the event that is being put together, and its dispatch |
-//! | `event_id` | where a stream can be resumed |
-//! | `encode` | the same back to bytes |
+//! | `field` | splits a line into field and value |
+//! | `block` | collects the fields of one event, and dispatches it |
+//! | `event_id` | the id of an event, after which a stream can be resumed |
+//! | `encode` | events to bytes |
 
 mod block;
 mod decode;
@@ -20,7 +20,7 @@ pub use decode::{Decoder, End, Event, Item, TooLarge};
 pub use encode::{encode_comment, encode_cursor, encode_event, encode_retry};
 pub use event_id::EventId;
 
-/// The type of an event: `message` unless the stream says otherwise.
+/// The type of an event: `message` unless the stream sets another one.
 ///
 /// # Example: what cannot be written cannot be built
 ///
@@ -34,12 +34,12 @@ pub use event_id::EventId;
 pub struct EventName(Cow<'static, str>);
 
 impl EventName {
-    /// The type of an event that names none.
+    /// The type of an event without a type field.
     pub const MESSAGE: Self = Self(Cow::Borrowed("message"));
-    /// The event that tells a client of 2024-11-05 where to POST (HS-02).
+    /// The event that contains the URL to which a client of 2024-11-05 sends its POSTs (HS-02).
     pub const ENDPOINT: Self = Self(Cow::Borrowed("endpoint"));
 
-    /// A name for an event; `None` if it is empty or has a CR, LF or NUL, which no stream can carry (P13).
+    /// A name for an event; `None` if it is empty or contains a CR, LF or NUL, which the format cannot represent (P13).
     #[must_use]
     pub fn new(name: &str) -> Option<Self> {
         (!name.is_empty() && fits_a_field(name)).then(|| Self::from_text(name.into()))

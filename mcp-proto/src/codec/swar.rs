@@ -1,23 +1,23 @@
-//! Eight bytes looked at together.
+//! SWAR: operations on eight bytes at a time, packed in one `u64`.
 //!
-//! Most lines, keys and strings are a few words long: looking at them here costs less than the call into a search that
-//! is made for long ones.
+//! Most lines, keys and strings are only a few times eight bytes long: for these, this costs less than a call into a
+//! vectorised search.
 //!
-//! A byte that is less than `n` borrows when `n` is taken from it, which its highest bit shows. The borrow may disturb
-//! the bytes after it, never those before, so the first byte found is right.
+//! A byte that is less than `n` borrows when `n` is subtracted from it, which sets its highest bit. The borrow may
+//! change the bytes after it, never those before, so the first byte found is correct.
 
-/// How many bytes a word has.
+/// Bytes in a word.
 pub(crate) const WIDTH: usize = 8;
 
 const EACH: u64 = 0x0101_0101_0101_0101;
 const HIGHEST: u64 = 0x8080_8080_8080_8080;
 
-/// The word of these bytes, the first one lowest.
+/// Loads a word, little-endian: the first byte is the lowest.
 pub(crate) const fn load(bytes: [u8; WIDTH]) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// The words of these bytes.
+/// Loads four words.
 #[inline]
 pub(crate) fn load_four(bytes: &[u8; 4 * WIDTH]) -> [u64; 4] {
     let mut words = [0; 4];
@@ -27,7 +27,7 @@ pub(crate) fn load_four(bytes: &[u8; 4 * WIDTH]) -> [u64; 4] {
     words
 }
 
-/// Whether all of these bytes are ASCII.
+/// Whether all bytes of the word are ASCII.
 pub(crate) const fn is_ascii(word: u64) -> bool {
     word & HIGHEST == 0
 }
@@ -47,7 +47,7 @@ pub(crate) const fn equal(word: u64, byte: u8) -> u64 {
     below(flip(word, byte), 1)
 }
 
-/// Where the first marked byte is.
+/// The index of the first marked byte.
 pub(crate) const fn first(marks: u64) -> Option<usize> {
     if marks == 0 { None } else { Some(marks.trailing_zeros() as usize / 8) }
 }

@@ -1,12 +1,13 @@
-//! Text of a peer, made fit for a terminal, a log or an error.
+//! Text from the peer, escaped for a terminal, a log or an error.
 
 use std::fmt::{self, Write};
 
-/// `text` with every character escaped that could forge a line, move the cursor or reorder what is shown, and cut after
-/// `max_chars` characters, which an ellipsis shows (PX8).
+/// Escapes every character of `text` that could forge a line, move the cursor or reorder the display, and cuts it after
+/// `max_chars` characters, marked with an ellipsis (PX8).
 ///
-/// Escaped as `\n` or `\u{202e}` are C0 and C1 controls, U+2028 and U+2029, bidirectional controls, zero-width and other
-/// format characters, and tags. Everything else stays as it is, so that names in any script stay readable.
+/// C0 and C1 controls, U+2028 and U+2029, bidirectional controls, zero-width and other format characters, and tags are
+/// escaped as `
+/// ` or `\u{202e}`. Everything else is unchanged, so that names in any script stay readable.
 ///
 /// # Example
 ///
@@ -34,12 +35,13 @@ pub fn escape_text(text: &str, max_chars: usize) -> String {
     escaped
 }
 
-/// The beginning of a text of the peer's, escaped by [`escape_text`], for a person to read. Its `Debug` form is the length.
+/// The beginning of a text from the peer, escaped by [`escape_text`] for display to a person. Its `Debug` form is the
+/// length.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Excerpt(Box<str>);
 
 impl Excerpt {
-    /// The first characters of a text, escaped.
+    /// Escapes the first `max_chars` characters of `text`.
     #[must_use]
     pub fn new(text: &str, max_chars: usize) -> Self {
         Self(escape_text(text, max_chars).into())
@@ -64,8 +66,8 @@ impl fmt::Debug for Excerpt {
     }
 }
 
-/// Whether a character has no glyph of its own: the general categories Cf, Zl and Zp, and what Unicode lists as
-/// `Default_Ignorable_Code_Point`, but for the variation selectors that emoji are written with.
+/// Whether a character has no visible glyph: the general categories Cf, Zl and Zp, and `Default_Ignorable_Code_Point`,
+/// except the variation selectors that emoji use.
 pub(crate) const fn is_invisible(c: char) -> bool {
     matches!(
         c,
@@ -113,7 +115,7 @@ mod tests {
             ("\u{e0001}\u{e0041}\u{e007f}\u{e0100}", "\\u{e0001}\\u{e0041}\\u{e007f}\\u{e0100}"),
             ("\u{3164}\u{ffa0}\u{115f}\u{fff9}", "\\u{3164}\\u{ffa0}\\u{115f}\\u{fff9}"),
             ("tab\t", "tab\\t"),
-            // A backslash of the peer's own is not doubled: nothing reads this text back.
+            // A backslash in the peer's text is not doubled: this text is never parsed back.
             ("C:\\new", "C:\\new"),
             ("'quoted' \"text\"", "'quoted' \"text\""),
             ("naïve हिन्दी עברית 日本語 ❤\u{fe0f}", "naïve हिन्दी עברית 日本語 ❤\u{fe0f}"),

@@ -1,4 +1,4 @@
-//! Reading and replacing single members of an object, and the hunt for duplicate keys.
+//! Reading and replacing single members of an object, and finding duplicate keys.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -11,7 +11,7 @@ use super::Json;
 use super::scan::{DEEPEST, Kind, Scanner};
 use super::string::{quote_into, unquote};
 
-/// An object has two members of one name, which two readers may read differently (P2).
+/// An object has two members with the same name, which different parsers interpret differently (P2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an object has two members of one name")]
 pub struct DuplicateKey;
@@ -75,7 +75,8 @@ impl Json {
         self.with_members(&[(name, value)])
     }
 
-    /// The same for several members, in one pass. Those that are new stand at the beginning, in the order given.
+    /// As [`Json::with_member`] for several members, in one pass. New members are inserted at the beginning, in the
+    /// given order.
     pub(crate) fn with_members(&self, set: &[(&str, &Self)]) -> Self {
         let text = &self.0;
         let Some(inside) = text.strip_prefix(b"{") else { return self.clone() };
@@ -130,7 +131,7 @@ impl Json {
         Self(Bytes::from(edited))
     }
 
-    /// This array with each element replaced by what becomes of it; a text that is none is returned unchanged.
+    /// This array with `change` applied to each element; a value that is not an array is returned unchanged.
     pub(crate) fn map_elements(&self, change: impl Fn(Self) -> Self) -> Self {
         if !self.0.starts_with(b"[") {
             return self.clone();
@@ -147,8 +148,8 @@ impl Json {
         Self(Bytes::from(edited))
     }
 
-    /// The names and values of this object's members, in order; nothing if it is none. A name with an unpaired
-    /// surrogate stands for no string, and is `None`.
+    /// The names and values of this object's members, in order; empty if this is not an object. A name with an unpaired
+    /// surrogate is not a string, and is `None`.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (Option<String>, Self)> {
         members(&self.0).map(|member| {
             let name = member.key.name(&self.0).and_then(|name| String::from_utf8(name.into_owned()).ok());
@@ -156,7 +157,7 @@ impl Json {
         })
     }
 
-    /// The elements of this array; nothing if it is none.
+    /// The elements of this array; empty if this is not an array.
     pub fn elements(&self) -> impl Iterator<Item = Self> {
         elements(&self.0).map(|span| Self(self.0.slice(span)))
     }
@@ -203,11 +204,11 @@ fn elements(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
     .fuse()
 }
 
-/// Refuses validated text in which any object, however deep, has two members of one name (JS6).
+/// Refuses validated text in which any object, at any depth, has two members with the same name (JS6).
 ///
-/// Keys of the objects that are open at one time take 8 bytes each, so that a text of nothing but keys takes about its
-/// own length again. They are sorted by a hash and, where hashes are equal, by text, so that neither many keys nor chosen
-/// hashes make this slower than sorting.
+/// Each key of an object that is open takes 8 bytes, so a text that consists of keys takes about its own length again.
+/// Keys are sorted by hash and, for equal hashes, by text, so that neither many keys nor chosen collisions make this
+/// slower than sorting.
 pub(crate) fn check_unique_keys(json: &Json) -> Result<(), DuplicateKey> {
     let text = json.as_bytes();
     let mut open: Vec<Option<usize>> = Vec::new();
@@ -250,7 +251,7 @@ pub(crate) fn check_unique_keys(json: &Json) -> Result<(), DuplicateKey> {
 
 struct HashedKey {
     hash: u32,
-    /// Where its text begins, with its quote.
+    /// Where its text begins, at the opening quote.
     start: u32,
 }
 
@@ -273,7 +274,7 @@ impl HashedKey {
     }
 }
 
-/// What a key stands for; a key with an unpaired surrogate stands for its own text.
+/// The unescaped key; for a key with an unpaired surrogate, its raw text.
 fn name<'t>(text: &'t [u8], span: &Range<usize>) -> Cow<'t, [u8]> {
     let raw = text.get(span.clone()).unwrap_or_default();
     match unquote(raw) {
@@ -334,7 +335,7 @@ mod tests {
         let length = r#"{"x":1}"#.len() + added;
         assert_eq!(edited.len(), length);
         let bytes = edited.to_bytes();
-        // Bytes that are shared would be copied.
+        // Bytes with another reference would be copied.
         drop(edited);
         assert_eq!(Vec::from(bytes).capacity(), length);
     }

@@ -1,7 +1,7 @@
-//! A strict JSON scanner: it validates and measures, and builds nothing.
+//! A strict JSON scanner: it validates the text and finds the spans of values, and builds no tree.
 //!
-//! Nesting is kept in a bit per level instead of on the call stack, so that no input can overflow it (JS1), and every
-//! byte is looked at once (JS2), or twice where the text is not ASCII or not JSON.
+//! Nesting is stored as one bit per level instead of on the call stack, so that no input can overflow the stack (JS1).
+//! Every byte is read once (JS2), or twice where the text is not ASCII or not JSON.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use crate::codec::swar;
 /// The deepest nesting that any limit may allow: one bit of [`Nesting`] per level.
 pub(crate) const DEEPEST: usize = 1024;
 
-/// What a value is, told by its first byte.
+/// The kind of a value, determined by its first byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Object,
@@ -25,7 +25,7 @@ pub(crate) enum Kind {
     Null,
 }
 
-/// Where a value lies in the text, and what it is.
+/// The span of a value in the text, and its kind.
 #[derive(Debug, Clone)]
 pub(crate) struct Value {
     pub(crate) span: Range<usize>,
@@ -33,7 +33,7 @@ pub(crate) struct Value {
 }
 
 impl Value {
-    /// Its text, out of the text that was scanned.
+    /// The value's slice of the scanned text.
     pub(crate) fn text<'t>(&self, text: &'t [u8]) -> &'t [u8] {
         text.get(self.span.clone()).unwrap_or_default()
     }
@@ -47,8 +47,8 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// The key as the text that it stands for (P1: compared after unescaping); `None` for an unpaired surrogate,
-    /// which equals no name.
+    /// The unescaped key, since names are compared after unescaping (P1); `None` for an unpaired surrogate, which
+    /// equals no name.
     pub(crate) fn name<'t>(&self, text: &'t [u8]) -> Option<Cow<'t, [u8]>> {
         let raw = text.get(self.span.clone())?;
         if !self.escaped {
@@ -58,7 +58,7 @@ impl Key {
     }
 }
 
-/// Walks one text from left to right.
+/// Scans one text from left to right.
 #[derive(Debug)]
 pub(crate) struct Scanner<'t> {
     text: &'t [u8],
@@ -74,7 +74,7 @@ impl<'t> Scanner<'t> {
         Self { text, cursor: Cursor { rest: text, is_ascii: true }, max_depth, depth: 0 }
     }
 
-    /// Accepts exactly one value with white space around it, and returns where it lies.
+    /// Accepts exactly one value with white space around it, and returns its span.
     pub(crate) fn whole_text(&mut self) -> Result<Range<usize>, JsonError> {
         let value = self.value()?;
         self.end_of_text()?;
@@ -87,8 +87,8 @@ impl<'t> Scanner<'t> {
         if self.cursor.rest.is_empty() { Ok(()) } else { Err(JsonError::TrailingText { offset: self.offset() }) }
     }
 
-    /// Refuses a text that is not UTF-8 (JR-02), which counts more than anything else that is wrong with it. To be called
-    /// after the scan, and told whether that found something wrong.
+    /// Refuses a text that is not UTF-8 (JR-02); this error takes precedence over all others. Call it after the scan;
+    /// `is_wrong` is whether the scan failed.
     pub(crate) fn check_utf8(&self, is_wrong: bool) -> Result<(), JsonError> {
         // Outside of strings, only ASCII was accepted.
         if !is_wrong && self.cursor.is_ascii {
@@ -100,14 +100,14 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// What the next value is, without taking it.
+    /// The kind of the next value, without consuming it.
     #[inline]
     pub(crate) fn peek_kind(&mut self) -> Result<Kind, JsonError> {
         self.cursor.skip_white_space();
         self.cursor.kind().map_err(|stop| self.error(stop))
     }
 
-    /// Enters an object or array whose opening byte is next; `false` if it is empty and already left again.
+    /// Enters an object or array whose opening byte is next; `false` if it was empty, and its end is consumed too.
     pub(crate) fn enter(&mut self) -> Result<bool, JsonError> {
         if self.depth >= self.max_depth {
             return Err(self.error(Stop::TooDeep));
@@ -152,7 +152,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Accepts one value of any kind, however deep within the limit.
+    /// Accepts one value of any kind, nested up to the limit.
     #[inline]
     pub(crate) fn value(&mut self) -> Result<Value, JsonError> {
         let kind = self.peek_kind()?;
@@ -169,14 +169,14 @@ impl<'t> Scanner<'t> {
 
     /// Accepts an object or array whose opening byte is next.
     fn container(&mut self) -> Result<(), Stop> {
-        // Nothing else holds the copy, so that it lives in registers.
+        // The compiler keeps this local copy in registers.
         let mut cursor = self.cursor;
         let outcome = cursor.container(self.depth, self.max_depth);
         self.cursor = cursor;
         outcome
     }
 
-    /// Where in the text the scanner is.
+    /// The scanner's position in the text.
     const fn offset(&self) -> usize {
         self.text.len() - self.cursor.rest.len()
     }
@@ -189,12 +189,12 @@ impl<'t> Scanner<'t> {
     }
 }
 
-/// A place in a text.
+/// A position in a text.
 #[derive(Debug, Clone, Copy)]
 struct Cursor<'t> {
-    /// The text from there on.
+    /// The text from that position on.
     rest: &'t [u8],
-    /// Whether there are only ASCII characters in the strings so far, and shortly behind them.
+    /// Whether the strings so far, and the few bytes read beyond them, are all ASCII.
     is_ascii: bool,
 }
 
@@ -205,7 +205,7 @@ impl Cursor<'_> {
         self.rest.first().copied()
     }
 
-    /// Goes on behind the next byte.
+    /// Skips the next byte.
     #[inline]
     fn skip_byte(&mut self) {
         if let [_, rest @ ..] = self.rest {
@@ -220,7 +220,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// What begins here.
+    /// The kind of the value that begins here.
     #[inline]
     fn kind(&self) -> Result<Kind, Stop> {
         Ok(match self.peek() {
@@ -244,7 +244,7 @@ impl Cursor<'_> {
                 self.key()?;
                 self.skip_white_space();
             }
-            // One value: a container is opened, a scalar taken whole.
+            // One value: a container is opened, a scalar is consumed.
             match self.kind()? {
                 kind @ (Kind::Object | Kind::Array) => {
                     self.skip_byte();
@@ -259,7 +259,7 @@ impl Cursor<'_> {
                     self.scalar(scalar)?;
                 }
             }
-            // After it: close what ends here, until something else follows.
+            // After the value: close the containers that end here.
             loop {
                 self.skip_white_space();
                 key_is_next = nesting.is_in_object();
@@ -293,7 +293,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// Goes on behind so many bytes, or to where they are broken.
+    /// Skips the accepted bytes, or the bytes up to the violation.
     #[inline]
     fn take(&mut self, bytes: Result<usize, usize>) -> Result<(), Stop> {
         let (length, outcome) = match bytes {
@@ -304,7 +304,7 @@ impl Cursor<'_> {
         outcome
     }
 
-    /// Accepts a key and its colon; returns how many bytes stand behind its closing quote and whether it has escapes.
+    /// Accepts a key and its colon; returns the number of bytes after its closing quote, and whether it has escapes.
     #[inline(always)]
     fn key(&mut self) -> Result<(usize, bool), Stop> {
         if self.peek() != Some(b'"') {
@@ -324,7 +324,7 @@ impl Cursor<'_> {
     #[inline(always)]
     fn string(&mut self) -> Result<bool, Stop> {
         self.skip_byte();
-        // Most keys fit into a word or two.
+        // Most keys fit in one or two words.
         for _ in 0..2 {
             let Some((bytes, after)) = self.rest.split_first_chunk() else { break };
             let word = swar::load(*bytes);
@@ -345,7 +345,7 @@ impl Cursor<'_> {
     }
 }
 
-/// The length of the word that is to be next, or where it differs.
+/// The length of `word` if `text` begins with it, else the position of the first difference.
 #[inline]
 fn word(text: &[u8], word: &[u8]) -> Result<usize, usize> {
     if text.starts_with(word) {
@@ -354,7 +354,7 @@ fn word(text: &[u8], word: &[u8]) -> Result<usize, usize> {
     Err(text.iter().zip(word).take_while(|(found, expected)| found == expected).count())
 }
 
-/// The length of the number that is to be next, or where it is broken.
+/// The length of the number at the start of `text`, else the position at which it is malformed.
 fn number(text: &[u8]) -> Result<usize, usize> {
     let digits = |at: usize| {
         let digits = text.get(at..).unwrap_or_default().iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -372,7 +372,7 @@ fn number(text: &[u8]) -> Result<usize, usize> {
     Ok(at)
 }
 
-/// What the search for the end of a string has shown.
+/// Flags: what the search for the end of a string found.
 #[derive(Debug, Clone, Copy)]
 struct EndOfString(u8);
 
@@ -386,8 +386,8 @@ impl EndOfString {
     }
 }
 
-/// Searches for the end of a string, from somewhere in it where no escape was begun. Returns how many bytes there are up
-/// to behind the closing quote, or to where the string is broken.
+/// Finds the end of a string, from a position in it that is not inside an escape. Returns the number of bytes including
+/// the closing quote, or up to where the string is malformed.
 #[inline(never)]
 fn end_of_string(text: &[u8]) -> (usize, EndOfString) {
     let end = |at, is_escaped, seen| {
@@ -395,11 +395,11 @@ fn end_of_string(text: &[u8]) -> (usize, EndOfString) {
         (at, EndOfString(escaped | if swar::is_ascii(seen) { 0 } else { EndOfString::NOT_ASCII }))
     };
     let broken = |at| (at, EndOfString(EndOfString::BROKEN));
-    // All bytes that were looked at, one over the other.
+    // The bitwise OR of all words read, to detect non-ASCII bytes.
     let mut seen = 0;
     let mut is_escaped = false;
     let mut rest = text;
-    // Before here, there is an escape.
+    // Marks before this position belong to an escape.
     let mut known = 0;
     while let Some((block, after)) = rest.split_first_chunk() {
         let words @ [a, b, c, d] = swar::load_four(block);
@@ -411,7 +411,8 @@ fn end_of_string(text: &[u8]) -> (usize, EndOfString) {
                 while let Some(first) = swar::first(ends) {
                     ends &= ends - 1;
                     let found = place + first;
-                    // Else it belongs to an escape, or is marked because of the byte before it.
+                    // Otherwise the byte is part of an escape, or marked only because of a borrow from the byte before
+                    // it.
                     if found >= known && text.get(found).is_some_and(|&byte| string::ends(byte)) {
                         match step(text, found) {
                             Step::Inside(after) => known = after,
@@ -443,13 +444,13 @@ fn end_of_string(text: &[u8]) -> (usize, EndOfString) {
     }
 }
 
-/// What comes after the plain part of a string; each holds the place behind it.
+/// What follows the plain part of a string. Each variant contains the position after it, or of the violation.
 enum Step {
-    /// An escape, and behind it more of the string.
+    /// An escape; the string continues after it.
     Inside(usize),
-    /// The closing quote, and behind it something else.
+    /// The closing quote.
     Behind(usize),
-    /// Nothing that may be there.
+    /// An invalid byte or escape.
     Broken(usize),
 }
 
@@ -477,27 +478,26 @@ fn hex_digits(text: &[u8], mut at: usize) -> Step {
     Step::Inside(at)
 }
 
-/// Why the scanner stops where it is.
+/// Why the scanner stops at its position.
 #[derive(Debug, Clone, Copy)]
 enum Stop {
     NotJson,
     TooDeep,
 }
 
-/// Which containers are open: a bit per level, set for an object.
+/// The open containers: one bit per level, set for an object.
 struct Nesting {
-    /// The innermost levels, the last one lowest: as many as [`Nesting::depth`] has beyond a multiple of the bits here,
-    /// or all of these bits.
+    /// The innermost levels, the deepest in the lowest bit: [`Nesting::depth`] modulo the number of bits, or all bits.
     innermost: u64,
-    /// The levels around them.
+    /// The levels outside of `innermost`.
     outer: [u64; DEEPEST / LEVELS],
     depth: usize,
-    /// Levels that lie outside of this value.
+    /// Levels outside of this value.
     base: usize,
     limit: usize,
 }
 
-/// Levels that a word holds.
+/// Levels per word.
 const LEVELS: usize = 64;
 
 impl Nesting {
@@ -520,7 +520,7 @@ impl Nesting {
         Ok(())
     }
 
-    /// Leaves the innermost container; whether it was the last one.
+    /// Leaves the innermost container; returns whether that was the outermost one of this value.
     #[inline]
     fn pop(&mut self) -> bool {
         self.depth -= 1;

@@ -1,4 +1,4 @@
-//! `Json` as a part of types that derive `Serialize` and `Deserialize`, unchanged to the byte.
+//! `Serialize` and `Deserialize` for `Json`, so that derived types can contain it with its bytes unchanged.
 
 use serde::de::Error as _;
 use serde::ser::Error as _;
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::Json;
 
-/// The text as it is. Only the serialisers of `serde_json` know how to keep it so.
+/// Writes the text unchanged, which only the serialisers of `serde_json` support.
 impl Serialize for Json {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let text: &RawValue = self.read().map_err(S::Error::custom)?;
@@ -15,8 +15,8 @@ impl Serialize for Json {
     }
 }
 
-/// The text as it is. Only the deserialisers of `serde_json` know where it begins and ends; what they have buffered, for
-/// `flatten` or an untagged enum, is text no longer and is refused.
+/// Reads the text unchanged, which only the deserialisers of `serde_json` support. Values that serde has buffered, for
+/// `flatten` or an untagged enum, are refused, because their text is lost.
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text: Box<str> = Box::<RawValue>::deserialize(deserializer)?.into();
@@ -37,7 +37,7 @@ mod tests {
     fn a_json_inside_another_type_keeps_its_bytes() {
         for text in [
             r#"{"kept":{"b":1.0,"a":[12345678901234567890.10, "\u00e9\ud800"]}}"#,
-            // A name that `serde_json` keeps for itself.
+            // A name that `serde_json` uses internally.
             r#"{"kept":{"$serde_json::private::RawValue":"1.0"}}"#,
         ] {
             let holder: Holder = serde_json::from_str(text).unwrap();

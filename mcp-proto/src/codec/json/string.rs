@@ -1,4 +1,4 @@
-//! Strings between their quotes: where their plain parts end, and what they stand for.
+//! JSON strings: finding the end of a plain part, unescaping and quoting.
 
 use std::borrow::Cow;
 
@@ -23,24 +23,24 @@ pub(super) fn plain_prefix(text: &[u8]) -> Option<usize> {
     rest.iter().position(|&byte| ends(byte)).map(|length| text.len() - rest.len() + length)
 }
 
-/// Whether all of a string is plain.
+/// Whether the whole string is plain.
 fn is_plain(text: &[u8]) -> bool {
     plain_prefix(text).is_none()
 }
 
-/// Whether a string's plain part ends before `byte`.
+/// Whether `byte` ends the plain part of a string.
 pub(super) const fn ends(byte: u8) -> bool {
-    // Flipping this bit puts the quote next to the control characters.
+    // Flipping this bit maps the quote (0x22) to 0x20, next to the control characters.
     byte ^ 0x02 < 0x21 || byte == b'\\'
 }
 
-/// Marks the bytes of a word that [`ends`] says a plain part ends before.
+/// Marks the bytes of a word for which [`ends`] is true.
 #[inline]
 pub(super) const fn ends_in(word: u64) -> u64 {
     swar::below(swar::flip(word, 0x02), 0x21) | swar::equal(word, b'\\')
 }
 
-/// The string that a JSON string text (with its quotes) stands for; `None` for other texts and unpaired surrogates.
+/// The value of a JSON string text (with its quotes); `None` for other texts and unpaired surrogates.
 pub(crate) fn unquote(text: &[u8]) -> Option<Cow<'_, str>> {
     let inner = text.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     if is_plain(inner) {
@@ -56,7 +56,7 @@ pub(crate) fn quote_into(out: &mut Vec<u8>, text: &str) {
         out.extend_from_slice(text.as_bytes());
         out.push(b'"');
     } else if serde_json::to_writer(&mut *out, text).is_err() {
-        // A string has no key to refuse and a `Vec` no I/O to fail.
+        // Unreachable: a string has no map keys, and writing to a `Vec` cannot fail.
         out.extend_from_slice(b"\"\"");
     }
 }
@@ -68,7 +68,7 @@ pub(crate) fn quote(text: &str) -> Vec<u8> {
     out
 }
 
-/// The string that the inside of a JSON string text stands for; `None` for unpaired surrogates.
+/// The value of a JSON string text given without its quotes; `None` for unpaired surrogates.
 pub(super) fn unescape(raw: &[u8]) -> Option<String> {
     serde_json::from_slice(&[b"\"", raw, b"\""].concat()).ok()
 }

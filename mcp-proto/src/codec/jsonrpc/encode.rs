@@ -6,14 +6,15 @@ use super::{ErrorObject, Message, Notification, Request, RequestId, Response};
 use crate::codec::json::Json;
 use crate::codec::json::string::quote_into;
 
-/// Payloads from this size on are handed on as they are instead of being copied into the frame.
+/// Payloads of at least this many bytes are shared instead of copied into the frame.
 const SHARED_FROM: usize = 16 * 1024;
 
-/// A payload is copied and searched in pieces of so many bytes: what was copied just now is still in the nearest cache.
+/// A payload is copied and searched in pieces of this many bytes, so that each piece is still in the L1 cache when
+/// searched.
 const PIECE: usize = 16 * 1024;
 
-/// How the id of an error is written when no request could be read (A28): the schemas before 2025-11-25 want `null`,
-/// the later ones allow only its absence.
+/// How an error is written whose request id could not be read (A28): the schemas before 2025-11-25 require `null`, the
+/// later ones allow only its absence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnreadableId {
     /// `"id":null`
@@ -23,7 +24,7 @@ pub enum UnreadableId {
 }
 
 impl Message {
-    /// The message as one line of JSON, without line end.
+    /// The message as one line of JSON, without a line terminator.
     #[must_use]
     pub fn to_bytes(&self) -> Bytes {
         self.to_bytes_with(UnreadableId::Null)
@@ -41,7 +42,7 @@ impl Message {
         frame.into()
     }
 
-    /// Its parameters, its result or its error.
+    /// The message's parameters, result or error.
     fn payload(&self) -> Option<&Json> {
         match self {
             Self::Request(Request { params, .. }) | Self::Notification(Notification { params, .. }) => params.as_ref(),
@@ -50,12 +51,12 @@ impl Message {
         }
     }
 
-    /// Bytes of its parameters, its result or its error.
+    /// Length of the parameters, result or error in bytes.
     pub(crate) fn payload_len(&self) -> usize {
         self.payload().map_or(0, Json::len)
     }
 
-    /// The error that stands in the place of an answer for which there is no room (M3).
+    /// Replaces a response for which there is no room by an error; other messages are unchanged (M3).
     pub(crate) fn overloaded(self) -> Self {
         match self {
             Self::Response(Response::Result { id, .. } | Response::Error { id: Some(id), .. }) => {
@@ -65,7 +66,7 @@ impl Message {
         }
     }
 
-    /// Hands the message as one line with its LF to `write`, in pieces: a large payload is shared, not copied.
+    /// Passes the message as one line with its LF to `write`, in pieces: a large payload is shared, not copied.
     pub(crate) fn write_line(&self, unreadable_id: UnreadableId, mut write: impl FnMut(Bytes)) {
         match self.payload() {
             Some(payload) if payload.len() >= SHARED_FROM => {
@@ -84,7 +85,7 @@ impl Message {
         }
     }
 
-    /// Everything before the payload, with room for so many bytes after it.
+    /// Everything before the payload, with capacity for `room` bytes after it.
     fn head(&self, unreadable_id: UnreadableId, room: usize) -> Vec<u8> {
         let params = |params: &Option<Json>| params.is_some().then_some(PARAMS);
         let null_id = (unreadable_id == UnreadableId::Null).then_some(None);
@@ -98,7 +99,7 @@ impl Message {
         let id_len = id.map_or(0, |id| ID.len() + id.map_or(NULL.len(), RequestId::encoded_len));
         let method_len = method.map_or(0, |method| METHOD.len() + method.as_str().len() + 2);
         let payload_len = payload.map_or(0, <[u8]>::len);
-        // As large as the frame will be, unless there is something to escape.
+        // Exactly the length of the frame, unless something must be escaped.
         let mut head = Vec::with_capacity(START.len() + id_len + method_len + payload_len + room);
         head.extend_from_slice(START);
         if let Some(id) = id {
@@ -127,7 +128,7 @@ const ERROR: &[u8] = b",\"error\":";
 const END: &[u8] = b"}";
 const END_OF_LINE: &[u8] = b"}\n";
 
-/// FR13, ST-02: a frame is one line. In valid JSON a raw line end is white space, so a blank says the same.
+/// A frame is one line (FR13, ST-02). In valid JSON a raw CR or LF is white space, so a space is equivalent.
 fn on_one_line(payload: &Json) -> Bytes {
     let text = payload.to_bytes();
     if memchr::memchr2(b'\n', b'\r', &text).is_none() {

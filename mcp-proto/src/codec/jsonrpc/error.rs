@@ -7,9 +7,9 @@ use crate::codec::json::string::quote_into;
 use crate::codec::jsonrpc::RequestId;
 use crate::spec::{Method, code};
 
-/// Why a request failed, in the words of the peer: an integer code, a message, and perhaps data (JR-10).
+/// A JSON-RPC error object: an integer code, a message, and optional data (JR-10).
 ///
-/// An error that arrived is kept as its text and can be sent on without a change, like every other payload.
+/// A received error is stored as its JSON text and can be forwarded unchanged, like every other payload.
 ///
 /// # Example
 ///
@@ -33,30 +33,30 @@ impl ErrorObject {
         Self::build(code, message, None)
     }
 
-    /// The answer to a method that there is not.
+    /// The answer to a request for an unknown method.
     #[must_use]
     pub fn method_not_found(method: &Method) -> Self {
         Self::new(code::METHOD_NOT_FOUND, &format!("method not found: {method}"))
     }
 
-    /// The answer to parameters that do not fit the method, in words.
+    /// The answer to parameters that are invalid for the method; `reason` becomes part of the message.
     #[must_use]
     pub fn invalid_params(reason: &str) -> Self {
         Self::new(code::INVALID_PARAMS, &format!("invalid params: {reason}"))
     }
 
-    /// The answer to a request that is refused because this side has too much to do (RP10).
+    /// The answer to a request that is refused because of overload (RP10).
     #[must_use]
     pub fn overloaded() -> Self {
         Self::new(code::INTERNAL_ERROR, "too much is being done at this time; try again later")
     }
 
-    /// The answer to a subscription that is refused because there are as many as there may be (MD-L-14).
+    /// The answer to a subscription that is refused because the limit is reached (MD-L-14).
     pub(crate) fn too_many_subscriptions() -> Self {
         Self::new(code::INTERNAL_ERROR, "too many subscriptions at one time")
     }
 
-    /// The answer to a request whose handler failed in a way that is nobody else's business, such as a panic.
+    /// The answer to a request whose handler failed in a way that is not disclosed to the peer, such as a panic.
     #[must_use]
     pub fn internal() -> Self {
         Self::new(code::INTERNAL_ERROR, "internal error")
@@ -79,12 +79,12 @@ impl ErrorObject {
         Self { code, text: Json::from_validated(text.into()) }
     }
 
-    /// Reads an error object; `None` if it is no object, or lacks an integer code or a string message (RP5).
     /// The same error with another code.
     pub(crate) fn with_code(&self, code: i64) -> Self {
         Self { code, text: self.text.with_member("code", &Json::from(code)) }
     }
 
+    /// Reads an error object; `None` if this is not an object, or lacks an integer code or a string message (RP5).
     pub(crate) fn from_json(text: Json) -> Option<Self> {
         let code = text.member("code").ok()??;
         let code = RequestId::from_json_text(code.as_bytes())?.as_i64()?;
@@ -111,7 +111,7 @@ impl ErrorObject {
         self.text.first_member("data")
     }
 
-    /// The whole object as the text that it arrived as.
+    /// The whole object as JSON text, unchanged if it was received.
     #[must_use]
     pub const fn as_json(&self) -> &Json {
         &self.text

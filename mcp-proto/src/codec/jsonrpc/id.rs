@@ -8,11 +8,11 @@ use std::hash::{Hash, Hasher};
 use crate::codec::json::Json;
 use crate::codec::json::string::{quote, quote_into, unquote};
 
-/// The id of a request: an integer or a string (JR-03), kept exactly.
+/// The id of a request: an integer or a string (JR-03), stored exactly.
 ///
-/// `1` and `"1"` are different ids, and `1.0` is none at all: the official SDKs confuse these and deliver answers to
-/// the wrong caller. A string that arrived with escapes is equal to the same string without, and is sent back with the
-/// escapes that it came with.
+/// `1` and `"1"` are different ids, and `1.0` is not an id: the official SDKs confuse these and deliver responses to
+/// the wrong caller. A string that arrived with escapes is equal to the same string without, and is sent back with its
+/// original escapes.
 ///
 /// # Example
 ///
@@ -35,7 +35,7 @@ enum Repr {
 #[derive(Clone)]
 struct Text {
     value: Box<str>,
-    /// The JSON text with its quotes, where it is not the plain way of writing `value`.
+    /// The JSON text with its quotes, if it differs from the default encoding of `value`.
     written: Option<Box<str>>,
 }
 
@@ -58,7 +58,8 @@ impl RequestId {
         }
     }
 
-    /// Reads an id from the valid JSON text of a value; `None` for fractions, `null`, and anything else that is no id.
+    /// Reads an id from the valid JSON text of a value; `None` for fractions, `null`, and anything else that is not an
+    /// id.
     pub(crate) fn from_json_text(text: &[u8]) -> Option<Self> {
         if text.first() == Some(&b'"') {
             let (value, written) = match unquote(text)? {
@@ -73,7 +74,7 @@ impl RequestId {
         integer(text).map(|number| Self(Repr::Number(number)))
     }
 
-    /// Length of the JSON text of the id, if there is nothing in it to escape.
+    /// Length of the JSON text of the id, assuming that nothing is escaped.
     pub(super) fn encoded_len(&self) -> usize {
         match &self.0 {
             Repr::Number(number) => {
@@ -118,10 +119,10 @@ impl RequestId {
     }
 }
 
-/// The integer that a text of digits stands for, if it has 64 bits.
+/// Parses a decimal integer; `None` if it does not fit in 64 bits.
 fn integer(text: &[u8]) -> Option<i64> {
     let (digits, sign) = match text {
-        // `-0` would be echoed as something else.
+        // `-0` would be sent back as `0`.
         b"" | b"-" | b"-0" => return None,
         [b'-', digits @ ..] => (digits, -1),
         digits => (digits, 1),
@@ -214,7 +215,7 @@ mod tests {
         {
             assert_eq!(RequestId::from_json_text(text.as_bytes()), None, "{text}");
         }
-        // JS4: an unpaired surrogate stands for no string.
+        // JS4: an unpaired surrogate is not a string.
         assert_eq!(RequestId::from_json_text(br#""\ud800""#), None);
     }
 

@@ -1,7 +1,7 @@
 //! Frame to message.
 //!
-//! The envelope is read by hand: a derived reader would take the array `["2.0",1,"ping"]` for a request and `null` for
-//! an absent member. Payloads are validated in the same pass, and stay slices of the frame.
+//! The envelope is parsed by hand: a derived `Deserialize` would accept the array `["2.0",1,"ping"]` as a request and
+//! `null` as an absent member. Payloads are validated in the same pass, and stay slices of the frame.
 
 use std::ops::Range;
 
@@ -15,29 +15,29 @@ use crate::codec::json::{Json, JsonError, detach};
 use crate::limits::Limits;
 use crate::spec::{Method, code};
 
-/// What one frame holds: a message, or a batch of them (JR-31).
+/// The content of one frame: a message, or a batch of them (JR-31).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {
     /// A single message.
     Single(Message),
-    /// An array of messages, each judged by itself (JR-35). Whether batches are allowed depends on the revision
-    /// (JR-38), which a frame does not know.
+    /// An array of messages, each parsed separately (JR-35). Whether batches are allowed depends on the revision
+    /// (JR-38) and is checked elsewhere.
     Batch(Vec<Result<Message, ParseError>>),
 }
 
 impl Frame {
     /// Reads one frame: a line, the body of a POST, or the data of an SSE event.
     ///
-    /// Payloads (`params`, `result`, `error`) share the memory of `text`. The time is linear in its length and the
-    /// stack constant, whatever it holds.
+    /// Payloads (`params`, `result`, `error`) share the memory of `text`. For any input, the time is linear in its
+    /// length and the stack use is constant.
     ///
     /// # Errors
     ///
-    /// [`ParseError`] says what is wrong, which code answers it, and which request it was about as far as that could
-    /// be read.
+    /// [`ParseError`] states what is wrong, the error code for the answer, and which request the frame was about, if
+    /// that could be read.
     pub fn parse(text: &Bytes, limits: &Limits) -> Result<Self, ParseError> {
         let outcome = Self::read(text, limits).map_err(|kind| {
-            // FR11: with two texts in one frame it is not known which one an id belongs to.
+            // FR11: with two JSON texts in one frame it is ambiguous which one an id belongs to.
             let two_texts = matches!(kind, ParseErrorKind::Json(JsonError::TrailingText { .. }));
             let subject = if two_texts { Subject::Unknown } else { recover_id(text, limits) };
             ParseError { kind, subject }
@@ -45,7 +45,7 @@ impl Frame {
         outcome.and_then(|frame| frame)
     }
 
-    /// The outer error is one of the text, the inner one of the message that it holds.
+    /// The outer error is one of the text or batch, the inner one of a single message in valid text.
     fn read(text: &Bytes, limits: &Limits) -> Result<Result<Self, ParseError>, ParseErrorKind> {
         let mut scanner = Scanner::new(text, limits.depth);
         let outcome = Self::scan(text, &mut scanner, limits);
@@ -53,7 +53,7 @@ impl Frame {
         outcome
     }
 
-    /// The same for a text that may not be UTF-8.
+    /// As `read`, before the check for UTF-8.
     fn scan(
         text: &Bytes,
         scanner: &mut Scanner<'_>,
@@ -73,22 +73,22 @@ impl Frame {
     }
 }
 
-/// Why a frame, or an element of a batch, is no message.
+/// Why a frame, or an element of a batch, is not a message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}")]
 pub struct ParseError {
     /// What is wrong.
     pub kind: ParseErrorKind,
-    /// What the frame was about, as far as could be read.
+    /// Which request the frame was about, if that could be read.
     pub subject: Subject,
 }
 
 impl ParseError {
-    /// The JSON-RPC error code that answers it.
+    /// The JSON-RPC error code for the answer.
     #[must_use]
     pub const fn code(&self) -> i64 {
         if let ParseErrorKind::Json(error) = &self.kind {
-            // JS1: a text that is too deep is JSON all the same.
+            // JS1: a text that is nested too deep may still be valid JSON.
             return if matches!(error, JsonError::TooDeep { .. }) { code::INVALID_REQUEST } else { code::PARSE_ERROR };
         }
         if matches!(self.kind, ParseErrorKind::ParamsNotStructured) {
@@ -98,17 +98,17 @@ impl ParseError {
     }
 }
 
-/// Which request a bad frame was about. An answer may only be sent to a request (P6): an error in reply to a broken
-/// *response* would be taken for the answer to a request of the peer's that happens to have the same id.
+/// Which request a malformed frame was about. Only requests may be answered (P6): the peer would take an error in reply
+/// to a malformed *response* for the answer to one of its own requests with the same id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
     /// A request with this id, to be answered with an error.
     Request(RequestId),
-    /// A response to the request with this id, which fails now.
+    /// A response to the request with this id, which therefore fails.
     Response(RequestId),
-    /// A message with this id that is neither.
+    /// A message with this id that cannot be classified.
     Either(RequestId),
-    /// Nothing could be read: the answer, if there is one, carries no id.
+    /// The id could not be read: the answer, if there is one, has none.
     Unknown,
 }
 
@@ -125,7 +125,7 @@ pub enum ParseErrorKind {
     /// The member `jsonrpc` is not the string `2.0` (JR-01).
     #[error("not a JSON-RPC message: the member 'jsonrpc' must be \"2.0\"")]
     NotVersion2,
-    /// A member of the envelope stands there twice (JS5).
+    /// A member of the envelope occurs twice (JS5).
     #[error("not a JSON-RPC message: two members '{member}'")]
     DuplicateMember {
         /// Its name.
@@ -140,7 +140,7 @@ pub enum ParseErrorKind {
         /// `Limits::id`.
         limit: usize,
     },
-    /// The method is no string, or one with an unpaired surrogate (JS4).
+    /// The method is not a string, or contains an unpaired surrogate (JS4).
     #[error("not a JSON-RPC message: the method must be a string")]
     InvalidMethod,
     /// The method is longer than the limit.
@@ -152,7 +152,7 @@ pub enum ParseErrorKind {
     /// `params` is a number, a string, `true`, `false` or `null` (JR-12).
     #[error("invalid params: they must be an object")]
     ParamsNotStructured,
-    /// A request and a response in one (RP6).
+    /// Both a method and a result or error (RP6).
     #[error("not a JSON-RPC message: both a method and a result or error")]
     RequestAndResponse,
     /// Neither a method nor a result nor an error.
@@ -161,10 +161,10 @@ pub enum ParseErrorKind {
     /// Both a result and an error (JR-08).
     #[error("not a JSON-RPC message: both a result and an error")]
     ResultAndError,
-    /// A result that answers nothing.
+    /// A result without an id.
     #[error("not a JSON-RPC message: a result without an id")]
     ResultWithoutId,
-    /// The error is no object with an integer code and a string message (JR-10).
+    /// The error is not an object with an integer code and a string message (JR-10).
     #[error("not a JSON-RPC message: an error needs an integer code and a string message")]
     InvalidError,
     /// A batch without messages (JR-35).
@@ -195,7 +195,7 @@ fn read_batch(
     Ok(messages)
 }
 
-/// The members of a JSON-RPC message, before they are judged.
+/// The members of a JSON-RPC message, before validation.
 #[derive(Default)]
 struct Envelope {
     is_object: bool,
@@ -232,7 +232,7 @@ impl Envelope {
 
     #[inline]
     fn put(&mut self, name: &[u8], value: Value) {
-        // JS7: an unknown name is ignored, and no other spelling stands for a known one.
+        // JS7: unknown names are ignored, and names are case-sensitive.
         let (member, slot) = match name {
             b"jsonrpc" => ("jsonrpc", &mut self.jsonrpc),
             b"id" => ("id", &mut self.id),
@@ -259,7 +259,7 @@ impl Envelope {
         let Some(id) = id.filter(|_| self.duplicate != Some("id")) else { return Subject::Unknown };
         let is_response = self.result.is_some() || self.error.is_some();
         match (self.method.is_some(), is_response) {
-            // RP6: a message with a method is answered, whatever else it holds.
+            // RP6: a message with a method is answered, even if it also has a result or error.
             (true, _) => Subject::Request(id),
             (false, true) => Subject::Response(id),
             (false, false) => Subject::Either(id),
@@ -284,7 +284,7 @@ impl Envelope {
                     Ok(Response::Result { id, result: share(result) }.into())
                 }
                 (None, Some(error), id) => {
-                    // JR-09: absent and null both say that no request could be read.
+                    // JR-09: an absent id and `null` both mean that the request could not be read.
                     let id = match id {
                         None | Some(Value { kind: Kind::Null, .. }) => None,
                         Some(id) => Some(read_id(text, id, limits)?),
@@ -297,7 +297,7 @@ impl Envelope {
         if self.result.is_some() || self.error.is_some() {
             return Err(ParseErrorKind::RequestAndResponse);
         }
-        // P7: `"id":null` makes an invalid request, not a notification.
+        // P7: a message with `"id":null` is an invalid request, not a notification.
         let id = self.id.as_ref().map(|id| read_id(text, id, limits)).transpose()?;
         let method = read_method(method.text(text), limits)?;
         let params = match &self.params {
@@ -312,12 +312,12 @@ impl Envelope {
     }
 }
 
-/// A payload of a frame, which may share its memory.
+/// A slice of a frame, which shares its memory unless the slice is much smaller.
 fn cut(text: &Bytes, span: Range<usize>) -> Bytes {
     detach(text.slice(span), text.len())
 }
 
-/// Any way of writing the string will do.
+/// Any escaping of the string is accepted.
 fn is_version_2(text: &[u8]) -> bool {
     text == b"\"2.0\"" || unquote(text).as_deref() == Some("2.0")
 }

@@ -1,9 +1,8 @@
-//! The id of a frame that is no message.
+//! Recovers the id of a malformed frame.
 //!
-//! A request whose text is broken still deserves an answer (P6), and a broken response must fail the request that it
-//! answers at once instead of leaving it to a timer. So the broken text is searched, leniently, for the outermost
-//! members `id`, `method`, `result` and `error`. What is doubtful is not used: an id that stands there twice, or in a
-//! text that is no object, is no id.
+//! A malformed request must still be answered (P6), and a malformed response must fail its request at once instead of
+//! by a timeout. So the text is searched, leniently, for the outermost members `id`, `method`, `result` and `error`. An
+//! ambiguous id is not used: one that occurs twice, or in a text that is not an object.
 
 use super::{RequestId, Subject};
 use crate::limits::Limits;
@@ -65,7 +64,7 @@ impl<'t> Search<'t> {
                 }
                 b',' if depth == 1 => key_is_next = true,
                 b' ' | b'\t' | b'\r' | b'\n' => {}
-                // Anything else where a key should stand: what follows is not trusted to be one.
+                // Anything else at the place of a key: a following string may not be a key.
                 _ => key_is_next = false,
             }
             self.at += 1;
@@ -94,7 +93,7 @@ impl<'t> Search<'t> {
         }
     }
 
-    /// The string that begins here, with its quotes; `None` if it never ends.
+    /// The string that begins here, with its quotes; `None` if it is unterminated.
     fn string(&mut self) -> Option<&'t [u8]> {
         let start = self.at;
         let mut at = start + 1;
@@ -113,7 +112,7 @@ impl<'t> Search<'t> {
         let length = rest
             .iter()
             .position(|byte| matches!(byte, b',' | b'}' | b']' | b'{' | b'[' | b'"' | b' ' | b'\t' | b'\r' | b'\n'))
-            // A number that the text ends in may have lost digits.
+            // A number at the end of the text may be truncated.
             .unwrap_or(0);
         self.at += length;
         rest.get(..length).unwrap_or_default()
@@ -146,11 +145,11 @@ mod tests {
             ("  \n{ \"id\" \t:\r\n 7 , \"method\" : 1", request()),
             (r#"{"id" :"7","method":!"#, Subject::Request(RequestId::from("7"))),
             (r#"{"id": "7","method":!"#, Subject::Request(RequestId::from("7"))),
-            // What stands deeper is not the frame's.
+            // Nested members are not members of the frame.
             (r#"{"params":{"id":8,"method":1,"result":1},"id":7,"method":!"#, request()),
             (r#"{"params":["id",8,{"result":"x","error":{}}],"id":7,"method":!"#, request()),
             (r#"{"params":{"method":1},"id":7"#, Subject::Unknown),
-            // A value is not a key, whatever follows it.
+            // A value is not a key, even with a colon after it.
             (r#"{"x":"method":1,"id":7,!"#, Subject::Unknown),
             (r#"{"x":1"result":1,"id":7,"method":!"#, request()),
             (r#"{!"result":1,"id":7,"method":!"#, request()),
@@ -160,7 +159,7 @@ mod tests {
             (r#"{"a\\":1,"id":7,"method":!"#, request()),
             (r#"{"abcdefg\",\"id\":8":"\\\"","id":7,"method":!"#, request()),
             (r#"{"id":"\"7","method":!"#, Subject::Request(RequestId::from("\"7"))),
-            // Twice, cut off, of no kind, of both kinds, or nothing that is an id.
+            // A duplicate or truncated id, neither or both of request and response, or not an id.
             (r#"{"id":7,"id":7,"method":!"#, Subject::Unknown),
             (r#"{"id":7,"id":8,"id":9,"method":!"#, Subject::Unknown),
             (r#"{"method":1,"id":7"#, Subject::Unknown),

@@ -1,15 +1,14 @@
-//! The event that is being put together.
+//! The fields of the event that is being parsed.
 
 use bytes::Bytes;
 
 use super::{Event, EventId, EventName, Item};
 use crate::codec::buffer::{CowBytes, extend_within, into_bytes};
 
-/// Data up to this length is copied out of the block's buffer, which is used again; longer data takes the buffer with
-/// it.
+/// Data up to this length is copied out of the block's buffer, which is reused; longer data takes over the buffer.
 const SMALL: usize = 4096;
 
-/// What the lines since the last dispatch have set.
+/// The fields set by the lines since the last dispatch.
 #[derive(Debug, Default)]
 pub(super) struct Block {
     name: Option<EventName>,
@@ -17,11 +16,11 @@ pub(super) struct Block {
     data: Vec<u8>,
     has_data: bool,
     id: Move,
-    /// Bytes of all values so far, one more for each LF that joins data lines.
+    /// Bytes of all values so far, plus one for each LF that joins data lines.
     size: usize,
 }
 
-/// What dispatch does to the cursor.
+/// How dispatch changes the cursor.
 #[derive(Debug, Default)]
 enum Move {
     #[default]
@@ -34,12 +33,12 @@ impl Block {
         Self { name: None, data: Vec::new(), has_data: false, id: Move::Stay, size: 0 }
     }
 
-    /// Begins a new block after one in which nothing was set.
+    /// Begins a new block after an empty one.
     pub(super) const fn begin(&mut self) {
         self.size = 0;
     }
 
-    /// Whether dispatch would do nothing.
+    /// Whether dispatch would have no effect.
     pub(super) const fn is_empty(&self) -> bool {
         !self.has_data && self.name.is_none() && matches!(self.id, Move::Stay)
     }
@@ -48,13 +47,13 @@ impl Block {
         self.has_data
     }
 
-    /// Bytes that are kept of it.
+    /// Bytes held by the block.
     pub(super) fn held(&self) -> usize {
         let id = if let Move::To(Some(id)) = &self.id { id.as_str().len() } else { 0 };
         self.data.len() + self.name.as_ref().map_or(0, |name| name.as_str().len()) + id
     }
 
-    /// EV-22: counts a value of `length` bytes; false if it makes the event larger than `limit`.
+    /// EV-22: adds a value of `length` bytes to the size; `false` if the event is then larger than `limit`.
     #[must_use]
     pub(super) const fn admit(&mut self, length: usize, limit: usize) -> bool {
         self.size = self.size.saturating_add(length);
@@ -66,7 +65,7 @@ impl Block {
         self.size.saturating_add(length) <= limit
     }
 
-    /// EV-10: an empty type is none.
+    /// EV-10: an empty type counts as unset.
     pub(super) fn set_name(&mut self, value: &[u8], field_limit: usize) {
         self.name = match value {
             b"" => None,
@@ -78,7 +77,7 @@ impl Block {
         };
     }
 
-    /// EV-12, EV-18: an id with a NUL is no id line at all, an empty one takes the cursor back to none.
+    /// EV-12, EV-18: an id with a NUL is ignored; an empty or too long one resets the cursor to none.
     pub(super) fn set_id(&mut self, value: &[u8], field_limit: usize) {
         if !value.contains(&0) {
             let usable = !value.is_empty() && value.len() <= field_limit;
@@ -86,7 +85,7 @@ impl Block {
         }
     }
 
-    /// EV-11: begins a data line, after a LF if it is not the first; how many bytes that added.
+    /// EV-11: begins a data line, joined with a LF if it is not the first; returns the number of bytes added.
     pub(super) fn begin_data(&mut self, limit: usize) -> usize {
         let joins = std::mem::replace(&mut self.has_data, true);
         if joins {
@@ -95,12 +94,12 @@ impl Block {
         usize::from(joins)
     }
 
-    /// Data that was admitted.
+    /// Appends data that was admitted.
     pub(super) fn push_data(&mut self, value: &[u8], limit: usize) {
         extend_within(&mut self.data, value, limit);
     }
 
-    /// EV-14 to EV-16: ends the block, whose data is `lent` if it could be.
+    /// EV-14 to EV-16: ends the block. Its data is `lent`, if that could be borrowed from the input.
     #[inline]
     pub(super) fn dispatch<'i>(&mut self, lent: Option<&'i [u8]>, cursor: &mut Option<EventId>) -> Option<Item<'i>> {
         self.size = 0;

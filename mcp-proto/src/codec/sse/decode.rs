@@ -10,19 +10,19 @@ use crate::codec::buffer::{CowBytes, extend_within};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Bytes of a line's buffer that is used again for the next line.
+/// The largest line buffer, in bytes, that is reused for the next line.
 const REUSED: usize = 4096;
 
-/// What a stream of server-sent events is made of, in the order in which it takes effect (EV-25).
+/// One item of a stream of server-sent events, in the order in which they take effect (EV-25).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item<'i> {
     /// A block with data ended: an event is dispatched (EV-16).
     Event(Event<'i>),
-    /// A block without data moved the cursor (EV-14, EV-15); `None` takes it back to "no id" (EV-18).
+    /// A block without data set the cursor (EV-14, EV-15); `None` resets it to "no id" (EV-18).
     Cursor(Option<EventId>),
     /// The server asks to wait this long before reconnecting (EV-13).
     Retry(Duration),
-    /// A comment, of any length: the server lives, and says nothing (EV-06).
+    /// A comment of any length, which shows that the server is alive (EV-06).
     Comment,
 }
 
@@ -31,29 +31,29 @@ pub enum Item<'i> {
 pub struct Event<'i> {
     /// Its type.
     pub name: EventName,
-    /// Its data lines, joined with LF. They are handed on as they arrived: JSON that is not UTF-8 costs this event and
-    /// not the stream (SS5).
+    /// Its data lines, joined with LF. The bytes are passed on as they arrived, so that JSON that is not UTF-8 fails
+    /// this event and not the stream (SS5).
     pub data: CowBytes<'i>,
     /// The cursor after this event. It may have been set by an earlier one (EV-16).
     pub id: Option<EventId>,
 }
 
 impl Event<'_> {
-    /// The data as a browser would see it: invalid UTF-8 becomes U+FFFD (EV-01).
+    /// The data as a browser decodes it: invalid UTF-8 becomes U+FFFD (EV-01).
     #[must_use]
     pub fn data_lossy(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.data)
     }
 }
 
-/// Reads a stream of server-sent events.
+/// Decodes a stream of server-sent events.
 ///
 /// Follows WHATWG HTML 9.2.5 and 9.2.6: LF, CRLF and CR end lines, one byte order mark is dropped, fields may lack
-/// their colon, an unfinished event is discarded at the end. Any way of cutting the stream into chunks gives the same
-/// items, and a CR ends its line without waiting for the next byte (EV-04).
+/// their colon, an unfinished event is discarded at the end. The items do not depend on how the stream is split into
+/// chunks, and a CR ends its line without waiting for the next byte (EV-04).
 ///
 /// Memory: at most the limit for the data, type and id of one event together, and one more id for the cursor. Comments
-/// and unknown fields are not kept, whatever their length (SS2, SS3). Time: linear.
+/// and unknown fields of any length are not kept (SS2, SS3). Time: linear.
 ///
 /// # Example: one event in two chunks
 ///
@@ -84,37 +84,37 @@ pub struct Decoder {
     cursor: Option<EventId>,
 }
 
-/// Where in the stream the next byte lies.
+/// The position of the next byte in the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// In the stream's byte order mark, if it has one, after this many bytes of it.
+    /// At the start of the stream, after this many bytes of a possible byte order mark.
     Mark(usize),
     LineStart,
-    /// After a line that ended with CR: a LF that comes next belongs to it (EV-03).
+    /// After a line that ended with CR: a directly following LF belongs to its end (EV-03).
     AfterCr,
     /// In a line that began with `partial`.
     Field,
     /// In the value of a data line.
     Data,
-    /// In a line of which nothing is kept.
+    /// In a line whose content is ignored.
     Skipped {
         is_comment: bool,
     },
-    /// Behind an event over the limit.
+    /// After an event over the limit.
     Over,
 }
 
 impl Decoder {
-    /// A decoder for events of at most `limit` bytes of data, type and id together, whose types and ids are used up to
+    /// A decoder for events of at most `limit` bytes of data, type and id together, with types and ids of at most
     /// `field_limit` bytes (SS6, SS8).
     ///
-    /// A longer id counts as none, a longer type is cut off there.
+    /// A longer id counts as no id; a longer type is truncated.
     #[must_use]
     pub const fn new(limit: usize, field_limit: usize) -> Self {
         Self { limit, field_limit, place: Place::Mark(0), partial: Vec::new(), block: Block::new(), cursor: None }
     }
 
-    /// The decoder for a stream that goes on after `cursor`: events without an id keep it.
+    /// The decoder for a stream that is resumed after `cursor`: events without an id keep it.
     #[must_use]
     pub fn resuming(mut self, cursor: Option<EventId>) -> Self {
         self.cursor = cursor;
@@ -127,7 +127,7 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// [`TooLarge`] if an event grew over the limit (EV-22). The stream is over then: nothing more comes from it.
+    /// [`TooLarge`] if an event exceeded the limit (EV-22). The stream then ends: the rest of the input is ignored.
     pub fn decode<'i>(&mut self, input: &mut &'i [u8]) -> Option<Result<Item<'i>, TooLarge>> {
         while self.place != Place::LineStart {
             if input.is_empty() {
@@ -154,7 +154,7 @@ impl Decoder {
                 }
             }
         }
-        // A stream without events is comments.
+        // Fast path: an idle stream consists of comments.
         if let [b':', rest @ ..] = *input {
             if let Some((_, end, rest)) = split_line(rest) {
                 *input = rest;
@@ -168,34 +168,34 @@ impl Decoder {
         self.lines(input)
     }
 
-    /// The id that `Last-Event-ID` would carry now (EV-14).
+    /// The current value for `Last-Event-ID` (EV-14).
     #[must_use]
     pub const fn cursor(&self) -> Option<&EventId> {
         self.cursor.as_ref()
     }
 
-    /// Bytes of an event that has not ended.
+    /// Bytes held of an event that has not ended.
     pub(crate) fn held(&self) -> usize {
         self.partial.len() + self.block.held()
     }
 
-    /// Ends the stream. What there is of an unfinished event is discarded, its id with it (EV-17).
+    /// Ends the stream. An unfinished event is discarded, including its id (EV-17).
     #[must_use]
     pub fn finish(self) -> End {
         let between = matches!(self.place, Place::Mark(0) | Place::LineStart | Place::AfterCr | Place::Over);
         if between && self.block.is_empty() { End::Clean } else { End::InsideEvent }
     }
 
-    /// Reads on from the start of a line.
+    /// Continues at the start of a line.
     fn lines<'i>(&mut self, input: &mut &'i [u8]) -> Option<Result<Item<'i>, TooLarge>> {
-        // The only data line so far of the event, as long as all of it lies in this input.
+        // The event's only data line so far, borrowed while it lies in this input.
         let mut lent: Option<&'i [u8]> = None;
         while let Some((line, end, rest)) = split_line(input) {
             *input = rest;
             if end == LineEnd::Open {
                 self.place = Place::AfterCr;
             }
-            // EV-05
+            // A blank line dispatches the event (EV-05).
             if line.is_empty() {
                 if let Some(item) = self.block.dispatch(lent.take(), &mut self.cursor) {
                     return Some(Ok(item));
@@ -222,7 +222,7 @@ impl Decoder {
             match outcome {
                 Ok(None) => {}
                 Ok(Some(item)) => {
-                    // What was lent of the event that goes on must be kept.
+                    // The event continues in a later call, so its borrowed data is copied.
                     self.keep(lent);
                     return Some(Ok(item));
                 }
@@ -237,7 +237,7 @@ impl Decoder {
         self.unfinished(part).err().map(Err)
     }
 
-    /// EV-02: one mark at the very start, in however many pieces.
+    /// EV-02: drops one byte order mark at the very start, which may be split across chunks.
     fn skip_byte_order_mark(&mut self, matched: usize, input: &mut &[u8]) {
         let expected = BYTE_ORDER_MARK.get(matched..).unwrap_or_default();
         let found = input.iter().zip(expected).take_while(|(byte, mark)| byte == mark).count();
@@ -253,7 +253,7 @@ impl Decoder {
         };
     }
 
-    /// Takes a part of a line.
+    /// Processes a part of a line.
     fn unfinished(&mut self, part: &[u8]) -> Result<(), TooLarge> {
         match self.place {
             Place::Skipped { .. } | Place::Over => Ok(()),
@@ -262,10 +262,10 @@ impl Decoder {
         }
     }
 
-    /// Takes a part of a line that may not tell yet what the line is.
+    /// Processes a part of a line whose field may not be determined yet.
     fn start_of_line(&mut self, part: &[u8]) -> Result<(), TooLarge> {
         if self.partial.is_empty() && part.len() >= Field::TELLING {
-            // What the line is can be seen without a copy of its beginning.
+            // The field can be determined without copying the beginning of the line.
             let (field, value) = Field::split(part);
             match field {
                 Field::Data => {
@@ -308,7 +308,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Takes the last part of the line that the decoder is in.
+    /// Processes the last part of the current line.
     fn end_line<'i>(&mut self, part: &[u8], end: LineEnd) -> Result<Option<Item<'i>>, TooLarge> {
         if !part.is_empty() {
             self.unfinished(part)?;
@@ -327,7 +327,8 @@ impl Decoder {
         }
     }
 
-    /// A keep-alive is a comment and a blank line, which does nothing and need not wait for the next call.
+    /// A keep-alive is a comment and a blank line. The blank line has no effect, so it is consumed together with the
+    /// comment.
     #[inline]
     fn end_comment(&mut self, input: &mut &[u8]) {
         if let [b'\n', rest @ ..] = *input {
@@ -338,7 +339,7 @@ impl Decoder {
         }
     }
 
-    /// Uses what is in `partial`.
+    /// Processes the line in `partial`.
     fn end_partial<'i>(&mut self) -> Result<Option<Item<'i>>, TooLarge> {
         let mut line = std::mem::take(&mut self.partial);
         let (field, value) = Field::split(&line);
@@ -349,7 +350,7 @@ impl Decoder {
         } else {
             self.field(field, value)?
         };
-        // M3: a long line must not leave its buffer behind, which is counted for nothing.
+        // M3: the buffer of a long line is released, because its capacity would not be counted.
         if line.capacity() <= REUSED {
             line.clear();
             self.partial = line;
@@ -363,7 +364,7 @@ impl Decoder {
             Field::Comment => return Ok(Some(Item::Comment)),
             Field::Event => self.block.set_name(value, self.field_limit),
             Field::Id => self.block.set_id(value, self.field_limit),
-            // EV-13
+            // A value that is not all ASCII digits is ignored (EV-13).
             Field::Retry if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
                 let milliseconds = value
                     .iter()
@@ -375,7 +376,7 @@ impl Decoder {
         Ok(None)
     }
 
-    /// Moves a lent data line, which was admitted, into the event's buffer.
+    /// Copies a borrowed data line, which was admitted, into the event's buffer.
     fn keep(&mut self, lent: Option<&[u8]>) {
         if let Some(value) = lent {
             self.block.begin_data(self.limit);
@@ -394,12 +395,12 @@ impl Decoder {
         Ok(())
     }
 
-    /// EV-22: refuses `length` bytes if the event grows over the limit by them.
+    /// EV-22: refuses `length` bytes if they make the event larger than the limit.
     fn admit(&mut self, length: usize) -> Result<(), TooLarge> {
         if self.block.admit(length, self.limit) { Ok(()) } else { Err(self.end_over_limit()) }
     }
 
-    /// Ends the stream, of which nothing is kept.
+    /// Ends the stream and releases its buffers.
     #[cold]
     fn end_over_limit(&mut self) -> TooLarge {
         self.place = Place::Over;
@@ -414,11 +415,11 @@ impl Decoder {
 pub enum End {
     /// Between two events.
     Clean,
-    /// Inside of one, which is lost.
+    /// Inside an event, which is discarded.
     InsideEvent,
 }
 
-/// An event grew over the limit.
+/// An event was larger than the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a server-sent event larger than {limit} bytes")]
 pub struct TooLarge {

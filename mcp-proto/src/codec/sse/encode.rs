@@ -1,13 +1,14 @@
 //! Events to bytes.
 //!
-//! What is written parses back to what was given, in every reader that was looked at: lines end with LF, and each field
-//! has its colon and one blank (EV-24).
+//! The output parses back to the input in all known decoders: lines end with LF, and each field has a colon and one
+//! space (EV-24).
 
 use std::time::Duration;
 
 use super::{EventId, EventName};
 
-/// Appends an event. Its data is split at CR, LF and CRLF, since a data line cannot hold them; compact JSON has none.
+/// Appends an event. Its data is split at CR, LF and CRLF, since a data line cannot contain them; compact JSON has
+/// none.
 ///
 /// # Example
 ///
@@ -33,7 +34,7 @@ pub fn encode_event(name: &EventName, data: &[u8], id: Option<&EventId>, out: &m
     out.push(b'\n');
 }
 
-/// Appends a block that moves the client's cursor and dispatches nothing it would parse (SH-S-53).
+/// Appends an event with empty data, which sets the client's cursor and contains no message (SH-S-53).
 pub fn encode_cursor(id: &EventId, out: &mut Vec<u8>) {
     field("id", id.as_str().as_bytes(), out);
     field("data", b"", out);

@@ -9,7 +9,7 @@ use http::HeaderValue;
 
 use super::fits_a_field;
 
-/// The id of an event, which a client sends back as `Last-Event-ID` to go on after it.
+/// The id of an event, which a client sends back as `Last-Event-ID` to resume the stream after that event.
 ///
 /// # Example
 ///
@@ -24,7 +24,7 @@ use super::fits_a_field;
 #[derive(Clone)]
 pub struct EventId(Text);
 
-/// Bytes of an id that is kept in place: a stream may have one with every event, and few are longer.
+/// Ids up to this many bytes are stored inline: a stream may have one with every event, and few are longer.
 const SHORT: usize = 22;
 
 #[derive(Clone)]
@@ -34,13 +34,13 @@ enum Text {
 }
 
 impl EventId {
-    /// An event id; `None` if it is empty (which means "no id", EV-18) or has a CR, LF or NUL.
+    /// An event id; `None` if it is empty (which means "no id", EV-18) or contains a CR, LF or NUL.
     #[must_use]
     pub fn new(id: &str) -> Option<Self> {
         (!id.is_empty() && fits_a_field(id)).then(|| Self::from_text(id))
     }
 
-    /// The id that a stream sets: invalid UTF-8 becomes U+FFFD (EV-01).
+    /// The id from the value of an `id` field: invalid UTF-8 becomes U+FFFD (EV-01).
     pub(super) fn from_value(value: &[u8]) -> Self {
         match std::str::from_utf8(value) {
             Ok(id) => Self::from_text(id),
@@ -70,8 +70,8 @@ impl EventId {
         }
     }
 
-    /// The id as the value of `Last-Event-ID`; `None` if no header can carry it unchanged (SS6), in which case the
-    /// stream cannot be resumed.
+    /// The id as the value of `Last-Event-ID`; `None` if a header cannot contain it unchanged (SS6); then the stream
+    /// cannot be resumed.
     #[must_use]
     pub fn to_header_value(&self) -> Option<HeaderValue> {
         let bytes = self.as_str().as_bytes();
@@ -107,7 +107,7 @@ impl Hash for EventId {
     }
 }
 
-/// Shows the length only: some servers make the id a handle of the session.
+/// Shows only the length, because some servers put a session handle into the id.
 impl fmt::Debug for EventId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "EventId({} bytes)", self.as_str().len())

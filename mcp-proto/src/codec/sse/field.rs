@@ -1,29 +1,29 @@
-//! A line to the field that it sets.
+//! Splits lines off the input, and a line into field and value.
 
 use crate::codec::swar;
 
-/// What a line is.
+/// The field that a line sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Field {
-    /// EV-11
+    /// Appends to the data (EV-11).
     Data,
-    /// EV-10
+    /// Sets the type (EV-10).
     Event,
-    /// EV-12
+    /// Sets the id (EV-12).
     Id,
-    /// EV-13
+    /// Sets the reconnection time (EV-13).
     Retry,
-    /// EV-06
+    /// Begins with a colon, and is ignored (EV-06).
     Comment,
-    /// EV-09
+    /// Any other field, which is ignored (EV-09).
     Unknown,
 }
 
 impl Field {
-    /// Bytes of a line that always tell its field and where the value starts: `event`, a colon and a blank.
+    /// This many bytes of a line determine its field and where the value starts: `event`, a colon and a space.
     pub(super) const TELLING: usize = 7;
 
-    /// EV-06 to EV-09: the field that a line sets, and its value without the one blank after the colon.
+    /// EV-06 to EV-09: the field that a line sets, and its value without the one space after the colon.
     pub(super) fn split(line: &[u8]) -> (Self, &[u8]) {
         let (field, rest) = match line {
             [b'd', b'a', b't', b'a', rest @ ..] => (Self::Data, rest),
@@ -41,13 +41,13 @@ impl Field {
     }
 }
 
-/// The first line of `input` without its end, its end, and what comes after; `None` if the line does not end in
+/// The first line of `input` without its terminator, how it ended, and the rest; `None` if the line does not end in
 /// `input`.
 ///
-/// A CR at the very end of `input` ends the line: whether a LF follows that belongs to it is not known yet (EV-04).
+/// A CR at the very end of `input` ends the line, although it may turn out to be the first half of a CRLF (EV-04).
 #[inline]
 pub(super) fn split_line(input: &[u8]) -> Option<(&[u8], LineEnd, &[u8])> {
-    // Every event ends with one.
+    // Fast path: every event ends with a blank line.
     if let [b'\n', rest @ ..] = input {
         return Some((&[], LineEnd::Known, rest));
     }
@@ -62,16 +62,16 @@ pub(super) fn split_line(input: &[u8]) -> Option<(&[u8], LineEnd, &[u8])> {
 /// How a line ended (EV-03).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineEnd {
-    /// All of its end is there.
+    /// The terminator is complete.
     Known,
-    /// With a CR, after which a LF may come.
+    /// With a CR at the end of the input, which a LF may follow.
     Open,
 }
 
-/// Where the first CR or LF is.
+/// The index of the first CR or LF.
 #[inline]
 fn line_length(input: &[u8]) -> Option<usize> {
-    // Too short for a word or a vector.
+    // Too short for reading a word at a time.
     if input.len() < swar::WIDTH {
         return input.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
     }
