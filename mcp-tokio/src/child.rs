@@ -1,4 +1,5 @@
-//! Servers that are started as processes, and ended with all that they have started.
+//! Servers that run as child processes: starting them, and ending them together with the processes that they have
+//! started.
 
 mod group;
 
@@ -16,22 +17,22 @@ use tracing::Instrument;
 
 use group::Group;
 
-/// How long a server may take to end once its stdin is closed, and again once it was asked to.
+/// How long a server may take to exit after its stdin was closed, and again after SIGTERM.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Bytes of a line of stderr that are logged.
+/// How many bytes of a line of stderr are logged.
 const LOG_LINE: usize = 4096;
 
-/// A server in a process of its own. It is killed when this is dropped.
+/// A server in a child process. It is killed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Child {
     process: tokio::process::Child,
     group: Group,
     stderr: Option<JoinHandle<()>>,
-    /// Nothing is left of the group.
+    /// The whole group was killed.
     is_killed: bool,
 }
 
-/// Starts a server whose stdin and stdout are ours.
+/// Starts a server with its stdin and stdout connected to pipes of this process.
 pub(crate) fn start(command: &mut Command, log_stderr: bool) -> io::Result<(Child, ChildStdin, ChildStdout)> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
     if log_stderr {
@@ -48,9 +49,9 @@ pub(crate) fn start(command: &mut Command, log_stderr: bool) -> io::Result<(Chil
 }
 
 impl Child {
-    /// ST-17, ST-18: its stdin is closed by now; what goes on then is asked to end, and at last killed.
+    /// Ends the server, whose stdin is already closed: waits, sends SIGTERM, waits again, and kills it (ST-17, ST-18).
     ///
-    /// Returns how it ended, if it did so by itself.
+    /// Returns the exit status if the server exited before the SIGTERM.
     pub(crate) async fn end(mut self) -> Option<ExitStatus> {
         let mut status = self.wait().await;
         let by_itself = status;
@@ -78,31 +79,31 @@ impl Child {
         }
     }
 
-    /// Kills what is left of the server and of what it has started.
+    /// Kills the server and the processes that it has started.
     async fn kill(&mut self) {
         self.group.kill();
         self.is_killed = true;
-        // It has ended already, or does so now, unless the system holds it back.
+        // It has exited already or does so now, unless the operating system delays it.
         if timeout(PATIENCE, self.process.kill()).await.is_err() {
             tracing::warn!("the server was killed, and its process is still there");
         }
     }
 }
 
-/// A runtime that is shut down waits for nobody: nothing is left behind either.
+/// Kills the group, because a runtime that shuts down does not wait for tasks: no process must be left over.
 impl Drop for Child {
     fn drop(&mut self) {
         if let Some(stderr) = &self.stderr {
             stderr.abort();
         }
-        // Also if the server has ended: what it has started may go on.
+        // Also if the server has exited: processes that it has started may still run.
         if !self.is_killed {
             self.group.kill();
         }
     }
 }
 
-/// Logs lines until there are no more; of long ones, the beginning.
+/// Logs the lines of a stream until it ends. A long line is truncated.
 async fn log(mut stderr: impl AsyncRead + Unpin) {
     let mut decoder = Decoder::new(LOG_LINE);
     let mut buffer = BytesMut::with_capacity(LOG_LINE);

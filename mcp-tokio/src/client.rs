@@ -2,12 +2,12 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `builder` | what the client is told before it connects |
+//! | `builder` | the configuration of a client |
 //! | `driver` | the task that owns the machine |
-//! | `link` | what that task needs of a transport |
-//! | `byte_stream` | a pair of byte streams |
+//! | `link` | the interface of a transport to that task |
+//! | `byte_stream` | a pair of byte streams as a transport |
 //! | `subscription` | changes that the application has subscribed to |
-//! | `handler` | what the application does about what the server tells and asks |
+//! | `handler` | the application's handler for the server's notifications and requests |
 
 mod builder;
 mod byte_stream;
@@ -31,7 +31,7 @@ pub use builder::Builder;
 pub use handler::Handler;
 pub use subscription::{Change, Subscription};
 
-/// Progress of one call that waits to be heard. More is dropped.
+/// The number of progress notifications of one call that are queued for the caller. More are dropped.
 const PROGRESS_CAPACITY: usize = 256;
 
 /// A client of one server.
@@ -54,15 +54,15 @@ const PROGRESS_CAPACITY: usize = 256;
 #[derive(Debug, Clone)]
 pub struct Client {
     commands: mpsc::Sender<Input>,
-    /// Unbounded, because a destructor cannot wait; each request says this once.
+    /// Unbounded, because `Drop` cannot wait; each request sends at most one of these.
     cancel: mpsc::UnboundedSender<CallNumber>,
     next_call: Arc<AtomicU64>,
-    /// The server, for people to read.
+    /// The server's description for error messages.
     server: Arc<str>,
     greeting: Arc<Greeting>,
 }
 
-/// How the server answered when the connection was made.
+/// The server's answer to the opening handshake.
 #[derive(Debug)]
 struct Greeting {
     version: ProtocolVersion,
@@ -72,12 +72,12 @@ struct Greeting {
 }
 
 impl Client {
-    /// Prepares a client.
+    /// Creates the builder of a client.
     pub fn builder() -> Builder {
         Builder::new()
     }
 
-    /// Makes a request and waits for its outcome. Dropping the future cancels the request.
+    /// Sends a request and waits for its outcome. Dropping the future cancels the request.
     ///
     /// # Errors
     ///
@@ -85,15 +85,15 @@ impl Client {
     pub async fn request(&self, method: impl Into<Method>, params: Option<Json>) -> Result<Json, Error> {
         let call = Call::new(method);
         let call = if let Some(params) = params { call.params(params) } else { call };
-        // Nobody hears of progress, and that it was accepted is part of the outcome.
+        // Without a receiver for progress or for the acceptance: the outcome includes whether the request was accepted.
         self.hand_in(call, None, None).await?.outcome().await
     }
 
-    /// Makes a request with typed parameters, and reads its result. Dropping the future cancels the request.
+    /// Sends a request with typed parameters, and parses its result. Dropping the future cancels the request.
     ///
     /// # Errors
     ///
-    /// [`Error::Result`] if the result does not have the shape that the method's results have, and as
+    /// [`Error::Result`] if the result does not have the shape that the method defines, otherwise those of
     /// [`Client::request`].
     ///
     /// # Example
@@ -112,11 +112,11 @@ impl Client {
         R::Result::from_json(&result).map_err(Error::Result)
     }
 
-    /// Makes a request, and returns when it was accepted.
+    /// Sends a request, and returns when it was accepted for sending.
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if the request cannot be made.
+    /// [`Error::Usage`] if the request cannot be sent.
     pub async fn call(&self, call: Call) -> Result<InFlight, Error> {
         let (accept, accepted) = oneshot::channel();
         let (progress, heard) = mpsc::channel(PROGRESS_CAPACITY);
@@ -127,13 +127,13 @@ impl Client {
         }
     }
 
-    /// Subscribes to changes, at servers of revision 2026-07-28. `filter` is the object `notifications` of
+    /// Subscribes to changes. Requires a server of revision 2026-07-28. `filter` is the object `notifications` of
     /// `subscriptions/listen`.
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if that cannot be done; older servers tell [`Handler::notified`] without being asked, and take
-    /// `resources/subscribe`.
+    /// [`Error::Usage`] if that is not possible. Older servers send changes to [`Handler::notified`] without a
+    /// subscription, and changes of resources after a `resources/subscribe` request.
     pub async fn listen(&self, filter: impl Into<Json>) -> Result<Subscription, Error> {
         let (accept, accepted) = oneshot::channel();
         self.send(Input::Listen { filter: filter.into(), accept }).await?;
@@ -151,7 +151,7 @@ impl Client {
         accepted.await.map_err(|_| UsageError::Closed)?.map_err(Error::Usage)
     }
 
-    /// The revision in force when the connection was made.
+    /// The protocol revision when the connection was made.
     #[must_use]
     pub fn version(&self) -> ProtocolVersion {
         self.greeting.version
@@ -163,26 +163,26 @@ impl Client {
         &self.greeting.result
     }
 
-    /// Which era the server belongs to, and what told so.
+    /// The era of the server, and how it was detected.
     #[must_use]
     pub fn detected_era(&self) -> DetectedEra {
         self.greeting.detected_era
     }
 
-    /// The HTTP transport that the server turned out to have; `None` on a byte stream.
+    /// The HTTP transport that the server uses; `None` on a byte stream.
     #[must_use]
     pub fn transport(&self) -> Option<HttpTransport> {
         self.greeting.transport
     }
 
-    /// Ends the connection, for all clones, and waits until it has ended; a child process has ended then too.
+    /// Ends the connection for all clones, and waits until it has ended. A child process has exited by then.
     ///
-    /// Requests in flight fail at once with [`Failed::Closed`]. What the server does not do in time is not waited for:
+    /// Requests in flight fail at once with [`Failed::Closed`]. Each step has a time limit:
     ///
-    /// | what | at most |
+    /// | step | limit |
     /// |---|---|
-    /// | a byte stream takes what waits to be written | 1 s |
-    /// | a child process ends once its stdin is closed, and again once it was asked to; then it is killed | 2 s each |
+    /// | a byte stream takes the data that is queued for it | 1 s |
+    /// | a child process exits after its stdin was closed, and again after SIGTERM; then it is killed | 2 s each |
     /// | a server over HTTP ends the session | `HttpConfig::close_timeout`, by default 3 s |
     /// | the handler takes the last notifications | 1 s |
     ///
@@ -194,7 +194,7 @@ impl Client {
         }
     }
 
-    /// Hands a request to the task. One that is not accepted is told its reason instead of an outcome.
+    /// Sends a request to the task. If it is not accepted, the reason is sent instead of an outcome.
     async fn hand_in(
         &self,
         call: Call,
@@ -243,13 +243,13 @@ impl InFlight {
         self.progress.recv().await
     }
 
-    /// Takes the request back; its outcome is [`Failed::Cancelled`] unless it has ended.
+    /// Cancels the request; its outcome is [`Failed::Cancelled`] unless it has ended.
     pub fn cancel(&self) {
         self.waiting.cancel();
     }
 }
 
-/// Whoever waits for an outcome. If it is dropped before that, the request is cancelled.
+/// The receiver of an outcome. The request is cancelled if this is dropped before the outcome.
 #[derive(Debug)]
 struct Waiting {
     number: CallNumber,
@@ -270,7 +270,7 @@ impl Waiting {
         }
     }
 
-    /// Why the request was not accepted.
+    /// Returns why the request was not accepted.
     async fn refusal(mut self) -> Error {
         match ended(&mut self.outcome).await {
             Some(Err(refusal)) => Error::Usage(refusal),
@@ -286,21 +286,21 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         if let Some(outcome) = &mut self.outcome {
-            // In this order: a task that has not taken the request yet finds that nobody waits for it.
+            // The order matters: a task that has not received the request yet detects that the receiver is closed.
             outcome.close();
             self.cancel();
         }
     }
 }
 
-/// How a request has ended; `None` if the task has ended before.
+/// Returns the outcome of a request; `None` if the task has ended before.
 async fn ended<T>(outcome: &mut Option<oneshot::Receiver<T>>) -> Option<T> {
     let ended = outcome.as_mut()?.await.ok();
     *outcome = None;
     ended
 }
 
-/// Why there is no result.
+/// Why a client could not be created, or a call of it failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -310,15 +310,15 @@ pub enum Error {
     /// The server did not answer.
     #[error("{}", reason.describe(server))]
     Failed {
-        /// The server, as the subject of a sentence: with its URL, without the query, if it has one.
+        /// The server's description as the subject of a sentence: with its URL, without the query, if it has one.
         server: Box<str>,
-        /// Why not.
+        /// The reason.
         reason: Failed,
     },
-    /// The result does not have the shape that the method's results have.
+    /// The result does not have the shape that the method defines.
     #[error("the server's result is not one of this method: {0}")]
     Result(ModelError),
-    /// The command cannot be carried out as given.
+    /// The command is invalid, or not possible in this state.
     #[error(transparent)]
     Usage(#[from] UsageError),
     /// The server could not be started.
@@ -327,7 +327,7 @@ pub enum Error {
     /// The server's process ended before it had answered `initialize`.
     #[error("the server ended ({status}) before it answered; what it wrote to its stderr may say why")]
     Exited {
-        /// How it ended.
+        /// The exit status.
         status: ExitStatus,
     },
     /// The HTTP client cannot be set up.

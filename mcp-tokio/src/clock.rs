@@ -1,19 +1,19 @@
-//! The time, as the machines are told it.
+//! The clock for the machines.
 
 use std::pin::Pin;
 
 use mcp_proto::Instant;
 use tokio::time::{Sleep, sleep_until};
 
-/// The time of the runtime, which tests may stop.
+/// The time of the runtime, which tests may pause.
 pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// What wakes a task when its machine wants to be called.
+/// A timer that wakes a task when its machine has a timeout.
 ///
-/// Machines do not mind being called early, and most deadlines move before they come: so one that moves away is not set
-/// anew until it has passed.
+/// Machines may be called early, and most deadlines move before they are reached. A deadline that moves to a later time
+/// is therefore set again only after the earlier one has passed.
 #[derive(Debug)]
 pub(crate) struct Alarm {
     sleep: Pin<Box<Sleep>>,
@@ -25,7 +25,7 @@ impl Alarm {
         Self { sleep: Box::pin(sleep_until(tokio::time::Instant::now())), set: None }
     }
 
-    /// Waits until then or somewhat less, if there is a then. The future may be dropped.
+    /// Waits until `due` or an earlier deadline; forever without one. The future may be dropped.
     pub(crate) async fn wait(&mut self, due: Option<Instant>) {
         let Some(due) = due else { return std::future::pending().await };
         if self.set.is_none_or(|set| due < set) {
@@ -45,14 +45,15 @@ mod tests {
 
     use super::*;
 
-    /// The time passes only while nothing else can happen.
+    /// Time is paused: it advances only when the runtime is idle.
     #[tokio::test(start_paused = true)]
     async fn an_alarm_goes_off_at_the_earliest_deadline_since_it_last_did() {
         let start = now();
         let at = |seconds| Some(start + Duration::from_secs(seconds));
         let mut alarm = Alarm::new();
         for (waits, goes_off) in [
-            // One that moves closer, or away: the second is seen when the first has passed.
+            // A deadline moves to an earlier time, then to a later one: the later one is set when the earlier has
+            // passed.
             (&[at(20), at(10)][..], 10),
             (&[at(20), at(30)][..], 20),
             (&[at(30)][..], 30),

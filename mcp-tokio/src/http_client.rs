@@ -1,13 +1,13 @@
 //! HTTP exchanges, each in a task of its own.
 //!
-//! There are no more of them than the machine allows (`Limits::exchanges`). Parts of bodies wait in one bounded channel,
-//! which is emptied while the machine has room, so a task that finds it full reads no further. What waits is at most
-//! [`WAITING`] parts and one for each exchange, of [`PART`] bytes.
+//! The machine limits their number (`Limits::exchanges`). Parts of bodies are queued in one bounded channel, which is
+//! read while the machine has room; a task that finds it full stops reading. The queue holds at most [`WAITING`] parts,
+//! plus one for each exchange, of [`PART`] bytes each.
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `outgoing` | the body of a request, which notices when it is taken |
-//! | `failure` | errors of the HTTP library in the machine's words |
+//! | `outgoing` | the body of a request, which reports when it is read |
+//! | `failure` | conversion of the HTTP library's errors for the machine |
 
 mod failure;
 mod outgoing;
@@ -35,14 +35,15 @@ use outgoing::Outgoing;
 
 pub(crate) use failure::in_words;
 
-/// Things that wait to be handed in.
+/// The capacity of the channel from exchanges to the machine.
 const WAITING: usize = 32;
-/// Bytes of a body that wait as one part. The HTTP library may read more at a time, up to some 400 KiB.
+/// The maximum bytes of a queued part of a body. The HTTP library may read more at a time, up to some 400 KiB.
 const PART: usize = 64 * 1024;
-/// How long connecting may take, name and TLS included, unless the caller's client says otherwise.
+/// How long connecting may take, name resolution and TLS included, unless the application's HTTP client has another
+/// limit.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// A server over HTTP, and the means to reach it.
+/// The transport of a client over HTTP: the server's configuration and the HTTP client.
 pub struct Http {
     pub(crate) config: HttpConfig,
     pub(crate) client: reqwest::ClientBuilder,
@@ -53,13 +54,13 @@ impl Http {
         let user_agent = concat!("mcp-tokio/", env!("CARGO_PKG_VERSION"));
         let config = HttpConfig::new(url)?;
         let client = reqwest::Client::builder().user_agent(user_agent).connect_timeout(CONNECT);
-        // A proxy that the environment names is not for this machine's own servers.
+        // Proxies from the environment are not used for servers on the same machine.
         let client = if config.is_loopback() { client.no_proxy() } else { client };
         Ok(Self { config, client })
     }
 }
 
-/// Headers and proxies of the HTTP client may hold credentials.
+/// Omits headers and proxies of the HTTP client, which may contain credentials.
 impl fmt::Debug for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Http").field("server", &self.config.server()).finish_non_exhaustive()
@@ -69,14 +70,14 @@ impl fmt::Debug for Http {
 /// The exchanges of one connection.
 pub(crate) struct Exchanges {
     client: reqwest::Client,
-    /// All of them are aborted when this is dropped.
+    /// Dropping this aborts all of them.
     tasks: JoinSet<()>,
     open: BTreeMap<ExchangeKey, AbortHandle>,
     hand_in: mpsc::Sender<(ExchangeKey, Received)>,
     received: mpsc::Receiver<(ExchangeKey, Received)>,
 }
 
-/// What came of an exchange.
+/// What was received in an exchange.
 enum Received {
     /// The request was written.
     Sent,
@@ -84,19 +85,20 @@ enum Received {
     Body(Bytes),
     /// The body has ended.
     End,
-    /// There is no response, or it broke off.
+    /// There is no response, or it was interrupted.
     Failed(Failure),
 }
 
 impl Exchanges {
-    /// Makes the client one that does what the machine says and nothing else.
+    /// Builds the client, without all features that would interfere with the machine's decisions.
     pub(crate) fn new(client: reqwest::ClientBuilder) -> Result<Self, reqwest::Error> {
         let client = client
-            // Invariant 8: what is redirected, and where to, is the machine's to say.
+            // The machine decides which redirects are followed (invariant 8).
             .redirect(redirect::Policy::none())
             .retry(reqwest::retry::never())
             .referer(false)
-            // HT10: a body that was compressed against our will is seen as such.
+            // Bodies are not decompressed, so that the machine detects one that was compressed without being requested
+            // (HT10).
             .no_gzip()
             .no_brotli()
             .no_zstd()
@@ -114,7 +116,7 @@ impl Exchanges {
     }
 
     fn feed(&mut self, machine: &mut Client<proto::Http>, exchange: ExchangeKey, received: Received) {
-        // After `Abort`, nothing more of an exchange is handed in.
+        // After `Abort`, the machine must not receive anything for the exchange.
         if !self.open.contains_key(&exchange) {
             return;
         }
@@ -146,7 +148,7 @@ impl Link for Exchanges {
             HttpAction::Open { exchange, request } => self.open(exchange, request),
             HttpAction::Abort { exchange } => {
                 if let Some(task) = self.open.remove(&exchange) {
-                    // The connection is closed with it.
+                    // This also closes the connection.
                     task.abort();
                 }
             }
@@ -158,10 +160,10 @@ impl Link for Exchanges {
         if !machine.wants_input() {
             return std::future::pending().await;
         }
-        // This holds a sender itself, so the channel is never closed.
+        // The struct holds a sender itself, so the channel is never closed.
         let Some((exchange, received)) = self.received.recv().await else { return };
         self.feed(machine, exchange, received);
-        // What waits is taken at once, but not so much that nothing else gets its turn.
+        // Queued parts are passed on together, but no more than this, so that other events are not starved.
         for _ in 0..WAITING {
             let next = if machine.wants_input() { self.received.try_recv().ok() } else { None };
             let Some((exchange, received)) = next else { break };
@@ -180,7 +182,7 @@ impl Link for Exchanges {
     }
 }
 
-/// Where an exchange's task hands in what it receives. It waits while there is no room.
+/// The sender through which the task of an exchange passes on what it receives. It waits while there is no room.
 struct HandIn {
     exchange: ExchangeKey,
     to: mpsc::Sender<(ExchangeKey, Received)>,
@@ -188,7 +190,7 @@ struct HandIn {
 
 impl HandIn {
     async fn hand_in(&self, received: Received) {
-        // Nobody takes it: then this task is about to be aborted.
+        // If the receiver is closed, this task is about to be aborted.
         let _ = self.to.send((self.exchange, received)).await;
     }
 }
@@ -219,7 +221,7 @@ async fn exchange(client: &reqwest::Client, request: Request<Bytes>, hand_in: &H
             response.await
         }
     };
-    // It may have been taken in the moment in which the response failed.
+    // The body may have been read at the moment in which the response failed.
     is_begun = is_begun || is_taken.try_recv().is_ok();
     let mut response = response.map_err(|error| failure(&error, is_begun))?;
     hand_in.hand_in(Received::Head(Box::new(head(&mut response)))).await;
@@ -256,7 +258,7 @@ mod tests {
         assert!(form.contains("http://127.0.0.1:1/mcp") && !form.contains("marked-secret"), "{form}");
     }
 
-    /// A machine that has made its first request, and the exchanges with it.
+    /// A machine that has sent its first request, and the exchanges with it.
     fn connecting(url: &str) -> (Client<proto::Http>, Exchanges, ExchangeKey) {
         let http = Http::new(url).unwrap();
         let mut machine = Client::new(proto::Http::new(http.config), proto::Config::new("t", "1")).unwrap();
@@ -285,7 +287,7 @@ mod tests {
             exchanges.feed(&mut machine, exchange, last);
             assert!(exchanges.open.is_empty());
             while machine.poll_output().is_some() {}
-            // Nothing more of it is handed in.
+            // Nothing more of the exchange is passed on.
             exchanges.feed(&mut machine, exchange, failed());
             assert!(machine.poll_output().is_none());
         }
@@ -305,7 +307,7 @@ mod tests {
         assert!(task.is_finished());
     }
 
-    /// Whether anything of a request may have left decides about whether it is repeated.
+    /// A request may be retried only if nothing of it can have been sent.
     #[tokio::test]
     async fn a_connection_that_is_closed_behind_a_request_is_broken_whether_it_has_a_body_or_not() {
         use std::io::Read;

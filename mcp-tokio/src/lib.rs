@@ -1,13 +1,13 @@
 //! A driver of [`mcp_proto`] for the tokio runtime.
 //!
-//! The protocol itself lives in `mcp_proto`, which does no I/O. This crate does the I/O, in one task for each
-//! connection, and decides nothing: what is answered, cancelled or given up is the machine's business.
+//! `mcp_proto` implements the protocol and does no I/O. This crate does the I/O, in one task for each connection, and
+//! makes no protocol decisions: the machine decides what is answered, cancelled or given up.
 //!
 //! # A client
 //!
-//! [`Client`] talks to a server over HTTP, over any pair of byte streams, or to one that it starts as a child process. It
-//! may be cloned and used from any number of tasks; each call waits for its own answer, and dropping a call's future
-//! cancels the call. [`Handler`] hears what the server tells and answers what it asks.
+//! [`Client`] connects to a server over HTTP, over any pair of byte streams, or to one that it starts as a child
+//! process. It may be cloned and used from any number of tasks. Each call waits for its own answer, and dropping a
+//! call's future cancels the call. A [`Handler`] handles the server's notifications and requests.
 //!
 //! ```no_run
 //! use mcp_proto::Json;
@@ -23,24 +23,25 @@
 //! # }
 //! ```
 //!
-//! | I want to reach | I call, after `Client::builder()` |
+//! | I want to connect to | I call, after `Client::builder()` |
 //! |---|---|
-//! | a server over HTTP, whichever of the two HTTP transports it has | `.http(url)?.connect()` ([`Builder::http`]) |
+//! | a server over HTTP, with either of the two HTTP transports | `.http(url)?.connect()` ([`Builder::http`]) |
 //! | a server that I start as a child process | `.spawn(command)` ([`Builder::spawn`]) |
-//! | whoever is at the other end of a byte stream, or of my own stdin and stdout | `.connect(read, write)` ([`Builder::connect`]) |
+//! | a server on a byte stream, or on my own stdin and stdout | `.connect(read, write)` ([`Builder::connect`]) |
 //!
-//! Over HTTP, a lost session is opened again behind the calls; requests that the server refused because of it are sent
-//! again, all others in flight fail at once with [`mcp_proto::Failed::SessionLost`].
+//! Over HTTP, a lost session is opened again automatically. Requests that the server refused because of the loss are
+//! sent again; all others in flight fail at once with [`mcp_proto::Failed::SessionLost`].
 //!
-//! A child process is ended in steps, with all that it has started: its stdin is closed, then it is asked to end, then it
-//! is killed.
+//! A child process is ended in steps, together with all processes that it has started: its stdin is closed, then it
+//! receives SIGTERM, then it is killed.
 //!
 //! # A server
 //!
-//! A [`Service`] serves requests; a function will do. [`Server`] joins it to clients: over stdio, over any byte stream,
-//! and as a [`tower_service::Service`] of HTTP requests that listens itself or stands in a router. [`Incoming`] is a
-//! request as its handler sees it, and the way to talk to its client meanwhile: progress, log messages, questions.
-//! [`Service::subscribed`] names the resources whose changes clients want to be told of.
+//! A [`Service`] handles requests; a function is enough. [`Server`] connects it to clients: over stdio, over any byte
+//! stream, and as a [`tower_service::Service`] of HTTP requests, which accepts connections itself or is part of a
+//! router. [`Incoming`] is a request as its handler receives it; the handler also sends progress, log messages and
+//! requests to the client through it. [`Service::subscribed`] receives the resources whose changes clients have
+//! subscribed to.
 //!
 //! ```no_run
 //! use mcp_proto::model::{CallToolResult, ListToolsResult, ServerCapabilities, Tool, ToolsCapability};
@@ -72,7 +73,8 @@
 //! | clients over HTTP | [`Server::http`], then [`HttpService::serve`] |
 //! | the same in a router of axum | [`Server::http`], then `Router::route_service("/mcp", service)` |
 //!
-//! Pages of other origins and requests for other hosts are refused unless [`mcp_proto::server::Access`] allows them.
+//! Requests from web pages of other origins and for other hosts are refused unless [`mcp_proto::server::Access`] allows
+//! them.
 //!
 //! # Tasks and memory
 //!
@@ -84,22 +86,22 @@
 //!   handlers ── bounded channel ─▶        ──▶ handler, handler …     (Limits::requests_in)
 //! ```
 //!
-//! One task runs each machine, so there is no lock around it. Nothing is read on while the machine has no room; what it
-//! may hold is stated at [`mcp_proto::Limits`]. A client's handler that is slow delays nobody: what it is behind with is
-//! dropped at last, with a warning. A server's handler waits in `progress`, `log` and `notify` while its client does not
-//! read, so what waits for a client is bounded, too.
+//! One task runs each machine, so there is no lock around it. The task does not read while the machine has no room;
+//! [`mcp_proto::Limits`] states what a machine may hold. A slow handler of a client does not delay anything else: when
+//! its queue is full, notifications are dropped with a warning. A server's handler waits in `progress`, `log` and
+//! `notify` while its client does not read, so the data that is queued for a client is limited, too.
 //!
 //! # What is logged
 //!
-//! Each connection of a client has a `tracing` span `mcp_client` and each of its requests a span `mcp_request`, with its
-//! method and how it ended. A server's handlers run in a span `request`, with its method and session. Payloads, header
-//! values and queries of URLs are in none of them.
+//! Each connection of a client has a `tracing` span `mcp_client`, and each of its requests a span `mcp_request` with
+//! the method and the outcome. A server's handlers run in a span `request` with the method and the session. Payloads,
+//! header values and queries of URLs are never logged.
 //!
 //! # Features
 //!
-//! `http-client` (on by default): clients over HTTP, on [`reqwest`] with rustls. It takes the certificate authorities of
-//! the operating system, and the proxies that the environment names, except for servers on this machine;
-//! [`Builder::http_client`] takes anything else.
+//! `http-client` (on by default): clients over HTTP, on [`reqwest`] with rustls. It uses the certificate authorities of
+//! the operating system, and the proxies from the environment except for servers on this machine;
+//! [`Builder::http_client`] changes that.
 //!
 //! `http-server` (on by default): servers over HTTP, on hyper.
 //!
@@ -108,20 +110,22 @@
 //! | file | what it does |
 //! |---|---|
 //! | `client` | the client: commands to its task, outcomes to its callers |
-//! | `client/builder` | what the client is told before it connects |
+//! | `client/builder` | the configuration of a client |
 //! | `client/driver` | the task that owns the machine |
-//! | `client/link` | what that task needs of a transport |
+//! | `client/link` | the interface of a transport to that task |
 //! | `client/byte_stream` | a pair of byte streams as a transport |
-//! | `client/handler` | what the application does about what the server tells and asks |
+//! | `client/subscription` | changes that the application has subscribed to |
+//! | `client/handler` | the application's handler for the server's notifications and requests |
 //! | `http_client` | HTTP exchanges as a transport, each in a task of its own |
-//! | `child` | servers that are started as processes, and ended |
+//! | `child` | servers that run as child processes |
 //! | `server` | a service, and how clients reach it |
-//! | `server/service`, `server/incoming` | what the application does with requests, and a request as it sees it |
-//! | `server/requests` | requests that are being served: between the machine and the handlers |
-//! | `server/notices` | what a service is told beside requests |
-//! | `server/stream` | the task of a server on a byte stream |
+//! | `server/service`, `server/incoming` | the application's handler for requests, and a request as it receives it |
+//! | `server/state` | `requestState` values that clients cannot alter |
+//! | `server/requests` | requests in progress: connects the machine and the handlers |
+//! | `server/notices` | notifications and other events for a service |
+//! | `server/stdio`, `server/stream` | stdin and stdout of this process, and the task of a server on a byte stream |
 //! | `server/http` | the server as a service of HTTP requests, and the task that owns its machine |
-//! | `lines`, `clock`, `panics` | lines that wait to be written, the time, and handlers that panic |
+//! | `lines`, `clock`, `panics` | lines that are queued for a byte stream, the clock, and panics of handlers |
 
 mod child;
 mod client;
@@ -135,7 +139,7 @@ mod server;
 pub use client::{Builder, Change, Client, Error, Handler, InFlight, Subscription};
 #[cfg(feature = "http-client")]
 pub use http_client::Http;
-/// The HTTP client's library, for [`Builder::http_client`].
+/// The library of the HTTP client, for [`Builder::http_client`].
 #[cfg(feature = "http-client")]
 pub use reqwest;
 #[cfg(feature = "http-server")]

@@ -1,4 +1,4 @@
-//! Lines that wait to be written to a byte stream.
+//! Lines that are queued for a byte stream.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
@@ -7,25 +7,25 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-/// With more bytes than this waiting, nothing more shall be pushed.
+/// With this many bytes queued, nothing more should be pushed.
 const ROOM: usize = 64 * 1024;
 /// How long the last lines may take to be written after everything else has ended.
 pub(crate) const FLUSH: Duration = Duration::from_secs(1);
-/// Pieces that are written at once.
+/// The maximum number of lines that are written at once.
 const PIECES: usize = 32;
 
-/// The writing half of a byte stream.
+/// The writing half of a byte stream, with its queue.
 #[derive(Debug)]
 pub(crate) struct Lines<W> {
-    /// Nothing once the stream was ended.
+    /// `None` after the stream was ended.
     write: Option<W>,
     waiting: VecDeque<Bytes>,
     length: usize,
-    /// Bytes that were written and not returned yet.
+    /// Bytes that were written, but not returned to the caller yet.
     unreported: usize,
-    /// Something was written that may not have left yet.
+    /// Something was written after the last flush.
     is_unflushed: bool,
-    /// Nothing more is pushed.
+    /// Nothing more is pushed, and the stream ends after the queue.
     is_complete: bool,
 }
 
@@ -48,17 +48,17 @@ impl<W: AsyncWrite + Unpin> Lines<W> {
         }
     }
 
-    /// Whether more may be pushed.
+    /// Whether more should be pushed.
     pub(crate) const fn has_room(&self) -> bool {
         self.length < ROOM
     }
 
-    /// Bytes that were pushed and not reported as written.
+    /// The bytes that were pushed, but not reported as written.
     pub(crate) const fn unwritten(&self) -> usize {
         self.length + self.unreported
     }
 
-    /// Ends the stream after what waits: nothing may be pushed any more.
+    /// Ends the stream after the queued lines: nothing may be pushed any more.
     pub(crate) const fn complete(&mut self) {
         self.is_complete = true;
     }
@@ -68,8 +68,8 @@ impl<W: AsyncWrite + Unpin> Lines<W> {
         self.write.is_none() || self.waiting.is_empty() && !self.is_unflushed && !self.is_complete
     }
 
-    /// Writes some of what waits; returns how many bytes were written. If the future is dropped, nothing is lost, written
-    /// twice or left out of the next count.
+    /// Writes some of the queued bytes; returns how many were written. If the future is dropped, no bytes are lost,
+    /// written twice or missing from the next count.
     pub(crate) async fn write_some(&mut self) -> io::Result<usize> {
         let Some(write) = &mut self.write else { return Ok(0) };
         if !self.waiting.is_empty() {
@@ -136,16 +136,16 @@ mod tests {
 
     use super::*;
 
-    /// A stream that takes a few bytes at a time, and keeps them until it is flushed.
+    /// A stream that takes a few bytes at a time, and buffers them until it is flushed.
     #[derive(Debug, Default)]
     struct Buffered {
         taken: Vec<u8>,
         flushed: usize,
         flushes: usize,
         is_ended: bool,
-        /// Bytes that it takes at a time.
+        /// The maximum bytes that it takes at a time.
         most: usize,
-        /// Flushing waits.
+        /// Whether a flush does not finish.
         is_stuck: bool,
     }
 
@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    /// Calls it once.
+    /// Polls the future once.
     fn poll_once<T>(future: impl Future<Output = T>) -> Poll<T> {
         std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop()))
     }
@@ -187,7 +187,7 @@ mod tests {
             assert_eq!((lines.unwritten(), lines.write.as_ref().unwrap().flushes), (unwritten, flushes));
         }
         assert!(lines.is_idle());
-        // Nothing to write is nothing to flush, and an empty line is none.
+        // Without new bytes nothing is flushed, and an empty line has none.
         lines.push(Bytes::new());
         assert!(lines.is_idle());
         assert_eq!(lines.write_some().await.unwrap(), 0);
@@ -208,7 +208,7 @@ mod tests {
         for line in ["ab", "cde", "f"] {
             lines.push(Bytes::from(line));
         }
-        // Each call takes one line; that of the last does not come back, because flushing waits.
+        // Each call writes one line. That of the last does not return, because the flush does not finish.
         for written in [2, 3] {
             assert!(matches!(poll_once(lines.write_some()), Poll::Ready(Ok(count)) if count == written));
         }

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 
-/// Waits for a future of the application. `None` if it panicked, of which the panic hook has told.
+/// Awaits a future of the application. `None` if it panicked; the panic hook has run then.
 pub(crate) async fn caught<T>(future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     std::future::poll_fn(|context| {

@@ -2,19 +2,19 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `service` | what the application does with requests |
-//! | `incoming` | a request as its handler sees it |
-//! | `state` | states that clients carry and cannot alter |
-//! | `requests` | requests that are being served: between the machine and the handlers |
-//! | `notices` | what a service is told beside requests |
+//! | `service` | the application's handler for requests |
+//! | `incoming` | a request as its handler receives it |
+//! | `state` | `requestState` values that clients cannot alter |
+//! | `requests` | requests in progress: connects the machine and the handlers |
+//! | `notices` | notifications and other events for a service |
 //! | `stdio` | stdin and stdout of this process |
 //! | `stream` | the task of a server on a byte stream |
 //! | `http` | the server as a service of HTTP requests |
 //! | `http/driver` | the task that owns the machine of an HTTP server |
 //! | `http/body` | bodies of responses |
-//! | `http/listener` | accepting connections of a server that listens itself |
-//! | `http/connection` | one of them |
-//! | `http/connections` | how many there are, and which makes room for another |
+//! | `http/listener` | accepts the connections of a server |
+//! | `http/connection` | one connection |
+//! | `http/connections` | limits the number of connections, and closes idle ones for new ones |
 
 #[cfg(feature = "http-server")]
 mod http;
@@ -44,7 +44,7 @@ pub use incoming::{Incoming, ServerPublisher};
 pub use service::Service;
 pub use state::StateKeys;
 
-/// A service, and what clients are told about it.
+/// A service with the configuration of its server.
 ///
 /// # Example: a client and a server in one process
 ///
@@ -77,21 +77,21 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server that is configured like this.
+    /// Creates a server with this configuration.
     #[must_use]
     pub fn new(config: Config, service: impl Service) -> Self {
         Self { config, service: Arc::new(service) }
     }
 
-    /// Serves the process that started this one, until it closes this one's stdin. Nothing else may be written to stdout
-    /// meanwhile (ST-07).
+    /// Serves the process that started this one over stdin and stdout, until stdin is closed. Nothing else may be
+    /// written to stdout meanwhile (ST-07).
     ///
-    /// Once stdin is closed, requests are answered for [`Config::drain_timeout`], and answers are written for two seconds
-    /// more, whether or not the client reads them.
+    /// After the end of stdin, requests may still be answered for [`Config::drain_timeout`], and answers are written
+    /// for two seconds more, whether or not the client reads them.
     ///
     /// # Errors
     ///
-    /// The configuration cannot be worked with.
+    /// [`UsageError`] if the configuration is invalid.
     pub async fn serve_stdio(&self) -> Result<CloseReason, UsageError> {
         let streams = match stdio::Streams::open() {
             Ok(streams) => streams,
@@ -105,12 +105,13 @@ impl Server {
         Ok(reason)
     }
 
-    /// Serves one client on a byte stream, until the client closes it; why it has ended. Dropping the future ends it too.
-    /// After the end, requests are answered for [`Config::drain_timeout`], and answers are written for one second more.
+    /// Serves one client on a byte stream, until the client closes it. Returns why the connection has ended. Dropping
+    /// the future ends it too. After the end of the input, requests may still be answered for
+    /// [`Config::drain_timeout`], and answers are written for one second more.
     ///
     /// # Errors
     ///
-    /// The configuration cannot be worked with.
+    /// [`UsageError`] if the configuration is invalid.
     pub async fn serve_stream(
         &self,
         read: impl AsyncRead + Unpin,
@@ -121,11 +122,11 @@ impl Server {
         Ok(stream::serve(machine, requests, commands, read, write).await)
     }
 
-    /// The server as a service of HTTP requests, which can listen itself and be mounted elsewhere.
+    /// Creates the service of HTTP requests, which can accept connections itself or be part of a router.
     ///
     /// # Errors
     ///
-    /// The configuration cannot be worked with.
+    /// [`UsageError`] if the configuration is invalid.
     ///
     /// # Panics
     ///

@@ -1,12 +1,12 @@
-//! A server and the processes that it has started: a process group on Unix, the one process elsewhere.
+//! A server and the processes that it has started: a process group on Unix, only the server's process elsewhere.
 
 use tokio::process::{Child, Command};
 
-/// Makes the process that is about to be started the leader of a group of its own.
+/// Makes the process that is about to be started the leader of its own process group.
 ///
-/// Servers are often started by others (`npx`, `uvx`, a shell), which do not hand signals on. A group is reached as a
-/// whole; on the other hand, Ctrl-C in a terminal reaches this process and no longer the server, which learns of our end
-/// when its stdin is closed (ST-19).
+/// Servers are often started through other programs (`npx`, `uvx`, a shell) that do not forward signals; a signal to
+/// the group reaches all of them. In return, Ctrl-C in a terminal reaches this process but not the server, which
+/// detects the exit of this process when its stdin is closed (ST-19).
 #[cfg(unix)]
 pub(super) fn lead(command: &mut Command) {
     command.process_group(0);
@@ -15,7 +15,7 @@ pub(super) fn lead(command: &mut Command) {
 #[cfg(not(unix))]
 pub(super) fn lead(_command: &mut Command) {}
 
-/// A server and what it has started.
+/// A server and the processes that it has started.
 #[cfg(unix)]
 #[derive(Debug)]
 pub(super) struct Group(Option<nix::unistd::Pid>);
@@ -26,24 +26,24 @@ impl Group {
         Self(leader.id().and_then(|id| i32::try_from(id).ok()).map(nix::unistd::Pid::from_raw))
     }
 
-    /// Asks all of it to end. `false` if there is no way to ask.
+    /// Sends SIGTERM to the group. Returns `false` where that does not exist.
     pub(super) fn terminate(&self) -> bool {
         self.signal(nix::sys::signal::Signal::SIGTERM);
         true
     }
 
-    /// Ends all of it at once.
+    /// Kills all of its processes.
     pub(super) fn kill(&self) {
         self.signal(nix::sys::signal::Signal::SIGKILL);
     }
 
     fn signal(&self, signal: nix::sys::signal::Signal) {
-        // A group of which nothing is left is no failure.
+        // A group without processes is not an error.
         let _ = self.0.map(|leader| nix::sys::signal::killpg(leader, signal));
     }
 }
 
-/// A server. Nothing but `TerminateProcess` ends it, and that is what dropping the process does.
+/// A server's process. Only `TerminateProcess` ends it, and dropping the process calls that.
 #[cfg(not(unix))]
 #[derive(Debug)]
 pub(super) struct Group;

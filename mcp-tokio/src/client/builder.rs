@@ -1,4 +1,4 @@
-//! What a client is told before it connects.
+//! The configuration of a client, before it connects.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -23,13 +23,13 @@ use crate::child;
 #[cfg(feature = "http-client")]
 use crate::http_client::{Exchanges, Http};
 
-/// Commands that wait for the task.
+/// The capacity of the channel for commands to the task.
 const COMMANDS: usize = 64;
 
-/// Prepares a [`Client`].
+/// Configures a [`Client`] and connects it.
 ///
-/// It connects over a byte stream, or to a child process. [`Builder::http`] makes it one for a server over HTTP, which
-/// knows about URLs and headers instead.
+/// It connects over a byte stream or to a child process. [`Builder::http`] converts it into a builder for a server over
+/// HTTP, which has a URL and headers instead.
 #[must_use = "a client that is not connected does nothing"]
 pub struct Builder<T = Stdio> {
     config: Config,
@@ -39,32 +39,32 @@ pub struct Builder<T = Stdio> {
 }
 
 impl<T> Builder<T> {
-    /// Names the application, as the server will see it.
+    /// Sets the name and the version of the application that are sent to the server.
     pub fn name(mut self, name: &str, version: &str) -> Self {
         self.config.client_info = Config::new(name, version).client_info;
         self
     }
 
-    /// Declares what the server may ask for, as the object `capabilities` of `initialize`.
+    /// Declares what the server may request, as the object `capabilities` of `initialize`.
     pub fn capabilities(mut self, capabilities: impl Into<Json>) -> Self {
         self.config.capabilities = capabilities.into();
         self
     }
 
-    /// Deals with what the server tells and asks.
+    /// Sets the handler for the server's notifications and requests.
     pub fn handler(mut self, handler: impl Handler) -> Self {
         self.handler = Arc::new(handler);
         self
     }
 
-    /// How long an answer may take.
+    /// Sets how long an answer may take.
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.config.request_timeout = timeout;
         self
     }
 
-    /// The revisions that may be spoken. With 2026-07-28 among them, the server is first asked which era it belongs to;
-    /// without, the connection begins with `initialize`, which is the default.
+    /// Sets the revisions that may be used. If 2026-07-28 is among them, the client first detects the era of the
+    /// server. Otherwise the connection begins with `initialize`, which is the default.
     ///
     /// # Example: every revision
     ///
@@ -78,7 +78,7 @@ impl<T> Builder<T> {
         self
     }
 
-    /// Changes anything of the machine's configuration.
+    /// Changes the configuration of the machine, for settings without a method of their own.
     pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Self {
         change(&mut self.config);
         self
@@ -88,16 +88,16 @@ impl<T> Builder<T> {
 impl Builder {
     pub(super) fn new() -> Self {
         let mut config = Config::new("mcp-tokio", env!("CARGO_PKG_VERSION"));
-        // The library's hash maps begin with random keys of the system.
+        // A `RandomState` contains random keys from the operating system.
         config.seed = RandomState::new().build_hasher().finish();
         Self { config, handler: Arc::new(()), transport: Stdio::new(), log_stderr: false }
     }
 
-    /// Connects to a server over HTTP, whichever of the two HTTP transports it has.
+    /// Selects a server over HTTP. The client detects which of the two HTTP transports the server has.
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if the URL cannot be used.
+    /// [`Error::Usage`] if the URL is invalid.
     #[cfg(feature = "http-client")]
     pub fn http(self, url: &str) -> Result<Builder<Http>, Error> {
         let Self { mut config, handler, log_stderr, .. } = self;
@@ -105,8 +105,8 @@ impl Builder {
         Ok(Builder { config, handler, transport: Http::new(url)?, log_stderr })
     }
 
-    /// Logs what a child process writes to its stderr, line by line, as [`tracing`] events of the target
-    /// `mcp_tokio::stderr`. Of long lines, the beginning is logged.
+    /// Logs the stderr of a child process, line by line, as [`tracing`] events of the target `mcp_tokio::stderr`. Long
+    /// lines are truncated.
     pub fn log_stderr(mut self) -> Self {
         self.log_stderr = true;
         self
@@ -114,8 +114,8 @@ impl Builder {
 
     /// Connects over a pair of byte streams, and waits until the server has answered.
     ///
-    /// Any stream will do (ST-23): a socket, one half of [`tokio::io::duplex`] with a server in the same process at the
-    /// other, or, for a program that its server has started, this process's own stdin and stdout.
+    /// Any byte stream is possible (ST-23): a socket, one half of [`tokio::io::duplex`] with a server in the same
+    /// process at the other, or, for a program that was started by its server, this process's own stdin and stdout.
     ///
     /// # Example: own stdio
     ///
@@ -128,8 +128,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::Server`] if the server refused, [`Error::Failed`] if it did not answer, [`Error::Usage`] if the
-    /// configuration cannot be worked with.
+    /// [`Error::Server`] if the server answered with an error, [`Error::Failed`] if it did not answer, [`Error::Usage`]
+    /// if the configuration is invalid.
     pub async fn connect(
         self,
         read: impl AsyncRead + Send + Unpin + 'static,
@@ -140,23 +140,23 @@ impl Builder {
         self.connect_with(link, "the server".to_owned(), span).await
     }
 
-    /// Starts a server as a child process, and connects over its stdin and stdout. Its stderr is this process's, unless
-    /// the command says otherwise or [`Builder::log_stderr`] was called.
+    /// Starts a server as a child process, and connects over its stdin and stdout. It inherits the stderr of this
+    /// process, unless the command sets another or [`Builder::log_stderr`] was called.
     ///
-    /// At the end its stdin is closed; a server that goes on is asked to end with SIGTERM after two seconds, and killed
-    /// after two more (ST-17, ST-18). On Unix it leads a process group of its own, which is signalled as a whole: Ctrl-C
-    /// in a terminal does not reach it, but it sees that its stdin is closed when this process ends. Elsewhere it is
-    /// killed after the first two seconds, and what it has started itself is not.
+    /// At the end its stdin is closed. A server that still runs after two seconds receives SIGTERM, and is killed after
+    /// two more (ST-17, ST-18). On Unix it leads its own process group, and signals are sent to the whole group: Ctrl-C
+    /// in a terminal does not reach it, but its stdin is closed when this process ends. On other systems it is killed
+    /// after the first two seconds, and processes that it has started itself are not.
     ///
-    /// A server that ends when it is asked which era it belongs to is started once more (ER-06).
+    /// A server that exits when its era is detected is restarted once (ER-06).
     ///
     /// The server is ended in the background when the last clone of the client is dropped, and killed if the runtime
-    /// ends before that is done; [`Client::close`] waits for its end.
+    /// ends before that is done; [`Client::close`] waits for its exit.
     ///
     /// # Errors
     ///
-    /// [`Error::Start`] if it could not be started, [`Error::Exited`] if it ended before it answered, and as
-    /// [`Builder::connect`].
+    /// [`Error::Start`] if it could not be started, [`Error::Exited`] if it exited before it answered, otherwise those
+    /// of [`Builder::connect`].
     pub async fn spawn(mut self, mut command: Command) -> Result<Client, Error> {
         let span = tracing::info_span!("mcp_client", program = ?command.as_std().get_program());
         let log_stderr = self.log_stderr;
@@ -169,44 +169,45 @@ impl Builder {
 
 #[cfg(feature = "http-client")]
 impl Builder<Http> {
-    /// Adds a header to every request to the server's origin, and to no other.
+    /// Adds a header to every request to the server's origin. Requests to other origins do not get it.
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if the protocol sets that header itself, or it has characters that no header may have.
+    /// [`Error::Usage`] if the protocol sets that header itself, or if it contains characters that are invalid in a
+    /// header.
     pub fn header(mut self, name: &str, value: &str) -> Result<Self, Error> {
         self.transport.config.header(name, value)?;
         Ok(self)
     }
 
-    /// Authorizes every request with a bearer token.
+    /// Adds a bearer token to every request.
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if the token has characters that no header may have.
+    /// [`Error::Usage`] if the token contains characters that are invalid in a header.
     pub fn bearer(self, token: &str) -> Result<Self, Error> {
         self.header("Authorization", &format!("Bearer {token}"))
     }
 
-    /// How many requests may be with the server at one time. Default 48. One more waits, within its timeout, and a
-    /// warning is logged.
+    /// Sets how many requests may be open at the server at one time. Default 48. A request beyond that waits, within
+    /// its timeout, and a warning is logged.
     ///
-    /// It sets [`Limits::exchanges`], each of which has a buffer and may have a connection of its own.
+    /// This sets [`Limits::exchanges`]. Each exchange has a buffer, and may have a connection of its own.
     pub fn max_requests(mut self, count: usize) -> Self {
         self.config.limits.exchanges = Limits::exchanges_for(count);
         self
     }
 
-    /// Changes anything of the transport's configuration.
+    /// Changes the configuration of the transport, for settings without a method of their own.
     pub fn configure_http(mut self, change: impl FnOnce(&mut proto::HttpConfig)) -> Self {
         change(&mut self.transport.config);
         self
     }
 
-    /// Reaches the server with this HTTP client: its certificates, proxies and name resolution.
+    /// Uses this HTTP client, for example for its certificates, proxies and name resolution.
     ///
-    /// Redirects, repetitions, `Referer` and decompression are switched off in it, because the machine decides about
-    /// them. A timeout for whole responses ends streams too: leave that to [`Builder::request_timeout`].
+    /// Redirects, retries, `Referer` and decompression are disabled in it, because the machine decides about them. A
+    /// timeout for whole responses would also end streams: use [`Builder::request_timeout`] instead.
     pub fn http_client(mut self, client: reqwest::ClientBuilder) -> Self {
         self.transport.client = client;
         self
@@ -216,8 +217,8 @@ impl Builder<Http> {
     ///
     /// # Errors
     ///
-    /// [`Error::Server`] if the server refused, [`Error::Failed`] if it did not answer, [`Error::Usage`] if the
-    /// configuration cannot be worked with, [`Error::HttpClient`] if the HTTP client cannot.
+    /// [`Error::Server`] if the server answered with an error, [`Error::Failed`] if it did not answer, [`Error::Usage`]
+    /// if the configuration is invalid, [`Error::HttpClient`] if the HTTP client cannot be built.
     pub async fn connect(self) -> Result<Client, Error> {
         let Self { config, handler, transport: Http { config: http, client }, log_stderr } = self;
         let server = http.server();

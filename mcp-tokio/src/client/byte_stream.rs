@@ -16,26 +16,26 @@ use crate::child::Child;
 use crate::clock::now;
 use crate::lines::{FLUSH, Lines};
 
-/// Bytes that are read at once.
+/// The maximum number of bytes per read.
 const CHUNK: usize = 64 * 1024;
-/// How long reading goes on after the other side has closed its input: what it has taken before may yet be answered.
+/// How long reading continues after the peer has closed its input: the peer may still answer earlier requests.
 const AFTER_CLOSED: Duration = Duration::from_secs(2);
 
-/// Both streams, and the process that is at their other end.
+/// Both streams, and the child process at their other end, if there is one.
 pub(super) struct ByteStream<R, W> {
     read: R,
     is_readable: bool,
     buffer: BytesMut,
-    /// Nothing once the other side takes no more.
+    /// `None` after the peer has closed its input.
     lines: Option<Lines<W>>,
-    /// When reading ends because the other side takes no more.
+    /// When reading ends after the peer has closed its input.
     closed_until: Option<Instant>,
-    /// Bytes that will not be written, and that the machine counts as waiting.
+    /// Bytes that will not be written, but that the machine still counts as queued.
     discarded: usize,
     child: Option<Child>,
-    /// Starts the process anew.
+    /// Restarts the process.
     start: Option<Start<R, W>>,
-    /// The process could not be started anew, and the machine does not know it yet.
+    /// The process could not be restarted, and the machine is not informed yet.
     has_failed: bool,
 }
 
@@ -58,7 +58,7 @@ impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'stat
         }
     }
 
-    /// The streams of a process that `start` starts, and may have to start once more.
+    /// Creates the streams of a process that `start` starts, and may have to restart once.
     pub(super) fn start(mut start: impl FnMut() -> io::Result<(Child, W, R)> + Send + 'static) -> io::Result<Self> {
         let (child, write, read) = start()?;
         Ok(Self { child: Some(child), start: Some(Start(Box::new(start))), ..Self::new(read, write) })
@@ -84,7 +84,7 @@ impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'stat
         }
     }
 
-    /// Drops what was not written.
+    /// Drops the lines that were not written.
     fn discard_lines(&mut self) {
         self.discarded += self.lines.take().map_or(0, |lines| lines.unwritten());
     }
@@ -115,7 +115,8 @@ impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'stat
         if self.discarded > 0 {
             return machine.handle_written(std::mem::take(&mut self.discarded), now());
         }
-        // Reading goes on while a line waits: a server that does one thing at a time may be waiting for that.
+        // Reading continues while a line is queued: a server that does one thing at a time may be blocked on its
+        // output.
         let wants_input = self.is_readable && machine.wants_input();
         tokio::select! {
             length = self.read.read_buf(&mut self.buffer), if wants_input => match length {
@@ -142,7 +143,7 @@ impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'stat
 
     async fn end(self) -> Option<ExitStatus> {
         if let Some(lines) = self.lines {
-            // The last lines are written, but a server that does not read them is not waited for.
+            // The last lines are written, unless the server does not read them in time.
             let _ = timeout(FLUSH, lines.finish()).await;
         }
         drop(self.read);
@@ -150,7 +151,7 @@ impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'stat
     }
 }
 
-/// Writes some of what waits, once something does.
+/// Writes some of the queued lines, as soon as there are any.
 async fn write(lines: &mut Option<Lines<impl AsyncWrite + Unpin>>) -> io::Result<usize> {
     match lines {
         Some(lines) if !lines.is_idle() => lines.write_some().await,
@@ -168,7 +169,7 @@ mod tests {
 
     type Memory = ByteStream<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>;
 
-    /// A stream that takes this many bytes, and its other end.
+    /// A stream with a buffer of this many bytes, and its other end.
     fn narrow(bytes: usize) -> (Memory, DuplexStream) {
         let (ours, theirs) = duplex(bytes);
         let (read, write) = split(ours);
@@ -187,7 +188,7 @@ mod tests {
         stream.act(StdioAction::Write(Bytes::from_static(b"abcdef")));
         assert_eq!(write(&mut stream.lines).await.unwrap(), 4);
         stream.closed_until = Some(Instant::now());
-        // Nothing starts it anew.
+        // No process can be restarted here.
         stream.act(StdioAction::Respawn);
         assert_eq!((stream.discarded, stream.lines.is_none(), stream.has_failed), (2, true, true));
         assert!(stream.closed_until.is_none(), "the old process's time is not the new one's");

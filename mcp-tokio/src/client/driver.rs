@@ -21,13 +21,13 @@ use super::{Greeting, Subscription};
 use crate::clock::{Alarm, now};
 use crate::panics::caught;
 
-/// Notifications that wait to be heard; more are dropped, because a handler may be waiting for an answer that comes
-/// behind them.
+/// The number of notifications that are queued for the handler. More are dropped, because the handler may be waiting
+/// for an answer that arrives after them.
 const NOTIFICATION_CAPACITY: usize = 256;
-/// How long the last notifications may take to be heard after everything else has ended.
+/// How long the handler may take for the last notifications after everything else has ended.
 const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a client asks of its task.
+/// A command of a client to its task.
 #[derive(Debug)]
 pub(super) enum Input {
     Request { call: Call, caller: Caller, accept: Option<oneshot::Sender<()>> },
@@ -36,21 +36,22 @@ pub(super) enum Input {
     Close(Option<oneshot::Sender<()>>),
 }
 
-/// Names a request before the machine has named it.
+/// Identifies a request before the machine has assigned its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CallNumber(pub(super) u64);
 
-/// Who made a request.
+/// The caller of a request.
 #[derive(Debug)]
 pub(super) struct Caller {
     pub(super) number: CallNumber,
     pub(super) outcome: oneshot::Sender<Result<Outcome, UsageError>>,
-    /// Where progress is heard, if it is.
+    /// Receives progress, if the caller wants it.
     pub(super) progress: Option<mpsc::Sender<Json>>,
     pub(super) span: Span,
 }
 
-/// Why the connection could not be made, and how the server's process ended, if it did so by itself.
+/// Why the connection could not be made, and the exit status of the server's process if it exited before it was
+/// terminated.
 #[derive(Debug)]
 pub(super) struct Refused {
     pub(super) reason: Unavailable,
@@ -61,26 +62,26 @@ pub(super) struct Driver<L: Link> {
     machine: proto::Client<L::Transport>,
     link: L,
     handler: Arc<dyn AnyHandler>,
-    /// The server, for people to read.
+    /// The server's description for error messages.
     server: Arc<str>,
     connected: Option<oneshot::Sender<Result<Greeting, Refused>>>,
     refused: Option<Unavailable>,
     callers: BTreeMap<RequestKey, Caller>,
     requests: BTreeMap<CallNumber, RequestKey>,
     listeners: BTreeMap<SubscriptionKey, mpsc::Sender<SubscriptionEvent>>,
-    /// Unbounded, because a destructor cannot wait; each subscription says this once.
+    /// Unbounded, because `Drop` cannot wait; each subscription sends one of these.
     unlisten: mpsc::UnboundedSender<SubscriptionKey>,
     unlistened: mpsc::UnboundedReceiver<SubscriptionKey>,
-    /// Requests of the server's that are being served.
+    /// The requests of the server that the handler is processing.
     serving: BTreeMap<TicketKey, (Ticket, AbortHandle)>,
     answers: mpsc::UnboundedSender<(TicketKey, Result<Json, ErrorObject>)>,
     answered: mpsc::UnboundedReceiver<(TicketKey, Result<Json, ErrorObject>)>,
     cancelled: mpsc::UnboundedReceiver<CallNumber>,
-    /// Who waits for the end.
+    /// The callers that wait for the end of the connection.
     closing: Vec<oneshot::Sender<()>>,
 }
 
-/// Whether the task goes on.
+/// Whether the task continues.
 #[derive(PartialEq, Eq)]
 enum Next {
     GoOn,
@@ -96,7 +97,7 @@ impl<L: Link> Driver<L> {
         connected: oneshot::Sender<Result<Greeting, Refused>>,
         cancelled: mpsc::UnboundedReceiver<CallNumber>,
     ) -> Self {
-        // The machine bounds what the server asks at one time.
+        // Unbounded: the machine limits the server's requests in flight.
         let (answers, answered) = mpsc::unbounded_channel();
         let (unlisten, unlistened) = mpsc::unbounded_channel();
         Self {
@@ -157,7 +158,7 @@ impl<L: Link> Driver<L> {
             task.abort();
         }
         let exited = self.link.end().await;
-        // The last notifications are heard, but a handler that does not do so is not waited for.
+        // The handler gets a limited time for the last notifications.
         if timeout(NOTIFICATION_TIMEOUT, &mut noticing).await.is_err() {
             noticing.abort();
         }
@@ -169,7 +170,7 @@ impl<L: Link> Driver<L> {
         }
     }
 
-    /// Carries out all that the machine says: an outcome never waits until the server has read something.
+    /// Carries out all outputs of the machine. Nothing here waits for the server, so that no outcome is delayed by it.
     fn drain(&mut self, notices: &mpsc::Sender<Notification>) -> Next {
         while let Some(output) = self.machine.poll_output() {
             match output {
@@ -210,7 +211,7 @@ impl<L: Link> Driver<L> {
     }
 
     fn on_request(&mut self, call: Call, caller: Caller, accept: Option<oneshot::Sender<()>>) {
-        // Its caller has cancelled it, when it had no name here yet.
+        // The caller has cancelled it before the machine assigned a key.
         if caller.outcome.is_closed() {
             return;
         }
@@ -260,7 +261,7 @@ impl<L: Link> Driver<L> {
                 tracing::debug!(%method, "the server asks");
                 let (handler, answers, key) = (Arc::clone(&self.handler), self.answers.clone(), ticket.key());
                 let task = async move {
-                    // RP15: a handler that panics fails the one request.
+                    // A handler that panics fails only this request (RP15).
                     let answer = caught(async { handler.requested(method, params).await }).await;
                     let _ = answers.send((key, answer.unwrap_or_else(|| Err(ErrorObject::internal()))));
                 };
@@ -295,12 +296,12 @@ impl<L: Link> Driver<L> {
                 tracing::warn!(%method, %reason, "a setting of the lost session is not in force in the new one");
             }
             Event::QuirkMet(quirk) => tracing::debug!(%quirk, "the server is odd"),
-            // `Closed` ends the task. What later versions of the core may tell is no business of the callers'.
+            // `Closed` ends the task. Events that later versions of the core may add are ignored.
             Event::Closed(_) | _ => {}
         }
     }
 
-    /// A listener that is behind misses what it has no room for.
+    /// Sends an event to a subscription. If its channel is full, the event is dropped.
     fn report(&mut self, subscription: SubscriptionKey, event: SubscriptionEvent) {
         if let Some(listener) = self.listeners.get(&subscription) {
             let _ = listener.try_send(event);
@@ -354,7 +355,7 @@ mod tests {
 
     use super::*;
 
-    /// A link that does nothing: the test hands in what comes.
+    /// A link that does nothing: the test passes the input to the machine.
     #[derive(Default)]
     struct Nothing;
 
@@ -372,7 +373,7 @@ mod tests {
         }
     }
 
-    /// A driver whose server has answered the handshake, and notifications of it.
+    /// A driver whose server has answered the handshake, and the channel of its notifications.
     fn connected() -> (Driver<Nothing>, mpsc::Sender<Notification>, mpsc::Receiver<Notification>) {
         let machine = proto::Client::new(Stdio::new(), Config::new("t", "1")).unwrap();
         let (connected, _) = oneshot::channel();
@@ -403,7 +404,7 @@ mod tests {
             assert!(matches!(ended.try_recv(), Ok(Ok(Outcome::Result(_)))));
             assert_eq!((driver.callers.len(), driver.requests.len()), (0, 0));
         }
-        // One that is refused is told so.
+        // A refused request gets the reason.
         driver.machine.close(now());
         let (outcome, mut ended) = oneshot::channel();
         let caller = Caller { number: CallNumber(7), outcome, progress: None, span: Span::none() };
@@ -412,7 +413,7 @@ mod tests {
         assert_eq!((driver.callers.len(), driver.requests.len()), (0, 0));
     }
 
-    /// What becomes of a subscription is told in its order; a listener that is behind misses what there is no room for.
+    /// Events of a subscription arrive in order; those for which a full channel has no room are dropped.
     #[tokio::test]
     async fn all_that_becomes_of_a_subscription_is_told() {
         let key = {

@@ -1,12 +1,12 @@
-//! What the application does about what the server tells and asks.
+//! The application's handler for the server's notifications and requests.
 
 use std::pin::Pin;
 
 use mcp_proto::{ErrorObject, Json, Method, Notification, code};
 
-/// Deals with what the server tells and asks.
+/// Handles the server's notifications and requests.
 ///
-/// A request whose handler panics is answered with error -32603; the handler goes on being called.
+/// A request whose handler panics is answered with error -32603; the handler stays in use.
 ///
 /// # Example
 ///
@@ -25,14 +25,14 @@ use mcp_proto::{ErrorObject, Json, Method, Notification, code};
 /// }
 /// ```
 pub trait Handler: Send + Sync + 'static {
-    /// The server tells something. Notifications are handed over one after the other, in order.
+    /// Handles a notification of the server. Notifications are passed one after the other, in order.
     fn notified(&self, notification: Notification) -> impl Future<Output = ()> + Send {
         let _ = notification;
         async {}
     }
 
-    /// The server asks for something. Requests are served at the same time, each in a task of its own, which is dropped
-    /// if the server takes the request back. Without a handler of your own, there is no such method.
+    /// Handles a request of the server. Requests run concurrently, each in its own task, which is dropped if the server
+    /// cancels the request. The default implementation answers with the error "method not found".
     fn requested(
         &self,
         method: Method,
@@ -43,12 +43,12 @@ pub trait Handler: Send + Sync + 'static {
     }
 }
 
-/// The handler of a client that listens to nothing.
+/// The handler of a client that ignores notifications and refuses requests.
 impl Handler for () {}
 
 type Served<'s, T> = Pin<Box<dyn Future<Output = T> + Send + 's>>;
 
-/// A handler whose type is forgotten.
+/// A type-erased handler.
 pub(super) trait AnyHandler: Send + Sync + 'static {
     fn notified(&self, notification: Notification) -> Served<'_, ()>;
     fn requested(&self, method: Method, params: Option<Json>) -> Served<'_, Result<Json, ErrorObject>>;

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::Error;
 
-/// Changes that the server tells of, as [`Client::listen`](super::Client::listen) asked. Dropping it ends that.
+/// A subscription that [`Client::listen`](super::Client::listen) has opened. Dropping it ends the subscription.
 #[derive(Debug)]
 #[must_use = "what nobody listens to is ended"]
 pub struct Subscription {
@@ -18,21 +18,23 @@ pub struct Subscription {
     pub(super) unlisten: mpsc::UnboundedSender<SubscriptionKey>,
 }
 
-/// What becomes of a subscription.
+/// An event of a subscription.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Change {
-    /// The server tells of this from now on: the object `notifications` of its acknowledgement.
+    /// The subscription is open. Contains the object `notifications` of the server's acknowledgement.
     Listening(Json),
-    /// Something has changed.
+    /// A change at the server.
     Notified(Notification),
-    /// The subscription broke off, and is opened again. What changes meanwhile is not events: read again what matters.
+    /// The subscription was interrupted and is being opened again. Changes in between are not reported: fetch relevant
+    /// state again.
     Interrupted(Failed),
-    /// It has ended: with a result if the server ended it in good order. Nothing follows.
+    /// The subscription has ended: with a result if the server ended it normally, otherwise with an error. Nothing
+    /// follows.
     Ended(Result<Json, Error>),
 }
 
-/// A change, before it is known whom an error is told.
+/// An event of a subscription as the task sends it, before errors are converted.
 #[derive(Debug)]
 pub(super) enum SubscriptionEvent {
     Listening(Json),
@@ -42,7 +44,7 @@ pub(super) enum SubscriptionEvent {
 }
 
 impl Subscription {
-    /// The next change; `None` after the end. Changes that were not taken in time are missed.
+    /// Returns the next change; `None` after the end. Changes that are not received in time are dropped.
     pub async fn next(&mut self) -> Option<Change> {
         Some(match self.events.recv().await? {
             SubscriptionEvent::Listening(filter) => Change::Listening(filter),

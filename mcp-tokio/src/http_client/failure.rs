@@ -1,4 +1,4 @@
-//! Errors of the HTTP library in the machine's words.
+//! Conversion of the HTTP library's errors for the machine.
 
 use std::error::Error;
 use std::io;
@@ -6,9 +6,9 @@ use std::iter::successors;
 
 use mcp_proto::client::Failure;
 
-/// What a failed exchange means for the machine.
+/// Converts the error of an exchange for the machine.
 ///
-/// `is_begun` says whether something of the request may have been sent.
+/// `is_begun` states whether any part of the request may have been sent.
 pub(super) fn failure(error: &reqwest::Error, is_begun: bool) -> Failure {
     let unreachable = |detail: &str| Failure::Unreachable { detail: detail.into() };
     let broken = |detail: &str| Failure::Broken { detail: detail.into() };
@@ -16,7 +16,7 @@ pub(super) fn failure(error: &reqwest::Error, is_begun: bool) -> Failure {
     if error.is_builder() {
         return Failure::Hopeless { detail: "the request cannot be sent".into() };
     }
-    // Of the many ways in which a name is not found, the library tells only this.
+    // The library exposes failures of name resolution only by this text.
     if causes(error).any(|error| error.to_string() == "dns error") {
         return unreachable("its name cannot be looked up");
     }
@@ -50,7 +50,7 @@ fn cause<T: Error + 'static>(error: &reqwest::Error) -> Option<&T> {
     causes(error).find_map(|error| error.downcast_ref())
 }
 
-/// Layers of the library wrap the error of the system, or of TLS, in others.
+/// Unwraps an I/O error: the library wraps errors of the operating system and of TLS in others.
 fn unwrapped(mut error: &io::Error) -> &io::Error {
     while let Some(inner) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
         error = inner;
@@ -58,12 +58,12 @@ fn unwrapped(mut error: &io::Error) -> &io::Error {
     error
 }
 
-/// What a client that cannot be set up lacks.
+/// Describes why an HTTP client cannot be built.
 pub(crate) fn in_words(error: &reqwest::Error) -> String {
     innermost(error).to_string()
 }
 
-/// The error itself names the URL, whose query may hold a key; its causes do not.
+/// The innermost cause of an error. The error itself contains the URL, whose query may hold a key; its causes do not.
 fn innermost(error: &reqwest::Error) -> &(dyn Error + 'static) {
     causes(error).last().unwrap_or(&Unnamed)
 }
@@ -81,8 +81,8 @@ mod tests {
 
     use super::*;
 
-    /// A port where every connection is answered with this once a request has come, and then closed; with nothing, it is
-    /// silent.
+    /// A server that sends this answer to each connection after the first bytes of a request, and closes it. With
+    /// `None`, it sends nothing.
     fn answers(answer: Option<Vec<u8>>) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/mcp?key=secret", listener.local_addr().unwrap());
@@ -114,7 +114,7 @@ mod tests {
         let no_http = answers(Some(b"\x15\x03\x01\0\x02\x02\x46".to_vec()));
         for (url, text, before, after) in [
             ("no URL".to_owned(), "the request cannot be sent", "Hopeless", "Hopeless"),
-            // No connection is no request, whatever was thought to be sent.
+            // Without a connection, no request can have been sent, whatever `is_begun` states.
             ("http://127.0.0.1:1/?key=secret".to_owned(), "nothing listens there", UNREACHABLE, UNREACHABLE),
             ("http://no-such-host.invalid/?key=secret".to_owned(), "its name", UNREACHABLE, UNREACHABLE),
             (answers(Some(Vec::new())), "it closed the connection", UNREACHABLE, BROKEN),
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(failure(&silent, true), Failure::Broken { detail: "it was silent for too long".into() });
         let text = "it did not accept the connection in time";
         assert_eq!(failure(&silent, false), Failure::Unreachable { detail: text.into() });
-        // The same answer behind TLS is no sign of TLS.
+        // Behind TLS, the same answer does not mean that the server speaks TLS.
         let encrypted = error_of(&no_http).await.with_url("https://127.0.0.1/".parse().unwrap());
         assert_eq!(failure(&encrypted, true), Failure::Broken { detail: "it does not speak HTTP/1.1".into() });
     }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::oneshot;
 
-/// A body that notices when it is taken: before, the server cannot have served the request.
+/// A body that reports when it is read: before that, the server cannot have processed the request.
 pub(super) struct Outgoing {
     bytes: Bytes,
     taken: Option<oneshot::Sender<()>>,
@@ -26,7 +26,7 @@ impl Body for Outgoing {
 
     fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         Poll::Ready(self.taken.take().map(|taken| {
-            // Whoever waited for the response has gone.
+            // The receiver may be closed if the caller no longer waits for the response.
             let _ = taken.send(());
             Ok(Frame::data(std::mem::take(&mut self.bytes)))
         }))

@@ -28,18 +28,19 @@ use driver::{Arrived, Driver, From, Input, Presence, Reply};
 
 pub use body::HttpBody;
 
-/// What connections tell that has not been dealt with. With more, they wait.
+/// The capacity of the channel from connections to the driver. A connection that finds it full waits.
 const INPUTS: usize = 256;
 
-/// A server that answers HTTP requests: a [`tower_service::Service`], whose clones serve the same sessions.
+/// A server that answers HTTP requests: a [`tower_service::Service`] whose clones share the same sessions.
 ///
-/// It needs a runtime with time. Something in front of it may put a [`Principal`] among the extensions of a request:
-/// then sessions belong to that principal (SE-02). It may put a [`PeerKey`] there: clients without a principal share by it
-/// what one client may hold ([`HttpConfig::evict_after`]); [`HttpService::serve`] does that itself.
+/// It requires a runtime with timers enabled. A layer in front of it may put a [`Principal`] into the extensions of a
+/// request: then sessions belong to that principal (SE-02). It may also put a [`PeerKey`] there: clients without a
+/// principal share the limits of one client if their keys are equal ([`HttpConfig::evict_after`]);
+/// [`HttpService::serve`] adds the key itself.
 ///
-/// As a service, it serves requests at every path: the router has chosen. [`HttpConfig::path`] is compared by
-/// [`HttpService::serve`] alone, and the paths of [`HttpConfig::two_endpoints`] always, with what the router has left of
-/// the request's path.
+/// As a service, it answers requests at every path, because the router has already selected the path. Only
+/// [`HttpService::serve`] checks [`HttpConfig::path`]. The paths of [`HttpConfig::two_endpoints`] are always checked,
+/// against the part of the request's path that the router has left.
 ///
 /// [`HttpConfig::path`]: mcp_proto::server::HttpConfig::path
 /// [`HttpConfig::two_endpoints`]: mcp_proto::server::HttpConfig::two_endpoints
@@ -67,14 +68,14 @@ pub struct HttpService {
     next: Arc<AtomicU64>,
     is_closed: Arc<watch::Sender<bool>>,
     publisher: ServerPublisher,
-    /// Connections of [`HttpService::serve`] at one time. With more, one that waits for a request is closed: that which
-    /// has waited for longest, of the address with the most connections. If all are in use, the new one is answered with
-    /// 503. Default 1024.
+    /// The maximum number of connections of [`HttpService::serve`] at one time. For one more, an idle connection is
+    /// closed: of the address with the most connections, the one that has been idle for longest. If none is idle, the
+    /// new connection is answered with 503. Default 1024.
     pub max_connections: usize,
-    /// How long the head of a request to [`HttpService::serve`] may take from its first byte on: then it is answered with
-    /// 408. Default 10 s.
+    /// How long the head of a request to [`HttpService::serve`] may take, from its first byte on. After that, the
+    /// request is answered with 408. Default 10 s.
     pub head_timeout: Duration,
-    /// How long a connection of [`HttpService::serve`] may wait for the next request: then it is closed. Default 60 s.
+    /// How long a connection of [`HttpService::serve`] may be idle before it is closed. Default 60 s.
     pub idle_timeout: Duration,
 }
 
@@ -96,11 +97,11 @@ impl HttpService {
         }
     }
 
-    /// Accepts connections, until the service is closed. Further clones may listen elsewhere.
+    /// Accepts and serves connections until the service is closed. Other clones may serve other listeners.
     ///
     /// # Errors
     ///
-    /// No more connections can be accepted.
+    /// The listener's error, if it cannot accept connections any more.
     ///
     /// # Example
     ///
@@ -121,14 +122,14 @@ impl HttpService {
         listener::serve(self, listener, self.is_closed.subscribe()).await
     }
 
-    /// A way to tell clients of changes while the service runs.
+    /// Publishes changes to clients while the service runs.
     #[must_use]
     pub fn publisher(&self) -> ServerPublisher {
         self.publisher.clone()
     }
 
-    /// Ends all sessions: everybody who waits is answered, later requests are answered with 503, and [`HttpService::serve`]
-    /// returns.
+    /// Ends all sessions: requests in progress are answered, later ones are answered with 503, and
+    /// [`HttpService::serve`] returns.
     pub async fn close(&self) {
         let (done, is_done) = oneshot::channel();
         if self.inbox.send(Input::Close(done)).await.is_ok() {
@@ -146,12 +147,13 @@ impl HttpService {
         let (principal, peer) = (head.extensions.remove::<Principal>(), head.extensions.remove::<PeerKey>());
         let arrived = Arrived(self.next.fetch_add(1, Ordering::Relaxed));
         let mut presence = Presence::new(arrived, self.gone);
-        // Most bodies are there with their head. One that waits to be asked for is not asked for before the head is fine.
+        // Most bodies arrive together with their head. A client that expects `100 Continue` gets it only after the head
+        // was accepted.
         let waits = expects_continue(&head);
         let first = if waits { Ok(Part::default()) } else { ready(body.as_mut()).await };
         let Ok(Part { bytes: first, is_last: mut is_whole }) = first else { return empty(StatusCode::BAD_REQUEST) };
         let (reply, mut replied) = oneshot::channel();
-        // hyper asks for the body, by `100 Continue`, when it is polled first.
+        // hyper sends `100 Continue` when the body is polled for the first time.
         let (accept, accepted) = oneshot::channel();
         let mut accepted = waits.then_some(accepted);
         let from = From { principal, peer, is_routed };
@@ -210,18 +212,18 @@ struct Part {
     is_last: bool,
 }
 
-/// The body has no end.
+/// The body ended with an error.
 #[derive(Debug)]
 struct Broken;
 
-/// The next part of a body, once its head was accepted.
+/// The next part of a body, after its head was accepted.
 async fn next_accepted<B: Body>(
     body: Pin<&mut B>,
     accepted: &mut Option<oneshot::Receiver<()>>,
 ) -> Result<Part, Broken> {
     if let Some(waiting) = accepted {
         if waiting.await.is_err() {
-            // The answer to the head alone is on its way.
+            // The head was refused, and that response is on its way.
             return std::future::pending().await;
         }
         *accepted = None;
@@ -234,7 +236,7 @@ async fn next<B: Body>(mut body: Pin<&mut B>) -> Result<Part, Broken> {
     poll_fn(|cx| poll_part(body.as_mut(), cx)).await
 }
 
-/// The next part of a body, or an empty one if there is nothing yet.
+/// The next part of a body, or an empty one if none has arrived yet.
 async fn ready<B: Body>(mut body: Pin<&mut B>) -> Result<Part, Broken> {
     poll_fn(|cx| match poll_part(body.as_mut(), cx) {
         Poll::Ready(part) => Poll::Ready(part),
@@ -246,13 +248,13 @@ async fn ready<B: Body>(mut body: Pin<&mut B>) -> Result<Part, Broken> {
 fn poll_part<B: Body>(mut body: Pin<&mut B>, cx: &mut Context<'_>) -> Poll<Result<Part, Broken>> {
     let frame = std::task::ready!(body.as_mut().poll_frame(cx)).transpose().map_err(|_| Broken)?;
     let is_last = frame.is_none() || body.is_end_stream();
-    // Trailers say nothing here.
+    // Trailers are ignored.
     let bytes = frame.and_then(|frame| frame.into_data().ok()).map(|mut data| data.copy_to_bytes(data.remaining()));
     Poll::Ready(Ok(Part { bytes: bytes.unwrap_or_default(), is_last }))
 }
 
 async fn until_closed(is_closed: &mut watch::Receiver<bool>) {
-    // With no sender, there is no service either.
+    // An error means that there is no sender and therefore no service.
     let _ = is_closed.wait_for(|is_closed| *is_closed).await;
 }
 
@@ -273,7 +275,7 @@ mod tests {
     use super::*;
     use crate::Incoming;
 
-    /// What is polled of a body, in this order; then it has ended.
+    /// A body whose polls return these items in order, and then the end.
     #[derive(Debug, Default)]
     struct Scripted(VecDeque<Poll<Result<&'static str, io::ErrorKind>>>);
 
@@ -285,7 +287,7 @@ mod tests {
             mut self: Pin<&mut Self>,
             cx: &mut Context<'_>,
         ) -> Poll<Option<Result<Frame<Bytes>, io::ErrorKind>>> {
-            // It is polled again at once.
+            // The body is polled again at once.
             cx.waker().wake_by_ref();
             match self.0.pop_front() {
                 Some(Poll::Ready(Ok("trailers"))) => Poll::Ready(Some(Ok(Frame::trailers(http::HeaderMap::new())))),

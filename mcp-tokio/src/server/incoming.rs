@@ -1,4 +1,4 @@
-//! A request as its handler sees it.
+//! A request as its handler receives it.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::requests::{Command, FinalCommand};
 
-/// A request of a client's, and the ways to talk to that client while it is served.
+/// A request of a client, with methods to send messages to that client while it is processed.
 pub struct Incoming {
     pub(super) method: Method,
     pub(super) params: Option<Json>,
@@ -21,7 +21,7 @@ pub struct Incoming {
     pub(super) last: mpsc::UnboundedSender<FinalCommand>,
 }
 
-/// Shows no header: among them are credentials and the id of the session.
+/// Omits the headers, which contain credentials and the session id.
 impl fmt::Debug for Incoming {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Incoming")
@@ -34,13 +34,13 @@ impl fmt::Debug for Incoming {
 }
 
 impl Incoming {
-    /// What is asked for.
+    /// The method.
     #[must_use]
     pub const fn method(&self) -> &Method {
         &self.method
     }
 
-    /// The parameters, as they came.
+    /// The parameters, unchanged.
     #[must_use]
     pub const fn params(&self) -> Option<&Json> {
         self.params.as_ref()
@@ -52,61 +52,62 @@ impl Incoming {
         self.ticket.session()
     }
 
-    /// What holds for the request: its revision, and what its client is and can do.
+    /// The context of the request: its revision, and the client's info and capabilities.
     #[must_use]
     pub const fn context(&self) -> &Context {
         &self.context
     }
 
-    /// The revision of the request.
+    /// The protocol revision of the request.
     #[must_use]
     pub const fn version(&self) -> ProtocolVersion {
         self.context.version
     }
 
-    /// What the client can do: an object.
+    /// The client's capabilities: an object.
     #[must_use]
     pub const fn client_capabilities(&self) -> &Json {
         &self.context.client_capabilities
     }
 
-    /// Who the client says it is: an object. Nothing may depend on it.
+    /// The client's own description of itself: an object. It is not verified, so nothing may depend on it.
     #[must_use]
     pub const fn client_info(&self) -> Option<&Json> {
         self.context.client_info.as_ref()
     }
 
-    /// Who sent the request or opened its session, if something in front of the server checked that and put a [`Principal`] among the
-    /// extensions of the HTTP request.
+    /// The principal that sent the request or opened its session, if a layer in front of the server authenticated it
+    /// and put a [`Principal`] into the extensions of the HTTP request.
     #[must_use]
     pub const fn principal(&self) -> Option<&Principal> {
         self.context.principal.as_ref()
     }
 
-    /// The headers of the HTTP request; none on a byte stream.
+    /// The headers of the HTTP request; empty on a byte stream.
     #[must_use]
     pub const fn headers(&self) -> &HeaderMap {
         &self.headers
     }
 
-    /// Tells how far the request has come, if its client asked for that, and waits until there is room for more.
+    /// Sends progress of the request if its client asked for it, and waits until there is room for more.
     pub async fn progress(&self, progress: Progress) {
         let (accept, accepted) = oneshot::channel();
         let _ = self.say(Command::Progress { ticket: self.ticket, progress, accept }, accepted).await;
     }
 
-    /// Sends a log message that is about this request, unless the client wants none of this level.
+    /// Sends a log message about this request, unless the client does not want this level.
     ///
     /// # Errors
     ///
-    /// [`UsageError::NotDeclared`] if the server's capabilities have no `logging`, and as [`Incoming::notify`].
+    /// [`UsageError::NotDeclared`] if the server's capabilities do not contain `logging`, otherwise those of
+    /// [`Incoming::notify`].
     pub async fn log(&self, level: LoggingLevel, logger: Option<&str>, data: Json) -> Result<(), UsageError> {
         let (accept, accepted) = oneshot::channel();
         let (ticket, logger) = (self.ticket, logger.map(Box::from));
         self.say(Command::Log { ticket, level, logger, data, accept }, accepted).await
     }
 
-    /// Sends a notification that is about this request, and waits until there is room for more.
+    /// Sends a notification about this request, and waits until there is room for more.
     ///
     /// # Errors
     ///
@@ -117,21 +118,20 @@ impl Incoming {
         self.say(Command::Notify { scope, notification, accept }, accepted).await
     }
 
-    /// Tells all clients whom it concerns of a change, as [`ServerPublisher::publish`].
+    /// Publishes a change to all clients that it concerns, like [`ServerPublisher::publish`].
     ///
     /// # Errors
     ///
-    /// As [`ServerPublisher::publish`].
+    /// Those of [`ServerPublisher::publish`].
     pub async fn publish(&self, notification: Notification) -> Result<(), UsageError> {
         publish(&self.said, notification).await
     }
 
-    /// Asks the client for something because of this request, and waits for the outcome. Dropping the future takes it
-    /// back.
+    /// Sends a request to the client within this request, and waits for the outcome. Dropping the future cancels it.
     ///
     /// # Errors
     ///
-    /// [`UsageError`] if it may not be asked.
+    /// [`UsageError`] if the client may not receive this request.
     pub async fn ask(&self, call: Call) -> Result<Outcome, UsageError> {
         let (accept, accepted) = oneshot::channel();
         let (outcome, answered) = oneshot::channel();
@@ -143,8 +143,7 @@ impl Incoming {
         outcome
     }
 
-    /// Lets the client come back for the answer instead of holding its connection open, where the transport and the
-    /// revision have that.
+    /// Allows the client to disconnect and resume the response later, if the transport and the revision support that.
     pub fn release(&self) {
         let _ = self.last.send(FinalCommand::Release(self.ticket));
     }
@@ -154,19 +153,20 @@ impl Incoming {
     }
 }
 
-/// Publishes changes to clients, from any task: see [`Service::subscribed`](super::Service::subscribed).
+/// Publishes changes to clients from any task: see [`Service::subscribed`](super::Service::subscribed).
 #[derive(Debug, Clone)]
 pub struct ServerPublisher {
     pub(super) said: mpsc::Sender<Command>,
 }
 
 impl ServerPublisher {
-    /// Tells all clients whom it concerns of a change: `list_changed` of tools, prompts or resources, or
-    /// `resources/updated`. It waits until there is room for more.
+    /// Publishes a change to all clients that it concerns: `list_changed` of tools, prompts or resources, or
+    /// `resources/updated`. Waits until there is room for more.
     ///
     /// # Errors
     ///
-    /// [`UsageError`] if it is no such notification, the server's capabilities do not promise it, or the server has ended.
+    /// [`UsageError`] if it is another notification, the server has not declared the capability for it, or the server
+    /// has ended.
     pub async fn publish(&self, notification: Notification) -> Result<(), UsageError> {
         publish(&self.said, notification).await
     }
@@ -186,7 +186,7 @@ async fn say<T>(
     accepted.await.map_err(|_| UsageError::Closed)?
 }
 
-/// Something that the client was asked. It is taken back unless the outcome has come.
+/// A request to the client. Dropping this before the outcome cancels it.
 struct Asked {
     request: Option<RequestKey>,
     last: mpsc::UnboundedSender<FinalCommand>,

@@ -1,4 +1,4 @@
-//! What a service is told beside requests, one after the other: notifications, ends of sessions, subscriptions.
+//! Events for a service besides requests, handled one after the other: notifications, ends of sessions, subscriptions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,14 +13,14 @@ use super::requests::FinalCommand;
 use super::service::AnyService;
 use crate::panics::caught;
 
-/// Notifications that have not been handled. More are dropped.
+/// The maximum number of notifications that are not handled yet. More are dropped.
 const MOST_NOTIFICATIONS: usize = 256;
 
 /// The queue to the task that calls the service.
 pub(super) struct Notices {
     sender: mpsc::UnboundedSender<Notice>,
     notifications: Arc<AtomicUsize>,
-    /// The service has not handled the changes of subscriptions that it was given. The machine collects others meanwhile.
+    /// The service is still handling earlier changes of subscriptions. The machine collects new ones meanwhile.
     is_reporting: bool,
 }
 
@@ -45,7 +45,7 @@ impl Notices {
                 match notice {
                     Notice::Notified(session, notification) => {
                         count.fetch_sub(1, Ordering::AcqRel);
-                        // RP15: those that follow are handled whatever becomes of this one.
+                        // A handler that panics does not prevent the handling of later events (RP15).
                         if caught(async { service.notified(session, notification).await }).await.is_none() {
                             tracing::error!("the handler of a notification panicked");
                         }
@@ -78,24 +78,24 @@ impl Notices {
         let _ = self.sender.send(Notice::Notified(session, notification));
     }
 
-    /// Sessions are bounded, and each ends once.
+    /// The queue is unbounded, but the number of sessions is limited, and each ends once.
     pub(super) fn ended(&self, session: SessionKey, reason: CloseReason) {
         let _ = self.sender.send(Notice::Ended(session, reason));
     }
 
-    /// Hands over what has changed of subscriptions, unless earlier changes are still being handled.
+    /// Passes on the changes of subscriptions, unless earlier changes are still being handled.
     pub(super) fn report<T: Carrier>(&mut self, machine: &mut Server<T>) {
         if !self.is_reporting {
             self.report_last(machine);
         }
     }
 
-    /// The service has handled what it was given.
+    /// The service has handled the changes that were passed on.
     pub(super) const fn on_reported(&mut self) {
         self.is_reporting = false;
     }
 
-    /// Hands over what has changed of subscriptions, behind everything else.
+    /// Passes on the changes of subscriptions, even if earlier changes are still being handled.
     pub(super) fn report_last<T: Carrier>(&mut self, machine: &mut Server<T>) {
         let changes: Vec<_> = std::iter::from_fn(|| machine.poll_subscription()).collect();
         if !changes.is_empty() {

@@ -1,4 +1,4 @@
-//! Requests that are being served: between the machine and the handlers.
+//! Requests in progress: connects the machine and the handlers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use super::incoming::{Incoming, ServerPublisher};
 use super::notices::Notices;
 use super::service::AnyService;
 
-/// What handlers say that has not been dealt with. With more, they wait.
+/// The capacity of the channel for commands of handlers. A handler that finds it full waits.
 const UNSAID: usize = 64;
 
-/// What a handler says. Whoever accepts it has room for more.
+/// A command of a handler. The result is sent through `accept` as soon as there is room for more.
 #[derive(Debug)]
 pub(super) enum Command {
     Progress { ticket: TicketKey, progress: Progress, accept: Accept<()> },
@@ -27,30 +27,31 @@ pub(super) enum Command {
     Ask { ticket: TicketKey, call: Call, accept: Accept<RequestKey>, outcome: oneshot::Sender<Outcome> },
 }
 
-/// How whoever said something hears that it was accepted.
+/// Sends the result of a command to the handler.
 type Accept<T> = oneshot::Sender<Result<T, UsageError>>;
 
-/// What must be commands even where nothing can be waited for. Each request says these a bounded number of times.
+/// A command that must be sent even from `Drop`, where nothing can be awaited. Each request sends a limited number of
+/// these.
 #[derive(Debug)]
 pub(super) enum FinalCommand {
     Answer(TicketKey, Result<Json, ErrorObject>),
     Release(TicketKey),
     Withdraw(RequestKey),
-    /// The service has handled the changes of subscriptions that it was given.
+    /// The service has handled the changes of subscriptions that it received.
     Reported,
 }
 
-/// What handlers say, where it arrives.
+/// The receiving ends of both channels for commands.
 #[derive(Debug)]
 pub(super) struct Commands {
     pub(super) said: mpsc::Receiver<Command>,
     pub(super) last: mpsc::UnboundedReceiver<FinalCommand>,
 }
 
-/// Requests that are being served, and what clients were asked.
+/// The requests that handlers are processing, and the requests of handlers to clients.
 pub(super) struct Requests {
     service: Arc<dyn AnyService>,
-    /// The machine bounds their number.
+    /// The machine limits their number.
     open: BTreeMap<TicketKey, (Ticket, AbortHandle)>,
     asked: BTreeMap<RequestKey, oneshot::Sender<Outcome>>,
     said: mpsc::Sender<Command>,
@@ -68,7 +69,7 @@ impl Requests {
         (requests, Commands { said, last })
     }
 
-    /// Deals with what a handler says; what the handler is told once there is room for more.
+    /// Carries out a command of a handler; the returned result is sent to the handler once there is room for more.
     pub(super) fn on_command<T: Carrier>(&mut self, said: Command, machine: &mut Server<T>, now: Instant) -> Accepted {
         match said {
             Command::Progress { ticket, progress, accept } => {
@@ -90,7 +91,7 @@ impl Requests {
                 if let Ok(request) = accepted {
                     self.asked.insert(request, outcome);
                 }
-                // Whoever asked may be gone before it was commands.
+                // The handler may have been dropped before its command was received.
                 if let Err(Ok(request)) = accept.send(accepted) {
                     machine.cancel(request, None, now);
                 }
@@ -99,7 +100,7 @@ impl Requests {
         }
     }
 
-    /// Deals with what is said at the end.
+    /// Carries out a final command of a handler.
     pub(super) fn on_last<T: Carrier>(&mut self, last: FinalCommand, machine: &mut Server<T>, now: Instant) {
         match last {
             FinalCommand::Answer(ticket, answer) => {
@@ -119,23 +120,23 @@ impl Requests {
         }
     }
 
-    /// Reports to the service what has changed of subscriptions, once it has handled what was reported before.
+    /// Passes the changes of subscriptions to the service, unless it is still handling earlier ones.
     pub(super) fn report_subscriptions<T: Carrier>(&mut self, machine: &mut Server<T>) {
         self.notices.report(machine);
     }
 
-    /// The machine has ended, and with it all subscriptions.
+    /// Passes on the last changes of subscriptions after the machine has ended, which ends all of them.
     pub(super) fn report_end<T: Carrier>(&mut self, machine: &mut Server<T>) {
         self.notices.report_last(machine);
     }
 
-    /// Publishes changes from outside of requests.
+    /// Publishes changes outside of requests.
     #[cfg(feature = "http-server")]
     pub(super) fn publisher(&self) -> ServerPublisher {
         ServerPublisher { said: self.said.clone() }
     }
 
-    /// Deals with what the machine tells.
+    /// Handles an event of the machine.
     #[expect(clippy::wildcard_enum_match_arm, reason = "what else is told concerns no handler")]
     pub(super) fn on_event<T: Carrier>(&mut self, event: Event, machine: &mut Server<T>) {
         match event {
@@ -167,7 +168,7 @@ impl Requests {
 
     fn serve<T: Carrier>(&mut self, ticket: Ticket, method: Method, params: Option<Json>, machine: &mut Server<T>) {
         let key = ticket.key();
-        // Without one, the client has taken the request back meanwhile.
+        // There is no context if the client has cancelled the request meanwhile.
         let Some(context) = machine.context(&ticket) else { return };
         let headers = machine.request_head(&ticket).map(|head| head.headers.clone()).unwrap_or_default();
         let span = tracing::info_span!("request", %method, session = ?key.session());
@@ -183,7 +184,7 @@ impl Requests {
     }
 }
 
-/// Nobody is left who could be answered.
+/// Aborts all handlers, because their answers can no longer be sent.
 impl Drop for Requests {
     fn drop(&mut self) {
         for (_, task) in self.open.values() {
@@ -192,7 +193,7 @@ impl Drop for Requests {
     }
 }
 
-/// What a handler is told once there is room for more.
+/// The result of a command, to be sent to the handler once there is room for more.
 #[derive(Debug)]
 #[must_use = "the handler waits"]
 pub(super) struct Accepted {
@@ -214,7 +215,7 @@ impl Accepted {
     }
 }
 
-/// A handler that has not answered. If it panics, its request fails (RP15).
+/// A handler that has not answered. If it panics, its request is answered with an error (RP15).
 struct Unanswered {
     ticket: TicketKey,
     last: mpsc::UnboundedSender<FinalCommand>,

@@ -1,4 +1,4 @@
-//! What a server does with requests.
+//! The application's handler for requests.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use mcp_proto::{ErrorObject, Json, Notification, SessionKey};
 
 use super::{Incoming, ServerPublisher};
 
-/// Serves requests. A function will do.
+/// Handles the requests of clients. A function is enough.
 ///
-/// Requests are served at the same time, each in a task of its own. A task whose client takes its request back is
-/// dropped at its next `await`.
+/// Requests run concurrently, each in its own task. If the client cancels a request, its task is dropped at the next
+/// `await`.
 ///
 /// # Example: a function
 ///
@@ -30,30 +30,31 @@ use super::{Incoming, ServerPublisher};
 /// is_service(serve);
 /// ```
 pub trait Service: Send + Sync + 'static {
-    /// Serves a request.
+    /// Handles a request.
     ///
     /// # Errors
     ///
-    /// The error is the client's answer.
+    /// The error is sent to the client as the answer.
     fn serve(&self, incoming: Incoming) -> impl Future<Output = Result<Json, ErrorObject>> + Send;
 
-    /// A client tells something. Notifications of all clients are handed over one after the other, in order.
+    /// Handles a notification of a client. Notifications of all clients are passed one after the other, in order.
     fn notified(&self, session: SessionKey, notification: Notification) -> impl Future<Output = ()> + Send {
         let _ = (session, notification);
         async {}
     }
 
-    /// A client's session has ended.
+    /// The session of a client has ended.
     fn ended(&self, session: SessionKey, reason: CloseReason) -> impl Future<Output = ()> + Send {
         let _ = (session, reason);
         async {}
     }
 
-    /// A client has subscribed to the resource of this URI, and none had before: its changes are to be published from now
-    /// on, by [`ServerPublisher::publish`] with `notifications/resources/updated`. Clients subscribe where the server's
-    /// capabilities have `resources.subscribe`, and the server answers them itself.
+    /// The first client has subscribed to the resource of this URI. From now on, its changes should be published with
+    /// [`ServerPublisher::publish`] as `notifications/resources/updated`. Clients may subscribe if the server's
+    /// capabilities contain `resources.subscribe`; the server answers those requests itself.
     ///
-    /// This and what clients tell is handed over one after the other: watch the resource in a task of its own.
+    /// Calls of this method and of the other notifications run one after the other: watch the resource in a separate
+    /// task.
     ///
     /// # Example: a resource that changes once a client has subscribed to it
     ///
@@ -111,7 +112,7 @@ pub trait Service: Send + Sync + 'static {
         async {}
     }
 
-    /// No client is subscribed to the resource any more.
+    /// The last client has unsubscribed from the resource.
     fn unsubscribed(&self, uri: Arc<str>) -> impl Future<Output = ()> + Send {
         let _ = uri;
         async {}
@@ -130,7 +131,7 @@ where
 
 type Served<'s, T> = Pin<Box<dyn Future<Output = T> + Send + 's>>;
 
-/// A service whose type is forgotten.
+/// A type-erased service.
 pub(super) trait AnyService: Send + Sync + 'static {
     fn serve(&self, incoming: Incoming) -> Served<'_, Result<Json, ErrorObject>>;
     fn notified(&self, session: SessionKey, notification: Notification) -> Served<'_, ()>;

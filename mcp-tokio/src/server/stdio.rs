@@ -1,5 +1,5 @@
 //! stdin and stdout of this process, on threads of their own: the runtime ends without waiting for a thread that is
-//! blocked by a client which does not read.
+//! blocked by a client that does not read.
 
 use std::io::{self, Read, Write};
 use std::thread;
@@ -8,15 +8,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-/// Bytes between a thread and the runtime.
+/// The size of each buffer between a thread and the runtime.
 const CHUNK: usize = 64 * 1024;
 
-/// Both streams, for this process's only server on them.
+/// Both streams. Only one server of this process may use them.
 #[derive(Debug)]
 pub(super) struct Streams {
     pub(super) read: DuplexStream,
     pub(super) write: DuplexStream,
-    /// SubscriptionEvent when everything was written after `write` was closed.
+    /// Receives a value when everything was written after `write` was closed.
     pub(super) written: oneshot::Receiver<()>,
 }
 

@@ -11,9 +11,10 @@ use super::requests::{Commands, Requests};
 use crate::clock::{Alarm, now};
 use crate::lines::{FLUSH, Lines};
 
-/// Bytes that are read at once.
+/// The number of bytes that are read at once.
 const CHUNK: usize = 64 * 1024;
-/// Bytes that are read while the machine wants none, so that the end of the stream is seen: what a pipe holds at most.
+/// The maximum number of bytes that are read while the machine wants none, so that the end of the stream is detected: a
+/// pipe holds at most as much.
 const AHEAD: usize = 1 << 20;
 
 /// Serves one client until its stream has ended.
@@ -41,7 +42,7 @@ pub(super) async fn serve(
         buffer.reserve(CHUNK);
         let due = machine.poll_timeout();
         tokio::select! {
-            // Reading goes on while lines wait: the other side may be waiting for that.
+            // Reading continues while lines are queued: the client may be blocked on its own output.
             length = read.read_buf(&mut buffer), if is_readable && buffer.len() < AHEAD => match length {
                 Ok(0) | Err(_) => {
                     is_readable = false;
@@ -60,19 +61,19 @@ pub(super) async fn serve(
                     machine.handle_eof(now());
                 }
             },
-            // A handler that has more to say than the client reads waits here.
+            // A handler that sends more than the client reads waits here.
             Some(said) = commands.said.recv(), if lines.has_room() => requests.on_command(said, &mut machine, now()).report(),
             Some(last) = commands.last.recv() => requests.on_last(last, &mut machine, now()),
             () = alarm.wait(due) => machine.handle_timeout(now()),
         }
     };
     requests.report_end(&mut machine);
-    // What was said last is written, but nobody is waited for who does not read.
+    // The last lines are written, unless the client does not read them in time.
     let _ = timeout(FLUSH, lines.finish()).await;
     reason
 }
 
-/// Carries out what the machine says; why the connection has ended, once it has.
+/// Carries out the machine's outputs; returns the reason once the connection has ended.
 fn settle(
     machine: &mut Server<Stdio>,
     requests: &mut Requests,

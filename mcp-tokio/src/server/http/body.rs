@@ -1,4 +1,4 @@
-//! Bodies of responses, which a slow reader holds up: small ones in one piece, and others as they are taken.
+//! Bodies of responses, with backpressure: small ones are taken in one piece, others in parts as the client reads them.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,15 +14,15 @@ use http_body::{Body, Frame, SizeHint};
 use super::driver::Presence;
 use crate::server::requests::Accepted;
 
-/// Bytes that wait for a client. With more, handlers that speak to it wait.
+/// With this many bytes unread by a client, handlers that send to it wait.
 const ROOM: usize = 64 * 1024;
-/// Bytes that a connection takes at once. What is taken is in its own buffer, which is not much larger.
+/// The maximum bytes that a connection takes at once. Its own write buffer is not much larger.
 const PART: usize = 16 * 1024;
 
 /// The body of a response.
 pub struct HttpBody(Inner);
 
-/// Shows nothing of what is sent.
+/// Omits the content.
 impl fmt::Debug for HttpBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
@@ -36,7 +36,7 @@ enum Inner {
     Whole(Bytes),
     Pieces {
         unread: Unread,
-        /// Of the client, for a stream: it is gone if this is dropped before the end.
+        /// For a stream: the client counts as disconnected if this is dropped before the end.
         presence: Option<Presence>,
     },
 }
@@ -44,37 +44,37 @@ enum Inner {
 #[derive(Debug)]
 enum Piece {
     Chunk(Bytes),
-    /// Everything before this was taken.
+    /// Everything before this was taken: the handler may continue.
     Room(Accepted),
 }
 
-/// The pieces of a body that were not taken.
+/// The pieces of a body that the connection has not taken.
 #[derive(Debug, Default)]
 struct Queue {
     pieces: VecDeque<Piece>,
-    /// Bytes of all of them.
+    /// The bytes of all chunks.
     bytes: usize,
-    /// The rest of the length that the head announces, if it does.
+    /// The rest of the length that the head announces, if it announces one.
     length: Option<u64>,
     end: End,
     /// The connection takes nothing more.
     is_gone: bool,
-    /// Of the connection, which waits for the next piece.
+    /// Wakes the connection, which waits for the next piece.
     connection: Option<Waker>,
-    /// Of whoever waits for an early end.
+    /// Wakes the task that waits for an abort.
     watcher: Option<Waker>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum End {
-    /// More may come.
+    /// More may follow.
     #[default]
     Open,
-    /// Nothing follows what there is.
+    /// Nothing follows the queued pieces.
     Ended,
-    /// Nobody is left who could add more: the body breaks off behind what there is.
+    /// All senders are dropped: the body is broken off after the queued pieces.
     Broken,
-    /// The body breaks off at once.
+    /// The body is broken off at once.
     Aborted,
 }
 
@@ -85,7 +85,7 @@ impl Queue {
         }
     }
 
-    /// Drops what there is; handlers that wait for room have it.
+    /// Drops the queued pieces; handlers that wait for room may continue.
     fn drop_pieces(&mut self) {
         self.bytes = 0;
         for piece in self.pieces.drain(..) {
@@ -96,11 +96,11 @@ impl Queue {
     }
 }
 
-/// Where the pieces of a body come from. Without the last of these, the body breaks off unless it has ended.
+/// The sending end of a body. When the last clone is dropped, the body is broken off unless it has ended.
 #[derive(Debug, Clone)]
 pub(super) struct Pieces(Arc<Source>);
 
-/// The queue as its senders have it.
+/// The queue, shared by all clones of its sender.
 #[derive(Debug)]
 struct Source(Arc<Mutex<Queue>>);
 
@@ -114,7 +114,7 @@ impl Drop for Source {
     }
 }
 
-/// The receiving end of [`Pieces`], before it is a body.
+/// The receiving end of [`Pieces`], before it becomes a body.
 #[derive(Debug)]
 pub(super) struct Unread(Arc<Mutex<Queue>>);
 
@@ -126,7 +126,7 @@ impl Drop for Unread {
     }
 }
 
-/// A body that may be broken off while its connection is blocked.
+/// A body that may be aborted while its connection is blocked.
 #[derive(Debug, Clone)]
 pub(super) struct Watched(Arc<Mutex<Queue>>);
 
@@ -149,12 +149,12 @@ fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
     queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The two ends of a body whose pieces are still to come.
+/// The two ends of a body whose pieces follow.
 pub(super) fn stream() -> (Pieces, Unread) {
     with(Queue::default())
 }
 
-/// The two ends of a whole body.
+/// The two ends of a complete body.
 pub(super) fn whole(body: Bytes) -> (Pieces, Unread) {
     let (bytes, length) = (body.len(), Some(body.len() as u64));
     with(Queue { pieces: [Piece::Chunk(body)].into(), bytes, length, end: End::Ended, ..Queue::default() })
@@ -175,7 +175,7 @@ impl Pieces {
         lock(&self.0.0)
     }
 
-    /// If the client is gone, this does nothing.
+    /// Queues a chunk, unless the client has disconnected.
     pub(super) fn send(&self, chunk: Bytes) {
         let mut queue = self.queue();
         if !queue.is_gone && !chunk.is_empty() {
@@ -185,7 +185,7 @@ impl Pieces {
         }
     }
 
-    /// Bytes that the client has not taken.
+    /// The bytes that the client has not taken.
     pub(super) fn waiting(&self) -> usize {
         self.queue().bytes
     }
@@ -196,7 +196,7 @@ impl Pieces {
         queue.wake();
     }
 
-    /// Breaks the body off, and drops what waits. If all of it was taken, this does nothing.
+    /// Breaks the body off, and drops the queued pieces. Does nothing if all of it was taken.
     pub(super) fn abort(&self) {
         let mut queue = self.queue();
         if queue.end == End::Ended && queue.bytes == 0 {
@@ -210,12 +210,12 @@ impl Pieces {
         }
     }
 
-    /// Whether those who speak may go on at once.
+    /// Whether handlers may continue at once.
     pub(super) fn has_room(&self) -> bool {
         self.waiting() < ROOM
     }
 
-    /// Tells whoever waits when everything so far was taken. With the client gone, that is at once.
+    /// Sends the result to a handler when everything that is queued was taken; at once if the client has disconnected.
     pub(super) fn accept(&self, accepted: Accepted) {
         let mut queue = self.queue();
         if queue.is_gone || queue.end == End::Aborted {
@@ -261,12 +261,12 @@ impl HttpBody {
         Self(Inner::Whole(body))
     }
 
-    /// A body that is taken piece by piece; of a stream, with the presence of its client.
+    /// A body that is taken in pieces. A stream also has the presence of its client.
     pub(super) const fn pieces(unread: Unread, presence: Option<Presence>) -> Self {
         Self(Inner::Pieces { unread, presence })
     }
 
-    /// What tells that the body is aborted, if it can be.
+    /// A handle that waits until the body is aborted, if it can be.
     pub(super) fn watched(&self) -> Option<Watched> {
         match &self.0 {
             Inner::Whole(_) => None,
@@ -313,7 +313,7 @@ mod tests {
 
     static THREE_PARTS: [u8; 3 * PART] = [0; 3 * PART];
 
-    /// Bytes that count themselves as long as they live.
+    /// Bytes that count their instances.
     struct Counted(Arc<AtomicUsize>);
 
     impl AsRef<[u8]> for Counted {
@@ -365,7 +365,7 @@ mod tests {
             assert_eq!((pieces.waiting(), body.size_hint().exact()), (left, Some(left as u64)));
         }
         assert_eq!(poll(&mut body), Poll::Ready(None));
-        // What was taken in full is not broken off behind its end.
+        // A body that was taken in full is not broken off after its end.
         pieces.abort();
         assert_eq!(poll(&mut body), Poll::Ready(None));
     }
@@ -399,7 +399,7 @@ mod tests {
             pieces.send(vec![0; length].into());
             assert_eq!(pieces.has_room(), has_room);
         }
-        // An empty piece would be the end of a body in chunks.
+        // An empty piece would be the end of a chunked body.
         pieces.send(Bytes::new());
         let (accept, mut accepted) = tokio::sync::oneshot::channel();
         pieces.accept(Accepted::new(accept, Ok(())));
@@ -429,7 +429,7 @@ mod tests {
         }
     }
 
-    /// What wakes a connection and whoever watches it: each piece, the end, a break, and an abort.
+    /// A body's connection and its watcher are woken by each piece, the end, a break, and an abort.
     #[tokio::test]
     async fn a_connection_that_waits_is_woken_by_all_that_happens_to_its_body() {
         for (what, expected) in [

@@ -1,4 +1,4 @@
-//! One connection: its socket, what is under way on it, and when it ends.
+//! One connection: its socket, its current stage, and its timeouts.
 
 use std::convert::Infallible;
 use std::io::{self, ErrorKind};
@@ -25,35 +25,36 @@ use super::body::Watched;
 use super::connections::Slot;
 use super::{HttpBody, HttpService};
 
-/// How long a client may take to read what is written at once.
+/// How long a client may take to read the bytes of one write.
 const WRITE_TIME: Duration = Duration::from_secs(30);
-/// Bytes that a connection keeps of what it reads and writes.
+/// The maximum size of a connection's buffers.
 const BUFFER: usize = 64 * 1024;
-/// How often it is looked whether the client is gone while a request is answered.
+/// The interval of the checks whether the client has disconnected while a request is answered.
 const TICK: Duration = Duration::from_millis(500);
-/// How long it is read on after an answer that ends the connection: closing with unread bytes would destroy it.
+/// How long reading continues after a response that ends the connection: closing it with unread bytes would destroy the
+/// response.
 const LINGER: Duration = Duration::from_secs(1);
-/// How long the head of a request is waited for that is answered with 503.
+/// How long the connection waits for the head of a request that is answered with 503.
 const REFUSAL_TIME: Duration = Duration::from_secs(1);
-/// Bytes that are read at once then.
+/// The maximum number of bytes per read while lingering.
 const CHUNK: usize = 4096;
 const REQUEST_TIMEOUT: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
-/// How long a client may take.
+/// The time limits of a client.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
     /// For the head of a request, from its first byte on.
     pub(super) head: Duration,
-    /// To begin the next request.
+    /// For the beginning of the next request.
     pub(super) idle: Duration,
 }
 
-/// What is under way on a connection.
+/// The current stage of a connection.
 #[derive(Debug, Clone, Copy)]
 enum Stage {
-    /// Nothing, since then.
+    /// There is no request, since then.
     Idle(Instant),
-    /// The head of a request arrives, since then.
+    /// The head of a request is arriving, since then.
     Head(Instant),
     /// A request is being answered.
     Answering,
@@ -61,11 +62,11 @@ enum Stage {
     Flushing,
 }
 
-/// What is under way, as its socket and its service report it.
+/// The state of a connection, as its socket and its service report it.
 #[derive(Debug)]
 struct Activity {
     stage: Mutex<Stage>,
-    /// The response that is being written, if it is one that may be aborted.
+    /// The body of the current response, if it can be aborted.
     body: Mutex<Option<Watched>>,
     changed: Notify,
     slot: Slot,
@@ -132,7 +133,7 @@ pub(super) async fn serve(
     peer: PeerKey,
     mut is_closed: watch::Receiver<bool>,
 ) {
-    // Small answers must not wait for others. Where the option cannot be set, they do.
+    // Small responses must not be delayed by Nagle's algorithm. If the option cannot be set, they are.
     let _ = stream.set_nodelay(true);
     let times = Times { head: service.head_timeout, idle: service.idle_timeout };
     let stage = Mutex::new(Stage::Idle(Instant::now()));
@@ -167,13 +168,13 @@ pub(super) async fn serve(
                 }
                 () = activity.changed.notified() => {}
                 () = activity.slot.evicted() => return,
-                // M3: what the connection itself has taken goes with it.
+                // Closing the connection also drops the bytes that its buffers have taken (M3).
                 () = until_aborted(body.as_ref()) => return,
                 () = until(deadline) => match stage {
                     Stage::Head(_) => break,
                     Stage::Idle(_) | Stage::Answering | Stage::Flushing => return,
                 },
-                // B14: hyper does not look for the end behind the beginning of the next request.
+                // hyper does not detect the end of the input behind a pipelined request (B14).
                 _ = tick.tick(), if deadline.is_none() => if is_gone(&stream).await { return },
                 () = super::until_closed(&mut is_closed), if !is_closing => {
                     is_closing = true;
@@ -187,19 +188,19 @@ pub(super) async fn serve(
     }
 }
 
-/// Answers whatever comes with 503.
+/// Answers the first request with 503.
 pub(super) async fn refuse(mut stream: TcpStream, _slot: Slot) {
     let service = hyper::service::service_fn(async |_: Request<Incoming>| {
         Ok::<_, Infallible>(too_many_connections().map(HttpBody::whole))
     });
     let serving = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(&mut stream), service);
     let _ = timeout(REFUSAL_TIME, serving).await;
-    // Behind an answer, nothing more can be written.
+    // This also covers a connection without a request. After a response, nothing more can be written.
     refuse_at_once(&stream);
     linger(&stream).await;
 }
 
-/// Answers with 503 before anything has come, as far as that can be written now.
+/// Answers with 503 without waiting for a request, as far as that can be written without blocking.
 pub(super) fn refuse_at_once(stream: &TcpStream) {
     let (head, body) = too_many_connections().into_parts();
     let mut text = format!("HTTP/1.1 {}\r\nconnection: close\r\ncontent-length: {}\r\n", head.status, body.len());
@@ -207,7 +208,7 @@ pub(super) fn refuse_at_once(stream: &TcpStream) {
         text.extend([name.as_str(), ": ", value.to_str().unwrap_or_default(), "\r\n"]);
     }
     text.push_str("\r\n");
-    // Nothing is known yet of what the runtime says about the socket.
+    // The runtime has no readiness for this socket yet, so it is written to directly.
     let _ = SockRef::from(stream).send(&[text.as_bytes(), &body].concat());
 }
 
@@ -225,14 +226,14 @@ async fn until(deadline: Option<Instant>) {
     }
 }
 
-/// Whether the client has closed its end, also behind bytes that were not read.
+/// Whether the client has closed its end, even if there are unread bytes in front of the end.
 async fn is_gone(stream: &TcpStream) -> bool {
-    // What is not ready now has not been closed.
+    // If the socket is not ready now, it was not closed.
     let ready = timeout(Duration::ZERO, stream.ready(Interest::READABLE)).await;
     matches!(ready, Ok(Ok(ready)) if ready.is_read_closed())
 }
 
-/// Reads on for a moment.
+/// Reads and discards bytes for up to [`LINGER`].
 async fn linger(stream: &TcpStream) {
     let reading = async {
         let mut buffer = [0; CHUNK];
@@ -247,7 +248,7 @@ async fn linger(stream: &TcpStream) {
     let _ = timeout(LINGER, reading).await;
 }
 
-/// The socket of a connection, which reports what is read.
+/// The socket of a connection, which reports when bytes are read.
 #[derive(Debug)]
 struct Socket {
     stream: Arc<TcpStream>,
@@ -294,7 +295,7 @@ impl AsyncWrite for Socket {
         true
     }
 
-    /// Called when everything was written: the socket keeps nothing itself.
+    /// hyper calls this when everything was written; the socket has no buffer of its own.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.activity.on_flushed();
         Poll::Ready(Ok(()))
@@ -330,7 +331,7 @@ impl hyper::service::Service<Request<Incoming>> for Tracked {
     }
 }
 
-/// A body whose end is that of its request.
+/// A body that marks its request as answered when it is dropped.
 #[derive(Debug)]
 struct TrackedBody {
     body: HttpBody,

@@ -1,4 +1,4 @@
-//! The tasks of the connections that are open: the machine says which of them makes room for another one.
+//! The open connections of a listener. The machine decides which one is closed to make room for another.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,25 +7,25 @@ use tokio::sync::Notify;
 
 use crate::clock::now;
 
-/// Connections beyond the limit that are answered with 503 at one time.
+/// The number of connections beyond the limit that are answered with 503 at one time.
 const REFUSALS: usize = 64;
 
-/// All connections of one listener, each with what it is closed with when it has to make room.
+/// All connections of one listener, each with the notifier that closes it if it has to make room.
 #[derive(Debug)]
 pub(super) struct Connections(Mutex<server::Connections<Arc<Notify>>>);
 
-/// What becomes of a new connection.
+/// The decision about a new connection.
 #[derive(Debug)]
 pub(super) enum Admitted {
     /// It is served.
     Served(Slot),
     /// It is answered with 503, in a task of its own.
     Refused(Slot),
-    /// There is not even a task for that.
+    /// It is answered with 503 without a task, because there are too many of those.
     RefusedAtOnce,
 }
 
-/// The place of a connection, which is free again when this is dropped.
+/// The entry of a connection, which is removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Slot {
     connections: Arc<Connections>,
@@ -60,12 +60,12 @@ impl Connections {
 }
 
 impl Slot {
-    /// A request is being answered.
+    /// The connection begins to answer a request.
     pub(super) fn is_used(&self) {
         self.connections.state().set_used(self.key);
     }
 
-    /// The next request is waited for.
+    /// The connection becomes idle.
     pub(super) fn is_unused(&self) {
         self.connections.state().set_unused(self.key, now());
     }

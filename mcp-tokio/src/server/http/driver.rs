@@ -12,31 +12,31 @@ use super::body::{Pieces, Unread, is_small, stream, whole};
 use crate::clock::{Alarm, now};
 use crate::server::requests::{Accepted, Command, Commands, FinalCommand, Requests};
 
-/// Names a request of some connection's, before the machine has named its exchange.
+/// Identifies a request of a connection before the machine has assigned the key of its exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Arrived(pub(super) u64);
 
-/// What connections tell.
+/// A message of a connection to the driver.
 #[derive(Debug)]
 pub(super) enum Input {
-    /// A request, with as much of its body as came with it.
+    /// A request, with the part of its body that arrived with it.
     Request {
         arrived: Arrived,
         head: Box<Parts>,
         from: From,
         body: Bytes,
         is_whole: bool,
-        /// SubscriptionEvent when the head is accepted.
+        /// Receives a value when the head is accepted.
         accept: oneshot::Sender<()>,
         reply: oneshot::Sender<Reply>,
     },
-    /// More of its body.
+    /// More of the body of a request.
     Body { arrived: Arrived, body: Bytes, is_last: bool },
-    /// The server shall end; whoever says so hears when everybody was answered.
+    /// Closes the server. The sender is used when all requests were answered.
     Close(oneshot::Sender<()>),
 }
 
-/// Where a request comes from.
+/// The origin of a request.
 #[derive(Debug)]
 pub(super) struct From {
     pub(super) principal: Option<Principal>,
@@ -44,22 +44,23 @@ pub(super) struct From {
     pub(super) is_routed: bool,
 }
 
-/// How a request is answered.
+/// The response to a request.
 #[derive(Debug)]
 pub(super) enum Reply {
     /// A response that the connection takes at once.
     Small(http::Response<Bytes>),
-    /// A whole response that the connection takes piece by piece.
+    /// A complete response that the connection takes in pieces.
     Whole(http::Response<()>, Unread),
-    /// A response whose pieces are still to come.
+    /// A response whose pieces follow.
     Stream(http::Response<()>, Unread),
 }
 
-/// A client that waits for its response. If it is dropped before that is over, the client is gone.
+/// A client that waits for its response. Dropping this before the end of the response reports the client as
+/// disconnected.
 #[derive(Debug)]
 pub(super) struct Presence {
     arrived: Option<Arrived>,
-    /// Each request is gone once, so this is bounded by their number.
+    /// Unbounded, but each request sends at most one value.
     gone: mpsc::UnboundedSender<Arrived>,
 }
 
@@ -86,26 +87,26 @@ pub(super) struct Driver {
     requests: Requests,
     exchanges: BTreeMap<Arrived, ExchangeKey>,
     responses: BTreeMap<ExchangeKey, (Arrived, Response)>,
-    /// Clients that wait to be told that the head of their request is accepted.
+    /// For clients that wait for `100 Continue`: send a value when the head of their request is accepted.
     accepts: BTreeMap<ExchangeKey, oneshot::Sender<()>>,
-    /// The exchange that was written to last, if its client is behind.
+    /// The exchange that was written to last, if its client has too much unread.
     behind: Option<ExchangeKey>,
-    /// Responses that clients have not taken in full, and the bytes of them that the machine counts.
+    /// Responses that clients have not read in full, and how many of their bytes the machine counts as unwritten.
     unwritten: BTreeMap<ExchangeKey, (Pieces, usize)>,
 }
 
-/// What wakes the driver.
+/// The event that has woken the driver.
 enum Wakeup {
     Input(Input),
     FinalCommand(FinalCommand),
     Command(Command),
-    /// The client has gone.
+    /// The client has disconnected.
     Gone(Arrived),
-    /// The machine wants to be called.
+    /// The machine's timeout has passed.
     Nothing,
 }
 
-/// A response that is not over.
+/// A response that has not ended.
 #[derive(Debug)]
 enum Response {
     Awaited(oneshot::Sender<Reply>),
@@ -125,7 +126,7 @@ impl Driver {
         }
     }
 
-    /// Runs until nobody is left who could hand in a request.
+    /// Runs until all clones of the service are dropped.
     pub(super) async fn run(
         mut self,
         mut commands: Commands,
@@ -153,7 +154,7 @@ impl Driver {
     }
 
     fn turn(&mut self, wakeup: Wakeup, now: Instant) {
-        // What clients have taken meanwhile makes room for what is new.
+        // The machine needs to be informed of what clients have read before new data is added.
         self.report_written(now);
         match wakeup {
             Wakeup::Input(input) => self.on_input(input, now),
@@ -175,12 +176,12 @@ impl Driver {
 
     fn on_input(&mut self, input: Input, now: Instant) {
         match input {
-            // B14: that the client is gone may be known before the request is.
+            // The disconnect of the client may be known before its request is handled (B14).
             Input::Request { reply, .. } if reply.is_closed() => {}
             Input::Request { arrived, head, from, body, is_whole, accept, reply } => {
                 let mut nonce = [0; 32];
                 if let Err(error) = getrandom::fill(&mut nonce) {
-                    // Without them there is no id that could not be guessed. The request is not answered from here.
+                    // Without random bytes, a session id could be guessed. Dropping `reply` leads to a 503 response.
                     tracing::error!(%error, "the system has no random bytes");
                     return;
                 }
@@ -221,7 +222,7 @@ impl Driver {
         }
     }
 
-    /// A handler whose client is behind waits until that has caught up.
+    /// Sends the result to the handler; if its client has too much unread, only after the client has read it.
     fn accept(&mut self, accepted: Accepted) {
         match self.behind.take().and_then(|exchange| self.responses.get(&exchange)) {
             Some((_, Response::Streamed(pieces))) => pieces.accept(accepted),
@@ -286,7 +287,7 @@ impl Driver {
         let (head, body) = response.into_parts();
         let (pieces, unread) = whole(body);
         self.unwritten.insert(exchange, (pieces, length));
-        // If nobody takes it, the client is gone, and nothing is left of it.
+        // If the receiver is closed, the client has disconnected, and the pieces are dropped with it.
         let _ = reply.send(Reply::Whole(http::Response::from_parts(head, ()), unread));
     }
 
@@ -294,7 +295,7 @@ impl Driver {
         let Some((_, response)) = self.responses.get_mut(&exchange) else { return };
         let (pieces, unread) = stream();
         if let Response::Awaited(reply) = std::mem::replace(response, Response::Streamed(pieces)) {
-            // If nobody takes it, the client is gone, which is told elsewhere.
+            // If the receiver is closed, the client has disconnected, which `Presence` reports.
             let _ = reply.send(Reply::Stream(head, unread));
         }
     }
@@ -309,11 +310,11 @@ impl Driver {
         }
     }
 
-    /// Reports what clients have taken of their responses since this was last called.
+    /// Reports to the machine how many bytes clients have read since the last call.
     fn report_written(&mut self, now: Instant) {
         let Self { machine, unwritten, .. } = self;
         unwritten.retain(|exchange, (pieces, counted)| {
-            // Of a client that is gone, nothing is left.
+            // The queue of a disconnected client is empty.
             let waiting = pieces.waiting();
             machine.handle_written(*exchange, counted.saturating_sub(waiting), now);
             *counted = waiting;
@@ -338,12 +339,12 @@ mod tests {
     use crate::server::incoming::Incoming;
     use crate::server::service::AnyService;
 
-    /// An driver that the test runs step by step, whose tools say something and then wait until they may answer.
+    /// A driver that the test runs step by step, whose tools send a message and then wait until they may answer.
     struct Stepped {
         driver: Driver,
         commands: Commands,
         may_answer: Arc<Semaphore>,
-        /// Handlers that have not ended.
+        /// One reference for each handler that has not ended.
         handlers: Arc<()>,
     }
 
@@ -398,7 +399,7 @@ mod tests {
             self.driver.turn(Wakeup::Input(Input::Body { arrived, body, is_last: true }), now());
         }
 
-        /// Deals with one thing that a handler says.
+        /// Carries out one command of a handler.
         async fn turn(&mut self) {
             let wakeup = tokio::select! {
                 Some(last) = self.commands.last.recv() => Wakeup::FinalCommand(last),
@@ -407,10 +408,10 @@ mod tests {
             self.driver.turn(wakeup, now());
         }
 
-        /// Exchanges, responses, and responses with something that was not taken.
+        /// The number of exchanges, of responses, and of responses with unread bytes.
         fn left(&mut self) -> (usize, usize, usize) {
             self.driver.report_written(now());
-            // What the machine counts is what clients have not taken.
+            // The machine counts exactly what clients have not read.
             assert!(self.driver.unwritten.values().all(|(pieces, counted)| pieces.waiting() == *counted));
             (self.driver.exchanges.len(), self.driver.responses.len(), self.driver.unwritten.len())
         }
@@ -423,7 +424,7 @@ mod tests {
         }
     }
 
-    /// Takes the next frame; its bytes.
+    /// Reads the next frame; returns the number of its bytes.
     async fn take(body: &mut HttpBody) -> Option<usize> {
         let frame = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await?;
         Some(frame.unwrap().into_data().unwrap().len())
@@ -455,7 +456,7 @@ mod tests {
         let Ok(Reply::Stream(_, unread)) = replied.try_recv() else { panic!("a stream") };
         let mut body = HttpBody::pieces(unread, None);
         assert_eq!(stepped.left(), (1, 1, 1));
-        // Its handler waits until all of this was taken, and then answers.
+        // The handler waits until all of this was read, and then answers.
         let mut taken = 0;
         while taken < 100_000 {
             taken += take(&mut body).await.unwrap();
@@ -485,7 +486,7 @@ mod tests {
             stepped.driver.settle(now());
             stepped.handlers_end().await;
             drop(replied);
-            // A request whose client was gone before it was commands is none.
+            // A request whose client disconnected before it was handled is ignored.
             let (reply, _) = oneshot::channel();
             stepped.ask(2, "small", reply);
             assert_eq!(stepped.left(), (0, 0, 0));

@@ -1,4 +1,4 @@
-//! Connections of a server that listens itself.
+//! Accepts the connections of a server.
 
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use tokio::time::{sleep, timeout};
 use super::connections::{Admitted, Connections};
 use super::{HttpService, connection, until_closed};
 
-/// How long the last answers may take to be written when the service is closed.
+/// How long the last responses may take to be written when the service is closed.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
-/// The pause after a connection could not be accepted: with no descriptor left, the next attempt fails too.
+/// The pause after a connection could not be accepted: without free file descriptors, the next attempt fails too.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Accepts connections until told otherwise. Dropping the future ends them all.
+/// Accepts and serves connections until the service is closed. Dropping the future closes all of them.
 pub(super) async fn serve(
     service: &HttpService,
     listener: TcpListener,
@@ -63,7 +63,7 @@ pub(super) async fn serve(
     Ok(())
 }
 
-/// Whether accepting may succeed at another time.
+/// Whether a later attempt to accept may succeed.
 fn is_passing(error: &io::Error) -> bool {
     !matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported | ErrorKind::NotConnected)
 }
@@ -77,7 +77,7 @@ mod tests {
         for (kind, expected) in [
             (ErrorKind::ConnectionAborted, true),
             (ErrorKind::Interrupted, true),
-            // No descriptor is left.
+            // No file descriptor is free.
             (ErrorKind::Other, true),
             (ErrorKind::InvalidInput, false),
             (ErrorKind::Unsupported, false),
