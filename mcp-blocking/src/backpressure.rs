@@ -1,9 +1,9 @@
-//! Back-pressure between threads: who is about to read waits until there is room.
+//! Back-pressure between threads: a reader waits until there is room.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// Open or closed. Threads that want to read wait while it is closed.
+/// Open or closed. While it is closed, threads wait before they read.
 #[derive(Debug)]
 pub(crate) struct Backpressure {
     is_open: Mutex<bool>,
@@ -28,15 +28,16 @@ impl Backpressure {
         drop(self.opened.wait_while(is_open, |is_open| !*is_open));
     }
 
-    /// The same for a thread whose work may have become needless meanwhile.
+    /// Like [`Self::wait`], but also returns once `is_aborted` is set.
     pub(crate) fn wait_unless(&self, is_aborted: &AtomicBool) {
         let is_open = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
         drop(self.opened.wait_while(is_open, |is_open| !*is_open && !is_aborted.load(Ordering::Acquire)));
     }
 
-    /// Lets a thread that waits go on, without opening the backpressure for others.
+    /// Wakes the thread that waits with this flag, without opening the backpressure for others.
     pub(crate) fn abort(&self, is_aborted: &AtomicBool) {
-        // Under the lock, so that no thread is between its look at the flag and its wait.
+        // The lock ensures that no thread has read the flag but does not wait yet: such a thread would miss the
+        // wake-up.
         let _is_open = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
         is_aborted.store(true, Ordering::Release);
         self.opened.notify_all();

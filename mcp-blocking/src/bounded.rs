@@ -1,20 +1,21 @@
-//! A queue between two threads that is bounded in entries and in bytes, and never blocks the thread that fills it.
+//! A queue between two threads, bounded in entries and in bytes. Sending never blocks.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Makes a queue of at most `entries`, which weigh at most `bytes` together; one entry of any weight is always taken.
+/// Makes a queue of at most `entries` entries that weigh at most `bytes` together. An empty queue takes one entry of
+/// any weight.
 pub(crate) fn bounded<T>(entries: usize, bytes: usize) -> (Sender<T>, Receiver<T>) {
     let state = State { queue: VecDeque::new(), weight: 0, missed: 0, has_ended: false };
     let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), entries, bytes });
     (Sender(Arc::clone(&shared)), Receiver(shared))
 }
 
-/// The end that fills the queue.
+/// The sending end.
 #[derive(Debug)]
 pub(crate) struct Sender<T>(Arc<Shared<T>>);
 
-/// The end that empties it.
+/// The receiving end.
 #[derive(Debug)]
 pub(crate) struct Receiver<T>(Arc<Shared<T>>);
 
@@ -23,7 +24,7 @@ pub(crate) struct Receiver<T>(Arc<Shared<T>>);
 pub(crate) enum Next<T> {
     /// An entry.
     Entry(T),
-    /// At this place, so many entries are missing.
+    /// At this place, this number of entries is missing.
     Missed(u64),
 }
 
@@ -37,10 +38,10 @@ struct Shared<T> {
 
 #[derive(Debug)]
 struct State<T> {
-    /// Each with its weight.
+    /// Each entry with its weight in bytes.
     queue: VecDeque<(Next<T>, usize)>,
     weight: usize,
-    /// Entries that were left out since the last one in the queue.
+    /// Entries that were dropped since the last one in the queue.
     missed: u64,
     has_ended: bool,
 }
@@ -62,7 +63,7 @@ impl<T> State<T> {
 }
 
 impl<T> Sender<T> {
-    /// Adds an entry that weighs this many bytes, or gives it back if there is no room.
+    /// Adds an entry that weighs this many bytes, or returns it if there is no room.
     pub(crate) fn try_send(&self, entry: T, weight: usize) -> Result<(), T> {
         let mut state = self.0.state();
         let has_room = state.queue.len() < self.0.entries && state.weight.saturating_add(weight) <= self.0.bytes;
@@ -75,7 +76,7 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Notes that an entry is missing at this place.
+    /// Records that an entry is missing at this place.
     pub(crate) fn miss(&self) {
         self.0.state().missed += 1;
     }
@@ -94,7 +95,7 @@ impl<T> Drop for Sender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// Waits for the next entry; `None` once the other end is gone and everything is taken.
+    /// Waits for the next entry. Returns `None` once the sender is gone and the queue is empty.
     pub(crate) fn recv(&self) -> Option<Next<T>> {
         let is_idle = |state: &mut State<T>| state.queue.is_empty() && state.missed == 0 && !state.has_ended;
         let mut state = self.0.changed.wait_while(self.0.state(), is_idle).unwrap_or_else(PoisonError::into_inner);

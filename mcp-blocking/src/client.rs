@@ -1,14 +1,14 @@
-//! A blocking client of a server, over HTTP or in a process of its own.
+//! A blocking client of a server, over HTTP or in a child process.
 //!
-//! One thread owns the machine. Calls from any number of threads go to it through a bounded channel, and each waits for
-//! its own answer; a slow call delays no other.
+//! One thread owns the machine. Calls from any number of threads reach it through a bounded channel. Each call waits
+//! for its own response; a slow call delays no other.
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `builder` | what the client is told before it connects |
+//! | `builder` | the client's configuration, and how it connects |
 //! | `driver` | the thread that owns the machine |
 //! | `subscription` | changes that the application has subscribed to |
-//! | `handler` | what the application does about what the server tells and asks |
+//! | `handler` | how the application handles the server's notifications and requests |
 
 mod builder;
 mod driver;
@@ -33,7 +33,7 @@ pub use builder::{Builder, ChildServer, HttpServer};
 pub use handler::{Handler, Observation};
 pub use subscription::{Change, Subscription};
 
-/// Changes that wait for the application; more are missed.
+/// Changes queued for the application; more are dropped and counted.
 const CHANGES: usize = 256;
 /// The same in bytes.
 const CHANGE_BYTES: usize = 4 * 1024 * 1024;
@@ -63,11 +63,11 @@ struct Shared {
     driver: Option<JoinHandle<()>>,
     server: String,
     greeting: Greeting,
-    /// Bytes of progress that wait for callers.
+    /// Bytes of progress queued for callers.
     progress: Arc<AtomicUsize>,
 }
 
-/// How the server answered when the connection was made.
+/// What the server answered when the connection was made.
 #[derive(Debug)]
 struct Greeting {
     version: ProtocolVersion,
@@ -86,11 +86,11 @@ impl Client {
         Builder::http(url)
     }
 
-    /// Prepares a client of a server that is started as a child process. Its stderr is this process's, unless the command
-    /// says otherwise.
+    /// Prepares a client of a server that is started as a child process. The child inherits this process's stderr,
+    /// unless the command sets another.
     ///
-    /// It is ended as [`Proxy::child`](crate::Proxy::child) ends it, which dropping the last clone of the client waits
-    /// for. A server that ends when it is asked which era it belongs to is started once more (ER-06).
+    /// The child is ended as [`Proxy::child`](crate::Proxy::child) ends it; dropping the last clone of the client waits
+    /// for that. A server that exits while its era is being detected is started once more (ER-06).
     ///
     /// # Example
     ///
@@ -106,7 +106,7 @@ impl Client {
         Builder::child(command)
     }
 
-    /// Makes a request and waits for its outcome.
+    /// Sends a request and waits for its outcome.
     ///
     /// # Errors
     ///
@@ -116,11 +116,11 @@ impl Client {
         self.call(params.map_or(call.clone(), |params| call.params(params)))?.wait()
     }
 
-    /// Makes a request with typed parameters, and reads its result.
+    /// Sends a request with typed parameters, and parses its result.
     ///
     /// # Errors
     ///
-    /// [`Error::Result`] if the result does not have the shape that the method's results have, and as
+    /// [`Error::Result`] if the result does not have the shape that this method's results have; otherwise as for
     /// [`Client::request`].
     ///
     /// # Example
@@ -139,11 +139,11 @@ impl Client {
         R::Result::from_json(&result).map_err(Error::Result)
     }
 
-    /// Makes a request, and returns at once.
+    /// Sends a request, and returns without waiting for its outcome.
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if the request cannot be made.
+    /// [`Error::Usage`] if the request cannot be sent.
     pub fn call(&self, call: Call) -> Result<InFlight, Error> {
         let (responder, slot) = ResponseSlot::new(Arc::clone(&self.shared.progress));
         let (accept, accepted) = sync_channel(1);
@@ -158,13 +158,13 @@ impl Client {
         })
     }
 
-    /// Subscribes to changes, at servers of revision 2026-07-28. `filter` is the object `notifications` of
-    /// `subscriptions/listen`.
+    /// Subscribes to changes, at servers of revision 2026-07-28. `filter` is the object `notifications` in the
+    /// parameters of `subscriptions/listen`.
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if that cannot be done; older servers tell [`Handler::notified`] without being asked, and take
-    /// `resources/subscribe`.
+    /// [`Error::Usage`] if the client cannot subscribe. Servers of older revisions have no such request: they send
+    /// their notifications to [`Handler::notified`] without a subscription, and accept `resources/subscribe`.
     pub fn listen(&self, filter: impl Into<Json>) -> Result<Subscription, Error> {
         let (listener, events) = bounded(CHANGES, CHANGE_BYTES);
         let (accept, accepted) = sync_channel(1);
@@ -191,19 +191,19 @@ impl Client {
         self.shared.greeting.version
     }
 
-    /// The server's answer to `initialize` or `server/discover`: its name, capabilities and instructions.
+    /// The server's result of `initialize` or `server/discover`: its name, capabilities and instructions.
     #[must_use]
     pub fn initialize_result(&self) -> &Json {
         &self.shared.greeting.result
     }
 
-    /// Which era the server belongs to, and what told so.
+    /// The era that the server belongs to, and how it was detected.
     #[must_use]
     pub fn detected_era(&self) -> DetectedEra {
         self.shared.greeting.detected_era
     }
 
-    /// The HTTP transport that the server turned out to have; `None` for a child process.
+    /// The HTTP transport that was detected; `None` for a child process.
     #[must_use]
     pub fn transport(&self) -> Option<HttpTransport> {
         self.shared.greeting.transport
@@ -214,7 +214,7 @@ impl Client {
     }
 }
 
-/// Ends the session, for which the server has the time of `HttpConfig::close_timeout`, or the process.
+/// Ends the session, which may take up to `HttpConfig::close_timeout`, or the child process.
 impl Drop for Shared {
     fn drop(&mut self) {
         let _ = self.commands.send(Input::Close);
@@ -265,7 +265,7 @@ impl InFlight {
         }
     }
 
-    /// Takes the request back; its outcome is [`Failed::Cancelled`] unless it has ended.
+    /// Cancels the request. Its outcome is then [`Failed::Cancelled`], unless it has already ended.
     pub fn cancel(&self) {
         let _ = self.commands.send(Input::Cancel(self.request));
     }
@@ -279,7 +279,7 @@ impl Drop for InFlight {
     }
 }
 
-/// Why there is no result.
+/// Why a call has no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -289,21 +289,21 @@ pub enum Error {
     /// The server did not answer.
     #[error("{}", reason.describe(server))]
     Failed {
-        /// The server, as the subject of a sentence: with its URL, without the query, if it has one.
+        /// The server, phrased as the subject of a sentence: with its URL, but without the query, if it has a URL.
         server: String,
-        /// Why not.
+        /// The reason.
         reason: Failed,
     },
-    /// The result does not have the shape that the method's results have.
+    /// The result does not have the shape that this method's results have.
     #[error("the server's result is not one of this method: {0}")]
     Result(ModelError),
-    /// The command cannot be carried out as given.
+    /// The call is invalid as given.
     #[error(transparent)]
     Usage(#[from] UsageError),
     /// The server could not be started.
     #[error(transparent)]
     Start(std::io::Error),
-    /// The server's process ended before it had answered.
+    /// The server's process ended before it answered.
     #[error("the server ended ({status}) before it answered; what it wrote to its stderr may say why")]
     Exited {
         /// How it ended.

@@ -1,14 +1,14 @@
-//! Where threads that read and write hand in what happens.
+//! The queue to which the threads that read and write send their input.
 
 use std::fmt;
 use std::sync::mpsc::SyncSender;
 
-/// Takes what happens.
+/// Accepts input from other threads.
 pub(crate) trait Inbox<I>: fmt::Debug + Send + Sync {
-    /// Takes it, and waits for room if there is none. `false` if nothing is taken any more.
+    /// Sends `input`, and waits for room if there is none. Returns `false` once the receiver is gone.
     fn send(&self, input: I) -> bool;
 
-    /// The same without waiting: what there is no room for is dropped.
+    /// Sends `input` without waiting: it is dropped if there is no room.
     fn try_send(&self, input: I);
 }
 

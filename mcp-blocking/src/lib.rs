@@ -1,12 +1,14 @@
-//! The Model Context Protocol on threads: a client, a server, and a proxy before servers of any kind. No async runtime.
+//! The Model Context Protocol on threads: a client, a server, and a proxy in front of any kind of server. No async
+//! runtime.
 //!
-//! The protocol itself lives in [`mcp_proto`], which does no I/O. This crate does the I/O, with threads, channels and
-//! `ureq`, and decides nothing: what is retried, resumed or refused is the machines' business.
+//! The protocol is implemented in [`mcp_proto`], which does no I/O. This crate does the I/O, with threads, channels and
+//! `ureq`. What is retried, resumed or refused is decided by the state machines of `mcp_proto`.
 //!
 //! # A client
 //!
-//! [`Client`] talks to a server over HTTP, or to one that it starts as a child process ([`Client::child`]). It may be cloned and used from any number of threads; each call waits for
-//! its own answer, and a slow call delays no other. [`Handler`] hears what the server tells and answers what it asks.
+//! [`Client`] connects to a server over HTTP, or to one that it starts as a child process ([`Client::child`]). It may
+//! be cloned and used from any number of threads. Each call waits for its own response, and a slow call delays no
+//! other. A [`Handler`] receives the server's notifications and answers its requests.
 //!
 //! ```no_run
 //! use mcp_blocking::Client;
@@ -19,17 +21,19 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A lost session is opened again behind the calls; requests that the server refused because of it are sent again, all
-//! others in flight fail at once with [`mcp_proto::Failed::SessionLost`], because nobody knows whether they were served.
+//! The client reopens a lost session while calls are in flight. Requests that the server refused because of the lost
+//! session are sent again. All others in flight fail at once with [`mcp_proto::Failed::SessionLost`], because the
+//! server may or may not have processed them.
 //!
 //! # A proxy
 //!
-//! [`Proxy`] joins any pair of byte streams to a server over HTTP or in a child process, whichever revisions the two
-//! sides speak. The binary `mcp-proxy` is this and a command line; the feature `proxy` (on by default) builds it.
+//! [`Proxy`] connects any pair of byte streams to a server over HTTP or in a child process. The two sides may use
+//! different protocol revisions. The binary `mcp-proxy` adds a command line to it; the feature `proxy` (on by default)
+//! builds the binary.
 //!
 //! # A server
 //!
-//! [`Server`] serves Streamable HTTP on `std::net`, to clients on this machine unless told otherwise.
+//! [`Server`] serves Streamable HTTP on `std::net`, by default only to clients on this machine.
 //!
 //! # Threads and memory
 //!
@@ -38,9 +42,8 @@
 //!   workers ──┴─ bounded channel ─▶ driver ─▶ worker …           (HttpOptions::max_workers)
 //! ```
 //!
-//! One driver thread runs a client's machine, so there is no lock around it. Workers are started when they are needed, and
-//! used again. A body is read while the machine has room for it, and no further; what the machine may hold is stated at
-//! [`mcp_proto::Limits`].
+//! One driver thread runs a client's machine, so there is no lock around it. Workers are started on demand and reused.
+//! A body is read only while the machine has room for it; [`mcp_proto::Limits`] states how much the machine may hold.
 //!
 //! ```text
 //!   reader: stdin ──┐           ┌──▶ worker …
@@ -48,21 +51,21 @@
 //!   time ───────────┘           └──▶ time
 //! ```
 //!
-//! A proxy has a lock instead of an driver: the thread that has read something gives it to the machine, and carries out what
-//! comes of it. Waking another thread for that would take longer than the machine does. Nothing that is done under the lock
-//! waits for a peer: stdout is written to as far as it takes bytes at once, and a thread that meets a held lock leaves what
-//! it has read to the thread that holds it.
+//! A proxy has a lock instead of a driver: the thread that has read something passes it to the machine, and carries out
+//! the resulting actions. Waking another thread would take longer than the machine does. Nothing that is done under the
+//! lock waits for a peer: a write to stdout stops where it would block, and a thread that finds the lock held leaves
+//! what it has read to the thread that holds it.
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `client`, `slot` | the client: commands to the driver, outcomes to the callers |
-//! | `proxy` | the proxy: what joins its two sides |
-//! | `link` | what clients and proxies need of the way to a server |
+//! | `client`, `response_slot` | the client: commands to the driver, outcomes to the callers |
+//! | `proxy` | the proxy: connects its two sides |
+//! | `link` | the interface to a server that clients and proxies share |
 //! | `http_client` | servers over HTTP: exchanges on worker threads |
-//! | `child` | servers in child processes: starting, feeding and ending them |
+//! | `child` | servers in child processes: starting them, writing to them and ending them |
 //! | `stdio` | a reader and a writer of byte streams |
-//! | `server` | the server: connections, its driver, the threads that serve |
-//! | `inbox` | where readers and workers hand in what happens |
+//! | `server` | the server: connections, its driver, the threads that serve requests |
+//! | `inbox` | the queue to which readers and workers send their input |
 //! | `backpressure` | stops the readers while the machine wants no input |
 //! | `bounded` | a queue with a bound in bytes |
 

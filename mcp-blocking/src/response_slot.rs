@@ -1,4 +1,4 @@
-//! Where a caller waits for its outcome, and for progress until then.
+//! The slot in which a caller waits for its outcome, and for progress before it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,20 +7,20 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use mcp_proto::client::Outcome;
 use mcp_proto::{Failed, Json};
 
-/// Notifications of progress that wait for one caller; older ones than these are dropped.
+/// Progress notifications queued for one caller; beyond this, the oldest are dropped.
 const PROGRESS: usize = 64;
-/// Bytes of progress that wait for all callers of a client.
+/// Bytes of progress queued for all callers of a client.
 const PROGRESS_BYTES: usize = 4 * 1024 * 1024;
 
 /// The caller's end.
 #[derive(Debug)]
 pub(crate) struct ResponseSlot(Arc<Shared>);
 
-/// The driver's end. Dropping it without an outcome tells the caller that the connection was closed.
+/// The driver's end. If it is dropped without an outcome, the caller gets [`Failed::Closed`].
 #[derive(Debug)]
 pub(crate) struct ResponseSender(Arc<Shared>);
 
-/// What a caller learns.
+/// What a caller receives.
 #[derive(Debug)]
 pub(crate) enum ResponseUpdate {
     Progress(Json),
@@ -31,7 +31,7 @@ pub(crate) enum ResponseUpdate {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
-    /// Bytes of progress that wait for all callers of the client.
+    /// Bytes of progress queued for all callers of the client.
     total: Arc<AtomicUsize>,
 }
 
@@ -61,7 +61,7 @@ impl Drop for Shared {
 }
 
 impl ResponseSlot {
-    /// `total` counts the bytes of progress that wait for all callers of a client.
+    /// `total` counts the bytes of progress queued for all callers of a client.
     pub(crate) fn new(total: Arc<AtomicUsize>) -> (ResponseSender, Self) {
         let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new(), total });
         (ResponseSender(Arc::clone(&shared)), Self(shared))
@@ -83,12 +83,12 @@ impl ResponseSlot {
 }
 
 impl ResponseSender {
-    /// Hands progress to the caller, in the place of older progress that it has not taken where there is no room.
+    /// Queues progress for the caller. If there is no room, older progress of this caller is dropped.
     pub(crate) fn progress(&self, params: Json) {
         let mut state = self.0.state();
         let is_full = || self.0.total.load(Ordering::Relaxed).saturating_add(params.len()) > PROGRESS_BYTES;
         while state.progress.len() >= PROGRESS || is_full() {
-            // Without anything of its own to drop, this caller misses it.
+            // This caller has no older progress to drop, so it misses this one.
             let Some(_dropped) = self.0.pop(&mut state) else { return };
         }
         self.0.total.fetch_add(params.len(), Ordering::Relaxed);
@@ -153,7 +153,7 @@ mod tests {
         let total = Arc::new(AtomicUsize::new(0));
         let (responder, caller) = ResponseSlot::new(Arc::clone(&total));
         let (other, _other_caller) = ResponseSlot::new(Arc::clone(&total));
-        // With its quotes, exactly half.
+        // With its quotes, this is exactly half of the room.
         let half = || Json::from("x".repeat(PROGRESS_BYTES / 2 - 2).as_str());
         responder.progress(half());
         responder.progress(half());
@@ -162,7 +162,7 @@ mod tests {
         assert!(other.0.state().progress.is_empty(), "there is no room, and nothing of its own to drop");
         assert!(matches!(caller.wait(), ResponseUpdate::Progress(_)));
         assert_eq!(total.load(Ordering::Relaxed), PROGRESS_BYTES / 2);
-        // What nobody takes gives its room back, too.
+        // Dropping the caller also frees the room of progress that was not taken.
         drop((responder, caller));
         assert_eq!(total.load(Ordering::Relaxed), 0);
     }

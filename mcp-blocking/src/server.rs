@@ -1,18 +1,18 @@
 //! A blocking server over HTTP, on `std::net`.
 //!
-//! One thread owns the machine, each connection has a thread, and requests are served on a pool of threads. All three
-//! kinds are bounded.
+//! One thread owns the machine, each connection has a thread, and requests are served on a pool of threads. The number
+//! of connections and the size of the pool are bounded.
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `http1` | HTTP/1.1 as bytes |
+//! | `http1` | parses and writes HTTP/1.1 |
 //! | `connection` | requests and responses of one connection |
-//! | `connections` | how many connections there are, and which makes room for another |
+//! | `connections` | limits the connections, and closes one to make room for another |
 //! | `driver` | the thread that owns the machine |
 //! | `handlers` | the threads on which requests are served |
-//! | `subscriptions` | changes of subscriptions on their way to the service |
-//! | `incoming` | a request as its handler sees it |
-//! | `state` | states that clients carry and cannot alter |
+//! | `subscriptions` | a queue of subscription changes for the service |
+//! | `incoming` | a request as its handler gets it |
+//! | `state` | signed states that clients send back and cannot alter |
 
 mod connection;
 mod connections;
@@ -44,18 +44,18 @@ use handlers::Handlers;
 pub use incoming::{Incoming, ServerPublisher};
 pub use state::StateKeys;
 
-/// Serves requests. A closure will do.
+/// The application's side of a server: serves requests. A closure implements it.
 ///
-/// It is called on several threads at one time, one call for each request.
+/// It is called on several threads at the same time, once for each request.
 pub trait Service: Send + Sync + 'static {
     /// Serves a request.
     ///
     /// # Errors
     ///
-    /// The error is the client's answer.
+    /// The error is sent to the client.
     fn serve(&self, incoming: &Incoming) -> Result<Json, ErrorObject>;
 
-    /// A client tells something.
+    /// A client sent a notification.
     fn notified(&self, notification: &Notification) {
         let _ = notification;
     }
@@ -65,11 +65,11 @@ pub trait Service: Send + Sync + 'static {
         let _ = reason;
     }
 
-    /// A client has subscribed to the resource of this URI, and none had before: its changes are to be published from now
-    /// on, by [`ServerPublisher::publish`] with `notifications/resources/updated`. Clients subscribe where the server's
-    /// capabilities have `resources.subscribe`, and the server answers them itself.
+    /// A client has subscribed to the resource of this URI, and no other client was subscribed to it. From now on,
+    /// publish its changes by [`ServerPublisher::publish`] with `notifications/resources/updated`. Clients can
+    /// subscribe if the server's capabilities have `resources.subscribe`; the server itself answers these requests.
     ///
-    /// This and [`Service::unsubscribed`] are called one after the other: watch the resource on a thread of its own.
+    /// Calls of this method and of [`Service::unsubscribed`] never overlap, so watch the resource on another thread.
     ///
     /// # Example: a resource that changes once a client has subscribed to it
     ///
@@ -133,12 +133,12 @@ impl<F: Fn(&Incoming) -> Result<Json, ErrorObject> + Send + Sync + 'static> Serv
     }
 }
 
-/// How long the last answers may take to be written when a server is stopped.
+/// How long the last responses may take to be written when a server is stopped.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
-/// Bytes of the stack of a connection's thread.
+/// Stack size of a connection's thread, in bytes.
 const STACK: usize = 256 * 1024;
 
-/// A server that listens.
+/// A server with a bound listening socket.
 ///
 /// # Example: a tool, served to clients on this machine
 ///
@@ -168,23 +168,23 @@ pub struct Server {
     address: SocketAddr,
     config: Config,
     http: HttpConfig,
-    /// Connections at one time. With more, one that waits for a request is closed: that which has waited for longest, of
-    /// the address with the most connections. If all are in use, the new one is answered with 503. Streams that clients
-    /// opened by GET take half of them at most, whatever [`HttpConfig::max_streams`] is, and subscriptions a quarter,
-    /// whatever `Limits::subscriptions` is. Default 256.
+    /// Connections at one time. If there are more, an idle one is closed: of the address with the most connections, the
+    /// one that has been idle for longest. If all are in use, the new one is answered with 503. Streams that clients
+    /// opened by GET take at most half of the connections, whatever [`HttpConfig::max_streams`] is, and subscriptions
+    /// at most a quarter, whatever `Limits::subscriptions` is. Default 256.
     pub max_connections: usize,
-    /// How long the head of a request may take from its first byte on: then it is answered with 408. Default 10 s.
+    /// How long the head of a request may take after its first byte, before it is answered with 408. Default 10 s.
     pub head_timeout: Duration,
-    /// How long a connection may wait for the next request: then it is closed. Default 60 s.
+    /// How long a connection may wait for the next request before it is closed. Default 60 s.
     pub idle_timeout: Duration,
-    /// Threads on which requests are served. Default 32.
+    /// The maximum number of threads on which requests are served. Default 32.
     pub max_handlers: usize,
     inbox: SyncSender<Input>,
     inputs: std::sync::mpsc::Receiver<Input>,
     is_stopped: Arc<AtomicBool>,
 }
 
-/// Ends a server from another thread.
+/// Stops a server from another thread.
 #[derive(Debug, Clone)]
 pub struct ServerStopper {
     inbox: SyncSender<Input>,
@@ -193,20 +193,21 @@ pub struct ServerStopper {
 }
 
 impl Server {
-    /// Listens on this address. Clients and pages of this machine are served, at `/mcp`.
+    /// Listens on this address. The endpoint is `/mcp`; requests are accepted only for local hosts and from local
+    /// origins.
     ///
     /// # Errors
     ///
-    /// The address cannot be listened on.
+    /// Those of binding a socket to the address.
     pub fn bind(address: impl ToSocketAddrs, config: Config) -> io::Result<Self> {
         Self::bind_with(address, config, HttpConfig::new())
     }
 
-    /// Listens on this address, and speaks HTTP as `http` says.
+    /// Listens on this address, with `http` as the configuration of HTTP.
     ///
     /// # Errors
     ///
-    /// The address cannot be listened on.
+    /// Those of binding a socket to the address.
     pub fn bind_with(address: impl ToSocketAddrs, config: Config, http: HttpConfig) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
@@ -226,19 +227,19 @@ impl Server {
         })
     }
 
-    /// Where the server listens.
+    /// The local address of the listening socket.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// A way to end the server.
+    /// Returns a handle that stops the server.
     #[must_use]
     pub fn stopper(&self) -> ServerStopper {
         ServerStopper { inbox: self.inbox.clone(), is_stopped: Arc::clone(&self.is_stopped), address: self.address }
     }
 
-    /// A way to tell clients of changes while the server runs.
+    /// Returns a handle that publishes changes to clients while the server runs.
     #[must_use]
     pub fn publisher(&self) -> ServerPublisher {
         ServerPublisher { inbox: self.inbox.clone() }
@@ -248,12 +249,13 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// The configuration cannot be worked with, or a thread could not be started.
+    /// If the configuration is invalid, if a thread could not be started, or if no connections can be accepted any
+    /// more.
     pub fn run(self, service: impl Service) -> io::Result<()> {
         let Self { listener, mut config, mut http, max_connections, max_handlers, inbox, inputs, is_stopped, .. } =
             self;
         let times = Times { head: self.head_timeout, idle: self.idle_timeout };
-        // M4: what clients hold open leaves room for requests.
+        // Streams and subscriptions that clients hold open must leave connections free for requests (M4).
         http.max_streams = http.max_streams.min(max_connections.div_ceil(2));
         config.limits.subscriptions = config.limits.subscriptions.min(max_connections.div_ceil(4));
         let machine = mcp_proto::Server::new(Http::new(http), config).map_err(unusable)?;
@@ -270,14 +272,14 @@ impl Server {
                 Ok((stream, peer)) => serve(Arc::new(stream), peer.ip(), &connections, times, &inbox, &answering),
                 Err(error) if is_passing(&error) => {
                     log::warn!("a connection could not be accepted: {error}");
-                    // With no descriptor left, the next attempt fails too until a connection ends.
+                    // With no file descriptor left, the next attempt fails too until a connection ends.
                     thread::sleep(Duration::from_millis(20));
                 }
                 Err(error) => return Err(error),
             }
         }
         let _ = driver.join();
-        // The last answers are on their way to the connections; the process may end when this returns.
+        // The connections may still be writing the last responses, and the process may end when this returns.
         let until = Instant::now() + FLUSH_TIMEOUT;
         while answering.load(Ordering::Acquire) > 0 && Instant::now() < until {
             thread::sleep(Duration::from_millis(2));
@@ -293,11 +295,11 @@ impl fmt::Debug for Server {
 }
 
 impl ServerStopper {
-    /// Ends the server: everybody who waits is answered, then [`Server::run`] returns.
+    /// Stops the server: all pending requests are answered, then [`Server::run`] returns.
     pub fn stop(&self) {
         if !self.is_stopped.swap(true, Ordering::AcqRel) {
             let _ = self.inbox.send(Input::Stop);
-            // Accepting ends with the next connection, which is this one.
+            // The accept loop checks for the end only after an accepted connection, which this provides.
             let _ = TcpStream::connect_timeout(&self.address, Duration::from_secs(1));
         }
     }
@@ -307,7 +309,7 @@ fn unusable(error: UsageError) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, error)
 }
 
-/// Whether accepting may succeed at another time.
+/// Whether accepting may succeed later.
 fn is_passing(error: &io::Error) -> bool {
     !matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported | ErrorKind::NotConnected)
 }
@@ -355,7 +357,7 @@ mod tests {
         for (kind, expected) in [
             (ErrorKind::ConnectionAborted, true),
             (ErrorKind::Interrupted, true),
-            // No descriptor is left.
+            // No file descriptor is left.
             (ErrorKind::Other, true),
             (ErrorKind::InvalidInput, false),
             (ErrorKind::Unsupported, false),
@@ -365,13 +367,13 @@ mod tests {
         }
     }
 
-    /// Without answers to write, a server that is stopped does not wait for any.
+    /// A server that is stopped waits only for responses that are being written.
     #[test]
     fn a_server_without_requests_ends_at_once() {
         let server = Server::bind("127.0.0.1:0", Config::new("s", "1")).unwrap();
         let stopper = server.stopper();
         let running = thread::spawn(move || server.run(|_: &Incoming| Ok(Json::empty_object())));
-        // It is served, and closed.
+        // This connection is served and closed.
         let mut idle = TcpStream::connect(stopper.address).unwrap();
         io::Write::write_all(&mut idle, b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
         io::Read::read_to_end(&mut idle, &mut Vec::new()).unwrap();

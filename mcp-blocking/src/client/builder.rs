@@ -1,4 +1,4 @@
-//! What a client is told before it connects.
+//! The configuration of a client, and how it connects.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::process::Command;
@@ -39,14 +39,14 @@ pub struct Builder<S = HttpServer> {
     server: S,
 }
 
-/// A server over HTTP, as [`Client::builder`] prepares for.
+/// A server over HTTP, as prepared by [`Client::builder`].
 #[derive(Debug)]
 pub struct HttpServer {
     http: HttpConfig,
     options: HttpOptions,
 }
 
-/// A server in a process of its own, as [`Client::child`] prepares for.
+/// A server in a child process, as prepared by [`Client::child`].
 #[derive(Debug)]
 pub struct ChildServer {
     command: Command,
@@ -55,12 +55,12 @@ pub struct ChildServer {
 impl<S> Builder<S> {
     fn new(server: S) -> Self {
         let mut config = Config::new("mcp-blocking", env!("CARGO_PKG_VERSION"));
-        // The library's hash maps begin with random keys of the system.
+        // The standard library seeds its hash maps with random keys from the operating system.
         config.seed = RandomState::new().build_hasher().finish();
         Self { config, handler: Box::new(()), server }
     }
 
-    /// Names the application, as the server will see it.
+    /// Sets the name and version of the application, which are sent to the server as `clientInfo`.
     #[must_use]
     pub fn name(mut self, name: &str, version: &str) -> Self {
         let own = Config::new(name, version);
@@ -68,29 +68,29 @@ impl<S> Builder<S> {
         self
     }
 
-    /// Declares what the server may ask for, as the object `capabilities` of `initialize`.
+    /// Declares what the server may request, as the object `capabilities` of `initialize`.
     #[must_use]
     pub fn capabilities(mut self, capabilities: impl Into<Json>) -> Self {
         self.config.capabilities = capabilities.into();
         self
     }
 
-    /// Deals with what the server tells and asks.
+    /// Sets the handler of the server's notifications and requests.
     #[must_use]
     pub fn handler(mut self, handler: impl Handler) -> Self {
         self.handler = Box::new(handler);
         self
     }
 
-    /// How long an answer may take.
+    /// Sets how long a response may take.
     #[must_use]
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.config.request_timeout = timeout;
         self
     }
 
-    /// The revisions that may be spoken. With 2026-07-28 among them, the server is first asked which era it belongs to;
-    /// without, the connection begins with `initialize`, which is the default.
+    /// Sets the protocol revisions that may be used. If 2026-07-28 is among them, the client first detects the era of
+    /// the server. Without it, which is the default, the connection begins with `initialize`.
     #[must_use]
     pub fn versions(mut self, versions: impl IntoIterator<Item = ProtocolVersion>) -> Self {
         self.config.versions = versions.into_iter().collect();
@@ -145,7 +145,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if the protocol sets that header itself, or it has characters that no header may have.
+    /// [`Error::Usage`] if the protocol sets that header itself, or if its characters are not valid in a header.
     pub fn header(mut self, name: &str, value: &str) -> Result<Self, Error> {
         self.server.http.header(name, value)?;
         Ok(self)
@@ -155,12 +155,12 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if the token has characters that no header may have.
+    /// [`Error::Usage`] if the token has characters that are not valid in a header.
     pub fn bearer(self, token: &str) -> Result<Self, Error> {
         self.header("Authorization", &format!("Bearer {token}"))
     }
 
-    /// Changes anything of the configuration.
+    /// Changes any part of the configuration.
     #[must_use]
     pub fn configure(mut self, change: impl FnOnce(&mut Config, &mut HttpConfig, &mut HttpOptions)) -> Self {
         change(&mut self.config, &mut self.server.http, &mut self.server.options);
@@ -171,8 +171,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::Server`] if the server refused, [`Error::Failed`] if it did not answer, [`Error::Usage`] if the
-    /// configuration cannot be worked with.
+    /// [`Error::Server`] if the server answered with an error, [`Error::Failed`] if it did not answer, [`Error::Usage`]
+    /// if the configuration is invalid, [`Error::Thread`] if a thread could not be started.
     pub fn connect(mut self) -> Result<Client, Error> {
         self.config.limits.exchanges = self.server.options.max_workers;
         let server = format!("the server at {}", self.server.http.server());
@@ -193,7 +193,7 @@ impl Builder<ChildServer> {
         builder
     }
 
-    /// Changes anything of the configuration.
+    /// Changes any part of the configuration.
     #[must_use]
     pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Self {
         change(&mut self.config);
@@ -204,8 +204,9 @@ impl Builder<ChildServer> {
     ///
     /// # Errors
     ///
-    /// [`Error::Start`] if it could not be started, [`Error::Exited`] if it ended before it answered, [`Error::Server`]
-    /// if it refused, [`Error::Failed`] if it did not answer, [`Error::Usage`] if the configuration cannot be worked with.
+    /// [`Error::Start`] if the server could not be started, [`Error::Exited`] if it ended before it answered,
+    /// [`Error::Server`] if it answered with an error, [`Error::Failed`] if it did not answer, [`Error::Usage`] if the
+    /// configuration is invalid, [`Error::Thread`] if a thread could not be started.
     pub fn connect(self) -> Result<Client, Error> {
         let machine = proto::Client::new(Stdio::new(), self.config.clone())?;
         self.connect_with(

@@ -20,13 +20,13 @@ use crate::bounded::{self, Next, Sender, bounded};
 use crate::link::{Feed, Link};
 use crate::response_slot::ResponseSender;
 
-/// Events that wait for the handler. It may be waiting for the client itself, so the driver never waits for it: with more
-/// than this, notifications are dropped and requests refused.
+/// Events queued for the handler. The driver never waits for the handler, because the handler may be waiting for the
+/// client. With more events than this, notifications are dropped and requests refused.
 const EVENTS: usize = 256;
 /// The same in bytes.
 const EVENT_BYTES: usize = 4 * 1024 * 1024;
 
-/// What a client asks of its driver.
+/// A command from a client to its driver.
 #[derive(Debug)]
 pub(super) enum Input {
     Request {
@@ -52,25 +52,25 @@ pub(super) enum Input {
     Close,
 }
 
-/// What the driver waits for.
+/// What the driver receives.
 #[derive(Debug)]
 pub(super) enum Mail<R> {
     Server(R),
     Client(Input),
 }
 
-/// The way to the driver, whatever kind of server it talks to.
+/// Sends commands to the driver, for any kind of server.
 #[derive(Clone)]
 pub(super) struct Commands(Arc<dyn Fn(Input) -> Result<(), Error> + Send + Sync>);
 
-/// Why the connection could not be made, and how the server's process ended, if it did so by itself.
+/// Why the connection could not be made, and how the server's process ended, if it ended by itself.
 #[derive(Debug)]
 pub(super) struct Refused {
     pub(super) reason: Unavailable,
     pub(super) exited: Option<ExitStatus>,
 }
 
-/// What the handler's thread is given.
+/// An event for the handler's thread.
 #[derive(Debug)]
 pub(super) enum ForHandler {
     Notified(Notification),
@@ -82,15 +82,15 @@ pub(super) enum ForHandler {
 pub(super) struct Driver<T: ClientTransport, L: Link> {
     pub(super) machine: proto::Client<T>,
     pub(super) link: L,
-    /// Closed while no more of what the server says should be read.
+    /// Closed while nothing more should be read from the server.
     pub(super) backpressure: Arc<Backpressure>,
     pub(super) connected: Option<SyncSender<Result<Greeting, Refused>>>,
-    /// What the machine has of HTTP, if that is what it speaks.
+    /// Returns the machine's HTTP transport; `None` for stdio.
     pub(super) http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
     pub(super) state: State,
 }
 
-/// What an driver remembers.
+/// The state of a driver.
 #[derive(Default)]
 pub(super) struct State {
     refused: Option<Unavailable>,
@@ -110,7 +110,7 @@ where
             self.wait(inputs);
         }
         let exited = self.link.end(&mut |time| {
-            // The link holds a way to the inbox itself, so this waits.
+            // The link itself holds a sender to the inbox, so the channel stays open and this waits.
             let _ = inputs.recv_timeout(time);
             false
         });
@@ -119,7 +119,7 @@ where
         }
     }
 
-    /// Carries out all that the machine says. Returns whether it has ended.
+    /// Carries out all outputs of the machine. Returns whether the machine has closed.
     fn drain(&mut self, events: &Sender<ForHandler>) -> bool {
         while let Some(output) = self.machine.poll_output() {
             match output {
@@ -159,7 +159,7 @@ where
                 if let Ok(request) = accepted {
                     self.state.callers.insert(request, responder);
                 }
-                // The caller waits for this, unless its thread is gone.
+                // The caller waits for this result, unless its thread is gone.
                 let _ = accept.send(accepted);
             }
             Input::Notify { notification, accept } => {
@@ -179,7 +179,7 @@ where
         }
     }
 
-    /// Serves the callers, and returns what is for the handler.
+    /// Delivers events to callers and subscriptions; returns those for the handler.
     fn on_event(&mut self, event: Event) -> Option<ForHandler> {
         match event {
             Event::Connected { version, result, detected_era, .. } => match self.connected.take() {
@@ -229,12 +229,12 @@ where
             Event::NotRestored { method, params, reason } => {
                 Some(ForHandler::Observed(Observation::NotRestored { method, params, reason }))
             }
-            // An answer to a request that was cancelled meanwhile goes nowhere.
+            // The machine discards the handler's answer to a request that the server has cancelled.
             Event::RequestCancelled { .. } | Event::SessionLost | Event::Closed(_) | _ => None,
         }
     }
 
-    /// A listener that is behind misses what there is no room for.
+    /// Sends an event to a subscription. If its queue is full, the event is dropped and counted.
     fn report(&self, subscription: SubscriptionKey, event: SubscriptionEvent) -> Option<ForHandler> {
         if let Some(listener) = self.state.listeners.get(&subscription) {
             let weight = event.weight();
@@ -245,7 +245,8 @@ where
         None
     }
 
-    /// Gives an event to the handler's thread, as far as it keeps up.
+    /// Queues an event for the handler's thread. If the queue is full, a request is refused and anything else is
+    /// dropped.
     fn deliver(&mut self, event: ForHandler, events: &Sender<ForHandler>) {
         let weight = event.weight();
         match events.try_send(event, weight) {
@@ -259,7 +260,7 @@ where
 }
 
 impl ForHandler {
-    /// Bytes that it holds on to.
+    /// The size of its parameters in bytes.
     fn weight(&self) -> usize {
         let params = match self {
             Self::Notified(notification) => notification.params.as_ref(),
@@ -270,7 +271,7 @@ impl ForHandler {
     }
 }
 
-/// Starts the thread that calls the handler, and returns what it is given its events by.
+/// Starts the thread that calls the handler, and returns the sender of its events.
 pub(super) fn start_handler(handler: Box<dyn Handler>, answers: Commands) -> io::Result<Sender<ForHandler>> {
     let (events, for_handler) = bounded(EVENTS, EVENT_BYTES);
     let name = "mcp-handler".to_owned();
@@ -278,7 +279,7 @@ pub(super) fn start_handler(handler: Box<dyn Handler>, answers: Commands) -> io:
     Ok(events)
 }
 
-/// Calls the handler until the client has ended. A handler that panics has failed at this event only.
+/// Calls the handler until the client has ended. A panic affects only the event that caused it.
 fn handle(mut handler: Box<dyn Handler>, events: &bounded::Receiver<ForHandler>, answers: &Commands) {
     while let Some(next) = events.recv() {
         let event = match next {
@@ -304,7 +305,7 @@ fn handle(mut handler: Box<dyn Handler>, events: &bounded::Receiver<ForHandler>,
     }
 }
 
-/// What the handler returned; `None` if it panicked, which its panic hook has reported.
+/// Returns what the handler returned; `None` if it panicked. The panic hook has already reported the panic.
 fn uninterrupted<R>(call: impl FnOnce() -> R) -> Option<R> {
     let outcome = catch_unwind(AssertUnwindSafe(call));
     if outcome.is_err() {
@@ -420,7 +421,7 @@ mod tests {
         assert!(matches!(heard.recv(), Some(Next::Missed(3))));
     }
 
-    /// A link that notes what is written, and hands lines of the server's in.
+    /// A link that records what is written, and passes the test's lines to the machine as the server's.
     #[derive(Default)]
     struct Wire {
         written: Vec<u8>,
@@ -459,7 +460,7 @@ mod tests {
         }
     }
 
-    /// An driver that takes its turns when the test says so.
+    /// A driver that runs one step at a time, for tests.
     struct Turns {
         driver: Driver<Stdio, Wire>,
         events: Sender<ForHandler>,
@@ -491,7 +492,7 @@ mod tests {
             Self { driver, events, heard, commands: Commands::to(inbox.clone()), inbox, inputs, answer }
         }
 
-        /// An driver that is connected to a server of this revision.
+        /// A driver that is connected to a server of this revision.
         fn connected(version: ProtocolVersion) -> Self {
             let mut turns = Self::new(|config| config.versions = vec![version]);
             let asked = turns.line();
@@ -505,7 +506,7 @@ mod tests {
             turns
         }
 
-        /// A turn. Whether it was the last.
+        /// Runs one step. Returns whether it was the last.
         fn turn(&mut self) -> bool {
             self.driver.wait(&self.inputs);
             self.driver.drain(&self.events)
@@ -521,7 +522,7 @@ mod tests {
             assert!(!self.turn());
         }
 
-        /// The one line that was written.
+        /// Takes the one line that was written.
         fn line(&mut self) -> String {
             let written = String::from_utf8(std::mem::take(&mut self.driver.link.written)).unwrap();
             assert_eq!(written.matches('\n').count(), 1, "{written}");
@@ -595,7 +596,7 @@ mod tests {
         turns.hear("no JSON".to_owned());
         let received = turns.heard.recv();
         assert!(matches!(&received, Some(Next::Entry(ForHandler::Observed(Observation::Faulted(_))))), "{received:?}");
-        // What a handler has no room for is answered.
+        // A request is answered with an error if the handler's queue is full.
         for number in 0..8 {
             turns.events.try_send(ForHandler::Notified(Notification::with_params("m", number.into())), 1).unwrap();
         }

@@ -1,35 +1,36 @@
-//! What the application does about what the server tells and asks.
+//! How the application handles the server's notifications and requests.
 
 use mcp_proto::client::{NotRestored, Unavailable};
 use mcp_proto::{ErrorObject, Fault, Json, Method, Notification, Quirk, code};
 
-/// Deals with what the server tells and asks. All of it is called on one thread of its own, in order.
+/// Handles the server's notifications and requests. All methods are called in order on one dedicated thread.
 ///
-/// A handler may call the client, for instance to list tools again when they have changed. A request whose handler panics
-/// is answered with an error, and the handler is called again for what comes next.
+/// A handler may call the client, for instance to list the tools again when they have changed. If a handler panics at a
+/// request, the server gets an error, and the handler is called again for the next event.
 pub trait Handler: Send + 'static {
-    /// The server tells something.
+    /// The server sent a notification.
     fn notified(&mut self, notification: Notification) {
         let _ = notification;
     }
 
-    /// The server asks for something. Without a handler of your own, it is told that there is no such method.
+    /// The server sent a request. By default, it is answered with the error `METHOD_NOT_FOUND`.
     ///
     /// # Errors
     ///
-    /// The error is the server's answer.
+    /// The error is sent to the server.
     fn requested(&mut self, method: &Method, params: Option<&Json>) -> Result<Json, ErrorObject> {
         let _ = params;
         Err(ErrorObject::new(code::METHOD_NOT_FOUND, &format!("the client cannot do {method}")))
     }
 
-    /// Something happened that needs no answer: the connection was lost or made again, the server was odd.
+    /// Something happened that needs no answer: the connection was lost or made again, or the server deviated from the
+    /// protocol.
     fn observed(&mut self, observation: Observation) {
         let _ = observation;
     }
 }
 
-/// The handler of a client that listens to nothing.
+/// A handler that ignores notifications and refuses requests.
 impl Handler for () {}
 
 /// What a [`Handler`] may observe.
@@ -44,19 +45,19 @@ pub enum Observation {
         method: Method,
         /// The request's parameters; `None` if they were not kept.
         params: Option<Json>,
-        /// Why.
+        /// The reason.
         reason: NotRestored,
     },
-    /// A request waits because as many requests as [`HttpOptions::max_workers`](crate::HttpOptions::max_workers) allows are
-    /// with the server. This is told once.
+    /// A request waits because the server already has as many requests as
+    /// [`HttpOptions::max_workers`](crate::HttpOptions::max_workers) allows. Reported once.
     RequestWaits {
-        /// Requests that can be with the server at one time.
+        /// Requests that may be in flight at one time.
         limit: usize,
     },
     /// There is no connection now, for this reason.
     Unavailable(Unavailable),
-    /// The server did something wrong that could be coped with.
+    /// The server violated the protocol, and the client carried on.
     Faulted(Fault),
-    /// The server did something odd that could be put up with.
+    /// The server deviated from the protocol in a way that the client tolerates.
     QuirkMet(Quirk),
 }

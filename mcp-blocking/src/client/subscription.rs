@@ -7,10 +7,11 @@ use super::Error;
 use super::driver::{Commands, Input};
 use crate::bounded::{Next, Receiver};
 
-/// Changes that the server tells of, as [`Client::listen`](super::Client::listen) asked, until they end. Dropping it ends
-/// them.
+/// Changes that the server reports for one [`Client::listen`](super::Client::listen), until the subscription ends.
+/// Dropping it ends the subscription.
 ///
-/// At most 256 changes wait, of at most 4 MiB together; what finds no room is missed, and [`Change::Missed`] counts it.
+/// At most 256 changes are queued, of at most 4 MiB together. Further ones are dropped, and [`Change::Missed`] counts
+/// them.
 #[derive(Debug)]
 #[must_use = "what nobody listens to is ended"]
 pub struct Subscription {
@@ -20,23 +21,24 @@ pub struct Subscription {
     pub(super) commands: Commands,
 }
 
-/// What becomes of a subscription.
+/// An event of a subscription.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Change {
-    /// The server tells of this from now on: the object `notifications` of its acknowledgement.
+    /// The server reports these changes from now on: the object `notifications` of its acknowledgement.
     Listening(Json),
     /// Something has changed.
     Notified(Notification),
-    /// The subscription broke off, and is opened again. What changes meanwhile is not events: read again what matters.
+    /// The subscription was interrupted, and is opened again. Changes in the meantime cause no events: read again what
+    /// matters.
     Interrupted(Failed),
-    /// So many changes came before earlier ones were taken, and were dropped: read again what matters.
+    /// This number of changes was dropped because the queue was full: read again what matters.
     Missed(u64),
-    /// It has ended: with a result if the server ended it in good order. Nothing follows.
+    /// The subscription has ended: with a result if the server ended it in good order. Nothing follows.
     Ended(Result<Json, Error>),
 }
 
-/// A change, before it is known whom an error is told.
+/// An event as the driver sends it: without the name of the server, which [`Change`] adds to errors.
 #[derive(Debug)]
 pub(super) enum SubscriptionEvent {
     Listening(Json),
@@ -45,7 +47,7 @@ pub(super) enum SubscriptionEvent {
     Ended(Outcome),
 }
 
-/// Waits for the next change.
+/// Iterates over the changes; `next` waits for the next one.
 impl Iterator for Subscription {
     type Item = Change;
 
@@ -68,7 +70,7 @@ impl Iterator for Subscription {
 }
 
 impl SubscriptionEvent {
-    /// Bytes that it holds on to.
+    /// The size of its parameters in bytes.
     pub(super) fn weight(&self) -> usize {
         match self {
             Self::Listening(filter) => filter.len(),

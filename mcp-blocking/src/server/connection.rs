@@ -1,4 +1,4 @@
-//! One connection of a client's: requests are read, responses written, one after the other.
+//! One connection from a client: reads requests and writes their responses, one at a time.
 
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -16,34 +16,34 @@ use super::connections::Slot;
 use super::driver::Input;
 use super::http1::{Delimited, Framing, HEAD, Head, Piece, parse_head, write_head};
 
-/// Bytes that are read or written at once.
+/// Bytes that are read or written at a time.
 const CHUNK: usize = 16 * 1024;
-/// How long the client may take to read what is written at once.
+/// How long a write may block because the client does not read.
 const WRITE_TIME: Duration = Duration::from_secs(30);
-/// How long the rest of a request is read that was answered early.
+/// How long the connection reads on after the last response.
 const LINGER: Duration = Duration::from_secs(1);
-/// How long the head of a request is waited for that is answered with 503.
+/// How long a connection that is answered with 503 may take to send the head of its request.
 const REFUSAL_TIME: Duration = Duration::from_secs(1);
-/// How often a blocked read looks at what else has happened.
+/// How often a blocked read returns to check for other events.
 const TICK: Duration = Duration::from_millis(500);
 
 /// What the driver sends to a connection.
 #[derive(Debug)]
 pub(super) enum Reply {
-    /// The head is accepted: the client, which expects that, is sent `100 Continue`.
+    /// The head is accepted: send `100 Continue`, which the client expects.
     Continue,
     /// The whole response.
     Whole(Response<Bytes>),
-    /// The head of a response that comes in pieces.
+    /// The head of a response whose body follows in pieces.
     Stream(Response<()>),
-    /// A piece.
+    /// A piece of the body.
     Piece(Bytes),
-    /// The last piece was the last.
+    /// The body is complete.
     End,
 }
 
 impl Reply {
-    /// Bytes of the body.
+    /// The size of the body in bytes.
     fn weight(&self) -> usize {
         match self {
             Self::Whole(response) => response.body().len(),
@@ -60,7 +60,7 @@ pub(super) struct Replies {
     unwritten: Unwritten,
 }
 
-/// Bytes of a response that were not written to the connection.
+/// Bytes of a response that are not yet written to the connection.
 #[derive(Debug, Clone)]
 pub(super) struct Unwritten {
     bytes: Arc<AtomicUsize>,
@@ -86,7 +86,7 @@ pub(super) fn replies(stream: &Arc<TcpStream>) -> (Replies, Responses) {
 }
 
 impl Replies {
-    /// Never blocks. Returns the bytes of the body that have to be taken now; `None` if the connection is gone.
+    /// Never blocks. Returns the number of body bytes that were queued; `None` if the connection is gone.
     pub(super) fn send(&self, reply: Reply) -> Option<usize> {
         let weight = reply.weight();
         self.unwritten.bytes.fetch_add(weight, Ordering::AcqRel);
@@ -99,12 +99,12 @@ impl Replies {
 }
 
 impl Unwritten {
-    /// How many there are; none if the response is over.
+    /// The number of bytes; 0 once the response is over.
     pub(super) fn bytes(&self) -> usize {
         if self.writing.strong_count() == 0 { 0 } else { self.bytes.load(Ordering::Acquire) }
     }
 
-    /// Ends the connection if it still writes the response: its thread then drops what is left.
+    /// Shuts the connection down if it is still writing the response. Its thread then drops the rest.
     pub(super) fn abort(&self) {
         if let Some(writing) = self.writing.upgrade() {
             let _ = writing.0.shutdown(Shutdown::Both);
@@ -121,7 +121,8 @@ impl Responses {
         self.receiver.try_recv()
     }
 
-    /// Writes a part of a body, and counts what the client has taken of it: `out` keeps little.
+    /// Writes a part of a body, and counts what was written. `out` buffers at most [`CHUNK`] bytes, so the count is
+    /// close to what the client has received.
     fn write(&self, out: &mut impl Write, body: &[u8]) -> io::Result<()> {
         for part in body.chunks(CHUNK) {
             out.write_all(part)?;
@@ -131,13 +132,13 @@ impl Responses {
     }
 }
 
-/// Names a request of some connection's, for the driver.
+/// The next number by which connections identify their requests to the driver.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// How long a client may take.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
-    /// For the head of a request, from its first byte on.
+    /// For the head of a request, from its first byte.
     pub(super) head: Duration,
     /// To begin the next request.
     pub(super) idle: Duration,
@@ -149,13 +150,13 @@ pub(super) struct Connection {
     peer: PeerKey,
     times: Times,
     driver: SyncSender<Input>,
-    /// Requests of all connections that are being answered.
+    /// The number of requests that all connections are answering.
     answering: Arc<AtomicUsize>,
-    /// Bytes that were read and not used.
+    /// Bytes that were read but not yet parsed.
     buffer: Vec<u8>,
 }
 
-/// How a request was dealt with.
+/// What happens to the connection after a request.
 enum Next {
     KeepAlive,
     Close,
@@ -192,7 +193,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Answers whatever comes with 503. The head is read before, since closing with unread bytes would destroy the answer.
+    /// Answers any request with 503. Reads the head first, since closing a socket with unread bytes resets the
+    /// connection and can destroy the response.
     pub(super) fn refuse_all(mut self) -> io::Result<()> {
         let until = Instant::now() + REFUSAL_TIME;
         while matches!(parse_head(&self.buffer), Ok(None)) && Instant::now() < until {
@@ -205,7 +207,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads on for a moment after the last response: closing with unread bytes would destroy it on its way.
+    /// Reads on for a moment after the last response: closing a socket with unread bytes can destroy a response in
+    /// transit.
     fn linger(&mut self) {
         if self.stream.shutdown(Shutdown::Write).is_err() {
             return;
@@ -250,7 +253,7 @@ impl Connection {
         }
     }
 
-    /// Reads what there is; `None` if there is nothing yet.
+    /// Reads the available bytes and returns their number, 0 at the end of the stream; `None` if there are none yet.
     fn read_more(&mut self) -> io::Result<Option<usize>> {
         let start = self.buffer.len();
         self.buffer.resize(start + CHUNK, 0);
@@ -274,7 +277,7 @@ impl Connection {
         let is_11 = parts.version == http::Version::HTTP_11;
         let is_head = parts.method == http::Method::HEAD;
         let waits = expects_continue(&parts);
-        // What has arrived with the head goes to the driver with it.
+        // The part of the body that arrived with the head is sent to the driver with it.
         let mut body = Vec::new();
         let fed = self.take_body(&mut framing, &mut body);
         let is_whole = framing == Framing::Done;
@@ -302,7 +305,7 @@ impl Connection {
         outcome
     }
 
-    /// Tells the client to send the body, or returns the answer to its head alone.
+    /// Sends `100 Continue` so that the client sends the body, or returns the response to the head alone.
     fn wait_to_continue(&mut self, responses: &Responses) -> io::Result<Option<Reply>> {
         match self.wait(responses)? {
             Some(Reply::Continue) => {
@@ -314,7 +317,7 @@ impl Connection {
         }
     }
 
-    /// Takes what belongs to a body out of the buffer.
+    /// Moves the bytes of the body out of the buffer.
     fn take_body(&mut self, framing: &mut Framing, body: &mut Vec<u8>) -> io::Result<()> {
         let mut at = 0;
         let outcome = loop {
@@ -335,7 +338,7 @@ impl Connection {
         outcome
     }
 
-    /// Reads the rest of the body. The driver may answer before it is there.
+    /// Reads the rest of the body, unless the driver answers earlier.
     fn feed(&mut self, request: u64, framing: &mut Framing, responses: &Responses) -> io::Result<Option<Reply>> {
         while *framing != Framing::Done {
             match responses.try_recv() {
@@ -344,7 +347,7 @@ impl Connection {
                 Err(TryRecvError::Disconnected) => return Err(ErrorKind::ConnectionAborted.into()),
             }
             if self.read_more()? == Some(0) {
-                // The head alone may have been enough for an answer, which is on its way.
+                // The driver may already have answered the head alone.
                 return responses.recv_timeout(TICK).map(Some).map_err(|_| ErrorKind::UnexpectedEof.into());
             }
             let mut body = Vec::new();
@@ -375,7 +378,7 @@ impl Connection {
             Reply::Whole(response) => {
                 let (head, body) = response.into_parts();
                 write_head(&mut out, head.status, &head.headers, Delimited::Length(body.len()), keep_alive)?;
-                // RFC 9110 9.3.2: what came after the head would be taken for the next response.
+                // A response to HEAD has no body: the client would parse one as the next response (RFC 9110 9.3.2).
                 if !is_head {
                     responses.write(&mut out, &body)?;
                 }
@@ -396,7 +399,7 @@ impl Connection {
         Ok(if keep_alive { Next::KeepAlive } else { Next::Close })
     }
 
-    /// Waits for the response, and notices when the client is gone meanwhile.
+    /// Waits for the response, and checks meanwhile that the client has not closed the connection.
     fn wait(&mut self, responses: &Responses) -> io::Result<Option<Reply>> {
         loop {
             match responses.recv_timeout(TICK) {
@@ -407,7 +410,7 @@ impl Connection {
         }
     }
 
-    /// Writes pieces as they come; `false` if the response broke off.
+    /// Writes pieces as they arrive. Returns `false` if the response was cut off.
     fn stream_pieces(&mut self, responses: &Responses, body: Delimited) -> io::Result<bool> {
         loop {
             let mut next = match responses.recv_timeout(TICK) {
@@ -418,7 +421,8 @@ impl Connection {
                 }
                 Err(RecvTimeoutError::Disconnected) => return Ok(false),
             };
-            // What waits is written together: one by one, a burst would be made faster than it is written.
+            // All queued pieces are written together: written one by one, a burst would arrive faster than it is
+            // written.
             let mut out = BufWriter::with_capacity(CHUNK, &*self.stream);
             while let Ok(Reply::Piece(piece)) = &next {
                 if body == Delimited::Chunks {
@@ -445,8 +449,8 @@ impl Connection {
         }
     }
 
-    /// An error if the client has closed the connection. The beginning of its next request is read on the way: the end
-    /// comes after it (B14).
+    /// Returns an error if the client has closed the connection. Bytes of a next request are read into the buffer,
+    /// because the end of the stream comes after them (B14).
     fn check_presence(&mut self) -> io::Result<()> {
         self.stream.set_nonblocking(true)?;
         let mut outcome = Ok(None);
@@ -460,7 +464,7 @@ impl Connection {
         if outcome? == Some(0) { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
     }
 
-    /// Answers what is no request, and ends the connection.
+    /// Answers invalid HTTP with `status`, after which the connection ends.
     fn refuse(&mut self, status: StatusCode) -> io::Result<()> {
         let mut out = BufWriter::with_capacity(CHUNK, &*self.stream);
         write_head(&mut out, status, &HeaderMap::new(), Delimited::Length(0), false)?;
@@ -468,7 +472,7 @@ impl Connection {
     }
 }
 
-/// Answers with 503 whatever comes on a connection.
+/// Answers any request with 503.
 pub(super) fn refuse_at_once(stream: &TcpStream) -> io::Result<()> {
     write_whole(stream, too_many_connections())
 }
@@ -493,7 +497,7 @@ mod tests {
     use super::super::connections::{Admitted, Connections};
     use super::*;
 
-    /// A connection on a thread of its own, with the test at its other end and in the place of the driver.
+    /// A connection on its own thread. The test acts as its client and as the driver.
     struct Served {
         client: TcpStream,
         inputs: Receiver<Input>,
@@ -525,7 +529,7 @@ mod tests {
             (&self.client).write_all(text.as_bytes()).unwrap();
         }
 
-        /// What the server has sent, as soon as it ends like this.
+        /// Reads what the server sends, until it ends with `end`.
         fn read(&self, end: &str) -> String {
             let mut bytes = Vec::new();
             while !bytes.ends_with(end.as_bytes()) {
@@ -536,7 +540,7 @@ mod tests {
             String::from_utf8(bytes).unwrap()
         }
 
-        /// All that the server sends until it closes the connection.
+        /// Reads everything that the server sends until it closes the connection.
         fn rest(&self) -> String {
             let mut text = String::new();
             (&self.client).read_to_string(&mut text).unwrap();
@@ -547,7 +551,7 @@ mod tests {
             self.inputs.recv_timeout(LONG).unwrap()
         }
 
-        /// A request, as the driver is given it.
+        /// The next request, as the driver receives it.
         fn request(&self) -> (String, Vec<u8>, bool, Replies, u64) {
             let Input::Request { request, head, body, is_whole, replies, peer } = self.input() else {
                 panic!("no request");
@@ -610,7 +614,7 @@ mod tests {
             }
             replies.send(whole("done"));
             served.read("done");
-            // The connection is used again.
+            // The connection is reused.
             served.write("GET /b HTTP/1.1\r\n\r\n");
             assert_eq!(served.request().0, "GET /b");
             let _ = served.ends();
@@ -670,7 +674,7 @@ mod tests {
                 assert!(matches!(served.input(), Input::Gone(gone) if gone == request));
             }
         }
-        // One that breaks off has no end, and a burst is written whole.
+        // A response that is cut off has no final chunk, and a burst is written in full.
         let served = Served::new();
         served.write("GET /a HTTP/1.1\r\n\r\n");
         let (_, _, _, replies, _) = served.request();
@@ -728,7 +732,7 @@ mod tests {
             served.thread.join().unwrap().unwrap_err();
             assert!(replies.send(whole("late")).is_none());
         }
-        // What it has not read when it goes makes an end of another kind.
+        // Closing a client's socket with unread bytes resets the connection.
         let served = Served::new();
         served.write("GET /a HTTP/1.1\r\n\r\n");
         let (_, _, _, replies, request) = served.request();
@@ -751,7 +755,8 @@ mod tests {
         }
     }
 
-    /// The times of the server are those of its driver; a connection that is silent and one that is slow end differently.
+    /// The head timeout and the idle timeout are separate: a silent connection is closed, and a slow head is answered
+    /// with 408.
     #[test]
     fn b16_a_silent_connection_is_closed_and_a_slow_head_answered() {
         let (soon, late) = (Duration::from_millis(50), LONG * 100);
@@ -780,7 +785,7 @@ mod tests {
         served.write("TP/1.1\r\n\r\n");
         assert!(served.rest().starts_with("HTTP/1.1 503 Service Unavailable\r\n"));
         served.ends().unwrap();
-        // Nor is it waited for without an end.
+        // The wait for the head ends after a time.
         let served = Served::start(times, Connection::refuse_all);
         served.write("G");
         assert!(served.rest().starts_with("HTTP/1.1 503 "));

@@ -1,4 +1,4 @@
-//! The sockets of the connections that are open: the machine says which of them makes room for another one.
+//! The sockets of the open connections. The machine decides which of them is closed to make room for another one.
 
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,25 +6,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use mcp_proto::Instant;
 use mcp_proto::server::{self, Admission, ConnectionKey, PeerKey};
 
-/// Threads beyond the limit that answer further connections with 503.
+/// Connections beyond the limit that get a thread which answers them with 503.
 const RESERVE: usize = 32;
 
-/// All connections, each with what it is closed with when it has to make room.
+/// All connections, each with its socket, through which it is closed to make room.
 #[derive(Debug)]
 pub(super) struct Connections(Mutex<server::Connections<Arc<TcpStream>>>);
 
-/// What becomes of a new connection.
+/// How a new connection is handled.
 #[derive(Debug)]
 pub(super) enum Admitted {
     /// It is served.
     Served(Slot),
-    /// It is answered with 503, on a thread of its own.
+    /// It is answered with 503, on its own thread.
     Refused(Slot),
-    /// There is not even a thread for that.
+    /// The threads that answer with 503 are in use too.
     RefusedAtOnce,
 }
 
-/// The place of a connection, which is free again when this is dropped.
+/// The place of one connection. Dropping it frees the place.
 #[derive(Debug)]
 pub(super) struct Slot {
     connections: Arc<Connections>,
@@ -57,12 +57,12 @@ impl Connections {
 }
 
 impl Slot {
-    /// A request is being answered.
+    /// Records that a request is being answered.
     pub(super) fn is_used(&self) {
         self.connections.state().set_used(self.key);
     }
 
-    /// The next request is waited for.
+    /// Records that the connection waits for its next request.
     pub(super) fn is_unused(&self) {
         self.connections.state().set_unused(self.key, Instant::now());
     }

@@ -17,24 +17,24 @@ use super::handlers::{Handlers, Job};
 use super::incoming::{Context, Incoming, ServerPublisher, Shared};
 use super::subscriptions::Subscriptions;
 
-/// What happens to the driver.
+/// Input to the driver.
 #[derive(Debug)]
 pub(super) enum Input {
-    /// A request has arrived, with as much of its body as came with it.
+    /// A request has arrived, with the part of its body that arrived with it.
     Request { request: u64, head: Box<Parts>, peer: PeerKey, body: Vec<u8>, is_whole: bool, replies: Replies },
-    /// More of its body.
+    /// A further part of its body.
     Body { request: u64, body: Vec<u8>, is_last: bool },
-    /// Its connection is gone, or it was answered and the connection is being closed.
+    /// Its connection is gone, or the request was answered and the connection is being closed.
     Gone(u64),
     /// A handler has answered.
     Answer { ticket: TicketKey, answer: Result<Json, ErrorObject> },
-    /// A handler tells how far it is.
+    /// A handler reports its progress.
     Progress { ticket: TicketKey, progress: Progress },
-    /// A handler will take its time.
+    /// A handler releases the connection of its request, because its answer will take long.
     Release(TicketKey),
-    /// A handler tells something.
+    /// A handler sends a notification.
     Notify { scope: Scope, notification: Notification, accept: SyncSender<Result<(), UsageError>> },
-    /// A handler has something to log.
+    /// A handler sends a log message.
     Log {
         ticket: TicketKey,
         level: LoggingLevel,
@@ -42,13 +42,13 @@ pub(super) enum Input {
         data: Json,
         accept: SyncSender<Result<(), UsageError>>,
     },
-    /// Something has changed that clients may want to know.
+    /// A change is published to clients.
     Publish { notification: Notification, accept: SyncSender<Result<(), UsageError>> },
-    /// A handler asks the client for something.
+    /// A handler sends a request to the client.
     Ask { ticket: TicketKey, call: Call, outcome: SyncSender<Result<Outcome, UsageError>> },
-    /// The service has handled the changes of subscriptions that it was given.
+    /// The service has handled the subscription changes that it was given.
     Reported,
-    /// The server shall end.
+    /// The server must stop.
     Stop,
 }
 
@@ -60,12 +60,13 @@ pub(super) struct Driver {
     exchanges: BTreeMap<u64, ExchangeKey>,
     replies: BTreeMap<ExchangeKey, (u64, Replies)>,
     tickets: BTreeMap<TicketKey, (Ticket, Arc<Shared>)>,
-    /// Who waits for what clients were asked.
+    /// The handlers that wait for a client's response to their request.
     asked: BTreeMap<RequestKey, SyncSender<Result<Outcome, UsageError>>>,
-    /// Responses that connections have not taken in full, and the bytes of them that the machine counts.
+    /// Responses that connections have not written in full, with the number of their bytes that the machine counts as
+    /// unwritten.
     unwritten: BTreeMap<ExchangeKey, (Unwritten, usize)>,
     subscriptions: Arc<Subscriptions>,
-    /// The service has not handled the changes of subscriptions that it was given. The machine collects others meanwhile.
+    /// The service is still handling subscription changes. Meanwhile, the machine collects further ones.
     is_reporting: bool,
 }
 
@@ -122,7 +123,7 @@ impl Driver {
         }
     }
 
-    /// Reports to the service what has changed of subscriptions.
+    /// Queues a job that reports subscription changes to the service.
     fn report_subscriptions(&mut self) {
         let Self { machine, subscriptions, .. } = self;
         if subscriptions.extend(std::iter::from_fn(|| machine.poll_subscription())) {
@@ -137,7 +138,7 @@ impl Driver {
             Input::Request { request, head, peer, body, is_whole, replies } => {
                 let mut nonce = [0; 32];
                 if let Err(error) = getrandom::fill(&mut nonce) {
-                    // Without them there is no id that could not be guessed. The connection ends without an answer.
+                    // Without random bytes, ids would be guessable. The connection ends without a response.
                     log::error!("the system has no random bytes: {error}");
                     return;
                 }
@@ -236,7 +237,7 @@ impl Driver {
         }
     }
 
-    /// Reports what connections have taken since this was last called.
+    /// Reports to the machine what connections have written since the last call.
     fn report_written(&mut self, now: Instant) {
         let Self { machine, unwritten, .. } = self;
         unwritten.retain(|exchange, (left, counted)| {
@@ -270,7 +271,7 @@ impl Driver {
         match event {
             Event::Requested { ticket, method, params } => {
                 let key = ticket.key();
-                // Without one, the client has taken the request back meanwhile.
+                // There is no context if the client has cancelled the request meanwhile.
                 let Some(about) = self.machine.context(&ticket).map(Box::new) else { return };
                 let headers = self.machine.request_head(&ticket).map(|head| head.headers.clone()).unwrap_or_default();
                 let shared = Arc::new(Shared::default());
@@ -315,7 +316,7 @@ mod tests {
     use super::super::connection::replies;
     use super::*;
 
-    /// An driver whose calls all wait, and a connection.
+    /// A driver without handler threads, so that all calls stay queued, and a connection.
     fn without_threads(service: &Arc<dyn Service>) -> (Driver, Arc<TcpStream>) {
         let (inbox, _) = sync_channel(1);
         let config = Config::new("s", "1").with_capabilities(Json::parse(r#"{"tools":{}}"#).unwrap());
@@ -325,7 +326,7 @@ mod tests {
         (Driver::new(machine, inbox, Handlers::new(0), Arc::clone(service)), stream)
     }
 
-    /// The head of a modern call of the tool `t`.
+    /// The head of a call of the tool `t` in revision 2026-07-28.
     fn head() -> Box<Parts> {
         let head = http::Request::post("/mcp").header("host", "localhost").header("content-type", "application/json");
         let head = head.header("accept", "application/json, text/event-stream").header("mcp-method", "tools/call");
@@ -353,7 +354,7 @@ mod tests {
         }
     }
 
-    /// That the client is gone is reported to the machine at once, whatever becomes of the connection.
+    /// The machine is notified at once when a reply cannot be sent, whether or not the connection reports its end.
     #[test]
     fn k6_a_stream_that_is_not_taken_ends_its_call() {
         let service: Arc<dyn Service> = Arc::new(|_: &Incoming| Ok(Json::empty_object()));
@@ -378,7 +379,7 @@ mod tests {
             driver.settle(now);
             let left = (driver.tickets.len(), driver.replies.len(), driver.exchanges.len());
             assert_eq!(left, if is_taken { (1, 1, 1) } else { (0, 0, 0) });
-            // The answer is the last of it.
+            // The answer removes all remaining state.
             driver.on_input(Input::Answer { ticket, answer: Ok(Json::empty_object()) }, now);
             driver.settle(now);
             assert_eq!((driver.tickets.len(), driver.replies.len(), driver.exchanges.len()), (0, 0, 0));
@@ -412,7 +413,7 @@ mod tests {
         assert_eq!((driver.replies.len(), driver.exchanges.len(), driver.unwritten.len()), (0, 0, 0));
     }
 
-    /// The connection that writes the stream is shut down: it may wait for its client within a write.
+    /// The connection that writes the stream is shut down, because it may be blocked in a write to its client.
     #[test]
     fn k1_k2_a_stream_that_is_not_read_is_aborted_with_its_connection() {
         let service: Arc<dyn Service> = Arc::new(|_: &Incoming| Ok(Json::empty_object()));
@@ -445,7 +446,7 @@ mod tests {
         soon(|| is_shut(&mut client.try_clone().unwrap()));
     }
 
-    /// What a handler sees of its call, and what it may do.
+    /// What a handler can read of its call, and what it may do.
     #[test]
     fn a_handler_sees_its_call_and_is_told_at_once_what_it_may_not_do() {
         let (seen, shown) = sync_channel(16);

@@ -14,12 +14,12 @@ use super::Service;
 use super::incoming::Incoming;
 use super::subscriptions::Subscriptions;
 
-/// Notifications that wait for a thread. More are dropped.
+/// Notifications queued for a thread. More are dropped.
 const MOST_NOTIFICATIONS: usize = 256;
-/// How long a thread without work stays.
+/// How long a thread without work waits for a job before it ends.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// One thing for the application to do.
+/// One job for the application.
 pub(super) enum Job {
     Call { service: Arc<dyn Service>, incoming: Incoming },
     Notified { service: Arc<dyn Service>, notification: Notification },
@@ -36,10 +36,10 @@ impl fmt::Debug for Job {
 impl Job {
     fn run(self) {
         match self {
-            // K6: its client is gone, or has taken it back.
+            // The call's client is gone or has cancelled it (K6).
             Self::Call { incoming, .. } if incoming.is_cancelled() => {}
             Self::Call { service, incoming } => {
-                // A handler that panics fails its own request; the thread goes on.
+                // If a handler panics, its request gets an error; the thread continues.
                 let outcome = catch_unwind(AssertUnwindSafe(|| service.serve(&incoming)));
                 incoming.answer(outcome.unwrap_or_else(|_| {
                     log::error!("the handler of {} panicked", incoming.method());
@@ -61,7 +61,7 @@ impl Job {
     }
 }
 
-/// A pool that grows up to its limit.
+/// A thread pool that grows up to its limit.
 #[derive(Debug)]
 pub(super) struct Handlers {
     shared: Arc<Pool>,
@@ -72,7 +72,7 @@ pub(super) struct Handlers {
 struct Pool {
     state: Mutex<State>,
     changed: Condvar,
-    /// How long a thread without work stays.
+    /// How long a thread without work waits for a job before it ends.
     idle: Duration,
 }
 
@@ -84,8 +84,8 @@ struct State {
     is_closed: bool,
 }
 
-/// Jobs in their order. The machine bounds how many calls there are, sessions end once, and changes of subscriptions wait
-/// until earlier ones were handled; notifications are bounded here.
+/// Jobs in their order. Notifications are bounded here. Calls are bounded by the machine, each session ends only once,
+/// and new subscription changes are queued only after the earlier ones were handled.
 #[derive(Debug, Default)]
 struct Queue {
     next: u64,
@@ -95,7 +95,7 @@ struct Queue {
 }
 
 impl Queue {
-    /// `false` if there is no room.
+    /// Returns `false` if there is no room.
     fn push(&mut self, job: Box<Job>) -> bool {
         match &*job {
             Job::Call { incoming, .. } => {
@@ -170,7 +170,7 @@ impl Handlers {
         Self { shared, most }
     }
 
-    /// Takes a job; a notification is dropped if too many wait.
+    /// Queues a job. A notification is dropped if too many are queued.
     pub(super) fn push(&self, job: Job) {
         let mut state = self.shared.state();
         if !state.queue.push(Box::new(job)) {
@@ -185,24 +185,24 @@ impl Handlers {
         }
         let shared = Arc::clone(&self.shared);
         let spawned = thread::Builder::new().name("mcp-handler".to_owned()).spawn(move || shared.work());
-        // It waits for the state, and so is counted before it takes a job.
+        // The new thread first waits for this lock, so it is counted before it takes a job.
         state.threads += usize::from(spawned.is_ok());
-        // K5: a log that is slow to take a line must not hold the handlers up.
+        // The lock is released before logging: a slow log must not delay the handlers (K5).
         drop(state);
         if let Err(error) = spawned {
             log::warn!("cannot start another thread: {error}");
         }
     }
 
-    /// K6: drops a call that waits for a thread, because its client is gone or has taken it back.
+    /// Drops a queued call, because its client is gone or has cancelled it (K6).
     pub(super) fn cancel(&self, ticket: TicketKey) {
         let removed = self.shared.state().queue.remove_call(ticket);
-        // Its parameters may be large, so nobody waits for the lock meanwhile.
+        // The parameters may be large, so they are freed without holding the lock.
         drop(removed);
     }
 }
 
-/// Threads end when they have done what waits.
+/// Threads end once the queue is empty.
 impl Drop for Handlers {
     fn drop(&mut self) {
         self.shared.state().is_closed = true;
@@ -230,12 +230,12 @@ mod tests {
         Box::new(Job::Notified { service: service(), notification: Notification::new("n") })
     }
 
-    /// Calls of a client's, with their tickets.
+    /// Calls from one client, with their tickets.
     fn calls(count: usize) -> Vec<(Box<Job>, Ticket)> {
         calls_of(count, &Arc::default())
     }
 
-    /// The same, all of which are taken back at once.
+    /// Like [`calls`], but all calls have this shared state, through which they can be cancelled at once.
     fn calls_of(count: usize, shared: &Arc<Shared>) -> Vec<(Box<Job>, Ticket)> {
         let now = Instant::now();
         let mut machine = Server::new(Stdio::new(), Config::new("s", "1")).unwrap();
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!((left.len(), queue.notifications), (MOST_NOTIFICATIONS + 2, 0));
     }
 
-    /// A service whose notifications wait until the test lets them go on, one after the other.
+    /// A service whose `notified` blocks until the test releases it, one call at a time.
     struct Gated {
         begun: std::sync::mpsc::Sender<()>,
         may_end: Mutex<std::sync::mpsc::Receiver<()>>,
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(counts(), (1, 0, 0));
         ends.send(()).unwrap();
         soon(|| counts() == (1, 1, 0));
-        // One that is idle is used again; for two jobs, there are two.
+        // An idle thread is reused; two jobs at the same time need two threads.
         handlers.push(job());
         has_begun.recv().unwrap();
         assert_eq!(counts(), (1, 0, 0));
@@ -333,7 +333,7 @@ mod tests {
         }
         has_begun.recv().unwrap();
         soon(|| counts() == (2, 2, 0));
-        // Those that are idle end at once, not when their time is up.
+        // Idle threads end at once, not after their idle time.
         drop(handlers);
         soon(|| counts() == (0, 0, 0));
     }
@@ -377,12 +377,12 @@ mod tests {
         }
         soon(|| pool.state().threads == 0);
         assert_eq!(pool.state().idle, 0);
-        // Another takes its place.
+        // A new thread is started.
         handlers.push(*notified());
         soon(|| pool.state().threads == 1 && pool.state().queue.len() == 0);
     }
 
-    /// Taken back after a thread has taken it from the queue.
+    /// The call is cancelled after a thread has taken it from the queue.
     #[test]
     fn k6_a_call_that_is_taken_back_at_last_is_not_run() {
         let served = Arc::new(Mutex::new(0));

@@ -1,4 +1,4 @@
-//! HTTP/1.1 as a server reads and writes it (RFC 9112). The head is parsed by `httparse`.
+//! Parses requests and writes responses of HTTP/1.1 (RFC 9112). The head is parsed by `httparse`.
 
 use std::io::{self, Write};
 
@@ -6,20 +6,21 @@ use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, Version};
 
-/// Bytes of a head, and fields in it (HT12).
+/// The maximum number of bytes in a head, and of fields (HT12).
 pub(super) const HEAD: usize = 32 * 1024;
 const FIELDS: usize = 64;
-/// Bytes of a line that begins a chunk, its end included.
+/// The maximum number of bytes in a line that begins a chunk, including its CRLF.
 const CHUNK_LINE: usize = 256;
 
 /// How the body of a request is delimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// So many bytes are still to come.
+    /// This number of bytes is still to come.
     Length(u64),
-    /// Chunks; so many bytes of the one that is being read are still to come, or so many of the trailers have come.
+    /// Chunked. `left` is the number of bytes still to come of the current chunk, or the number of bytes of trailers so
+    /// far.
     Chunked { left: u64, state: ChunkState },
-    /// All of it is there.
+    /// The body is complete.
     Done,
 }
 
@@ -40,15 +41,15 @@ pub(super) enum ChunkState {
 pub(super) struct Head {
     pub(super) parts: Parts,
     pub(super) framing: Framing,
-    /// The connection may be used again.
+    /// Whether the connection may be reused.
     pub(super) keep_alive: bool,
 }
 
-/// Reads a head from the front of `bytes`: the head and its length, or `None` if there is not all of it yet.
+/// Parses a head at the front of `bytes`. Returns the head and its length, or `None` if it is incomplete.
 ///
 /// # Errors
 ///
-/// The status that answers what is no head that can be served.
+/// The status with which to answer a head that is invalid or cannot be served.
 pub(super) fn parse_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, StatusCode> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS];
     let mut request = httparse::Request::new(&mut fields);
@@ -61,7 +62,7 @@ pub(super) fn parse_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, StatusCo
         Err(_) => return Err(StatusCode::BAD_REQUEST),
     };
     let bad = StatusCode::BAD_REQUEST;
-    // `httparse` accepts a line feed alone, which another reader may take for a part of the line (OR7).
+    // `httparse` accepts a bare line feed, which another parser may treat as part of the line (OR7).
     if has_bare_line_feed(bytes.get(..length).unwrap_or_default()) {
         return Err(bad);
     }
@@ -80,7 +81,7 @@ pub(super) fn parse_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, StatusCo
     Ok(Some((Head { parts, framing, keep_alive }, length)))
 }
 
-/// A request whose length could be read in two ways is not served: what follows it might be taken for another (OR7).
+/// Refuses a request whose length is ambiguous: what follows it might be parsed as another request (OR7).
 fn framing(headers: &HeaderMap) -> Result<Framing, StatusCode> {
     let bad = StatusCode::BAD_REQUEST;
     let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
@@ -118,23 +119,23 @@ fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
         .any(|part| part.trim().eq_ignore_ascii_case(token))
 }
 
-/// What the front of the bytes that have arrived is to a body.
+/// How the next bytes that have arrived are used.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// So many bytes of it belong to the body.
+    /// This number of bytes belongs to the body.
     Data(usize),
-    /// So many bytes of it only delimit the body.
+    /// This number of bytes only delimits the body.
     Skip(usize),
-    /// More must arrive.
+    /// More bytes must arrive.
     More,
 }
 
 impl Framing {
-    /// Looks at the bytes that have arrived, and counts what it names.
+    /// Examines the bytes that have arrived, and consumes those that it returns as [`Piece`].
     ///
     /// # Errors
     ///
-    /// The body is not chunked as it says.
+    /// If the chunked encoding is invalid.
     pub(super) fn next(&mut self, bytes: &[u8]) -> Result<Piece, StatusCode> {
         match self {
             Self::Done => Ok(Piece::Skip(0)),
@@ -170,7 +171,7 @@ impl Framing {
                     [b'\r'] => Ok(Piece::More),
                     _ => Err(StatusCode::BAD_REQUEST),
                 },
-                // What trailers say is of no use here; they end with an empty line.
+                // The content of trailers is ignored; they end with an empty line.
                 ChunkState::Trailers => {
                     let room = HEAD.saturating_sub(usize::try_from(*left).unwrap_or(usize::MAX));
                     let Some((line, length)) = take_line(bytes, room)? else { return Ok(Piece::More) };
@@ -187,8 +188,8 @@ impl Framing {
     }
 }
 
-/// The line at the front, without its end, and its length with its end; `None` if its end is not there yet. A line ends
-/// with CRLF and holds neither of the two.
+/// Returns the line at the front without its CRLF, and its length with it; `None` if its end has not arrived. A line
+/// ends with CRLF and contains no other CR or LF.
 fn take_line(bytes: &[u8], most: usize) -> Result<Option<(&[u8], usize)>, StatusCode> {
     let seen = bytes.get(..bytes.len().min(most)).unwrap_or_default();
     let Some(end) = seen.iter().position(|byte| *byte == b'\n') else {
@@ -198,7 +199,7 @@ fn take_line(bytes: &[u8], most: usize) -> Result<Option<(&[u8], usize)>, Status
     line.map(|line| Some((line, end + 1))).ok_or(StatusCode::BAD_REQUEST)
 }
 
-/// The size in a line that begins a chunk: `chunk-size [ chunk-ext ]` of RFC 9112, section 7.1.
+/// Parses the line that begins a chunk, and returns the size: `chunk-size [ chunk-ext ]` of RFC 9112, section 7.1.
 fn chunk_size(line: &[u8]) -> Option<u64> {
     let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
     let (size, mut extensions) = line.split_at_checked(digits)?;
@@ -221,14 +222,14 @@ fn skip_blanks(bytes: &[u8]) -> &[u8] {
     bytes.get(blanks..).unwrap_or_default()
 }
 
-/// What follows a token, which has at least one character (RFC 9110, section 5.6.2).
+/// Returns what follows a token, which has at least one character (RFC 9110, section 5.6.2).
 fn skip_token(bytes: &[u8]) -> Option<&[u8]> {
     let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
     let length = bytes.iter().take_while(|byte| is_token(byte)).count();
     bytes.get(length..).filter(|_| length > 0)
 }
 
-/// What follows a quoted string whose opening quote was taken (RFC 9110, section 5.6.4).
+/// Returns what follows a quoted string whose opening quote was already taken (RFC 9110, section 5.6.4).
 fn skip_quoted(mut bytes: &[u8]) -> Option<&[u8]> {
     loop {
         let (byte, rest) = bytes.split_first()?;
@@ -241,7 +242,7 @@ fn skip_quoted(mut bytes: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Whether a byte may stand in the value of a field: no control character but a tab.
+/// Whether a byte may occur in a field value: no control character except a tab.
 const fn is_text(byte: u8) -> bool {
     matches!(byte, b'\t' | b' '..=b'~' | 0x80..)
 }
@@ -255,7 +256,7 @@ fn is_field(line: &[u8]) -> bool {
 /// How the body of a response is delimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Delimited {
-    /// By its length.
+    /// By `Content-Length`.
     Length(usize),
     /// By chunks.
     Chunks,
@@ -279,7 +280,7 @@ pub(super) fn write_head(
         out.write_all(b"\r\n")?;
     }
     match body {
-        // RFC 9110 8.6: there is no length where there can be no body.
+        // A response that cannot have a body has no `Content-Length` (RFC 9110 8.6).
         Delimited::Length(0) if status == StatusCode::NO_CONTENT => {}
         Delimited::Length(length) => write!(out, "content-length: {length}\r\n")?,
         Delimited::Chunks => out.write_all(b"transfer-encoding: chunked\r\n")?,
@@ -332,7 +333,7 @@ mod tests {
         assert_eq!(parse_head(b"\0\0").unwrap_err(), StatusCode::BAD_REQUEST);
     }
 
-    /// The body that a framing finds in `wire`, which arrives in pieces of `size` bytes.
+    /// The body that `framing` extracts from `wire`, which arrives in pieces of `size` bytes.
     fn body(mut framing: Framing, wire: &[u8], size: usize) -> Result<(Vec<u8>, usize), StatusCode> {
         let (mut body, mut have, mut at) = (Vec::new(), size.min(wire.len()), 0);
         while framing != Framing::Done {
@@ -369,7 +370,7 @@ mod tests {
     fn defect_x4_or7_no_second_spelling_of_a_chunked_body_is_accepted() {
         let rest = "\r\nGET /evil HTTP/1.1\r\n\r\n";
         for wire in [
-            // A line feed alone.
+            // A bare line feed.
             "4\nWiki\r\n0\r\n\r\n",
             "4;x\nWiki\r\n0\r\n\r\n",
             "4;x=\"\n\"\r\nWiki\r\n0\r\n\r\n",
@@ -378,12 +379,12 @@ mod tests {
             "0\r\n\n",
             "0\r\nt: v\n\r\n",
             "0\r\nt: v\r\n\n",
-            // A carriage return alone.
+            // A bare carriage return.
             "4\rWiki\r\n0\r\n\r\n",
             "4;x\r;y\r\nWiki\r\n0\r\n\r\n",
             "0\r\nt: v\rX: y\r\n\r\n",
             "4\r\nWiki\r\r\n0\r\n\r\n",
-            // Sizes.
+            // Invalid sizes.
             "\r\nWiki\r\n0\r\n\r\n",
             " 4\r\nWiki\r\n0\r\n\r\n",
             "4 \r\nWiki\r\n0\r\n\r\n",
@@ -391,7 +392,7 @@ mod tests {
             "0x4\r\nWiki\r\n0\r\n\r\n",
             "4 4\r\nWiki\r\n0\r\n\r\n",
             "10000000000000004\r\nWiki\r\n0\r\n\r\n",
-            // Extensions.
+            // Invalid extensions.
             "4;\r\nWiki\r\n0\r\n\r\n",
             "4;x=\r\nWiki\r\n0\r\n\r\n",
             "4;x y\r\nWiki\r\n0\r\n\r\n",
@@ -401,7 +402,7 @@ mod tests {
             // Data that is longer or shorter than its size.
             "4\r\nWikis\r\n0\r\n\r\n",
             "5\r\nWiki\r\n0\r\n\r\n",
-            // Trailers.
+            // Invalid trailers.
             "0\r\nt\r\n\r\n",
             "0\r\n: v\r\n\r\n",
             "0\r\nt : v\r\n\r\n",
@@ -490,7 +491,7 @@ mod tests {
         assert_eq!(start().next(&line(CHUNK_LINE)[..CHUNK_LINE - 1]), Ok(Piece::More));
         assert_eq!(start().next(&line(CHUNK_LINE + 1)), Err(StatusCode::BAD_REQUEST));
         assert_eq!(start().next(&line(CHUNK_LINE + 1)[..CHUNK_LINE]), Err(StatusCode::BAD_REQUEST));
-        // All trailers together, as long as one head.
+        // All trailers together may be as long as one head.
         let trailers = |left| Framing::Chunked { left, state: ChunkState::Trailers };
         assert_eq!(trailers(HEAD as u64 - 5).next(b"t:v\r\n"), Ok(Piece::Skip(5)));
         assert_eq!(trailers(HEAD as u64 - 4).next(b"t:v\r\n"), Err(StatusCode::BAD_REQUEST));

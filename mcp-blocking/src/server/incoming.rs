@@ -1,4 +1,4 @@
-//! A request as its handler sees it.
+//! A request as its handler gets it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use mcp_proto::{ErrorObject, Json, Method, Notification, ProtocolVersion, Sessio
 
 use super::driver::Input;
 
-/// A request of a client's, and the ways to talk to that client while it is served.
+/// A request from a client, with methods to send messages to that client while the request is served.
 pub struct Incoming {
     method: Method,
     params: Option<Json>,
     context: Context,
 }
 
-/// Where a request belongs.
+/// What a request belongs to, and the way to the driver.
 pub(super) struct Context {
     pub(super) ticket: TicketKey,
     pub(super) inbox: SyncSender<Input>,
@@ -28,7 +28,7 @@ pub(super) struct Context {
     pub(super) headers: HeaderMap,
 }
 
-/// Shows no header: among them are credentials and the id of the session.
+/// Omits the headers, because they contain credentials and the session id.
 impl fmt::Debug for Incoming {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Incoming")
@@ -40,7 +40,7 @@ impl fmt::Debug for Incoming {
     }
 }
 
-/// What the driver tells about a request while it is served.
+/// State of a request that the driver shares with its handler.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     is_cancelled: AtomicBool,
@@ -57,13 +57,13 @@ impl Incoming {
         Self { method, params, context }
     }
 
-    /// What is asked for.
+    /// The method of the request.
     #[must_use]
     pub const fn method(&self) -> &Method {
         &self.method
     }
 
-    /// The parameters, as they came.
+    /// The parameters, as they were received.
     #[must_use]
     pub const fn params(&self) -> Option<&Json> {
         self.params.as_ref()
@@ -75,25 +75,25 @@ impl Incoming {
         self.context.ticket.session()
     }
 
-    /// What holds for the request: its revision, and what its client is and can do.
+    /// The context of the request: its revision, and the client's info and capabilities.
     #[must_use]
     pub fn context(&self) -> &RequestContext {
         &self.context.about
     }
 
-    /// The revision of the request.
+    /// The protocol revision of the request.
     #[must_use]
     pub fn version(&self) -> ProtocolVersion {
         self.context.about.version
     }
 
-    /// What the client can do: an object.
+    /// The client's capabilities: an object.
     #[must_use]
     pub fn client_capabilities(&self) -> &Json {
         &self.context.about.client_capabilities
     }
 
-    /// Who the client says it is: an object. Nothing may depend on it.
+    /// The name and version that the client states: an object. It is not verified, so do not rely on it.
     #[must_use]
     pub fn client_info(&self) -> Option<&Json> {
         self.context.about.client_info.as_ref()
@@ -105,27 +105,28 @@ impl Incoming {
         &self.context.headers
     }
 
-    /// Whether the client no longer wants an answer.
+    /// Whether the request was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.context.shared.is_cancelled.load(Ordering::Acquire)
     }
 
-    /// Tells how far the request has come, if its client asked for that.
+    /// Reports progress, if the client asked for it.
     pub fn progress(&self, progress: Progress) {
         let _ = self.context.inbox.send(Input::Progress { ticket: self.context.ticket, progress });
     }
 
-    /// Lets the client come back for the answer instead of holding its connection open, where the revision has that.
+    /// Closes the response's stream so that the client fetches the answer later, if the revision supports that.
     pub fn release(&self) {
         let _ = self.send(Input::Release(self.context.ticket));
     }
 
-    /// Sends a log message that is about this request, unless the client wants none of this level.
+    /// Sends a log message about this request, unless the client has not requested messages of this level.
     ///
     /// # Errors
     ///
-    /// [`UsageError::NotDeclared`] if the server's capabilities have no `logging`, and as [`Incoming::notify`].
+    /// [`UsageError::NotDeclared`] if the server's capabilities have no `logging`; otherwise as for
+    /// [`Incoming::notify`].
     pub fn log(&self, level: LoggingLevel, logger: Option<&str>, data: Json) -> Result<(), UsageError> {
         let (accept, accepted) = sync_channel(1);
         let (ticket, logger) = (self.context.ticket, logger.map(Box::from));
@@ -133,7 +134,7 @@ impl Incoming {
         accepted.recv().map_err(|_| UsageError::Closed)?
     }
 
-    /// Sends a notification that is about this request.
+    /// Sends a notification about this request.
     ///
     /// # Errors
     ///
@@ -145,20 +146,20 @@ impl Incoming {
         accepted.recv().map_err(|_| UsageError::Closed)?
     }
 
-    /// Tells all clients whom it concerns of a change, as [`ServerPublisher::publish`].
+    /// Publishes a change to the clients that have subscribed to it, as [`ServerPublisher::publish`] does.
     ///
     /// # Errors
     ///
-    /// As [`ServerPublisher::publish`].
+    /// As for [`ServerPublisher::publish`].
     pub fn publish(&self, notification: Notification) -> Result<(), UsageError> {
         publish(&self.context.inbox, notification)
     }
 
-    /// Asks the client for something because of this request, and waits for the outcome.
+    /// Sends a request to the client on behalf of this request, and waits for the outcome.
     ///
     /// # Errors
     ///
-    /// [`UsageError`] if it may not be asked.
+    /// [`UsageError`] if the request cannot be sent.
     pub fn ask(&self, call: Call) -> Result<Outcome, UsageError> {
         let (outcome, answered) = sync_channel(1);
         self.send(Input::Ask { ticket: self.context.ticket, call, outcome })?;
@@ -178,19 +179,20 @@ impl Incoming {
     }
 }
 
-/// Tells clients of changes, from any thread.
+/// Publishes changes to clients, from any thread.
 #[derive(Debug, Clone)]
 pub struct ServerPublisher {
     pub(super) inbox: SyncSender<Input>,
 }
 
 impl ServerPublisher {
-    /// Tells everybody whom it concerns of a change: `list_changed` of tools, prompts or resources, or
+    /// Publishes a change to all clients concerned: `list_changed` of tools, prompts or resources, or
     /// `resources/updated`.
     ///
     /// # Errors
     ///
-    /// [`UsageError`] if it is no such notification, the server's capabilities do not promise it, or the server has ended.
+    /// [`UsageError`] if it is another notification, if the server's capabilities do not declare it, or if the server
+    /// has ended.
     pub fn publish(&self, notification: Notification) -> Result<(), UsageError> {
         publish(&self.inbox, notification)
     }

@@ -1,4 +1,4 @@
-//! States that clients carry between two tries of a request, and cannot alter.
+//! States that clients send back when they repeat a request, and that they cannot alter.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,10 +9,10 @@ use sha2::Sha256;
 
 use super::Incoming;
 
-/// The keys that seal `requestState`, with HMAC-SHA-256. Servers that share them open each other's states.
+/// The keys that sign `requestState`, with HMAC-SHA-256. Servers that share the keys accept each other's states.
 ///
-/// A state is good for the request that it was made for, asked again by the same principal, until it expires. It is not
-/// secret, and not used up by its use: whoever needs that keeps a list.
+/// A state is valid until it expires, for the same request by the same principal. It is signed, not encrypted, and may
+/// be used more than once; to prevent that, keep a list of the states that were used.
 ///
 /// # Example: a handler that asks once
 ///
@@ -37,29 +37,30 @@ use super::Incoming;
 pub struct StateKeys(proto::StateKeys<HmacKey>);
 
 impl StateKeys {
-    /// One key: random bytes from a secure source.
+    /// Creates a set of one key: 32 random bytes from a secure source.
     #[must_use]
     pub fn new(key: [u8; 32]) -> Self {
         Self(proto::StateKeys::new(HmacKey(key)))
     }
 
-    /// With a key that states were sealed with before, which still opens them.
+    /// Adds an earlier key: states that were sealed with it can still be opened.
     #[must_use]
     pub fn with_earlier(self, key: [u8; 32]) -> Self {
         Self(self.0.with_earlier(HmacKey(key)))
     }
 
-    /// A state as text for `requestState`, which is good for so long.
+    /// Seals a state for `lifetime`, as text for `requestState`.
     #[must_use]
     pub fn seal(&self, incoming: &Incoming, state: &str, lifetime: Duration) -> String {
         self.0.seal(&binding(incoming), state, seconds().saturating_add(lifetime.as_secs()))
     }
 
-    /// The state that came with a request, if one did.
+    /// Opens the state in a request, if it has one.
     ///
     /// # Errors
     ///
-    /// The answer to a client whose `requestState` is none of these keys', has expired, or belongs to another request.
+    /// The error to return to a client whose `requestState` was not signed by one of these keys, has expired, or
+    /// belongs to another request.
     pub fn open(&self, incoming: &Incoming) -> Result<Option<String>, ErrorObject> {
         self.0.open(&binding(incoming), seconds())
     }
@@ -70,7 +71,7 @@ struct HmacKey([u8; 32]);
 
 impl HmacKey {
     fn over(&self, message: &[u8]) -> Hmac<Sha256> {
-        // RFC 2104, section 2: a key is filled up to a block with zeros.
+        // A key is padded with zeros to the size of a block (RFC 2104, section 2).
         let mut block = [0; 64];
         block.iter_mut().zip(self.0).for_each(|(slot, byte)| *slot = byte);
         let mut hmac = Hmac::<Sha256>::new(&block.into());
@@ -102,7 +103,7 @@ fn seconds() -> u64 {
 mod tests {
     use super::*;
 
-    /// RFC 4231, section 4.3: a shorter key is the same as one that is filled up with zeros.
+    /// A shorter key is equivalent to one padded with zeros (RFC 4231, section 4.3).
     #[test]
     fn states_are_signed_with_hmac_sha_256() {
         let mut key = [0; 32];

@@ -1,4 +1,4 @@
-//! Changes of subscriptions on their way to the service, which is given one after the other.
+//! A queue of subscription changes for the service, which handles them one at a time.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,7 +15,7 @@ use super::incoming::ServerPublisher;
 pub(super) struct Subscriptions {
     publisher: ServerPublisher,
     changes: Mutex<VecDeque<SubscriptionChange>>,
-    /// Held while the service handles changes, so that no two threads do that at one time.
+    /// Held while the service handles changes, so that only one thread does so at a time.
     turn: Mutex<()>,
 }
 
@@ -24,14 +24,14 @@ impl Subscriptions {
         Arc::new(Self { publisher, changes: Mutex::default(), turn: Mutex::default() })
     }
 
-    /// Adds changes; whether there are any.
+    /// Adds changes. Returns whether any are queued.
     pub(super) fn extend(&self, changes: impl Iterator<Item = SubscriptionChange>) -> bool {
         let mut waiting = self.changes();
         waiting.extend(changes);
         !waiting.is_empty()
     }
 
-    /// Has the service handle what waits, and the driver informed of that.
+    /// Passes the queued changes to the service, then notifies the driver.
     pub(super) fn report(&self, service: &dyn Service) {
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(change) = self.next() {
