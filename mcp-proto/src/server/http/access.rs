@@ -1,14 +1,14 @@
-//! Who may talk to a server: `Host` and `Origin`.
+//! Checks `Host` and `Origin` against the configured [`Access`].
 
 use http::header::{HOST, ORIGIN};
 use http::request::Parts;
 
 use super::config::Access;
 
-/// Names of the machine itself.
+/// The host names of the loopback interface.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-/// SH-S-05, OR2: whether the host that a request is for is this server.
+/// Whether the host to which a request is addressed is allowed (SH-S-05, OR2).
 pub(super) fn is_host_allowed(access: &Access, head: &Parts) -> bool {
     if *access == Access::Anybody {
         return true;
@@ -17,7 +17,7 @@ pub(super) fn is_host_allowed(access: &Access, head: &Parts) -> bool {
     let named = match (hosts.next(), hosts.next(), head.uri.authority()) {
         (Some(host), None, None) => host,
         (None, None, Some(authority)) => Some(authority.as_str()),
-        // An absolute target and a header that says something else.
+        // An absolute target and a header must be equal.
         (Some(host), None, Some(authority)) => host.filter(|host| host.eq_ignore_ascii_case(authority.as_str())),
         (_, Some(_), _) | (None, None, None) => None,
     };
@@ -33,7 +33,7 @@ pub(super) fn is_host_allowed(access: &Access, head: &Parts) -> bool {
     }
 }
 
-/// SH-S-03, OR1: whether the page that a request comes from may send it. What is no browser says nothing of a page.
+/// Whether the web page that sent a request may do so (SH-S-03, OR1). Clients that are no browsers send no `Origin`.
 pub(super) fn is_origin_allowed(access: &Access, head: &Parts) -> bool {
     let mut origins = head.headers.get_all(ORIGIN).iter();
     let Some(origin) = origins.next() else { return true };
@@ -50,12 +50,13 @@ pub(super) fn is_origin_allowed(access: &Access, head: &Parts) -> bool {
     }
 }
 
-/// Scheme and authority of an origin, in lower case and without the scheme's own port; `None` unless a web server has it.
+/// Scheme and authority of an origin, in lower case and without the scheme's default port; `None` unless the scheme is
+/// `http` or `https`.
 fn normalised(origin: &str) -> Option<(String, String)> {
     let origin = origin.to_ascii_lowercase();
     let (scheme, authority) = origin.split_once("://")?;
     let (host, port) = split_port(authority)?;
-    // No page of another scheme can be told from a forged one: `file://localhost` is any file.
+    // The authority of another scheme identifies no server: `file://localhost` is any file.
     let own = match scheme {
         "http" => "80",
         "https" => "443",
@@ -65,13 +66,13 @@ fn normalised(origin: &str) -> Option<(String, String)> {
     Some((scheme.to_owned(), authority))
 }
 
-/// Host and port of an authority, which are compared as they are; `None` if the port is no number.
+/// Host and port of an authority, unchanged; `None` if the port is not a number.
 fn split_port(authority: &str) -> Option<(&str, &str)> {
     match authority.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => {
             port.bytes().all(|byte| byte.is_ascii_digit()).then_some((host, port))
         }
-        // The last colon is one of an IPv6 address, or there is none.
+        // The last colon is part of an IPv6 address, or there is none.
         Some(_) | None => Some((authority, "")),
     }
 }

@@ -1,4 +1,4 @@
-//! What the driver of an HTTP server is asked to do.
+//! Actions for the driver of an HTTP server.
 
 use std::fmt;
 
@@ -8,56 +8,57 @@ use http::Response;
 use super::ExchangeKey;
 use crate::conversation::outbox::Weight;
 
-/// What the driver of an HTTP server is asked to do.
+/// An action for the driver of an HTTP server.
 #[non_exhaustive]
 pub enum HttpAction {
-    /// The head of a request is accepted: a client that expects `100 Continue` is sent that before its body is read
-    /// (RFC 9110, section 10.1.1). Nothing is sent to a client that expects nothing ([`expects_continue`]).
+    /// Send `100 Continue` before the body is read, because the head was accepted and the client expects it (RFC 9110,
+    /// section 10.1.1). This comes only for requests with that expectation ([`expects_continue`]).
     ///
     /// [`expects_continue`]: crate::server::expects_continue
     Continue {
         /// Which exchange.
         exchange: ExchangeKey,
     },
-    /// Send this response. Nothing more comes for the exchange, and what is still coming of its request is dropped.
-    /// Report the bytes of the body with [`Server::handle_written`](crate::Server::handle_written) as they are taken.
+    /// Send this response. No further action follows for the exchange, except [`HttpAction::Abort`]; the rest of its
+    /// request is ignored. Report the bytes of the body with [`Server::handle_written`](crate::Server::handle_written)
+    /// as they are written.
     Respond {
         /// Which exchange.
         exchange: ExchangeKey,
         /// The whole response.
         response: Response<Bytes>,
     },
-    /// Send the head of a response whose body comes in pieces.
+    /// Send the head of a response whose body follows in chunks.
     Stream {
         /// Which exchange.
         exchange: ExchangeKey,
         /// The head.
         head: Response<()>,
     },
-    /// Send a piece of the body, at once. Report its bytes with
-    /// [`Server::handle_written`](crate::Server::handle_written) as they are taken.
+    /// Send a chunk of the body, without delay. Report its bytes with
+    /// [`Server::handle_written`](crate::Server::handle_written) as they are written.
     Write {
         /// Which exchange.
         exchange: ExchangeKey,
-        /// The piece.
+        /// The chunk.
         chunk: Bytes,
     },
-    /// The body ends here. Nothing more comes for the exchange.
+    /// End the body. No further action follows for the exchange, except [`HttpAction::Abort`].
     Finish {
         /// Which exchange.
         exchange: ExchangeKey,
     },
-    /// The client does not take its response: drop what is unwritten of it at once, and close its connection. This may come
-    /// after [`HttpAction::Respond`] or [`HttpAction::Finish`] of the exchange, as long as not all bytes were reported; if
-    /// they have been written meanwhile, there is nothing to do. Nothing more comes for the exchange, and nothing more of
-    /// it has to be reported.
+    /// Drop the unwritten bytes of the response at once and close the connection, because the client does not read.
+    /// This may come after [`HttpAction::Respond`] or [`HttpAction::Finish`] of the exchange, as long as not all bytes
+    /// were reported; if they have been written since, there is nothing to do. No further action follows for the
+    /// exchange, and no further bytes of it have to be reported.
     Abort {
         /// Which exchange.
         exchange: ExchangeKey,
     },
 }
 
-/// Shows no header and no byte of a body: among them are session ids.
+/// Shows neither headers nor bodies, because they contain session ids.
 impl fmt::Debug for HttpAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, exchange) = match self {

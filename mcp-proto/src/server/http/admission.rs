@@ -1,4 +1,4 @@
-//! The order in which a request's head is looked at (RULES 5.2).
+//! Checks the head of a request, in the order of RULES 5.2.
 
 use http::header::CONTENT_LENGTH;
 use http::request::Parts;
@@ -12,20 +12,20 @@ use crate::error::BodyKind;
 use crate::spec::header::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID, accepts, body_kind};
 use crate::spec::{Era, ProtocolVersion};
 
-/// What a request asks for, as far as its head tells.
+/// What the server will do for a request, according to its head.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Plan {
-    /// To take a message, which is in the body. Without a session, it must be `initialize`.
+    /// Handle the message in the body. Without a session, it must be `initialize` or stateless.
     Post { session: Option<SessionKey> },
-    /// To take a message that is answered on the stream of a two-endpoint session.
+    /// Handle a message that is answered on the stream of a two-endpoint session.
     PostMessage { session: SessionKey },
-    /// To open the stream for what belongs to no request.
+    /// Open the standalone stream, for messages that relate to no request.
     Get { session: SessionKey },
-    /// To go on with a stream after this event.
+    /// Resume a stream after this event.
     Resume { session: SessionKey, after: Box<str> },
-    /// To open a two-endpoint session.
+    /// Open a two-endpoint session.
     OpenStream,
-    /// To end a session.
+    /// End a session.
     Delete { session: SessionKey },
 }
 
@@ -54,7 +54,7 @@ impl Http {
         let is_modern = self.serves_stateless && header_check::named_era(&head.headers) == Some(Era::Modern);
         let has_streams = self.serves_sessions && !is_modern;
         match head.method {
-            // SH-S-59: who names the newer revision has neither a session nor a stream.
+            // A client of the modern era has neither a session nor a standalone stream (SH-S-59).
             _ if head.method != Method::POST && !has_streams => Err(Refusal::method("POST")),
             Method::POST if !has_streams => self.plan_stateless(head),
             Method::POST => self.plan_post(head, principal),
@@ -106,7 +106,7 @@ impl Http {
         }
     }
 
-    /// HS-01, HS-02
+    /// A GET of the stream endpoint opens a two-endpoint session (HS-01, HS-02).
     fn plan_stream(head: &Parts) -> Result<Plan, Refusal> {
         if head.method != Method::GET {
             return Err(Refusal::method("GET"));
@@ -117,7 +117,7 @@ impl Http {
         Ok(Plan::OpenStream)
     }
 
-    /// HS-07, HS-08
+    /// A POST to the message endpoint (HS-07) names its session in the query (HS-08).
     fn plan_message(&self, head: &Parts, principal: Option<&Principal>) -> Result<Plan, Refusal> {
         if head.method != Method::POST {
             return Err(Refusal::method("POST"));
@@ -130,7 +130,7 @@ impl Http {
     }
 
     fn check_body(&self, head: &Parts) -> Result<(), Refusal> {
-        // OR4
+        // A web page can send other content types to a foreign origin without a preflight (OR4).
         if body_kind(&head.headers) != BodyKind::Json {
             return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body must be application/json"));
         }
@@ -141,7 +141,8 @@ impl Http {
         Ok(())
     }
 
-    /// Rows 16 and 17: 400 without a session id, 404 for one that is not known, or not to this principal (SE4).
+    /// The session of a request: 400 without a session id (row 16), 404 if it is unknown (row 17) or belongs to another
+    /// principal (SE4).
     fn session_of(&self, head: &Parts, principal: Option<&Principal>) -> Result<SessionKey, Refusal> {
         match single(&head.headers, &SESSION_ID) {
             Ok(Some(id)) => self.sessions.find(id, false, principal).ok_or_else(unknown_session),
@@ -156,7 +157,8 @@ impl Http {
         Ok(session)
     }
 
-    /// Row 20: a revision that is not served is refused. Row 21: without the header, the session's own holds.
+    /// Refuses a revision that is not served (row 20). Without the header, the revision of the session applies (row
+    /// 21).
     fn check_version(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let version = match single(headers, &PROTOCOL_VERSION) {
             Ok(None) => return Ok(()),
@@ -170,7 +172,7 @@ impl Http {
     }
 }
 
-/// A header that may stand there once.
+/// The value of a header that must not be repeated.
 fn single<'h>(headers: &'h HeaderMap, name: &http::HeaderName) -> Result<Option<&'h str>, ()> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
@@ -204,7 +206,7 @@ pub(super) const fn too_many_streams() -> Refusal {
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "there are too many streams at this time")
 }
 
-/// M3
+/// For requests beyond the common limit of stored bytes (M3).
 pub(super) const fn overloaded() -> Refusal {
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "too much is being done at this time; try again later")
 }

@@ -1,4 +1,4 @@
-//! Messages of the server's to responses and events.
+//! Turns messages of the server into HTTP responses and events.
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -20,7 +20,7 @@ use crate::server::carrier::{Carrier, Kind, Route, Wire};
 use crate::spec::header::SESSION_ID;
 use crate::spec::{Era, ProtocolVersion};
 
-/// Bytes of an event and of a message beside the payload, ids aside.
+/// Bytes of an event and a message in addition to the payload and the ids.
 const ENVELOPE: usize = 256;
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
@@ -34,7 +34,7 @@ impl Carrier for Http {
         self.limits = config.limits.clone();
         self.versions = config.versions.iter().copied().filter(|version| version.rules().sessions).collect();
         (self.serves_sessions, self.serves_stateless) = (config.serves(Era::Legacy), config.serves(Era::Modern));
-        // What belongs to no session has a peer of its own, which is always there.
+        // Stateless requests share a peer that exists from the start.
         Ok(self.serves_stateless.then_some(SessionKey::ONLY))
     }
 
@@ -90,7 +90,7 @@ impl Carrier for Http {
     fn no_answer(&mut self, route: Route, wire: &mut Wire<'_, HttpAction>) {
         let Some(key) = route.exchange else { return };
         match self.exchanges.get(&key) {
-            // SH-S-07
+            // Without anything to answer, the response is 202 (SH-S-07).
             Some(Exchange::Waiting { .. }) => self.respond(key, empty(StatusCode::ACCEPTED), wire),
             Some(Exchange::Streaming { .. } | Exchange::Receiving { .. }) | None => {
                 self.end_stream(route.session, key, wire);
@@ -111,7 +111,7 @@ impl Carrier for Http {
             return;
         }
         self.begin_stream(key, wire);
-        // A client that came back is on another exchange.
+        // After a resumption, the stream is on another exchange.
         let stream = self.sessions.get(session).and_then(|session| session.streams.get(&key));
         if let Some(exchange) = stream.and_then(|stream| stream.exchange) {
             self.finish(exchange, wire);
@@ -135,7 +135,7 @@ impl Carrier for Http {
     }
 
     fn listen_to_evict(&mut self, newcomer: ExchangeKey, now: Instant) -> Option<ExchangeKey> {
-        // It counts as none until there is room.
+        // The new one must not count towards its holder's share.
         let holder = self.listens.remove(newcomer)?;
         let evicted = self.listens.to_evict(&holder, self.config.evict_after, now).next();
         self.listens.insert(newcomer, holder);
@@ -163,7 +163,7 @@ impl Http {
         route: Route,
         wire: &mut Wire<'_, HttpAction>,
     ) {
-        // HS-04: a two-endpoint session has one stream, and so has what belongs to no request.
+        // Messages that relate to no exchange, and all of a two-endpoint session (HS-04), use the session's stream.
         let Some(key) = route.exchange else {
             self.write_event(route.session, None, &text, wire);
             return;
@@ -172,7 +172,7 @@ impl Http {
             match route.kind {
                 Kind::Reply | Kind::Refusal => {
                     let mut response = json(status, text);
-                    // SH-S-40
+                    // The response with the result of `initialize` contains the session id (SH-S-40).
                     let id = self.sessions.get(route.session).filter(|_| *opens && is_result);
                     if let Some(id) = id.and_then(|session| HeaderValue::from_str(&session.id).ok()) {
                         response.headers_mut().insert(SESSION_ID, id);
@@ -180,7 +180,7 @@ impl Http {
                     self.respond(key, response, wire);
                     return;
                 }
-                // SH-S-21: from here on, the answer is a stream.
+                // A message before the answer turns the response into a stream (SH-S-21).
                 Kind::Message => self.begin_stream(key, wire),
             }
         }
@@ -191,9 +191,9 @@ impl Http {
                 self.write_event(route.session, Some(key), &text, wire);
                 self.end_stream(route.session, key, wire);
             }
-            // SH-S-56: the request is still being served, but nobody listens on its exchange.
+            // The request is still being served, but its exchange has no stream (SH-S-56).
             (false, Kind::Message) => self.write_event(route.session, None, &text, wire),
-            // SH-S-57: without an event id there is nothing that the client could come back to.
+            // Without an event id, the client has nothing to resume, so that the answer is lost (SH-S-57).
             (false, Kind::Reply | Kind::Refusal) => {}
         }
     }
@@ -206,7 +206,8 @@ impl Http {
         let mut stream = super::stream::Stream::new(tag);
         stream.exchange = Some(key);
         let rules = found.version.map(ProtocolVersion::rules);
-        // SH-S-53, SH-S-54
+        // A priming event lets the client resume from the start (SH-S-53); older clients fail on its empty data
+        // (SH-S-54).
         let primes = self.config.replay > 0 && rules.is_some_and(|rules| rules.resumable && rules.priming_event);
         let priming = primes.then(|| stream.priming(self.config.retry));
         found.streams.insert(key, stream);
@@ -216,19 +217,19 @@ impl Http {
         }
     }
 
-    /// Begins a response that is a stream of events.
+    /// Starts a response that is a stream of events.
     pub(super) fn open_stream(&mut self, exchange: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
         let mut head = Response::new(());
         let headers = head.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-        // SH-S-18, SH-S-20: what stands between must neither keep nor collect it.
+        // Proxies must neither cache nor buffer the stream (SH-S-18, SH-S-20).
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
         headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
         wire.out.act(HttpAction::Stream { exchange, head });
         self.timers.set(Timer::KeepAlive(exchange), after(wire.now, self.config.keep_alive));
     }
 
-    /// Writes a message to the stream of a request, or to the session's own.
+    /// Writes a message to the stream of a request, or to the standalone stream of the session.
     fn write_event(
         &mut self,
         session: SessionKey,
@@ -256,7 +257,7 @@ impl Http {
         }
     }
 
-    /// Nothing follows on the stream of a request.
+    /// Ends the stream of a request after its last event.
     fn end_stream(&mut self, session: SessionKey, of: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
         let Some(found) = self.sessions.get_mut(session) else { return };
         let Some(stream) = found.streams.get_mut(&of) else { return };
@@ -272,15 +273,15 @@ impl Http {
         }
     }
 
-    /// Ends a response that is a stream.
+    /// Ends a response that is a stream, and removes its exchange.
     pub(super) fn finish(&mut self, exchange: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
-        // What found no room makes the end a break.
+        // A stream that was aborted for lack of room must not end as if it were complete.
         if self.close_exchange(exchange, wire.now).is_some() && !self.unwritten.is_aborted(exchange) {
             wire.out.act(HttpAction::Finish { exchange });
         }
     }
 
-    /// Answers an exchange at once.
+    /// Answers an exchange with a whole response, and removes it.
     pub(super) fn respond(
         &mut self,
         exchange: ExchangeKey,

@@ -1,10 +1,10 @@
-//! What the HTTP transport of a server is told.
+//! The configuration of a server's HTTP transport.
 
 use std::time::Duration;
 
 use crate::error::UsageError;
 
-/// Which hosts and origins may talk to a server: a web page that a browser shows must not (SH-S-03, SH-S-05).
+/// Which hosts and origins may access a server. This protects it against web pages in a browser (SH-S-03, SH-S-05).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Access {
@@ -14,25 +14,25 @@ pub enum Access {
     /// These hosts, such as `mcp.example.com` or `mcp.example.com:8443`, and these origins, such as
     /// `https://app.example.com`.
     Listed {
-        /// What `Host` may say; without a port, any port will do.
+        /// The allowed values of `Host`; an entry without a port allows any port.
         hosts: Vec<Box<str>>,
-        /// What `Origin` may say, if it is there.
+        /// The allowed values of `Origin`, if the request has it.
         origins: Vec<Box<str>>,
     },
-    /// Everybody: something in front of the server looks at hosts and origins.
+    /// All hosts and origins, for a server behind something that checks them.
     Anybody,
 }
 
 /// The paths of the two-endpoint transport of 2024-11-05.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TwoEndpoints {
-    /// Where a client opens the stream by GET.
+    /// The path at which a client opens the stream by GET.
     pub stream: Box<str>,
-    /// Where it sends its messages by POST.
+    /// The path to which it sends its messages by POST.
     pub messages: Box<str>,
 }
 
-/// How a server speaks HTTP. The fields may be set one by one.
+/// The configuration of a server's HTTP transport. The fields may be set one by one.
 ///
 /// # Example: both HTTP transports, for one origin
 ///
@@ -49,53 +49,54 @@ pub struct TwoEndpoints {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct HttpConfig {
-    /// The path of the endpoint of Streamable HTTP (SH-S-01); `None` if whoever hands in requests has looked at it.
-    /// Default `/mcp`.
+    /// The path of the endpoint of Streamable HTTP (SH-S-01); `None` if the driver or a router has checked it. Default
+    /// `/mcp`.
     pub path: Option<Box<str>>,
-    /// The two-endpoint transport of 2024-11-05, if it is served too (ER-45). Default none.
+    /// The two-endpoint transport of 2024-11-05, if it is also served (ER-45). Default `None`.
     pub two_endpoints: Option<TwoEndpoints>,
-    /// Who may talk to the server. Default [`Access::Loopback`].
+    /// Which hosts and origins may access the server. Default [`Access::Loopback`].
     pub access: Access,
-    /// Whether a client may open a stream for what belongs to no request (SH-S-46). Default `true`.
+    /// Whether a client may open a stream by GET for messages that relate to no request (SH-S-46). Default `true`.
     pub get_stream: bool,
-    /// Whether a client may end its session (SH-S-44). Default `true`.
+    /// Whether a client may end its session by DELETE (SH-S-44). Default `true`.
     pub delete: bool,
-    /// Sessions at one time (SE6): with more, one that is unused is ended, as [`HttpConfig::evict_after`] says, or else
-    /// `initialize` is answered with 503. Default 10,000.
+    /// The maximum number of sessions at one time (SE6). At the limit, an unused one is ended as specified by
+    /// [`HttpConfig::evict_after`]; if there is none, `initialize` is answered with 503. Default 10,000.
     pub max_sessions: usize,
-    /// Streams at one time that clients opened by GET (SE6): with more, the one that was unused for longest is ended, as
-    /// [`HttpConfig::evict_after`] says, or else the GET is answered with 503. Default 768.
+    /// The maximum number of streams at one time that clients opened by GET (SE6). At the limit, the one unused for
+    /// longest is ended as specified by [`HttpConfig::evict_after`]; if there is none, the GET is answered with 503.
+    /// Default 768.
     pub max_streams: usize,
-    /// How long a session without an open exchange, or a stream without an event, must be unused before it is ended to make
-    /// room for another one of any client. A client that would still have less than the one with the most need not wait:
-    /// of that one, what was unused for longest is ended at once. Clients are told apart by [`RequestInfo::principal`], or
-    /// else by [`RequestInfo::peer`]. Default 60 s.
+    /// How long a session without an open exchange, or a stream without an event, must be unused before it is ended for
+    /// a new one of any client. If the new client would still hold fewer than the client that holds the most, it does
+    /// not wait: of the latter, the session or stream unused for longest is ended at once. Clients are distinguished by
+    /// [`RequestInfo::principal`], or without that by [`RequestInfo::peer`]. Default 60 s.
     ///
     /// [`RequestInfo::principal`]: super::super::RequestInfo::principal
     /// [`RequestInfo::peer`]: super::super::RequestInfo::peer
     pub evict_after: Duration,
-    /// How long a session lives without a request or an open stream. Default 30 min.
+    /// How long a session is kept without a request or an open stream. Default 30 min.
     pub session_idle: Duration,
-    /// Bytes of events that a session keeps for clients whose streams break; zero for none (SE9). An event that is
-    /// larger than this is not kept: a client that was away when it was said gets 400 when it comes back for it.
+    /// Bytes of events that a session keeps so that a client can resume a broken stream; zero for none (SE9). A larger
+    /// event is not kept: a client that was disconnected when it was sent receives 400 when it resumes the stream.
     /// Default 256 KiB.
     pub replay: usize,
     /// How long the events of an answered request are kept. Default 2 min.
     pub replay_for: Duration,
-    /// How long a client shall wait before it opens a broken stream again. It is told at the beginning of a stream, in
-    /// revisions whose streams may be ended early (SH-S-55). Default none: the client decides.
+    /// How long a client should wait before it resumes a broken stream. It is sent as `retry` at the start of a stream,
+    /// in revisions that allow the server to end streams early (SH-S-55). Default `None`: the client decides.
     pub retry: Option<Duration>,
-    /// The pause between comments that keep a silent stream alive. Default 15 s.
+    /// The pause after which a comment is sent on an idle stream to keep it alive. Default 15 s.
     pub keep_alive: Duration,
     /// How long the body of a request may take to arrive (OR6). Default 30 s.
     pub body_timeout: Duration,
-    /// How long a client may take nothing of what is sent to it: then its response is dropped, and its connection closed.
+    /// How long a client may read nothing of its response before the response is dropped and the connection closed.
     /// Default 30 s.
     pub unread_timeout: Duration,
 }
 
 impl HttpConfig {
-    /// Streamable HTTP at `/mcp`, for clients on this machine.
+    /// Streamable HTTP at `/mcp`, for clients on the same host.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -126,7 +127,7 @@ impl HttpConfig {
                 return Err(UsageError::Limit { field, largest: LARGEST });
             }
         }
-        // A pause of no time has no end, and the time after one of ages cannot be said.
+        // A pause of zero would loop forever, and a huge one would overflow `Instant`.
         for (field, value) in [
             ("session_idle", self.session_idle),
             ("replay_for", self.replay_for),

@@ -10,24 +10,24 @@ use crate::Instant;
 use crate::codec::buffer::{extend_within, into_bytes};
 use crate::conversation::pending::SessionKey;
 
-/// Names one HTTP exchange: a request that came in, and its response.
+/// Identifies one HTTP exchange: a request that the server received, and its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExchangeKey(pub(super) u64);
 
-/// How far an exchange has come. One that is answered is no more. It holds headers, and so shows nothing of itself.
+/// The state of an exchange; an answered one is removed. It has no `Debug`, because it contains headers.
 pub(super) enum Exchange {
-    /// The body of the request arrives.
+    /// The body of the request has not arrived in full.
     Receiving { head: Box<Parts>, plan: Plan, info: RequestInfo, body: Vec<u8> },
-    /// The answer is not there yet: it may become JSON or a stream.
+    /// The answer is pending: the response may become JSON or a stream.
     Waiting {
         session: SessionKey,
         head: Box<Parts>,
-        /// It began the session.
+        /// Whether the request opened the session.
         opens: bool,
-        /// What will name the stream.
+        /// The tag of the stream, should the response become one.
         tag: u64,
     },
-    /// The response is a stream: that of a request, or with `None` the session's own.
+    /// The response is the stream of a request, or with `None` the standalone stream of the session.
     Streaming { session: SessionKey, stream: Option<ExchangeKey> },
 }
 
@@ -53,7 +53,7 @@ impl Http {
         self.exchanges.insert(key, exchange);
     }
 
-    /// Takes an exchange that is over out of all tables; `None` if that has happened.
+    /// Removes an exchange that has ended from all tables; `None` if it was removed before.
     pub(super) fn close_exchange(&mut self, key: ExchangeKey, now: Instant) -> Option<Exchange> {
         let exchange = self.exchanges.remove(&key)?;
         if let Exchange::Receiving { body, .. } = &exchange {
@@ -76,8 +76,8 @@ impl Http {
         Some(exchange)
     }
 
-    /// Appends a part of a body, unless it grew over the limit (OR6) or all bodies together do (M3). `held` is what the
-    /// server keeps beside them.
+    /// Appends a chunk to a body, unless the body exceeds its limit (OR6) or the sum of all bodies and `held`, the
+    /// other bytes that the server stores, exceeds the common one (M3).
     pub(super) fn append(&mut self, key: ExchangeKey, chunk: &[u8], held: usize) -> Result<(), Refusal> {
         if let Some(Exchange::Receiving { body, .. }) = self.exchanges.get_mut(&key) {
             let length = body.len() + chunk.len();
@@ -93,7 +93,7 @@ impl Http {
         Ok(())
     }
 
-    /// A body as the frame that it holds.
+    /// Removes an exchange whose request has arrived in full, and returns the parts of the request.
     pub(super) fn take_received(
         &mut self,
         key: ExchangeKey,

@@ -1,4 +1,5 @@
-//! Streams that clients open: a session's own, one that broke, and that of a two-endpoint session.
+//! Streams that clients open by GET: the standalone stream of a session, a resumed one, and that of a two-endpoint
+//! session.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -16,7 +17,7 @@ use crate::server::carrier::Wire;
 use crate::server::shares::Holder;
 
 impl Server<Http> {
-    /// Row 32: the session's own stream is one at a time.
+    /// Opens the standalone stream of a session. A second one at the same time is refused (row 32).
     pub(super) fn open_own_stream(
         &mut self,
         exchange: ExchangeKey,
@@ -46,7 +47,7 @@ impl Server<Http> {
         http.write_kept(exchange, waiting, &mut shared.wire);
     }
 
-    /// SH-S-52: goes on with the one stream that the event belongs to.
+    /// Resumes the one stream to which the event belongs (SH-S-52).
     pub(super) fn resume(
         &mut self,
         exchange: ExchangeKey,
@@ -55,7 +56,7 @@ impl Server<Http> {
         holder: &Holder,
         now: Instant,
     ) {
-        // Nothing is ended for what names no event.
+        // No other stream is ended for an unknown event id.
         let knows = |session: &Session| {
             session.streams.values().chain([&session.own]).any(|stream| stream.number_of(after).is_some())
         };
@@ -76,12 +77,12 @@ impl Server<Http> {
         });
         let Some(missed) = missed else { return self.refuse(exchange, admission::unknown_event(), now) };
         let Some(stream) = found.stream_mut(of_request) else { return };
-        // A client that comes back has lost the old connection, whether or not that was noticed here.
+        // A client that resumes has lost the old connection, even if the server has not detected that.
         let old = stream.exchange.replace(exchange);
         let is_over = stream.is_over;
         http.insert_exchange(exchange, Exchange::Streaming { session, stream: of_request });
         http.hold_stream(exchange, holder.clone(), now);
-        // The answer to the request is still to come.
+        // The stream of a request counts as in use, because its answer may still follow.
         if of_request.is_some() {
             http.streams.set_used(exchange);
         }
@@ -95,7 +96,7 @@ impl Server<Http> {
         }
     }
 
-    /// HS-02: the first event says where the client's messages go.
+    /// Opens a two-endpoint session. Its first event contains the URI to which the client posts its messages (HS-02).
     pub(super) fn open_two_endpoint_session(&mut self, exchange: ExchangeKey, info: &RequestInfo, now: Instant) {
         let opened = self.make_room_for_stream(&info.holder(), now).and_then(|()| self.open_session(info, true, now));
         let session = match opened {
@@ -115,8 +116,8 @@ impl Server<Http> {
         http.write_chunk(exchange, chunk.into(), &mut shared.wire);
     }
 
-    /// M4: a stream of which nothing was written for long, or one of a client with many, is ended for another one. Its
-    /// client may open it again (SH-S-49).
+    /// At the limit, ends a stream that has been idle for long, or one of a client with many, so that one client cannot
+    /// lock out others (M4). Its client may open it again (SH-S-49).
     fn make_room_for_stream(&mut self, newcomer: &Holder, now: Instant) -> Result<(), Refusal> {
         let http = &self.transport;
         if http.streams.len() < http.config.max_streams {
@@ -126,7 +127,7 @@ impl Server<Http> {
         let evicted = http.streams.to_evict(newcomer, long, now).take(CANDIDATES).find(|key| self.can_end_stream(*key));
         let evicted = evicted.ok_or(admission::too_many_streams())?;
         if let Some(session) = self.transport.two_endpoint_session_of(evicted) {
-            // HS-10
+            // Closing the stream of a two-endpoint session ends the session (HS-10).
             self.end_session(session, CloseReason::Expired, now);
         } else {
             let (_, shared) = &mut self.split(now);
@@ -135,7 +136,7 @@ impl Server<Http> {
         Ok(())
     }
 
-    /// The answers to a two-endpoint session's requests can come on its stream alone.
+    /// Whether a stream may be ended: that of a two-endpoint session is needed for the answers to its requests.
     fn can_end_stream(&self, exchange: ExchangeKey) -> bool {
         let session = self.transport.two_endpoint_session_of(exchange);
         let peer = session.and_then(|session| self.peers.get(&session));
@@ -144,7 +145,7 @@ impl Server<Http> {
 }
 
 impl Http {
-    /// Writes events that were kept. If there is no room for one, the client may come back for it later.
+    /// Writes stored events. If there is no room for one, the stream is aborted, and the client may resume it later.
     fn write_kept(&mut self, exchange: ExchangeKey, events: Vec<Bytes>, wire: &mut Wire<'_, HttpAction>) {
         for event in events {
             if self.makes_room(event.len(), wire) {

@@ -1,4 +1,4 @@
-//! Whether the headers of a request say what its body says (MD-H-02): whoever routes by the headers must not be misled.
+//! Compares the headers of a request with its body (MD-H-02), because a proxy may route by the headers.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName};
@@ -18,7 +18,7 @@ pub(in crate::server) fn named_era(headers: &HeaderMap) -> Option<Era> {
 }
 
 pub(in crate::server) fn version(headers: &HeaderMap, asked: &str) -> Result<(), ErrorObject> {
-    // It has no encoding (MD-H-06).
+    // This header is never encoded (MD-H-06).
     plain(headers, &PROTOCOL_VERSION, asked)
 }
 
@@ -32,18 +32,19 @@ pub(in crate::server) fn method_and_name(
     let name = params.and_then(|params| params.first_member(member));
     match (single(headers, &NAME)?, name.as_ref().and_then(Json::as_string)) {
         (Some(header), Some(name)) if param_headers::decode(header).as_deref() == Some(&*name) => Ok(()),
-        // What is missing in both is missing in the parameters.
+        // Without either, the headers agree; the parameters are validated elsewhere.
         (None, None) => Ok(()),
         (_, _) => Err(mismatch(&NAME)),
     }
 }
 
-/// What is sent with a notification, as far as it is there (A11).
+/// Checks `Mcp-Method` of a notification, if it is present (A11).
 pub(super) fn notification(headers: &HeaderMap, method: &Method) -> Result<(), ErrorObject> {
     if headers.contains_key(&METHOD) { plain(headers, &METHOD, method.as_str()) } else { Ok(()) }
 }
 
-/// MD-P-09 to MD-P-11, for tools that the server has told of.
+/// Compares the headers that repeat arguments with the arguments (MD-P-09 to MD-P-11), for tools that the server has
+/// listed.
 pub(in crate::server) fn parameters(
     headers: &HeaderMap,
     params: Option<&Json>,
@@ -70,11 +71,11 @@ pub(in crate::server) fn parameters(
 
 fn plain(headers: &HeaderMap, name: &HeaderName, expected: &str) -> Result<(), ErrorObject> {
     let value = single(headers, name)?.and_then(|value| value.to_str().ok());
-    // MD-H-01, MD-H-04
+    // Values are case-sensitive (MD-H-01), and surrounding whitespace is not part of them (MD-H-04).
     if value.is_some_and(|value| value.trim_matches([' ', '\t']) == expected) { Ok(()) } else { Err(mismatch(name)) }
 }
 
-/// MD-H-05: of two, one reader takes the first and another the last.
+/// Returns the only value of a header. Two are refused, because readers differ in which one they use (MD-H-05).
 fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h http::HeaderValue>, ErrorObject> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {

@@ -1,4 +1,4 @@
-//! Messages of clients: what is posted, and to which session it belongs.
+//! Messages that clients post, and the sessions to which they belong.
 
 use http::StatusCode;
 use http::request::Parts;
@@ -33,21 +33,21 @@ impl Server<Http> {
         );
         let session = match session {
             Some(session) => session,
-            // SE5: whatever id a client may propose, the server names its sessions.
+            // The server chooses the session id; an id that the client proposes is ignored (SE5).
             None if opens => match self.open_session(info, false, now) {
                 Ok(session) => session,
                 Err(refusal) => return self.refuse(exchange, refusal, now),
             },
             None => {
                 return match frame {
-                    // Rows 6 and 7
+                    // Not JSON, or not JSON-RPC (rows 6 and 7).
                     Err(error) => self.refuse_frame(exchange, &error, now),
                     Ok(_) => self.refuse(exchange, admission::no_session(), now),
                 };
             }
         };
         let tag = info.tag(16);
-        // What is told or answered has no exchange that would keep the session.
+        // A notification or response has no open exchange that keeps the session alive.
         self.transport.sessions.touch(session, now);
         let (peers, shared) = &mut self.split(now);
         let Some(peer) = peers.get_mut(&session) else {
@@ -55,7 +55,7 @@ impl Server<Http> {
         };
         let http = &mut *shared.transport;
         match frame {
-            // SH-S-07: what is not answered is accepted first, so that nothing overtakes the acceptance.
+            // 202 is sent before the message is handled, so that no message precedes it (SH-S-07).
             Ok(Frame::Single(message @ (Message::Notification(_) | Message::Response(_)))) => {
                 accept(exchange, &mut shared.wire);
                 peer.on_message(message, Source::default(), shared);
@@ -71,19 +71,19 @@ impl Server<Http> {
             Err(error) => {
                 http.insert_exchange(exchange, Exchange::Waiting { session, head, opens, tag });
                 peer.on_invalid(error.clone(), Source { exchange: Some(exchange), batch: None }, shared);
-                // A broken response is answered by nobody but the status.
+                // The peer does not answer an invalid response, so that the HTTP status must.
                 if shared.transport.close_exchange(exchange, now).is_some() {
                     self.refuse_frame(exchange, &error, now);
                 }
             }
         }
-        // A session that did not come about is none.
+        // If `initialize` was refused, there is no session.
         if opens && self.peers.get(&session).is_some_and(|peer| peer.version().is_none()) {
             self.drop_session(session);
         }
     }
 
-    /// HS-07: a message for a two-endpoint session, which answers on its stream.
+    /// Handles a message for a two-endpoint session, whose answers are sent on its stream (HS-07).
     pub(super) fn on_post_message(
         &mut self,
         exchange: ExchangeKey,

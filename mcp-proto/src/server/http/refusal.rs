@@ -1,4 +1,4 @@
-//! Requests that are answered by their status.
+//! Error responses with an HTTP status, for requests that are refused.
 
 use std::borrow::Cow;
 
@@ -10,16 +10,16 @@ use super::admission;
 use crate::codec::jsonrpc::{ErrorObject, Message, ParseError, Response as Answer, UnreadableId};
 use crate::spec::code;
 
-/// The seconds after which a client may try again what was refused with 503.
+/// The value of `Retry-After` for 503, in seconds.
 const RETRY: HeaderValue = HeaderValue::from_static("5");
 
-/// Why a request is refused, as a row of the status table (RULES 5.2).
+/// The reason for which a request is refused, and its status from the table of RULES 5.2.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     status: StatusCode,
     code: i64,
     text: Cow<'static, str>,
-    /// The methods that would do.
+    /// The allowed HTTP methods, for `Allow`.
     allow: Option<&'static str>,
     unreadable_id: UnreadableId,
 }
@@ -40,24 +40,24 @@ impl Refusal {
         Self { allow: Some(allow), ..refusal }
     }
 
-    /// The body is no message, and nobody is there to be answered (SH-S-04).
+    /// For a body that is no message and has no id that could be answered (SH-S-04).
     pub(super) fn frame(error: &ParseError) -> Self {
         let text = Cow::Owned(error.to_string());
         Self { code: error.code(), text, ..Self::new(StatusCode::BAD_REQUEST, "") }
     }
 
-    /// What the headers of a notification say is not what it says.
+    /// For a notification whose headers differ from its body.
     pub(super) fn error(error: &ErrorObject) -> Self {
         let text = Cow::Owned(error.message());
         Self { code: error.code(), text, ..Self::new(StatusCode::BAD_REQUEST, "") }.without_id()
     }
 
-    /// A28: for clients of revisions in which an error need not have an id.
+    /// Omits the id instead of sending null, for clients of revisions in which the id of an error is optional (A28).
     pub(super) fn without_id(self) -> Self {
         Self { unreadable_id: UnreadableId::Omitted, ..self }
     }
 
-    /// SH-S-04, SH-S-08: the body is a JSON-RPC error that answers no request.
+    /// The HTTP response; its body is a JSON-RPC error without a request's id (SH-S-04, SH-S-08).
     pub(super) fn into_response(self) -> Response<Bytes> {
         let error = ErrorObject::new(self.code, &self.text);
         let body = Message::Response(Answer::Error { id: None, error }).to_bytes_with(self.unreadable_id);
@@ -69,20 +69,20 @@ impl Refusal {
     }
 }
 
-/// The answer to whatever comes on a connection that a driver has no room for.
+/// The response to any request on a connection for which a driver has no room: 503.
 #[must_use]
 pub fn too_many_connections() -> Response<Bytes> {
     let text = "there are too many connections at this time";
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text).into_response()
 }
 
-/// The answer to a request that a driver cannot hand in, because its server has ended.
+/// The response to a request that a driver cannot pass to its server, because the server has ended: 503.
 #[must_use]
 pub fn server_stopped() -> Response<Bytes> {
     admission::stopped().into_response()
 }
 
-/// The status that goes with the answer to a request that was not handed up: there is too much to do, or it is wrong.
+/// The status for a request that the machine refused itself: 503 if the server is overloaded, else 400.
 pub(super) fn refused(answer: &Message) -> StatusCode {
     match answer {
         Message::Response(Answer::Error { error, .. }) if error.code() == code::INTERNAL_ERROR => {
@@ -92,7 +92,7 @@ pub(super) fn refused(answer: &Message) -> StatusCode {
     }
 }
 
-/// A response with a JSON body. One that refuses for now says when to try again.
+/// A response with a JSON body; with the status 503, it has `Retry-After`.
 pub(super) fn json(status: StatusCode, body: Bytes) -> Response<Bytes> {
     let mut response = Response::new(body);
     if status == StatusCode::SERVICE_UNAVAILABLE {

@@ -1,4 +1,4 @@
-//! What the driver knows of a request besides its head.
+//! What the driver states about a request besides its head.
 
 use std::fmt;
 use std::fmt::Write;
@@ -9,12 +9,12 @@ use http::request::Parts;
 
 use crate::server::shares::{Holder, PeerKey};
 
-/// Who sends a request, as far as whoever checked it says. Sessions belong to the principal that opened them (SE-02).
+/// The authenticated sender of a request. Sessions belong to the principal that opened them (SE-02).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Principal(Box<str>);
 
 impl Principal {
-    /// A principal of this name, such as an issuer and a subject.
+    /// Creates a principal with this name, such as an issuer and a subject.
     #[must_use]
     pub fn new(name: &str) -> Self {
         Self(name.into())
@@ -27,33 +27,32 @@ impl Principal {
     }
 }
 
-/// Shows that there is one.
+/// Does not show the name.
 impl fmt::Debug for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Principal")
     }
 }
 
-/// What the driver knows of a request besides its head.
+/// What the driver states about a request besides its head.
 #[derive(Clone)]
 pub struct RequestInfo {
-    /// Who sends it, if that was checked.
+    /// The sender, if it was authenticated.
     pub principal: Option<Principal>,
-    /// Where it comes from. Clients without a principal share what one client may hold by this.
+    /// The origin of the request. All clients without a principal and with the same key share the limits of one client.
     pub peer: Option<PeerKey>,
-    /// A router has found the server at the request's path, so that it is not compared with [`HttpConfig::path`]. The
-    /// paths of [`HttpConfig::two_endpoints`] are.
+    /// Whether a router has already matched the request's path, so that it is not compared with [`HttpConfig::path`].
+    /// The paths of [`HttpConfig::two_endpoints`] are compared.
     ///
     /// [`HttpConfig::path`]: super::super::HttpConfig::path
     /// [`HttpConfig::two_endpoints`]: super::super::HttpConfig::two_endpoints
     pub is_routed: bool,
-    /// Random bytes from a secure source, new for each request. The ids of a session and of its events are made of
-    /// them (SH-S-41).
+    /// Random bytes from a secure source, new for each request. Session and event ids are built from them (SH-S-41).
     pub nonce: [u8; 32],
 }
 
 impl RequestInfo {
-    /// Who holds what this request opens.
+    /// The holder of the sessions and streams that this request opens.
     pub(super) fn holder(&self) -> Holder {
         Holder::new(self.principal.as_ref(), self.peer.as_ref())
     }
@@ -67,14 +66,14 @@ impl RequestInfo {
         id.into()
     }
 
-    /// Eight of the random bytes.
+    /// Eight of the random bytes, from this index.
     pub(super) fn tag(&self, from: usize) -> u64 {
         self.nonce.iter().skip(from).take(8).fold(0, |tag, byte| (tag << 8) | u64::from(*byte))
     }
 }
 
-/// Whether a client waits for `100 Continue` before it sends the body of a request (RFC 9110, section 10.1.1). Clients of
-/// HTTP/1.0 do not.
+/// Whether a client expects `100 Continue` before it sends the body of a request (RFC 9110, section 10.1.1). The
+/// expectation of an HTTP/1.0 client is ignored.
 #[must_use]
 pub fn expects_continue(head: &Parts) -> bool {
     let expectation = head.headers.get(EXPECT).and_then(|value| value.to_str().ok());
@@ -82,7 +81,7 @@ pub fn expects_continue(head: &Parts) -> bool {
         && expectation.is_some_and(|expectation| expectation.trim().eq_ignore_ascii_case("100-continue"))
 }
 
-/// Shows nothing that could be guessed from.
+/// Does not show the random bytes, because session ids are built from them.
 impl fmt::Debug for RequestInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RequestInfo").field("principal", &self.principal).finish_non_exhaustive()
@@ -95,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    /// SH-S-41: none of the random bytes is used twice, and none of those that are is left out.
+    /// Every random byte is used exactly once (SH-S-41).
     #[test]
     fn ids_and_tags_are_made_of_the_random_bytes() {
         let nonce = std::array::from_fn(|at| u8::try_from(at).unwrap() + 0xe0);

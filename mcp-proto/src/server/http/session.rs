@@ -1,4 +1,4 @@
-//! Sessions: found by their ids, bound to their principals.
+//! Sessions, which are found by their ids and bound to their principals.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,19 +10,19 @@ use crate::conversation::pending::SessionKey;
 use crate::server::shares::{Holder, Shares};
 use crate::spec::ProtocolVersion;
 
-/// What the transport knows of a session. Its id is a secret, so it shows nothing of itself.
+/// What the transport stores for a session. It has no `Debug`, because its id is a secret.
 pub(super) struct Session {
     pub(super) id: Box<str>,
     pub(super) principal: Option<Principal>,
     pub(super) version: Option<ProtocolVersion>,
     pub(super) last_active: Instant,
-    /// Exchanges that are open in it.
+    /// The number of its open exchanges.
     pub(super) exchanges: usize,
-    /// It has one stream for everything (HS-04).
+    /// All messages are sent on one stream (HS-04).
     pub(super) is_two_endpoint: bool,
-    /// The stream for what belongs to no request.
+    /// The standalone stream, for messages that relate to no request.
     pub(super) own: Stream,
-    /// The streams of requests, by the exchange that the request came on.
+    /// The streams of requests, by the exchange on which the request arrived.
     pub(super) streams: BTreeMap<ExchangeKey, Stream>,
     /// Bytes of all events that are kept.
     pub(super) kept_bytes: usize,
@@ -51,8 +51,8 @@ impl Sessions {
         self.by_key.values().map(|session| session.kept_bytes).sum()
     }
 
-    /// SE4: the session of another principal is as unknown as one that never was, and so is one of the other transport:
-    /// it is answered elsewhere (SH-S-48, HS-04).
+    /// Finds a session by its id. A session of another principal is treated as unknown (SE4), and so is one of the
+    /// other transport, because its messages use other streams (SH-S-48, HS-04).
     pub(super) fn find(&self, id: &str, is_two_endpoint: bool, principal: Option<&Principal>) -> Option<SessionKey> {
         let key = *self.by_id.get(id)?;
         let session = self.by_key.get(&key)?;
@@ -60,7 +60,8 @@ impl Sessions {
         is_it.then_some(key)
     }
 
-    /// SE5: the id is what the driver drew. `None` if that is in use, which random numbers are not (CL4).
+    /// Opens a session, whose id is built from the driver's random bytes (SE5). `None` if the id is in use, which
+    /// happens only with a broken random number generator (CL4).
     pub(super) fn open(&mut self, info: &RequestInfo, is_two_endpoint: bool, now: Instant) -> Option<SessionKey> {
         let id = info.session_id();
         if self.by_id.contains_key(&id) {
@@ -86,12 +87,12 @@ impl Sessions {
         Some(key)
     }
 
-    /// What may be ended so that this client can open one, the best first: sessions without an open exchange.
+    /// The sessions without an open exchange that may be ended so that this client can open one, best first.
     pub(super) fn to_evict(&self, newcomer: &Holder, long: Duration, now: Instant) -> impl Iterator<Item = SessionKey> {
         self.shares.to_evict(newcomer, long, now)
     }
 
-    /// A message came that has no exchange which would keep the session.
+    /// Records activity for a message without an open exchange that keeps the session alive.
     pub(super) fn touch(&mut self, key: SessionKey, now: Instant) {
         let Some(session) = self.by_key.get_mut(&key) else { return };
         session.last_active = now;
@@ -135,7 +136,7 @@ impl Sessions {
 }
 
 impl Session {
-    /// The stream that messages on this exchange, or on none, are written to.
+    /// The stream for messages on this exchange; with `None`, the standalone stream.
     pub(super) fn stream_mut(&mut self, exchange: Option<ExchangeKey>) -> Option<&mut Stream> {
         match exchange {
             None => Some(&mut self.own),
@@ -143,8 +144,8 @@ impl Session {
         }
     }
 
-    /// SE9: drops the oldest events until the limit is kept, those of answered requests first. A stream that has ended
-    /// goes with its last event; returns those that went.
+    /// Drops the oldest events until the rest is within the limit (SE9), those of answered requests first. A stream
+    /// that has ended is removed with its last event. Returns the removed streams.
     pub(super) fn keep_within(&mut self, limit: usize) -> Vec<ExchangeKey> {
         let mut gone = Vec::new();
         while self.kept_bytes > limit {
@@ -240,7 +241,8 @@ mod tests {
         assert_eq!(evictable(&sessions, at(100)), []);
     }
 
-    /// SE9: events of answered requests go first, then the session's own, then those of requests that are open.
+    /// Events of answered requests are dropped first, then those of the standalone stream, then those of open requests
+    /// (SE9).
     #[test]
     fn se9_the_oldest_events_go_and_a_stream_that_is_over_with_its_last() {
         let mut sessions = Sessions::new();

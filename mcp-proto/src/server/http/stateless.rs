@@ -1,4 +1,4 @@
-//! Requests that stand alone (RULES 8): each has its exchange, and nothing else.
+//! Stateless requests (RULES 8): each has its exchange, but no session.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -22,7 +22,8 @@ use crate::spec::meta::RequestMeta;
 use crate::spec::{Method, code};
 
 impl Server<Http> {
-    /// Whether a message belongs to no session (ER-43): its body decides, and the header where that says nothing.
+    /// Whether a message is stateless (ER-43): if its body or its `MCP-Protocol-Version` header names the modern era,
+    /// or if only that era is served.
     pub(super) fn is_stateless(&self, frame: &Result<Frame, ParseError>, head: &Parts) -> bool {
         if !self.config.serves(Era::Modern) {
             return false;
@@ -44,7 +45,8 @@ impl Server<Http> {
         }
         let request = match frame {
             Ok(Frame::Single(Message::Request(request))) => request,
-            // CX-10: acting on an id that the client chose would let one client cancel for another.
+            // Notifications have no effect: a client could otherwise cancel the request of another one by its id
+            // (CX-10).
             Ok(Frame::Single(Message::Notification(notification))) => {
                 let response = match header_check::notification(&head.headers, &notification.method) {
                     Ok(()) => empty(StatusCode::ACCEPTED),
@@ -52,7 +54,7 @@ impl Server<Http> {
                 };
                 return self.respond_at_once(exchange, response, now);
             }
-            // Row 4, JR-37
+            // Clients of this revision post neither responses (row 4) nor batches (JR-37).
             Ok(Frame::Single(Message::Response(_)) | Frame::Batch(_)) => {
                 let text = "a POST of this revision holds one request or notification";
                 return self.refuse(exchange, Refusal::new(StatusCode::BAD_REQUEST, text).without_id(), now);
@@ -81,14 +83,14 @@ fn is_claimed(frame: &Frame) -> bool {
     };
     match frame {
         Frame::Single(message) => claims(message),
-        // JR-38
+        // One stateless request is enough to treat the whole batch as such (JR-38).
         Frame::Batch(items) => items.iter().flatten().any(claims),
     }
 }
 
 impl Http {
-    /// Sends what belongs to a request that stands alone: JSON until something must precede the answer, then events
-    /// without ids, which nobody can come back for (SH-C-43).
+    /// Sends a message that relates to a stateless request: as JSON if the answer is the only message, else as events
+    /// without ids, which cannot be resumed (SH-C-43).
     pub(super) fn send_stateless(
         &mut self,
         message: &Message,
@@ -126,8 +128,8 @@ impl Http {
     }
 }
 
-/// Rows 20 to 28: the status that goes with an answer. What a handler says is in the body alone, unless the
-/// specification names a status for it (A3).
+/// The status of an answer (rows 20 to 28). An error of the application is sent with 200, unless the specification
+/// defines a status for its code (A3).
 fn status(message: &Message, kind: Kind) -> StatusCode {
     let Message::Response(Response::Error { error, .. }) = message else { return StatusCode::OK };
     match (error.code(), kind) {

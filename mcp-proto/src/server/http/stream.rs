@@ -1,4 +1,4 @@
-//! One stream of events: what was written to it, and what can be written again.
+//! One stream of events, and the events that are stored for replay.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,26 +8,26 @@ use bytes::Bytes;
 use super::ExchangeKey;
 use crate::codec::sse::{EventId, EventName, encode_cursor, encode_event, encode_retry};
 
-/// The stream of a request, or a session's own.
+/// The stream of a request, or the standalone stream of a session.
 ///
-/// Ids of events name the stream by a tag that nobody can guess, so none of another stream is ever found (SE8).
+/// Event ids contain the random tag of their stream, so that no id of another stream matches (SE8).
 pub(super) struct Stream {
     tag: u64,
     /// The number of the next event.
     next: u64,
-    /// Where it is written to now.
+    /// The exchange that the stream is written to at present.
     pub(super) exchange: Option<ExchangeKey>,
     kept: VecDeque<Kept>,
-    /// Numbers below this are no longer kept.
+    /// Events with lower numbers are no longer stored.
     evicted: u64,
-    /// The answer is in it: nothing follows.
+    /// The stream has ended with the answer.
     pub(super) is_over: bool,
 }
 
 struct Kept {
     number: u64,
     text: Bytes,
-    /// It was handed to a connection.
+    /// It was written to an exchange.
     is_written: bool,
 }
 
@@ -36,7 +36,7 @@ impl Stream {
         Self { tag, next: 0, exchange: None, kept: VecDeque::new(), evicted: 0, is_over: false }
     }
 
-    /// SH-S-53: an event that holds nothing but an id, so that a client can come back before anything was said.
+    /// An event with an id but without data, so that a client can resume before the first message (SH-S-53).
     pub(super) fn priming(&mut self, retry: Option<Duration>) -> Bytes {
         let mut text = Vec::new();
         if let Some(retry) = retry {
@@ -50,7 +50,8 @@ impl Stream {
         text.into()
     }
 
-    /// An event with a message. If `is_kept`, it has an id and stays here; returns its text and its size here.
+    /// An event with a message. If `is_kept`, it has an id and is stored. Returns its text and the number of bytes
+    /// stored.
     pub(super) fn event(&mut self, message: &[u8], is_kept: bool) -> (Bytes, usize) {
         let mut text = Vec::with_capacity(message.len() + 80);
         if !is_kept {
@@ -65,7 +66,7 @@ impl Stream {
         (text, size)
     }
 
-    /// Drops the oldest event; how large it was.
+    /// Drops the oldest stored event and returns its size in bytes.
     pub(super) fn evict(&mut self) -> Option<usize> {
         let oldest = self.kept.pop_front()?;
         self.evicted = oldest.number + 1;
@@ -80,14 +81,14 @@ impl Stream {
         self.kept.iter().map(|kept| kept.text.len()).sum()
     }
 
-    /// Which event of this stream an id names.
+    /// The number of the event with this id, if it is one of this stream.
     pub(super) fn number_of(&self, id: &str) -> Option<u64> {
         let number = id.split_once('-')?.1.parse().ok().filter(|&number| number < self.next)?;
-        // One spelling: what was sent comes back as it is.
+        // A client returns ids unchanged, so that other spellings of the number are refused.
         (id == self.id_text(number)).then_some(number)
     }
 
-    /// What follows an event; `None` if some of it is gone.
+    /// The events after this one; `None` if some of them are no longer stored.
     pub(super) fn after(&mut self, number: u64) -> Option<Vec<Bytes>> {
         if number + 1 < self.evicted {
             return None;
@@ -95,7 +96,7 @@ impl Stream {
         Some(self.take(|kept| kept.number > number))
     }
 
-    /// What no connection has had yet.
+    /// The stored events that were not written to any exchange.
     pub(super) fn unwritten(&mut self) -> Vec<Bytes> {
         self.take(|kept| !kept.is_written)
     }

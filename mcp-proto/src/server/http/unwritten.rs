@@ -1,4 +1,4 @@
-//! Bytes of responses that were handed out and that clients have not taken.
+//! Bytes of responses that the driver has received but not written.
 //!
 //! ```text
 //!             handed out                  a while without any of it taken, or room is needed (M3)
@@ -19,25 +19,25 @@ use crate::conversation::deadlines::after;
 use crate::limits::Limits;
 use crate::server::carrier::Wire;
 
-/// How long much must have waited for a client before it can be dropped in favour of another one.
+/// How long an exchange must have had a large number of unwritten bytes before it may be aborted for another one.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// By exchange, from its first byte until the last one was taken.
+/// The unwritten bytes of each exchange, from its first byte until the last one was written.
 #[derive(Debug, Default)]
 pub(super) struct Unwritten {
     exchanges: BTreeMap<ExchangeKey, Waiting>,
-    /// Bytes of all of them.
+    /// The sum over all exchanges.
     bytes: usize,
-    /// Those of which more than a little waits, by since when it does.
+    /// The exchanges with more than [`Limits::SMALL`] bytes, ordered by the time since when.
     large: BTreeSet<(Instant, ExchangeKey)>,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
     bytes: usize,
-    /// Since when it has been more than a little.
+    /// Since when there are more than [`Limits::SMALL`] bytes.
     large_since: Option<Instant>,
-    /// The driver was told to drop it: nothing more is handed out.
+    /// [`HttpAction::Abort`] was sent: no further bytes are sent to the driver.
     is_aborted: bool,
 }
 
@@ -52,17 +52,18 @@ impl Unwritten {
         }
     }
 
-    /// Bytes of all responses.
+    /// The unwritten bytes of all responses.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether nothing more is handed out.
+    /// Whether the exchange was aborted, so that no further bytes are sent to the driver.
     pub(super) fn is_aborted(&self, exchange: ExchangeKey) -> bool {
         self.exchanges.get(&exchange).is_some_and(|waiting| waiting.is_aborted)
     }
 
-    /// Some of it was taken; whether there was anything, and how much is left. More bytes than there are count as all.
+    /// Subtracts written bytes, at most as many as are stored. Returns how many are left; `None` if none was
+    /// subtracted.
     fn remove(&mut self, exchange: ExchangeKey, bytes: usize) -> Option<usize> {
         let waiting = self.exchanges.get_mut(&exchange)?;
         let taken = bytes.min(waiting.bytes);
@@ -85,7 +86,7 @@ impl Unwritten {
         self.exchanges.remove(&exchange);
     }
 
-    /// The exchange whose client has had much to take for longest, if that is long.
+    /// The exchange that has been large for longest, if that is at least [`PATIENCE`].
     fn oldest(&self, now: Instant) -> Option<ExchangeKey> {
         let (since, exchange) = self.large.first()?;
         (now.saturating_duration_since(*since) >= PATIENCE).then_some(*exchange)
@@ -93,7 +94,7 @@ impl Unwritten {
 }
 
 impl Http {
-    /// Hands out the response of an exchange.
+    /// Sends the response of an exchange to the driver.
     pub(super) fn act_response(
         &mut self,
         exchange: ExchangeKey,
@@ -104,8 +105,8 @@ impl Http {
         wire.out.act(HttpAction::Respond { exchange, response });
     }
 
-    /// Hands out a piece of a stream. If too much of the stream waits already, it is aborted; one piece is taken when
-    /// nothing waits (K1).
+    /// Sends a chunk of a stream to the driver. A stream with too many unwritten bytes is aborted; a stream without any
+    /// accepts one chunk of any size (K1).
     pub(super) fn write_chunk(&mut self, exchange: ExchangeKey, chunk: Bytes, wire: &mut Wire<'_, HttpAction>) {
         if let Some(waiting) = self.unwritten.exchanges.get(&exchange) {
             if waiting.is_aborted {
@@ -119,7 +120,7 @@ impl Http {
         wire.out.act(HttpAction::Write { exchange, chunk });
     }
 
-    /// A client has taken some of its response.
+    /// The driver has written bytes of a response.
     pub(super) fn on_written(&mut self, exchange: ExchangeKey, bytes: usize, now: Instant) {
         match self.unwritten.remove(exchange, bytes) {
             _ if self.unwritten.is_aborted(exchange) => {}
@@ -129,9 +130,9 @@ impl Http {
         }
     }
 
-    /// M3: whether a message of so many bytes may be handed out beside what all clients have not taken. What has waited
-    /// for long is dropped for it: clients that take their responses must not wait for those that do not. Small ones are
-    /// no more than there are connections.
+    /// Whether a message of this many bytes may be sent in addition to all unwritten bytes (M3). Exchanges that have
+    /// been large for long are aborted for it, so that clients that do not read cannot block those that do. Small
+    /// messages are always allowed, because the number of connections bounds them.
     pub(super) fn makes_room(&mut self, bytes: usize, wire: &mut Wire<'_, HttpAction>) -> bool {
         while bytes > Limits::SMALL && !self.limits.holds_beside(bytes, self.unwritten.bytes) {
             let Some(oldest) = self.unwritten.oldest(wire.now) else { return false };
@@ -140,8 +141,8 @@ impl Http {
         true
     }
 
-    /// A client does not take its response: what waits is dropped, and the client counts as gone (K1). For an open
-    /// exchange that takes effect as soon as the driver lets timers act.
+    /// Aborts the response of a client that does not read, and treats the client as disconnected (K1). For an open
+    /// exchange, the disconnection takes effect at the next [`Server::handle_timeout`](crate::Server::handle_timeout).
     pub(super) fn abort_unread(&mut self, exchange: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
         self.unwritten.forget(exchange);
         wire.out.act(HttpAction::Abort { exchange });
@@ -215,7 +216,7 @@ mod tests {
         unwritten.add(A, 1, at(2));
         unwritten.add(B, 1, at(3));
         assert_eq!((unwritten.oldest(at(10)), unwritten.oldest(at(11)), unwritten.large.len()), (None, Some(B), 2));
-        // With little left, it has not been much for any time.
+        // An exchange that is small again has no time since when it is large.
         assert_eq!(unwritten.remove(B, 2), Some(Limits::SMALL));
         assert_eq!((unwritten.oldest(at(11)), unwritten.oldest(at(12)), unwritten.large.len()), (None, Some(A), 1));
         unwritten.forget(A);
