@@ -1,9 +1,9 @@
-//! A server in a process of its own, over its stdin and stdout. Its stderr is this process's.
+//! A server in a child process, over its stdin and stdout. By default, it inherits this process's stderr.
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `process` | starts it, and ends it with all that it has started |
-//! | `group` | reaches all that it has started |
+//! | `process` | starts the server's process; ends it and all processes that it has started |
+//! | `group` | signals the server and all processes that it has started |
 
 mod group;
 mod process;
@@ -27,19 +27,19 @@ use crate::stdio::{Happened, Pipe, Writer, spawn_reader};
 
 pub(crate) use process::Process;
 
-/// Inputs that wait for the driver.
+/// Inputs queued for the driver.
 pub(crate) const INBOX: usize = 64;
-/// How long a server that reads no more may go on writing.
+/// How long a server that has closed its stdin may go on writing before it is killed.
 const DEAF: Duration = Duration::from_secs(2);
 
-/// What happened to one of the processes that were started one after the other.
+/// What happened to one of the processes; a restarted server has another `incarnation`.
 #[derive(Debug)]
 pub(crate) struct FromChild {
     incarnation: u64,
     happened: Happened,
 }
 
-/// A machine that the bytes of a server are fed to.
+/// A machine that takes the bytes of a server.
 pub(crate) trait ByteStream {
     fn handle_server_bytes(&mut self, bytes: &[u8], now: Instant);
     fn handle_server_eof(&mut self, now: Instant);
@@ -74,22 +74,22 @@ impl ByteStream for Relay<Stdio> {
     }
 }
 
-/// The process, and the threads that read and write for it.
+/// The process, and the threads that read from it and write to it.
 #[derive(Debug)]
 pub(crate) struct Child<I> {
     command: Command,
     process: Process,
     incarnation: u64,
     writer: Option<Writer>,
-    /// Where the threads hand in what happens.
+    /// Where the threads send what happens.
     inbox: Arc<dyn Inbox<I>>,
-    /// Closed while no more of what the server says should be read.
+    /// Closed while nothing more should be read from the server.
     backpressure: Arc<Backpressure>,
-    /// When a server that reads no more is ended.
+    /// When a server that no longer reads is killed.
     deaf_until: Option<Instant>,
-    /// It could not be started anew, and the machine does not know it yet.
+    /// Restarting it has failed, and the machine has not been notified yet.
     has_failed: bool,
-    /// Its stream has ended before ours to it has.
+    /// Its stdout ended before its stdin was closed.
     has_left: bool,
 }
 
@@ -166,7 +166,7 @@ impl<I: From<FromChild> + Send + 'static> Link for Child<I> {
 
     fn end(&mut self, pause: &mut dyn FnMut(Duration) -> bool) -> Option<ExitStatus> {
         self.close_write();
-        // What it still says is not heard, but a server that is stuck with it cannot end.
+        // A server that blocks on writing cannot end, so its output is still read, and discarded.
         self.backpressure.set(true);
         self.process.end(pause).filter(|_| self.has_left)
     }
@@ -199,14 +199,14 @@ impl<M: ByteStream, I: From<FromChild> + Send + 'static> Feed<M> for Child<I> {
                 self.deaf_until = None;
                 machine.handle_server_eof(now);
             }
-            // What it has written before it went is heard.
+            // What the server wrote before it ended is still read.
             Happened::OutputClosed => self.deaf_until = Some(now + DEAF),
             Happened::Written => {}
         }
     }
 }
 
-/// Nothing is left behind, whatever went wrong.
+/// Kills the process and everything that it has started.
 impl<I> Drop for Child<I> {
     fn drop(&mut self) {
         self.process.kill();

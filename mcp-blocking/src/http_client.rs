@@ -1,16 +1,16 @@
 //! HTTP exchanges on a bounded pool of threads.
 //!
-//! Each worker has an agent of its own with one connection in it, which it keeps alive and uses again. That makes
-//! aborting simple and quick: the agent is shut down, which closes its connection under the blocked read, and the
-//! worker goes on with a new one. The worker that was used last is used next, so that its connection is warm.
+//! Each worker has its own agent with one connection, which is kept alive and reused. This makes an abort simple and
+//! quick: the agent is shut down, which closes its connection under the blocked read, and the worker continues with a
+//! new agent. The worker that was used last is used next, because its connection is most likely still open.
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `options` | certificates, proxies, timeouts: what an agent is made of |
-//! | `chunk` | what bodies are read into |
-//! | `names` | addresses of servers |
+//! | `options` | certificates, proxies, timeouts: the configuration of an agent |
+//! | `chunk` | the buffers for bodies |
+//! | `names` | a cache of server addresses |
 //! | `socket` | connections |
-//! | `worker` | one thread: takes a request, hands in what comes of it |
+//! | `worker` | a thread that performs one exchange at a time |
 
 mod chunk;
 mod names;
@@ -42,23 +42,23 @@ use worker::{Job, Worker};
 
 pub use options::{HttpOptions, InvalidProxy, OptionsError};
 
-/// How often it is looked at whether a request has been sent that was not sent yet.
+/// How often the pool checks whether the requests not yet reported as sent have been sent.
 const UNSENT: Duration = Duration::from_millis(20);
 
-/// What a worker hands in.
+/// What a worker sends to the inbox.
 #[derive(Debug)]
 pub(crate) enum Received {
-    /// The head of the response, with as much of the body as came with it.
+    /// The head of the response, with the body if it is short.
     Head { head: Box<Parts>, body: Chunk, is_whole: bool },
-    /// More of the body.
+    /// A further part of the body.
     Body(Chunk),
     /// The body has ended.
     End,
-    /// There is no response, or it broke off.
+    /// There is no response, or it was cut off.
     Failed(Failure),
 }
 
-/// A machine that HTTP exchanges are fed to.
+/// A machine that takes the results of HTTP exchanges.
 pub(crate) trait Exchanges {
     fn handle_sent(&mut self, exchange: ExchangeKey, now: Instant);
     fn handle_response(&mut self, exchange: ExchangeKey, head: &Parts, now: Instant);
@@ -92,19 +92,19 @@ macro_rules! exchanges {
 exchanges!(Client<Http>);
 exchanges!(Relay);
 
-/// The threads that carry exchanges.
+/// The threads that perform exchanges.
 #[derive(Debug)]
 pub(crate) struct Pool<I> {
     options: Arc<HttpOptions>,
     names: Names,
-    /// Where workers hand in what they receive.
+    /// Where workers send what they receive.
     inbox: Arc<dyn Inbox<I>>,
     /// Closed while no more bodies should be read.
     backpressure: Arc<Backpressure>,
-    /// The one used last is taken first.
+    /// The worker that was used last is taken first.
     idle: Vec<Worker>,
     busy: BTreeMap<ExchangeKey, Busy>,
-    /// Requests for which no worker was free.
+    /// Requests that wait for a free worker.
     waiting: VecDeque<(ExchangeKey, Request<Bytes>)>,
     workers: usize,
 }
@@ -112,7 +112,7 @@ pub(crate) struct Pool<I> {
 #[derive(Debug)]
 struct Busy {
     worker: Worker,
-    /// Set by the worker once the request was handed to the connection in full.
+    /// Set by the worker once the whole request was passed to the connection.
     sent: Arc<AtomicBool>,
     is_sent_reported: bool,
     aborted: Arc<AtomicBool>,
@@ -143,7 +143,7 @@ impl<I: From<(ExchangeKey, Received)> + Send + 'static> Pool<I> {
             self.waiting.push_back((exchange, request));
             return;
         };
-        // Without a body there is nothing to wait for.
+        // A request without a body is never reported as sent.
         let is_sent_reported = request.body().is_empty();
         let sent = Arc::new(AtomicBool::new(false));
         let aborted = Arc::new(AtomicBool::new(false));
@@ -151,7 +151,7 @@ impl<I: From<(ExchangeKey, Received)> + Send + 'static> Pool<I> {
         self.busy.insert(exchange, Busy { worker, sent, is_sent_reported, aborted, is_aborted: false });
     }
 
-    /// Closes the connection of an exchange, wherever its worker is blocked.
+    /// Closes the connection of an exchange, at whatever point its worker is blocked.
     fn abort(&mut self, exchange: ExchangeKey) {
         self.waiting.retain(|(waiting, _)| *waiting != exchange);
         if let Some(busy) = self.busy.get_mut(&exchange) {
@@ -169,7 +169,7 @@ impl<I: From<(ExchangeKey, Received)> + Send + 'static> Pool<I> {
                 Some(worker)
             }
             Err(error) => {
-                // The request waits for one of the others.
+                // The request waits for one of the other workers.
                 log::warn!("cannot start another thread: {error}");
                 None
             }
@@ -193,16 +193,16 @@ impl<I: From<(ExchangeKey, Received)> + Send + 'static> Link for Pool<I> {
         if self.busy.values().any(|busy| !busy.is_sent_reported) { UNSENT } else { Duration::MAX }
     }
 
-    /// The session has ended, and with it the server's part.
+    /// Opens the backpressure. There is nothing to wait for: the machine has already ended the session.
     fn end(&mut self, _pause: &mut dyn FnMut(Duration) -> bool) -> Option<ExitStatus> {
-        // A worker that waits before a closed backpressure would wait for ever.
+        // A worker that waits at closed backpressure would otherwise wait forever.
         self.backpressure.set(true);
         None
     }
 }
 
 impl<M: Exchanges, I: From<(ExchangeKey, Received)> + Send + 'static> Feed<M> for Pool<I> {
-    /// Tells the machine which requests have been sent since it was last told.
+    /// Reports to the machine the requests that were sent since the last call.
     fn catch_up(&mut self, machine: &mut M, now: Instant) {
         for (exchange, busy) in &mut self.busy {
             if !busy.is_sent_reported && busy.sent.load(Ordering::Acquire) {
@@ -217,9 +217,9 @@ impl<M: Exchanges, I: From<(ExchangeKey, Received)> + Send + 'static> Feed<M> fo
     fn feed(&mut self, machine: &mut M, (exchange, received): (ExchangeKey, Received), now: Instant) {
         let is_over = matches!(received, Received::End | Received::Failed(_) | Received::Head { is_whole: true, .. });
         let Some(busy) = self.busy.get_mut(&exchange) else { return };
-        // After `Abort`, nothing more of an exchange is handed in.
+        // After `Abort`, nothing more about an exchange is passed to the machine.
         let is_aborted = busy.is_aborted;
-        // Whoever answers has read the request, and the machine knows that.
+        // A response implies that the request was sent; the machine infers this itself.
         busy.is_sent_reported = true;
         if is_over {
             if let Some(busy) = self.busy.remove(&exchange) {

@@ -21,9 +21,9 @@ pub(crate) trait Link {
     /// the machine `is_stalled`, the link sends to the inbox once the server has taken more of what was written.
     fn patience(&self, is_stalled: bool, now: Instant) -> Duration;
 
-    /// Ends the server's remaining threads or process, once the machine is closed. `pause` waits for something to be
-    /// received, but no longer than its argument, and returns whether the end is urgent. Returns how the server's
-    /// process ended, if it ended before it was asked to.
+    /// Ends the connection, and the server's process if there is one, once the machine is closed. `pause` waits for
+    /// something to be received, but no longer than its argument, and returns whether the end is urgent. Returns how the
+    /// server's process ended, if it ended before it was asked to.
     fn end(&mut self, pause: &mut dyn FnMut(Duration) -> bool) -> Option<ExitStatus>;
 }
 

@@ -69,7 +69,8 @@ pub trait Service: Send + Sync + 'static {
     /// publish its changes by [`ServerPublisher::publish`] with `notifications/resources/updated`. Clients can
     /// subscribe if the server's capabilities have `resources.subscribe`; the server itself answers these requests.
     ///
-    /// Calls of this method and of [`Service::unsubscribed`] never overlap, so watch the resource on another thread.
+    /// Calls of this method and of [`Service::unsubscribed`] never overlap. A call that blocks delays the next one, so
+    /// watch the resource on another thread.
     ///
     /// # Example: a resource that changes once a client has subscribed to it
     ///
@@ -198,7 +199,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Those of binding a socket to the address.
+    /// The I/O error of binding a socket to the address.
     pub fn bind(address: impl ToSocketAddrs, config: Config) -> io::Result<Self> {
         Self::bind_with(address, config, HttpConfig::new())
     }
@@ -207,7 +208,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Those of binding a socket to the address.
+    /// The I/O error of binding a socket to the address.
     pub fn bind_with(address: impl ToSocketAddrs, config: Config, http: HttpConfig) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;

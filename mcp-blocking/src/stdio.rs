@@ -1,10 +1,10 @@
-//! A pair of byte streams on two threads: one that reads, one that writes.
+//! A pair of byte streams on two threads: one reads, one writes.
 //!
-//! What happens to them is handed in through `hand_in`, which makes an input of the driver's of it.
+//! Both send what happens to an inbox. `hand_in` converts it into the type of that inbox.
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `pipe` | writes what a pipe or a socket takes without waiting |
+//! | `pipe` | writes to a pipe or a socket without blocking |
 
 mod pipe;
 
@@ -21,25 +21,25 @@ use crate::inbox::Inbox;
 
 pub(crate) use pipe::Pipe;
 
-/// Bytes that are read at once.
+/// Bytes that are read or written at a time.
 pub(crate) const CHUNK: usize = 64 * 1024;
-/// Bytes of the stack of each of the two threads.
+/// Stack size of each of the two threads, in bytes.
 const STACK: usize = 256 * 1024;
 
-/// What the two threads hand in.
+/// What the two threads report.
 #[derive(Debug)]
 pub(crate) enum Happened {
     /// Bytes were read.
     Read(Vec<u8>),
     /// The input has ended.
     InputEnded,
-    /// The output has taken bytes, which [`Writer::take_written`] counts.
+    /// The output has accepted bytes, which [`Writer::take_written`] counts.
     Written,
-    /// The output takes nothing any more.
+    /// The output accepts no more bytes.
     OutputClosed,
 }
 
-/// Reads until the end, as fast as the backpressure allows.
+/// Reads until the end of the input, and waits whenever the backpressure is closed.
 pub(crate) fn spawn_reader<I: Send + 'static>(
     mut input: impl Read + Send + 'static,
     inbox: Arc<dyn Inbox<I>>,
@@ -70,11 +70,11 @@ pub(crate) fn spawn_reader<I: Send + 'static>(
 
 /// What a [`Writer`] writes to.
 pub(crate) trait Output: Write + Send {
-    /// Writes what is taken now without waiting for anybody, and returns how many bytes that was. What fails takes nothing.
+    /// Writes what the output accepts without blocking, and returns the number of those bytes; 0 if writing fails.
     fn write_now(&mut self, bytes: &[u8]) -> usize;
 }
 
-/// An output of which it is not known what it takes without waiting.
+/// An output that may block at any write.
 pub(crate) struct Unknown<W>(pub(crate) W);
 
 impl<W: Write> Write for Unknown<W> {
@@ -95,10 +95,11 @@ impl<W: Write + Send> Output for Unknown<W> {
 
 /// The driver's end of the writing thread.
 ///
-/// It takes whatever it is given, so that no other output of a machine waits for the peer. The machine bounds what it
-/// gives by what it learns from [`Writer::take_written`].
+/// It queues any amount of bytes, so that no other output of a machine waits for the peer. The machine bounds the queue
+/// by the number of bytes that [`Writer::take_written`] returns.
 ///
-/// What the output takes without waiting is written by whoever gives it, which costs less than waking the thread.
+/// The calling thread itself writes what the output accepts without blocking, which costs less than waking the writing
+/// thread.
 #[derive(Debug)]
 pub(crate) struct Writer {
     shared: Arc<Shared>,
@@ -107,7 +108,7 @@ pub(crate) struct Writer {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
-    /// Closed once it is `None`. Locked after the state, or by the thread while it [writes](Stage::Writes).
+    /// `None` once it is closed. Locked after the state, or by the thread while it [writes](Stage::Writes).
     output: Mutex<Option<Box<dyn Output>>>,
 }
 
@@ -120,29 +121,29 @@ impl fmt::Debug for Shared {
 #[derive(Debug, Default)]
 struct State {
     queue: VecDeque<Bytes>,
-    /// Bytes that were given and not taken by the output yet.
+    /// Bytes that were queued and not yet accepted by the output.
     waiting: usize,
-    /// Bytes that were taken and not reported yet.
+    /// Bytes that were accepted and not yet reported.
     written: usize,
-    /// The driver is to be woken when more was taken.
+    /// Whether the driver must be woken once more bytes were accepted.
     wakes: bool,
-    /// Nothing more will be written.
+    /// Whether the thread must end once the queue is empty.
     is_closing: bool,
     thread: Stage,
 }
 
-/// What the writing thread does.
+/// The state of the writing thread.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum Stage {
     #[default]
     Waits,
-    /// It has taken something from the queue, and not written it yet.
+    /// It has taken the queue, and has not written all of it yet.
     Writes,
     Ended,
 }
 
 impl State {
-    /// Counts bytes that need no room any more. Returns whether the driver is to be woken.
+    /// Counts bytes as written. Returns whether the driver must be woken.
     fn count_written(&mut self, bytes: usize) -> bool {
         let bytes = bytes.min(self.waiting);
         self.waiting -= bytes;
@@ -160,7 +161,7 @@ impl Shared {
         self.output.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes what is taken without waiting, unless something waits already.
+    /// Writes what the output accepts without blocking, unless earlier bytes are still queued.
     fn write_now(&self, state: &State, bytes: &[u8]) -> usize {
         if state.thread == Stage::Writes || !state.queue.is_empty() {
             return 0;
@@ -180,12 +181,13 @@ impl Writer {
             Arc::new(Shared { state: Mutex::default(), changed: Condvar::new(), output: Mutex::new(Some(output)) });
         let thread_shared = Arc::clone(&shared);
         thread::Builder::new().name("mcp-writer".to_owned()).stack_size(STACK).spawn(move || {
-            // An driver whose inbox is full looks at the count in its next turn, and this thread must not wait for it.
+            // If the inbox is full, the driver will read the count in its next step anyway. This thread must not wait
+            // for it.
             let wake = || inbox.try_send(hand_in(Happened::Written));
             let outcome = write_all(&thread_shared, &wake);
             drop(thread_shared.output().take());
             let mut state = thread_shared.state();
-            // What is not written now never is.
+            // What is still queued will never be written.
             state.queue.clear();
             let left = state.waiting;
             state.count_written(left);
@@ -195,7 +197,7 @@ impl Writer {
                 Ok(()) => wake(),
                 Err(error) => {
                     log::info!("the output is closed: {error}");
-                    // Nothing waits for this thread any more.
+                    // Blocking is safe here, because nothing waits for this thread any more.
                     inbox.send(hand_in(Happened::OutputClosed));
                 }
             }
@@ -203,7 +205,7 @@ impl Writer {
         Ok(Self { shared })
     }
 
-    /// Takes bytes to write, however many wait.
+    /// Queues bytes to write, whatever the length of the queue.
     pub(crate) fn push(&self, mut bytes: Bytes) {
         let mut state = self.shared.state();
         state.waiting += bytes.len();
@@ -213,7 +215,7 @@ impl Writer {
             return;
         }
         let taken = self.shared.write_now(&state, &bytes);
-        // Whoever gives bytes looks at the count afterwards, and needs no waking.
+        // The caller reads the count afterwards, so it need not be woken.
         state.count_written(taken);
         if taken == bytes.len() {
             return;
@@ -223,24 +225,26 @@ impl Writer {
         self.shared.changed.notify_all();
     }
 
-    /// How many bytes the output has taken since this was last asked, those that it refused included.
+    /// Returns how many bytes the output has accepted since the last call, including those that were dropped because it
+    /// failed.
     pub(crate) fn take_written(&self) -> usize {
         std::mem::take(&mut self.shared.state().written)
     }
 
-    /// Has [`Happened::Written`] handed in once more bytes were taken. `false` if there are some to take account of now.
+    /// Requests [`Happened::Written`] once more bytes were accepted. Returns `false` if there are unreported bytes
+    /// already.
     pub(crate) fn wake_when_written(&self) -> bool {
         let mut state = self.shared.state();
         state.wakes = state.written == 0;
         state.wakes
     }
 
-    /// How many bytes wait to be written.
+    /// The number of bytes that are queued or being written.
     pub(crate) fn waiting(&self) -> usize {
         self.shared.state().waiting
     }
 
-    /// Whether the thread has ended, as it does once it is closed and everything is written.
+    /// Whether the thread has ended, as it does once it is closed and everything is written, or once writing failed.
     pub(crate) fn is_done(&self) -> bool {
         self.shared.state().thread == Stage::Ended
     }
@@ -251,7 +255,7 @@ impl Writer {
         self.shared.changed.notify_all();
     }
 
-    /// Ends the thread, and drops what it has not begun to write.
+    /// Ends the thread, and drops the bytes that it has not begun to write.
     pub(crate) fn discard(&self) {
         self.shared.state().queue.clear();
         self.close();
@@ -278,11 +282,12 @@ fn write_all(shared: &Shared, wake: &dyn Fn()) -> io::Result<()> {
         state.thread = Stage::Writes;
         drop(state);
         let mut output = shared.output();
-        // Nobody else closes it.
+        // Only this thread closes the output.
         let Some(output) = output.as_mut() else { return Ok(()) };
         let mut written = 0;
         for bytes in batch {
-            // A pipe takes all of a write or blocks: in pieces, what it has taken is known before a large message ends.
+            // A write to a pipe blocks until all of it is accepted. In pieces, progress is reported before a large
+            // message ends.
             for piece in bytes.chunks(CHUNK) {
                 output.write_all(piece)?;
                 written += piece.len();
@@ -303,7 +308,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes as many bytes as it is allowed to, then fails.
+    /// An output that accepts as many bytes as the test allows, then fails.
     struct Allowed(Receiver<usize>);
 
     impl Write for Allowed {
@@ -320,7 +325,7 @@ mod tests {
     fn defect_k2_k4_a_writer_takes_what_waits_for_an_output_that_takes_nothing() {
         let (allow, allowed) = sync_channel(64);
         let (inbox, inputs) = sync_channel(1);
-        // The inbox is full for now, for which the thread does not wait.
+        // The inbox is full for now; the thread must not wait for room.
         inbox.send(Happened::InputEnded).unwrap();
         let writer = Writer::spawn(Unknown(Allowed(allowed)), Arc::new(inbox), |happened| happened).unwrap();
         for _ in 0..100 {
@@ -336,7 +341,7 @@ mod tests {
             thread::yield_now();
         }
         assert_eq!((written, writer.waiting()), (3 * CHUNK, 97 * CHUNK));
-        // With room in the inbox, the driver is woken, and at the end in any case.
+        // With room in the inbox, the driver is woken. At the end, it is always woken.
         assert!(matches!(inputs.recv(), Ok(Happened::InputEnded)));
         assert!(writer.wake_when_written());
         allow.send(CHUNK).unwrap();
@@ -344,19 +349,20 @@ mod tests {
         assert!(!writer.wake_when_written(), "there is something to take account of");
         drop(allow);
         while !matches!(inputs.recv(), Ok(Happened::OutputClosed)) {}
-        // What the output refused is off the count, and so is all that follows.
+        // Bytes that the output did not accept are counted as written, and so are all later ones.
         writer.push(Bytes::from_static(b"x"));
         assert!(writer.is_done());
         assert_eq!((writer.take_written(), writer.waiting()), (97 * CHUNK + 1, 0));
     }
 
-    /// What [`Noting`] takes at once, at most.
+    /// The maximum number of bytes that [`Noting`] accepts without blocking.
     const AT_ONCE: usize = 4;
 
-    /// What was written, and by whom.
+    /// What was written, and by which thread.
     type Noted = Arc<Mutex<Vec<(Vec<u8>, thread::ThreadId)>>>;
 
-    /// Notes which thread writes what, takes bytes at once only where there is room, and otherwise when it is told.
+    /// An output that records which thread writes what. It accepts bytes without blocking only while it has room, and
+    /// otherwise when the test allows.
     struct Noting {
         has_room: Arc<AtomicBool>,
         is_stuck: Arc<AtomicBool>,
@@ -413,7 +419,7 @@ mod tests {
         while writer.waiting() > 0 || writer.shared.state().thread == Stage::Writes {
             thread::yield_now();
         }
-        // What is not taken of it is left to the thread.
+        // The rest is left to the thread.
         writer.push(vec![b'4'; AT_ONCE + 1].into());
         writer.close();
         while !writer.is_done() {

@@ -1,4 +1,4 @@
-//! What the two threads of a byte stream hand in, and when.
+//! Tests of what the two threads of a byte stream report, and when.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use crate::backpressure::Backpressure;
 use crate::stdio::{CHUNK, Happened, Unknown, Writer, spawn_reader};
 
-/// An output that takes a piece whenever it is allowed to, and shows what was flushed.
+/// An output that accepts a piece whenever the test allows, and records what was flushed.
 struct Gated {
     allowed: Receiver<io::Result<()>>,
     taken: Vec<u8>,
@@ -63,7 +63,7 @@ fn what_was_written_is_counted_and_told_of_if_that_is_wanted() {
     allow.send(Ok(())).unwrap();
     assert!(matches!(inputs.recv_timeout(LONG), Ok(Happened::Written)));
     soon(|| writer.waiting() == 0 && *flushed.lock().unwrap() == b"abcde");
-    // There is something to take account of now: nothing more is told.
+    // There are unreported bytes now, so no message follows.
     assert!(!writer.wake_when_written());
     assert_eq!((writer.take_written(), writer.take_written()), (5, 0));
     writer.push(Bytes::from_static(b"f"));
@@ -75,7 +75,7 @@ fn what_was_written_is_counted_and_told_of_if_that_is_wanted() {
     assert!(matches!(inputs.recv_timeout(LONG), Ok(Happened::Written)), "the end is told");
     assert_eq!((writer.is_done(), writer.take_written()), (true, 1));
     assert_eq!(*flushed.lock().unwrap(), b"abcdef");
-    // What comes too late needs no room.
+    // Bytes that are pushed too late are counted as written.
     writer.push(Bytes::from_static(b"late"));
     assert_eq!((writer.waiting(), writer.take_written()), (0, 4));
 }
@@ -101,7 +101,7 @@ fn an_output_that_takes_no_more_is_told_of_and_leaves_nothing_waiting() {
     for is_discarded in [false, true] {
         let Writing { writer, allow, inputs, .. } = writing();
         writer.push(Bytes::from_static(b"abc"));
-        // The thread has taken it, and is about to write it.
+        // By then, the thread has taken it and is blocked in the write.
         thread::sleep(Duration::from_millis(20));
         writer.push(Bytes::from_static(b"de"));
         if is_discarded {
@@ -118,7 +118,7 @@ fn an_output_that_takes_no_more_is_told_of_and_leaves_nothing_waiting() {
     }
 }
 
-/// The state is known although the inbox has no room for the message of it.
+/// The end is visible although the inbox has no room for the message about it.
 #[test]
 fn an_output_that_has_ended_is_known_to_have_ended_before_that_is_taken() {
     let ((allow, allowed), (inbox, inputs)) = (channel(), sync_channel(1));
@@ -133,7 +133,7 @@ fn an_output_that_has_ended_is_known_to_have_ended_before_that_is_taken() {
     assert!(matches!(inputs.recv_timeout(LONG), Ok(Happened::OutputClosed)));
 }
 
-/// An input that gives what the test says, and counts how often it was read.
+/// An input that returns what the test sends, and counts how often it was read.
 struct Given {
     results: Receiver<io::Result<&'static [u8]>>,
     reads: Arc<Mutex<usize>>,
@@ -174,7 +174,7 @@ fn an_input_is_read_until_its_end_whatever_interrupts_it() {
             assert!(matches!(&happened, Happened::Read(bytes) if bytes == expected), "{happened:?}");
         }
         assert!(matches!(inputs.recv_timeout(LONG), Ok(Happened::InputEnded)), "{text}");
-        // The thread has ended, and its end of the channel with it.
+        // The thread has ended and dropped its sender.
         assert!(inputs.recv_timeout(LONG).is_err() && *reads.lock().unwrap() == 4, "{text}");
     }
 }

@@ -1,12 +1,12 @@
-//! A server and the processes that it has started: a process group on Unix, the one process elsewhere.
+//! A server and the processes that it has started: a process group on Unix, only the process itself elsewhere.
 
 use std::process::{Child, Command};
 
-/// Makes the process that is about to be started the leader of a group of its own.
+/// Makes the process that is about to be started the leader of a new process group.
 ///
-/// Servers are often started by others (`npx`, `uvx`, a shell), which do not hand signals on. A group is reached as a
-/// whole; on the other hand, Ctrl-C in a terminal reaches this process and no longer the server, which learns of our end
-/// when its stdin is closed (ST-19).
+/// Servers are often started by wrappers (`npx`, `uvx`, a shell) that do not forward signals; a signal to a group
+/// reaches all of its processes. On the other hand, Ctrl-C in a terminal then reaches only this process and not the
+/// server, which detects the end of this process by the end of its stdin (ST-19).
 #[cfg(unix)]
 pub(super) fn lead(command: &mut Command) {
     std::os::unix::process::CommandExt::process_group(command, 0);
@@ -15,7 +15,7 @@ pub(super) fn lead(command: &mut Command) {
 #[cfg(not(unix))]
 pub(super) fn lead(_command: &mut Command) {}
 
-/// Asks all of a server to end. `false` if there is no way to ask.
+/// Asks all processes of a server to end. Returns `false` if the platform has no way to ask.
 #[cfg(unix)]
 pub(super) fn terminate(leader: &Child) -> bool {
     signal(leader, nix::sys::signal::Signal::SIGTERM);
@@ -27,7 +27,7 @@ pub(super) fn terminate(_leader: &Child) -> bool {
     false
 }
 
-/// Ends all of a server at once, as far as it is reached without its handle.
+/// Kills the process group of a server, if the platform has groups.
 #[cfg(unix)]
 pub(super) fn kill(leader: &Child) {
     signal(leader, nix::sys::signal::Signal::SIGKILL);
@@ -38,6 +38,6 @@ pub(super) fn kill(_leader: &Child) {}
 
 #[cfg(unix)]
 fn signal(leader: &Child, signal: nix::sys::signal::Signal) {
-    // A group of which nothing is left is no failure.
+    // A group without remaining processes is not an error.
     let _ = i32::try_from(leader.id()).map(|id| nix::sys::signal::killpg(nix::unistd::Pid::from_raw(id), signal));
 }

@@ -1,4 +1,4 @@
-//! A server's process: how it is started, and ended with all that it has started.
+//! A server's process: starts it, and ends it with all processes that it has started.
 
 use std::io;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -9,19 +9,19 @@ use mcp_proto::Instant;
 
 use super::group;
 
-/// How long a server may take to end once its stdin is closed, and again once it was asked to.
+/// How long a server may take to end once its stdin is closed, and again once it was asked to end.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The same if the end is urgent: whoever waits for us has an end to its patience, too.
+/// The same if the end is urgent, because the process that waits for this one has a timeout, too.
 const URGENT: Duration = Duration::from_millis(700);
-/// How often it is looked at whether a server has ended.
+/// How often to check whether a server has ended.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// A server's process, if there is one now. Clones are handles to the same.
+/// A server's process, if there is one now. Clones refer to the same process.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Process(Arc<Mutex<Option<Child>>>);
 
 impl Process {
-    /// Starts a server whose stdin and stdout are ours. What ran before is killed.
+    /// Starts a server with piped stdin and stdout. A process that was started before is killed.
     pub(super) fn start(&self, command: &mut Command) -> io::Result<(ChildStdin, ChildStdout)> {
         let mut running = self.running();
         kill(running.take());
@@ -36,14 +36,15 @@ impl Process {
         }
     }
 
-    /// Kills the server and what it has started, if anything is left of them.
+    /// Kills the server and the processes that it has started, if any are left.
     pub(crate) fn kill(&self) {
         kill(self.running().take());
     }
 
-    /// ST-17, ST-18: its stdin is closed by now; what goes on then is asked to end, and at last killed.
+    /// Waits for the server to end after its stdin was closed, then asks it to end (SIGTERM on Unix), and finally kills
+    /// it (ST-17, ST-18).
     ///
-    /// Returns how it ended, if it did so by itself or when it was asked.
+    /// Returns the exit status if the server ended before it was killed.
     pub(super) fn end(&self, pause: &mut dyn FnMut(Duration) -> bool) -> Option<ExitStatus> {
         let mut is_urgent = false;
         let mut wait = || {
@@ -67,7 +68,7 @@ impl Process {
         status
     }
 
-    /// Waits for the end as long as `goes_on`.
+    /// Waits for the process to end while `goes_on` returns true.
     fn wait(&self, mut goes_on: impl FnMut() -> bool) -> Option<ExitStatus> {
         loop {
             match self.running().as_mut().map(Child::try_wait) {
@@ -97,7 +98,7 @@ impl Process {
 fn kill(child: Option<Child>) {
     let Some(mut child) = child else { return };
     group::kill(&child);
-    // It has ended already, or does so now.
+    // The process may have ended already.
     let _ = child.kill();
     let _ = child.wait();
 }

@@ -1,4 +1,4 @@
-//! Servers in processes, each a shell that does what its script says.
+//! Tests with servers in child processes, each a shell that runs a script.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -8,7 +8,7 @@ use ::tests::waiting::{LONG, soon};
 
 use super::*;
 
-/// Notes what a server has said and taken.
+/// A machine that records what a server has sent and accepted.
 #[derive(Debug, Default)]
 struct Heard {
     said: String,
@@ -30,7 +30,7 @@ impl ByteStream for Heard {
     }
 }
 
-/// A server, and what is heard of it.
+/// A server, and what was received from it.
 struct Running {
     child: Child<FromChild>,
     heard: Heard,
@@ -59,7 +59,7 @@ impl Running {
         self.act(StdioAction::Write(text.as_bytes().into()));
     }
 
-    /// Hands in what happens until something is heard.
+    /// Feeds inputs until the condition holds.
     fn until(&mut self, is_heard: impl Fn(&Heard) -> bool) {
         while !is_heard(&self.heard) {
             let received = self.inputs.recv_timeout(LONG);
@@ -81,12 +81,12 @@ impl Running {
         <Child<FromChild> as Link>::patience(&self.child, is_stalled, now)
     }
 
-    /// The numbers that the server has said, a line each.
+    /// The numbers that the server has printed, one per line.
     fn numbers(&self) -> Vec<u32> {
         self.heard.said.lines().map(|line| line.parse().unwrap()).collect()
     }
 
-    /// Waits until the stdout of the server is closed in every process.
+    /// Waits until all processes have closed the server's stdout.
     fn is_over(inputs: &Receiver<FromChild>) -> bool {
         loop {
             match inputs.recv_timeout(LONG) {
@@ -98,13 +98,13 @@ impl Running {
     }
 }
 
-/// Sleeps, and says that the end is not urgent.
+/// Sleeps, and returns that the end is not urgent.
 fn patient(time: Duration) -> bool {
     thread::sleep(time);
     false
 }
 
-/// Whether there is a process, or one that has ended and was not waited for.
+/// Whether the process exists; this includes a zombie.
 #[cfg(target_os = "linux")]
 fn is_left(process: u32) -> bool {
     Path::new("/proc").join(process.to_string()).exists()
@@ -123,7 +123,7 @@ fn a_server_is_written_to_and_heard_until_its_stdin_is_closed() {
     running.act(StdioAction::CloseWrite);
     running.until(|heard| heard.ends == 1);
     assert_eq!(running.heard.said, "got hello\nmore\nended\n");
-    // It ended because its stdin did.
+    // It ended because its stdin was closed.
     assert_eq!(running.child.end(&mut patient), None);
 }
 
@@ -147,7 +147,7 @@ fn st17_at_the_end_stdin_is_closed_and_what_a_server_still_says_is_read() {
 
 #[test]
 fn px3_nothing_is_left_of_what_a_server_has_started_once_it_has_ended() {
-    // Whatever it has started has its stdout.
+    // Each process that it has started inherits its stdout.
     let mut running = Running::start("sleep 1000 & cat");
     assert_eq!(running.child.end(&mut patient), None);
     assert!(Running::is_over(&running.inputs));
@@ -191,7 +191,8 @@ fn er06_a_server_that_is_started_anew_takes_the_place_of_the_first() {
     assert_ne!(numbers[0], numbers[1]);
     #[cfg(target_os = "linux")]
     assert!(!is_left(numbers[0]) && is_left(numbers[1]));
-    // The threads of the first have ended: those of the second, and the driver, know the inbox.
+    // The threads of the first process have ended: only the two threads of the second one and the driver hold the
+    // inbox.
     soon(|| Arc::strong_count(&running.child.inbox) == 3);
     while let Ok(received) = running.inputs.try_recv() {
         running.child.feed(&mut running.heard, received, now);
@@ -219,7 +220,7 @@ fn er06_a_server_that_cannot_be_started_anew_has_ended() {
 fn px3_a_server_that_reads_no_more_is_killed_after_some_time() {
     let mut running = Running::start("exec <&-; echo deaf; sleep 1000");
     running.until(|heard| heard.said == "deaf\n");
-    // A process that another test is about to start may have the other end of the pipe for a moment.
+    // A process that another test is starting may briefly hold the other end of the pipe.
     let happened = loop {
         running.write("x");
         if let Ok(received) = running.inputs.recv_timeout(Duration::from_millis(20)) {
@@ -236,7 +237,7 @@ fn px3_a_server_that_reads_no_more_is_killed_after_some_time() {
     assert_eq!(running.patience(false, now + DEAF), Duration::MAX, "nothing is left to do");
     running.until(|heard| heard.ends == 1);
 
-    // One that ends by itself is not waited for.
+    // If the server ends by itself, there is no timeout.
     let mut running = Running::start("cat");
     running.happened(Happened::OutputClosed, now);
     running.happened(Happened::InputEnded, now);

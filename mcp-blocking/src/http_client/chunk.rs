@@ -1,14 +1,14 @@
-//! The few buffers that a worker reads bodies into.
+//! A worker's few buffers for bodies.
 
 use std::ops::Deref;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Bytes that are read at once. A body that fits is handed in together with its head.
+/// Size of a buffer in bytes. A body that fits into one is sent together with its head.
 pub(super) const CHUNK: usize = 64 * 1024;
-/// Buffers that are out at one time: this is all of a body that waits for the driver.
+/// Buffers in use at one time per worker. This bounds how much of a body is queued for the driver.
 const MOST: usize = 4;
 
-/// A part of a body. Its buffer goes back to its worker when it is dropped.
+/// A part of a body. When it is dropped, its buffer returns to the worker.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     buffer: Box<[u8]>,
@@ -17,17 +17,17 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
-    /// No bytes.
+    /// A chunk without a buffer.
     pub(super) fn empty() -> Self {
         Self { buffer: Box::default(), length: 0, home: None }
     }
 
-    /// Room to read into.
+    /// The free part of the buffer, to read into.
     pub(super) fn room(&mut self) -> &mut [u8] {
         self.buffer.get_mut(self.length..).unwrap_or_default()
     }
 
-    /// Counts what was read into the room.
+    /// Adds the bytes that were read into the free part.
     pub(super) fn grow(&mut self, by: usize) {
         self.length += by;
     }
@@ -44,7 +44,7 @@ impl Deref for Chunk {
 impl Drop for Chunk {
     fn drop(&mut self) {
         if let Some(home) = &self.home {
-            // A worker that is gone needs none.
+            // If the worker has ended, the buffer is freed.
             let _ = home.try_send(std::mem::take(&mut self.buffer));
         }
     }
@@ -64,7 +64,7 @@ impl Buffers {
         Self { made: 0, home, free }
     }
 
-    /// A free buffer; waits for one if all are out.
+    /// Returns a free buffer; waits for one if all are in use.
     pub(super) fn take(&mut self) -> Chunk {
         let buffer = self.free.try_recv().ok().or_else(|| {
             if self.made == MOST {
@@ -104,7 +104,7 @@ mod tests {
         let mut buffers = Buffers::new();
         let mut out: Vec<_> = (0..MOST).map(|_| buffers.take()).collect();
         let last = out.pop().map(|mut chunk| chunk.room().as_ptr() as usize);
-        // One is back: that is the one.
+        // The buffer that was returned is reused.
         let mut again = buffers.take();
         assert_eq!(Some(again.room().as_ptr() as usize), last);
         assert!(again.is_empty() && again.room().len() == CHUNK);

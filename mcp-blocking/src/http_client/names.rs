@@ -1,4 +1,4 @@
-//! The addresses of servers, looked up now and then instead of for every request.
+//! A cache of server addresses, so that a name is not resolved for every request.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,14 +10,15 @@ use ureq::http::Uri;
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::NextTimeout;
 
-/// How long an address counts. Servers that move are found again at once if the old address no longer answers.
+/// How long an address is cached. If connecting fails, the cache is cleared, so a server that has moved is found at
+/// once.
 const GOOD_FOR: Duration = Duration::from_secs(60);
-/// The server, and the proxy before it.
+/// Room for the server and for its proxy; when it is full, the cache is cleared.
 const MOST: usize = 4;
 
-/// What has been looked up, shared by all workers.
+/// The resolver, with a cache that all workers share.
 ///
-/// Without it, a name is looked up for every request, also when a connection to it is open.
+/// Without it, `ureq` resolves a name for every request, even while a connection to it is open.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Names {
     known: Arc<Mutex<BTreeMap<String, (Instant, ResolvedSocketAddrs)>>>,
@@ -25,7 +26,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Forgets what could not be connected to.
+    /// Clears the cache, because connecting failed.
     pub(super) fn forget(&self) {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -58,7 +59,7 @@ mod tests {
 
     use super::*;
 
-    /// The address that a server of this authority is looked for at.
+    /// The address that the resolver returns for a server of this authority.
     fn resolved(names: &Names, authority: &str) -> SocketAddr {
         let uri = format!("http://{authority}/mcp").parse().unwrap();
         let timeout = NextTimeout {
@@ -75,7 +76,7 @@ mod tests {
         let names = Names::default();
         let (first, second) = ("127.0.0.1:1", "127.0.0.2:2");
         assert_eq!(resolved(&names, first).to_string(), first);
-        // As if the server had been elsewhere.
+        // Caches another address, as if the server had been there.
         let elsewhere = |since| {
             let mut addresses = DefaultResolver::default().empty();
             addresses.push(second.parse().unwrap());

@@ -1,4 +1,4 @@
-//! What an agent is made of: certificates, proxies and timeouts.
+//! The configuration of an agent: certificates, proxies and timeouts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use ureq::{Agent, Proxy, ProxyProtocol};
 use super::names::Names;
 use super::socket::connector;
 
-/// Bytes of the head of a response (HT12).
+/// The maximum number of bytes in the head of a response (HT12).
 const HEADER_ROOM: usize = 32 * 1024;
 
-/// How servers are reached.
+/// How HTTP servers are reached: timeouts, certificates, proxy and number of threads.
 ///
 /// # Example
 ///
@@ -30,15 +30,15 @@ const HEADER_ROOM: usize = 32 * 1024;
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct HttpOptions {
-    /// How long looking up the server's name and connecting to it may take, each. Default 10 s.
+    /// How long resolving the server's name may take, and how long connecting to it may take. Default 10 s each.
     pub connect_timeout: Duration,
     /// How long the server may take to read a request. Default 60 s.
     pub send_timeout: Duration,
-    /// Threads, and so exchanges at one time; it takes the place of `Limits::exchanges`, where it is said how many of them
-    /// carry requests. [`Limits::exchanges_for`](mcp_proto::Limits::exchanges_for) has the value for a number of requests.
-    /// Default 64, which is 48 requests.
+    /// The number of threads, and so of exchanges at one time. It replaces `Limits::exchanges`, whose documentation
+    /// states how many of the exchanges carry requests. [`Limits::exchanges_for`](mcp_proto::Limits::exchanges_for)
+    /// computes the value for a number of requests. Default 64, which allows 48 requests.
     pub max_workers: usize,
-    /// `User-Agent` of every request.
+    /// The header `User-Agent` of every request.
     pub user_agent: String,
     roots: RootCerts,
     client_certificate: Option<ClientCert>,
@@ -46,7 +46,7 @@ pub struct HttpOptions {
 }
 
 impl HttpOptions {
-    /// Trusts the certificate authorities of Mozilla's list, and uses no proxy.
+    /// Creates options that trust the certificate authorities of Mozilla's list and use no proxy.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -60,22 +60,22 @@ impl HttpOptions {
         }
     }
 
-    /// Trusts the certificate authorities of this PEM text, and no others.
+    /// Trusts the certificate authorities in this PEM text, and no others.
     ///
     /// # Errors
     ///
-    /// [`OptionsError::NoCertificate`] if there is none in it.
+    /// [`OptionsError::NoCertificate`] if the text contains none.
     pub fn trust(&mut self, pem: &[u8]) -> Result<(), OptionsError> {
         let certificates = certificates(pem)?;
         self.roots = RootCerts::Specific(Arc::new(certificates));
         Ok(())
     }
 
-    /// Shows the server this certificate, and proves with this key that it is ours; both are PEM texts.
+    /// Sets the TLS client certificate and its private key; both are PEM texts.
     ///
     /// # Errors
     ///
-    /// [`OptionsError::NoCertificate`] or [`OptionsError::NoKey`] if there is none in them.
+    /// [`OptionsError::NoCertificate`] or [`OptionsError::NoKey`] if a text contains none.
     pub fn identify(&mut self, certificate: &[u8], key: &[u8]) -> Result<(), OptionsError> {
         let chain = certificates(certificate)?;
         let key = PrivateKey::from_pem(key).map_err(|_| OptionsError::NoKey)?;
@@ -83,25 +83,25 @@ impl HttpOptions {
         Ok(())
     }
 
-    /// Reaches servers through this HTTP proxy, by `CONNECT`: `http://user:password@host:port`. The scheme may be left out
-    /// where a port is named.
+    /// Reaches servers through this HTTP proxy, by `CONNECT`: `http://user:password@host:port`. The scheme may be
+    /// omitted if there is a port.
     ///
     /// # Errors
     ///
-    /// [`OptionsError::Proxy`] says what is wrong with the URL.
+    /// [`OptionsError::Proxy`] states what is wrong with the URL.
     pub fn proxy(&mut self, url: &str) -> Result<(), OptionsError> {
         self.proxy = Some(parse_proxy(url).map_err(OptionsError::Proxy)?);
         Ok(())
     }
 
-    /// Reaches this server through the proxy that the environment names for it, if it names one.
+    /// Reaches this server through the proxy that the environment sets for it, if any.
     ///
-    /// `HTTPS_PROXY` is for `https`, `HTTP_PROXY` for `http`, `ALL_PROXY` for both; lower case counts too. `NO_PROXY`
-    /// lists hosts that are reached directly, and so are this machine's own addresses.
+    /// `HTTPS_PROXY` is for `https`, `HTTP_PROXY` for `http`, `ALL_PROXY` for both; the names in lower case are read
+    /// first. The hosts listed in `NO_PROXY` are reached directly, and so are loopback addresses.
     ///
     /// # Errors
     ///
-    /// [`OptionsError::ProxyVariable`] names the variable whose value cannot be used.
+    /// [`OptionsError::ProxyVariable`] contains the name of a variable whose value cannot be used.
     pub fn proxy_from_env(&mut self, server: &HttpConfig) -> Result<(), OptionsError> {
         let of_scheme = if server.is_https() { ["https_proxy", "HTTPS_PROXY"] } else { ["http_proxy", "HTTP_PROXY"] };
         let value = |name: &'static str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -125,7 +125,7 @@ impl HttpOptions {
         Ok(())
     }
 
-    /// The password of the proxy, which must not stand in a log or a record.
+    /// The password of the proxy, so that it can be removed from logs and recordings.
     #[must_use]
     pub fn proxy_password(&self) -> Option<&str> {
         self.proxy.as_ref()?.password()
@@ -138,20 +138,20 @@ impl HttpOptions {
             .tls_config(tls)
             .proxy(self.proxy.clone())
             .user_agent(&self.user_agent)
-            // The machine decides what a status means and where a redirect may lead.
+            // The machine interprets status codes and decides about redirects.
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)
             .max_idle_connections(1)
             .max_response_header_size(HEADER_ROOM)
-            // A head that is too large is noticed while there is still room for more of it.
+            // A head that exceeds the limit is detected only while the buffer has room for more.
             .input_buffer_size(HEADER_ROOM + 16 * 1024)
             .output_buffer_size(16 * 1024)
             .timeout_resolve(Some(self.connect_timeout))
             .timeout_connect(Some(self.connect_timeout))
             .timeout_send_request(Some(self.send_timeout))
             .timeout_send_body(Some(self.send_timeout))
-            // How long an answer may take is the machine's to say; it aborts what takes too long.
+            // The machine decides how long a response may take, and aborts the exchange after that.
             .timeout_recv_response(None)
             .timeout_recv_body(None)
             .build();
@@ -165,7 +165,7 @@ impl Default for HttpOptions {
     }
 }
 
-/// Keys and passwords stay out of it.
+/// Omits keys and passwords.
 impl fmt::Debug for HttpOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpOptions")
@@ -187,8 +187,8 @@ fn certificates(pem: &[u8]) -> Result<Vec<Certificate<'static>>, OptionsError> {
     if found.is_empty() { Err(OptionsError::NoCertificate) } else { Ok(found) }
 }
 
-/// An HTTP proxy, if the text names one without any doubt: the HTTP library takes nearly every text for one, and panics
-/// where it was built without SOCKS.
+/// Parses the URL of an HTTP proxy strictly, because `ureq` accepts nearly any text, and panics on a SOCKS proxy if it
+/// was built without SOCKS.
 fn parse_proxy(text: &str) -> Result<Proxy, InvalidProxy> {
     let (scheme, rest) = match text.split_once("://") {
         Some((scheme, rest)) => (scheme.to_ascii_lowercase(), rest),
@@ -201,7 +201,7 @@ fn parse_proxy(text: &str) -> Result<Proxy, InvalidProxy> {
     }
     let authority = rest.strip_suffix('/').unwrap_or(rest);
     let (credentials, address) = authority.rsplit_once('@').unwrap_or(("", authority));
-    // RFC 3986, section 3.2.1: anything else, such as a slash, would end the authority for another reader.
+    // Any other character, such as a slash, may end the authority for another parser (RFC 3986, section 3.2.1).
     let may_stand = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:%".contains(&byte);
     if !credentials.bytes().all(may_stand) {
         return Err(InvalidProxy::Credentials);
@@ -216,44 +216,44 @@ fn parse_proxy(text: &str) -> Result<Proxy, InvalidProxy> {
     if !text.contains("://") && !has_port {
         return Err(InvalidProxy::Scheme);
     }
-    // What is left are credentials that are no UTF-8 once they are decoded.
+    // The remaining failures are credentials that are not UTF-8 once they are decoded.
     Proxy::new(&format!("{scheme}://{authority}")).map_err(|_| InvalidProxy::Credentials)
 }
 
-/// Options that cannot be worked with.
+/// An option that cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OptionsError {
-    /// There is no certificate in the PEM text.
+    /// The PEM text contains no certificate.
     #[error("there is no PEM certificate in it")]
     NoCertificate,
-    /// There is no private key in the PEM text.
+    /// The PEM text contains no private key.
     #[error("there is no PEM private key in it")]
     NoKey,
     /// The URL of the proxy cannot be used.
     #[error("the URL of the HTTP proxy {0}")]
     Proxy(InvalidProxy),
-    /// The environment names a proxy that cannot be used.
+    /// The environment sets a proxy that cannot be used.
     #[error(
         "the environment variable {variable} names an HTTP proxy whose URL {reason}; \
          to reach the server without a proxy, list its host in NO_PROXY"
     )]
     ProxyVariable {
-        /// Its name.
+        /// The name of the variable.
         variable: &'static str,
         /// What is wrong with its value.
         reason: InvalidProxy,
     },
 }
 
-/// Why a text is no HTTP proxy.
+/// Why a text is not a valid HTTP proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidProxy {
-    /// It is a SOCKS proxy.
+    /// It is the URL of a SOCKS proxy.
     #[error("is one of a SOCKS proxy, which is not supported; use an HTTP proxy, such as http://host:port")]
     Socks,
-    /// It has neither a scheme that is known nor a port.
+    /// It has neither a supported scheme nor a port.
     #[error("must begin with http:// or https://, such as http://host:port")]
     Scheme,
     /// It has more than a host and a port.
@@ -262,7 +262,7 @@ pub enum InvalidProxy {
     /// Its host or port cannot be used.
     #[error("{0}")]
     Url(InvalidUrl),
-    /// Its user name or password has characters that have to be percent-encoded.
+    /// Its user name or password has characters that must be percent-encoded.
     #[error("has a user name or password with characters that must be percent-encoded")]
     Credentials,
 }

@@ -1,9 +1,9 @@
-//! Sockets that cost few system calls.
+//! Sockets that need few system calls.
 //!
-//! The HTTP library writes the head of a request and its body one after the other, which makes two packets; its own sockets
-//! have their timeouts set for each request, and are asked in three calls whether they are open. Here, what is written
-//! stays in the buffer until that is full or an answer is waited for, timeouts are whole seconds, and one call tells
-//! whether a socket is open.
+//! `ureq` writes the head of a request and its body separately, which makes two packets. Its own sockets set their
+//! timeouts for each request, and check by three system calls whether they are open. Here, output stays in the buffer
+//! until the buffer is full or a response is awaited, timeouts are rounded up to whole seconds so that they seldom
+//! change, and on Unix one call checks whether a socket is open.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -18,7 +18,7 @@ use ureq::unversioned::transport::{
 };
 use ureq::{Error, Timeout};
 
-/// What makes connections: over these sockets, through an HTTP proxy and with TLS where these are asked for.
+/// The connector: uses these sockets, through an HTTP proxy and with TLS if configured.
 pub(super) fn connector() -> impl Connector {
     ().chain(ConnectProxyConnector::default()).chain(SocketConnector).chain(RustlsConnector::default())
 }
@@ -30,7 +30,7 @@ impl<In: Transport> Connector<In> for SocketConnector {
     type Out = Either<In, Socket>;
 
     fn connect(&self, details: &ConnectionDetails<'_>, chained: Option<In>) -> Result<Option<Self::Out>, Error> {
-        // A connection through a proxy.
+        // The connection through the HTTP proxy has already been made.
         if let Some(connection) = chained {
             return Ok(Some(Either::A(connection)));
         }
@@ -44,7 +44,7 @@ impl<In: Transport> Connector<In> for SocketConnector {
     }
 }
 
-/// Tries one address after the other; each but the last has half of the time that is left.
+/// Tries the addresses in order. Each but the last may take half of the remaining time.
 fn connect(addresses: &[SocketAddr], timeout: NextTimeout) -> Result<TcpStream, Error> {
     let deadline = timeout.not_zero().map(|time| Instant::now() + *time);
     let mut failed = Error::HostNotFound;
@@ -66,7 +66,7 @@ fn connect(addresses: &[SocketAddr], timeout: NextTimeout) -> Result<TcpStream, 
     Err(failed)
 }
 
-/// What one of several addresses has of the time that is left.
+/// The part of the remaining time that one of several addresses may take.
 fn share_of(left: Duration, place: usize, addresses: usize) -> Duration {
     if place + 1 == addresses { left } else { left / 2 }
 }
@@ -75,11 +75,11 @@ fn share_of(left: Duration, place: usize, addresses: usize) -> Duration {
 struct Socket {
     stream: Arc<TcpStream>,
     buffers: Held,
-    /// How long writing what is held may take.
+    /// The timeout for writing the held output; `None` if there is none.
     held_for: Option<NextTimeout>,
-    /// Something was written since an answer was last waited for.
+    /// Whether something was written since a response was last awaited.
     is_begun: bool,
-    /// Those for reading and for writing that are set.
+    /// The timeouts that are set on the socket, for reading and for writing.
     timeouts: [Option<Duration>; 2],
 }
 
@@ -89,7 +89,7 @@ impl Socket {
         Self { stream: Arc::new(stream), buffers, held_for: None, is_begun: false, timeouts: [None; 2] }
     }
 
-    /// Writes what is held.
+    /// Writes the held output.
     fn write(&mut self) -> Result<(), Error> {
         let Some(timeout) = self.held_for.take() else { return Ok(()) };
         let [_, set] = &mut self.timeouts;
@@ -99,7 +99,7 @@ impl Socket {
         let was_begun = std::mem::replace(&mut self.is_begun, true);
         (&*self.stream).write_all(bytes).map_err(|error| match error {
             error if is_timeout(&error) => Error::Timeout(timeout.reason),
-            // No server has all of a request of which the first part was not taken.
+            // If the first part of a request could not be written, the server cannot have received the whole request.
             error if !was_begun => Error::Io(io::Error::new(error.kind(), Unsent(error))),
             error => error.into(),
         })
@@ -150,7 +150,7 @@ impl fmt::Debug for Socket {
     }
 }
 
-/// Whether a connection that is not used is open, and the server has sent nothing that it was not asked for.
+/// Whether an idle connection is open, and the server has sent nothing unrequested.
 #[cfg(unix)]
 fn is_quiet(stream: &TcpStream) -> bool {
     use std::os::fd::AsFd;
@@ -166,7 +166,7 @@ fn is_quiet(stream: &TcpStream) -> bool {
     stream.set_nonblocking(false).is_ok() && peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }
 
-/// Sets a timeout, rounded up so that it is seldom another one than before.
+/// Sets a timeout, rounded up to whole seconds so that it seldom differs from the one that is set.
 fn set_timeout(
     set: &mut Option<Duration>,
     timeout: NextTimeout,
@@ -185,7 +185,7 @@ fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
 }
 
-/// Buffers of which the start of the output is taken.
+/// Buffers with output that is held back: the first `held` bytes of the output are used.
 #[derive(Debug)]
 struct Held {
     all: LazyBuffers,
@@ -223,12 +223,12 @@ impl Buffers for Held {
     }
 }
 
-/// Why a request was not sent, although the connection was there.
+/// The error of a request that was not sent, although the connection was established.
 #[derive(Debug)]
 pub(super) struct Unsent(io::Error);
 
 impl Unsent {
-    /// Whether this is the reason of a failure.
+    /// Whether this caused the error.
     pub(super) fn is_reason(error: &Error) -> bool {
         let Error::Io(error) = error else { return false };
         error.get_ref().and_then(|reason| reason.downcast_ref::<Self>()).is_some()
@@ -297,7 +297,7 @@ mod tests {
         socket.stream.shutdown(Shutdown::Write).unwrap();
         assert!(Unsent::is_reason(&socket.maybe_await_input(within(Duration::from_secs(60))).unwrap_err()));
         drop(server);
-        // Once a part was taken, nobody knows.
+        // Once a part was written, the server may have received the request.
         let (mut socket, _server) = pair(4);
         transmit(&mut socket, b"part").unwrap();
         socket.stream.shutdown(Shutdown::Write).unwrap();

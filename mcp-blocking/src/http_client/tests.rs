@@ -1,4 +1,4 @@
-//! A pool of workers before a server that does what a request's path says.
+//! Tests of the pool, with a server that responds according to the path of the request.
 
 use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::thread;
@@ -10,7 +10,7 @@ use http::StatusCode;
 
 use super::*;
 
-/// Notes what it is told.
+/// A machine that records what is reported to it.
 #[derive(Debug, Default)]
 struct Reported(Vec<(ExchangeKey, String)>);
 
@@ -34,7 +34,7 @@ impl Exchanges for Reported {
         self.note(exchange, "head");
     }
 
-    /// Pieces are reported together.
+    /// Consecutive parts of a body are recorded as one.
     fn handle_body(&mut self, exchange: ExchangeKey, chunk: &[u8], _: Instant) {
         let so_far = match self.0.last() {
             Some((last, text)) if *last == exchange => text.strip_prefix("body ").and_then(|text| text.parse().ok()),
@@ -58,7 +58,7 @@ impl Exchanges for Reported {
 
 type Fed = (ExchangeKey, Received);
 
-/// A pool, its server, and what is told of the exchanges.
+/// A pool, its server, and what was reported of the exchanges.
 struct Pooled {
     pool: Pool<Fed>,
     backpressure: Arc<Backpressure>,
@@ -113,7 +113,7 @@ impl Pooled {
         self.pool.act(HttpAction::Abort { exchange });
     }
 
-    /// Hands in the next of what is received.
+    /// Feeds the next received input to the pool.
     fn step(&mut self) {
         let fed = self.inputs.recv_timeout(LONG).unwrap_or_else(|error| panic!("{error}: {:?}", self.reported));
         self.pool.feed(&mut self.reported, fed, Instant::now());
@@ -127,13 +127,13 @@ impl Pooled {
         <Pool<Fed> as Link>::patience(&self.pool, false, Instant::now())
     }
 
-    /// How many workers are idle and busy, and how many requests wait.
+    /// The numbers of idle workers, busy workers and waiting requests.
     fn counts(&self) -> (usize, usize, usize) {
         assert_eq!(self.pool.workers, self.pool.idle.len() + self.pool.busy.len());
         (self.pool.idle.len(), self.pool.busy.len(), self.pool.waiting.len())
     }
 
-    /// Waits until a request was handed to its connection.
+    /// Waits until a request was passed to its connection.
     fn is_sent(&self, exchange: ExchangeKey) {
         soon(|| self.pool.busy[&exchange].sent.load(Ordering::Acquire));
     }
@@ -186,14 +186,14 @@ fn requests_wait_for_a_worker_and_those_that_are_aborted_do_not() {
     assert_eq!(world.pool.waiting[0].0, last);
     world.server.wait_for("POST /hang");
     world.abort(first);
-    // Its worker takes what waits.
+    // Its worker takes the waiting request.
     while !world.reported.of(last).contains(&"end") {
         world.step();
     }
     assert_eq!((world.reported.of(first), world.reported.of(third)), (vec![], vec![]), "nothing is reported of what was aborted");
     assert_eq!(world.reported.of(last), ["head", "body 5", "end"]);
     assert_eq!(world.counts(), (1, 1, 0));
-    // The one that is idle is used, and no third is started.
+    // The idle worker is used, and no third one is started.
     world.open(third, "/short", None);
     assert_eq!(world.counts(), (0, 2, 0));
     world.abort(second);
@@ -208,7 +208,7 @@ fn the_machine_is_told_once_when_a_request_has_left() {
     let mut world = Pooled::new(4);
     let [first, second, third, last] = world.keys[..] else { panic!("four keys") };
     assert_eq!(world.patience(), Duration::MAX);
-    // Without a body, there is nothing to wait for.
+    // A request without a body is not reported as sent.
     world.open(first, "/hang", None);
     world.server.wait_for("GET /hang");
     world.catch_up();
@@ -222,14 +222,14 @@ fn the_machine_is_told_once_when_a_request_has_left() {
     world.catch_up();
     assert_eq!((world.reported.of(second), world.patience()), (vec!["sent"], Duration::MAX));
 
-    // Of what was aborted, nothing is told.
+    // Nothing is reported of an aborted exchange.
     world.open(third, "/hang", Some(b"{}"));
     world.is_sent(third);
     world.abort(third);
     world.catch_up();
     assert_eq!((world.reported.of(third), world.patience()), (vec![], Duration::MAX));
 
-    // Whoever answers has read the request.
+    // A response implies that the request was sent.
     world.open(last, "/endless", Some(b"{}"));
     while world.reported.of(last).is_empty() {
         world.step();
@@ -245,7 +245,7 @@ fn a_request_that_has_not_left_is_not_told_of() {
     let mut world = Pooled::new(1);
     let key = world.keys[0];
     let url = format!("http://{}/", listener.local_addr().unwrap());
-    // More than fits into what lies between two ends of a connection.
+    // More than the buffers of both ends of a connection can hold.
     let request = Request::post(url).body(Bytes::from(vec![b'x'; 64 << 20])).unwrap();
     world.pool.act(HttpAction::Open { exchange: key, request });
     let _connection = listener.accept().unwrap();
@@ -259,7 +259,7 @@ fn a_request_that_has_not_left_is_not_told_of() {
     assert_eq!(world.reported.of(key), [] as [&str; 0]);
 }
 
-/// Waits for a worker that is about to wait at a closed backpressure.
+/// Includes a worker that waits at closed backpressure.
 #[test]
 fn fr14_bodies_are_read_while_the_gate_is_open_until_they_are_aborted_or_all_is_over() {
     for is_aborted in [true, false] {
@@ -276,7 +276,7 @@ fn fr14_bodies_are_read_while_the_gate_is_open_until_they_are_aborted_or_all_is_
                 world.step();
             }
             assert_eq!(world.reported.of(key), ["head"]);
-            // It was opened for that worker alone.
+            // Only that worker was released.
             let (done, waits) = channel();
             let backpressure = Arc::clone(&world.backpressure);
             thread::spawn(move || {

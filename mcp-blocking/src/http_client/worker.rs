@@ -1,4 +1,4 @@
-//! One thread that carries one exchange at a time.
+//! A thread that performs one exchange at a time.
 
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ use super::socket::Unsent;
 use crate::backpressure::Backpressure;
 use crate::inbox::Inbox;
 
-/// Bytes of the stack of a worker's thread.
+/// Stack size of a worker's thread, in bytes.
 const STACK: usize = 256 * 1024;
 
 /// A request for a worker.
@@ -57,11 +57,11 @@ impl Worker {
     }
 
     pub(super) fn start(&self, job: Job) {
-        // The thread lives as long as this end of the channel, and takes one job at a time.
+        // The thread takes one job at a time. It runs until this end of the channel is dropped or the inbox is closed.
         let _ = self.jobs.send(job);
     }
 
-    /// Closes the connection that the worker uses now, and gives it a new agent for the next job.
+    /// Closes the connection that the worker is using, and gives the worker a new agent for its next job.
     pub(super) fn abort(&self, options: &HttpOptions, names: &Names) {
         let mut agent = self.agent.lock().unwrap_or_else(PoisonError::into_inner);
         let aborted = std::mem::replace(&mut *agent, options.agent(names));
@@ -93,7 +93,7 @@ fn run<I: From<(ExchangeKey, Received)>>(
     }
 }
 
-/// Carries one exchange, and returns the last thing to hand in.
+/// Performs one exchange, and returns the last message about it; `None` if the inbox is closed.
 fn carry(
     agent: &Agent,
     request: Request<Bytes>,
@@ -122,13 +122,13 @@ fn carry(
         }
     };
     let (head, body) = response.into_parts();
-    // Of an empty body, only the header tells the length.
+    // For an empty body, `ureq` does not report the length, so the header is read.
     let is_empty = head.headers.get(CONTENT_LENGTH).is_some_and(|length| length.as_bytes() == b"0");
     let is_short = is_empty || body.content_length().is_some_and(|length| length <= CHUNK as u64);
     let head = Box::new(head);
     let mut reader = body.into_reader();
     if is_short {
-        // All of it fits: one thing to hand in instead of three.
+        // The whole body fits into one buffer, so one message is sent instead of three.
         let mut body = if is_empty { Chunk::empty() } else { buffers.take() };
         return Some(match read_full(&mut reader, &mut body) {
             Ok(()) => Received::Head { head, body, is_whole: true },
@@ -154,7 +154,7 @@ fn carry(
                     return None;
                 }
             }
-            // Not even a signal interrupts it: the socket reads on by itself.
+            // `ErrorKind::Interrupted` does not occur here: the socket retries the read.
             Err(error) => return Some(Received::Failed(Failure::exchanging(&error))),
         }
     }
@@ -169,7 +169,7 @@ fn read_full(reader: &mut impl Read, body: &mut Chunk) -> io::Result<()> {
     }
 }
 
-/// The body of a request, which notices whether any of it was taken: if not, the server cannot have served it.
+/// The body of a request. It records whether any of it was read: if not, the server cannot have processed the request.
 struct Outgoing<'s> {
     bytes: Bytes,
     is_begun: bool,
@@ -190,10 +190,11 @@ impl Read for Outgoing<'_> {
     }
 }
 
-/// What a failed request means for the machine.
+/// Converts the error of a failed request for the machine.
 ///
-/// `is_begun` says of a request with a body whether any of that was taken; what has no body may be sent twice anyway.
-/// With a proxy, all connections are made to it, and go on from there once it has agreed to `CONNECT`.
+/// For a request with a body, `is_begun` states whether any of the body was passed to the connection; it is `None` for
+/// a request without a body, which may be sent twice anyway. With a proxy, all connections are made to the proxy, which
+/// connects to the server once it has accepted `CONNECT`.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the enum is ureq's, and all else is told in its words")]
 fn failure(error: &ureq::Error, is_begun: Option<bool>, proxy: Option<&Proxy>) -> Failure {
     let hopeless = |detail: &str| Failure::Hopeless { detail: detail.into() };
@@ -226,7 +227,7 @@ fn failure(error: &ureq::Error, is_begun: Option<bool>, proxy: Option<&Proxy>) -
     }
 }
 
-/// What only the first connection can fail with, which is the one to the proxy if there is one.
+/// Whether only the first connection can fail with this error. With a proxy, that is the connection to the proxy.
 fn is_about_connecting(error: &io::Error) -> bool {
     use io::ErrorKind as E;
     matches!(error.kind(), E::ConnectionRefused | E::HostUnreachable | E::NetworkUnreachable | E::NetworkDown)
@@ -241,7 +242,7 @@ fn of_proxy(proxy: Option<&Proxy>, what: &str, detail: &str) -> String {
     }
 }
 
-/// `reason` ends in the status that the proxy answered with, written twice, or holds none.
+/// `reason` ends with the proxy's status code, written twice, or contains none.
 fn refused_by_proxy(proxy: Option<&Proxy>, reason: &str) -> Failure {
     let status = reason.rsplit('/').next().filter(|status| status.bytes().all(|byte| byte.is_ascii_digit()));
     let detail = match status {

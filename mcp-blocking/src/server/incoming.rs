@@ -146,7 +146,7 @@ impl Incoming {
         accepted.recv().map_err(|_| UsageError::Closed)?
     }
 
-    /// Publishes a change to the clients that have subscribed to it, as [`ServerPublisher::publish`] does.
+    /// Publishes a change to all clients concerned, as [`ServerPublisher::publish`] does.
     ///
     /// # Errors
     ///

@@ -1,13 +1,13 @@
-//! An output that may be a pipe or a socket.
+//! An output that may be a pipe or a socket, written to without blocking.
 
 use std::io::{self, BufWriter, Write};
 
 use super::Output;
 
-/// Bytes of small messages that are written at once.
+/// Size of the buffer that joins small messages, in bytes.
 const BUFFER: usize = 8 * 1024;
 
-/// An output with a file descriptor, where there are any.
+/// An output with a file descriptor, on platforms that have them.
 #[derive(Debug)]
 pub(crate) struct Pipe<W: Write> {
     output: BufWriter<W>,
@@ -40,15 +40,15 @@ mod linux {
 
     use super::{BUFFER, Output, Pipe};
 
-    /// What a Unix socket that has room for anything has room for, a quarter of its buffer being full at most.
+    /// Bytes that a Unix socket accepts if it is writable at all, since then at most a quarter of its buffer is full.
     const ROOM: usize = 4096;
 
-    /// How something is written without waiting.
+    /// How to write without blocking.
     #[derive(Debug)]
     pub(super) enum Now {
-        /// To the same pipe, which was opened once more: who shares the first descriptor may want to wait.
+        /// To the same pipe, opened a second time: other users of the first descriptor may rely on blocking writes.
         Pipe(File),
-        /// To a socket, once it says that there is room.
+        /// To the socket, if it is writable.
         Socket,
         Never,
     }
@@ -65,7 +65,7 @@ mod linux {
         }
     }
 
-    /// None where there is no `/proc`, or where the pipe belongs to another user.
+    /// Opens the pipe again. Returns `None` if there is no `/proc`, or if the pipe belongs to another user.
     fn reopened(pipe: &impl AsFd) -> Option<File> {
         let path = format!("/proc/self/fd/{}", pipe.as_fd().as_raw_fd());
         OpenOptions::new().write(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path).ok()
@@ -121,7 +121,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes until nothing more is taken, and returns how much was.
+    /// Writes until nothing more is accepted, and returns the number of bytes written.
     fn fill(output: &mut impl Output) -> usize {
         std::iter::repeat_with(|| output.write_now(&[b'x'; 1000])).take_while(|taken| *taken > 0).sum()
     }
@@ -132,14 +132,14 @@ mod tests {
         let stdin = reader.stdin.take().unwrap();
         let shared = stdin.as_fd().try_clone_to_owned().unwrap();
         let mut output = Pipe::new(stdin);
-        // Nobody reads what is copied, so that both pipes become full.
+        // The output of `cat` is not read, so both pipes become full.
         assert!(fill(&mut output) >= 4000);
         assert!(!OFlag::from_bits_truncate(fcntl(&shared, FcntlArg::F_GETFL).unwrap()).contains(OFlag::O_NONBLOCK));
         let mut copied = [0; 1000];
         reader.stdout.take().unwrap().read_exact(&mut copied).unwrap();
         assert_eq!(copied, [b'x'; 1000]);
         drop((output, shared));
-        // Nothing holds the pipe open any more.
+        // Nothing keeps the pipe open any more.
         reader.wait().unwrap();
     }
 
