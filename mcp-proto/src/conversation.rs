@@ -1,4 +1,4 @@
-//! Requests and their outcomes, for either role: ids, deadlines, and what is to be sent or reported.
+//! Requests and their outcomes, for both roles: ids, deadlines, backoff and the output queue.
 
 pub(crate) mod backoff;
 pub(crate) mod deadlines;

@@ -1,9 +1,9 @@
-//! Three kinds of trouble, kept apart by whose it is.
+//! Three kinds of errors, separated by their cause.
 //!
-//! * [`UsageError`] is yours: a command was wrong, and nothing happened.
-//! * [`Fault`] is theirs: the peer did something that it should not, the machine coped, and tells.
-//! * [`Failed`] is nobody's answer: a request ended without one, and this says why. It is a type of its own, so that a
-//!   local failure can never be taken for an error that the peer sent (JR-50).
+//! ** [`UsageError`]: the application's command was wrong, and had no effect.
+//! ** [`Fault`]: the peer violated the protocol; the machine handled it and reports it.
+//! ** [`Failed`]: why a request ended without a response. It is a separate type, so that a local failure can never be
+//!   confused with an error that the peer sent (JR-50).
 
 mod failed;
 
@@ -20,7 +20,7 @@ pub use failed::{BodyKind, Failed, InvalidResponse, NoInput, RedirectRefused, Re
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UsageError {
-    /// A limit is zero or larger than this crate can work with (CL5).
+    /// A limit is zero or larger than this crate supports (CL5).
     #[error("the limit '{field}' must be at least 1 and at most {largest}")]
     Limit {
         /// The field of `Limits`.
@@ -31,10 +31,10 @@ pub enum UsageError {
     /// The URL of the server cannot be used.
     #[error("the URL of the server {0}")]
     Endpoint(InvalidUrl),
-    /// The name of a header is empty or has characters that no name may have.
+    /// The name of a header is empty or has invalid characters.
     #[error("a header name may hold only ASCII letters, digits and the characters !#$%&'*+-.^_`|~")]
     HeaderName,
-    /// The value of a header has characters that no header may have (HT15).
+    /// The value of a header has invalid characters (HT15).
     #[error(
         "the value of the header '{name}' holds characters that no header may have: \
          a line break or another control character"
@@ -58,22 +58,22 @@ pub enum UsageError {
     /// The connection is closed, or is being closed (CL3).
     #[error("the connection is closed")]
     Closed,
-    /// As many requests wait for their answers as the limit allows.
+    /// The limit of requests without a response is reached.
     #[error("{limit} requests wait for their answers, which is the limit; wait for one of them to end")]
     TooManyRequests {
         /// `Limits::requests_out`.
         limit: usize,
     },
-    /// As many subscriptions are open as the limit allows.
+    /// The limit of open subscriptions is reached.
     #[error("{limit} subscriptions are open, which is the limit; end one of them first")]
     TooManySubscriptions {
         /// `Limits::subscriptions`.
         limit: usize,
     },
-    /// No revision is named that could be spoken.
+    /// The configuration contains no usable revision.
     #[error("no revision of MCP is named that may be spoken")]
     NoVersion,
-    /// The method is one that the machine sends itself, at its time.
+    /// Only the machine itself may send this method.
     #[error("the method '{method}' is sent by the protocol itself")]
     ReservedMethod {
         /// Its name.
@@ -94,30 +94,30 @@ pub enum UsageError {
         /// Its name.
         capability: &'static str,
     },
-    /// A client is required to give nothing: neither an answer nor a state (MD-I-02).
+    /// A result that requires input contains neither input requests nor a request state (MD-I-02).
     #[error("a result that requires input must hold a request for input or a state")]
     NothingRequired,
-    /// The notification tells of no change, or does not say of which (MD-L-03).
+    /// The notification is not a change notification, or does not state what has changed (MD-L-03).
     #[error("cannot publish '{method}': not a change notification")]
     NoChange {
         /// Its method.
         method: Method,
     },
-    /// The revision has no such thing.
+    /// The revision does not have this feature.
     #[error("{what} does not exist in revision {version}")]
     NotInRevision {
-        /// What was asked for.
+        /// The feature.
         what: &'static str,
-        /// The revision in force.
+        /// The negotiated revision.
         version: ProtocolVersion,
     },
 }
 
-/// Something that the peer did wrong, and that did not stop the connection unless a `Closed` event says so.
+/// A mistake of the peer. The connection continues unless a `Closed` event follows.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// A line, body or event is no JSON-RPC message. It was skipped, or answered if it was a request.
+    /// A line, body or event is not a JSON-RPC message. It was skipped, or answered if it was a request.
     #[error("{0}")]
     Parse(ParseError),
     /// A server on a byte stream printed something that does not even begin like a message; it was skipped (FR10).
@@ -126,7 +126,8 @@ pub enum Fault {
         /// The beginning of the line.
         line: Excerpt,
     },
-    /// The parameters of a message have two members of one name (JS6). A request was refused, a notification ignored.
+    /// The parameters of a message have two members with the same name (JS6). A request was refused, a notification
+    /// ignored.
     #[error("parameters with two members of one name")]
     DuplicateKey,
     /// A line was longer than the limit, and was skipped (FR1).
@@ -138,16 +139,16 @@ pub enum Fault {
     /// The stream ended inside a line, which was dropped (FR9).
     #[error("the stream ended {bytes} bytes into a line")]
     Truncated {
-        /// How much of the line had arrived.
+        /// Bytes of the line that had arrived.
         bytes: usize,
     },
-    /// A response to a request that nobody sent, or that was answered before (RP1, RP2).
+    /// A response to a request that was not sent, or that was answered before (RP1, RP2).
     #[error("a response to the unknown request {id}")]
     UnknownResponse {
         /// Its id.
         id: RequestId,
     },
-    /// A response after the request was cancelled or timed out; swallowed (RP11, RP13).
+    /// A response after the request was cancelled or timed out; it was ignored (RP11, RP13).
     #[error("a late response to request {id}")]
     LateResponse {
         /// Its id.
@@ -159,7 +160,7 @@ pub enum Fault {
         /// Its code.
         code: i64,
     },
-    /// Progress for a token that no request in flight has (RP12).
+    /// Progress with a token that belongs to no request in flight (RP12).
     #[error("progress for an unknown token")]
     UnknownProgressToken,
     /// A request with the id of one that is not answered yet (RP4). Both are served.
@@ -177,13 +178,13 @@ pub enum Fault {
     /// A batch where the revision has none (JR-37).
     #[error("a batch where the revision has none")]
     UnexpectedBatch,
-    /// As many requests of the peer are unanswered as the limit allows; this one was refused (RP10).
+    /// The limit of unanswered requests of the peer is reached; this one was refused (RP10).
     #[error("{limit} requests of the peer are unanswered, which is the limit; one more was refused")]
     TooManyRequests {
-        /// `Limits::requests_in`, or `Limits::requests_in_total` if those of all clients of a server are meant.
+        /// `Limits::requests_in`, or `Limits::requests_in_total` for the requests of all clients of a server.
         limit: usize,
     },
-    /// As many subscriptions are open as the limits allow, of this client or of all; this one was refused (MD-L-14).
+    /// The limit of open subscriptions, of this client or of all, is reached; this one was refused (MD-L-14).
     #[error("as many subscriptions are open as the limits allow; one more was refused")]
     TooManySubscriptions,
     /// Notifications that the application did not take in time were dropped (RP9).
@@ -192,7 +193,7 @@ pub enum Fault {
         /// How many.
         count: u64,
     },
-    /// The peer reads nothing, and as much waits to be written to it as may: notifications were not sent.
+    /// The peer reads nothing, and the limit of unwritten bytes is reached: notifications were not sent.
     #[error("{count} notifications were not sent because the peer reads nothing")]
     NotWritten {
         /// How many since the last fault of this kind.
@@ -204,22 +205,22 @@ pub enum Fault {
         /// Why.
         reason: Failed,
     },
-    /// The stream for messages of the server's own could not be opened, or was lost for good.
+    /// The stream for the server's own messages could not be opened, or was lost permanently.
     #[error("no stream for the server's own messages: {}", reason.describe("the server"))]
     NoServerStream {
         /// Why.
         reason: Failed,
     },
-    /// An SSE event of a type that means nothing here (EV-19).
+    /// An SSE event of an unknown type, which was ignored (EV-19).
     #[error("an event of an unknown type")]
     UnknownEvent,
-    /// A session id in a response that may not set one (HT4).
+    /// A session id in a response that must not set one (HT4).
     #[error("the session id changed in a later response")]
     SessionIdChanged,
-    /// An `endpoint` event where none may come (LE2).
+    /// An `endpoint` event where none is allowed (LE2).
     #[error("a second endpoint event")]
     SecondEndpoint,
-    /// A tool cannot be called over HTTP, and was taken out of the list (MD-P-05).
+    /// A tool cannot be called over HTTP, and was removed from the list (MD-P-05).
     #[error("the tool {tool:?} was taken out of the list: {reason}")]
     InvalidTool {
         /// Its name, or the beginning of it.
@@ -227,7 +228,7 @@ pub enum Fault {
         /// Why not.
         reason: InvalidAnnotation,
     },
-    /// The server could not be told to end the session.
+    /// The request to the server to end the session failed.
     #[error("the session could not be ended: {}", reason.describe("the server"))]
     SessionNotEnded {
         /// Why.
@@ -235,14 +236,14 @@ pub enum Fault {
     },
 }
 
-/// A deviation that was put up with, and that whoever looks after the server may want to know.
+/// A deviation that was tolerated, reported for the operator of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 #[non_exhaustive]
 pub enum Quirk {
     /// A single request was answered with an array of one response.
     #[error("answers a single request with an array")]
     ResponseInArray,
-    /// A notification was answered with something else than 202.
+    /// A notification was answered with a status other than 202.
     #[error("answers a notification with another status than 202")]
     NotificationNotAccepted202,
     /// A lost session was reported as 400 instead of 404.
@@ -254,7 +255,7 @@ pub enum Quirk {
     /// A tool result has no `content`.
     #[error("a tool result has no 'content'")]
     ToolResultWithoutContent,
-    /// A JSON-RPC message came in an event of another type than `message`.
+    /// A JSON-RPC message arrived in an event of another type than `message`.
     #[error("sends messages in events of another type than 'message'")]
     MessageInOtherEvent,
     /// The first revision, which has a transport of its own, was negotiated over Streamable HTTP.
@@ -263,10 +264,10 @@ pub enum Quirk {
     /// A body began with a byte order mark.
     #[error("begins a body with a byte order mark")]
     ByteOrderMark,
-    /// A result of revision 2026-07-28 does not say what kind of result it is (JR-16, A7).
+    /// A result of revision 2026-07-28 has no `resultType` (JR-16, A7).
     #[error("sends results without 'resultType'")]
     ResultTypeMissing,
-    /// An HTTP error explained itself with a JSON-RPC error whose id was not the request's.
+    /// An HTTP error contained a JSON-RPC error whose id was not the request's.
     #[error("explains HTTP errors with a foreign request id")]
     ForeignErrorId,
 }

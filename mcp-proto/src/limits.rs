@@ -1,4 +1,4 @@
-//! What a peer may make this crate hold, in bytes and counts.
+//! Limits on what a peer can make this crate hold, in bytes and counts.
 
 mod ceilings;
 mod load;
@@ -11,12 +11,13 @@ use crate::error::UsageError;
 pub use ceilings::{Ceilings, Intake};
 pub use load::Load;
 
-/// Exchanges that are kept for what is no ordinary request, at most.
+/// The most exchanges that are reserved for messages other than ordinary requests.
 const MOST_KEPT: usize = 16;
 
-/// The bounds on everything that a peer can make grow. All are finite by default; each names the attack that it stops.
+/// The bounds on everything that a peer can make grow. All are finite by default, and each states the attack that it
+/// stops.
 ///
-/// One value serves every machine; a field that a machine has no use for does nothing there. The heap that a peer can
+/// The same type is used by every machine, which ignores the fields that it does not need. The heap that a peer can
 /// make a machine hold is at most
 ///
 /// ```text
@@ -38,14 +39,14 @@ const MOST_KEPT: usize = 16;
 /// small               requests_in * 32 KiB
 /// ```
 ///
-/// where `unwritten` and `held` are those limits and one message each, `body` is the larger of `message` and `event`, and
-/// `chunk`, `head` and `connections` are what the driver hands in at once ([`Intake`]). [`Ceilings`] works it out, and
-/// tests hold every flood of the catalogue to it with an allocator that counts. A message counts several times because
-/// a buffer that grows is moved and reserves more than is in it, because keys are compared with each other, and because
-/// what is kept shares the frame that it came in. A session that is idle takes 2 KiB; the rest is what a hostile client
-/// can make of it.
+/// where `unwritten` and `held` are those limits and one message each, `body` is the larger of `message` and `event`,
+/// and `chunk`, `head` and `connections` are what the driver passes in at once ([`Intake`]). [`Ceilings`] computes the
+/// formula, and tests check it with a counting allocator for every flood of the catalogue. A message counts several
+/// times because a growing buffer is moved and reserves more than its content, because keys are compared with each
+/// other, and because kept values share the frame that they arrived in. An idle session takes 2 KiB; the rest is what a
+/// hostile client can add to it.
 ///
-/// Beside this are the messages that the application wants sent, and what it keeps itself of those that it was told of.
+/// The formula excludes the messages that the application sends, and what the application keeps of received messages.
 ///
 /// # Example: a small device
 ///
@@ -75,10 +76,10 @@ pub struct Limits {
     pub method: usize,
     /// Messages in one batch (RP8). Default 100.
     pub batch: usize,
-    /// Requests of the peer that are not answered yet (RP10); of a server, in one session or on one byte stream. Default
-    /// 1024.
+    /// Requests of the peer that are not answered yet (RP10); for a server, in one session or on one byte stream.
+    /// Default 1024.
     pub requests_in: usize,
-    /// The same of all clients of a server together, in sessions and of revision 2026-07-28. Default 10,000.
+    /// The same for all clients of a server together, in sessions and of revision 2026-07-28. Default 10,000.
     pub requests_in_total: usize,
     /// Own requests that the peer has not answered yet. Default 4096.
     pub requests_out: usize,
@@ -87,32 +88,31 @@ pub struct Limits {
     /// The same in bytes. Default 4 MiB.
     pub queue_bytes: usize,
     /// Bytes that wait to be written to a peer that does not read, before another request to it fails with
-    /// [`Failed::QueueFull`](crate::Failed::QueueFull): a child process that reads nothing (K1). Notifications beyond it
-    /// are dropped. One message is taken when nothing waits, so that at most the larger of this and of one message is
-    /// held, and beside it `queue_bytes` of answers to the peer's own requests. Default 16 MiB.
+    /// [`Failed::QueueFull`](crate::Failed::QueueFull): a child process that reads nothing (K1). Notifications beyond
+    /// it are dropped. One message is accepted when nothing waits, so that at most the larger of this and of one
+    /// message is held, and in addition `queue_bytes` of answers to the peer's own requests. Default 16 MiB.
     pub unwritten: usize,
-    /// Bytes of messages that one machine holds together because something of them is still to come (M1, M3). There are
+    /// Bytes of all messages that one machine holds because they are incomplete or unanswered (M1, M3). There are
     /// several such sums, each with this limit:
     ///
-    /// | who | what is held | what finds no room |
+    /// | role | what is held | effect if there is no room |
     /// |---|---|---|
-    /// | server | requests from their first byte until they are answered, what they were given as input, and answers that wait for the others of their batch | 503 with `Retry-After`, or an error |
-    /// | server | answers that its clients have not taken | an error in their place; over HTTP, what has waited for 10 s is dropped first |
+    /// | server | requests from their first byte until they are answered, the input that was supplied to them, and answers that wait for the others of their batch | 503 with `Retry-After`, or an error |
+    /// | server | answers that its clients have not read | an error in their place; over HTTP, answers that have waited for 10 s are dropped first |
     /// | client | answers of the server that arrive over HTTP | [`Failed::NoRoom`](crate::Failed::NoRoom) |
-    /// | client | what the server asks until it is answered, and what is kept to make calls again | an error, or [`Failed::NoInput`](crate::Failed::NoInput) |
-    /// | client | answers that the server has not taken | an error in their place |
-    /// | relay | calls that have no outcome, and what is asked about them | an error |
+    /// | client | requests of the server until they are answered, and the data for sending calls again | an error, or [`Failed::NoInput`](crate::Failed::NoInput) |
+    /// | client | answers that the server has not read | an error in their place |
+    /// | relay | calls that have no outcome, and the server's requests during them | an error |
     ///
-    /// Messages up to 16 KiB are taken in any case where their number is bounded. One message is taken where nothing else is
-    /// held. At least four messages should fit. Default
-    /// 64 MiB.
+    /// Messages up to 16 KiB are always accepted where their number is bounded. One message is accepted where nothing
+    /// else is held. At least four messages should fit. Default 64 MiB.
     pub held: usize,
-    /// HTTP exchanges that a client has open at one time, each with its own buffer. A quarter of them, at most 16, is kept
-    /// for `ping`, for what is no request, and for the stream of the server's own messages; the rest carries requests
-    /// ([`Limits::requests_at_once`]), and further requests wait. With 1, that stream is not
+    /// HTTP exchanges that a client has open at one time, each with its own buffer. A quarter of them, at most 16, is
+    /// reserved for `ping`, for messages that are not requests, and for the stream of the server's own messages; the
+    /// rest is for requests ([`Limits::requests_at_once`]), and further requests wait. With 1, that stream is not
     /// opened, and the transport of 2024-11-05 cannot be used. Default 64, which is 48 requests.
     pub exchanges: usize,
-    /// Bytes read of a body that only explains an HTTP error (HT8), or that nobody asked for (HT7). Default 64 KiB.
+    /// Bytes read of a body that only explains an HTTP error (HT8), or that was not expected (HT7). Default 64 KiB.
     pub error_body: usize,
     /// Bytes of an SSE event id (SS6). Default 1 KiB.
     pub event_id: usize,
@@ -126,26 +126,28 @@ pub struct Limits {
     pub max_retry: Duration,
     /// How often a stream or a session may be opened again within a minute (SS7, H2). Default 10.
     pub reconnects: u32,
-    /// Lines within a minute that are no messages, before a byte stream counts as something else (FR10). Default 1000.
+    /// Lines within a minute that are not messages, before a byte stream counts as a different protocol (FR10). Default
+    /// 1000.
     pub garbage: usize,
-    /// `subscriptions/listen` that are open at one time, of all clients (MD-L-14); each holds at most 160 KiB. Default 256.
+    /// Requests `subscriptions/listen` that are open at one time, of all clients together (MD-L-14); each holds at most
+    /// 160 KiB. Default 256.
     pub subscriptions: usize,
-    /// How often a request may be answered with a wish for input before it counts as failed (MD-I-10). Default 10.
+    /// How often a request may be answered with a result that requires input, before it fails (MD-I-10). Default 10.
     pub input_rounds: usize,
-    /// Bytes that a client over HTTP remembers of the `x-mcp-header` annotations of tools (RULES 8.3). Default 256 KiB.
+    /// Bytes that a client over HTTP stores of the `x-mcp-header` annotations of tools (RULES 8.3). Default 256 KiB.
     pub tool_headers: usize,
-    /// Bytes of the `resources/subscribe` and `logging/setLevel` requests that a client over HTTP remembers, to repeat them
-    /// when a lost session was opened again; each counts 256 bytes more than it has. Default 256 KiB.
+    /// Bytes of the `resources/subscribe` and `logging/setLevel` requests that a client over HTTP stores, to repeat
+    /// them when a lost session was reopened; each counts 256 bytes more than its length. Default 256 KiB.
     pub session_settings: usize,
-    /// Ended requests whose late answers are still recognised. Default 1024.
+    /// Ended requests whose late responses are still recognised. Default 1024.
     pub tombstones: usize,
 }
 
 impl Limits {
     pub(crate) const DEFAULT_DEPTH: usize = 128;
 
-    /// Requests that a client over HTTP can have with its server at one time: the exchanges that are not kept for `ping`
-    /// and for what is no request.
+    /// Requests that a client over HTTP can send at one time: the exchanges that are not reserved for `ping` and for
+    /// messages other than requests.
     ///
     /// # Example
     ///
@@ -162,13 +164,13 @@ impl Limits {
         self.exchanges.saturating_sub(Self::kept(self.exchanges / 4, self.exchanges))
     }
 
-    /// The value of `exchanges` with which so many requests can be with the server at one time.
+    /// The value of `exchanges` that allows this many requests at one time.
     #[must_use]
     pub const fn exchanges_for(requests: usize) -> usize {
         requests.saturating_add(Self::kept(requests / 3, usize::MAX))
     }
 
-    /// Exchanges that are kept for what is no ordinary request. One exchange alone has to serve everything.
+    /// Exchanges that are reserved for messages other than ordinary requests. A single exchange serves everything.
     const fn kept(share: usize, exchanges: usize) -> usize {
         match (share, exchanges) {
             (_, 0 | 1) => 0,
@@ -178,27 +180,28 @@ impl Limits {
         }
     }
 
-    /// Bytes of a message that is held without regard to [`Limits::held`] where the number of such messages is bounded.
+    /// Messages up to this many bytes are held regardless of [`Limits::held`] where the number of such messages is
+    /// bounded.
     pub(crate) const SMALL: usize = 16 * 1024;
 
-    /// Whether a message of this many bytes may be held beside others, the bytes of which are asked for only if the
-    /// message is not small. One is taken where nothing is held.
+    /// Whether a message of this many bytes may be held in addition to `others`, which is computed only if the message
+    /// is not small. A message of any size is accepted where nothing is held.
     pub(crate) fn holds(&self, bytes: usize, others: impl FnOnce() -> usize) -> bool {
         bytes <= Self::SMALL || self.holds_beside(bytes, others())
     }
 
-    /// The same where the number of messages has no bound that would do.
+    /// As `holds`, where the number of messages has no sufficient bound.
     pub(crate) const fn holds_beside(&self, bytes: usize, others: usize) -> bool {
         others == 0 || others.saturating_add(bytes) <= self.held
     }
 
-    /// Says whether every value can be worked with.
+    /// Checks that every value is in its valid range.
     ///
     /// # Errors
     ///
-    /// [`UsageError::Limit`] names the first field that is zero or too large (CL5).
+    /// [`UsageError::Limit`] contains the first field that is zero or too large (CL5).
     pub fn check(&self) -> Result<(), UsageError> {
-        // Positions in a frame are kept in 32 bits where many of them are kept.
+        // Where many positions in a frame are stored, each is stored in 32 bits.
         const LARGEST: usize = 1 << 30;
         const MANY: usize = 1 << 24;
         for (field, value, largest) in [

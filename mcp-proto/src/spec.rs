@@ -1,6 +1,6 @@
-//! What the specification says, as tables: revisions, methods, error codes, and the names of headers and of `_meta` members.
+//! Tables of the specification: revisions, methods, error codes, and the names of headers and of `_meta` members.
 //!
-//! Other modules ask these tables. They do not compare revisions, and they do not list methods.
+//! Other modules look facts up in these tables; they neither compare revisions nor list methods.
 
 pub mod code;
 pub(crate) mod header;

@@ -1,4 +1,4 @@
-//! What carries messages: the sealed trait, and the byte stream that both roles share.
+//! Transports: the sealed trait, and the byte stream that both roles share.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,15 +17,15 @@ use crate::limits::{Limits, Load};
 use crate::spec::code;
 
 pub(crate) mod sealed {
-    /// Keeps the set of transports to those of this crate.
+    /// Prevents implementations of `Transport` outside of this crate.
     pub trait Sealed {}
 }
 
-/// A way to carry messages, told apart by its type: what a byte stream is fed is not what HTTP is fed.
+/// A transport for messages. Each is a type of its own, because byte streams and HTTP have different inputs.
 ///
 /// The trait is sealed. A custom byte stream (a socket, a pipe, a serial line) uses [`Stdio`] (ST-23).
 pub trait Transport: sealed::Sealed {
-    /// What the driver is asked to do.
+    /// What the driver has to carry out.
     type Action;
 }
 
@@ -36,27 +36,27 @@ pub struct Stdio {
     limits: Limits,
     unreadable_id: UnreadableId,
     closed: bool,
-    /// Lines that were no messages, in the minute that began then.
+    /// Start of the current minute, and the number of lines in it that were not messages.
     garbage: Option<(Instant, usize)>,
     unwritten: Unwritten,
 }
 
-/// What the driver of a byte stream is asked to do.
+/// What the driver of a byte stream has to carry out.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StdioAction {
     /// Write these bytes, all of them and in this order. They are a line or a part of one. Report them with
-    /// `handle_written` as the stream takes them.
+    /// `handle_written` as the stream accepts them.
     Write(Bytes),
-    /// Close the outgoing stream, once everything before was written (ST-17).
+    /// Close the outgoing stream after everything before has been written (ST-17).
     CloseWrite,
-    /// The server's process has ended because it was asked what it does not know (ER-06): start another one. What was
-    /// not written yet to the old one is dropped, and nothing more of it is handed in; what follows goes to the new one.
-    /// If it cannot be started, its stream has ended.
+    /// Start another process, because the server's has exited on a request that it does not support (ER-06). Drop what
+    /// was not written to the old one, and pass in no more of its output; later writes go to the new one. If it cannot
+    /// be started, report the end of the stream.
     Respawn,
 }
 
-/// Shows nothing of what is written.
+/// Omits the written bytes.
 impl fmt::Debug for StdioAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -88,19 +88,20 @@ impl Weight for StdioAction {
     }
 }
 
-/// What came in on a line.
+/// The content of a line.
 #[derive(Debug)]
 pub(crate) enum Line {
     Message(Message),
     Batch(Vec<Result<Message, ParseError>>),
-    /// No message; with the beginning of what is a program's output rather than a broken message.
+    /// Not a message; with the beginning of the line if it looks like a program's output rather than a malformed
+    /// message.
     Invalid(ParseError, Option<Excerpt>),
-    /// A line over the limit, and what it was as far as its beginning tells.
+    /// A line over the limit, and the request it was about if its beginning contains that.
     TooLong(Subject),
 }
 
 impl Stdio {
-    /// A byte stream; the machine that takes it over brings its own limits.
+    /// A byte stream; the machine that takes ownership of it sets its limits.
     #[must_use]
     pub fn new() -> Self {
         Self::with_limits(&Limits::default())
@@ -121,13 +122,13 @@ impl Stdio {
         *self = Self::with_limits(limits);
     }
 
-    /// How errors without an id are written from now on (A28).
+    /// Sets how errors without an id are written (A28).
     pub(crate) const fn set_unreadable_id(&mut self, unreadable_id: UnreadableId) {
         self.unreadable_id = unreadable_id;
     }
 
-    /// Takes bytes from the front of `bytes` up to the end of the next line, and says what came in on it. One line at a
-    /// time, since what is read of a chunk of tiny lines takes many times as much memory as the chunk.
+    /// Takes bytes from the front of `bytes` up to the end of the next line, and parses it. It reads one line at a
+    /// time, since the messages of a chunk of tiny lines take many times as much memory as the chunk.
     pub(crate) fn read(&mut self, bytes: &mut &[u8]) -> Option<Line> {
         let line = self.decoder.as_mut()?.decode(bytes)?;
         Some(match line {
@@ -143,19 +144,19 @@ impl Stdio {
         })
     }
 
-    /// Ends the incoming stream; says so if it ended inside a line. `None` if it had ended before.
+    /// Ends the incoming stream; the fault is that it ended inside a line. `None` if it had ended before.
     pub(crate) fn end(&mut self) -> Option<Result<(), Fault>> {
         let decoder = self.decoder.take()?;
         Some(decoder.finish().map_err(|truncated| Fault::Truncated { bytes: truncated.bytes }))
     }
 
-    /// Begins anew, with another process at the other end.
+    /// Resets the stream for a new process at the other end.
     pub(crate) fn respawn<E: Weight>(&mut self, out: &mut Outbox<StdioAction, E>) {
         *self = Self::with_limits(&self.limits);
         out.act(StdioAction::Respawn);
     }
 
-    /// FR10: counts lines that are no messages; `true` when a minute has seen more of them than the limit.
+    /// FR10: counts lines that are not messages; `true` if there were more of them within a minute than the limit.
     pub(crate) fn counts_garbage(&mut self, now: Instant) -> bool {
         const MINUTE: Duration = Duration::from_secs(60);
         let (since, count) = self.garbage.get_or_insert((now, 0));
@@ -177,29 +178,30 @@ impl Stdio {
         });
     }
 
-    /// Bytes that were queued or handed out and not reported as written.
+    /// Bytes that were queued or passed to the driver and not reported as written.
     pub(crate) const fn unwritten(&self) -> &Unwritten {
         &self.unwritten
     }
 
-    /// What is held of lines that come and go.
+    /// The bytes held for incoming and outgoing lines.
     pub(crate) fn load(&self) -> Load {
         let held = self.decoder.as_ref().map_or(0, Decoder::held);
         Load { held, unwritten: self.unwritten.bytes(), ..Load::default() }
     }
 
-    /// Whether a message with a payload of this many bytes may be added. One is taken when nothing waits (K1).
+    /// Whether a message with a payload of this many bytes may be added. A message of any size is accepted when nothing
+    /// waits (K1).
     pub(crate) const fn has_room_for(&self, bytes: usize) -> bool {
         let waiting = self.unwritten.bytes();
         waiting == 0 || waiting.saturating_add(bytes) <= self.limits.unwritten
     }
 
-    /// Whether an answer with a payload of this many bytes may be added to those that wait (M3).
+    /// Whether an answer with a payload of this many bytes may be added to the waiting ones (M3).
     pub(crate) fn has_room_for_answer(&self, bytes: usize) -> bool {
         self.limits.holds(bytes, || self.unwritten.replies())
     }
 
-    /// The stream has taken this many bytes.
+    /// The stream has accepted this many bytes.
     pub(crate) fn handle_written(&mut self, bytes: usize) {
         self.unwritten.remove(bytes);
     }
@@ -225,7 +227,7 @@ impl Stdio {
     }
 }
 
-/// Bytes that were queued for the other side of a byte stream and not reported as written, in order.
+/// Bytes that were queued for a byte stream and not reported as written, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Unwritten {
     /// Adjacent bytes of one kind: how many, and whether they are responses.
@@ -246,7 +248,7 @@ impl Unwritten {
         }
     }
 
-    /// More bytes than there are count as all of them.
+    /// Removes up to `bytes` bytes; an excess is ignored.
     fn remove(&mut self, mut bytes: usize) {
         while let Some((length, is_reply)) = self.runs.front_mut() {
             let taken = bytes.min(*length);
@@ -263,23 +265,23 @@ impl Unwritten {
         }
     }
 
-    /// All of them.
+    /// All unwritten bytes.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Those of responses. Only these grow with what is read of the peer: requests of this side may wait while a peer
-    /// that does one thing at a time is still writing, which is why reading goes on.
+    /// Unwritten bytes of responses. Only these grow with the peer's input. Requests of this side do not stop the
+    /// reading, since a peer that does not read while it writes may have to finish writing first.
     pub(crate) const fn replies(&self) -> usize {
         self.replies
     }
 }
 
-/// The beginning of a line that does not even begin as a message does: no payload, but what a program prints, which
-/// whoever starts it has to see in order to find out what prints it.
+/// The beginning of a line that does not start like a message. It is not payload but output of a program, which a user
+/// needs to see in order to find its source.
 fn program_output(line: &[u8]) -> Option<Excerpt> {
     const SHOWN_CHARS: usize = 80;
-    // Four bytes make one character at most, and a cut last one is not shown.
+    // A character has at most four bytes, and a truncated last one is not shown.
     const SHOWN_BYTES: usize = 4 * SHOWN_CHARS + 4;
     let start = line.trim_ascii_start();
     if matches!(start.first(), Some(b'{' | b'[') | None) {
@@ -289,7 +291,7 @@ fn program_output(line: &[u8]) -> Option<Excerpt> {
     Some(Excerpt::new(&String::from_utf8_lossy(start), SHOWN_CHARS))
 }
 
-/// The answer to a request that did not fit into a line.
+/// The answer to a request in a line over the limit.
 pub(crate) fn too_long(limit: usize) -> ErrorObject {
     ErrorObject::new(code::INVALID_REQUEST, &Fault::LineTooLong { limit }.to_string())
 }

@@ -1,4 +1,4 @@
-//! How long to wait before trying again, without a clock and without randomness of its own.
+//! How long to wait before the next attempt, without reading a clock or a source of randomness.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use crate::Instant;
 use crate::limits::Limits;
 
-/// The first pause when nobody has asked for another one.
+/// The first pause, unless the server asked for another one.
 const FIRST: Duration = Duration::from_secs(1);
-/// Pauses stop doubling here.
+/// The longest pause that doubling leads to.
 const LONGEST: Duration = Duration::from_secs(30);
-/// The budget holds for each of these, wherever it begins.
+/// The budget of attempts holds for every window of this length.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A small generator of pseudo-random numbers, so that clients that lost one server do not come back in step.
+/// A small generator of pseudo-random numbers, so that clients of a lost server do not reconnect at the same time.
 #[derive(Debug)]
 pub(crate) struct Jitter(u64);
 
@@ -22,7 +22,7 @@ impl Jitter {
         Self(seed)
     }
 
-    /// Something between nothing and a tenth of `pause`.
+    /// A pseudo-random duration from zero to a tenth of `pause`.
     pub(crate) fn on(&mut self, pause: Duration) -> Duration {
         // splitmix64
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -34,12 +34,13 @@ impl Jitter {
     }
 }
 
-/// The pauses between attempts at one thing: growing while nothing comes of them, and never more than so many a minute.
+/// The pauses between attempts at one operation: they grow while attempts fail, and the attempts per minute are
+/// limited.
 #[derive(Debug)]
 pub(crate) struct Backoff {
-    /// Attempts since anything came of one.
+    /// Attempts since the last successful one.
     failures: u32,
-    /// Attempts of the last minute, and those that are planned, in order.
+    /// Attempts of the last minute and planned ones, in order of time.
     attempts: VecDeque<Instant>,
 }
 
@@ -52,12 +53,13 @@ impl Backoff {
         self.failures
     }
 
-    /// Something came of the last attempt. Bytes alone do not count, only what was asked for (H2).
+    /// Records success. Received bytes are not success; only what was requested is (H2).
     pub(crate) const fn reset(&mut self) {
         self.failures = 0;
     }
 
-    /// Counts an attempt, and says how long to wait before it. The server may ask for more than the usual pause.
+    /// Counts an attempt, and returns how long to wait before it. The server may ask for a longer pause than the usual
+    /// one.
     pub(crate) fn next(
         &mut self,
         asked: Option<Duration>,
@@ -66,7 +68,7 @@ impl Backoff {
         now: Instant,
     ) -> Duration {
         let doubled = (0..self.failures).fold(FIRST, |pause, _| (pause * 2).min(LONGEST));
-        // SH-C-34: at least what the server asked for. SS7: within bounds, whatever it asked for.
+        // The pause is at least what the server asked for (SH-C-34), but within the limits (SS7).
         let pause = match asked {
             Some(asked) if self.failures == 0 => asked,
             Some(asked) => asked.max(doubled),
@@ -83,7 +85,7 @@ impl Backoff {
         at.saturating_duration_since(now)
     }
 
-    /// Whether an attempt may be made at once, which is counted then.
+    /// Whether an attempt may be made at once; if so, it is counted.
     pub(crate) fn may_try_now(&mut self, limits: &Limits, now: Instant) -> bool {
         self.forget_before(now);
         let may = self.first_in_the_way(now, limits).is_none();
@@ -93,7 +95,7 @@ impl Backoff {
         may
     }
 
-    /// SS7: the first of the attempts that make one at this time too many for some minute.
+    /// SS7: if an attempt at `at` would exceed the budget of some minute, the first of the attempts in its way.
     fn first_in_the_way(&self, at: Instant, limits: &Limits) -> Option<Instant> {
         let is_near = |attempt: &&Instant| **attempt + MINUTE > at && **attempt < at + MINUTE;
         let mut near = self.attempts.iter().filter(is_near);
@@ -176,7 +178,7 @@ mod tests {
                 backoff.reset();
                 let asked = if on_demand { 5 * FIRST } else { Duration::ZERO };
                 let planned = now + backoff.next(Some(asked), &limits, &mut jitter, now);
-                // Asked for every second, too, until the time has come for the one that is planned.
+                // Also tries every second, until the planned attempt is due.
                 while on_demand && now + FIRST < planned {
                     now += FIRST;
                     if backoff.may_try_now(&limits, now) {
@@ -189,7 +191,7 @@ mod tests {
             for window in attempts.windows(most + 1) {
                 assert!(window[most] - window[0] >= MINUTE, "{on_demand}: {window:?}");
             }
-            // And the budget is used.
+            // And the budget is used up.
             let spent = u64::try_from(attempts.len() / most).unwrap();
             assert!(attempts[attempts.len() - 1] - attempts[0] <= MINUTE * 2 * u32::try_from(spent).unwrap());
         }
@@ -202,7 +204,7 @@ mod tests {
             for window in pauses.windows(11) {
                 assert!(window.iter().skip(1).sum::<Duration>() >= Duration::from_secs(5), "{window:?}");
             }
-            // In the long run the budget rules: ten a minute.
+            // In the long run the budget determines the rate: ten per minute.
             let total: Duration = pauses.iter().sum();
             assert!(total >= Duration::from_secs(60 * (200 - 20) / 10), "{total:?}");
         }

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use crate::Instant;
 
-/// Longer than anything runs, and short enough to be added to any instant.
+/// A hundred years: longer than any process runs, and short enough to be added to an `Instant` without overflow.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// That much later. A duration without measure is as good as a hundred years.
+/// `now` plus `duration`, which is capped at [`LONGEST`] so that a huge value does not overflow `Instant`.
 pub(crate) fn after(now: Instant, duration: Duration) -> Instant {
     now + duration.min(LONGEST)
 }
 
-/// Timers by key. Setting a timer again moves it.
+/// Timers by key. Setting a timer again replaces its deadline.
 #[derive(Debug)]
 pub(crate) struct Deadlines<K> {
     by_time: BTreeSet<(Instant, K)>,
@@ -55,7 +55,7 @@ impl<K: Ord + Copy> Deadlines<K> {
         self.by_time.first().map(|(at, _)| *at)
     }
 
-    /// Takes the earliest timer that is due.
+    /// Removes and returns the earliest timer that is due.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<K> {
         let (at, key) = *self.by_time.first()?;
         if at > now {

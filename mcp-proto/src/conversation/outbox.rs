@@ -1,24 +1,24 @@
-//! The one ordered queue of everything that a machine says.
+//! The one ordered queue of a machine's output.
 
 use std::collections::VecDeque;
 
 use crate::limits::Limits;
 
-/// What a machine says: please do, or please know.
+/// The output of a machine: an action or an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output<A, E> {
-    /// The driver shall do this.
+    /// An action for the driver to carry out.
     Action(A),
-    /// The application may want to know this.
+    /// An event for the application.
     Event(E),
 }
 
-/// How much memory an entry of the queue holds on to, in bytes.
+/// The memory that an entry of the queue holds, in bytes.
 pub trait Weight {
     fn weight(&self) -> usize;
 }
 
-/// Every layer of a machine appends here, so that output is in the order of its causes.
+/// All layers of a machine append to one queue, so that output is in causal order.
 #[derive(Debug)]
 pub(crate) struct Outbox<A, E> {
     queue: VecDeque<Output<A, E>>,
@@ -49,12 +49,13 @@ impl<A: Weight, E: Weight> Outbox<A, E> {
         Some(output)
     }
 
-    /// RP9: with more than this waiting, the driver reads on although it should not.
+    /// RP9: whether the output has reached twice its limits, because the driver reads on although `wants_input` is
+    /// `false`.
     pub(crate) fn is_overfull(&self, limits: &Limits) -> bool {
         self.queue.len() >= 2 * limits.queue || self.weight >= 2 * limits.queue_bytes
     }
 
-    /// H5: with more than this waiting, nothing more shall be read.
+    /// H5: whether the output is below its limits; if not, the driver should read nothing more.
     pub(crate) fn has_room(&self, limits: &Limits) -> bool {
         self.queue.len() < limits.queue && self.weight < limits.queue_bytes
     }

@@ -1,8 +1,7 @@
-//! The two tables of correlation: own requests that wait for answers, and the peer's that wait for ours.
+//! The two correlation tables: own requests that the peer has not answered, and the peer's that are not answered yet.
 //!
-//! Local keys are never used twice in the life of a machine, and the wire id of an own request is its key: an answer
-//! that comes late cannot meet a new request (RP16). The two directions are two tables, since each side counts for
-//! itself (JR-06).
+//! A machine never reuses a local key, and the wire id of an own request is its key, so a late response cannot match a
+//! newer request (RP16). Each direction has its own table, because the ids of the two sides are independent (JR-06).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -13,16 +12,16 @@ use crate::codec::jsonrpc::RequestId;
 use crate::spec::Method;
 use crate::spec::meta::stamp;
 
-/// Names one session of a machine. A client has one, and so has a server on a byte stream; a server over HTTP has many.
+/// Identifies a session of a machine. A client and a server on a byte stream have one; a server over HTTP has many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionKey(pub(crate) u64);
 
 impl SessionKey {
-    /// Of the machines that have one session.
+    /// The key for machines that have only one session.
     pub(crate) const ONLY: Self = Self(0);
 }
 
-/// Names one of this side's own requests.
+/// Identifies one of this side's own requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestKey {
     session: SessionKey,
@@ -36,9 +35,9 @@ impl RequestKey {
         self.session
     }
 
-    /// The id that the request has on the wire.
+    /// The request's id on the wire.
     pub(crate) fn to_wire(self) -> RequestId {
-        // Counting up from one, no session lives long enough to meet the bound.
+        // Counting up from one, no session lives long enough to reach the bound.
         RequestId::from(i64::try_from(self.number).unwrap_or(i64::MAX))
     }
 
@@ -48,30 +47,30 @@ impl RequestKey {
     }
 }
 
-/// An own request that is not answered yet.
+/// An own request without a response yet.
 #[derive(Debug)]
 pub(crate) struct PendingRequest {
     pub(crate) method: Method,
     pub(crate) timeout: Duration,
-    /// TO-03: progress may move the deadline, but not beyond this.
+    /// TO-03: progress may extend the deadline up to this time.
     pub(crate) latest: Instant,
     pub(crate) token: Option<RequestId>,
-    /// The peer's request because of which it was made.
+    /// The peer's request that caused this one.
     pub(crate) during: Option<TicketKey>,
 }
 
-/// What an incoming response is, judged by its id.
+/// How an incoming response is classified by its id.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Match {
-    /// The answer to this request.
+    /// The response to this open request.
     Open(RequestKey),
-    /// The request was given up.
+    /// The request was cancelled or timed out.
     Late,
-    /// Nobody asked, or it was answered before.
+    /// There was no such request, or it was answered before.
     Unknown,
 }
 
-/// Own requests, their progress tokens, and the ones that were given up.
+/// Own requests, their progress tokens, and the ones that were given up but may still be answered.
 #[derive(Debug)]
 pub(crate) struct Pending {
     session: SessionKey,
@@ -87,7 +86,7 @@ impl Pending {
     pub(crate) const fn new(session: SessionKey, tombstones: usize) -> Self {
         Self {
             session,
-            // Some peers take an id of 0 for none.
+            // Some peers treat an id of 0 as no id.
             next: 1,
             open: BTreeMap::new(),
             by_token: BTreeMap::new(),
@@ -101,14 +100,14 @@ impl Pending {
         RequestKey { session: self.session, number: self.next }
     }
 
-    /// A key for a request that is entered in another table.
+    /// Reserves a key for a request that is stored in another table.
     pub(crate) const fn reserve(&mut self) -> RequestKey {
         let key = self.next_key();
         self.next += 1;
         key
     }
 
-    /// The parameters of the next request, with a progress token unless they have one already (PR-01).
+    /// Adds a progress token to the parameters of the next request, unless they have one already (PR-01).
     pub(crate) fn with_progress_token(&self, params: Option<Json>) -> Option<Json> {
         if progress_token(params.as_ref()).is_some() {
             return params;
@@ -134,7 +133,7 @@ impl Pending {
         self.open.get(&key)
     }
 
-    /// Which request a response with this id answers (C8: the id must match exactly, in type and value).
+    /// Finds the request that a response with this id answers. The id must match exactly, in type and value (C8).
     pub(crate) fn find(&self, id: &RequestId) -> Match {
         match RequestKey::from_wire(id, self.session) {
             Some(key) if self.open.contains_key(&key) => Match::Open(key),
@@ -147,7 +146,7 @@ impl Pending {
         self.by_token.get(token).copied()
     }
 
-    /// Takes a request out because it is answered, or failed for good.
+    /// Removes a request because it was answered or has failed.
     pub(crate) fn remove(&mut self, key: RequestKey) -> Option<PendingRequest> {
         let waiting = self.open.remove(&key)?;
         if let Some(token) = &waiting.token {
@@ -158,14 +157,14 @@ impl Pending {
         Some(waiting)
     }
 
-    /// Takes a request out whose answer may still come.
+    /// Removes a request whose response may still arrive.
     pub(crate) fn give_up(&mut self, key: RequestKey) -> Option<PendingRequest> {
         let waiting = self.remove(key)?;
         self.remember_cancelled(key);
         Some(waiting)
     }
 
-    /// Remembers a request whose answer may still come.
+    /// Stores the key of a request whose response may still arrive.
     pub(crate) fn remember_cancelled(&mut self, key: RequestKey) {
         self.given_up.insert(key);
         self.given_up_order.push_back(key);
@@ -187,7 +186,7 @@ pub(crate) fn progress_token(params: Option<&Json>) -> Option<RequestId> {
     RequestId::from_json_text(token.as_bytes())
 }
 
-/// Names a request of the peer.
+/// Identifies a request of the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TicketKey {
     session: SessionKey,
@@ -201,7 +200,7 @@ impl TicketKey {
         self.session
     }
 
-    /// The number among those of its session.
+    /// The number within its session.
     pub(crate) const fn number(self) -> u64 {
         self.number
     }
@@ -209,13 +208,13 @@ impl TicketKey {
 
 /// The right to answer one request of the peer, once.
 ///
-/// A ticket is consumed by its answer. One that is dropped leaves the peer waiting, so do not.
+/// Answering consumes the ticket. Do not drop a ticket: the peer would wait for the response until it times out.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "the peer waits for an answer"]
 pub struct Ticket(TicketKey);
 
 impl Ticket {
-    /// The name of the request, to recognise it when it is cancelled.
+    /// The key of the request, to identify it when it is cancelled.
     #[must_use]
     pub const fn key(&self) -> TicketKey {
         self.0
@@ -230,13 +229,14 @@ struct Asked<T> {
     bytes: usize,
 }
 
-/// Requests of the peer that are not answered yet. Several may have one id: an id is payload, not identity (C1).
+/// Requests of the peer that are not answered yet. Several may have the same id, so requests are identified by key
+/// (C1).
 #[derive(Debug)]
 pub(crate) struct Incoming<T> {
     session: SessionKey,
     next: u64,
     open: BTreeMap<TicketKey, Asked<T>>,
-    /// Bytes that are kept for all of them (M3).
+    /// Bytes that all of them hold (M3).
     bytes: usize,
     by_id: BTreeMap<RequestId, BTreeSet<TicketKey>>,
 }
@@ -258,7 +258,7 @@ impl<T> Incoming<T> {
         self.by_id.contains_key(id)
     }
 
-    /// Enters a request that has so many bytes.
+    /// Adds a request that holds `bytes` bytes.
     pub(crate) fn insert(&mut self, id: RequestId, about: T, bytes: usize) -> Ticket {
         let key = TicketKey { session: self.session, number: self.next };
         self.next += 1;
@@ -268,7 +268,7 @@ impl<T> Incoming<T> {
         Ticket(key)
     }
 
-    /// From now on, so many bytes are kept for a request.
+    /// Changes the number of bytes that a request holds.
     pub(crate) fn set_bytes(&mut self, key: TicketKey, bytes: usize) {
         if let Some(asked) = self.open.get_mut(&key) {
             self.bytes = self.bytes - asked.bytes + bytes;
@@ -276,7 +276,7 @@ impl<T> Incoming<T> {
         }
     }
 
-    /// Bytes that are kept for a request.
+    /// Bytes that a request holds.
     pub(crate) fn bytes_of(&self, key: TicketKey) -> usize {
         self.open.get(&key).map_or(0, |asked| asked.bytes)
     }
@@ -286,7 +286,7 @@ impl<T> Incoming<T> {
         self.by_id.get(id).into_iter().flatten().copied().collect()
     }
 
-    /// Takes a request out because it is answered or must not be (CX-03); `None` if that has happened already.
+    /// Removes a request because it is answered or must not be answered (CX-03); `None` if it was removed before.
     pub(crate) fn remove(&mut self, key: TicketKey) -> Option<(RequestId, T)> {
         let Asked { id, about, bytes } = self.open.remove(&key)?;
         self.bytes -= bytes;
@@ -299,7 +299,7 @@ impl<T> Incoming<T> {
         Some((id, about))
     }
 
-    /// The right to answer a request that is handed up once more, after its ticket was used for something else.
+    /// A new ticket for a request that is reported once more after its ticket was consumed.
     pub(crate) fn ticket(&self, key: TicketKey) -> Option<Ticket> {
         self.open.contains_key(&key).then_some(Ticket(key))
     }

@@ -1,4 +1,4 @@
-//! Why a request has no answer.
+//! Why a request has no response.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::codec::jsonrpc::{ParseError, ParseErrorKind};
 use crate::codec::text::Excerpt;
 use crate::spec::ProtocolVersion;
 
-/// Why a request ended without an answer of the peer.
+/// Why a request ended without a response from the peer.
 ///
-/// The texts are predicates about the peer, which is the server for a client and the client for a server:
-/// [`Failed::describe`] gives them a subject.
+/// The texts are predicates about the peer, which is the server for a client and the client for a server;
+/// [`Failed::describe`] inserts the subject.
 ///
 /// # Example
 ///
@@ -30,24 +30,24 @@ use crate::spec::ProtocolVersion;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Failed {
-    /// No answer came in time. The peer was told to stop.
+    /// No response arrived in time. The request was cancelled.
     TimedOut {
-        /// How long it was waited for.
+        /// How long the request waited.
         after: Duration,
     },
     /// The application cancelled the request.
     Cancelled,
-    /// The request was surely not delivered: nothing answered where the server should be.
+    /// The request was certainly not delivered: no connection to the server could be made.
     Unreachable {
-        /// What the driver saw, in a few words.
+        /// A short description by the driver.
         detail: Box<str>,
     },
     /// The connection broke, and it is not known whether the request was served.
     Broken {
-        /// What the driver saw, in a few words.
+        /// A short description by the driver.
         detail: Box<str>,
     },
-    /// The stream ended in good order, but without the answer (H1).
+    /// The stream ended regularly, but without the response (H1).
     StreamEnded,
     /// The server answered with an HTTP error and no JSON-RPC error.
     Refused(Refusal),
@@ -58,12 +58,12 @@ pub enum Failed {
     },
     /// The body is neither JSON nor a stream of events (HT5).
     ContentType {
-        /// What it is.
+        /// The kind of body.
         body: BodyKind,
     },
-    /// The body is compressed although that was not asked for (HT10).
+    /// The body is compressed although the client did not accept that (HT10).
     ContentEncoding,
-    /// The answer is no valid response to this request (RP5).
+    /// The answer is not a valid response to this request (RP5).
     InvalidResponse {
         /// What is wrong with it.
         reason: InvalidResponse,
@@ -72,7 +72,7 @@ pub enum Failed {
     Redirected {
         /// Why it was not followed.
         reason: RedirectRefused,
-        /// Where to, without user name and query, as far as the server says so.
+        /// The target without user name and query, if the server sent one.
         to: Option<Excerpt>,
     },
     /// The answer is larger than the limit (SS1).
@@ -82,46 +82,46 @@ pub enum Failed {
     },
     /// The session was lost while the request was in flight (HT9).
     SessionLost,
-    /// The session was lost, and the server that opened a new one now speaks another revision (BR-T-07).
+    /// The session was lost, and the server opened a new one with another revision (BR-T-07).
     VersionChanged {
-        /// The revision that it speaks now.
+        /// The revision of the new session.
         version: ProtocolVersion,
     },
-    /// The server speaks no revision that this client may speak (LC-06).
+    /// The server supports none of the revisions that this client is configured to use (LC-06).
     NoCommonVersion {
-        /// The revisions that the client may speak.
+        /// The revisions that the client is configured to use.
         spoken: Box<[ProtocolVersion]>,
     },
-    /// The server's session id cannot be sent back (HT3).
+    /// The server's session id is invalid, so that it cannot be sent back (HT3).
     InvalidSessionId,
-    /// The server wants its messages at a place that may not be used (LE1).
+    /// The server's `endpoint` event contains a URL that must not be used (LE1).
     EndpointRejected,
     /// The stream of a two-endpoint server did not begin with its endpoint (HS-02).
     NoEndpoint,
-    /// The server asked for input that it does not get (MD-I-10).
+    /// The server required input that it does not get (MD-I-10).
     NoInput {
         /// Why not.
         reason: NoInput,
     },
-    /// The server ended the subscription by taking it back (A6).
+    /// The server ended the subscription by cancelling it (A6).
     EndedByServer,
-    /// The revision in force has no such thing.
+    /// The negotiated revision does not have this feature.
     NotInRevision {
         /// The revision.
         version: ProtocolVersion,
     },
-    /// The server reads nothing, and as much waits to be written to it as may; the request was not sent.
+    /// The server reads nothing, and the limit of unwritten bytes is reached; the request was not sent.
     QueueFull {
         /// `Limits::unwritten`, in bytes.
         limit: usize,
     },
-    /// All answers that have not arrived in full are as large together as they may be, and this one found no room among
-    /// them (M3).
+    /// The responses that have not arrived in full have reached their limit together, and there was no room for this
+    /// one (M3).
     NoRoom {
         /// `Limits::held`, in bytes.
         limit: usize,
     },
-    /// The connection was closed before the answer came.
+    /// The connection was closed before the response arrived.
     Closed,
 }
 
@@ -173,13 +173,13 @@ impl Failed {
         }
     }
 
-    /// Whether the request surely never reached the server, so that sending it again cannot do anything twice.
+    /// Whether the request certainly never reached the server, so that it is safe to send it again.
     #[must_use]
     pub const fn is_undelivered(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::QueueFull { .. })
     }
 
-    /// A short name for programs to tell failures apart.
+    /// A short name by which programs can distinguish failures.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -210,7 +210,7 @@ impl Failed {
         }
     }
 
-    /// The HTTP status that it came with, if that is what failed.
+    /// The HTTP status, if the failure is about one.
     #[must_use]
     pub const fn status(&self) -> Option<StatusCode> {
         match self {
@@ -254,7 +254,7 @@ impl std::error::Error for Failed {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoInput {
-    /// It asks for what this client did not declare (MD-I-04).
+    /// It requires a capability that this client did not declare (MD-I-04).
     #[error("the client did not declare that it can do that")]
     NotDeclared,
     /// The application answered with an error of this code.
@@ -263,19 +263,19 @@ pub enum NoInput {
         /// The code.
         code: i64,
     },
-    /// It asked again and again.
+    /// It required input more often than the limit allows.
     #[error("it asked {limit} times")]
     TooManyRounds {
         /// `Limits::input_rounds`.
         limit: usize,
     },
-    /// What it asked for, or wants back, is larger than what may be kept for all requests.
+    /// Its input requests, or the state to be sent back, exceed the limit for all requests together.
     #[error("it needs more than the {limit} bytes that may be kept for all requests")]
     TooLarge {
         /// `Limits::held`, in bytes.
         limit: usize,
     },
-    /// It asked for more than may be unanswered at one time.
+    /// It contains more input requests than may be unanswered at one time.
     #[error("it asked for more than {limit} things")]
     TooMuch {
         /// `Limits::requests_in`.
@@ -283,14 +283,14 @@ pub enum NoInput {
     },
 }
 
-/// An HTTP answer that refuses a message without saying why in JSON-RPC (HT8).
+/// An HTTP error response to a message, without a JSON-RPC error (HT8).
 #[derive(Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The status.
     pub status: StatusCode,
-    /// What the body is.
+    /// The kind of body.
     pub body: BodyKind,
-    /// How long the server asks to wait, from `Retry-After`.
+    /// The waiting time that the server asks for in `Retry-After`.
     pub retry_after: Option<Duration>,
     /// All values of `WWW-Authenticate` (AU-14).
     pub challenges: Vec<HeaderValue>,
@@ -318,19 +318,20 @@ impl fmt::Display for Refusal {
 }
 
 impl Refusal {
-    /// The first challenges for people to read, each escaped and cut. They say how to get credentials, and hold none.
+    /// The first challenges for display to a person, each escaped and truncated. They state how to get credentials, and
+    /// contain none.
     pub fn challenges(&self) -> impl Iterator<Item = Excerpt> + '_ {
         let read = |value: &HeaderValue| Excerpt::new(&String::from_utf8_lossy(value.as_bytes()), CHALLENGE_CHARS);
         self.challenges.iter().take(SHOWN_CHALLENGES).map(read)
     }
 }
 
-/// Challenges that an error shows.
+/// The most challenges that an error shows.
 const SHOWN_CHALLENGES: usize = 4;
-/// Characters of each.
+/// The most characters of each.
 const CHALLENGE_CHARS: usize = 300;
 
-/// Challenges may name tokens and users: the `Debug` form counts them.
+/// Challenges may contain tokens and user names, so the `Debug` form shows only their number.
 impl fmt::Debug for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Refusal")
@@ -342,7 +343,7 @@ impl fmt::Debug for Refusal {
     }
 }
 
-/// What kind of body an HTTP answer has, as far as its headers tell.
+/// The kind of body of an HTTP response, according to its headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BodyKind {
@@ -361,7 +362,7 @@ pub enum BodyKind {
     /// `text/plain`
     #[error("plain text")]
     PlainText,
-    /// Two `Content-Type` headers, or one that cannot be read.
+    /// Two `Content-Type` headers, or one that cannot be parsed.
     #[error("a body of unclear type")]
     Unclear,
     /// No `Content-Type` header.
@@ -372,26 +373,27 @@ pub enum BodyKind {
     Other,
 }
 
-/// What is wrong with an answer.
+/// What is wrong with a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidResponse {
     /// The text is not acceptable JSON.
     #[error(transparent)]
     Json(#[from] JsonError),
-    /// JSON, but no JSON-RPC response.
+    /// JSON, but not a JSON-RPC response.
     #[error("it is no JSON-RPC response")]
     NotAResponse,
     /// A response to another request.
     #[error("it has another id than the request")]
     WrongId,
-    /// A result of a kind that was not agreed on (JR-15).
+    /// A result with an unknown or undeclared `resultType` (JR-15).
     #[error("its 'resultType' is unknown")]
     ResultType,
-    /// A result that requires input, and does not say which (MD-I-02), or where there is none (MD-I-01).
+    /// A result that requires input without stating which (MD-I-02), or for a method that must not require any
+    /// (MD-I-01).
     #[error("it requires input in a way that there is not")]
     InputRequired,
-    /// A result that lacks what the method's results have.
+    /// A result without a member that the method requires.
     #[error("the result lacks what every '{method}' result has")]
     Incomplete {
         /// The method.
@@ -409,16 +411,16 @@ impl From<&ParseError> for InvalidResponse {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RedirectRefused {
-    /// It leads to another origin, where no credentials may go (invariant 8).
+    /// It leads to another origin, to which no credentials may be sent (invariant 8).
     #[error("which is another origin, where no credentials may go; if that is the right server, use its URL instead")]
     CrossOrigin,
-    /// 301, 302 and 303 make other clients drop the body.
+    /// After 301, 302 and 303, clients may repeat the request without its body.
     #[error("with a status that does not keep the message; use the new URL instead")]
     DropsBody,
     /// There is no usable `Location`.
     #[error("and does not say where; is the path right?")]
     NoLocation,
-    /// It was redirected as often as the limit allows.
+    /// The limit of redirects is reached.
     #[error("after more redirects than are followed; is the path right?")]
     TooOften,
 }

@@ -5,41 +5,41 @@ use std::fmt;
 use super::Limits;
 use crate::server::HttpConfig;
 
-/// What one entry of a table or of a queue takes beside the bytes that it carries.
+/// Bytes that one entry of a table or queue takes in addition to its content.
 const ENTRY: usize = 1024;
-/// A request that ended and whose answer may still come.
+/// Bytes for an ended request whose response may still arrive.
 const TOMBSTONE: usize = 128;
-/// How many times its size a chunk of the smallest messages can become as output.
+/// The output for a chunk of the smallest messages is at most this many times its size.
 const OUTPUT_OF_CHUNK: usize = 16;
-/// A session of which nothing is under way.
+/// Bytes of an idle session.
 const SESSION: usize = 2 * 1024;
-/// What a session remembers of its client, and of what that subscribed to.
+/// Bytes that a session stores of its client and of the client's subscriptions.
 const REMEMBERED: usize = 144 * 1024;
-/// An open `subscriptions/listen`.
+/// Bytes of an open `subscriptions/listen`.
 const SUBSCRIPTION: usize = 160 * 1024;
-/// A message that is kept although there is no room for more, in the frame that it came in.
+/// Bytes of a small message that is kept regardless of the limits, with the frame that it arrived in.
 const SMALL: usize = 2 * Limits::SMALL;
-/// How many times its size a buffer can be that is still being filled.
+/// A buffer that is still being filled is at most this many times as large as its content.
 const GROWTH: usize = 4;
-/// What a relay asks the server by itself.
+/// Bytes of the requests that a relay itself sends to the server.
 const OWN: usize = 1024 * 1024;
 
-/// What a driver hands in at once, at most.
+/// The most that a driver passes in at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Intake {
     /// Bytes of a chunk.
     pub chunk: usize,
-    /// Bytes of heap that the head of one HTTP request takes: a server keeps it until the request is answered.
+    /// Bytes of heap that the head of one HTTP request takes; a server keeps it until the request is answered.
     pub head: usize,
-    /// HTTP requests that a server is sent or answers at one time: one for each connection.
+    /// HTTP requests that a server receives or answers at one time: one for each connection.
     pub exchanges: usize,
 }
 
-/// The most bytes of heap that each machine can be made to hold by its peer: the formula of [`Limits`] in figures.
+/// The most bytes of heap that each machine can be made to hold by its peer: the results of the formula of [`Limits`].
 ///
-/// Counted are live bytes as an allocator sees them. A buffer that grows is moved, so that for a moment the old one
-/// counts as well, and it is made up to four times as large as what is in it; many allocators move large buffers without
-/// a copy, memory that was not written to is none yet, and so the resident memory stays smaller.
+/// These are live bytes as counted by an allocator. A growing buffer is moved, so that the old one counts as well for a
+/// moment, and it is up to four times as large as its content. The resident memory is smaller: many allocators move
+/// large buffers without a copy, and memory that was not written to is not resident.
 ///
 /// # Example: a client that must do with 4 MiB
 ///
@@ -102,10 +102,10 @@ impl Ceilings {
         let server_over_http = sum
             .reading()
             .plus(sum.queue)
-            // From the first byte until the answer, and then answers of batches, put together.
+            // Requests from their first byte until they are answered, and then the joined answers of batches.
             .plus(sum.held.times(GROWTH))
             .plus(sum.held)
-            // What clients do not take.
+            // Answers that clients do not read.
             .plus(sum.held)
             .plus(Bytes(SMALL).times(2).times(intake.exchanges))
             .plus(session.times(http.max_sessions))
@@ -123,7 +123,7 @@ impl Ceilings {
     }
 }
 
-/// Bytes that do not overflow.
+/// A number of bytes with saturating arithmetic.
 #[derive(Clone, Copy)]
 struct Bytes(usize);
 
@@ -149,19 +149,19 @@ struct Sum {
     chunk: Bytes,
     queue: Bytes,
     queue_bytes: Bytes,
-    /// What a peer that reads nothing is to be sent.
+    /// Messages to a peer that reads nothing.
     unwritten: Bytes,
-    /// What is kept because something of it is still to come; one message beyond the limit may be taken.
+    /// Messages that are incomplete or unanswered; one message beyond the limit may be accepted.
     held: Bytes,
-    /// Small messages that are kept in any case, one for each request of the peer.
+    /// Small messages that are always kept, one for each request of the peer.
     small: Bytes,
-    /// Of a client over HTTP, all exchanges with answers that are as large as they may be, and without.
+    /// The bodies of all exchanges of a client over HTTP, each of the greatest size.
     exchanges_in_full: Bytes,
     exchanges: Bytes,
     requests: Bytes,
-    /// Requests to the peer, and those that ended before their answers.
+    /// Requests to the peer, and those that ended before their responses.
     own: Bytes,
-    /// A request of a client over HTTP.
+    /// A request that a server over HTTP holds, with its head.
     request_with_head: Bytes,
     subscriptions: Bytes,
 }
@@ -194,19 +194,19 @@ impl Sum {
         }
     }
 
-    /// One message that is read: the buffer that it grows in, and then its names without their escapes, or its keys,
-    /// which are compared with each other.
+    /// One message that is read: its growing buffer, and then its unescaped names, or its keys, which are compared with
+    /// each other.
     const fn reading(&self) -> Bytes {
         self.message.times(4)
     }
 
-    /// What the peer has asked and what is kept to answer it, in the frames that it came in, and once more when it is put
-    /// together.
+    /// The peer's requests and the data kept to answer them, in the frames that they arrived in, and once more when
+    /// joined.
     const fn asked(&self) -> Bytes {
         self.held.times(2)
     }
 
-    /// Answers that the peer does not take.
+    /// Answers that the peer does not read.
     const fn answers(&self) -> Bytes {
         self.held.plus(self.small)
     }
@@ -217,19 +217,19 @@ impl Sum {
         self.exchanges_in_full.or_less(held).plus(self.exchanges)
     }
 
-    /// What waits until the server takes it.
+    /// Messages that wait until the server accepts them.
     const fn backlog(&self) -> Bytes {
         self.queue_bytes.times(2).plus(self.message).plus(self.unwritten)
     }
 
-    /// What a relay keeps for requests that have no outcome: that of its limit, with as many small requests, questions
-    /// and results, what is listened to, and one message more that may wait to be written.
+    /// What a relay keeps for requests that have no outcome: its own share of `held`, small requests from both sides
+    /// and small results, subscriptions, and one more message that may wait to be written.
     const fn bridge(&self) -> Bytes {
         self.held.times(2).plus(self.small.times(3)).plus(self.subscriptions).plus(Bytes(OWN)).plus(self.message)
     }
 }
 
-/// A table of MiB.
+/// A table in MiB.
 impl fmt::Display for Ceilings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (machine, bytes) in [

@@ -1,10 +1,10 @@
-//! What a machine holds at a moment.
+//! What a machine holds at one time.
 
 use std::fmt;
 use std::ops::Add;
 
-/// What a machine holds now, in numbers. [`Limits`](super::Limits) bound each, and [`Ceilings`](super::Ceilings) say how
-/// much memory all of it can come to.
+/// What a machine currently holds. [`Limits`](super::Limits) bounds each number, and [`Ceilings`](super::Ceilings)
+/// computes the most memory that all of it can take.
 ///
 /// # Example: nothing is left of a call that has its answer
 ///
@@ -36,19 +36,19 @@ pub struct Load {
     pub sessions: usize,
     /// Requests of the peer that are not answered.
     pub requests_in: usize,
-    /// Requests of this side that have no outcome, those that the machine makes by itself among them.
+    /// Requests of this side that have no outcome, including those that the machine itself makes.
     pub requests_out: usize,
     /// Subscriptions that are open or are being opened: `subscriptions/listen` and resources.
     pub subscriptions: usize,
     /// HTTP exchanges.
     pub exchanges: usize,
-    /// Those of a server's that stay open as streams for its own messages.
+    /// Exchanges of a server that stay open as streams for its own messages.
     pub streams: usize,
     /// Messages that wait until they can be sent: for the handshake, an exchange, or another attempt.
     pub waiting: usize,
-    /// Bytes of what is not complete: messages that arrive, requests that are not answered, and what waits.
+    /// Bytes of incomplete messages, unanswered requests and waiting messages.
     pub held: usize,
-    /// Bytes that were handed out to be written and were not reported as written.
+    /// Bytes that were passed to the driver to write and were not reported as written.
     pub unwritten: usize,
     /// Bytes of events that are kept for streams that may be resumed.
     pub replay: usize,
@@ -59,7 +59,7 @@ pub struct Load {
 impl Add for Load {
     type Output = Self;
 
-    /// What two machines hold together.
+    /// The sum of what two machines hold.
     fn add(self, other: Self) -> Self {
         Self {
             sessions: self.sessions + other.sessions,
@@ -77,7 +77,7 @@ impl Add for Load {
     }
 }
 
-/// In words, of what there is.
+/// The numbers that are not zero, as text.
 impl fmt::Display for Load {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [

@@ -1,4 +1,4 @@
-//! The HTTP header fields that both roles know.
+//! The HTTP header fields that both roles use.
 
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName};
@@ -11,11 +11,11 @@ pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-pro
 pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 /// RULES 8.2
 pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
-/// What the names of headers for the arguments of a tool begin with (RULES 8.3).
+/// Prefix of the names of headers that repeat arguments of a tool (RULES 8.3).
 pub(crate) const PARAM_PREFIX: &str = "mcp-param-";
 pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// SH-C-04, HT5, EV-23: the media type's essence in any case, parameters ignored.
+/// SH-C-04, HT5, EV-23: compares the media type's essence without regard to case; parameters are ignored.
 pub(crate) fn body_kind(headers: &HeaderMap) -> BodyKind {
     let mut values = headers.get_all(CONTENT_TYPE).iter();
     let Some(value) = values.next() else { return BodyKind::Untyped };
@@ -61,7 +61,7 @@ pub(crate) fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
     !is_restricted || best.1
 }
 
-/// How closely a media range names a type: 3 for itself, 1 for anything, 0 if it does not.
+/// How specifically a media range matches: 3 for the type itself, 2 for `type/*`, 1 for `*/*`, 0 for no match.
 fn specificity(range: &str, media_type: &str) -> u8 {
     if range.eq_ignore_ascii_case(media_type) {
         return 3;

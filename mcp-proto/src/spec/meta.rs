@@ -1,6 +1,6 @@
-//! The reserved keys of `_meta` (RULES 8.1): read from requests, stamped into what is sent.
+//! The reserved keys of `_meta` (RULES 8.1): reading them from requests, and writing them into messages.
 //!
-//! Stamping splices: every byte that is not set stays as it is.
+//! Writing splices the text: every byte outside of the written members stays as it is.
 
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::RequestId;
@@ -9,27 +9,27 @@ use crate::codec::jsonrpc::RequestId;
 pub(crate) const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 /// What the client can do, for this request.
 pub(crate) const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-/// Who the client is.
+/// The client's name and version.
 pub(crate) const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
-/// From which level on log messages about this request are wanted.
+/// The least severe level of log messages that the client wants for this request.
 pub(crate) const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-/// Who the server is.
+/// The server's name and version.
 pub(crate) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
-/// To which `subscriptions/listen` something belongs.
+/// The id of the `subscriptions/listen` that a message belongs to.
 pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// What a request says of itself in `_meta`. A value of the wrong type counts as missing (MD-M-03).
+/// The reserved members of a request's `_meta`. A value of the wrong type counts as missing (MD-M-03).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct RequestMeta {
-    /// It says something that only requests of the modern era say, of whatever type (ER-41).
+    /// Whether there is a member that only requests of the modern era have, of any type (ER-41).
     pub(crate) is_claimed: bool,
-    /// The name of a revision, which may be none that is known.
+    /// The name of a revision, which may be unknown.
     pub(crate) version: Option<Box<str>>,
     /// An object.
     pub(crate) client_capabilities: Option<Json>,
     /// An object.
     pub(crate) client_info: Option<Json>,
-    /// A string, which may be no level.
+    /// A string, which may not be a valid level.
     pub(crate) log_level: Option<Box<str>>,
 }
 
@@ -50,13 +50,13 @@ impl RequestMeta {
     }
 }
 
-/// An object with these members of its `_meta` set. A `_meta` that is no object is replaced.
+/// Returns `object` with these members of its `_meta` set. A `_meta` that is not an object is replaced.
 pub(crate) fn stamp(object: &Json, set: &[(&str, &Json)]) -> Json {
     let meta = object.first_member("_meta").filter(Json::is_object).unwrap_or(Json::empty_object());
     object.with_members(&[("_meta", &meta.with_members(set))])
 }
 
-/// An object without these keys of its `_meta`, and without a `_meta` that is empty then.
+/// Returns `object` without these keys of its `_meta`, and without the `_meta` if it is then empty.
 pub(crate) fn without_keys(object: &Json, keys: &[&str]) -> Json {
     let Some(meta) = object.first_member("_meta") else { return object.clone() };
     let stripped = meta.without_members(keys);

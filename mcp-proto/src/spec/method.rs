@@ -1,4 +1,4 @@
-//! The methods of the specification, and what holds for each: the one table of them.
+//! The table of the specification's methods, with the properties of each.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,33 +11,34 @@ use super::{Era, ProtocolVersion};
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Method(Cow<'static, str>);
 
-/// What holds for a method. A method that is not in the table has none of it, and there is nothing that it may not do.
+/// The properties of a method. A method that is not in the table has none of them, and is not restricted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "a table: each column is independent of the others")]
 pub(crate) struct MethodFacts {
-    /// The last revision that has it; later ones removed it (RULES 8.4).
+    /// The last revision that has the method; later ones removed it (RULES 8.4).
     until: Option<ProtocolVersion>,
-    /// The era whose conversations it opens.
+    /// The era of the conversations that the method opens.
     pub(crate) opens: Option<Era>,
-    /// The machines send it themselves, at the right moment: an application cannot (RULES 3.1).
+    /// Only the machines send it, when the protocol requires it; an application cannot (RULES 3.1).
     pub(crate) is_reserved: bool,
-    /// The capability that a client declares if it may be asked this. Only such requests can be input requests (MD-I-03).
+    /// The capability that a client must declare to be sent this request. Only such requests can be input requests
+    /// (MD-I-03).
     pub(crate) client_capability: Option<&'static str>,
-    /// Its answer may be that input is needed first, in revisions that have such answers (MD-I-01).
+    /// The result may require input first, in revisions that have such results (MD-I-01).
     pub(crate) takes_input: bool,
-    /// Its result says how long it may be kept (MD-K-01).
+    /// The result states how long it may be cached (MD-K-01).
     pub(crate) is_cacheable: bool,
     /// The member of `params` that the header `Mcp-Name` repeats (RULES 8.2).
     pub(crate) named_by: Option<&'static str>,
-    /// What of a session it changes.
+    /// The session setting that it changes.
     pub(crate) changes_setting: Option<SettingChange>,
-    /// What it notifies a subscriber of.
+    /// The change that this notification reports to subscribers.
     pub(crate) change: Option<Change>,
-    /// A notification that a later one makes up for, or that is for people to read: it may be dropped under load (RP9).
+    /// A notification that may be dropped under load, because a later one replaces it or it is only displayed (RP9).
     pub(crate) may_be_missed: bool,
 }
 
-/// A change of what a server keeps for a session.
+/// A setting that a server stores for a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SettingChange {
     LogLevel,
@@ -57,7 +58,7 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    /// The member of `params` that says what has changed.
+    /// The member of `params` that identifies what has changed.
     pub(crate) const fn named_by(self) -> Option<&'static str> {
         match self {
             Self::List(_) => None,
@@ -66,7 +67,7 @@ impl Change {
         }
     }
 
-    /// The capability that a server declares if it notifies of this, and the member of it (LC-18).
+    /// The capability that a server declares if it sends this notification, and the member of it (LC-18).
     pub(crate) const fn capability(self) -> (&'static str, &'static str) {
         match self {
             Self::List(list) => (list.capability(), "listChanged"),
@@ -79,7 +80,7 @@ impl Change {
 /// The extension whose tasks a client can subscribe to.
 pub(crate) const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-/// A list that a server has, and that may change.
+/// A list of a server that may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum List {
     Tools,
@@ -99,7 +100,7 @@ impl List {
         }
     }
 
-    /// The member of the filter of `subscriptions/listen` that asks for its changes (MD-L-01).
+    /// The member of the filter of `subscriptions/listen` that subscribes to its changes (MD-L-01).
     pub(crate) const fn filter_member(self) -> &'static str {
         match self {
             Self::Tools => "toolsListChanged",
@@ -108,7 +109,7 @@ impl List {
         }
     }
 
-    /// The notification of its changes.
+    /// The notification that the list has changed.
     pub(crate) const fn notification(self) -> Method {
         match self {
             Self::Tools => Method::TOOLS_LIST_CHANGED,
@@ -172,17 +173,17 @@ macro_rules! methods {
 methods! {
     /// Opens a legacy session.
     INITIALIZE = "initialize", MethodFacts { opens: Some(Era::Legacy), is_reserved: true, ..LEGACY };
-    /// Notifies the server that the client has read the answer to `initialize`.
+    /// Notifies the server that the client has received the response to `initialize`.
     INITIALIZED = "notifications/initialized", MethodFacts { is_reserved: true, ..NONE };
-    /// Asks for an empty result, to see whether the peer answers.
+    /// Requests an empty result, to check that the peer responds.
     PING = "ping", LEGACY;
-    /// Asks a server of revision 2026-07-28 what it can do.
+    /// Requests the capabilities of a server of revision 2026-07-28.
     SERVER_DISCOVER = "server/discover", MethodFacts { opens: Some(Era::Modern), is_cacheable: true, ..NONE };
     /// Subscribes to changes for as long as the request is open.
     SUBSCRIPTIONS_LISTEN = "subscriptions/listen", NONE;
-    /// Notifies the client of what it has subscribed to.
+    /// Notifies the client of the subscriptions that the server accepted.
     SUBSCRIPTIONS_ACKNOWLEDGED = "notifications/subscriptions/acknowledged", NONE;
-    /// Notifies the peer that an answer is no longer wanted.
+    /// Notifies the peer that a request is cancelled.
     CANCELLED = "notifications/cancelled", MethodFacts { is_reserved: true, ..NONE };
     /// Notifies the sender of a request of its progress.
     PROGRESS = "notifications/progress", NONE;
@@ -225,32 +226,32 @@ methods! {
     /// Sets the level of log messages.
     LOGGING_SET_LEVEL = "logging/setLevel",
         MethodFacts { changes_setting: Some(SettingChange::LogLevel), ..LEGACY };
-    /// Asks the client to let a model write something.
+    /// Requests that the client samples a message from its language model.
     SAMPLING_CREATE_MESSAGE = "sampling/createMessage", asks_client("sampling");
-    /// Asks the client to ask the user.
+    /// Requests input from the client's user.
     ELICITATION_CREATE = "elicitation/create", asks_client("elicitation");
-    /// A user has ended an elicitation that happened elsewhere.
+    /// Notifies the client that an elicitation at a URL has ended.
     ELICITATION_COMPLETE = "notifications/elicitation/complete", NONE;
-    /// Asks the client for its roots.
+    /// Requests the list of the client's roots.
     ROOTS_LIST = "roots/list", asks_client("roots");
-    /// Asks for the state of a task.
+    /// Requests the state of a task.
     TASKS_GET = "tasks/get", TASK;
-    /// Asks for the result of a task.
+    /// Requests the result of a task.
     TASKS_RESULT = "tasks/result", LEGACY;
     /// Lists tasks.
     TASKS_LIST = "tasks/list", LEGACY;
-    /// Ends a task.
+    /// Cancels a task.
     TASKS_CANCEL = "tasks/cancel", TASK;
-    /// Answers what a task has asked for.
+    /// Supplies the input that a task requires.
     TASKS_UPDATE = "tasks/update", TASK;
-    /// Notifies the client of the state of a task of the extension.
+    /// Notifies the client of the state of a task of the tasks extension.
     TASKS = "notifications/tasks", MethodFacts { change: Some(Change::Task), ..NONE };
     /// Notifies the client of the state of a task.
     TASKS_STATUS = "notifications/tasks/status", NONE;
 }
 
 impl Method {
-    /// The name as it stands on the wire.
+    /// The name on the wire.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -267,7 +268,7 @@ impl Method {
         self.facts().until.is_some_and(|last| version > last)
     }
 
-    /// The capability that a server declares if it serves this, which is a matter of the name's first part.
+    /// The capability that a server declares if it serves this method, determined by the first part of the name.
     pub(crate) fn server_capability(&self) -> Option<&'static str> {
         let (group, _) = self.0.split_once('/')?;
         match group {
@@ -279,7 +280,7 @@ impl Method {
         }
     }
 
-    /// The method that a JSON string text names without escapes, if it is one of the constants.
+    /// The method named by a JSON string text without escapes, if it is one of the constants.
     pub(crate) fn known_in_json(text: &[u8]) -> Option<Self> {
         known(text.strip_prefix(b"\"")?.strip_suffix(b"\"")?)
     }

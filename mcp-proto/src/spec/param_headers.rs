@@ -1,6 +1,6 @@
 //! Headers that repeat the body, so that intermediaries can route a request without reading it (RULES 8.2, 8.3).
 //!
-//! A client writes them and a server compares them, from the same tables.
+//! A client writes them and a server compares them with the body; both use the functions here.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -14,17 +14,17 @@ use crate::codec::json::scan::{Kind, Scanner};
 use crate::codec::json::string::unquote;
 use crate::spec::header::PARAM_PREFIX;
 
-/// How deep a schema is read.
+/// The greatest depth to which a schema is read.
 const DEPTH: usize = 64;
-/// Annotations that one tool may have.
+/// The most annotations of one tool.
 const ANNOTATIONS: usize = 64;
-/// Bytes that the names on the way to one argument may have together.
+/// The most bytes that the names on the path to one argument have together.
 const PATH: usize = 1024;
 
 const OPEN: &str = "=?base64?";
 const CLOSE: &str = "?=";
 
-/// A text as a header value: as it is, or in Base64 if it could be misread (MD-P-08, MD-H-06).
+/// Encodes a text as a header value: unchanged, or in Base64 if it could be misinterpreted (MD-P-08, MD-H-06).
 pub(crate) fn encode(text: &str) -> HeaderValue {
     let is_padded = text.starts_with(' ') || text.ends_with(' ');
     let is_sentinel = text.starts_with(OPEN) && text.ends_with(CLOSE);
@@ -34,12 +34,12 @@ pub(crate) fn encode(text: &str) -> HeaderValue {
     } else {
         HeaderValue::from_str(&format!("{OPEN}{}{CLOSE}", STANDARD.encode(text)))
     };
-    // Visible ASCII and blanks are what a header value may be made of.
+    // The text is visible ASCII and spaces here, which a header value may contain, so this cannot fail.
     value.unwrap_or(HeaderValue::from_static(""))
 }
 
-/// The text that a header value stands for; `None` if it has characters that it may not have, or is Base64 of no text
-/// (MD-H-03, MD-P-09, MD-P-13). Surrounding white space does not count (MD-H-04).
+/// Decodes a header value; `None` if it contains invalid characters, or Base64 that is malformed or not UTF-8 (MD-H-03,
+/// MD-P-09, MD-P-13). Surrounding white space is ignored (MD-H-04).
 pub(crate) fn decode(value: &HeaderValue) -> Option<Cow<'_, str>> {
     let text = value.to_str().ok()?.trim_matches([' ', '\t']);
     match text.strip_prefix(OPEN).and_then(|text| text.strip_suffix(CLOSE)) {
@@ -48,7 +48,7 @@ pub(crate) fn decode(value: &HeaderValue) -> Option<Cow<'_, str>> {
     }
 }
 
-/// The arguments of one tool that headers repeat, out of its `inputSchema`.
+/// The arguments of one tool that headers repeat, as annotated in its `inputSchema`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Annotations(Vec<Annotation>);
 
@@ -56,7 +56,7 @@ pub(crate) struct Annotations(Vec<Annotation>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Annotation {
     header: HeaderName,
-    /// The names of the properties on the way to it.
+    /// The names of the properties on the path to it.
     path: Vec<Box<str>>,
 }
 
@@ -65,7 +65,8 @@ impl Annotations {
     ///
     /// # Errors
     ///
-    /// An annotation may not be what or where it is (MD-P-02 to MD-P-04): then the tool's definition is invalid.
+    /// [`InvalidAnnotation`] if an annotation has an invalid value or place (MD-P-02 to MD-P-04), which makes the
+    /// tool's definition invalid.
     pub(crate) fn read(schema: &Json) -> Result<Self, InvalidAnnotation> {
         let mut reader = Reader {
             text: schema.as_bytes(),
@@ -76,7 +77,7 @@ impl Annotations {
         };
         match reader.schema(true) {
             Ok(()) => Ok(Self(reader.found)),
-            // What nobody annotates may be as deep as it likes.
+            // A schema without annotations may be nested to any depth.
             Err(InvalidAnnotation::TooDeep) if !mentions_annotations(schema) => Ok(Self::default()),
             Err(invalid) => Err(invalid),
         }
@@ -86,7 +87,7 @@ impl Annotations {
         self.0.is_empty()
     }
 
-    /// Bytes that it takes to remember them, roughly.
+    /// Approximate memory use in bytes.
     pub(crate) fn weight(&self) -> usize {
         let weight = |annotation: &Annotation| {
             let path: usize = annotation.path.iter().map(|name| name.len() + size_of::<Box<str>>()).sum();
@@ -95,7 +96,7 @@ impl Annotations {
         self.0.iter().map(weight).sum()
     }
 
-    /// Each header with its argument; `None` if there is none.
+    /// Each header with its argument; `None` if the argument is absent.
     pub(crate) fn arguments(&self, arguments: Option<&Json>) -> impl Iterator<Item = (&HeaderName, Option<Json>)> {
         self.0.iter().map(move |annotation| {
             let mut names = annotation.path.iter();
@@ -104,14 +105,15 @@ impl Annotations {
         })
     }
 
-    /// Each header with the text of its argument; `None` if there is no such argument, or it is `null` (MD-P-06), and
-    /// no header stands for it.
+    /// Each header with the text of its argument; `None` if the argument is absent or `null`, and no header is sent
+    /// (MD-P-06).
     pub(crate) fn values(&self, arguments: Option<&Json>) -> impl Iterator<Item = (&HeaderName, Option<String>)> {
         self.arguments(arguments).map(|(header, value)| (header, value.as_ref().and_then(value_text)))
     }
 }
 
-/// Whether what a header says is this argument; `None` where no header may be. Numbers are compared as such (MD-P-10).
+/// Whether a header's text equals this argument; `None` if the argument must not have a header. Numbers are compared
+/// numerically (MD-P-10).
 pub(crate) fn says(header: &str, argument: &Json) -> Option<bool> {
     let text = value_text(argument)?;
     let is_number = argument.as_bytes().first().is_some_and(|first| matches!(first, b'-' | b'0'..=b'9'));
@@ -119,7 +121,7 @@ pub(crate) fn says(header: &str, argument: &Json) -> Option<bool> {
     Some(header == text || (is_number && is_json() && integer_text(header) == text))
 }
 
-/// MD-P-07: the text form of an argument; `None` for `null` and for what no header can repeat.
+/// MD-P-07: the text form of an argument; `None` for `null`, arrays and objects, which have no header.
 fn value_text(value: &Json) -> Option<String> {
     let text = value.as_bytes();
     match text.first()? {
@@ -130,7 +132,7 @@ fn value_text(value: &Json) -> Option<String> {
     }
 }
 
-/// An integer in decimal form, however its number was written; other numbers as they are.
+/// Integral numbers up to 2^53 - 1 in plain decimal form, such as `1.0` as `1`; other numbers unchanged.
 fn integer_text(number: &str) -> String {
     const EXACT: f64 = 9_007_199_254_740_991.0;
     match number.parse::<f64>() {
@@ -143,19 +145,19 @@ fn integer_text(number: &str) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidAnnotation {
-    /// It is no text, an empty one, or has characters that no header name may have (MD-P-02).
+    /// The value is not a string, is empty, or has characters that are invalid in a header name (MD-P-02).
     #[error("an 'x-mcp-header' is no name for a header")]
     Name,
-    /// Two annotations have one name, whatever the case of its letters (MD-P-02).
+    /// Two annotations have the same name, compared without regard to case (MD-P-02).
     #[error("two 'x-mcp-header' have one name")]
     Duplicate,
-    /// It belongs to something else than a string, an integer or a boolean (MD-P-03).
+    /// The annotated property is not a string, an integer or a boolean (MD-P-03).
     #[error("an 'x-mcp-header' belongs to something else than a string, an integer or a boolean")]
     Type,
-    /// It belongs to something that is not reached through properties alone (MD-P-04).
+    /// The annotated schema is not reached through properties alone (MD-P-04).
     #[error("an 'x-mcp-header' belongs to something else than a property")]
     Place,
-    /// There are more of them, or longer ways to them, than this crate remembers.
+    /// There are more annotations, or longer paths to them, than this crate stores.
     #[error("more 'x-mcp-header' than are supported")]
     TooMany,
     /// The schema is nested deeper than this crate reads.
@@ -167,7 +169,7 @@ fn mentions_annotations(schema: &Json) -> bool {
     memchr::memmem::find(schema.as_bytes(), b"x-mcp-header").is_some()
 }
 
-/// Walks a schema once, from left to right. It is as deep on the stack as the schema is nested, up to [`DEPTH`].
+/// Reads a schema once, from left to right. It recurses as deep as the schema is nested, up to [`DEPTH`].
 struct Reader<'t> {
     text: &'t [u8],
     scanner: Scanner<'t>,
@@ -177,7 +179,7 @@ struct Reader<'t> {
 }
 
 impl Reader<'_> {
-    /// A schema, or an array of them; `is_reachable` if only properties led here.
+    /// Reads a schema, or an array of schemas; `is_reachable` if the path consists of properties only.
     fn schema(&mut self, is_reachable: bool) -> Result<(), InvalidAnnotation> {
         match self.kind()? {
             Kind::Object => {}
@@ -242,7 +244,7 @@ impl Reader<'_> {
             return Err(InvalidAnnotation::Type);
         }
         let name = unquote(name).filter(|name| !name.is_empty()).ok_or(InvalidAnnotation::Name)?;
-        // A header name is a token in any case of its letters, and stays one behind the prefix.
+        // The name must be a token, in any case; with the prefix it is one if it was one before.
         let header: HeaderName = format!("{PARAM_PREFIX}{name}").parse().map_err(|_| InvalidAnnotation::Name)?;
         if self.found.len() >= ANNOTATIONS || self.path.iter().map(|name| name.len()).sum::<usize>() > PATH {
             return Err(InvalidAnnotation::TooMany);
@@ -258,7 +260,7 @@ impl Reader<'_> {
         self.scanner.peek_kind().map_err(|_| InvalidAnnotation::TooDeep)
     }
 
-    // The text was validated before, so that its depth is all that can be wrong with it.
+    // The text was validated before, so only its depth can cause an error.
     fn enter(&mut self) -> Result<bool, InvalidAnnotation> {
         self.scanner.enter().map_err(|_| InvalidAnnotation::TooDeep)
     }
@@ -274,7 +276,7 @@ impl<'t> Reader<'t> {
         Ok(key.name(self.text).unwrap_or_default())
     }
 
-    /// Passes over a value, and returns its text.
+    /// Skips a value, and returns its text.
     fn skip(&mut self) -> Result<&'t [u8], InvalidAnnotation> {
         let value = self.scanner.value().map_err(|_| InvalidAnnotation::TooDeep)?;
         Ok(value.text(self.text))
@@ -394,7 +396,7 @@ mod tests {
         assert!(Annotations::read(&json(&nested("{}"))).unwrap().is_empty());
         let annotated = json(&nested(r#"{"type":"string","x-mcp-header":"A"}"#));
         assert_eq!(Annotations::read(&annotated), Err(InvalidAnnotation::TooDeep));
-        // What is only as deep as it may be is read.
+        // A schema of exactly the greatest depth is read.
         let half = |inner: &str| format!("{}{inner}{}", r#"{"properties":{"a":"#.repeat(31), "}}".repeat(31));
         assert_eq!(
             Annotations::read(&json(&half(r#"{"type":"string","x-mcp-header":"A"}"#))).map(|a| a.0.len()),

@@ -1,6 +1,6 @@
 //! The five published revisions, and everything that differs between them.
 //!
-//! This is the one place that knows revisions. Other code asks [`ProtocolVersion::rules`] and never compares versions.
+//! Only this module compares versions; other code reads [`ProtocolVersion::rules`].
 
 use std::fmt;
 
@@ -28,9 +28,9 @@ pub enum ProtocolVersion {
     V2025_03_26,
     /// No batches; the version header; elicitation.
     V2025_06_18,
-    /// Streams that may be polled; tasks.
+    /// Streams that the server may close and the client polls; tasks.
     V2025_11_25,
-    /// No handshake, no session, no requests of the server: each request stands alone.
+    /// No handshake, no session, no requests from the server: each request is self-contained.
     V2026_07_28,
 }
 
@@ -45,7 +45,7 @@ impl ProtocolVersion {
     /// The newest revision that begins with `initialize` (LC-03).
     pub const LATEST_LEGACY: Self = Self::V2025_11_25;
 
-    /// The revision of that name, if it is one.
+    /// The revision with this name, if there is one.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|version| version.as_str() == text)
@@ -63,7 +63,7 @@ impl ProtocolVersion {
         }
     }
 
-    /// What holds in this revision.
+    /// The rules of this revision.
     #[must_use]
     pub const fn rules(self) -> &'static Rules {
         match self {
@@ -87,12 +87,12 @@ impl fmt::Display for ProtocolVersion {
 pub enum Era {
     /// With `initialize`: the revision and the capabilities hold until the end.
     Legacy,
-    /// Not at all: each request says its revision and capabilities.
+    /// Without a handshake: each request contains its revision and capabilities.
     Modern,
 }
 
 impl Era {
-    /// The era of a revision by its name, which is a date; that of an unknown name by its place among the dates.
+    /// The era of a revision by its name, which is a date. An unknown name is compared with the known dates.
     pub(crate) fn named_by(name: &str) -> Self {
         let first_modern = ProtocolVersion::ALL.into_iter().find(|version| version.rules().era == Self::Modern);
         let is_modern = first_modern.is_some_and(|first| name >= first.as_str());
@@ -109,19 +109,19 @@ impl fmt::Display for Era {
     }
 }
 
-/// How a client takes a request back over HTTP.
+/// How a client cancels a request over HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CancelBy {
-    /// By a POST of `notifications/cancelled` (CX-01, CX-09).
+    /// By sending `notifications/cancelled` in a POST (CX-01, CX-09).
     Notification,
     /// By closing the exchange (CX-07).
     ClosingTheExchange,
 }
 
-/// Which statuses to a POST of `initialize` may come from a server of 2024-11-05 (ER-27).
+/// The HTTP statuses of a response to `initialize` that indicate a server of 2024-11-05 (ER-27).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FallbackOn {
-    /// The transport has nothing older to fall back to, or no handshake.
+    /// None: there is no older transport to fall back to, or no handshake.
     Nothing,
     /// Any 4xx.
     AnyClientError,
@@ -129,7 +129,7 @@ pub enum FallbackOn {
     NoSuchEndpoint,
 }
 
-/// What holds in one revision.
+/// The rules of one revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "a table: each column is independent of the others")]
 #[non_exhaustive]
@@ -138,54 +138,54 @@ pub struct Rules {
     pub era: Era,
     /// Batches are accepted (JR-30, JR-31, JR-36).
     pub batches: bool,
-    /// Its own HTTP transport has two endpoints, although Streamable HTTP may carry it too (HS-01).
+    /// The revision's own HTTP transport has two endpoints, although it may be used over Streamable HTTP too (HS-01).
     pub two_endpoints: bool,
-    /// A server may open a session by a header (SH-S-40).
+    /// A server may open a session with a header (SH-S-40).
     pub sessions: bool,
-    /// A client may open a stream by GET for messages that belong to no request (SH-C-38).
+    /// A client may open a stream with GET for messages that belong to no request (SH-C-38).
     pub get_stream: bool,
-    /// A broken stream may be resumed by GET and `Last-Event-ID` (SH-C-32).
+    /// A broken stream may be resumed with GET and `Last-Event-ID` (SH-C-32).
     pub resumable: bool,
-    /// A stream may begin with an event that holds nothing but an id (SH-S-53, SH-S-54).
+    /// A stream may begin with an event that has only an id (SH-S-53, SH-S-54).
     pub priming_event: bool,
-    /// HTTP requests name the revision in a header (SH-C-05).
+    /// HTTP requests contain the revision in a header (SH-C-05).
     pub version_header: bool,
     /// HTTP requests repeat the method and the name in headers (RULES 8.2).
     pub mirrored_headers: bool,
     /// The server may send requests (RULES 0.1).
     pub server_requests: bool,
-    /// A client that closes its connection has cancelled the request on it (SH-S-16, SH-S-17).
+    /// A client cancels a request by closing its connection (SH-S-16, SH-S-17).
     pub disconnect_cancels: bool,
-    /// How a client takes a request back over HTTP.
+    /// How a client cancels a request over HTTP.
     pub cancel_by: CancelBy,
-    /// How an error says that it could not read the request's id (A28).
+    /// How an error is written if the request's id could not be read (A28).
     pub unreadable_id: UnreadableId,
-    /// Clients may be asked to fill in forms.
+    /// Servers may request that a user fills in a form.
     pub elicitation: bool,
-    /// Clients may be asked to visit a URL.
+    /// Servers may request that a user visits a URL.
     pub url_elicitation: bool,
-    /// Which answers to `initialize` make a client try the two-endpoint transport.
+    /// The responses to `initialize` after which a client tries the two-endpoint transport.
     pub fallback_on: FallbackOn,
-    /// The codes that an application's error may not have (RP15), apart from `allowed_codes`.
+    /// The range of codes, inclusive, that an application's error may not have (RP15), except `allowed_codes`.
     pub reserved_codes: (i64, i64),
     /// Codes that the revision itself defines within or next to the reserved ones.
     pub allowed_codes: &'static [i64],
-    /// Codes outside of that range that may not be sent.
+    /// Codes outside of that range that may not be sent either.
     pub refused_codes: &'static [i64],
-    /// The code for a resource that is not there (RULES 1.3).
+    /// The code for a resource that does not exist (RULES 1.3).
     pub resource_not_found: i64,
-    /// The code for a request that needs something which its client cannot do (MD-M-05).
+    /// The code for a request that needs a capability its client lacks (MD-M-05).
     pub missing_capability: i64,
 }
 
 impl Rules {
-    /// Whether the answer to this method may be a wish for input (MD-I-01).
+    /// Whether the result of this method may require input (MD-I-01).
     #[must_use]
     pub fn may_require_input(&self, method: &Method) -> bool {
         self.era == Era::Modern && method.facts().takes_input
     }
 
-    /// Whether an application may answer with an error of this code (RP15).
+    /// Whether an application may send an error with this code (RP15).
     #[must_use]
     pub fn allows_error_code(&self, code: i64) -> bool {
         let (lowest, highest) = self.reserved_codes;
@@ -219,8 +219,8 @@ const LEGACY: Rules = Rules {
 };
 
 const RULES: [Rules; 5] = [
-    // A server that negotiates 2024-11-05 over Streamable HTTP exists: transport and revision are independent, so the
-    // session, the GET stream and resumption are the transport's and hold here too.
+    // Some servers negotiate 2024-11-05 over Streamable HTTP. Sessions, the GET stream and resumption are features of
+    // that transport, so they apply here too.
     Rules { two_endpoints: true, version_header: false, ..LEGACY },
     Rules { batches: true, version_header: false, ..LEGACY },
     Rules { elicitation: true, ..LEGACY },
