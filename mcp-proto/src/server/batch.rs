@@ -1,10 +1,10 @@
-//! Batches of 2025-03-26: answered with one array once every request in them has its outcome (JR-35, A2).
+//! Batches of 2025-03-26, which are answered with one array after all their requests have ended (JR-35, A2).
 
 use std::collections::BTreeMap;
 
 use crate::codec::jsonrpc::Message;
 
-/// Names a batch that is not answered yet.
+/// Identifies a batch that is not answered yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct BatchKey(u64);
 
@@ -13,14 +13,14 @@ pub(super) struct BatchKey(u64);
 pub(super) struct Batches {
     next: u64,
     open: BTreeMap<BatchKey, Batch>,
-    /// Answers that wait in all of them, and their bytes.
+    /// The number and the bytes of the answers that are stored in all of them.
     answers: usize,
     bytes: usize,
 }
 
 #[derive(Debug, Default)]
 struct Batch {
-    /// Requests without an outcome. One more as long as the batch is still being read.
+    /// Unanswered requests, plus one while the batch is still being read.
     waiting: usize,
     answers: Vec<Message>,
 }
@@ -43,17 +43,17 @@ impl Batches {
         }
     }
 
-    /// Answers that wait for others.
+    /// The number of answers that wait for others of their batches.
     pub(super) const fn answers(&self) -> usize {
         self.answers
     }
 
-    /// Bytes of those.
+    /// The bytes of these answers.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Adds an answer that nothing has waited for; how many bytes it has.
+    /// Adds an answer without ending a request of the batch. Returns its bytes.
     pub(super) fn add(&mut self, key: BatchKey, answer: Message) -> usize {
         let Some(batch) = self.open.get_mut(&key) else { return 0 };
         let bytes = answer.payload_len();
@@ -63,7 +63,8 @@ impl Batches {
         bytes
     }
 
-    /// One request has its outcome, which is an answer or, if it was cancelled, none. Returns all answers with the last.
+    /// A request has ended, with an answer or, if it was cancelled, without. Returns all answers after the last
+    /// request.
     pub(super) fn settle(&mut self, key: BatchKey, answer: Option<Message>) -> Option<Vec<Message>> {
         if let Some(answer) = answer {
             self.add(key, answer);
@@ -101,14 +102,14 @@ mod tests {
         }
         assert_eq!((batches.answers(), batches.bytes()), (3, 10));
         assert_eq!(batches.settle(first, Some(answer("ef"))), None);
-        // One that was cancelled has no answer.
+        // A cancelled request has no answer.
         assert_eq!(batches.settle(first, None), None);
         assert_eq!((batches.answers(), batches.bytes()), (4, 14));
         assert_eq!(batches.settle(first, None), Some(["abc", "d", "ef"].map(answer).into()));
         assert_eq!((batches.answers(), batches.bytes()), (1, 2));
         assert_eq!(batches.settle(second, Some(answer("gh"))), Some(["", "gh"].map(answer).into()));
         assert_eq!((batches.answers(), batches.bytes(), batches.open.len()), (0, 0, 0));
-        // Nothing is kept of a batch that is over.
+        // Nothing is stored for a batch that was answered.
         assert_eq!((batches.add(first, answer("late")), batches.settle(first, Some(answer("late")))), (0, None));
         assert_eq!((batches.answers(), batches.bytes()), (0, 0));
     }

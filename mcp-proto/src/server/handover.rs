@@ -1,4 +1,5 @@
-//! A relay's server that begins to serve by itself, because nobody behind it speaks as its client does.
+//! Changes a relay's server from forwarding to serving, because its client and the server behind the relay use
+//! different eras.
 
 use super::context::Context;
 use super::peer::{Peer, Phase, Source};
@@ -12,7 +13,7 @@ use crate::spec::Method;
 use crate::spec::{Era, ProtocolVersion};
 use crate::transport::Stdio;
 
-/// What a relay's server is from then on.
+/// What a relay's server announces after the change.
 #[derive(Debug)]
 pub(crate) struct Identity {
     pub(crate) server_info: Json,
@@ -21,8 +22,8 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// What the results of `initialize` and `server/discover` say alike; `server_info` is in the one a member, and in the
-    /// other in `_meta`.
+    /// Takes `instructions` from a result of `initialize` or `server/discover`. The caller reads `server_info`, because
+    /// it is a member of the former and in `_meta` of the latter.
     pub(crate) fn new(result: &Json, server_info: Json, capabilities: Json) -> Self {
         let instructions = result.first_member("instructions");
         Self {
@@ -34,7 +35,7 @@ impl Identity {
 }
 
 impl Server<Stdio> {
-    /// Serves by itself from now on, in the revisions of one era.
+    /// Serves from now on with this identity, in the revisions of one era.
     pub(crate) fn serve_as(&mut self, identity: Identity, era: Era) {
         let Identity { server_info, capabilities, instructions } = identity;
         let versions = ProtocolVersion::ALL.into_iter().filter(|version| version.rules().era == era);
@@ -43,17 +44,17 @@ impl Server<Stdio> {
         self.config.server_info = server_info;
         self.config.capabilities = capabilities;
         self.config.instructions = instructions;
-        // BR-L-04: the answer depends on the server behind the relay.
+        // The server behind the relay decides about subscriptions (BR-L-04).
         self.config.hands_up_subscribe = true;
         self.config.holds_acknowledgements = true;
     }
 
-    /// Whether more is listened to that is not acknowledged, since this was last asked.
+    /// Whether there are new unacknowledged `subscriptions/listen` since the last call.
     pub(crate) fn takes_held_listens(&mut self) -> bool {
         self.peers.get_mut(&SessionKey::ONLY).is_some_and(|peer| std::mem::take(&mut peer.has_held_listens))
     }
 
-    /// Acknowledges what is listened to, unless it names a resource that is still to be subscribed to.
+    /// Acknowledges all `subscriptions/listen`, except those with a resource whose subscription is still pending.
     pub(crate) fn acknowledge_listens(&mut self, is_pending: impl Fn(&str) -> bool, now: Instant) {
         let (peers, shared) = &mut self.split(now);
         if let Some(peer) = peers.get_mut(&SessionKey::ONLY) {
@@ -61,7 +62,7 @@ impl Server<Stdio> {
         }
     }
 
-    /// A resource could not be subscribed to: what is not acknowledged does not cover it.
+    /// Removes a resource from the unacknowledged `subscriptions/listen`, because it could not be subscribed to.
     pub(crate) fn leave_out(&mut self, uri: &str, now: Instant) {
         let (peers, shared) = &mut self.split(now);
         if let Some(peer) = peers.get_mut(&SessionKey::ONLY) {
@@ -69,7 +70,7 @@ impl Server<Stdio> {
         }
     }
 
-    /// Takes a request that was handed up as if it came only now.
+    /// Handles a request that was already reported as if it had only arrived now.
     #[expect(clippy::needless_pass_by_value, reason = "a ticket is good for one answer")]
     pub(crate) fn reconsider(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
         let (peers, shared) = &mut self.split(now);
@@ -84,17 +85,17 @@ impl Server<Stdio> {
         }
     }
 
-    /// What a request of the modern era says of itself; nothing for others, and for those that have ended.
+    /// The context that a request of the modern era states; `None` for other requests and for ended ones.
     pub(crate) fn stated(&self, ticket: &Ticket) -> Option<&Context> {
         self.peer()?.incoming.get(ticket.key())?.stated.as_deref()
     }
 
-    /// The id that the client gave to a request that is open.
+    /// The client's id of an open request.
     pub(crate) fn id_of(&self, ticket: TicketKey) -> Option<&RequestId> {
         self.peer()?.incoming.id(ticket)
     }
 
-    /// From which level on the client of a session wants log messages, if it has said so.
+    /// The log level that the client has set with `logging/setLevel`.
     pub(crate) fn chosen_level(&self) -> Option<LoggingLevel> {
         self.peer()?.logging_level
     }

@@ -1,7 +1,8 @@
-//! Input that a request needs from its client: the same for a handler in both eras (RULES 8.6).
+//! Input that a request needs from its client, with the same interface for the application in both eras (RULES 8.6).
 //!
-//! Since 2026-07-28, what is needed is the result of the request, and the client asks again. Before, the client is asked
-//! by requests of the server's, and the request is handed up again as if the client had asked again.
+//! Since 2026-07-28, the required input is the result of the request, and the client retries the request with the
+//! input. Before, the server sends requests to the client, and then reports the original request again as if it were a
+//! retry.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,10 +20,11 @@ use crate::error::UsageError;
 use crate::spec::Era;
 use crate::spec::{Method, code};
 
-/// The pause before a request that needs nothing but another try is handed up again (MD-I-06).
+/// The pause before a request that required no input but a retry is reported again (MD-I-06).
 const PACE: Duration = Duration::from_millis(250);
 
-/// What a request needs before it can be answered. It is a result, too: answering with it requires the input.
+/// The input that a request needs before it can be answered. It converts to a result: answering with that has the same
+/// effect as [`Server::require_input`](super::Server::require_input).
 ///
 /// # Example: a question for the user
 ///
@@ -42,27 +44,27 @@ pub struct InputRequired {
 }
 
 impl InputRequired {
-    /// Nothing yet; at least one request or a state must follow (MD-I-02).
+    /// Requires nothing yet; at least one request or a state must be added (MD-I-02).
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With this question, whose answer will stand under the same key: `elicitation/create`, `sampling/createMessage` or
+    /// Adds a request for input, whose answer will have the same key: `elicitation/create`, `sampling/createMessage` or
     /// `roots/list` (MD-I-03).
     pub fn ask(mut self, key: &str, method: impl Into<Method>, params: impl Into<Json>) -> Self {
         self.requests.insert(key.into(), (method.into(), params.into()));
         self
     }
 
-    /// With a state that comes back as it is. Whoever asks again could have altered it (MD-I-12).
+    /// Adds a state that the client returns with its retry. The client could alter it (MD-I-12).
     pub fn state(mut self, state: &str) -> Self {
         self.state = Some(state.into());
         self
     }
 
-    /// What a result says that requires input; `None` for every other.
+    /// Reads a result that requires input; `None` for every other result.
     pub(super) fn read(result: &Json) -> Option<Self> {
-        // Most results can be told from such by a look.
+        // This search excludes most other results at low cost.
         memchr::memmem::find(result.as_bytes(), b"\"input_required\"")?;
         let [kind, requests, state] = result.first_members(["resultType", "inputRequests", "requestState"]);
         kind.filter(|kind| kind.as_bytes() == b"\"input_required\"")?;
@@ -76,7 +78,7 @@ impl InputRequired {
         Some(required)
     }
 
-    /// The result of 2026-07-28.
+    /// The result in the form of 2026-07-28.
     fn to_result(&self) -> Json {
         let mut requests = Json::empty_object();
         for (key, (method, params)) in self.requests.iter().rev() {
@@ -94,7 +96,7 @@ impl InputRequired {
         result.with_member("resultType", &Json::from("input_required"))
     }
 
-    /// MD-I-01 to MD-I-03: what is wrong with it as an answer to this method.
+    /// Checks whether it is a valid answer to this method (MD-I-01 to MD-I-03).
     fn check(&self, method: &Method, context: &Context) -> Result<(), UsageError> {
         let version = context.version;
         if !method.facts().takes_input {
@@ -109,7 +111,7 @@ impl InputRequired {
         Ok(())
     }
 
-    /// MD-I-04: what the client must be able to do.
+    /// The capabilities that the client must have declared (MD-I-04).
     fn capabilities(&self) -> Json {
         let needed = self.requests.values().filter_map(|(method, params)| needed(method, params));
         needed.fold(Json::empty_object(), |all, (name, inside)| {
@@ -120,7 +122,8 @@ impl InputRequired {
     }
 }
 
-/// What a client must be able to do to be asked this (MD-I-04); `None` if it is no request for input (MD-I-03).
+/// The capability that a client must have declared for this request (MD-I-04); `None` if it is no request for input
+/// (MD-I-03).
 pub(crate) fn capability_for(method: &Method, params: &Json) -> Option<Json> {
     let (name, inside) = needed(method, params)?;
     let inside =
@@ -134,7 +137,7 @@ impl From<InputRequired> for Json {
     }
 }
 
-/// The capability, and what of it, that a request for input needs; `None` if it is no such request.
+/// The capability and its member that a request for input needs; `None` if it is no request for input.
 fn needed(method: &Method, params: &Json) -> Option<(&'static str, Option<&'static str>)> {
     let capability = method.facts().client_capability?;
     let inside = if *method == Method::ELICITATION_CREATE {
@@ -149,7 +152,7 @@ fn needed(method: &Method, params: &Json) -> Option<(&'static str, Option<&'stat
     Some((capability, inside))
 }
 
-/// A request of a legacy session that waits for what its client was asked.
+/// The state of a legacy request whose input is requested from its client.
 #[derive(Debug)]
 pub(super) struct Parked {
     params: Option<Json>,
@@ -164,13 +167,13 @@ impl Parked {
         Self { params, waiting: 0, answers: BTreeMap::new(), state: None, rounds: 0 }
     }
 
-    /// Bytes that are kept beside the parameters.
+    /// Bytes that are stored in addition to the parameters.
     fn added(&self) -> usize {
         let answers = self.answers.iter().map(|(key, answer)| key.len() + answer.len());
         answers.sum::<usize>() + self.state.as_ref().map_or(0, |state| state.len())
     }
 
-    /// The parameters as a client would send them that asks again (MD-I-08).
+    /// The parameters of the retry that a client of the modern era would send (MD-I-08).
     fn params_of_retry(&self) -> Json {
         let mut answers = Json::empty_object();
         for (key, answer) in self.answers.iter().rev() {
@@ -207,7 +210,7 @@ impl Peer {
         }
     }
 
-    /// Asks the client by requests.
+    /// Sends the required requests to a legacy client.
     fn park<T: Carrier>(
         &mut self,
         ticket: TicketKey,
@@ -237,7 +240,7 @@ impl Peer {
                 let text = format!("the client could not be asked: {error}");
                 return self.answer(ticket, Err(ErrorObject::new(code::INTERNAL_ERROR, &text)), shared);
             }
-            // What finds no room ends the request.
+            // A request for input that finds no room ends the client's request.
             if self.incoming.get(ticket).is_none() {
                 break;
             }
@@ -245,7 +248,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Something that a request waits for has its outcome; `true` if it was that.
+    /// Handles the outcome of a request for input; `false` if the request was sent for another purpose.
     pub(super) fn on_input<T: Carrier>(
         &mut self,
         request: RequestKey,
@@ -256,7 +259,7 @@ impl Peer {
         match outcome {
             Outcome::Result(answer) => {
                 let bytes = key.len() + answer.len();
-                // M3
+                // All stored bytes together have a limit (M3).
                 if !self.has_room_for(bytes, Some(ticket), shared) {
                     let _ = self.answer(ticket, Err(ErrorObject::overloaded()), shared);
                     return true;
@@ -271,10 +274,10 @@ impl Peer {
                     self.hand_up_again(ticket, shared);
                 }
             }
-            // MD-I-10: what the client does not give ends the request.
+            // Without one of the inputs, the request cannot be continued (MD-I-10).
             Outcome::Error(_) | Outcome::Failed(_) => {
                 let error = ErrorObject::new(code::INTERNAL_ERROR, "the client did not give what the request needs");
-                // The code is one that anybody may use.
+                // This cannot fail, because the code is not reserved.
                 let _ = self.answer(ticket, Err(error), shared);
             }
         }

@@ -1,4 +1,4 @@
-//! `subscriptions/listen`: what clients want to be told of, and telling them (RULES 8.7).
+//! `subscriptions/listen`: the filters of clients, and the notifications to them (RULES 8.7).
 
 use super::carrier::{Carrier, Kind, Shared};
 use super::config::Config;
@@ -14,7 +14,7 @@ use crate::error::{Fault, UsageError};
 use crate::spec::meta::{SUBSCRIPTION_ID, stamp, with_subscription_id};
 use crate::spec::{Change, List, Method, TASKS_EXTENSION, code};
 
-/// A `subscriptions/listen` that is open.
+/// An open `subscriptions/listen`.
 #[derive(Debug)]
 pub(super) struct Listen {
     exchange: Option<ExchangeKey>,
@@ -22,17 +22,17 @@ pub(super) struct Listen {
     is_acknowledged: bool,
 }
 
-/// What a client wants to be told of.
+/// The changes of which a client wants to be notified.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Filter {
-    /// For each of [`List::ALL`], whether its changes are asked for.
+    /// For each of [`List::ALL`], whether its changes are wanted.
     lists: [bool; List::ALL.len()],
     uris: Names,
     task_ids: Names,
 }
 
 impl Filter {
-    /// Reads `notifications` of the parameters (MD-L-01). `None` if it is none, or names too much.
+    /// Reads `notifications` of the parameters (MD-L-01). `None` if it is invalid or contains too many names.
     fn read(params: Option<&Json>) -> Option<Self> {
         let wanted = params?.first_member("notifications").filter(Json::is_object)?;
         let [uris, task_ids] = wanted.first_members(["resourceSubscriptions", "taskIds"]);
@@ -44,7 +44,7 @@ impl Filter {
         })
     }
 
-    /// MD-L-02: what of it is served.
+    /// The part of the filter that the server supports (MD-L-02).
     fn honoured(self, config: &Config, context: &Context) -> Self {
         let declares = |capability: &str, flag: &str| config.declares_flag(capability, flag);
         let has_tasks = |capabilities: &Json| {
@@ -87,17 +87,17 @@ impl Filter {
     }
 }
 
-/// What has changed.
+/// A change of which clients are notified.
 pub(super) struct Publication<'n> {
     change: Change,
-    /// The name of the resource or the task; of a list, nothing.
+    /// The name of the resource or the task; empty for a list.
     name: &'n str,
 }
 
 impl<'n> Publication<'n> {
     /// # Errors
     ///
-    /// The notification tells of no change that anybody could listen to, or not of which.
+    /// The method is not a change notification, or the name of the resource or task is missing.
     pub(super) fn of(method: &Method, name: Option<&'n str>) -> Result<Self, UsageError> {
         match (method.facts().change, name) {
             (Some(change @ Change::List(_)), _) => Ok(Self { change, name: "" }),
@@ -116,7 +116,7 @@ impl<'n> Publication<'n> {
     }
 }
 
-/// The member of a change's parameters that says of what it tells.
+/// The name of the changed resource or task, from the parameters of a change notification.
 pub(super) fn name_of(notification: &Notification) -> Option<String> {
     let member = notification.method.facts().change?.named_by()?;
     let name = notification.params.as_ref()?.first_member(member)?;
@@ -124,7 +124,7 @@ pub(super) fn name_of(notification: &Notification) -> Option<String> {
 }
 
 impl Peer {
-    /// Answers `subscriptions/listen`, which then stays open (MD-L-02).
+    /// Opens a `subscriptions/listen`, which is answered only when it ends (MD-L-02).
     pub(super) fn listen<T: Carrier>(
         &mut self,
         id: RequestId,
@@ -137,7 +137,7 @@ impl Peer {
             let text = "invalid params: notifications must be a filter, and not name too much";
             return self.refuse(Some(id), &ErrorObject::new(code::INVALID_PARAMS, text), source, shared);
         };
-        // MD-L-14
+        // Over capacity, the request is refused before its acknowledgement (MD-L-14).
         let limit = shared.config.limits.subscriptions;
         if *shared.subscriptions >= limit && !self.end_listen_for(source.exchange, shared) {
             shared.wire.out.report(Event::Faulted(Fault::TooManySubscriptions));
@@ -159,7 +159,7 @@ impl Peer {
         }
     }
 
-    /// MD-L-02: the first message says what is served.
+    /// Sends the first message of a subscription, which contains the supported part of the filter (MD-L-02).
     fn acknowledge<T: Carrier>(&mut self, key: TicketKey, shared: &mut Shared<'_, T>) {
         let Some(id) = self.listens.id(key).cloned() else { return };
         let Some(listen) = self.listens.get_mut(key).filter(|listen| !listen.is_acknowledged) else { return };
@@ -192,7 +192,7 @@ impl Peer {
         }
     }
 
-    /// M4: ends one that is unused, or of a client with many, so that another one can be opened.
+    /// Ends a subscription that is unused, or one of a client with many, so that another one can be opened (M4).
     fn end_listen_for<T: Carrier>(&mut self, newcomer: Option<ExchangeKey>, shared: &mut Shared<'_, T>) -> bool {
         let now = shared.wire.now;
         let evicted = newcomer.and_then(|newcomer| shared.transport.listen_to_evict(newcomer, now));
@@ -200,7 +200,8 @@ impl Peer {
         evicted.is_some_and(|key| self.end_listen(key, shared))
     }
 
-    /// Tells everybody who wants to know; a legacy session as far as it has subscribed.
+    /// Sends a change notification to all matching subscriptions, and to the legacy session. The latter receives
+    /// changes of a resource only if it has subscribed to it.
     pub(super) fn publish<T: Carrier>(
         &mut self,
         notification: &Notification,
@@ -237,7 +238,7 @@ impl Peer {
         params: Option<&Json>,
         shared: &mut Shared<'_, T>,
     ) -> Result<Json, ErrorObject> {
-        // MD-V-05: what is not declared does not exist.
+        // Methods of an undeclared capability do not exist (MD-V-05).
         if !shared.config.declares_flag("resources", "subscribe") {
             return Err(ErrorObject::method_not_found(method));
         }
@@ -246,11 +247,11 @@ impl Peer {
         Ok(Json::empty_object())
     }
 
-    /// A client in a legacy session subscribes to a resource, or no longer does.
+    /// Adds or removes a subscription of a legacy session to a resource.
     ///
     /// # Errors
     ///
-    /// The subscription cannot be kept, so that its client must not be told that it is (MD-L-14).
+    /// The answer to the client, if there is no room for the subscription (MD-L-14).
     pub(super) fn on_subscription<T: Carrier>(
         &mut self,
         method: &Method,
@@ -270,24 +271,24 @@ impl Peer {
         Ok(())
     }
 
-    /// The legacy session has ended, and with it what its client has subscribed to.
+    /// Removes all subscriptions to resources of a legacy session that has ended.
     pub(super) fn end_subscriptions<T: Carrier>(&mut self, shared: &mut Shared<'_, T>) {
         shared.resources.remove_all(&std::mem::take(&mut self.subscribed));
     }
 
-    /// The client no longer listens.
+    /// Removes a subscription that its client has cancelled.
     pub(super) fn unlisten<T: Carrier>(&mut self, key: TicketKey, shared: &mut Shared<'_, T>) {
         self.take_listen(key, shared);
     }
 
-    /// MD-L-09: ends all subscriptions with their results.
+    /// Ends all subscriptions with their results (MD-L-09).
     pub(super) fn end_listens<T: Carrier>(&mut self, shared: &mut Shared<'_, T>) {
         for key in self.listens.keys() {
             self.end_listen(key, shared);
         }
     }
 
-    /// MD-L-09: ends a subscription with its result; `false` if there is none.
+    /// Ends a subscription with its result (MD-L-09); `false` if there is none.
     fn end_listen<T: Carrier>(&mut self, key: TicketKey, shared: &mut Shared<'_, T>) -> bool {
         let Some((id, listen)) = self.take_listen(key, shared) else { return false };
         let result = stamp(&Json::empty_object(), &[(SUBSCRIPTION_ID, &id.to_json())]);
@@ -308,7 +309,7 @@ impl Peer {
     }
 }
 
-/// The resource that a subscription in a legacy session names.
+/// The `uri` of the parameters of `resources/subscribe` or `resources/unsubscribe`.
 pub(crate) fn uri_of(params: Option<&Json>) -> Option<Box<str>> {
     let uri = params?.first_member("uri")?;
     uri.as_string().map(|uri| Box::from(&*uri))

@@ -1,6 +1,6 @@
 //! The levels of log messages.
 
-/// How serious a log message is, as in RFC 5424, section 6.2.1. A more serious level is greater.
+/// The severity of a log message, as in RFC 5424, section 6.2.1. A more severe level is greater.
 ///
 /// # Example
 ///
@@ -13,26 +13,26 @@
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LoggingLevel {
-    /// For those who look for faults.
+    /// Details for debugging.
     Debug,
-    /// What happens in good order.
+    /// Normal operation.
     Info,
-    /// Of note, but in good order.
+    /// Normal, but significant.
     Notice,
-    /// Something may go wrong.
+    /// A possible error.
     Warning,
-    /// Something went wrong.
+    /// An error.
     Error,
-    /// A part does not work.
+    /// A component does not work.
     Critical,
-    /// Somebody must act at once.
+    /// Action is required at once.
     Alert,
     /// Nothing works.
     Emergency,
 }
 
 impl LoggingLevel {
-    /// All levels, the least serious first.
+    /// All levels, the least severe first.
     pub const ALL: [Self; 8] = [
         Self::Debug,
         Self::Info,
@@ -44,7 +44,7 @@ impl LoggingLevel {
         Self::Emergency,
     ];
 
-    /// The name as it stands on the wire.
+    /// The name on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -59,7 +59,7 @@ impl LoggingLevel {
         }
     }
 
-    /// The level of that name.
+    /// The level with this name, in lower case; `None` for any other text.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|level| level.as_str() == text)

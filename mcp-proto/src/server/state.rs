@@ -1,8 +1,8 @@
-//! `requestState` that nobody can alter or use elsewhere (MD-I-12): what is in it, and what it is bound to.
+//! An authenticated `requestState`, which cannot be altered or used for another request (MD-I-12).
 //!
-//! The text is, in Base64 for URLs without padding: a 1; the second at which it expires since 1970, in 8 bytes; the
-//! state; and a tag of 32 bytes. The tag covers these, the principal, the method and what the request is for, each with
-//! its length before it. What the state says can be read by the client: it is authentic, and no secret.
+//! The text is URL-safe Base64 without padding of: the byte 1; the expiry in seconds since 1970 as 8 bytes, big-endian;
+//! the state; and a tag of 32 bytes. The tag covers these and, each preceded by its length, the principal, the method
+//! and the target of the request. The state is authenticated, but not encrypted: the client can read it.
 
 use std::fmt;
 
@@ -18,19 +18,19 @@ const FORMAT: u8 = 1;
 const TAG: usize = 32;
 /// Format and expiry.
 const HEAD: usize = 9;
-/// Keeps the key's other uses apart from this one.
+/// Separates this use of the key from any other.
 const PURPOSE: &[u8] = b"mcp requestState";
 
-/// A message authentication code with a key, such as HMAC-SHA-256.
+/// A keyed message authentication code, such as HMAC-SHA-256.
 pub trait StateKey {
     /// The tag of a message.
     fn sign(&self, message: &[u8]) -> [u8; 32];
 
-    /// Whether a tag is that of a message, in a time that does not depend on where they differ.
+    /// Whether a tag is valid for a message. The comparison must take constant time.
     fn verify(&self, message: &[u8], tag: &[u8; 32]) -> bool;
 }
 
-/// The keys that seal and open states: one for new ones, and earlier ones that still open what they have sealed.
+/// The keys for states: the current one seals and opens, earlier ones only open what they have sealed.
 #[derive(Clone)]
 pub struct StateKeys<K> {
     current: K,
@@ -38,30 +38,31 @@ pub struct StateKeys<K> {
 }
 
 impl<K: StateKey> StateKeys<K> {
-    /// One key.
+    /// Creates a set of one key.
     #[must_use]
     pub const fn new(key: K) -> Self {
         Self { current: key, earlier: Vec::new() }
     }
 
-    /// With a key that states were sealed with before.
+    /// Adds a key that sealed states before.
     #[must_use]
     pub fn with_earlier(mut self, key: K) -> Self {
         self.earlier.push(key);
         self
     }
 
-    /// A state as text for `requestState`, until a second since 1970.
+    /// Seals a state as the text for `requestState`, with the expiry in seconds since 1970.
     #[must_use]
     pub fn seal(&self, binding: &StateBinding, state: &str, expires: u64) -> String {
         binding.seal(&self.current, state, expires)
     }
 
-    /// The state that came with a request, if one did, at a second since 1970.
+    /// Opens the state that a request contains, if there is one; `now` is in seconds since 1970.
     ///
     /// # Errors
     ///
-    /// The answer to a client whose `requestState` is none of these keys', is too old, or belongs to another request.
+    /// The answer to the client, if `requestState` was sealed by none of these keys, has expired, or belongs to another
+    /// request.
     pub fn open(&self, binding: &StateBinding, now: u64) -> Result<Option<String>, ErrorObject> {
         let Some(given) = &binding.given else { return Ok(None) };
         let text = given.as_string().unwrap_or_default();
@@ -79,16 +80,16 @@ impl<K> fmt::Debug for StateKeys<K> {
     }
 }
 
-/// What a state is bound to: who asks, and for what (MD-I-12).
+/// What a state is bound to: the principal and the target of a request (MD-I-12).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateBinding {
     bound: Vec<u8>,
-    /// What came as `requestState`.
+    /// The member `requestState` of the parameters.
     given: Option<Json>,
 }
 
 impl StateBinding {
-    /// The request with these parameters, by this principal. What is bound are `name`, `uri` and `arguments`, as their
+    /// Binds to the principal, the method and the members `name`, `uri` and `arguments` of the parameters, as JSON
     /// texts.
     #[must_use]
     pub fn new(principal: Option<&Principal>, method: &Method, params: Option<&Json>) -> Self {
@@ -103,7 +104,7 @@ impl StateBinding {
             arguments.as_ref().map(Json::as_bytes),
         ];
         for part in parts {
-            // Absent and empty differ.
+            // This distinguishes an absent part from an empty one.
             bound.push(u8::from(part.is_some()));
             let part = part.unwrap_or_default();
             bound.extend_from_slice(&(part.len() as u64).to_be_bytes());
@@ -145,7 +146,7 @@ impl StateBinding {
 mod tests {
     use super::*;
 
-    /// Not secure: it only depends on each byte and its place.
+    /// Not secure: it only depends on each byte and its position.
     struct Toy(u8);
 
     impl StateKey for Toy {
@@ -163,7 +164,7 @@ mod tests {
         }
     }
 
-    /// What becomes of a text that comes back with a request.
+    /// Opens a text as the `requestState` of a request; the error is its code.
     fn open(binding: &StateBinding, key: u8, text: &str, now: u64) -> Result<Option<String>, i64> {
         let binding = StateBinding { given: Some(Json::from(text)), ..binding.clone() };
         StateKeys::new(Toy(key)).open(&binding, now).map_err(|error| error.code())

@@ -1,4 +1,4 @@
-//! The server on a byte stream, which is one session.
+//! The server on a byte stream, which has one session.
 
 use http::request::Parts;
 
@@ -17,7 +17,7 @@ use crate::spec::ProtocolVersion;
 use crate::transport::{Line, Stdio, StdioAction};
 
 impl Server<Stdio> {
-    /// Bytes have arrived from the client, in pieces of any size.
+    /// Bytes have arrived from the client, in chunks of any size.
     pub fn handle_bytes(&mut self, mut bytes: &[u8], now: Instant) {
         let (peers, shared) = &mut self.split(now);
         let Some(peer) = peers.get_mut(&SessionKey::ONLY) else { return };
@@ -40,15 +40,16 @@ impl Server<Stdio> {
         }
     }
 
-    /// The client's stream has taken this many more bytes of [`StdioAction::Write`].
+    /// The driver has written this many more bytes of [`StdioAction::Write`] to the client's stream.
     ///
-    /// What was not reported counts against [`Limits::unwritten`](crate::Limits::unwritten).
+    /// Bytes that were not reported count against [`Limits::unwritten`](crate::Limits::unwritten).
     pub fn handle_written(&mut self, bytes: usize, now: Instant) {
         self.transport.handle_written(bytes);
         self.report_not_written(now);
     }
 
-    /// The client's stream has ended: requests in flight are answered within a bound, then the connection closes (FR15).
+    /// The client's stream has ended. Requests in flight are still answered within [`Config::drain_timeout`], then the
+    /// connection closes (FR15).
     pub fn handle_eof(&mut self, now: Instant) {
         let (peers, shared) = &mut self.split(now);
         let Some(peer) = peers.get_mut(&SessionKey::ONLY) else { return };
@@ -64,7 +65,7 @@ impl Server<Stdio> {
         peer.drain(shared);
     }
 
-    /// Lets everything happen that is due. Calling this early or twice does nothing (CL2).
+    /// Handles all timers that are due. Calling this early or twice does nothing (CL2).
     pub fn handle_timeout(&mut self, now: Instant) {
         self.on_own_timers(now);
     }
@@ -74,14 +75,14 @@ impl Server<Stdio> {
         self.close_session(SessionKey::ONLY, CloseReason::Local, now);
     }
 
-    /// The only session that there is.
+    /// The only session.
     #[must_use]
     pub const fn session(&self) -> SessionKey {
         SessionKey::ONLY
     }
 
-    /// Whether more input should be read. With `false`, the client does not read its answers, or as many requests as the
-    /// limit allows wait for the application (H5, RP10).
+    /// Whether the driver should read more input. `false` if the client does not read its answers, outputs are not
+    /// polled fast enough, or the application has as many unanswered requests as the limit allows (H5, RP10).
     #[must_use]
     pub fn wants_input(&self) -> bool {
         let limits = &self.config.limits;
@@ -90,21 +91,21 @@ impl Server<Stdio> {
         reads && self.out.has_room(limits) && self.requests_in_flight() < requests
     }
 
-    /// Whether the client takes what is written to it fast enough for more to be made of it.
+    /// Whether the client reads fast enough for more messages to be forwarded to it.
     pub(crate) fn takes_output(&self) -> bool {
-        // What a driver has read already of the other side must find room.
+        // The rest is for bytes that a driver has already read from the other side.
         let most = self.config.limits.queue_bytes.min(self.config.limits.unwritten / 2);
         self.transport.unwritten().bytes() < most
     }
 
-    /// Whether [`Event::Closed`] was told or is about to be.
+    /// Whether [`Event::Closed`] was reported or will be returned by the next polls.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.peers.get(&SessionKey::ONLY).is_none_or(Peer::is_closed)
     }
 }
 
-/// FR10
+/// Closes the connection after too many lines that are no messages (FR10).
 fn count_garbage(peer: &mut Peer, shared: &mut Shared<'_, Stdio>) {
     if shared.transport.counts_garbage(shared.wire.now) {
         peer.close(CloseReason::Garbage, shared);
