@@ -1,4 +1,4 @@
-//! Servers in processes of their own: how they are started, and that nothing is left of them.
+//! Servers that run as child processes: how they are started, and that no process is left over.
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
@@ -14,10 +14,10 @@ use tests::world::{initialize_result, result};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// Some ten times what `Client::close` documents: the machine that runs the test may be slow, and is not measured.
+/// About ten times the limits that `Client::close` documents: the machine that runs the test may be slow.
 const BOUND: Duration = Duration::from_secs(60);
 
-/// A server that answers `initialize` and then does what the script says.
+/// A server that answers `initialize` and then runs the script.
 fn server(script: &str) -> Command {
     let answer = result("1", &initialize_result("2025-11-25"));
     shell(&format!("read -r request; echo '{answer}'; {script}"))
@@ -29,7 +29,7 @@ fn shell(script: &str) -> Command {
     command
 }
 
-/// Watches what is started with this command.
+/// Watches the processes that this command starts.
 fn watch(command: &mut Command) -> Life {
     Life::of(command.as_std_mut())
 }
@@ -89,9 +89,9 @@ async fn st17_st18_a_server_is_ended_with_all_that_it_has_started() {
             let mut life = watch(&mut command);
             let client = Client::builder().spawn(command).await.expect(what);
             timeout(BOUND, client.close()).await.expect(what);
-            // What it has started itself is killed, and not waited for.
+            // The processes that it has started are killed, and the client does not wait for them.
             assert!(what != "it does neither" || !life.goes_on(), "{what}: the process is there");
-            // The shell tells of what was ended under it.
+            // The shell reports the processes that were killed.
             let text = ended(life).await;
             assert!(text.contains(written), "{what}: {text}");
         })
@@ -114,7 +114,7 @@ async fn closing_waits_until_the_process_has_ended() {
     std::fs::remove_file(marker).unwrap();
 }
 
-/// A server that goes on after it has closed its stdout when it was asked for its revisions.
+/// A server that closes its stdout when its era is detected, but does not exit.
 #[tokio::test]
 async fn er06_a_server_that_is_replaced_ends_in_good_order() {
     let marker = Path::new(env!("CARGO_TARGET_TMPDIR")).join("was-asked");
@@ -164,7 +164,8 @@ fn a_server_does_not_outlive_the_runtime() {
     drop(client);
 }
 
-/// Servers that have ended leave processes behind, which hold their stdin and stdout: the client sees no end of them.
+/// Servers that exit leave processes behind which hold their stdin and stdout, so that the client sees no end of
+/// either.
 #[test]
 fn defect_mutants_a_runtime_that_is_dropped_without_close_leaves_no_grandchildren() {
     for script in [
@@ -177,7 +178,7 @@ fn defect_mutants_a_runtime_that_is_dropped_without_close_leaves_no_grandchildre
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let client = runtime.block_on(async {
             let client = Client::builder().spawn(command).await.unwrap();
-            // Those that end have ended.
+            // The servers that exit have exited by then.
             tokio::time::sleep(Duration::from_millis(600)).await;
             client
         });
@@ -188,7 +189,7 @@ fn defect_mutants_a_runtime_that_is_dropped_without_close_leaves_no_grandchildre
     }
 }
 
-/// A client that is being closed when its runtime is dropped.
+/// The runtime is dropped while a client is being closed.
 #[test]
 fn defect_mutants_a_runtime_that_is_dropped_while_a_client_closes_leaves_no_grandchildren() {
     let mut command = server("trap '' TERM; (trap '' TERM; sleep 1000; true) & sleep 1000; true");
@@ -207,7 +208,7 @@ async fn bad_lines_of_a_child_are_outcomes_at_once_and_the_next_call_succeeds() 
     for case in BAD_SERVERS {
         let legacy = |config: &mut client::Config| config.versions = vec![ProtocolVersion::V2025_11_25];
         let client = Client::builder().configure(legacy).spawn(shell(&case.script(&folder))).await.unwrap();
-        // At once: later, it would be that the time was up.
+        // The outcome must come at once: a later one would be a timeout.
         case.judge(client.request("tools/call", None).await);
         assert_eq!(client.request("tools/list", None).await.unwrap(), Json::empty_object(), "{}", case.name);
     }

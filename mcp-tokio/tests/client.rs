@@ -21,7 +21,7 @@ fn json(text: &str) -> Json {
     Json::parse(text.to_owned()).unwrap()
 }
 
-/// Serves until the client is gone; tells which requests were cancelled.
+/// Serves until the client has disconnected; reports which requests were cancelled.
 async fn serve(mut stream: DuplexStream, cancelled: mpsc::UnboundedSender<()>) {
     let mut server = Server::new(Stdio::new(), Config::new("s", "1")).unwrap();
     let mut buffer = vec![0; 4096];
@@ -29,7 +29,7 @@ async fn serve(mut stream: DuplexStream, cancelled: mpsc::UnboundedSender<()>) {
     loop {
         while let Some(output) = server.poll_output() {
             match output {
-                // A client that is gone is noticed when nothing more can be read.
+                // A client that has disconnected is detected when nothing more can be read.
                 Output::Action(StdioAction::Write(line)) => drop(stream.write_all(&line).await),
                 Output::Event(Event::Requested { ticket, method, params }) => {
                     answer(&mut server, ticket, &method, params, &mut asking);
@@ -134,7 +134,7 @@ async fn the_server_is_told_what_the_builder_was() {
     }
 }
 
-/// A process cannot be started anew behind a stream that the application has made.
+/// On a stream that the application provides, no process can be restarted.
 #[tokio::test]
 async fn er06_a_stream_that_ends_at_the_first_question_is_an_error_at_once() {
     let builder = Client::builder().versions(ProtocolVersion::ALL).configure(|config| config.respawn = true);
@@ -147,7 +147,7 @@ async fn er06_a_stream_that_ends_at_the_first_question_is_an_error_at_once() {
     assert!(matches!(outcome, Err(Error::Failed { reason: Failed::Closed, .. })), "{outcome:?}");
 }
 
-/// A guard in a future of the application's, which tells when that is dropped.
+/// A guard in a future of the application, which reports when that is dropped.
 struct Dropped(mpsc::UnboundedSender<()>);
 
 impl Drop for Dropped {
@@ -156,7 +156,7 @@ impl Drop for Dropped {
     }
 }
 
-/// Does not come back from what the server tells or asks.
+/// A handler that never returns from a notification or a request.
 struct Stuck {
     begun: mpsc::UnboundedSender<()>,
     dropped: mpsc::UnboundedSender<()>,
@@ -198,14 +198,14 @@ async fn handlers_that_are_stuck_are_ended_with_the_client() {
         let started = tokio::time::Instant::now();
         client.close().await;
         assert!(timeout(Duration::from_secs(60), is_dropped.recv()).await.is_ok(), "{said}");
-        // A request is nobody's any more; the last notification has a second to be heard.
+        // A request is aborted at once; the last notification may take one second.
         let waited = u64::from(!said.contains("\"id\""));
         assert_eq!(started.elapsed().as_secs(), waited, "{said}");
         reading.await.unwrap().unwrap();
     }
 }
 
-/// What was accepted before the end is written, as long as the server reads.
+/// Messages that were accepted before the end are written, as long as the server reads.
 #[tokio::test(start_paused = true)]
 async fn the_last_lines_are_written_before_the_stream_ends_and_the_end_takes_no_time() {
     let (client, mut theirs) = connect_by_hand(Client::builder()).await;
@@ -220,7 +220,7 @@ async fn the_last_lines_are_written_before_the_stream_ends_and_the_end_takes_no_
     assert_eq!(started.elapsed(), Duration::ZERO);
 }
 
-/// A server that reads no more may still have something to say, for two seconds.
+/// A server that does not read any more may still send messages, for two seconds.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_has_closed_its_input_is_listened_to_for_a_while() {
     let ((ours, mut theirs), (answers, mut answering)) = (duplex(4096), duplex(4096));
@@ -341,7 +341,7 @@ async fn defect_k7_a_service_whose_notification_handler_panics_is_given_the_next
     assert!(all.ends_with(&["notifications/second".to_owned(), "ended".to_owned()]), "{all:?}");
 }
 
-/// Time stands still: it passes only when nothing else can happen.
+/// Time is paused: it advances only when the runtime is idle.
 #[tokio::test(start_paused = true)]
 async fn defect_k1_while_the_answers_to_a_flood_wait_no_more_of_it_is_read() {
     let few = |config: &mut client::Config| config.limits.queue_bytes = 64 * 1024;
@@ -352,7 +352,7 @@ async fn defect_k1_while_the_answers_to_a_flood_wait_no_more_of_it_is_read() {
         read += flood.len();
         assert!(read < 1 << 20, "{read} bytes were read");
     }
-    // The other way: what is read again makes room.
+    // The other direction: once the answers are read, there is room again.
     let call = client.call(Call::new("tools/list").timeout(Duration::from_secs(60))).await.unwrap();
     let (mut reading, mut writing) = split(theirs);
     let answers = tokio::spawn(async move { tokio::io::copy(&mut reading, &mut tokio::io::sink()).await });
@@ -365,7 +365,7 @@ async fn defect_k1_while_the_answers_to_a_flood_wait_no_more_of_it_is_read() {
     assert!(answers.await.unwrap().unwrap() > 64 * 1024);
 }
 
-/// Outcomes do not wait until there is room for something else.
+/// Outcomes do not wait until there is room for other messages.
 #[tokio::test(start_paused = true)]
 async fn defect_k1_a_call_ends_at_its_timeout_while_the_server_reads_nothing() {
     let (client, theirs) = connect_by_hand(Client::builder()).await;
@@ -420,7 +420,7 @@ async fn a_call_that_is_dropped_before_the_task_took_it_is_not_sent() {
     tokio::select! {
         biased;
         outcome = client.request("dropped", None) => panic!("{outcome:?}"),
-        // The task is on this thread, and has not run.
+        // The task runs on this thread, and has not been polled yet.
         () = std::future::ready(()) => {}
     }
     let call = client.call(Call::new("kept")).await.unwrap();
@@ -439,7 +439,7 @@ async fn the_end_of_the_stream_fails_what_waits() {
     assert!(matches!(call.wait().await, Err(Error::Failed { reason: Failed::Closed, .. })));
 }
 
-/// A client, and the stream at whose other end it is, with `initialize` answered.
+/// A client that is connected to the returned stream, with `initialize` answered.
 async fn connect_by_hand(builder: Builder) -> (Client, DuplexStream) {
     let (ours, mut theirs) = duplex(4096);
     let (read, write) = split(ours);

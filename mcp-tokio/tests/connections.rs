@@ -1,4 +1,4 @@
-//! Connections of a server that listens itself.
+//! The connections of an HTTP server.
 
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-/// More than the buffers of both ends of a socket take.
+/// More than the buffers of both ends of a socket hold.
 const LARGE: usize = 12_000_000;
 const SLOW: Duration = Duration::from_millis(1200);
 
@@ -29,10 +29,10 @@ async fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {
     }
 }
 
-/// A server that listens, and what becomes of that.
+/// A listening server, its address and its task.
 async fn listen(change: impl FnOnce(&mut HttpService)) -> (HttpService, SocketAddr, JoinHandle<std::io::Result<()>>) {
     let mut http = HttpConfig::new();
-    // What a client does not take is the connection's matter here.
+    // Only the timeouts of the connection are tested here.
     http.unread_timeout = Duration::from_secs(24 * 3600);
     let mut service = Server::new(Config::new("s", "1"), serve).http(http).unwrap();
     change(&mut service);
@@ -53,7 +53,7 @@ fn call(session: &str, method: &str) -> String {
     post(session, &format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}"}}"#))
 }
 
-/// Reads until this has come; what came until then.
+/// Reads until this text has arrived; returns everything up to then.
 async fn until(stream: &mut TcpStream, end: &str) -> String {
     let mut read = Vec::new();
     while !String::from_utf8_lossy(&read).contains(end) {
@@ -65,7 +65,7 @@ async fn until(stream: &mut TcpStream, end: &str) -> String {
     String::from_utf8(read).unwrap()
 }
 
-/// Opens a session: the header that names it.
+/// Opens a session; returns the header with its id.
 async fn open(stream: &mut TcpStream) -> String {
     stream.write_all(post("", &initialize("2025-06-18")).as_bytes()).await.unwrap();
     let answer = until(stream, "\"result\"").await;
@@ -79,7 +79,7 @@ async fn an_answer_may_take_longer_than_the_head_of_its_request() {
     let (_service, address, _serving) = listen(|service| service.head_timeout = SLOW * 3 / 4).await;
     let mut client = TcpStream::connect(address).await.unwrap();
     let session = open(&mut client).await;
-    // In two pieces, so that the server has begun to wait for the second.
+    // In two pieces, so that the server already waits for the second.
     let call = call(&session, "slow");
     client.write_all(&call.as_bytes()[..30]).await.unwrap();
     sleep(Duration::from_millis(10)).await;
@@ -95,17 +95,17 @@ async fn m4_who_is_refused_is_answered_after_the_request_and_once() {
     let session = open(&mut busy).await;
     busy.write_all(call(&session, "wait").as_bytes()).await.unwrap();
     busy.flush().await.unwrap();
-    // Until it is in use, it makes room for others.
+    // Until its request is handled, the connection counts as idle and would be closed for another one.
     sleep(Duration::from_millis(50)).await;
     let mut refused = TcpStream::connect(address).await.unwrap();
     let mut answer = String::new();
-    // An answer to no request is an error in the eyes of many clients.
+    // Without a request there must be no response, because many clients report that as an error.
     timeout(Duration::from_millis(50), refused.read_to_string(&mut answer)).await.unwrap_err();
     refused.write_all(call(&session, "wait").as_bytes()).await.unwrap();
     refused.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("retry-after: "), "{answer}");
     assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
-    // The answer may come before the whole request has.
+    // The response may be sent before the request is complete.
     let mut refused = TcpStream::connect(address).await.unwrap();
     let asked = call(&session, "wait");
     refused.write_all(&asked.as_bytes()[..asked.len() - 5]).await.unwrap();
@@ -114,7 +114,7 @@ async fn m4_who_is_refused_is_answered_after_the_request_and_once() {
     assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
 }
 
-/// Time passes only when nothing else can happen.
+/// Time is paused: it advances only when the runtime is idle.
 #[tokio::test(start_paused = true)]
 async fn k1_a_client_that_does_not_read_is_left() {
     let long = Duration::from_secs(24 * 3600);
@@ -127,7 +127,7 @@ async fn k1_a_client_that_does_not_read_is_left() {
     assert!(head.contains(&format!("content-length: {}", LARGE + 36)), "{}", &head[..200]);
     sleep(Duration::from_secs(3600)).await;
     let mut rest = Vec::new();
-    // What was sent before may be lost when the connection is reset.
+    // Bytes that were sent before may be lost when the connection is reset.
     let _ = client.read_to_end(&mut rest).await;
     assert!(head.len() + rest.len() < LARGE, "{} bytes", rest.len());
 }

@@ -1,4 +1,4 @@
-//! The `Debug` forms of all public types, each with a marked secret wherever the type can hold one.
+//! The `Debug` output of all public types, each with a marked secret wherever the type can hold one.
 
 #![cfg(all(feature = "http-client", feature = "http-server"))]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
@@ -17,10 +17,10 @@ use tests::loopback::{Loopback, mcp_server, modern_server};
 use tests::world::{INITIALIZED, initialize, request, result};
 use tower_service::Service as _;
 
-/// What must not be printed. Bytes may be printed as text, or as a list of numbers.
+/// The text that must not be printed, neither as text nor as a list of numbers.
 const SECRET: &str = "marked-secret";
 
-/// The types and their forms.
+/// The types and their `Debug` output.
 #[derive(Default)]
 struct Forms(BTreeMap<&'static str, String>);
 
@@ -41,7 +41,7 @@ fn secret() -> Json {
     Json::parse(format!(r#"{{"x":"{SECRET}"}}"#)).unwrap()
 }
 
-/// Everything of a client.
+/// All types of a client.
 async fn client_forms(forms: &mut Forms) {
     let server = Loopback::start(mcp_server(|asked, connection| {
         if asked.method == "wait" {
@@ -83,7 +83,7 @@ async fn client_forms(forms: &mut Forms) {
     forms.add("Change", &Change::Notified(Notification { method: "x".into(), params: Some(secret()) }));
 }
 
-/// Everything of a server.
+/// All types of a server.
 async fn server_forms(forms: &mut Forms) {
     let seen = Arc::new(Mutex::new(Vec::<Incoming>::new()));
     let keep = Arc::clone(&seen);
@@ -131,7 +131,7 @@ async fn defect_x2_no_debug_form_of_a_public_type_prints_a_secret() {
     let mut forms = Forms::default();
     client_forms(&mut forms).await;
     server_forms(&mut forms).await;
-    // Its values are not given out: a test beside it looks at their form.
+    // No public method returns a value of this type; a unit test next to it checks its output.
     forms.0.insert("Http", String::new());
     let seen: BTreeSet<_> = forms.0.into_keys().map(str::to_owned).collect();
     assert_eq!(
@@ -141,7 +141,7 @@ async fn defect_x2_no_debug_form_of_a_public_type_prints_a_secret() {
     );
 }
 
-/// The structs and enums below a folder that are public.
+/// The public structs and enums in a folder.
 fn public_types(folder: &Path) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for entry in std::fs::read_dir(folder).unwrap() {

@@ -1,4 +1,4 @@
-//! The examples, one against the other.
+//! The examples, run against each other.
 
 use tests::examples::Serving;
 

@@ -1,4 +1,4 @@
-//! The client over HTTP and real sockets: with the blocking server, and with servers that do as they are told.
+//! The client over HTTP and real sockets: against the blocking server, and against scripted servers.
 
 #![cfg(feature = "http-client")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
@@ -42,7 +42,7 @@ fn failure(outcome: Result<Json, Error>) -> Failed {
     }
 }
 
-/// Whether a server has seen a request whose body contains this.
+/// Whether a server has received a request whose body contains this text.
 fn has_seen(server: &Loopback, text: &str) -> bool {
     server.requests().iter().any(|request| String::from_utf8_lossy(&request.body).contains(text))
 }
@@ -61,7 +61,7 @@ async fn defect_x1_a_url_that_has_no_one_reading_is_refused() {
     assert!(server.requests().iter().all(|request| request.line.contains("/mcp/m%C3%BCnchen?q=%C3%B6 ")));
 }
 
-/// Waits on a thread of its own, so that the runtime goes on.
+/// Waits on a separate thread, so that the runtime continues to run.
 async fn eventually(server: &Loopback, text: &'static str) {
     let server = server.clone();
     let seen = tokio::task::spawn_blocking(move || server.wait(|server| has_seen(server, text).then_some(())));
@@ -96,10 +96,10 @@ async fn a_whole_conversation() {
     }
     assert_eq!((steps, call.wait().await.unwrap()), (3, json(r#"{"counted":3}"#)));
     assert_eq!(client.request("ask", None).await.unwrap(), json(r#"{"action":"accept"}"#));
-    // The stream ends before the answer, and is gone on with.
+    // The stream ends before the answer, and is resumed.
     assert_eq!(client.request("away", None).await.unwrap(), json(r#"{"back":true}"#));
     assert!(matches!(client.request("nothing", None).await, Err(Error::Server(error)) if error.code() == -32601));
-    // A call whose future is dropped is cancelled; the server could not be stopped otherwise.
+    // Dropping the future of a call cancels the call; otherwise the server could not be stopped.
     assert!(timeout(Duration::from_millis(100), client.request("wait", None)).await.is_err());
     client.close().await;
     assert_eq!(heard.recv().unwrap().as_str(), "notifications/message");
@@ -133,7 +133,7 @@ async fn many_calls_at_one_time_each_get_their_own_answer() {
     for call in calls {
         call.await.unwrap();
     }
-    // One exchange each, and no more at one time than the limit; connections are used again.
+    // Each call has one exchange, the limit applies to all of them, and connections are reused.
     assert!(server.connections() <= 64, "{}", server.connections());
     client.close().await;
     assert_eq!(server.wait_for("DELETE /mcp").header("mcp-session-id"), "the-session");
@@ -147,7 +147,8 @@ async fn dropping_a_call_tells_the_server_and_delays_no_other() {
         }
         connection.json(result(&asked.id, "{}"))
     }));
-    // The server is told because it has read the request, not because its answer is given up.
+    // The cancellation is sent because the server has read the request, not because the stream was given up after
+    // `linger`.
     let patient = |http: &mut HttpConfig| http.linger = Duration::from_secs(3600);
     let client = Client::builder().http(&server.url()).unwrap().configure_http(patient).connect().await.unwrap();
     let call = client.call(Call::new("tools/call").params(json(r#"{"forever":1}"#))).await.unwrap();
@@ -178,7 +179,7 @@ async fn rp16_a_lost_session_is_opened_again_and_the_refused_call_succeeds() {
     assert_eq!(ids.len(), asked.len() - 1, "only what was refused has the id of another: {asked:?}");
 }
 
-/// Nobody asks for it: the connection is made again by itself.
+/// The connection is made again without a request of the application.
 #[tokio::test]
 async fn rp16_a_session_that_could_not_be_opened_again_is_opened_by_and_by() {
     let opened = AtomicUsize::new(0);
@@ -198,7 +199,7 @@ async fn rp16_a_session_that_could_not_be_opened_again_is_opened_by_and_by() {
     assert!(tokio::task::spawn_blocking(again).await.unwrap().is_some(), "{} times", count(&server));
 }
 
-/// What a client has under way ends before `close` comes back: nobody may run it on.
+/// All exchanges of a client end before `close` returns, because nothing may run the runtime after that.
 #[test]
 fn closing_ends_every_exchange() {
     let server = Loopback::start(mcp_server(|_, connection| connection.hang()));
@@ -226,7 +227,7 @@ async fn bad_answers_are_outcomes_at_once_and_the_next_call_succeeds() {
     for case in BAD_ANSWERS {
         let server = case.server();
         let client = connect(&server.url()).await;
-        // At once: later, it would be that the time was up.
+        // The outcome must come at once: a later one would be a timeout.
         case.judge(client.request("tools/call", None).await);
         assert_eq!(client.request("tools/list", None).await.unwrap(), json("{}"), "{}", case.name);
     }
@@ -268,7 +269,7 @@ async fn credentials_stay_on_their_origin() {
     let serve = mcp_server(|asked, connection| connection.json(result(&asked.id, "{}")));
     let server = Loopback::start(move |request, connection| {
         let to = match request.line.split(' ').nth(1) {
-            // Only the first redirect leads elsewhere.
+            // Only the first redirect leads to another origin.
             Some("/mcp") if String::from_utf8_lossy(&request.body).contains("away") => away.as_str(),
             Some("/mcp") if String::from_utf8_lossy(&request.body).contains("near") => "/other",
             _ => return serve(request, connection),
@@ -377,7 +378,7 @@ async fn while_the_application_is_behind_nothing_is_read_on() {
     }));
     let client = connect(&server.url()).await;
     let call = client.call(Call::new("tools/call")).await.unwrap();
-    // This thread is the only one that the runtime has, and it does something else meanwhile.
+    // This is the only thread of the runtime, and it is blocked here.
     let mut before = usize::MAX;
     while before != sent.load(Ordering::SeqCst) || before == 0 {
         before = sent.load(Ordering::SeqCst);
@@ -403,7 +404,7 @@ async fn defect_b3_as_many_requests_are_with_the_server_as_the_application_allow
     let seen = server.clone();
     let all = move || seen.wait(|server| (count(server) >= MANY).then_some(()));
     assert!(tokio::task::spawn_blocking(all).await.unwrap().is_some(), "{} of {MANY}", count(&server));
-    // What is sent beside them follows whatever would have been sent before.
+    // A later exchange: by its answer, an additional call would have been sent, too.
     client.request("ping", None).await.unwrap();
     assert_eq!(count(&server), MANY);
     calls.truncate(1);
@@ -414,7 +415,7 @@ async fn defect_b3_as_many_requests_are_with_the_server_as_the_application_allow
 #[tokio::test]
 async fn defect_b20_a_url_with_the_wrong_scheme_is_an_error_that_says_so() {
     let direct = || reqwest::Client::builder().no_proxy();
-    // What a plain HTTP server answers to the beginning of TLS.
+    // The response of a plain HTTP server to the beginning of a TLS handshake.
     let refuse = |mut stream: TcpStream| {
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")?;
         Ok(Box::new(stream) as Box<dyn Duplex>)
@@ -430,7 +431,7 @@ async fn defect_b20_a_url_with_the_wrong_scheme_is_an_error_that_says_so() {
         )
     );
 
-    // The alert with which a TLS server answers what is no TLS.
+    // The alert that a TLS server sends to a client without TLS.
     let encrypted = Loopback::start(|_, connection| {
         connection.close();
         connection.raw(b"\x15\x03\x01\x00\x02\x02\x46")
@@ -443,7 +444,7 @@ async fn defect_b20_a_url_with_the_wrong_scheme_is_an_error_that_says_so() {
 
 #[tokio::test]
 async fn defect_b5_a_self_signed_certificate_of_an_authority_is_an_error_that_says_what_to_do() {
-    // As `openssl req -x509` makes them: the server's own certificate claims to be an authority's.
+    // Like a certificate that `openssl req -x509` creates: the server's own certificate claims to be an authority's.
     let own = authority::self_signed(true);
     let trusted = reqwest::Certificate::from_pem(own.certificate.as_bytes()).unwrap();
     let server = authority::server_with(own);

@@ -1,5 +1,5 @@
-//! What is logged. These tests have a process of their own: `tracing` remembers for all threads whether a place that logs
-//! is of interest, and would ask the thread of another test.
+//! What is logged. These tests run in a separate process: `tracing` caches for all threads whether a call site is
+//! enabled, and would ask the subscriber of another test's thread.
 
 #![cfg(all(unix, feature = "http-client"))]
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
@@ -20,14 +20,14 @@ use tracing::subscriber::{DefaultGuard, NoSubscriber};
 use tracing::{Dispatch, Level};
 use tracing_subscriber::fmt::format::FmtSpan;
 
-/// Everything that this thread has logged since it was made.
+/// Everything that this thread has logged since this was created.
 #[derive(Clone, Default)]
 struct Journal(Arc<Mutex<Vec<u8>>>);
 
 impl Journal {
-    /// Listens until the guard is dropped.
+    /// Records until the guard is dropped.
     fn begin() -> (Self, DefaultGuard) {
-        // With one subscriber alone, `tracing` asks that of the thread that comes first; with more, all of them.
+        // With a single subscriber, `tracing` asks only that of the first thread; with more, it asks all of them.
         static OTHERS: LazyLock<[Dispatch; 2]> = LazyLock::new(|| [(); 2].map(|()| Dispatch::new(NoSubscriber::new())));
         LazyLock::force(&OTHERS);
         let journal = Self::default();

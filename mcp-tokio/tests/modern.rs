@@ -1,4 +1,4 @@
-//! The client with servers of revision 2026-07-28, and with servers that know nothing of it.
+//! The client with servers of revision 2026-07-28, and with servers that do not support it.
 
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
@@ -48,7 +48,7 @@ async fn input_subscriptions_and_cancellation_over_http() {
     assert!(matches!(changes.next().await, Some(Change::Ended(Ok(_)))));
     assert!(changes.next().await.is_none());
 
-    // CX-07
+    // Cancelling a call closes the response stream of its request (CX-07).
     let params = json(r#"{"name":"hang"}"#);
     let waiting = client.call(mcp_proto::client::Call::new("tools/call").params(params)).await.unwrap();
     let seen = server.clone();

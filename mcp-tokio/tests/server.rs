@@ -45,7 +45,7 @@ crowded_tests! {
     b16_who_was_refused_may_go_on_writing_for_a_moment
 }
 
-/// A server on a runtime of its own, stopped at the end of the test.
+/// A server on its own runtime, stopped at the end of the test.
 struct Running {
     address: String,
     service: HttpService,
@@ -54,7 +54,7 @@ struct Running {
 }
 
 impl Running {
-    /// With few connections, for crowds.
+    /// A server with a low limit on connections.
     fn crowded() -> Self {
         Self::changed(tests::on_the_wire::configure_crowded, |service| {
             service.max_connections = tests::on_the_wire::CONNECTIONS;
@@ -103,7 +103,7 @@ fn json(text: &str) -> Json {
     Json::parse(text.to_owned()).unwrap()
 }
 
-/// A client in the same process, and what becomes of the server.
+/// A client in the same process, and the task of its server.
 async fn in_memory(
     service: impl Service,
     client: Builder,
@@ -163,7 +163,7 @@ async fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {
             if let (Some(answers), Some("asked")) = (answers, keys.open(&incoming)?.as_deref()) {
                 return Ok(answers);
             }
-            // A server whose key has changed meanwhile opens what it has sealed before.
+            // The earlier key of a server that has changed its key since.
             let state = StateKeys::new([7; 32]).seal(&incoming, "asked", Duration::from_secs(60));
             Ok(InputRequired::new().ask("who", "elicitation/create", Json::empty_object()).state(&state).into())
         }
@@ -203,7 +203,7 @@ async fn a_conversation_between_both_ends_of_this_crate() {
     assert_eq!(serving.await.unwrap().unwrap(), CloseReason::Peer);
 }
 
-/// Tells when the handler that holds it is dropped.
+/// Reports when the handler that holds it is dropped.
 struct Held(Option<oneshot::Sender<()>>);
 
 impl Drop for Held {
@@ -227,7 +227,8 @@ async fn bad_lines_are_answered_and_the_next_request_is_served() {
             write.write_all(&case.all()).await.unwrap();
             write
         });
-        // Input ends behind the last answer: what is in flight then has a deadline, which is another test's matter.
+        // The input ends only after the last answer: the deadline for requests in flight after its end has its own
+        // test.
         let mut answers = Vec::new();
         while answers.len() < case.answers() {
             let line = timeout(Duration::from_secs(120), lines.next_line()).await.expect(case.name);
@@ -291,7 +292,7 @@ async fn a_question_that_nobody_waits_for_is_taken_back() {
     let service = async |incoming: Incoming| {
         let asked = timeout(Duration::from_millis(50), incoming.ask(Call::new("elicitation/create"))).await;
         assert!(asked.is_err());
-        // The end of the request would take back what was asked because of it.
+        // The end of the request would also cancel its request to the client.
         std::future::pending().await
     };
     let builder =
@@ -302,7 +303,7 @@ async fn a_question_that_nobody_waits_for_is_taken_back() {
     drop(call);
 }
 
-/// A service that says as much as it may, and how often it has.
+/// A service that sends as many notifications as it can, and their number.
 fn flooding() -> (impl Service, Arc<AtomicUsize>) {
     let said = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&said);
@@ -319,7 +320,7 @@ fn flooding() -> (impl Service, Arc<AtomicUsize>) {
     (service, said)
 }
 
-/// Waits until nothing more is said; how much was.
+/// Waits until nothing more is sent; returns the number.
 async fn silence(said: &AtomicUsize) -> usize {
     let mut seen = usize::MAX;
     while said.load(Ordering::Acquire) != seen {
@@ -341,7 +342,7 @@ async fn rp10_fr14_a_handler_waits_for_a_client_that_does_not_read() {
     ours.write_all(format!("{}\n{call}\n", initialize("2025-11-25")).as_bytes()).await.unwrap();
     let seen = silence(&said).await;
     assert!((1..100).contains(&seen), "{seen} notifications wait");
-    // Once it reads, things go on.
+    // Once the client reads, the service continues.
     let mut buffer = vec![0; 100_000];
     for _ in 0..50 {
         ours.read_exact(&mut buffer).await.unwrap();
@@ -361,7 +362,7 @@ async fn rp10_a_handler_waits_for_a_client_that_does_not_read_its_response() {
     let flood = spawn_blocking(move || remote.open(&Asked::post(call).in_session(&remote.session("2025-06-18"))));
     let mut flood = flood.await.unwrap();
     let seen = silence(&said).await;
-    // The sockets' own buffers hold some megabytes.
+    // The sockets' own buffers hold several megabytes.
     assert!((1..2000).contains(&seen), "{seen} notifications wait");
     spawn_blocking(move || flood.events(seen + 100)).await.unwrap();
     assert!(said.load(Ordering::Acquire) > seen);
@@ -394,7 +395,7 @@ async fn notifications_and_the_end_of_a_session_are_told_in_order() {
     }
 }
 
-/// Reports what is subscribed to, and publishes one change of each resource. It waits until it is allowed to go on.
+/// Reports subscriptions, and publishes one change of each resource. Before each step it waits for a permit.
 struct Watching(mpsc::UnboundedSender<String>, Arc<Semaphore>);
 
 impl Service for Watching {
@@ -448,7 +449,8 @@ async fn defect_b22_a_service_hears_which_resources_it_has_to_watch() {
     let (read, write) = split(ours);
     let client = Client::builder().handler(Changes(change)).connect(read, write).await.unwrap();
     let mut next = async || timeout(Duration::from_secs(60), reported.recv()).await.unwrap().unwrap();
-    // While the service handles the first, others come and go; what is left of them is reported then.
+    // While the service handles the first subscription, others come and go; only their net changes are reported
+    // afterwards.
     subscribe(&client, "subscribe", "a:1").await;
     for _ in 0..300 {
         subscribe(&client, "subscribe", "a:2").await;
@@ -461,7 +463,7 @@ async fn defect_b22_a_service_hears_which_resources_it_has_to_watch() {
     for expected in ["+a:1", "-a:1", "+a:3", "+a:panics"] {
         assert_eq!(next().await, expected);
     }
-    // The change of the first found nobody who is subscribed.
+    // The client was no longer subscribed to the first resource when its change was published.
     for uri in ["a:3", "a:panics"] {
         let change = timeout(Duration::from_secs(60), changed.recv()).await.unwrap().unwrap();
         assert_eq!(change, format!(r#"{{"uri":"{uri}"}}"#));
@@ -493,7 +495,7 @@ async fn defect_b22_over_http_a_service_hears_of_all_clients_together() {
     assert_eq!(next().await, "+a:2");
     second.close().await;
     assert_eq!(next().await, "-a:2");
-    // The stream of the server's own messages may have been opened behind the first change.
+    // The stream for the server's own messages may have been opened only after the first change.
     let publisher = service.publisher();
     let resource = json(r#"{"uri":"a:1"}"#);
     let told = timeout(Duration::from_secs(60), async {
@@ -524,7 +526,7 @@ async fn defect_b22_over_http_the_end_of_the_service_ends_what_is_subscribed_to(
     assert_eq!(reported.recv().await.unwrap(), "-a:1");
 }
 
-/// Its input may be open for long.
+/// The input of such a client may stay open for long.
 #[tokio::test(start_paused = true)]
 async fn st_a_client_that_reads_no_more_has_gone() {
     let ((mut input, read), (write, output)) = (duplex(4096), duplex(4096));
@@ -537,11 +539,11 @@ async fn st_a_client_that_reads_no_more_has_gone() {
     input.write_all(call("2", "echo").as_bytes()).await.unwrap();
     let ended = tokio::time::Instant::now();
     assert_eq!(serving.await.unwrap().unwrap(), CloseReason::Peer);
-    // As long as requests are answered after the end of the input.
+    // The limit for answers after the end of the input.
     assert_eq!(ended.elapsed().as_secs(), 5);
 }
 
-/// A client of a revision in which responses can be gone on with comes back for the answer.
+/// A client of a revision with resumable responses resumes the response to get the answer.
 #[tokio::test]
 async fn sh_s_12_a_response_that_is_released_ends_before_its_answer() {
     let may_go_on = Arc::new(Semaphore::new(0));
@@ -569,7 +571,7 @@ async fn sh_s_12_a_response_that_is_released_ends_before_its_answer() {
     assert!(rest.contains("late"), "{rest}");
 }
 
-/// Time passes only when there is nothing to do.
+/// Time is paused: it advances only when the runtime is idle.
 #[tokio::test(start_paused = true)]
 async fn st_a_stream_that_ends_in_mid_call_is_still_answered() {
     let (mut ours, theirs) = duplex(4096);
@@ -667,7 +669,7 @@ async fn ten_megabytes_cross_in_both_directions() {
     assert_eq!(client.request("echo", Some(params.clone())).await.unwrap(), params);
 }
 
-/// What a client writes that opens a session and makes this many calls of `echo`, each with a kilobyte.
+/// The bytes of a client that opens a session and sends this many calls of `echo`, each with a kilobyte.
 fn many_calls(count: usize) -> Vec<u8> {
     let text = "x".repeat(1000);
     let calls = (1..=count).map(|id| world::request(&id.to_string(), "echo", &format!(r#"{{"x":"{text}"}}"#)) + "\n");
@@ -676,7 +678,7 @@ fn many_calls(count: usize) -> Vec<u8> {
 
 #[tokio::test(start_paused = true)]
 async fn defect_k4_fr14_a_server_whose_answers_are_not_read_ends_after_its_input() {
-    // With the second of these, it has stopped reading before the end comes.
+    // With the larger number, the server has stopped reading before the input ends.
     for calls in [100, 600] {
         let mut config = config();
         config.limits.queue_bytes = 256 * 1024;
@@ -690,7 +692,7 @@ async fn defect_k4_fr14_a_server_whose_answers_are_not_read_ends_after_its_input
         ours.shutdown().await.unwrap();
         let reason = timeout(Duration::from_secs(3600), serving).await.expect("it ends").unwrap();
         assert_eq!(reason.unwrap(), CloseReason::Peer);
-        // 5 s to answer, and one to write.
+        // 5 s to answer, and 1 s to write.
         assert!(ended.elapsed() <= Duration::from_secs(7), "{:?}", ended.elapsed());
     }
 }
@@ -715,7 +717,7 @@ async fn defect_fr14_rp10_no_more_is_read_of_a_client_that_does_not_read() {
     let writing = tokio::spawn(async move { write.write_all(&many_calls(CALLS)).await });
     let seen = silence(&count).await;
     assert!((100..1000).contains(&seen), "{seen} calls were served");
-    // Once it reads, all of them are.
+    // Once the client reads, all calls are handled.
     let mut lines = BufReader::new(&mut read).lines();
     for _ in 0..=CALLS {
         lines.next_line().await.unwrap().unwrap();
@@ -757,7 +759,7 @@ fn defect_k4_a_process_whose_stdout_is_not_read_ends_after_its_stdin() {
     let mut process =
         tests::examples::example("tokio_server").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut input = process.stdin.take().unwrap();
-    // Answers of a megabyte, which no pipe holds.
+    // Answers with a megabyte in total, more than a pipe holds.
     let calls: String = (1..10_000).map(|id| world::request(&id.to_string(), "tools/list", "{}") + "\n").collect();
     input.write_all((initialize("2025-11-25") + "\n" + &calls).as_bytes()).unwrap();
     drop(input);
@@ -783,7 +785,7 @@ fn a_process_on_stdio_answers_to_the_last_byte() {
         let calls: String = (1..3000).map(|id| world::request(&id.to_string(), "tools/list", "{}") + "\n").collect();
         input.write_all((initialize("2025-11-25") + "\n" + &calls).as_bytes()).unwrap();
     });
-    // Slowly: when the last answer is handed over, most of what a pipe holds has not left.
+    // Slowly, so that a pipe is still full of data when the last answer is written to it.
     let mut output = process.stdout.take().unwrap();
     let (mut read, mut buffer) = (Vec::new(), [0; 8192]);
     while let length @ 1.. = output.read(&mut buffer).unwrap() {
@@ -795,7 +797,7 @@ fn a_process_on_stdio_answers_to_the_last_byte() {
     assert_eq!(String::from_utf8(read).unwrap().lines().count(), 3000);
 }
 
-/// A folder can be opened, and not be read.
+/// A directory can be opened, but not read.
 #[cfg(unix)]
 #[test]
 fn a_process_whose_stdin_cannot_be_read_ends() {
@@ -810,7 +812,7 @@ fn a_process_whose_stdin_cannot_be_read_ends() {
     assert!(ended, "it goes on");
 }
 
-/// What a handler sees of its request.
+/// The request as its handler receives it.
 #[tokio::test]
 async fn a_handler_is_told_all_about_its_request() {
     let seen = async |incoming: Incoming| {
@@ -849,7 +851,7 @@ async fn a_handler_is_told_all_about_its_request() {
     assert!(sessions[0] == sessions[1] && sessions[2] == sessions[3] && sessions[1] != sessions[2], "{sessions:?}");
 }
 
-/// Hands a message to the service, as a router does.
+/// Calls the service, like a router.
 async fn call(service: &mut HttpService, session: Option<&str>, message: &str) -> http::Response<mcp_tokio::HttpBody> {
     let request = http::Request::post("/mcp").header("host", "localhost").header("content-type", "application/json");
     let mut request = request.header("accept", "application/json, text/event-stream").header("x-key", "key");
@@ -860,7 +862,7 @@ async fn call(service: &mut HttpService, session: Option<&str>, message: &str) -
     tower_service::Service::call(service, request).await.unwrap()
 }
 
-/// Opens a session: its id.
+/// Opens a session; returns its id.
 async fn open(service: &mut HttpService) -> String {
     let opened = call(service, None, &initialize("2025-06-18")).await;
     opened.headers()["mcp-session-id"].to_str().unwrap().to_owned()
@@ -874,7 +876,7 @@ async fn text(response: http::Response<mcp_tokio::HttpBody>) -> String {
 /// A request in a session.
 const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#;
 
-/// The first notification that finds a client behind waits already.
+/// The handler must wait even for the first notification that its client has not read.
 #[tokio::test]
 async fn fr14_a_handler_waits_from_the_first_message_that_its_client_has_not_taken() {
     let said = Arc::new(AtomicUsize::new(0));
@@ -890,7 +892,7 @@ async fn fr14_a_handler_waits_from_the_first_message_that_its_client_has_not_tak
             Ok::<_, ErrorObject>(Json::empty_object())
         }
     };
-    // More passes than may wait at one time.
+    // The notifications have more bytes in total than may be queued at one time.
     let mut config = config();
     config.limits.unwritten = 4 << 20;
     let mut service = Server::new(config, service).http(HttpConfig::new()).unwrap();
@@ -902,7 +904,7 @@ async fn fr14_a_handler_waits_from_the_first_message_that_its_client_has_not_tak
     assert!(text.len() > 30_000_000 && text.contains(r#""id":1,"result":{}"#), "{} bytes", text.len());
 }
 
-/// Sessions end with the service, of which its handlers hear.
+/// When the last clone of a service is dropped, its sessions end, and its handlers are dropped.
 #[tokio::test]
 async fn a_service_that_nobody_holds_any_more_ends_its_sessions_and_handlers() {
     struct Ending(mpsc::UnboundedSender<&'static str>, Mutex<Option<Held>>);
@@ -944,7 +946,7 @@ async fn a_service_that_nobody_holds_any_more_ends_its_sessions_and_handlers() {
     }
 }
 
-/// Notifications are bounded while they wait, not in sum.
+/// The number of notifications is limited while they are queued, not in total.
 #[tokio::test]
 async fn rp9_every_notification_is_handed_over_unless_too_many_wait() {
     struct Counting(Arc<AtomicUsize>, Arc<Semaphore>);
@@ -966,13 +968,13 @@ async fn rp9_every_notification_is_handed_over_unless_too_many_wait() {
         for _ in 0..times {
             client.notify(Notification::new("counted")).await.unwrap();
         }
-        // What came before it was taken by the server.
+        // When this is answered, the server has received everything before it.
         client.request("m", None).await.unwrap();
     };
     tell(1000).await;
     may_go_on.add_permits(1_000_000);
     let first = silence(&count).await;
-    // One is being handled while the others wait.
+    // One is being handled while the others are queued.
     assert!((256..=257).contains(&first), "{first}");
     for _ in 0..4 {
         tell(200).await;
@@ -981,7 +983,7 @@ async fn rp9_every_notification_is_handed_over_unless_too_many_wait() {
     assert_eq!(silence(&count).await, first + 800);
 }
 
-/// What has come before the end of the input is served once.
+/// A request that arrived before the end of the input is handled exactly once.
 #[tokio::test]
 async fn st_a_request_that_waits_when_the_input_ends_is_answered_once() {
     let mut config = config();

@@ -1,5 +1,5 @@
-//! Servers that do not read what is written to them: whatever they read instead, calls end in the time that they were
-//! given, and so do the client and the processes that it started.
+//! Servers that do not read what is written to them. Whatever they do, calls end within their timeout, and so do the
+//! client and the processes that it has started.
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
@@ -15,12 +15,12 @@ use tokio::process::Command;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// What ends the calls of a client.
+/// The event that ends the calls of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
-    /// The time that the call was given: [`GIVEN`].
+    /// The timeout of the call: [`GIVEN`].
     Timeout,
-    /// The application takes the call back.
+    /// The application cancels the call.
     Cancel,
     /// The application closes the client.
     Close,
@@ -32,11 +32,11 @@ enum Ending {
 
 const ENDINGS: [Ending; 5] = [Ending::Timeout, Ending::Cancel, Ending::Close, Ending::Drop, Ending::EndOfInput];
 
-/// The time that calls are given where time is what ends them.
+/// The timeout of calls that must end by it.
 const GIVEN: Duration = Duration::from_secs(2);
-/// The time that they are given elsewhere. Nothing waits for it.
+/// The timeout of all other calls, which is never reached.
 const LONG: Duration = Duration::from_secs(3600);
-/// Some ten times what `Client::close` documents: the machine that runs the test may be slow, and is not measured.
+/// About ten times the limits that `Client::close` documents: the machine that runs the test may be slow.
 const BOUND: Duration = Duration::from_secs(60);
 
 async fn in_time<T>(what: &str, ends: impl Future<Output = T>) -> T {
@@ -51,7 +51,7 @@ fn configure(ending: Ending) -> impl FnOnce(&mut Config) {
     }
 }
 
-/// Calls whose parameters are larger than what the pipe takes, and small ones behind them.
+/// A call whose parameters are larger than what the pipe takes, and small ones after it.
 async fn call(client: &Client, large: usize) -> Vec<InFlight> {
     let mut calls = Vec::new();
     for bytes in [large, 10, 10, 10] {
@@ -60,7 +60,7 @@ async fn call(client: &Client, large: usize) -> Vec<InFlight> {
     calls
 }
 
-/// Lets calls end in this way. All of them fail, for one of the reasons that `is_right` accepts.
+/// Ends the calls in this way. All of them must fail, for a reason that `is_right` accepts.
 async fn end(
     what: &str,
     ending: Ending,
@@ -95,7 +95,7 @@ async fn with_child(reading: Reading, ending: Ending) {
     let client = Client::builder().configure(configure(ending)).spawn(Command::from(command)).await.unwrap();
     let calls = call(&client, MORE_THAN_A_PIPE).await;
     assert!(life.goes_on(), "{what}");
-    // A server that takes nothing counts as gone once what it still writes was read for a while.
+    // If the server has closed its input, the connection ends after reading has continued for a while.
     let may_be_gone = reading == Reading::Closed;
     end(
         &what,
@@ -120,7 +120,7 @@ async fn with_socket(reading: Reading, ending: Ending) {
     let server = reading.server();
     let client = Client::builder().configure(configure(ending)).http(&server.url()).unwrap().connect().await.unwrap();
     let calls = call(&client, MORE_THAN_A_SOCKET).await;
-    // A connection that the server closes is an outcome at once.
+    // If the server closes the connection, the call fails at once.
     let is_closed = |reason: &Failed| matches!(reason, Failed::Broken { .. } | Failed::Unreachable { .. });
     let may_be_closed = reading == Reading::Closed;
     end(
@@ -140,7 +140,7 @@ async fn with_socket(reading: Reading, ending: Ending) {
     .await;
 }
 
-/// Waits for the cells of a table, which run beside each other.
+/// Waits for the cases of a table, which run concurrently.
 async fn all(cells: Vec<JoinHandle<()>>) {
     for cell in cells {
         cell.await.unwrap();
@@ -164,7 +164,7 @@ async fn defect_k1_calls_and_clients_end_in_time_whatever_a_server_on_a_socket_r
     }
 }
 
-/// The lost answer: a server that has closed its stdin may still have something to say.
+/// A server that has closed its stdin may still send an answer, which must not be lost.
 #[tokio::test]
 async fn defect_k1_an_answer_that_follows_a_closed_stdin_is_delivered() {
     let script = "exec 3<&0 </dev/null; read -r initialize <&3; echo \"$0\"; read -r initialized <&3; \
@@ -176,9 +176,9 @@ async fn defect_k1_an_answer_that_follows_a_closed_stdin_is_delivered() {
     let client = Client::builder().configure(configure(Ending::Close)).spawn(command).await.unwrap();
     let first = client.call(Call::new("tools/call").params(params(10))).await.unwrap();
     let mut others = Vec::new();
-    // Sooner or later one of them finds the pipe closed.
+    // At some point, one of them detects that the pipe is closed.
     for _ in 0..50 {
-        // None is accepted any more once the client has ended.
+        // No call is accepted after the client has ended.
         let Ok(other) = client.call(Call::new("tools/call").params(params(10))).await else { break };
         others.push(other);
         tokio::time::sleep(Duration::from_millis(10)).await;
