@@ -1,7 +1,7 @@
-//! Typed parameters and results of every method, for those who write handlers and callers.
+//! Typed parameters and results of every method, for handlers and callers.
 //!
-//! The machines of this crate carry payloads as [`Json`], which is text. The types of this module are made of such
-//! text, and turned into it. They have the names that the specification's schemas have.
+//! The machines of this crate pass payloads on as [`Json`], which is text. The types of this module are parsed from
+//! such text and written as it. They have the names of the specification's schemas.
 //!
 //! # Example: a server's handler
 //!
@@ -28,38 +28,37 @@
 //! assert_eq!(answer.unwrap().as_bytes(), br#"{"content":[{"type":"text","text":"Hello!"}]}"#);
 //! ```
 //!
-//! # From text and to text
+//! # Reading and writing
 //!
-//! | I have | I want | I write |
+//! | from | to | code |
 //! |---|---|---|
-//! | a request's or a notification's parameters | them typed | `CallToolRequest::params(params)?` |
-//! | a result | it typed | `CallToolResult::from_json(&json)?` |
-//! | a value | its text | `value.into()`, or `value.to_json()` |
-//! | a value | to send it as a notification | `ProgressNotification::message(&value)` |
-//! | a type of my own | to hold such values | `#[derive(Serialize, Deserialize)]`, with `serde_json` |
+//! | the parameters of a request or notification | a typed value | `CallToolRequest::params(params)?` |
+//! | a result | a typed value | `CallToolResult::from_json(&json)?` |
+//! | a typed value | its text | `value.into()`, or `value.to_json()` |
+//! | a typed value | a notification | `ProgressNotification::message(&value)` |
+//! | a type of your own | with such values as members | `#[derive(Serialize, Deserialize)]`, with `serde_json` |
 //!
-//! Writing cannot fail. Reading fails with a [`ModelError`], which says where and why, shows nothing of the payload, and
-//! becomes the answer `-32602` by `?`.
+//! Writing cannot fail. Reading fails with a [`ModelError`], which states the place and the reason, contains nothing of
+//! the payload, and converts with `?` into an error response with code `-32602`.
 //!
 //! # One set of types for all revisions
 //!
-//! Members that not every revision has are optional, and say since when there are. A value is written as it is, for
-//! whatever peer: to say nothing that the session's revision does not know is up to who builds the value. Clients of
-//! older revisions do not mind members that they do not know, but they may mind content that they do not know
-//! (`audio`, `resource_link`).
+//! Members that not every revision has are optional, and their docs state the first revision that has them. Values are
+//! written the same way for all peers: the application must not set what the session's revision does not have. Clients
+//! of older revisions ignore unknown members, but may refuse unknown content (`audio`, `resource_link`).
 //!
 //! # Nothing is lost
 //!
-//! * Members that this crate does not know are in `extra`, at every level, as the text that they came as.
-//! * Words that it does not know (a [`Role`], a [`LoggingLevel`]) and objects that it does not know (a [`ContentBlock`])
-//!   are `Other`, and no error.
+//! ** Unknown members are stored in `extra`, at every level, as their original text.
+//! ** Unknown enum values (of a [`Role`], a [`LoggingLevel`]) and unknown objects (of a [`ContentBlock`]) become
+//!   `Other`, and are not errors.
 //! * A [`Number`] keeps its digits, and a [`JsonObject`] its text.
 //!
-//! Two things are tidied: a known optional member that is `null` is read as absent, and members are written in an order
-//! of their own. An object that has two members of one name is refused.
+//! Two things are normalised: a known optional member that is `null` is read as absent, and members are written in a
+//! fixed order. An object that has two members with the same name is refused.
 //!
-//! What is kept as text is a slice of the frame that it came in, and keeps that frame in memory as long as it lives. The
-//! `Debug` forms show strings, as those of any value do; what is kept as text shows its length only.
+//! Values stored as text are slices of the frame that they arrived in, and keep that frame in memory as long as they
+//! live. The `Debug` forms show strings as usual; values stored as text show only their length.
 
 mod common;
 mod completion;
@@ -141,20 +140,21 @@ pub use tools::{
 };
 pub use value::{JsonObject, Meta, Number, ProgressToken};
 
-/// A value that is made of JSON, and turned into it. All types of this module are; applications may add their own.
+/// A value that is read from JSON and written as JSON. All types of this module implement it; applications may add
+/// their own.
 pub trait Payload: Sized {
     /// Reads a value.
     ///
     /// # Errors
     ///
-    /// [`ModelError`] says where the JSON does not have the shape of this type.
+    /// [`ModelError`] states where the JSON does not have the shape of this type.
     fn from_json(json: &Json) -> Result<Self, ModelError>;
 
     /// Writes the value. This cannot fail.
     fn to_json(&self) -> Json;
 }
 
-/// Any JSON, unread.
+/// Any JSON, unparsed.
 impl Payload for Json {
     fn from_json(json: &Json) -> Result<Self, ModelError> {
         Ok(json.clone())

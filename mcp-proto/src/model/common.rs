@@ -1,11 +1,11 @@
-//! What many messages share.
+//! Types that many messages share.
 
 use super::define::{object, words};
 use super::value::{Meta, Number, ProgressToken};
 use crate::codec::jsonrpc::RequestId;
 
 object! {
-    /// The parameters of a request that needs none.
+    /// The parameters of a request that has none but metadata.
     RequestParams {
         optional {
             /// Metadata.
@@ -15,7 +15,7 @@ object! {
 }
 
 object! {
-    /// The parameters of a notification that says nothing more.
+    /// The parameters of a notification that has none but metadata.
     NotificationParams {
         optional {
             /// Metadata.
@@ -25,7 +25,7 @@ object! {
 }
 
 object! {
-    /// The result of a request that only succeeds.
+    /// The result of a request that returns only success.
     EmptyResult {
         optional {
             /// Metadata.
@@ -38,7 +38,7 @@ object! {
     /// The parameters of a request for one page of a list.
     PaginatedRequestParams {
         optional {
-            /// The `nextCursor` of the page before; absent for the first page.
+            /// The `nextCursor` of the previous page; absent for the first page.
             cursor: String = "cursor",
             /// Metadata.
             meta: Meta = "_meta",
@@ -47,12 +47,12 @@ object! {
 }
 
 object! {
-    /// The parameters of `notifications/cancelled`. The machines of this crate send and read these by themselves.
+    /// The parameters of `notifications/cancelled`. The machines of this crate send and handle these themselves.
     CancelledNotificationParams {
         optional {
-            /// The request that is taken back. Only 2025-11-25 lets it be absent, for tasks.
+            /// The request that is cancelled. It may be absent only in 2025-11-25, for tasks.
             request_id: RequestId = "requestId",
-            /// Why, for a person to read.
+            /// The reason, as text for display.
             reason: String = "reason",
             /// Metadata.
             meta: Meta = "_meta",
@@ -64,15 +64,15 @@ object! {
     /// The parameters of `notifications/progress`.
     ProgressNotificationParams {
         required {
-            /// The token that came with the request.
+            /// The token from the request.
             progress_token: ProgressToken = "progressToken",
-            /// How far it is; grows with every notification.
+            /// The progress so far; it increases with every notification.
             progress: Number = "progress",
         }
         optional {
-            /// How far there is to go.
+            /// The total, if it is known.
             total: Number = "total",
-            /// What is happening (since 2025-03-26).
+            /// A description of the current progress (since 2025-03-26).
             message: String = "message",
             /// Metadata.
             meta: Meta = "_meta",
@@ -81,12 +81,12 @@ object! {
 }
 
 object! {
-    /// What a client may go by when it shows or uses something.
+    /// Hints for a client on how to display or use an object.
     Annotations {
         optional {
-            /// Whom it is for.
+            /// The intended audience.
             audience: Vec<Role> = "audience",
-            /// How much it matters, from 0 to 1.
+            /// Its importance, from 0 to 1.
             priority: Number = "priority",
             /// When it was last changed, as an ISO 8601 time (since 2025-06-18).
             last_modified: String = "lastModified",
@@ -95,7 +95,7 @@ object! {
 }
 
 object! {
-    /// A picture that stands for something in a user interface (since 2025-11-25).
+    /// An icon for a user interface (since 2025-11-25).
     Icon {
         required {
             /// Its URI: `https:`, `http:` or `data:`.
@@ -104,16 +104,16 @@ object! {
         optional {
             /// Its media type.
             mime_type: String = "mimeType",
-            /// The sizes that it is good for, such as `48x48`, or `any`.
+            /// The sizes that it is suitable for, such as `48x48`, or `any`.
             sizes: Vec<String> = "sizes",
-            /// The theme that it is drawn for.
+            /// The theme for which it is drawn for.
             theme: IconTheme = "theme",
         }
     }
 }
 
 words! {
-    /// The theme that an [`Icon`] is drawn for.
+    /// The theme for which an [`Icon`] is drawn for.
     IconTheme {
         /// A light background.
         Light = "light",
@@ -123,7 +123,7 @@ words! {
 }
 
 words! {
-    /// Who speaks, or is spoken to.
+    /// The sender or recipient of a message.
     Role {
         /// The user.
         User = "user",

@@ -9,13 +9,13 @@ object! {
     /// The parameters of `completion/complete`.
     CompleteRequestParams {
         required {
-            /// What the argument belongs to.
+            /// The prompt or resource that has the argument.
             reference: CompletionReference = "ref",
             /// The argument.
             argument: CompletionArgument = "argument",
         }
         optional {
-            /// What is known already (since 2025-06-18).
+            /// Context for the completion (since 2025-06-18).
             context: CompletionContext = "context",
             /// Metadata.
             meta: Meta = "_meta",
@@ -24,7 +24,7 @@ object! {
 }
 
 union! {
-    /// What an argument belongs to that shall be completed.
+    /// The prompt or resource whose argument is completed.
     CompletionReference("type") {
         /// A prompt.
         Prompt(PromptReference) = "ref/prompt",
@@ -41,7 +41,7 @@ object! {
             name: String = "name",
         }
         optional {
-            /// Its name, for people (since 2025-06-18).
+            /// Its name for display (since 2025-06-18).
             title: String = "title",
         }
     }
@@ -51,29 +51,29 @@ object! {
     /// A resource or a template; `ResourceReference` before 2025-06-18.
     ResourceTemplateReference("type" = "ref/resource") {
         required {
-            /// Its URI, or how that is built.
+            /// Its URI, or its URI template.
             uri: String = "uri",
         }
     }
 }
 
 object! {
-    /// The argument that shall be completed.
+    /// The argument to complete.
     CompletionArgument {
         required {
             /// Its name.
             name: String = "name",
-            /// What it is so far.
+            /// Its value so far.
             value: String = "value",
         }
     }
 }
 
 object! {
-    /// What is known already when an argument is completed (since 2025-06-18).
+    /// Context for the completion (since 2025-06-18).
     CompletionContext {
         optional {
-            /// Other arguments by name.
+            /// The other arguments that are already set, by name.
             arguments: BTreeMap<String, String> = "arguments",
         }
     }
@@ -110,9 +110,9 @@ object! {
             values: Vec<String> = "values",
         }
         optional {
-            /// How many there are.
+            /// The number of all proposals.
             total: Number = "total",
-            /// There are more.
+            /// Whether there are more proposals.
             has_more: bool = "hasMore",
         }
     }

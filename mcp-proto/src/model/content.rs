@@ -1,4 +1,4 @@
-//! What tools, prompts and messages consist of.
+//! Content blocks of tool results, prompts and messages.
 
 use super::common::{Annotations, Icon};
 use super::define::{object, union};
@@ -8,19 +8,19 @@ use super::value::{JsonObject, Meta, Number, decode_base64, encode_base64};
 use crate::codec::json::Json;
 
 union! {
-    /// A part of a tool's result or of a prompt.
+    /// A part of a tool result or of a prompt.
     ///
-    /// A kind that a newer revision adds is kept as [`ContentBlock::Other`].
+    /// A kind that a newer revision adds becomes [`ContentBlock::Other`].
     ContentBlock("type") {
         /// A text.
         Text(TextContent) = "text",
-        /// A picture.
+        /// An image.
         Image(ImageContent) = "image",
-        /// A sound (since 2025-03-26).
+        /// Audio (since 2025-03-26).
         Audio(AudioContent) = "audio",
-        /// Where a resource is (since 2025-06-18).
+        /// A link to a resource (since 2025-06-18).
         ResourceLink(ResourceLink) = "resource_link",
-        /// A resource itself.
+        /// An embedded resource.
         Resource(EmbeddedResource) = "resource",
     }
 }
@@ -56,7 +56,7 @@ object! {
             text: String = "text",
         }
         optional {
-            /// What a client may go by.
+            /// Hints for the client.
             annotations: Annotations = "annotations",
             /// Metadata (since 2025-06-18).
             meta: Meta = "_meta",
@@ -65,7 +65,7 @@ object! {
 }
 
 object! {
-    /// A picture.
+    /// An image.
     ///
     /// # Example
     ///
@@ -84,7 +84,7 @@ object! {
             mime_type: String = "mimeType",
         }
         optional {
-            /// What a client may go by.
+            /// Hints for the client.
             annotations: Annotations = "annotations",
             /// Metadata (since 2025-06-18).
             meta: Meta = "_meta",
@@ -93,7 +93,7 @@ object! {
 }
 
 object! {
-    /// A sound (since 2025-03-26).
+    /// Audio (since 2025-03-26).
     AudioContent("type" = "audio") {
         required {
             /// The file, in Base64.
@@ -102,7 +102,7 @@ object! {
             mime_type: String = "mimeType",
         }
         optional {
-            /// What a client may go by.
+            /// Hints for the client.
             annotations: Annotations = "annotations",
             /// Metadata (since 2025-06-18).
             meta: Meta = "_meta",
@@ -135,14 +135,14 @@ encoded! { ImageContent }
 encoded! { AudioContent }
 
 object! {
-    /// A resource itself.
+    /// An embedded resource.
     EmbeddedResource("type" = "resource") {
         required {
             /// The resource.
             resource: ResourceContents = "resource",
         }
         optional {
-            /// What a client may go by.
+            /// Hints for the client.
             annotations: Annotations = "annotations",
             /// Metadata (since 2025-06-18).
             meta: Meta = "_meta",
@@ -151,18 +151,18 @@ object! {
 }
 
 object! {
-    /// Where a resource is that can be read (since 2025-06-18). It need not be in the list of resources.
+    /// A link to a resource that can be read (since 2025-06-18). It need not be in the list of resources.
     ResourceLink("type" = "resource_link") {
         required {
             /// Its URI.
             uri: String = "uri",
-            /// Its name, for programs.
+            /// Its name for use in programs.
             name: String = "name",
         }
         optional {
-            /// Its name, for people.
+            /// Its name for display.
             title: String = "title",
-            /// What it holds.
+            /// A description of its content.
             description: String = "description",
             /// Its media type.
             mime_type: String = "mimeType",
@@ -170,7 +170,7 @@ object! {
             size: Number = "size",
             /// Its icons (since 2025-11-25).
             icons: Vec<Icon> = "icons",
-            /// What a client may go by.
+            /// Hints for the client.
             annotations: Annotations = "annotations",
             /// Metadata.
             meta: Meta = "_meta",
@@ -200,13 +200,13 @@ union! {
     SamplingMessageContentBlock("type") {
         /// A text.
         Text(TextContent) = "text",
-        /// A picture.
+        /// An image.
         Image(ImageContent) = "image",
-        /// A sound (since 2025-03-26).
+        /// Audio (since 2025-03-26).
         Audio(AudioContent) = "audio",
-        /// The model wants a tool to be called (since 2025-11-25).
+        /// A tool call that the model requests (since 2025-11-25).
         ToolUse(ToolUseContent) = "tool_use",
-        /// What came of that (since 2025-11-25).
+        /// The result of a tool call (since 2025-11-25).
         ToolResult(ToolResultContent) = "tool_result",
     }
 }
@@ -218,10 +218,10 @@ impl From<&str> for SamplingMessageContentBlock {
 }
 
 object! {
-    /// A language model wants a tool to be called (since 2025-11-25).
+    /// A tool call that a language model requests (since 2025-11-25).
     ToolUseContent("type" = "tool_use") {
         required {
-            /// The id of this use, which its result repeats.
+            /// The id of this call, which its result repeats.
             id: String = "id",
             /// The tool's name.
             name: String = "name",
@@ -236,20 +236,20 @@ object! {
 }
 
 object! {
-    /// What came of a [`ToolUseContent`] (since 2025-11-25).
+    /// The result of a [`ToolUseContent`] (since 2025-11-25).
     ToolResultContent("type" = "tool_result") {
         required {
-            /// The id of the use.
+            /// The id of the call.
             tool_use_id: String = "toolUseId",
         }
         defaulted {
-            /// What came of it.
+            /// The content of the result.
             content: Vec<ContentBlock> = "content",
         }
         optional {
-            /// The same for programs.
+            /// The result as structured data.
             structured_content: Json = "structuredContent",
-            /// The tool failed.
+            /// Whether the tool failed.
             is_error: bool = "isError",
             /// Metadata.
             meta: Meta = "_meta",

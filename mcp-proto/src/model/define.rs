@@ -1,6 +1,6 @@
-//! How the types of the model are declared: each is a table of its members and their names on the wire.
+//! Macros that declare the types of the model: each is a table of members and their names on the wire.
 
-/// What every type of the model can do.
+/// Implements the conversions that every type of the model has.
 macro_rules! payload {
     ($name:ident) => {
         impl crate::model::Payload for $name {
@@ -60,7 +60,7 @@ macro_rules! object {
             $($($(#[$required_doc])* pub $required: $required_type,)+)?
             $($($(#[$defaulted_doc])* pub $defaulted: $defaulted_type,)+)?
             $($($(#[$optional_doc])* pub $optional: Option<$optional_type>,)+)?
-            /// Members that this crate does not know, as they came.
+            /// Unknown members, as their original JSON text.
             pub extra: std::collections::BTreeMap<String, crate::Json>,
         }
 
@@ -117,14 +117,14 @@ macro_rules! object {
 /// The function `new` of an object.
 macro_rules! constructor {
     ({} { $($other:ident,)* }) => {
-        /// One without any members.
+        /// A value without any members.
         #[must_use]
         pub fn new() -> Self {
             Self { $($other: Default::default(),)* extra: std::collections::BTreeMap::new() }
         }
     };
     ({ $($required:ident: $required_type:ty,)+ } { $($other:ident,)* }) => {
-        /// One with the members that it must have.
+        /// A value with the required members.
         #[must_use]
         pub fn new($($required: impl Into<$required_type>),+) -> Self {
             Self {
@@ -148,7 +148,7 @@ macro_rules! default {
     ($name:ident { $($required:ident,)+ }) => {};
 }
 
-/// A string that is one of some words, or a word that this crate does not know.
+/// A string enum with an additional variant for unknown values.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$word_doc:meta])* $word:ident = $text:literal,)+ }) => {
         $(#[$doc])*
@@ -156,12 +156,12 @@ macro_rules! words {
         #[non_exhaustive]
         pub enum $name {
             $($(#[$word_doc])* $word,)+
-            /// Another word.
+            /// An unknown value.
             Other(String),
         }
 
         impl $name {
-            /// The word as it stands on the wire.
+            /// The value on the wire.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 match self {
@@ -201,8 +201,8 @@ macro_rules! words {
     };
 }
 
-/// One of several objects, or a value that this crate does not know. Which one it is, is told by a tag, or by the
-/// function `choose` of the type.
+/// One of several objects, or an unknown value. The variant is determined by a tag, or by the function `choose` of the
+/// type.
 macro_rules! union {
     ($(#[$doc:meta])* $name:ident ($tag:literal) { $($(#[$one_doc:meta])* $one:ident($type:ty) = $value:literal,)+ }) => {
         crate::model::define::union! { $(#[$doc])* $name { $($(#[$one_doc])* $one($type),)+ } }
@@ -222,7 +222,7 @@ macro_rules! union {
         #[non_exhaustive]
         pub enum $name {
             $($(#[$one_doc])* $one($type),)+
-            /// One that this crate does not know, as it came.
+            /// An unknown kind, as its original JSON text.
             Other(crate::Json),
         }
 

@@ -1,4 +1,4 @@
-//! Elicitation: a server asks the client's user (since 2025-06-18).
+//! Elicitation: a server requests input from the client's user (since 2025-06-18).
 
 use super::define::{object, union, words};
 use super::error::ModelError;
@@ -45,7 +45,7 @@ object! {
     /// ```
     ElicitRequestFormParams {
         required {
-            /// What the user is told.
+            /// The message for the user.
             message: String = "message",
             /// The form.
             requested_schema: RequestedSchema = "requestedSchema",
@@ -65,9 +65,9 @@ object! {
     /// The client sends its user to a URL (since 2025-11-25).
     ElicitRequestURLParams("mode" = "url") {
         required {
-            /// What the user is told.
+            /// The message for the user.
             message: String = "message",
-            /// Where the user is sent.
+            /// The URL to open.
             url: String = "url",
         }
         optional {
@@ -95,12 +95,11 @@ object! {
     /// ```
     ElicitResult {
         required {
-            /// What the user did.
+            /// The user's response.
             action: ElicitAction = "action",
         }
         optional {
-            /// What was filled in, if a form was accepted: texts, numbers, booleans, and since 2025-11-25 arrays of
-            /// texts.
+            /// The values of an accepted form: strings, numbers, booleans, and since 2025-11-25 arrays of strings.
             content: JsonObject = "content",
             /// Metadata.
             meta: Meta = "_meta",
@@ -109,19 +108,19 @@ object! {
 }
 
 impl ElicitResult {
-    /// The user sent the form.
+    /// The user accepted, and submitted the form.
     #[must_use]
     pub fn accept(content: JsonObject) -> Self {
         Self::new(ElicitAction::Accept).content(content)
     }
 
-    /// The user said no.
+    /// The user declined.
     #[must_use]
     pub fn decline() -> Self {
         Self::new(ElicitAction::Decline)
     }
 
-    /// The user did not decide.
+    /// The user dismissed the request.
     #[must_use]
     pub fn cancel() -> Self {
         Self::new(ElicitAction::Cancel)
@@ -129,13 +128,13 @@ impl ElicitResult {
 }
 
 words! {
-    /// What a user did who was asked.
+    /// The user's response to an elicitation.
     ElicitAction {
-        /// Said yes.
+        /// The user accepted.
         Accept = "accept",
-        /// Said no.
+        /// The user declined.
         Decline = "decline",
-        /// Did not decide.
+        /// The user dismissed the request.
         Cancel = "cancel",
     }
 }
@@ -144,7 +143,7 @@ object! {
     /// The parameters of `notifications/elicitation/complete` (2025-11-25 only).
     ElicitationCompleteNotificationParams {
         required {
-            /// Which elicitation has ended.
+            /// The id of the elicitation that has ended.
             elicitation_id: String = "elicitationId",
         }
         optional {

@@ -1,4 +1,4 @@
-//! Why a payload is not of its type.
+//! Errors of reading a payload as a typed value.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::spec::code;
 
 /// A payload does not have the shape of its type.
 ///
-/// The text names the place and what is wrong there. Neither holds anything of the payload.
+/// The text contains the place and what is wrong there. Neither contains anything of the payload.
 ///
 /// # Example
 ///
@@ -30,13 +30,13 @@ pub struct ModelError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// A member that must be there is not.
+    /// A required member is missing.
     #[error("missing")]
     Missing,
     /// The value is of another kind.
     #[error("expected {0}")]
     Expected(&'static str),
-    /// An object has two members of one name, which two readers may read differently.
+    /// An object has two members with the same name, which different parsers interpret differently.
     #[error("an object has two members of one name")]
     DuplicateKey,
 }
@@ -52,7 +52,7 @@ impl ModelError {
         Self { path: String::new(), problem }
     }
 
-    /// The same, seen from the object or array that holds the value at `step`.
+    /// The same error with `step` in front of its path: the error of the object or array that contains the value.
     pub(super) fn inside(mut self, step: &str) -> Self {
         let joint = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
         self.path.insert_str(0, joint);
@@ -60,13 +60,13 @@ impl ModelError {
         self
     }
 
-    /// The same, seen from the array that holds the value at `index`.
+    /// The same error with `index` in front of its path: the error of the array that contains the value.
     pub(super) fn at(self, index: usize) -> Self {
         self.inside(&format!("[{index}]"))
     }
 
-    /// Where: names of members that the specification knows, and positions, such as `tools[0].inputSchema`. Empty if it
-    /// is the payload itself.
+    /// The place: names of members from the specification, and positions, such as `tools[0].inputSchema`. It is empty
+    /// for the payload itself.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
@@ -90,7 +90,7 @@ impl fmt::Display for ModelError {
 
 impl std::error::Error for ModelError {}
 
-/// The answer to a request whose parameters do not have the shape of their type: the code is
+/// The error response to a request whose parameters do not have the shape of their type, with code
 /// [`code::INVALID_PARAMS`].
 impl From<ModelError> for ErrorObject {
     fn from(error: ModelError) -> Self {

@@ -1,4 +1,4 @@
-//! Forms: the part of JSON Schema that an elicitation may use.
+//! Forms: the subset of JSON Schema that an elicitation may use.
 
 use super::define::{object, union, words};
 use super::error::{ModelError, Problem};
@@ -14,7 +14,7 @@ object! {
             properties: Fields = "properties",
         }
         optional {
-            /// The names of those that must be filled in.
+            /// The names of the required fields.
             required: Vec<String> = "required",
             /// The dialect of JSON Schema (since 2025-11-25).
             schema: String = "$schema",
@@ -29,14 +29,14 @@ impl RequestedSchema {
         Self::new(Fields::default())
     }
 
-    /// This form with another field, which may be left empty.
+    /// Adds an optional field.
     #[must_use]
     pub fn with(mut self, name: &str, field: impl Into<PrimitiveSchemaDefinition>) -> Self {
         self.properties.0.push((name.to_owned(), field.into()));
         self
     }
 
-    /// This form with another field, which must be filled in.
+    /// Adds a required field.
     #[must_use]
     pub fn with_required(mut self, name: &str, field: impl Into<PrimitiveSchemaDefinition>) -> Self {
         self.required.get_or_insert_default().push(name.to_owned());
@@ -50,7 +50,7 @@ pub struct Fields(pub Vec<(String, PrimitiveSchemaDefinition)>);
 
 impl Value for Fields {
     fn read(json: &Json) -> Result<Self, ModelError> {
-        // A map finds names that come twice; the order is the text's.
+        // The map detects duplicate names; the order is taken from the text.
         let mut fields = Reader::new(json)?.rest();
         let names = json.entries().filter_map(|(name, _)| name).enumerate();
         let read = names.map(|(index, name)| {
@@ -74,21 +74,21 @@ super::define::payload! { Fields }
 union! {
     /// A field of a form.
     PrimitiveSchemaDefinition {
-        /// A text.
+        /// A string.
         String(StringSchema),
         /// A number.
         Number(NumberSchema),
-        /// Yes or no.
+        /// A boolean.
         Boolean(BooleanSchema),
-        /// One of some texts.
+        /// One of several strings.
         UntitledSingleSelectEnum(UntitledSingleSelectEnumSchema),
-        /// One of some texts that are shown by other names (since 2025-11-25).
+        /// One of several strings with display names (since 2025-11-25).
         TitledSingleSelectEnum(TitledSingleSelectEnumSchema),
-        /// Any of some texts (since 2025-11-25).
+        /// Any of several strings (since 2025-11-25).
         UntitledMultiSelectEnum(UntitledMultiSelectEnumSchema),
-        /// Any of some texts that are shown by other names (since 2025-11-25).
+        /// Any of several strings with display names (since 2025-11-25).
         TitledMultiSelectEnum(TitledMultiSelectEnumSchema),
-        /// One of some texts that are shown by other names, as 2025-06-18 had it.
+        /// One of several strings with display names, in the form of 2025-06-18.
         LegacyTitledEnum(LegacyTitledEnumSchema),
     }
 }
@@ -117,29 +117,29 @@ impl PrimitiveSchemaDefinition {
 }
 
 object! {
-    /// A text.
+    /// A string.
     StringSchema("type" = "string") {
         optional {
-            /// Its name, for people.
+            /// Its name for display.
             title: String = "title",
-            /// What it means.
+            /// A description of it.
             description: String = "description",
             /// The shortest length.
             min_length: Number = "minLength",
             /// The greatest length.
             max_length: Number = "maxLength",
-            /// What the text is.
+            /// The format of the string.
             format: StringFormat = "format",
-            /// What is filled in at first (since 2025-11-25).
+            /// The default value (since 2025-11-25).
             default: String = "default",
         }
     }
 }
 
 words! {
-    /// What a text is.
+    /// The format of a string.
     StringFormat {
-        /// An address of electronic mail.
+        /// An email address.
         Email = "email",
         /// A URI.
         Uri = "uri",
@@ -154,175 +154,175 @@ object! {
     /// A number.
     NumberSchema {
         required {
-            /// Whether it is a whole number.
+            /// Whether it must be an integer.
             kind: NumberKind = "type",
         }
         optional {
-            /// Its name, for people.
+            /// Its name for display.
             title: String = "title",
-            /// What it means.
+            /// A description of it.
             description: String = "description",
-            /// The least that is allowed.
+            /// The smallest allowed value.
             minimum: Number = "minimum",
-            /// The most that is allowed.
+            /// The largest allowed value.
             maximum: Number = "maximum",
-            /// What is filled in at first (since 2025-11-25).
+            /// The default value (since 2025-11-25).
             default: Number = "default",
         }
     }
 }
 
 words! {
-    /// Whether a number is a whole number.
+    /// Whether a number must be an integer.
     NumberKind {
-        /// It is.
+        /// An integer.
         Integer = "integer",
-        /// It need not be.
+        /// Any number.
         Number = "number",
     }
 }
 
 object! {
-    /// Yes or no.
+    /// A boolean.
     BooleanSchema("type" = "boolean") {
         optional {
-            /// Its name, for people.
+            /// Its name for display.
             title: String = "title",
-            /// What it means.
+            /// A description of it.
             description: String = "description",
-            /// What is filled in at first.
+            /// The default value.
             default: bool = "default",
         }
     }
 }
 
 object! {
-    /// One of some texts.
+    /// One of several strings.
     UntitledSingleSelectEnumSchema("type" = "string") {
         required {
-            /// The texts.
+            /// The strings.
             values: Vec<String> = "enum",
         }
         optional {
-            /// Its name, for people.
+            /// Its name for display.
             title: String = "title",
-            /// What it means.
+            /// A description of it.
             description: String = "description",
-            /// What is chosen at first (since 2025-11-25).
+            /// The default choice (since 2025-11-25).
             default: String = "default",
         }
     }
 }
 
 object! {
-    /// One of some texts that are shown by other names (since 2025-11-25).
+    /// One of several strings with display names (since 2025-11-25).
     TitledSingleSelectEnumSchema("type" = "string") {
         required {
-            /// The texts.
+            /// The strings.
             options: Vec<EnumOption> = "oneOf",
         }
         optional {
-            /// Its name, for people.
+            /// Its name for display.
             title: String = "title",
-            /// What it means.
+            /// A description of it.
             description: String = "description",
-            /// What is chosen at first.
+            /// The default choice.
             default: String = "default",
         }
     }
 }
 
 object! {
-    /// Any of some texts (since 2025-11-25).
+    /// Any of several strings (since 2025-11-25).
     UntitledMultiSelectEnumSchema("type" = "array") {
         required {
-            /// The texts.
+            /// The strings.
             items: UntitledItems = "items",
         }
         optional {
-            /// Its name, for people.
+            /// Its name for display.
             title: String = "title",
-            /// What it means.
+            /// A description of it.
             description: String = "description",
-            /// How many must be chosen at least.
+            /// The smallest number of choices.
             min_items: Number = "minItems",
-            /// How many may be chosen at most.
+            /// The largest number of choices.
             max_items: Number = "maxItems",
-            /// What is chosen at first.
+            /// The default choice.
             default: Vec<String> = "default",
         }
     }
 }
 
 object! {
-    /// Any of some texts that are shown by other names (since 2025-11-25).
+    /// Any of several strings with display names (since 2025-11-25).
     TitledMultiSelectEnumSchema("type" = "array") {
         required {
-            /// The texts.
+            /// The strings.
             items: TitledItems = "items",
         }
         optional {
-            /// Its name, for people.
+            /// Its name for display.
             title: String = "title",
-            /// What it means.
+            /// A description of it.
             description: String = "description",
-            /// How many must be chosen at least.
+            /// The smallest number of choices.
             min_items: Number = "minItems",
-            /// How many may be chosen at most.
+            /// The largest number of choices.
             max_items: Number = "maxItems",
-            /// What is chosen at first.
+            /// The default choice.
             default: Vec<String> = "default",
         }
     }
 }
 
 object! {
-    /// One of some texts that are shown by other names, as 2025-06-18 had it.
+    /// One of several strings with display names, in the form of 2025-06-18.
     LegacyTitledEnumSchema("type" = "string") {
         required {
-            /// The texts.
+            /// The strings.
             values: Vec<String> = "enum",
         }
         optional {
-            /// The names that they are shown by.
+            /// The display names, in the same order.
             enum_names: Vec<String> = "enumNames",
-            /// Its name, for people.
+            /// Its name for display.
             title: String = "title",
-            /// What it means.
+            /// A description of it.
             description: String = "description",
-            /// What is chosen at first (since 2025-11-25).
+            /// The default choice (since 2025-11-25).
             default: String = "default",
         }
     }
 }
 
 object! {
-    /// The texts of an [`UntitledMultiSelectEnumSchema`].
+    /// The strings of an [`UntitledMultiSelectEnumSchema`].
     UntitledItems("type" = "string") {
         required {
-            /// The texts.
+            /// The strings.
             values: Vec<String> = "enum",
         }
     }
 }
 
 object! {
-    /// The texts of a [`TitledMultiSelectEnumSchema`].
+    /// The strings of a [`TitledMultiSelectEnumSchema`].
     TitledItems {
         required {
-            /// The texts.
+            /// The strings.
             options: Vec<EnumOption> = "anyOf",
         }
     }
 }
 
 object! {
-    /// A text that is shown by another name.
+    /// A string with a display name.
     EnumOption {
         required {
-            /// The text.
+            /// The string.
             value: String = "const",
-            /// The name.
+            /// The display name.
             title: String = "title",
         }
     }

@@ -1,7 +1,7 @@
-//! `initialize`: who the two sides are, and what they can do.
+//! `initialize`: the names, versions and capabilities of the two sides.
 //!
-//! The machines of this crate shake hands by themselves. The types are for what an application says of itself, and for
-//! reading what the peer said.
+//! The machines of this crate carry out the handshake themselves. An application uses these types to declare its
+//! capabilities, and to read those of the peer.
 
 use super::common::Icon;
 use super::define::object;
@@ -11,11 +11,11 @@ object! {
     /// The parameters of `initialize`.
     InitializeRequestParams {
         required {
-            /// The newest revision that the client speaks.
+            /// The newest revision that the client supports.
             protocol_version: String = "protocolVersion",
-            /// What the server may ask the client for.
+            /// The capabilities of the client.
             capabilities: ClientCapabilities = "capabilities",
-            /// Who the client is.
+            /// The client's name and version.
             client_info: Implementation = "clientInfo",
         }
         optional {
@@ -29,15 +29,15 @@ object! {
     /// The result of `initialize`.
     InitializeResult {
         required {
-            /// The revision that is spoken from now on.
+            /// The negotiated revision.
             protocol_version: String = "protocolVersion",
-            /// What the client may ask the server for.
+            /// The capabilities of the server.
             capabilities: ServerCapabilities = "capabilities",
-            /// Who the server is.
+            /// The server's name and version.
             server_info: Implementation = "serverInfo",
         }
         optional {
-            /// How to use the server, for the language model to read.
+            /// Instructions for the language model on how to use the server.
             instructions: String = "instructions",
             /// Metadata.
             meta: Meta = "_meta",
@@ -49,13 +49,13 @@ object! {
     /// The name and version of a client or server.
     Implementation {
         required {
-            /// Its name, for programs.
+            /// Its name for use in programs.
             name: String = "name",
             /// Its version.
             version: String = "version",
         }
         optional {
-            /// Its name, for people (since 2025-06-18).
+            /// Its name for display (since 2025-06-18).
             title: String = "title",
             /// What it does (since 2025-11-25).
             description: String = "description",
@@ -68,7 +68,7 @@ object! {
 }
 
 object! {
-    /// What a server may ask a client for.
+    /// The capabilities of a client: what a server may request.
     ///
     /// # Example: the capabilities of a client
     ///
@@ -80,22 +80,22 @@ object! {
     /// ```
     ClientCapabilities {
         optional {
-            /// Lists of roots.
+            /// Listing roots.
             roots: RootsCapability = "roots",
-            /// The use of its language model.
+            /// Sampling from its language model.
             sampling: SamplingCapability = "sampling",
-            /// Questions to its user (since 2025-06-18).
+            /// Input from its user (since 2025-06-18).
             elicitation: ElicitationCapability = "elicitation",
             /// Tasks (2025-11-25 only).
             tasks: TasksCapability = "tasks",
-            /// What no revision knows, by name.
+            /// Capabilities that no revision defines, by name.
             experimental: JsonObject = "experimental",
         }
     }
 }
 
 object! {
-    /// What a client may ask a server for.
+    /// The capabilities of a server: what a client may request.
     ///
     /// # Example: the capabilities of a server
     ///
@@ -121,7 +121,7 @@ object! {
             logging: JsonObject = "logging",
             /// Tasks (2025-11-25 only).
             tasks: TasksCapability = "tasks",
-            /// What no revision knows, by name.
+            /// Capabilities that no revision defines, by name.
             experimental: JsonObject = "experimental",
         }
     }
@@ -131,7 +131,7 @@ object! {
     /// The client's capability to list roots.
     RootsCapability {
         optional {
-            /// It tells when the list changes.
+            /// Whether it sends a notification when the list changes.
             list_changed: bool = "listChanged",
         }
     }
@@ -141,16 +141,16 @@ object! {
     /// The client's capability to let the server use its language model.
     SamplingCapability {
         optional {
-            /// It heeds `includeContext` (since 2025-11-25).
+            /// It supports `includeContext` (since 2025-11-25).
             context: JsonObject = "context",
-            /// It heeds `tools` and `toolChoice` (since 2025-11-25).
+            /// It supports `tools` and `toolChoice` (since 2025-11-25).
             tools: JsonObject = "tools",
         }
     }
 }
 
 object! {
-    /// The client's capability to ask its user. Without members it means forms.
+    /// The client's capability to request input from its user. Without members it means forms.
     ElicitationCapability {
         optional {
             /// It shows forms (since 2025-11-25).
@@ -165,7 +165,7 @@ object! {
     /// The server's capability to offer prompts.
     PromptsCapability {
         optional {
-            /// It tells when the list changes.
+            /// Whether it sends a notification when the list changes.
             list_changed: bool = "listChanged",
         }
     }
@@ -175,9 +175,9 @@ object! {
     /// The server's capability to offer resources.
     ResourcesCapability {
         optional {
-            /// It tells when a resource changes, if a client wants that.
+            /// Whether clients can subscribe to changes of a resource.
             subscribe: bool = "subscribe",
-            /// It tells when the list changes.
+            /// Whether it sends a notification when the list changes.
             list_changed: bool = "listChanged",
         }
     }
@@ -187,7 +187,7 @@ object! {
     /// The server's capability to offer tools.
     ToolsCapability {
         optional {
-            /// It tells when the list changes.
+            /// Whether it sends a notification when the list changes.
             list_changed: bool = "listChanged",
         }
     }
@@ -199,7 +199,7 @@ object! {
         optional {
             /// It lists tasks.
             list: JsonObject = "list",
-            /// It ends tasks that are asked to end.
+            /// It cancels tasks on request.
             cancel: JsonObject = "cancel",
             /// The requests that it answers with tasks.
             requests: TaskRequestsCapability = "requests",

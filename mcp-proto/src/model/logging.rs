@@ -8,7 +8,7 @@ object! {
     /// The parameters of `logging/setLevel`.
     SetLevelRequestParams {
         required {
-            /// The least severe level that the client wants to see.
+            /// The least severe level that the client wants to receive.
             level: LoggingLevel = "level",
         }
         optional {
@@ -19,16 +19,16 @@ object! {
 }
 
 object! {
-    /// The parameters of `notifications/message`. They hold no secrets.
+    /// The parameters of `notifications/message`. They must not contain secrets.
     LoggingMessageNotificationParams {
         required {
-            /// How severe it is.
+            /// The severity.
             level: LoggingLevel = "level",
-            /// What happened: a text, or any other value.
+            /// The message: a string, or any other value.
             data: Json = "data",
         }
         optional {
-            /// Who says it.
+            /// The name of the logger.
             logger: String = "logger",
             /// Metadata.
             meta: Meta = "_meta",
@@ -37,23 +37,23 @@ object! {
 }
 
 words! {
-    /// How severe a log message is, as RFC 5424 has it.
+    /// The severity of a log message, as in RFC 5424.
     LoggingLevel {
-        /// For those who look for a bug.
+        /// Details for debugging.
         Debug = "debug",
-        /// Something normal.
+        /// Normal operation.
         Info = "info",
-        /// Something normal that matters.
+        /// A normal but significant event.
         Notice = "notice",
-        /// Something that may go wrong.
+        /// A potential problem.
         Warning = "warning",
-        /// Something went wrong.
+        /// An error.
         Error = "error",
-        /// Something important went wrong.
+        /// A failure of an important component.
         Critical = "critical",
-        /// Somebody must act at once.
+        /// Action must be taken immediately.
         Alert = "alert",
-        /// Nothing works.
+        /// The system is unusable.
         Emergency = "emergency",
     }
 }

@@ -1,4 +1,4 @@
-//! Which parameters and which result belong to which method.
+//! The parameter and result types of each method.
 
 use super::{
     CallToolRequestParams, CallToolResult, CancelTaskRequestParams, CancelTaskResult, CancelledNotificationParams,
@@ -15,7 +15,7 @@ use crate::codec::json::Json;
 use crate::codec::jsonrpc;
 use crate::spec::Method;
 
-/// A method that is answered, and the types that belong to it. Applications may have methods of their own.
+/// A request method and its types. Applications may define methods of their own.
 ///
 /// # Example: a handler
 ///
@@ -38,9 +38,9 @@ use crate::spec::Method;
 pub trait Request {
     /// The method's name.
     const METHOD: Method;
-    /// What is asked.
+    /// The parameters.
     type Params: Payload;
-    /// What is answered.
+    /// The result.
     type Result: Payload;
 
     /// Reads the parameters of such a request; absent ones are read as an empty object.
@@ -53,9 +53,9 @@ pub trait Request {
     }
 }
 
-/// A method that only tells, and the type that belongs to it.
+/// A notification method and its type.
 ///
-/// # Example: telling and hearing
+/// # Example: sending and receiving
 ///
 /// ```
 /// use mcp_proto::model::{Notification, ResourceUpdatedNotification, ResourceUpdatedNotificationParams};
@@ -70,7 +70,7 @@ pub trait Request {
 pub trait Notification {
     /// The method's name.
     const METHOD: Method;
-    /// What is told.
+    /// The parameters.
     type Params: Payload;
 
     /// Reads the parameters of such a notification; absent ones are read as an empty object.

@@ -1,7 +1,7 @@
-//! How values of the model are read and written.
+//! Reading and writing of the model's values.
 //!
-//! Reading cuts values out of the text that they stand in, and does not copy it. Writing appends to one buffer and
-//! cannot fail. `serde`'s `flatten` does neither: it buffers what it does not know in a form that rounds numbers.
+//! Reading slices values out of the text without copying it. Writing appends to one buffer and cannot fail. `serde`'s
+//! `flatten` is not used, because it buffers unknown members in a form that rounds numbers.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -10,9 +10,9 @@ use super::error::{ModelError, Problem};
 use crate::codec::json::Json;
 use crate::codec::json::string::quote_into;
 
-/// A value: it is read from a text of its own, and appended to a text.
+/// A value that is read from its own JSON text, and appended to a buffer.
 pub(super) trait Value: Sized {
-    /// Whether `null` is one of its values, and not another way to say that an optional member is absent.
+    /// Whether `null` is a value of this type; otherwise a `null` for an optional member means that it is absent.
     const TAKES_NULL: bool = false;
 
     fn read(json: &Json) -> Result<Self, ModelError>;
@@ -24,7 +24,7 @@ pub(super) trait Value: Sized {
 pub(super) trait Member: Sized {
     fn read_member(found: Option<&Json>) -> Result<Self, ModelError>;
 
-    /// What stands in the object, if anything.
+    /// The value to write, if there is one.
     fn written(&self) -> Option<&impl Value>;
 }
 
@@ -41,7 +41,7 @@ impl<V: Value> Member for V {
 impl<V: Value> Member for Option<V> {
     fn read_member(found: Option<&Json>) -> Result<Self, ModelError> {
         match found {
-            // Some peers write the absence of an optional member as null.
+            // Some peers write an absent optional member as `null`.
             Some(json) if V::TAKES_NULL || json.as_bytes() != b"null" => V::read(json).map(Some),
             Some(_) | None => Ok(None),
         }
@@ -83,13 +83,13 @@ impl Reader {
         Ok(self.take::<Option<V>>(name)?.unwrap_or_default())
     }
 
-    /// Takes a member that says what the object is.
+    /// Takes the tag, and checks that it has this value.
     pub(super) fn take_tag(&mut self, name: &'static str, value: &'static str) -> Result<(), ModelError> {
         let found: String = self.take(name)?;
         if found == value { Ok(()) } else { Err(ModelError::expected(value).inside(name)) }
     }
 
-    /// What nobody took.
+    /// The members that were not taken.
     pub(super) fn rest(self) -> BTreeMap<String, Json> {
         self.members
     }
@@ -133,7 +133,7 @@ impl<'o> Writer<'o> {
         quote_into(self.out, value);
     }
 
-    /// Writes members that the type does not know. One that it does know is written as the type has it, and only once.
+    /// Writes the unknown members. A name in `known` is skipped, because the type writes that member itself.
     pub(super) fn rest(&mut self, rest: &BTreeMap<String, Json>, known: &[&str]) {
         for (name, value) in rest.iter().filter(|(name, _)| !known.contains(&name.as_str())) {
             self.value(name, value);
@@ -152,12 +152,12 @@ pub(super) fn to_json(value: &impl Value) -> Json {
     Json::from_validated(text.into())
 }
 
-/// The member that says what an object is.
+/// Reads the tag: the member that determines the kind of an object.
 pub(super) fn tag(json: &Json, name: &'static str) -> Result<String, ModelError> {
     optional_tag(json, name)?.ok_or(ModelError::new(Problem::Missing).inside(name))
 }
 
-/// The same, where it may be absent.
+/// Reads a tag that may be absent.
 pub(super) fn optional_tag(json: &Json, name: &'static str) -> Result<Option<String>, ModelError> {
     if !json.is_object() {
         return Err(ModelError::expected("an object"));
@@ -227,7 +227,7 @@ impl<V: Value> Value for Vec<V> {
     }
 }
 
-/// An object whose names are the sender's own. An error in it shows the position and not the name.
+/// An object with names chosen by the sender. An error in it contains the position and not the name.
 impl<V: Value> Value for BTreeMap<String, V> {
     fn read(json: &Json) -> Result<Self, ModelError> {
         let members = Reader::new(json)?.rest().into_iter().enumerate();

@@ -15,7 +15,7 @@ object! {
             prompts: Vec<Prompt> = "prompts",
         }
         optional {
-            /// Asks for the next page; absent on the last.
+            /// The cursor of the next page; absent on the last page.
             next_cursor: String = "nextCursor",
             /// Metadata.
             meta: Meta = "_meta",
@@ -31,11 +31,11 @@ object! {
             name: String = "name",
         }
         optional {
-            /// Its name, for people (since 2025-06-18).
+            /// Its name for display (since 2025-06-18).
             title: String = "title",
-            /// What it is for.
+            /// Its purpose.
             description: String = "description",
-            /// What it can be told.
+            /// Its arguments.
             arguments: Vec<PromptArgument> = "arguments",
             /// Its icons (since 2025-11-25).
             icons: Vec<Icon> = "icons",
@@ -46,18 +46,18 @@ object! {
 }
 
 object! {
-    /// What a prompt can be told.
+    /// An argument of a prompt.
     PromptArgument {
         required {
             /// Its name.
             name: String = "name",
         }
         optional {
-            /// Its name, for people (since 2025-06-18).
+            /// Its name for display (since 2025-06-18).
             title: String = "title",
-            /// What it means.
+            /// A description of it.
             description: String = "description",
-            /// It must be given.
+            /// Whether it is required.
             required: bool = "required",
         }
     }
@@ -80,7 +80,7 @@ object! {
 }
 
 impl GetPromptRequestParams {
-    /// The argument of that name, if it was given.
+    /// The argument with this name, if there is one.
     #[must_use]
     pub fn argument(&self, name: &str) -> Option<&str> {
         self.arguments.as_ref()?.get(name).map(String::as_str)
@@ -104,7 +104,7 @@ object! {
             messages: Vec<PromptMessage> = "messages",
         }
         optional {
-            /// What the prompt is for.
+            /// The purpose of the prompt.
             description: String = "description",
             /// Metadata.
             meta: Meta = "_meta",
@@ -116,22 +116,22 @@ object! {
     /// A message of a prompt.
     PromptMessage {
         required {
-            /// Who says it.
+            /// The sender.
             role: Role = "role",
-            /// What is said.
+            /// The content.
             content: ContentBlock = "content",
         }
     }
 }
 
 impl PromptMessage {
-    /// The user says it.
+    /// A message from the user.
     #[must_use]
     pub fn user(content: impl Into<ContentBlock>) -> Self {
         Self::new(Role::User, content)
     }
 
-    /// The language model says it.
+    /// A message from the language model.
     #[must_use]
     pub fn assistant(content: impl Into<ContentBlock>) -> Self {
         Self::new(Role::Assistant, content)

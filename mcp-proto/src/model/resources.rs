@@ -15,7 +15,7 @@ object! {
             resources: Vec<Resource> = "resources",
         }
         optional {
-            /// Asks for the next page; absent on the last.
+            /// The cursor of the next page; absent on the last page.
             next_cursor: String = "nextCursor",
             /// Metadata.
             meta: Meta = "_meta",
@@ -29,13 +29,13 @@ object! {
         required {
             /// Its URI.
             uri: String = "uri",
-            /// Its name, for programs.
+            /// Its name for use in programs.
             name: String = "name",
         }
         optional {
-            /// Its name, for people (since 2025-06-18).
+            /// Its name for display (since 2025-06-18).
             title: String = "title",
-            /// What it holds.
+            /// A description of its content.
             description: String = "description",
             /// Its media type.
             mime_type: String = "mimeType",
@@ -43,7 +43,7 @@ object! {
             size: Number = "size",
             /// Its icons (since 2025-11-25).
             icons: Vec<Icon> = "icons",
-            /// What a client may go by.
+            /// Hints for the client.
             annotations: Annotations = "annotations",
             /// Metadata (since 2025-06-18).
             meta: Meta = "_meta",
@@ -59,7 +59,7 @@ object! {
             resource_templates: Vec<ResourceTemplate> = "resourceTemplates",
         }
         optional {
-            /// Asks for the next page; absent on the last.
+            /// The cursor of the next page; absent on the last page.
             next_cursor: String = "nextCursor",
             /// Metadata.
             meta: Meta = "_meta",
@@ -68,24 +68,24 @@ object! {
 }
 
 object! {
-    /// Many resources whose URIs are built alike.
+    /// A set of resources whose URIs have a common template.
     ResourceTemplate {
         required {
-            /// How a URI is built, as RFC 6570 has it.
+            /// The URI template (RFC 6570).
             uri_template: String = "uriTemplate",
-            /// Its name, for programs.
+            /// Its name for use in programs.
             name: String = "name",
         }
         optional {
-            /// Its name, for people (since 2025-06-18).
+            /// Its name for display (since 2025-06-18).
             title: String = "title",
-            /// What the resources hold.
+            /// A description of the resources' content.
             description: String = "description",
-            /// The media type of all of them.
+            /// The media type, if all of them have the same.
             mime_type: String = "mimeType",
             /// Its icons (since 2025-11-25).
             icons: Vec<Icon> = "icons",
-            /// What a client may go by.
+            /// Hints for the client.
             annotations: Annotations = "annotations",
             /// Metadata (since 2025-06-18).
             meta: Meta = "_meta",
@@ -122,7 +122,7 @@ object! {
     /// ```
     ReadResourceResult {
         required {
-            /// The resource, or what is in it.
+            /// The contents of the resource, or of the resources inside it.
             contents: Vec<ResourceContents> = "contents",
         }
         optional {
@@ -133,7 +133,7 @@ object! {
 }
 
 union! {
-    /// What a resource holds.
+    /// The content of a resource.
     ResourceContents {
         /// A text.
         Text(TextResourceContents),
@@ -157,7 +157,7 @@ impl ResourceContents {
 }
 
 object! {
-    /// A resource that is a text.
+    /// The content of a text resource.
     TextResourceContents {
         required {
             /// The resource's URI.
@@ -175,7 +175,7 @@ object! {
 }
 
 object! {
-    /// A resource that is binary.
+    /// The content of a binary resource.
     BlobResourceContents {
         required {
             /// The resource's URI.
@@ -241,7 +241,7 @@ object! {
     /// The parameters of `notifications/resources/updated`.
     ResourceUpdatedNotificationParams {
         required {
-            /// The URI of the resource that has changed. It may be a part of the one that was subscribed to.
+            /// The URI of the resource that has changed. It may be inside the one that was subscribed to.
             uri: String = "uri",
         }
         optional {

@@ -1,4 +1,4 @@
-//! Roots: where a server may look on the client's side.
+//! Roots: the folders and files of the client that a server may access.
 
 use super::define::object;
 use super::value::Meta;
@@ -18,14 +18,14 @@ object! {
 }
 
 object! {
-    /// A folder or file that a server may look at.
+    /// A folder or file that a server may access.
     Root {
         required {
-            /// Its URI; so far always one that begins with `file://`.
+            /// Its URI, which must begin with `file://` in all revisions.
             uri: String = "uri",
         }
         optional {
-            /// Its name, for people.
+            /// Its name for display.
             name: String = "name",
             /// Metadata (since 2025-06-18).
             meta: Meta = "_meta",

@@ -25,25 +25,25 @@ object! {
         required {
             /// The conversation so far.
             messages: Vec<SamplingMessage> = "messages",
-            /// At most so many tokens are written.
+            /// The most tokens to generate.
             max_tokens: Number = "maxTokens",
         }
         optional {
-            /// Which model the server would like. The client may take another.
+            /// The model that the server prefers. The client may choose another.
             model_preferences: ModelPreferences = "modelPreferences",
-            /// What the model is told first. The client may change or leave it out.
+            /// The system prompt. The client may change or omit it.
             system_prompt: String = "systemPrompt",
-            /// What else the model is shown.
+            /// Which context of servers to include in the prompt.
             include_context: IncludeContext = "includeContext",
-            /// How much is left to chance.
+            /// The sampling temperature.
             temperature: Number = "temperature",
-            /// The model ends where it would write one of these.
+            /// Strings at which the model stops.
             stop_sequences: Vec<String> = "stopSequences",
-            /// What is meant for the model's provider.
+            /// Metadata for the model's provider.
             metadata: JsonObject = "metadata",
             /// The tools that the model may use (since 2025-11-25).
             tools: Vec<Tool> = "tools",
-            /// Whether it uses them (since 2025-11-25).
+            /// Whether the model uses them (since 2025-11-25).
             tool_choice: ToolChoice = "toolChoice",
             /// Asks for a task (2025-11-25 only): the result is a [`CreateTaskResult`](super::CreateTaskResult).
             task: TaskMetadata = "task",
@@ -57,9 +57,9 @@ object! {
     /// A message to or from a language model.
     SamplingMessage {
         required {
-            /// Who says it.
+            /// The sender.
             role: Role = "role",
-            /// What is said.
+            /// The content.
             content: SamplingContent = "content",
         }
         optional {
@@ -70,20 +70,20 @@ object! {
 }
 
 impl SamplingMessage {
-    /// The user says it.
+    /// A message from the user.
     #[must_use]
     pub fn user(content: impl Into<SamplingContent>) -> Self {
         Self::new(Role::User, content)
     }
 
-    /// The language model says it.
+    /// A message from the language model.
     #[must_use]
     pub fn assistant(content: impl Into<SamplingContent>) -> Self {
         Self::new(Role::Assistant, content)
     }
 }
 
-/// What is said in a message to or from a language model.
+/// The content of a message to or from a language model.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SamplingContent {
     /// One part.
@@ -144,35 +144,35 @@ impl Value for SamplingContent {
 payload! { SamplingContent }
 
 words! {
-    /// What else a language model is shown.
+    /// The context that is included in the prompt.
     IncludeContext {
-        /// Nothing.
+        /// No context.
         None = "none",
-        /// What the asking server gave.
+        /// Context of the requesting server.
         ThisServer = "thisServer",
-        /// What all servers gave.
+        /// Context of all servers.
         AllServers = "allServers",
     }
 }
 
 object! {
-    /// Which language model a server would like.
+    /// A server's preferences for the choice of a language model.
     ModelPreferences {
         optional {
-            /// Names, or parts of names; the first that fits.
+            /// Names of models, or parts of names; the client uses the first match.
             hints: Vec<ModelHint> = "hints",
-            /// How much a low price matters, from 0 to 1.
+            /// The importance of a low cost, from 0 to 1.
             cost_priority: Number = "costPriority",
-            /// How much speed matters, from 0 to 1.
+            /// The importance of speed, from 0 to 1.
             speed_priority: Number = "speedPriority",
-            /// How much ability matters, from 0 to 1.
+            /// The importance of capability, from 0 to 1.
             intelligence_priority: Number = "intelligencePriority",
         }
     }
 }
 
 object! {
-    /// A language model that a server would like.
+    /// A language model that a server prefers.
     ModelHint {
         optional {
             /// A name, or a part of it.
@@ -194,28 +194,28 @@ object! {
 words! {
     /// Whether a language model uses tools.
     ToolChoiceMode {
-        /// As it likes.
+        /// The model decides.
         Auto = "auto",
-        /// At least one.
+        /// The model uses at least one tool.
         Required = "required",
-        /// None.
+        /// The model uses no tool.
         None = "none",
     }
 }
 
 object! {
-    /// The result of `sampling/createMessage`: a message of the language model's.
+    /// The result of `sampling/createMessage`: a message from the language model.
     CreateMessageResult {
         required {
-            /// Who says it.
+            /// The sender.
             role: Role = "role",
-            /// What is said.
+            /// The content.
             content: SamplingContent = "content",
             /// The model's name.
             model: String = "model",
         }
         optional {
-            /// Why it stopped.
+            /// Why the model stopped.
             stop_reason: StopReason = "stopReason",
             /// Metadata.
             meta: Meta = "_meta",
@@ -224,15 +224,15 @@ object! {
 }
 
 words! {
-    /// Why a language model stopped; providers have words of their own.
+    /// Why a language model stopped; providers may use other values.
     StopReason {
-        /// It was done.
+        /// The message was complete.
         EndTurn = "endTurn",
-        /// It came to a stop sequence.
+        /// The model generated a stop sequence.
         StopSequence = "stopSequence",
-        /// It had written as many tokens as it may.
+        /// The limit of tokens was reached.
         MaxTokens = "maxTokens",
-        /// It wants tools to be called (since 2025-11-25).
+        /// The model requests tool calls (since 2025-11-25).
         ToolUse = "toolUse",
     }
 }

@@ -14,19 +14,19 @@ macro_rules! task {
                 required {
                     /// The task's id.
                     task_id: String = "taskId",
-                    /// How it stands.
+                    /// Its status.
                     status: TaskStatus = "status",
-                    /// When it began, as an ISO 8601 time.
+                    /// When it was created, as an ISO 8601 time.
                     created_at: String = "createdAt",
                     /// When its status last changed, as an ISO 8601 time.
                     last_updated_at: String = "lastUpdatedAt",
-                    /// How long it is kept.
+                    /// How long the server keeps it.
                     ttl: Ttl = "ttl",
                 }
                 optional {
-                    /// How it stands, for a person to read.
+                    /// A description of its status for display.
                     status_message: String = "statusMessage",
-                    /// How many milliseconds to wait before asking again.
+                    /// How many milliseconds to wait before the next poll.
                     poll_interval: Number = "pollInterval",
                     /// Metadata.
                     meta: Meta = "_meta",
@@ -79,27 +79,27 @@ macro_rules! from_task {
 from_task! { GetTaskResult CancelTaskResult TaskStatusNotificationParams }
 
 words! {
-    /// How a task stands.
+    /// The status of a task.
     TaskStatus {
-        /// It is being worked on.
+        /// The task is running.
         Working = "working",
-        /// It waits for an answer to a question.
+        /// The task waits for input.
         InputRequired = "input_required",
-        /// It is done, and has a result.
+        /// The task has completed, and has a result.
         Completed = "completed",
-        /// It has failed, and has an error, or a result that says so.
+        /// The task has failed, and has an error or a result that indicates one.
         Failed = "failed",
-        /// It was ended.
+        /// The task was cancelled.
         Cancelled = "cancelled",
     }
 }
 
-/// How long a task is kept, counted from its beginning.
+/// How long a task is kept, counted from its creation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ttl {
-    /// So many milliseconds.
+    /// This many milliseconds.
     Milliseconds(Number),
-    /// For ever: `null`.
+    /// Without limit, which is `null` on the wire.
     Unlimited,
 }
 
@@ -127,10 +127,10 @@ impl Value for Ttl {
 payload! { Ttl }
 
 object! {
-    /// Asks for a task, in the parameters of a request.
+    /// The member of a request's parameters that requests a task.
     TaskMetadata {
         optional {
-            /// How many milliseconds the task shall be kept.
+            /// How many milliseconds to keep the task.
             ttl: Number = "ttl",
         }
     }
@@ -210,7 +210,7 @@ object! {
             tasks: Vec<Task> = "tasks",
         }
         optional {
-            /// Asks for the next page; absent on the last.
+            /// The cursor of the next page; absent on the last page.
             next_cursor: String = "nextCursor",
             /// Metadata.
             meta: Meta = "_meta",

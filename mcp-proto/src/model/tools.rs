@@ -18,7 +18,7 @@ object! {
             tools: Vec<Tool> = "tools",
         }
         optional {
-            /// Asks for the next page; absent on the last.
+            /// The cursor of the next page; absent on the last page.
             next_cursor: String = "nextCursor",
             /// Metadata.
             meta: Meta = "_meta",
@@ -55,13 +55,13 @@ object! {
             input_schema: JsonObject = "inputSchema",
         }
         optional {
-            /// Its name, for people (since 2025-06-18).
+            /// Its name for display (since 2025-06-18).
             title: String = "title",
-            /// What it does, for the language model to read.
+            /// A description for the language model.
             description: String = "description",
             /// The JSON schema of its structured content (since 2025-06-18); its `type` is `object`.
             output_schema: JsonObject = "outputSchema",
-            /// What it is like (since 2025-03-26).
+            /// Hints on its behaviour (since 2025-03-26).
             annotations: ToolAnnotations = "annotations",
             /// How it is called (2025-11-25 only).
             execution: ToolExecution = "execution",
@@ -82,18 +82,18 @@ impl Tool {
 }
 
 object! {
-    /// What a tool is like (since 2025-03-26). A client trusts none of it unless it trusts the server.
+    /// Hints on a tool's behaviour (since 2025-03-26). A client must not rely on them unless it trusts the server.
     ToolAnnotations {
         optional {
-            /// Its name, for people.
+            /// Its name for display.
             title: String = "title",
-            /// It changes nothing.
+            /// Whether the tool changes nothing.
             read_only_hint: bool = "readOnlyHint",
-            /// It may destroy something; true if absent.
+            /// Whether the tool may make destructive changes; `true` if absent.
             destructive_hint: bool = "destructiveHint",
-            /// Calling it again changes nothing more.
+            /// Whether repeated calls with the same arguments have no additional effect.
             idempotent_hint: bool = "idempotentHint",
-            /// It reaches what is outside; true if absent.
+            /// Whether the tool interacts with external systems; `true` if absent.
             open_world_hint: bool = "openWorldHint",
         }
     }
@@ -112,7 +112,7 @@ object! {
 words! {
     /// Whether a tool's call may be answered with a task.
     TaskSupport {
-        /// It may not.
+        /// It must not.
         Forbidden = "forbidden",
         /// It may.
         Optional = "optional",
@@ -140,7 +140,7 @@ object! {
 }
 
 impl CallToolRequestParams {
-    /// Reads the arguments into a type of the application's. Absent arguments are read as an empty object.
+    /// Deserialises the arguments into a type of the application. Absent arguments are read as an empty object.
     ///
     /// # Errors
     ///
@@ -170,7 +170,7 @@ impl CallToolRequestParams {
 object! {
     /// The result of `tools/call`.
     ///
-    /// # Example: what tools answer
+    /// # Example: results of tools
     ///
     /// ```
     /// use mcp_proto::model::{CallToolResult, JsonObject, Payload};
@@ -189,13 +189,13 @@ object! {
     /// ```
     CallToolResult {
         defaulted {
-            /// What came of it. It is always written; where a server leaves it out, it is read as empty.
+            /// The content. It is always written; if a server omits it, it is read as empty.
             content: Vec<ContentBlock> = "content",
         }
         optional {
-            /// The same for programs (since 2025-06-18), as the tool's `outputSchema` says: an object.
+            /// The result as structured data that conforms to the tool's `outputSchema` (since 2025-06-18): an object.
             structured_content: Json = "structuredContent",
-            /// The tool failed, and `content` says why, for the language model to read.
+            /// Whether the tool failed; `content` then explains the failure to the language model.
             is_error: bool = "isError",
             /// Metadata.
             meta: Meta = "_meta",
@@ -204,62 +204,63 @@ object! {
 }
 
 impl CallToolResult {
-    /// A text.
+    /// A result with a text.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self::new().and(text.into())
     }
 
-    /// A picture, given as the bytes of its file.
+    /// A result with an image, given as the bytes of its file.
     #[must_use]
     pub fn image(bytes: &[u8], mime_type: &str) -> Self {
         Self::new().and_image(bytes, mime_type)
     }
 
-    /// A sound, given as the bytes of its file (since 2025-03-26).
+    /// A result with audio, given as the bytes of its file (since 2025-03-26).
     #[must_use]
     pub fn audio(bytes: &[u8], mime_type: &str) -> Self {
         Self::new().and_audio(bytes, mime_type)
     }
 
-    /// Where a resource is (since 2025-06-18).
+    /// A result with a link to a resource (since 2025-06-18).
     #[must_use]
     pub fn resource_link(link: impl Into<ResourceLink>) -> Self {
         Self::new().and(link.into())
     }
 
-    /// A resource itself.
+    /// A result with an embedded resource.
     #[must_use]
     pub fn resource(resource: impl Into<ResourceContents>) -> Self {
         Self::new().and(EmbeddedResource::new(resource))
     }
 
-    /// A value for programs (since 2025-06-18), and its text for those that do not read it, as the specification asks.
+    /// A result with structured content (since 2025-06-18), and its JSON text as content for older clients, as the
+    /// specification recommends.
     #[must_use]
     pub fn structured(value: JsonObject) -> Self {
         Self::text(value.as_json().to_text()).structured_content(value)
     }
 
-    /// The tool failed, and the language model shall read why.
+    /// A failure of the tool, with the reason for the language model.
     #[must_use]
     pub fn error(reason: impl Into<String>) -> Self {
         Self::text(reason).is_error(true)
     }
 
-    /// This and another part.
+    /// Adds a content block.
     #[must_use]
     pub fn and(mut self, content: impl Into<ContentBlock>) -> Self {
         self.content.push(content.into());
         self
     }
 
-    /// This and a picture.
+    /// Adds an image.
     #[must_use]
     pub fn and_image(self, bytes: &[u8], mime_type: &str) -> Self {
         self.and(ImageContent::from_bytes(bytes, mime_type))
     }
 
-    /// This and a sound (since 2025-03-26).
+    /// Adds audio (since 2025-03-26).
     #[must_use]
     pub fn and_audio(self, bytes: &[u8], mime_type: &str) -> Self {
         self.and(AudioContent::from_bytes(bytes, mime_type))

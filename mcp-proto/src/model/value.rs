@@ -1,4 +1,4 @@
-//! Values that are kept exactly: objects of the application's, numbers, metadata, tokens, binary data.
+//! Values that are stored exactly: objects of the application, numbers, metadata, tokens, binary data.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,9 +15,9 @@ use crate::codec::json::Json;
 use crate::codec::json::string::quote_into;
 use crate::codec::jsonrpc::RequestId;
 
-/// A JSON object of the application's own, such as the arguments of a tool, or a JSON schema.
+/// A JSON object that the application defines, such as the arguments of a tool, or a JSON schema.
 ///
-/// It is kept as text: digits and the order of keys, which people and language models read, stay as they were.
+/// It is stored as text: digits and the order of keys, which people and language models see, stay as they were.
 ///
 /// # Example
 ///
@@ -38,7 +38,7 @@ impl JsonObject {
         Self(Json::empty_object())
     }
 
-    /// Writes any serialisable value whose form is an object.
+    /// Serialises a value that has the form of an object.
     ///
     /// # Errors
     ///
@@ -47,7 +47,7 @@ impl JsonObject {
         Self::try_from(Json::from_serialize(value)?).map_err(serde::ser::Error::custom)
     }
 
-    /// This object with the member `name` set to `value`: in its place, or else at the end. The text is copied.
+    /// This object with the member `name` set to `value`, replaced in place or added at the end. The text is copied.
     #[must_use]
     pub fn with(self, name: &str, value: impl Into<Json>) -> Self {
         let value = value.into();
@@ -66,7 +66,7 @@ impl JsonObject {
         Self(Json::from_validated(text.into()))
     }
 
-    /// Reads the object into a type of the application's.
+    /// Deserialises the object into a type of the application.
     ///
     /// # Errors
     ///
@@ -108,7 +108,7 @@ impl Value for JsonObject {
 
 payload! { JsonObject }
 
-/// A number with the digits that it was written with; two are equal when their digits are.
+/// A number with its original digits; two are equal when their digits are.
 ///
 /// # Example
 ///
@@ -122,19 +122,19 @@ payload! { JsonObject }
 pub struct Number(Json);
 
 impl Number {
-    /// The nearest number that a `f64` can hold.
+    /// The nearest `f64`.
     #[must_use]
     pub fn as_f64(&self) -> f64 {
         self.0.to_text().parse().unwrap_or_default()
     }
 
-    /// The number, if it is written as a whole one and fits.
+    /// The number, if it is written as an integer and fits.
     #[must_use]
     pub fn as_i64(&self) -> Option<i64> {
         self.0.to_text().parse().ok()
     }
 
-    /// The number, if it is written as a whole one that is not negative, and fits.
+    /// The number, if it is written as a non-negative integer and fits.
     #[must_use]
     pub fn as_u64(&self) -> Option<u64> {
         self.0.to_text().parse().ok()
@@ -153,8 +153,8 @@ macro_rules! from_integer {
 
 from_integer! { i32 i64 u32 u64 usize }
 
-/// As a cast to an integer does it, what JSON cannot write becomes what it can: infinity the largest number, and what is
-/// no number 0.
+/// Values that JSON cannot represent are converted as in a cast to an integer: infinity becomes the largest finite
+/// number of its sign, and NaN becomes 0.
 impl From<f64> for Number {
     fn from(number: f64) -> Self {
         let number = if number.is_nan() { 0.0 } else { number.clamp(f64::MIN, f64::MAX) };
@@ -190,9 +190,9 @@ impl Value for Number {
 
 payload! { Number }
 
-/// The member `_meta`: what the protocol and applications attach to a message or a part of it.
+/// The member `_meta`: metadata of the protocol and of applications for a message or a part of it.
 ///
-/// Nothing in it makes a message unreadable; what the protocol defines is read on demand.
+/// Its entries are parsed on demand, so an invalid entry does not make the message invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Meta {
     /// All entries.
@@ -203,7 +203,7 @@ impl Meta {
     const PROGRESS_TOKEN: &str = "progressToken";
     const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
-    /// One without entries.
+    /// Metadata without entries.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -216,26 +216,26 @@ impl Meta {
         self
     }
 
-    /// Asks for notifications of progress that carry this token. The machines of this crate do so by themselves: see
+    /// Requests progress notifications with this token. The machines of this crate do so themselves: see
     /// [`client::Call`](crate::client::Call).
     #[must_use]
     pub fn with_progress_token(self, token: impl Into<ProgressToken>) -> Self {
         self.with(Self::PROGRESS_TOKEN, token.into())
     }
 
-    /// Says which task the message belongs to (since 2025-11-25).
+    /// Sets the task that the message belongs to (since 2025-11-25).
     #[must_use]
     pub fn with_related_task(self, task_id: &str) -> Self {
         self.with(Self::RELATED_TASK, JsonObject::new().with("taskId", task_id))
     }
 
-    /// The entry of that key.
+    /// The entry with this key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Json> {
         self.entries.get(key)
     }
 
-    /// The token that notifications of progress shall carry.
+    /// The token for progress notifications.
     #[must_use]
     pub fn progress_token(&self) -> Option<ProgressToken> {
         ProgressToken::read(self.get(Self::PROGRESS_TOKEN)?).ok()
@@ -270,8 +270,7 @@ impl Value for RequestId {
     }
 }
 
-/// Joins notifications of progress to the request that they are about: an integer or a string, kept as exactly as a
-/// [`RequestId`].
+/// Relates progress notifications to their request: an integer or a string, stored as exactly as a [`RequestId`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProgressToken(RequestId);
 
@@ -313,7 +312,7 @@ impl Value for ProgressToken {
 
 payload! { ProgressToken }
 
-/// Peers are not at one about the padding.
+/// Peers differ in whether they write the padding, so it is optional.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
