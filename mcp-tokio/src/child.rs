@@ -17,7 +17,7 @@ use tracing::Instrument;
 
 use group::Group;
 
-/// How long a server may take to exit after its stdin was closed, and again after SIGTERM.
+/// How long a server may take to exit after its stdin was closed, and (on Unix) again after SIGTERM.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How many bytes of a line of stderr are logged.
 const LOG_LINE: usize = 4096;

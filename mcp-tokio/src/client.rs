@@ -85,7 +85,7 @@ impl Client {
     pub async fn request(&self, method: impl Into<Method>, params: Option<Json>) -> Result<Json, Error> {
         let call = Call::new(method);
         let call = if let Some(params) = params { call.params(params) } else { call };
-        // Without a receiver for progress or for the acceptance: the outcome includes whether the request was accepted.
+        // No receiver for progress, and none for the acceptance, because the outcome includes that.
         self.hand_in(call, None, None).await?.outcome().await
     }
 
@@ -182,7 +182,7 @@ impl Client {
     /// | step | limit |
     /// |---|---|
     /// | a byte stream takes the data that is queued for it | 1 s |
-    /// | a child process exits after its stdin was closed, and again after SIGTERM; then it is killed | 2 s each |
+    /// | a child process exits after its stdin was closed, and (on Unix) again after SIGTERM; then it is killed | 2 s each |
     /// | a server over HTTP ends the session | `HttpConfig::close_timeout`, by default 3 s |
     /// | the handler takes the last notifications | 1 s |
     ///

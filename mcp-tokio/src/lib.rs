@@ -32,8 +32,8 @@
 //! Over HTTP, a lost session is opened again automatically. Requests that the server refused because of the loss are
 //! sent again; all others in flight fail at once with [`mcp_proto::Failed::SessionLost`].
 //!
-//! A child process is ended in steps, together with all processes that it has started: its stdin is closed, then it
-//! receives SIGTERM, then it is killed.
+//! A child process is ended in steps, together with all processes that it has started: its stdin is closed, then (on
+//! Unix) it receives SIGTERM, then it is killed.
 //!
 //! # A server
 //!
