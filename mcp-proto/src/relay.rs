@@ -17,7 +17,7 @@
 //! |---|---|---|
 //! | legacy | legacy | forwards messages (`pass_through`) and opens lost sessions again |
 //! | modern | modern | forwards messages (`pass_through`) and adds the HTTP headers |
-//! | legacy | modern | acts as a legacy server (`legacy_client`): sends requests to the client for the input that a call requires |
+//! | legacy | modern | acts as a legacy server (`legacy_client`): sends input requests of a call to the client |
 //! | modern | legacy | acts as a modern server (`modern_client`): parks a call while its server waits for input |
 //!
 //! | file | what it does |

@@ -182,7 +182,7 @@ impl Client {
     /// | step | limit |
     /// |---|---|
     /// | a byte stream takes the data that is queued for it | 1 s |
-    /// | a child process exits after its stdin was closed, and (on Unix) again after SIGTERM; then it is killed | 2 s each |
+    /// | a child process exits after its stdin closes, (on Unix) again after SIGTERM; then it is killed | 2 s each |
     /// | a server over HTTP ends the session | `HttpConfig::close_timeout`, by default 3 s |
     /// | the handler takes the last notifications | 1 s |
     ///
