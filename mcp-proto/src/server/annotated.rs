@@ -1,20 +1,20 @@
-//! Tools whose arguments headers repeat: remembered from the lists of tools that the server gives.
+//! Tools whose arguments are repeated in headers, taken from the results of `tools/list` that the server sends.
 
 use std::collections::BTreeMap;
 
 use crate::codec::json::Json;
 use crate::spec::param_headers::Annotations;
 
-/// Tools that are remembered. Further ones are not checked.
+/// The maximum number of tools that are stored. The headers of further ones are not checked.
 const TOOLS: usize = 4096;
 
-/// The annotated tools of a server, by their names.
+/// The tools with `x-mcp-header` annotations, by name.
 #[derive(Debug, Default)]
 pub(super) struct AnnotatedTools(BTreeMap<Box<str>, Annotations>);
 
 impl AnnotatedTools {
-    /// Takes in what a result of `tools/list` says of the tools in it. The list is the application's, so that its size
-    /// is not the client's to choose.
+    /// Stores the annotations of the tools in a result of `tools/list`. The application makes the list, so that a
+    /// client cannot choose its size.
     pub(super) fn learn(&mut self, result: &Json) {
         let is_annotated = memchr::memmem::find(result.as_bytes(), b"x-mcp-header").is_some();
         if self.0.is_empty() && !is_annotated {
@@ -24,7 +24,7 @@ impl AnnotatedTools {
         for tool in tools.elements() {
             let [name, schema] = tool.first_members(["name", "inputSchema"]);
             let Some(name) = name.as_ref().and_then(Json::as_string) else { continue };
-            // A definition that is invalid is dropped by clients (MD-P-05), and nothing can be compared with it.
+            // Clients ignore an invalid definition (MD-P-05), so that there is nothing to compare.
             let annotations = schema.and_then(|schema| Annotations::read(&schema).ok()).unwrap_or_default();
             if annotations.is_empty() {
                 self.0.remove(&*name);

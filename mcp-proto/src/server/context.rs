@@ -1,4 +1,4 @@
-//! What holds for one request: its revision, and what its client is and can do.
+//! The context of one request: its revision, and the identity, capabilities and settings of its client.
 
 use super::LoggingLevel;
 use super::http::Principal;
@@ -9,29 +9,29 @@ use crate::error::UsageError;
 use crate::spec::Method;
 use crate::spec::ProtocolVersion;
 
-/// What holds for one request. Up to 2025-11-25 that is what `initialize` said, and since 2026-07-28 what the request
-/// itself says (MD-M-04).
+/// The revision, client and settings that apply to one request. Up to 2025-11-25, they are those of the session; since
+/// 2026-07-28, those that the request itself states (MD-M-04).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Context {
     /// The revision in force.
     pub version: ProtocolVersion,
-    /// What the client can do: an object.
+    /// The capabilities that the client declares: an object.
     pub client_capabilities: Json,
-    /// Who the client says it is: an object. Nothing may depend on it (MD-M-06).
+    /// The client's name and version, as it states them: an object. Behaviour must not depend on it (MD-M-06).
     pub client_info: Option<Json>,
-    /// From which level on log messages are wanted; `None` for none at all (MD-M-09).
+    /// The lowest level of log messages that the client wants; `None` for no log messages (MD-M-09).
     pub logging_level: Option<LoggingLevel>,
-    /// Who sent the request, if the driver checked that.
+    /// The sender of the request, if the driver authenticated it.
     pub principal: Option<Principal>,
 }
 
 impl Context {
-    /// Whether a notification about the request may be sent, in the era where requests say what they want.
+    /// Whether a notification that relates to this stateless request may be sent.
     ///
     /// # Errors
     ///
-    /// It is about something else, which only those hear who listen to it (SH-S-14, MD-L-03).
+    /// It is a change notification, which may be sent only on subscriptions (SH-S-14, MD-L-03).
     pub(super) fn lets_pass(&self, notification: &Notification) -> Result<bool, UsageError> {
         if Publication::of(&notification.method, Some("")).is_ok() {
             let what = "a change that is told with a request";
@@ -42,16 +42,16 @@ impl Context {
         }
         let level = notification.params.as_ref().and_then(|params| params.first_member("level"));
         let level = level.as_ref().and_then(Json::as_string).and_then(|level| LoggingLevel::from_text(&level));
-        // MD-M-09
+        // Without a level in the request, no log messages are sent (MD-M-09).
         Ok(self.logging_level.is_some_and(|wanted| level.is_some_and(|level| level >= wanted)))
     }
 
-    /// Whether the client can do all of this, given as an object as in `clientCapabilities`, such as
-    /// `{"elicitation":{"url":{}}}`. An `elicitation` that names no mode is the mode `form` (MD-M-12).
+    /// Checks whether the client has declared all these capabilities, in the form of `clientCapabilities`, such as
+    /// `{"elicitation":{"url":{}}}`. An `elicitation` without a mode is the mode `form` (MD-M-12).
     ///
     /// # Errors
     ///
-    /// The answer to a request that needs it: an error whose data names what is missing (MD-M-05).
+    /// The answer to a request that needs them: an error whose data contains the missing ones (MD-M-05).
     ///
     /// # Example
     ///
@@ -97,7 +97,7 @@ impl Context {
     }
 }
 
-/// Whether every member of `wanted` is there, however deep.
+/// Whether `offered` contains every member of `wanted`, at any depth.
 fn offers(offered: &Json, wanted: &Json) -> bool {
     wanted.entries().all(|(name, wanted)| {
         let offered = name.and_then(|name| offered.first_member(&name));

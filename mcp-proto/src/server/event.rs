@@ -1,4 +1,4 @@
-//! What a server tells.
+//! Events for the application of a server.
 
 use crate::client::{CloseReason, Outcome};
 use crate::codec::json::Json;
@@ -8,11 +8,11 @@ use crate::error::Fault;
 use crate::spec::Method;
 use crate::spec::ProtocolVersion;
 
-/// What a server tells its application.
+/// An event for the application of a server.
 #[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// The client has opened the session, and was answered.
+    /// A client has opened a session, and its `initialize` was answered.
     Connected {
         /// Which session.
         session: SessionKey,
@@ -21,61 +21,63 @@ pub enum Event {
         /// The parameters of `initialize`, as they came.
         params: Json,
     },
-    /// The client has confirmed: from now on it may be asked for things (LC-10).
+    /// The client has sent `notifications/initialized`: from now on, requests may be sent to it (LC-10).
     Ready {
         /// Which session.
         session: SessionKey,
     },
-    /// The client asks for something, and waits. A request that required input comes again, as the same or a new one
-    /// (see [`Server::require_input`](super::Server::require_input)).
+    /// A request of the client that must be answered. A request that required input is reported again, as the same or
+    /// as a new one (see [`Server::require_input`](super::Server::require_input)).
     Requested {
         /// The right to answer.
         ticket: Ticket,
-        /// What is asked for.
+        /// Its method.
         method: Method,
         /// Its parameters, as they came.
         params: Option<Json>,
     },
-    /// The client no longer wants an answer: it says so or, since 2026-07-28, its HTTP connection has ended (SH-S-17).
-    /// Answering does nothing.
+    /// A request of the client is cancelled: by a notification, by the end of its HTTP exchange since 2026-07-28
+    /// (SH-S-17), or by the end of its session. Answering it does nothing.
     Cancelled {
         /// Which request.
         ticket: TicketKey,
-        /// The notification's parameters, as they came; `None` if the connection ended instead.
+        /// The parameters of `notifications/cancelled`, as they came; `None` if the exchange or the session ended
+        /// instead.
         params: Option<Json>,
     },
-    /// The client tells something.
+    /// A notification of the client.
     Notified {
         /// In which session.
         session: SessionKey,
-        /// What is told.
+        /// Its method.
         method: Method,
         /// Its parameters, as they came.
         params: Option<Json>,
     },
-    /// A request of this side has ended. This comes exactly once for every accepted request.
+    /// A request to the client has ended. This comes exactly once for every accepted request.
     Responded {
         /// Which one.
         request: RequestKey,
-        /// How.
+        /// Its outcome.
         outcome: Outcome,
     },
-    /// A request of this side made progress.
+    /// The client has sent progress of a request to it.
     Progressed {
         /// Which one.
         request: RequestKey,
         /// The notification's parameters, as they came.
         params: Json,
     },
-    /// The client's stream has ended. Requests in flight may still be answered, for a while.
+    /// The client's stream has ended. Requests in flight may still be answered within
+    /// [`Config::drain_timeout`](super::Config::drain_timeout).
     InputEnded,
-    /// The client did something wrong that could be coped with.
+    /// A fault, such as a protocol violation of the client, that did not end the session.
     Faulted(Fault),
-    /// A session has ended; nothing about it comes after this.
+    /// A session has ended; no event about it follows.
     Closed {
         /// Which one.
         session: SessionKey,
-        /// Why.
+        /// The reason.
         reason: CloseReason,
     },
 }

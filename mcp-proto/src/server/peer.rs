@@ -1,4 +1,4 @@
-//! One client: its session's life, its requests, and what is asked of it.
+//! One client: the phase of its session, its requests, and the requests to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,69 +19,69 @@ use crate::limits::Limits;
 use crate::spec::{Era, ProtocolVersion};
 use crate::spec::{Method, code};
 
-/// The server's half of one session.
+/// The server's state of one session, or over HTTP of all stateless requests.
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) key: SessionKey,
     pub(super) phase: Phase,
     pub(super) version: Option<ProtocolVersion>,
     pub(super) input_ended: bool,
-    /// `notifications/initialized` that came before `initialize` was answered.
+    /// `notifications/initialized`, if it arrived before `initialize` was answered.
     pub(super) early_confirmation: Option<Notification>,
     pub(super) incoming: Incoming<Origin>,
     pub(super) batches: Batches,
     pub(super) pending: Pending,
-    /// Log messages below this are not wanted, if the client has chosen a level.
+    /// The lowest level of log messages that the client wants, if it has set one.
     pub(super) logging_level: Option<LoggingLevel>,
-    /// The parameters of `initialize`.
+    /// `capabilities` and `clientInfo` of the parameters of `initialize`; in a relay, all of the parameters.
     pub(super) client: Option<Json>,
-    /// Resources that the client has subscribed to in its session.
+    /// The resources that the client of the legacy session has subscribed to.
     pub(super) subscribed: Names,
-    /// What requests of the client's wait for, and under which key it is wanted.
+    /// The requests for input, each with the client's request that needs it and the key of the input.
     pub(super) inputs: BTreeMap<RequestKey, (TicketKey, Box<str>)>,
     pub(super) listens: Incoming<Listen>,
-    /// Some were not acknowledged, and the relay has not considered them since.
+    /// Whether there are unacknowledged ones that the relay has not handled yet.
     pub(super) has_held_listens: bool,
-    /// The same by their exchanges, as far as they have one.
+    /// The keys of `listens` by exchange, for those that have one.
     pub(super) listening: BTreeMap<ExchangeKey, TicketKey>,
     /// Requests that end with their exchange (SH-S-17).
     pub(super) exchanges: BTreeMap<ExchangeKey, TicketKey>,
 }
 
-/// Where a session is in its life (RULES 7.3).
+/// The phase of a session (RULES 7.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     Awaiting,
-    /// `initialize` waits for the application's answer.
+    /// The application has not answered `initialize` yet.
     Opening,
     Open,
     Ready,
     Closed,
 }
 
-/// How a message came, and so how it is answered.
+/// The exchange and the batch in which a message arrived, which determine where its answer is sent.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Source {
     pub(super) exchange: Option<ExchangeKey>,
     pub(super) batch: Option<BatchKey>,
 }
 
-/// What is known of a request of the client's.
+/// What is stored for a request of the client.
 #[derive(Debug)]
 pub(super) struct Origin {
     pub(super) source: Source,
     pub(super) method: Method,
     pub(super) opens_session: bool,
-    /// What the request says of itself, where it stands alone.
+    /// The context that a stateless request states.
     pub(super) stated: Option<Box<Context>>,
-    /// What may come in between, where the client is asked by requests.
+    /// The input for a legacy request whose method may require it.
     pub(super) parked: Option<Parked>,
-    /// The resource that is subscribed to, or no longer.
+    /// The resource, if this request subscribes or unsubscribes.
     pub(super) uri: Option<Box<str>>,
     pub(super) token: Option<RequestId>,
-    /// The last progress that was told (PR-02).
+    /// The last progress that was sent (PR-02).
     pub(super) progress: f64,
-    /// What the client was asked because of it.
+    /// Open requests to the client that relate to it.
     pub(super) asked: BTreeSet<RequestKey>,
 }
 
@@ -135,11 +135,12 @@ impl Peer {
         self.incoming.len()
     }
 
-    /// Whether one more request with so many bytes may be open (RP10). Those that stand alone over HTTP are of no one client.
+    /// Checks whether one more request with this many bytes may be open (RP10). Stateless requests over HTTP share a
+    /// peer, so that the limit of one client does not apply to them.
     ///
     /// # Errors
     ///
-    /// What it is answered.
+    /// The answer to the request.
     pub(super) fn check_room<T: Carrier>(
         &self,
         is_of_one_client: bool,
@@ -147,7 +148,7 @@ impl Peer {
         shared: &mut Shared<'_, T>,
     ) -> Result<(), ErrorObject> {
         let limits = &shared.config.limits;
-        // An answer that waits for others of its batch has not reached the client.
+        // An answer that waits for others of its batch is not sent yet, so that it counts as a request.
         let of_client = self.incoming.len() + self.batches.answers();
         let limit = if is_of_one_client && of_client >= limits.requests_in {
             limits.requests_in
@@ -162,20 +163,20 @@ impl Peer {
         Err(ErrorObject::overloaded())
     }
 
-    /// Whether a session was opened here and has not ended.
+    /// Whether a session was opened and has not ended.
     pub(super) const fn is_open(&self) -> bool {
         matches!(self.phase, Phase::Open | Phase::Ready)
     }
 
-    /// M3: whether so many bytes more may be kept, for a request that is open or for another one. Small requests may be
-    /// kept whatever the others have: their number is bounded.
+    /// Whether this many more bytes may be stored for an open or a new request (M3). Small requests may always be
+    /// stored, because their number is bounded.
     pub(super) fn has_room_for<T: Carrier>(&self, bytes: usize, of: Option<TicketKey>, shared: &Shared<'_, T>) -> bool {
         let of_request = of.map_or(0, |ticket| self.incoming.bytes_of(ticket));
         of_request.saturating_add(bytes) <= Limits::SMALL
             || shared.config.limits.holds_beside(bytes, *shared.held + shared.transport.held())
     }
 
-    /// Enters a request with so many bytes.
+    /// Adds an open request with this many bytes.
     pub(super) fn begin_request<T: Carrier>(
         &mut self,
         id: RequestId,
@@ -188,13 +189,13 @@ impl Peer {
         self.incoming.insert(id, origin, bytes)
     }
 
-    /// From now on, so many bytes are kept for a request.
+    /// Sets how many bytes are stored for a request.
     pub(super) fn keep<T: Carrier>(&mut self, ticket: TicketKey, bytes: usize, shared: &mut Shared<'_, T>) {
         *shared.held = *shared.held - self.incoming.bytes_of(ticket) + bytes;
         self.incoming.set_bytes(ticket, bytes);
     }
 
-    /// `None` if the request has ended before.
+    /// Removes an open request; `None` if it has already ended.
     pub(super) fn end_request<T: Carrier>(
         &mut self,
         ticket: TicketKey,
@@ -206,7 +207,7 @@ impl Peer {
         Some(ended)
     }
 
-    /// A result that requires input is the same as requiring it, so that none passes that may not (MD-I-01).
+    /// Answers a request. A result that requires input is handled by `require_input`, which checks it (MD-I-01).
     pub(super) fn respond<T: Carrier>(
         &mut self,
         ticket: TicketKey,
@@ -285,7 +286,7 @@ impl Peer {
         Ok(())
     }
 
-    /// The client sends nothing more: what it has asked for is still answered, what it was asked for has failed (H4).
+    /// The client sends nothing more: its requests are still answered, and the requests to it fail (H4).
     pub(super) fn drain<T: Carrier>(&mut self, shared: &mut Shared<'_, T>) {
         self.input_ended = true;
         for request in self.pending.keys() {
@@ -306,7 +307,8 @@ impl Peer {
         shared.wire.out.report(Event::Closed { session: self.key, reason });
     }
 
-    /// Invariant 1: who still waits hears that nothing more will come.
+    /// Answers all open requests with an error and ends all requests to the client and subscriptions, because each
+    /// request has exactly one outcome (invariant 1).
     pub(super) fn refuse_waiting<T: Carrier>(&mut self, shared: &mut Shared<'_, T>) {
         for ticket in self.incoming.keys() {
             let Some((id, origin)) = self.end_request(ticket, shared) else { continue };
@@ -328,7 +330,7 @@ impl Peer {
         }
     }
 
-    /// A request that stands alone needs no session.
+    /// Checks whether messages may be sent. For those that relate to a stateless request, no session is needed.
     pub(super) fn check_open(&self, during: Option<TicketKey>) -> Result<(), UsageError> {
         match self.phase {
             Phase::Awaiting if during.is_some() => Ok(()),
@@ -338,12 +340,12 @@ impl Peer {
         }
     }
 
-    /// SH-S-13: what is said because of a request travels with it.
+    /// The exchange of a request, on which related messages are sent (SH-S-13).
     pub(super) fn exchange_of(&self, during: Option<TicketKey>) -> Option<ExchangeKey> {
         during.and_then(|ticket| self.incoming.get(ticket)).and_then(|origin| origin.source.exchange)
     }
 
-    /// What holds for a request that is not answered.
+    /// The context of an unanswered request.
     pub(super) fn context<T: Carrier>(&self, ticket: TicketKey, config: &Config, transport: &T) -> Option<Context> {
         let origin = self.incoming.get(ticket)?;
         if let Some(stated) = &origin.stated {
@@ -362,7 +364,7 @@ impl Peer {
         })
     }
 
-    /// Whether this is a request that stands alone, or one that has ended.
+    /// Whether this is a stateless request, or one that has ended.
     pub(super) fn states_its_own(&self, ticket: Option<TicketKey>) -> bool {
         ticket.is_some_and(|ticket| self.incoming.get(ticket).is_none_or(|origin| origin.stated.is_some()))
     }
@@ -372,7 +374,7 @@ impl Peer {
         stated.or(self.version).unwrap_or(ProtocolVersion::LATEST_LEGACY)
     }
 
-    /// SH-S-17: the client is gone from an exchange, and with that wants no answer.
+    /// The client has disconnected from an exchange, which cancels its stateless request (SH-S-17).
     pub(super) fn on_disconnect<T: Carrier>(&mut self, exchange: ExchangeKey, shared: &mut Shared<'_, T>) {
         if let Some(key) = self.listening.remove(&exchange) {
             self.unlisten(key, shared);
@@ -389,11 +391,11 @@ impl Peer {
         }
     }
 
-    /// The application has answered with a result: what it says is taken in, and what is missing is added.
+    /// Applies the effects of a result from the application, and adds the members that the protocol requires.
     ///
     /// # Errors
     ///
-    /// The answer that takes its place.
+    /// The answer that replaces the result.
     fn on_result<T: Carrier>(
         &mut self,
         origin: &Origin,
@@ -411,7 +413,7 @@ impl Peer {
         Ok(if is_completed { era::complete(shared.config, &origin.method, &result) } else { result })
     }
 
-    /// A request of the client's has its outcome, which for a cancelled one is no answer.
+    /// Sends the answer to a request of the client; `None` if it was cancelled.
     pub(super) fn settle<T: Carrier>(
         &mut self,
         source: Source,
@@ -441,7 +443,7 @@ impl Peer {
         exchange: Option<ExchangeKey>,
         shared: &mut Shared<'_, T>,
     ) {
-        // M3: an answer that finds no room among what waits for others becomes an error.
+        // An answer that finds no room among the stored ones is replaced by an error (M3).
         let has_room = |bytes| self.has_room_for(bytes, None, shared);
         let message = match message {
             Some(message) if !has_room(message.payload_len()) => Some(message.overloaded()),
@@ -453,7 +455,7 @@ impl Peer {
         *shared.batched = *shared.batched - waiting + self.batches.answers();
         let Some(answers) = answers else { return };
         let route = self.route(exchange, Kind::Reply);
-        // JR-35: a batch of notifications has no answer.
+        // A batch without requests has no answer (JR-35).
         if answers.is_empty() {
             shared.transport.no_answer(route, &mut shared.wire);
         } else {
@@ -473,7 +475,7 @@ impl Peer {
         shared.transport.write(message, self.route(exchange, Kind::Message), &mut shared.wire);
     }
 
-    /// Writes a notification, unless the client reads nothing and too much waits for it (K1).
+    /// Writes a notification, or drops it if the client does not read and too much is unwritten (K1).
     pub(super) fn write_notification<T: Carrier>(
         &mut self,
         notification: Notification,

@@ -1,4 +1,4 @@
-//! Shares of what there is a limited number of, so that one client cannot hold all of it.
+//! Shares of a limited number of things, so that one client cannot hold all of them.
 
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use super::http::Principal;
 use crate::Instant;
 use crate::conversation::deadlines::after;
 
-/// Where a request comes from, as far as shares are concerned: clients of one key share what one client may hold.
+/// The origin of a request, such as its IP address. All clients with the same key share the limits of one client.
 ///
 /// # Example: the clients of one IPv6 network count as one
 ///
@@ -28,14 +28,14 @@ use crate::conversation::deadlines::after;
 pub struct PeerKey(Box<[u8]>);
 
 impl PeerKey {
-    /// A key of these bytes, such as the address that a proxy in front of the server names.
+    /// Creates a key from these bytes, such as the address that a reverse proxy forwards.
     #[must_use]
     pub fn new(bytes: &[u8]) -> Self {
         Self(bytes.into())
     }
 }
 
-/// An IPv4 address, or the first 64 bits of an IPv6 address: one host is given that many.
+/// An IPv4 address, or the first 64 bits of an IPv6 address, because one host has a whole such network.
 impl From<IpAddr> for PeerKey {
     fn from(address: IpAddr) -> Self {
         match address.to_canonical() {
@@ -45,26 +45,26 @@ impl From<IpAddr> for PeerKey {
     }
 }
 
-/// Shows that there is one.
+/// Does not show the address.
 impl fmt::Debug for PeerKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("PeerKey")
     }
 }
 
-/// Who holds something: a principal if one is known, else an address.
+/// The client that holds something: a principal if it was authenticated, else an address.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Holder {
-    /// A client that was authenticated.
+    /// An authenticated client.
     Principal(Principal),
-    /// All clients with one address.
+    /// All clients with the same address.
     Peer(PeerKey),
-    /// All clients of which nothing is known.
+    /// All clients without a principal and an address.
     Unknown,
 }
 
 impl Holder {
-    /// The holder of what a client with this principal and this address holds.
+    /// The holder for a client with this principal and this address.
     #[must_use]
     pub fn new(principal: Option<&Principal>, peer: Option<&PeerKey>) -> Self {
         match (principal, peer) {
@@ -75,10 +75,10 @@ impl Holder {
     }
 }
 
-/// Things of which there is a limited number, who holds each, and since when each is unused.
+/// A limited number of things, such as connections, each with its holder and the time since when it is unused.
 ///
-/// When the limit is reached, [`Shares::to_evict`] names what makes room for another one. Memory: some 200 bytes for
-/// each thing and each holder. Each call takes logarithmic time.
+/// When the caller's limit is reached, [`Shares::to_evict`] returns what can be removed for a new one. Memory: some 200
+/// bytes for each thing and each holder. Each call takes logarithmic time.
 ///
 /// # Example: a client with one connection takes the place of one that has many
 ///
@@ -105,7 +105,7 @@ impl Holder {
 pub struct Shares<K> {
     things: BTreeMap<K, Thing>,
     holders: BTreeMap<Holder, Held<K>>,
-    /// Holders of something that is unused, by how much they hold.
+    /// The holders with at least one unused thing, ordered by the number of things that they hold.
     ranking: BTreeSet<(usize, Holder)>,
     unused: BTreeSet<(Instant, K)>,
 }
@@ -129,32 +129,32 @@ impl<K: Ord + Copy> Default for Shares<K> {
 }
 
 impl<K: Ord + Copy> Shares<K> {
-    /// Nothing is held.
+    /// Creates a set in which nothing is held.
     #[must_use]
     pub const fn new() -> Self {
         Self { things: BTreeMap::new(), holders: BTreeMap::new(), ranking: BTreeSet::new(), unused: BTreeSet::new() }
     }
 
-    /// How many things are held.
+    /// The number of things.
     #[must_use]
     pub fn len(&self) -> usize {
         self.things.len()
     }
 
-    /// Whether nothing is held.
+    /// Whether there are no things.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.things.is_empty()
     }
 
-    /// A thing is held from now on. It is in use until [`Shares::set_unused`].
+    /// Adds a thing with its holder. It is in use until [`Shares::set_unused`].
     pub fn insert(&mut self, key: K, holder: Holder) {
         self.remove(key);
         self.change(&holder, |held| held.count += 1);
         self.things.insert(key, Thing { holder, unused_since: None });
     }
 
-    /// A thing is no longer held; who held it.
+    /// Removes a thing and returns its holder.
     pub fn remove(&mut self, key: K) -> Option<Holder> {
         self.set_used(key);
         let Thing { holder, .. } = self.things.remove(&key)?;
@@ -162,7 +162,7 @@ impl<K: Ord + Copy> Shares<K> {
         Some(holder)
     }
 
-    /// A thing is in use from now on.
+    /// Marks a thing as in use.
     pub fn set_used(&mut self, key: K) {
         let Some(thing) = self.things.get_mut(&key) else { return };
         let Some(since) = thing.unused_since.take() else { return };
@@ -173,7 +173,7 @@ impl<K: Ord + Copy> Shares<K> {
         });
     }
 
-    /// A thing is not in use, and was in use last at this time.
+    /// Marks a thing as unused since this time.
     pub fn set_unused(&mut self, key: K, since: Instant) {
         self.set_used(key);
         let Some(thing) = self.things.get_mut(&key) else { return };
@@ -185,9 +185,9 @@ impl<K: Ord + Copy> Shares<K> {
         });
     }
 
-    /// What may be taken away so that this holder gets one, the best first: of the holder that holds most, if that is
-    /// more than this one would have then, what was unused for longest; after that what was unused for `long`, whoever
-    /// holds it.
+    /// The things that may be removed so that this holder can get a new one, best first: if another holder would still
+    /// have more things than this one, the unused things of the holder with the most, unused for longest first; then
+    /// all things that are unused for at least `long`, of any holder.
     pub fn to_evict(&self, newcomer: &Holder, long: Duration, now: Instant) -> impl Iterator<Item = K> {
         let own = self.holders.get(newcomer).map_or(0, |held| held.count);
         let most = self.ranking.last().filter(|(count, holder)| holder != newcomer && *count > own + 1);

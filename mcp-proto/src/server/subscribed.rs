@@ -1,4 +1,5 @@
-//! Resources that clients have subscribed to, in either era, and what the application has not been told of that.
+//! Resources that clients of both eras have subscribed to, and the changes that are not reported to the application
+//! yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -6,19 +7,19 @@ use std::sync::Arc;
 
 use crate::codec::json::Json;
 
-/// Names that one client or one filter may have at one time.
+/// The maximum number of names for one client or one filter.
 const NAMES: usize = 512;
-/// Bytes that they may have together.
+/// The maximum of their bytes together.
 const NAME_BYTES: usize = 32 * 1024;
 
-/// A resource that clients have begun or ceased to be subscribed to, as [`Server::poll_subscription`] says.
+/// A resource that gained its first subscription or lost its last one, from [`Server::poll_subscription`].
 ///
 /// [`Server::poll_subscription`]: super::Server::poll_subscription
 #[derive(Clone, PartialEq, Eq)]
 pub enum SubscriptionChange {
-    /// A client has subscribed to the resource of this URI, and none had before.
+    /// A client has subscribed to the resource with this URI, to which no client was subscribed.
     Subscribed(Arc<str>),
-    /// No client is subscribed to the resource of this URI any more.
+    /// No client is subscribed to the resource with this URI any more.
     Unsubscribed(Arc<str>),
 }
 
@@ -32,7 +33,7 @@ impl fmt::Debug for SubscriptionChange {
     }
 }
 
-/// Names of resources or tasks, as many as one client or filter may have.
+/// Names of resources or tasks, bounded in number and bytes.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Names {
     names: BTreeSet<Arc<str>>,
@@ -40,7 +41,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Reads an array of names; `None` if it is none, or too much.
+    /// Reads an array of names; `None` if an element is not a string, or if they exceed the bounds.
     pub(super) fn read(array: Option<&Json>) -> Option<Self> {
         let mut names = Self::default();
         for name in array.into_iter().flat_map(Json::elements) {
@@ -61,12 +62,12 @@ impl Names {
         self.names.contains(name)
     }
 
-    /// Whether this name is there or can be added.
+    /// Whether this name is contained or can be added.
     pub(crate) fn has_room_for(&self, name: &str) -> bool {
         self.contains(name) || (self.names.len() < NAMES && self.bytes + name.len() <= NAME_BYTES)
     }
 
-    /// Adds a name for which there is room.
+    /// Adds a name; the caller has checked that there is room.
     pub(crate) fn insert(&mut self, name: Arc<str>) {
         let length = name.len();
         if self.names.insert(name) {
@@ -74,7 +75,7 @@ impl Names {
         }
     }
 
-    /// Takes a name out; whether it was there.
+    /// Removes a name; returns whether it was contained.
     pub(crate) fn remove(&mut self, name: &str) -> bool {
         let was_there = self.names.remove(name);
         if was_there {
@@ -87,28 +88,28 @@ impl Names {
         self.names.iter()
     }
 
-    /// An array; `None` if there is no name.
+    /// The names as an array; `None` if there are none.
     pub(crate) fn to_json(&self) -> Option<Json> {
         let names: Vec<&str> = self.iter().map(|name| &**name).collect();
         if names.is_empty() { None } else { Json::from_serialize(&names).ok() }
     }
 }
 
-/// The resources that clients have subscribed to, each with the number of subscriptions to it.
+/// The resources that clients have subscribed to, each with its number of subscriptions.
 ///
-/// What the application has not asked for is kept as what differs from its last answer, and not as a queue: a client that
-/// subscribes and unsubscribes without end adds nothing.
+/// Unreported changes are stored as the difference from what was reported last, not as a queue, so that a client that
+/// subscribes and unsubscribes without end uses no memory.
 #[derive(Debug, Default)]
 pub(super) struct SubscribedResources {
     resources: BTreeMap<Arc<str>, Resource>,
-    /// Those of which the application was told something else, or nothing.
+    /// The resources whose state differs from what was reported last.
     changed: BTreeSet<Arc<str>>,
 }
 
 #[derive(Debug, Default)]
 struct Resource {
     subscriptions: usize,
-    /// The application knows that there are some.
+    /// Whether it was reported last as subscribed.
     is_told: bool,
 }
 
@@ -117,7 +118,7 @@ impl SubscribedResources {
         Self { resources: BTreeMap::new(), changed: BTreeSet::new() }
     }
 
-    /// One more subscription to a resource. The name is the same for all of them, so that it is kept once.
+    /// Adds a subscription to a resource. Returns the shared name, so that it is stored once for all subscriptions.
     pub(super) fn add(&mut self, uri: &str) -> Arc<str> {
         let known = self.resources.get_key_value(uri).map(|(uri, _)| Arc::clone(uri));
         let uri = known.unwrap_or_else(|| uri.into());
@@ -131,19 +132,19 @@ impl SubscribedResources {
         uri
     }
 
-    /// One more subscription to each of these.
+    /// Adds a subscription to each of these.
     pub(super) fn add_all(&mut self, uris: &Names) -> Names {
         Names { names: uris.iter().map(|uri| self.add(uri)).collect(), bytes: uris.bytes }
     }
 
-    /// One subscription less to each of these.
+    /// Removes a subscription to each of these.
     pub(super) fn remove_all(&mut self, uris: &Names) {
         for uri in uris.iter() {
             self.remove(uri);
         }
     }
 
-    /// One subscription less.
+    /// Removes a subscription to a resource.
     pub(super) fn remove(&mut self, uri: &str) {
         let Some(resource) = self.resources.get_mut(uri) else { return };
         resource.subscriptions = resource.subscriptions.saturating_sub(1);
@@ -159,7 +160,7 @@ impl SubscribedResources {
         }
     }
 
-    /// What the application has to be told next.
+    /// The next change to report to the application.
     pub(super) fn next_change(&mut self) -> Option<SubscriptionChange> {
         let uri = self.changed.pop_first()?;
         let resource = self.resources.get_mut(&uri)?;
