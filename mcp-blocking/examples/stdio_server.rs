@@ -1,6 +1,7 @@
-//! The tests' tools over stdio, without a driver: a loop around the machine is enough for who does one thing at a time.
+//! The tests' tools over stdio, without an adapter: a loop around the machine is enough for one thing at a time.
 //!
-//! Usage: `stdio_server [--ends-when-probed] REVISION…`. Calls that wait and such as are cancelled are told on stderr.
+//! Usage: `stdio_server [--ends-when-probed] REVISION…`. Calls that wait and calls that are cancelled are reported on
+//! stderr.
 
 use std::io::{self, Read, Write};
 

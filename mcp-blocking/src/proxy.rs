@@ -1,9 +1,9 @@
-//! Drives a relay: a client on a pair of byte streams, a server over HTTP or in a process of its own.
+//! Drives a relay between a client on a pair of byte streams and a server over HTTP or in a child process.
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `proxy_loop` | what joins the two sides, which is the same whatever carries the messages to the server |
-//! | `stdout` | standard output, made for large messages |
+//! | `proxy_loop` | connects the two sides; the same code for HTTP and for child processes |
+//! | `stdout` | standard output, optimized for large messages |
 
 mod proxy_loop;
 mod stdout;
@@ -22,21 +22,21 @@ use crate::http_client::{HttpOptions, Pool, Received};
 use crate::stdio::{Output, Unknown};
 use proxy_loop::{Input, ProxyLoop};
 
-/// Watches what a proxy does. Any of its threads may call it, one at a time.
+/// Observes what a proxy does. Any of its threads may call it, one at a time.
 pub trait Observer {
-    /// The relay tells something.
+    /// The relay reported an event.
     fn event(&mut self, event: &Event);
-    /// Bytes came from the client.
+    /// Bytes were received from the client.
     fn received(&mut self, bytes: &[u8]) {
         let _ = bytes;
     }
-    /// Bytes go to the client.
+    /// Bytes are about to be written to the client.
     fn written(&mut self, bytes: &[u8]) {
         let _ = bytes;
     }
 }
 
-/// A proxy between a client on byte streams and a server, over HTTP or in a process of its own.
+/// A proxy between a client on byte streams and a server over HTTP or in a child process.
 ///
 /// # Example: a proxy on this process's stdin and stdout
 ///
@@ -58,7 +58,7 @@ pub trait Observer {
 #[derive(Debug)]
 pub struct Proxy(Upstream);
 
-/// The server's side of a proxy that does not run yet.
+/// The server's side of a proxy that is not running yet.
 #[derive(Debug)]
 enum Upstream {
     Http {
@@ -75,35 +75,37 @@ enum Upstream {
 }
 
 impl Proxy {
-    /// A proxy to a server over HTTP.
+    /// Creates a proxy to a server over HTTP.
     ///
     /// # Errors
     ///
-    /// [`UsageError`] if the configuration cannot be worked with.
+    /// [`UsageError`] if the configuration is invalid.
     pub fn http(http: HttpConfig, options: HttpOptions, mut config: Config) -> Result<Self, UsageError> {
-        // One thread carries one exchange.
+        // One thread performs one exchange at a time.
         config.limits.exchanges = options.max_workers;
         let relay = Box::new(Relay::new(Http::new(http), config)?);
         Ok(Self(Upstream::Http { relay, options, proxy_loop: ProxyLoop::new() }))
     }
 
-    /// A proxy to a server that [`Proxy::run`] starts as a child process, over its stdin and stdout. Its stderr is this
-    /// process's, unless the command says otherwise.
+    /// Creates a proxy to a server that [`Proxy::run`] starts as a child process, over its stdin and stdout. The child
+    /// inherits this process's stderr, unless the command sets another.
     ///
-    /// At the end its stdin is closed; a server that goes on is asked to end with SIGTERM after two seconds, and killed
-    /// after two more, sooner where [`Stopper::stop`] was called (ST-17, ST-18). On Unix it leads a process group of its
-    /// own, which is signalled as a whole: Ctrl-C in a terminal does not reach it, but it sees that its stdin is closed
-    /// when this process ends. Elsewhere it is killed after the first two seconds, and what it has started itself is not.
+    /// At the end, the server's stdin is closed. A server that does not end is asked to end with SIGTERM after two
+    /// seconds, and killed after two more, sooner if [`Stopper::stop`] was called (ST-17, ST-18). On Unix it leads its
+    /// own process group, and signals are sent to the whole group: Ctrl-C in a terminal does not reach it, but its
+    /// stdin is closed when this process ends. On other platforms it is killed after the first two seconds, and
+    /// processes that it has started are not.
     ///
-    /// A process that has left the group, as a daemon or a browser does with `setsid`, goes on. It is not looked for: to
-    /// find it, this process would have to adopt all orphans of its descendants, those of its application's other children
-    /// included, and it could not tell a drain from a program that was meant to stay.
+    /// A process that has left the group with `setsid`, as a daemon or a browser does, keeps running. The proxy does
+    /// not search for such processes: to find them, this process would have to adopt all orphaned descendants,
+    /// including those of the application's other children, and it could not distinguish leftovers from programs that
+    /// are meant to keep running.
     ///
-    /// A server that ends when it is asked which era it belongs to is started once more (ER-06).
+    /// A server that exits while its era is being detected is started once more (ER-06).
     ///
     /// # Errors
     ///
-    /// [`UsageError`] if the configuration cannot be worked with.
+    /// [`UsageError`] if the configuration is invalid.
     ///
     /// # Example
     ///
@@ -128,7 +130,7 @@ impl Proxy {
         Ok(Self(Upstream::Child { relay, command, process: Process::default(), proxy_loop: ProxyLoop::new() }))
     }
 
-    /// A way to end this proxy.
+    /// Returns a handle that stops this proxy.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         match &self.0 {
@@ -139,16 +141,18 @@ impl Proxy {
         }
     }
 
-    /// Runs until the client has gone, the proxy is stopped, or the server has ended; returns why.
+    /// Runs until the client has closed its side, the proxy is stopped, or the server has ended; returns the reason.
     ///
-    /// A side that does not read delays no end. Once the client has closed `input`, requests in flight have
-    /// [`Config::drain_timeout`], ending a session has [`HttpConfig::close_timeout`], and ending a process has the times of
-    /// [`Proxy::child`]; the client then has 5 seconds from the end of the session to take the rest of `output`, or 1 second
-    /// after [`Stopper::stop`]. The threads that read `input` and write `output` end with their streams.
+    /// A side that does not read cannot delay the end without limit. Once the client has closed `input`, requests in
+    /// flight have [`Config::drain_timeout`], ending a session has [`HttpConfig::close_timeout`], and ending a process
+    /// takes at most the times of [`Proxy::child`]. The client then has 5 seconds from the end of the session to read
+    /// the rest of `output`, or 1 second after [`Stopper::stop`]. The threads that read `input` and write `output` end
+    /// with their streams.
     ///
     /// # Errors
     ///
-    /// The server could not be started, or a thread. [`io::ErrorKind::TimedOut`] if the client did not take all of `output`.
+    /// If the server or a thread could not be started. [`io::ErrorKind::TimedOut`] if the client did not read all of
+    /// `output`.
     pub fn run(
         self,
         input: impl Read + Send + 'static,
@@ -158,11 +162,11 @@ impl Proxy {
         self.join(input, Unknown(output), observer)
     }
 
-    /// The same on this process's stdin and stdout.
+    /// Like [`Proxy::run`], on this process's stdin and stdout.
     ///
     /// # Errors
     ///
-    /// As [`Proxy::run`].
+    /// As for [`Proxy::run`].
     pub fn run_on_stdio(self, observer: impl Observer + Send + 'static) -> io::Result<CloseReason> {
         self.join(io::stdin(), stdout::open()?, observer)
     }
@@ -186,7 +190,7 @@ impl Proxy {
     }
 }
 
-/// Ends a proxy from another thread, such as one that waits for signals.
+/// Stops a proxy from another thread, such as a thread that waits for signals.
 #[derive(Clone)]
 pub struct Stopper {
     stop: Arc<dyn Fn() + Send + Sync>,
@@ -194,14 +198,14 @@ pub struct Stopper {
 }
 
 impl Stopper {
-    /// Ends the proxy: the client gets an error for every request that it still waits for, the session is ended. Returns at
-    /// once.
+    /// Stops the proxy: the client gets an error for every pending request, and the session is ended. Returns without
+    /// waiting for the end.
     pub fn stop(&self) {
         (self.stop)();
     }
 
-    /// Kills the server's process and what it has started, if there is one, so that nothing is left behind by a program
-    /// that ends at once.
+    /// Kills the server's process and the processes that it has started, if there are any, for a program that exits
+    /// immediately afterwards.
     pub fn kill(&self) {
         self.process.kill();
     }

@@ -1,4 +1,4 @@
-//! The blocking client over real sockets.
+//! Tests of the blocking client over real sockets.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
 
@@ -70,7 +70,7 @@ fn many_threads_call_at_once_and_each_gets_its_own_answer() {
     for thread in threads {
         thread.join().unwrap();
     }
-    // Connections are kept alive and used again: no more than there were calls at one time, and a few for the rest.
+    // Connections are kept alive and reused: at most as many as there were calls at one time, and a few more.
     assert!(server.connections() <= 20, "{}", server.connections());
 }
 
@@ -154,7 +154,7 @@ fn aborting_closes_the_connection_of_a_server_that_is_silent() {
         let call = client.call(Call::new("tools/call").params(json(params))).unwrap();
         server.wait(|server| server.asked().iter().any(|asked| asked.method == "tools/call").then_some(())).unwrap();
         let closed = server.closed_connections();
-        // Closing the client aborts what is in flight, which nothing else ends within minutes.
+        // Dropping the client aborts the call in flight; nothing else ends it within minutes.
         let closing = thread::spawn(move || drop(client));
         server.wait(|server| (server.closed_connections() > closed).then_some(())).expect(params);
         assert_eq!(failure(call.wait()), Failed::Closed);
@@ -466,7 +466,7 @@ fn a_request_that_a_busy_handler_has_no_room_for_is_answered() {
     struct Busy(Receiver<()>);
     impl Handler for Busy {
         fn requested(&mut self, _: &Method, _: Option<&Json>) -> Result<Json, ErrorObject> {
-            // Until the test is over.
+            // Blocks until the test is over.
             let _ = self.0.recv();
             Ok(json("{}"))
         }
@@ -487,7 +487,7 @@ fn a_request_that_a_busy_handler_has_no_room_for_is_answered() {
         let is_answer = |body: &[u8]| body.starts_with(br#"{"jsonrpc":"2.0","id":"q"#);
         server.requests().into_iter().filter(|request| is_answer(&request.body)).count()
     };
-    // One is with the handler, and 256 wait for it.
+    // The handler has one request, and 256 are queued for it.
     server
         .wait(|server| (answers(server) >= REQUESTS - 257).then_some(()))
         .expect("answers for what there is no room for");
@@ -514,7 +514,7 @@ fn calls_that_were_cancelled_before_their_exchange_are_not_made() {
     assert!(server.asked().iter().all(|asked| !asked.params.contains("waiting")));
 }
 
-/// A server of 2026-07-28 whose subscriptions begin like this, each with the id of its request.
+/// A server of 2026-07-28 whose subscriptions begin with `listening`, which gets the id of the request.
 fn subscribed(listening: impl Fn(&str, &mut Connection) -> std::io::Result<()> + Send + Sync + 'static) -> Loopback {
     Loopback::start(mcp_server(move |asked, connection| match asked.method.as_str() {
         "server/discover" => connection.json(result(&asked.id, DISCOVERED)),
@@ -541,7 +541,7 @@ fn the_gap_of_a_subscription_that_broke_off_is_reported() {
     let opened = AtomicUsize::new(0);
     let server = subscribed(move |id, connection| {
         if opened.fetch_add(1, Ordering::SeqCst) == 0 {
-            // The stream breaks off.
+            // The stream is interrupted.
             connection.close();
             return Ok(());
         }
@@ -607,7 +607,7 @@ fn a_child_that_does_not_read_its_answers_is_not_read_without_end() {
     let marker = Path::new(env!("CARGO_TARGET_TMPDIR")).join("flood-was-read");
     let _ = std::fs::remove_file(&marker);
     let answer = result("1", &initialize_result("2025-11-25"));
-    // Some times as many requests as answers may wait.
+    // Several times as many requests as responses may be queued.
     let ping = request("7", "ping", "{}");
     let script = format!(
         "read -r i; echo '{answer}'; read -r i; yes '{ping}' | head -c 12000000; touch '{}'; sleep 1000",
@@ -702,7 +702,7 @@ fn the_server_is_told_what_the_builder_was() {
     assert!(matches!(Client::builder(&server.url()).unwrap().header("Mcp-Session-Id", "mine"), Err(Error::Usage(_))));
 }
 
-/// The server is told because it has read the request, not because its answer is given up.
+/// The cancellation is sent because the request was sent, not because the response is given up, an hour later.
 #[test]
 fn dropping_a_call_tells_the_server_at_once() {
     let server = Loopback::start(mcp_server(|asked, connection| {
@@ -724,7 +724,7 @@ fn dropping_a_call_tells_the_server_at_once() {
     has_seen("notifications/cancelled");
 }
 
-/// Nobody asks for it: the connection is made again by itself, and the handler hears of it.
+/// The client reconnects without a request, and notifies the handler.
 #[test]
 fn rp16_a_session_that_could_not_be_opened_again_is_opened_by_and_by() {
     let opened = AtomicUsize::new(0);
@@ -786,7 +786,7 @@ fn dropping_a_client_waits_until_the_process_has_ended() {
     std::fs::remove_file(marker).unwrap();
 }
 
-/// A server in a process that has ended, or has closed its stdout, is started once more, if it can be.
+/// A server in a child process that has ended, or has closed its stdout, is started once more, if that is possible.
 #[cfg(unix)]
 #[test]
 fn er06_a_server_that_ends_when_it_is_asked_is_started_once_more_or_an_error_at_once() {

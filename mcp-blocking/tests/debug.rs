@@ -1,4 +1,4 @@
-//! `Debug` of what this crate hands out shows no payload, no header and no session id.
+//! Tests that the `Debug` output of this crate's public types contains no payload, no header and no session id.
 
 use std::sync::mpsc::sync_channel;
 use std::thread;

@@ -1,4 +1,4 @@
-//! The examples, one against the other.
+//! Tests the examples against each other.
 
 use tests::examples::Serving;
 

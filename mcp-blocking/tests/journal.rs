@@ -1,4 +1,4 @@
-//! What is logged. These tests have a process of their own, because it has one logger.
+//! Tests of what is logged. They are in their own process, because a process has only one logger.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread;

@@ -1,4 +1,4 @@
-//! The blocking server over real sockets: with the blocking client, and with bytes that no client would send.
+//! Tests of the blocking server over real sockets: with the blocking client, and with bytes that no client would send.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
 
@@ -25,7 +25,7 @@ impl Running {
         Client::builder(&self.url).unwrap().connect().unwrap()
     }
 
-    /// Sends bytes as they are, and reads until the server closes the connection.
+    /// Sends the bytes unchanged, and reads until the server closes the connection.
     fn raw(&self, bytes: &[u8]) -> String {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -113,7 +113,7 @@ fn a_handler_whose_request_is_cancelled_waits_for_no_answer_of_the_client() {
     impl Handler for Silent {
         fn requested(&mut self, _: &Method, _: Option<&Json>) -> Result<Json, ErrorObject> {
             self.0.send(()).unwrap();
-            // Until the test is over.
+            // Blocks until the test is over.
             let _ = self.1.recv();
             Ok(Json::empty_object())
         }
@@ -263,14 +263,14 @@ fn stopping_answers_those_who_wait() {
     assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
 
-/// Opens a session of 2025-03-26 by hand: its id.
+/// Opens a session of 2025-03-26 without the client, and returns its id.
 fn open_session(server: &Running) -> String {
     let body = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#;
     let opened = server.raw(post("", body).as_bytes());
     opened.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap().to_owned()
 }
 
-/// A POST on a connection of its own.
+/// A POST for its own connection.
 fn post(fields: &str, body: &str) -> String {
     format!(
         "POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: */*\r\ncontent-type: application/json\r\nconnection: close\r\n{fields}content-length: {}\r\n\r\n{body}",
@@ -318,7 +318,7 @@ fn a_client_that_reads_is_not_taken_for_one_that_does_not() {
     let server = Running::new();
     let client = server.client();
     for _ in 0..5 {
-        // The client may leave out steps (RP9), but the answer comes.
+        // The client may drop progress notifications (RP9), but it delivers the result.
         let result = client.call(Call::new("burst").with_progress()).unwrap().wait_with(|_| {});
         assert_eq!(result.ok(), Some(json("{}")));
     }
@@ -355,7 +355,7 @@ fn the_server_returns_when_the_last_answers_are_written() {
             .collect();
         ready.wait();
         drop(server);
-        // A process may end here, and its connections with it.
+        // The process may end here, and its connections with it.
         for stream in streams {
             stream.set_nonblocking(true).unwrap();
             let found = stream.peek(&mut [0; 8]);
@@ -365,7 +365,8 @@ fn the_server_returns_when_the_last_answers_are_written() {
     }
 }
 
-/// A server with one handler thread, whose calls wait until they may end; how many were begun, and what lets them end.
+/// A server with one handler thread, whose calls block until they may end. Returns the count of calls begun, and the
+/// flag that lets them end.
 fn waiting(calls: usize) -> (Running, Arc<AtomicUsize>, Arc<AtomicBool>) {
     let (begun, may_end) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
     let (count, ends) = (Arc::clone(&begun), Arc::clone(&may_end));
@@ -393,16 +394,16 @@ fn defect_k6_calls_whose_clients_are_gone_are_not_run() {
     let (server, begun, may_end) = waiting(CALLS);
     let remote = Remote::new(&server.address);
     let call = Asked::stateless("1", "call", "");
-    // The first is run, and stays; the others wait for the thread.
+    // The first call runs and blocks; the others are queued for the thread.
     let first = remote.open(&call);
     while begun.load(Ordering::Acquire) == 0 {
         thread::sleep(Duration::from_millis(1));
     }
     let gone: Vec<_> = (1..CALLS).map(|_| remote.open(&call)).collect();
-    // They arrive.
+    // Time for the calls to arrive.
     thread::sleep(Duration::from_secs(1));
     drop(gone);
-    // It is looked twice a second whether clients are gone.
+    // Connections check twice a second whether their clients are gone.
     thread::sleep(Duration::from_secs(4));
     let honest: Vec<_> = (0..CALLS / 2).map(|_| remote.open(&call)).collect();
     thread::sleep(Duration::from_millis(500));
@@ -430,7 +431,7 @@ fn defect_fr14_rp10_what_waits_for_a_client_that_does_not_read_is_bounded() {
                     message: Some(text.as_str().into()),
                 });
             }
-            // Everything before this has reached the machine.
+            // Once this returns, all earlier inputs have reached the machine.
             let _ = incoming.notify(Notification::new("notifications/message"));
             ended.store(true, Ordering::Release);
             Ok(Json::empty_object())
@@ -450,7 +451,7 @@ fn defect_fr14_rp10_what_waits_for_a_client_that_does_not_read_is_bounded() {
     assert!(waited > 10_000, "it was served");
 }
 
-/// Reports what is subscribed to, each time after it was allowed to go on, and publishes one change of each resource.
+/// Reports each subscription change once the test allows it, and publishes one change of each resource.
 struct Watching(SyncSender<String>, Mutex<Receiver<()>>);
 
 impl Service for Watching {
@@ -487,7 +488,8 @@ fn defect_b22_a_service_hears_which_resources_it_has_to_watch() {
         assert_eq!(client.request(format!("resources/{verb}").as_str(), Some(params)).unwrap(), Json::empty_object());
     };
     let (client, other) = (server.client(), server.client());
-    // While the service handles the first, others come and go; what is left of them is reported then.
+    // While the service handles the first subscription, others begin and end; only the remaining ones are reported
+    // then.
     subscribe(&client, "subscribe", "a:1");
     for _ in 0..300 {
         subscribe(&client, "subscribe", "a:2");
@@ -550,7 +552,7 @@ fn defect_m4_what_is_held_open_leaves_room_for_requests() {
     assert_eq!(codes.iter().filter(|code| **code == 200).count(), 4, "half of the connections: {codes:?}");
 }
 
-/// Nothing is lost and nothing is broken off for a client that reads, however much it is in sum.
+/// Nothing is lost or cut off for a client that reads, however large the total is.
 #[test]
 fn fr14_a_client_that_reads_is_sent_more_than_may_wait() {
     let mut config = Config::new("s", "1");
@@ -577,7 +579,7 @@ fn fr14_a_client_that_reads_is_sent_more_than_may_wait() {
     assert!(events[100].contains(r#""id":1,"result":{}"#));
 }
 
-/// Reports what it is told besides requests.
+/// Reports notifications and the ends of sessions.
 struct Noting(Sender<String>);
 
 impl Service for Noting {
@@ -602,7 +604,8 @@ fn a_service_hears_what_clients_tell_and_that_they_have_gone() {
     let thread = thread::spawn(move || server.run(Noting(told)).unwrap());
     let running = Running { url: format!("http://{address}/mcp"), address, stopper, thread: Some(thread) };
     let client = Client::builder(&running.url).unwrap().versions([ProtocolVersion::V2025_06_18]).connect().unwrap();
-    // Notifications are taken once the server has been told that the session has begun.
+    // The response shows that the server has received `notifications/initialized`, before which it ignores
+    // notifications.
     client.request("m", None).unwrap_err();
     client.notify(Notification::new("notifications/x")).unwrap();
     let until = |end: &str| hears.iter().find(|text| text == end).unwrap();
@@ -612,7 +615,7 @@ fn a_service_hears_what_clients_tell_and_that_they_have_gone() {
     until("Peer");
 }
 
-/// Where the revision has that, a client comes back for an answer that takes its time.
+/// If the revision supports it, a client fetches a late answer on another connection.
 #[test]
 fn a_call_that_is_released_holds_no_connection_open() {
     let (end, may_end) = channel::<()>();

@@ -1,4 +1,4 @@
-//! TLS: private certificate authorities, and clients that identify themselves.
+//! Tests of TLS: private certificate authorities and client certificates.
 
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 

@@ -1,4 +1,4 @@
-//! Servers that do not read, before the blocking client: every call has one outcome in its time, and closing has an end.
+//! Tests of the blocking client with servers that do not read: every call has one outcome in time, and closing completes.
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
@@ -12,19 +12,19 @@ use mcp_proto::{Failed, ProtocolVersion, UsageError};
 use tests::cells::{Cell, at_once, cell};
 use tests::unread_pipes::{Life, MORE_THAN_A_PIPE, MORE_THAN_A_SOCKET, Reading, UnreadServer, params};
 
-/// A time that is not over before the end of a test.
+/// A time that is longer than any test.
 const AGES: Duration = Duration::from_secs(3600);
 
-/// How calls that a server does not read come to their ends.
+/// The ways in which calls to a server that does not read end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// Their time is over.
+    /// Their timeout expires.
     Timeout,
     /// They are cancelled.
     Cancel,
     /// The client is dropped.
     Drop,
-    /// What the server writes ends, or its connections do.
+    /// The server's output ends, or its connections do.
     ServerEnds,
 }
 
@@ -36,7 +36,7 @@ impl End {
     }
 }
 
-/// Calls until more waits than any buffer takes, or the server has ended.
+/// Makes calls until more bytes are queued than any buffer holds, or the server has ended.
 fn calls(client: &Client, bytes: usize) -> Vec<InFlight> {
     let call = |_| match client.call(Call::new("tools/call").params(params(bytes))) {
         Ok(call) => Some(call),
@@ -46,7 +46,7 @@ fn calls(client: &Client, bytes: usize) -> Vec<InFlight> {
     (0..3).filter_map(call).collect()
 }
 
-/// Each call's one outcome.
+/// Waits for each call, and returns the outcomes.
 fn outcomes(calls: Vec<InFlight>) -> Vec<Failed> {
     let wait = |call: InFlight| match call.wait() {
         Err(Error::Failed { reason, .. }) => reason,
@@ -55,7 +55,7 @@ fn outcomes(calls: Vec<InFlight>) -> Vec<Failed> {
     calls.into_iter().map(wait).collect()
 }
 
-/// Brings calls to their ends, then closes the client.
+/// Ends the calls, then closes the client.
 fn end(how: End, client: Client, bytes: usize, end_server: impl FnOnce()) {
     let calls = calls(&client, bytes);
     let mut client = Some(client);
@@ -69,7 +69,7 @@ fn end(how: End, client: Client, bytes: usize, end_server: impl FnOnce()) {
     for reason in &reasons {
         let is_timeout = matches!(reason, Failed::TimedOut { .. }) && how == End::Timeout;
         let is_cancelled = *reason == Failed::Cancelled && how == End::Cancel;
-        // A connection that was closed or cut off, and what there was no room for.
+        // A connection that was closed or cut off, and a call for which there was no room in the queue.
         let is_broken = matches!(reason, Failed::Broken { .. } | Failed::Unreachable { .. });
         let is_refused = matches!(reason, Failed::QueueFull { .. });
         let is_full = if bytes == MORE_THAN_A_SOCKET { is_broken } else { is_refused };

@@ -1,8 +1,9 @@
-//! What joins the two sides of a proxy.
+//! The loop that connects the two sides of a proxy.
 //!
-//! No thread owns the relay. Whichever thread has read something hands it to the relay itself, under a lock, and carries
-//! out what comes of it, none of which waits for a peer: waking another thread for that would take longer than all that the
-//! relay does. While another thread holds the lock, what was read is left to that one. One thread more keeps the time.
+//! No thread owns the relay. The thread that has read something passes it to the relay itself, under a lock, and
+//! carries out the resulting actions, none of which waits for a peer: waking another thread would take longer than all
+//! the work of the relay. If another thread holds the lock, the input is queued for that thread. One more thread
+//! handles timeouts.
 
 #[cfg(test)]
 #[cfg(unix)]
@@ -29,13 +30,13 @@ use crate::stdio::{Happened, Output, Writer, spawn_reader};
 
 /// How long the client may take to read the last lines.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
-/// The same once the proxy was stopped.
+/// The same after the proxy was stopped.
 const URGENT_FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
-/// How often the time is looked at while something happens, so that not every deadline that comes has to wake the thread
-/// that keeps it.
+/// How often timeouts are checked while there is input, so that not every new deadline has to wake the thread that
+/// handles timeouts.
 const TICK: Duration = Duration::from_millis(20);
 
-/// A relay that does not run yet, or runs.
+/// A relay that is running or will be run.
 pub(super) struct ProxyLoop<T: ClientTransport, L: Link> {
     shared: Arc<Shared<T, L>>,
     alarms: Receiver<()>,
@@ -44,40 +45,40 @@ pub(super) struct ProxyLoop<T: ClientTransport, L: Link> {
 /// What the threads of a proxy share.
 struct Shared<T: ClientTransport, L: Link> {
     state: Mutex<State<T, L>>,
-    /// What was read, and not handed to the relay yet. Whoever adds something sees that the lock is taken after that.
-    /// Locked after the state or alone.
+    /// Input that was not yet passed to the relay. A thread that adds input ensures that the state lock is taken
+    /// afterwards. Locked after the state, or alone.
     inputs: Mutex<VecDeque<Input<L::Received>>>,
-    /// Wakes the thread that keeps the time.
+    /// Wakes the thread that handles timeouts.
     alarm: SyncSender<()>,
     is_stopped: AtomicBool,
 }
 
 enum State<T: ClientTransport, L: Link> {
-    /// Nothing is taken.
+    /// Not running: input is discarded.
     Still,
     Running(Box<Running<T, L>>),
-    /// The relay is closed, and what happens does not matter any more.
+    /// The relay is closed, and input no longer matters.
     Ending,
 }
 
-/// A relay, and what carries its messages.
+/// A relay, its link to the server and the streams of its client.
 struct Running<T: ClientTransport, L: Link> {
     relay: Relay<T>,
     link: L,
-    /// Closed while no more of what the server says should be read.
+    /// Closed while nothing more should be read from the server.
     backpressure: Arc<Backpressure>,
-    /// The same for the client.
+    /// Closed while nothing more should be read from the client.
     client_backpressure: Arc<Backpressure>,
     writer: Writer,
     observer: Box<dyn Observer + Send>,
-    /// The relay was closed because the proxy was stopped.
+    /// Whether the relay was closed because the proxy was stopped.
     is_closing: bool,
     closed: Option<CloseReason>,
-    /// When something is due, whatever happens.
+    /// When the next timeout of the relay or the link is due.
     due: Option<Instant>,
-    /// When the thread that keeps the time looks next.
+    /// When the thread that handles timeouts checks next.
     looks: Option<Instant>,
-    /// Something has happened since it last looked.
+    /// Whether there was input since that thread last checked.
     is_active: bool,
 }
 
@@ -93,7 +94,7 @@ where
         Self { shared: Arc::new(shared), alarms }
     }
 
-    /// What stops the relay, whatever the threads are busy with.
+    /// Returns a function that stops the relay, whatever the threads are doing.
     pub(super) fn stop(&self) -> Arc<dyn Fn() + Send + Sync> {
         let shared = Arc::clone(&self.shared);
         Arc::new(move || {
@@ -102,7 +103,7 @@ where
         })
     }
 
-    /// Runs the relay with the link that `start` makes, until it is closed and its last lines are written.
+    /// Runs the relay with the link that `start` creates, until the relay is closed and its last lines are written.
     pub(super) fn run(
         self,
         relay: Relay<T>,
@@ -128,7 +129,7 @@ where
         observer: impl Observer + Send + 'static,
     ) -> io::Result<()> {
         let inbox: Arc<dyn Inbox<_>> = Arc::<Shared<T, L>>::clone(&self.shared);
-        // What the threads read first waits for the relay to run.
+        // The lock is held, so that the first input waits until the relay runs.
         let mut state = self.shared.state();
         let (backpressure, client_backpressure) = (Arc::new(Backpressure::new()), Arc::new(Backpressure::new()));
         let link = start(Arc::clone(&inbox), Arc::clone(&backpressure))?;
@@ -150,7 +151,7 @@ where
         Ok(())
     }
 
-    /// Does what is due, until the relay is closed.
+    /// Handles timeouts until the relay is closed.
     fn keep_time(&self) -> (Box<Running<T, L>>, CloseReason) {
         loop {
             let mut state = self.shared.state();
@@ -160,7 +161,7 @@ where
                 if let Some(reason) = running.closed.take() {
                     if let State::Running(running) = std::mem::replace(&mut *state, State::Ending) {
                         drop(state);
-                        // What was left to this thread may be that the writer is done.
+                        // The input passed to the relay in this thread may include the message that the writer is done.
                         self.shared.wake();
                         return (running, reason);
                     }
@@ -201,9 +202,9 @@ where
         Ok(())
     }
 
-    /// Waits until the thread is woken, but not longer than `time`.
+    /// Waits until this thread is woken, but no longer than `time`.
     fn pause(&self, time: Duration) {
-        // `shared` holds a sender.
+        // This cannot report a disconnection, because `shared` holds a sender.
         let _ = self.alarms.recv_timeout(time);
     }
 }
@@ -218,7 +219,7 @@ impl<T: ClientTransport, L: Link> Shared<T, L> {
     }
 
     fn wake(&self) {
-        // Where there is no room, the thread is about to wake.
+        // If the channel is full, the thread is about to wake anyway.
         let _ = self.alarm.try_send(());
     }
 }
@@ -232,7 +233,7 @@ where
         self.inputs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands all that was read to the relay. Returns whether there is one, or was.
+    /// Passes all queued input to the relay. Returns whether the relay is running or ending.
     fn hand_over(&self, state: &mut State<T, L>) -> bool {
         loop {
             let Some(input) = self.inputs().pop_front() else { break };
@@ -268,7 +269,7 @@ where
                 Ok(state) => state,
                 Err(TryLockError::Poisoned(state)) => state.into_inner(),
                 Err(TryLockError::WouldBlock) if is_full => self.state(),
-                // Who holds the lock looks for inputs once more after it.
+                // The thread that holds the lock checks for input once more after it has released the lock.
                 Err(TryLockError::WouldBlock) => return true,
             };
             let is_taken = self.hand_over(&mut state);
@@ -302,7 +303,7 @@ where
     T: ClientTransport,
     L: Feed<Relay<T>, Action = T::Action>,
 {
-    /// Reports to the relay what has happened, and carries out what comes of it.
+    /// Passes input to the relay, and carries out the resulting actions.
     fn go_on(&mut self, input: Option<Input<L::Received>>, is_stopped: bool) {
         let mut input = input;
         while self.closed.is_none() {
@@ -334,7 +335,7 @@ where
                 self.relay.handle_bytes(&bytes, now);
             }
             Some(Input::Client(Happened::InputEnded)) => self.relay.handle_eof(now),
-            // No client is left to serve.
+            // The client no longer reads, so there is nothing left to do.
             Some(Input::Client(Happened::OutputClosed)) => self.relay.close(now),
             Some(Input::Client(Happened::Written)) | None => {}
         }
@@ -347,7 +348,7 @@ where
         }
     }
 
-    /// Carries out all that the relay says. Returns why it has ended, once it has.
+    /// Carries out all outputs of the relay. Returns the reason once the relay is closed.
     fn drain(&mut self) -> Option<CloseReason> {
         while let Some(output) = self.relay.poll_output() {
             match output {
@@ -370,7 +371,7 @@ where
     }
 }
 
-/// What happens to a relay.
+/// Input to a relay.
 #[derive(Debug)]
 pub(super) enum Input<R> {
     Server(R),

@@ -1,10 +1,10 @@
-//! Standard output, made for large messages.
+//! Standard output, optimized for large messages.
 
 use std::io;
 
 use crate::stdio::{Output, Pipe};
 
-/// Standard output without the standard library's search for line ends, which takes its time on large messages.
+/// Standard output without the line buffering of the standard library, which searches large messages for line ends.
 #[cfg(unix)]
 pub(super) fn open() -> io::Result<impl Output + 'static> {
     use std::fs::File;
@@ -20,13 +20,14 @@ pub(super) fn open() -> io::Result<impl Output + 'static> {
     Ok(Pipe::new(io::stdout()))
 }
 
-/// Gives a pipe the room that any user may have, so that a message of megabytes needs fewer turns of reader and writer.
+/// Enlarges a pipe to the size that any user may set, so that the reader and the writer of a large message switch less
+/// often.
 #[cfg(target_os = "linux")]
 fn widen(file: &std::fs::File) {
     use nix::fcntl::{FcntlArg, fcntl};
 
     const ROOM: i32 = 1 << 20;
-    // What is no pipe, or may not be so large, stays as it is.
+    // If this is not a pipe, or may not be so large, it is left unchanged.
     let _ = fcntl(file, FcntlArg::F_SETPIPE_SZ(ROOM));
 }
 

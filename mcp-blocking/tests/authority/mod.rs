@@ -1,4 +1,4 @@
-//! Certificates of the tests' own, and servers that have them, for the tests of both adapters.
+//! Certificates for the tests, and servers that use them, for the tests of both adapters.
 
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use rustls::{ConfigBuilder, RootCertStore, ServerConfig, ServerConnection, Strea
 use tests::loopback::{Duplex, Loopback, mcp_server};
 use tests::world::result;
 
-/// A certificate authority of the test's own.
+/// A certificate authority for tests.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A certificate with its key, as PEM and as DER.
@@ -39,7 +39,7 @@ impl Authority {
     }
 }
 
-/// A certificate that a server has made for itself, and that says of itself whether it is an authority's.
+/// A self-signed certificate of a server, with or without the CA flag.
 pub(crate) fn self_signed(is_authority: bool) -> Identity {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
@@ -49,7 +49,7 @@ pub(crate) fn self_signed(is_authority: bool) -> Identity {
     Identity { certificate: certificate.pem(), key: key.serialize_pem(), der: (certificate.der().clone(), der) }
 }
 
-/// A server with a certificate of `authority`, which wants one of the same authority from its clients if `is_mutual`.
+/// A server with a certificate of `authority`. If `is_mutual`, it requires client certificates of the same authority.
 pub(crate) fn server(authority: &Authority, is_mutual: bool) -> Loopback {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = RootCertStore::empty();

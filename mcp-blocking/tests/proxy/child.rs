@@ -1,4 +1,4 @@
-//! A server in a process of its own, which the proxy starts.
+//! Tests with a server in a child process, which the proxy starts.
 
 use std::process::Command;
 
@@ -11,20 +11,20 @@ use tests::world::{INITIALIZED, initialize, initialize_result, request, result};
 use crate::editor::{Proxy, command};
 use crate::eras::over_stdio;
 
-/// A proxy before a shell that does what the script says.
+/// A proxy to a shell that runs the script.
 fn before(options: &[&str], script: &str) -> Command {
     let mut proxy = command(options);
     proxy.args(["--", "sh", "-c", script]);
     proxy
 }
 
-/// A script that answers `initialize` and goes on with another.
+/// A script that answers `initialize` and then runs another script.
 fn initialized(script: &str) -> String {
     let answer = result("1", &initialize_result("2025-11-25"));
     format!("read -r request; echo '{answer}'; {script}")
 }
 
-/// A proxy and a server that have shaken hands.
+/// A proxy and a server whose session is initialized.
 fn connected(script: &str) -> Proxy {
     let mut proxy = Proxy::spawn(before(&[], &initialized(script)));
     proxy.initialize();
@@ -72,7 +72,7 @@ fn px3_st17_st18_nothing_is_left_of_a_server_and_what_it_has_started() {
         ("others do its work", "sh -c 'trap \"\" TERM; sleep 1000; true'; true", ""),
         ("it cannot stop talking", "yes '{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}'", ""),
     ];
-    // Whether the client closes stdin, and what signal comes.
+    // Whether the client closes stdin, and which signal is sent.
     let endings = [(true, None), (false, Some("TERM")), (false, Some("INT")), (true, Some("TERM"))];
     std::thread::scope(|scope| {
         for (server, script, text) in servers {
@@ -86,7 +86,7 @@ fn px3_st17_st18_nothing_is_left_of_a_server_and_what_it_has_started() {
                         proxy.signal(signal);
                     }
                     let (status, _) = proxy.wait();
-                    // Whoever lives has our stderr.
+                    // Each remaining process holds this stderr open, so this also waits until all of them have ended.
                     let errors = proxy.errors().join("\n");
                     assert!(status.success() && errors.contains(text), "{server}, {signal:?}: {status} {errors}");
                 });
@@ -110,7 +110,7 @@ fn bad_lines_of_a_server_reach_the_client_as_outcomes_and_the_next_call_succeeds
 fn a_second_signal_leaves_nothing_behind_either() {
     let mut proxy = connected("trap 'echo asked >&2' TERM; echo deaf >&2; while :; do sleep 0.1; done");
     assert_eq!(proxy.error(), "deaf");
-    // Two that come before the proxy has come to the first are one.
+    // Two signals count as one if the second arrives before the first is handled.
     for _ in 0..20 {
         proxy.signal("INT");
         std::thread::sleep(std::time::Duration::from_millis(50));
@@ -119,18 +119,18 @@ fn a_second_signal_leaves_nothing_behind_either() {
         }
     }
     assert_eq!(proxy.wait().0.code(), Some(130));
-    // At once: the server is not asked first, as it would be after one signal.
+    // The end is immediate: the server is not asked to end first, as it would be after one signal.
     assert!(!proxy.errors().contains(&"asked".to_owned()));
 }
 
-/// Whoever sends a signal does not wait for long: the server has less time to end than it would have otherwise, which is
-/// two seconds.
+/// After a signal, the server has less than the usual two seconds to end, because the sender of the signal has a
+/// timeout.
 #[test]
 fn after_a_signal_a_server_is_asked_to_end_sooner() {
     let mut proxy = connected("trap 'echo asked >&2; exit' TERM; cat >/dev/null; sleep 1.7; echo by itself >&2");
     proxy.signal("TERM");
     assert!(proxy.wait().0.success());
-    // The shell tells of what was ended under it.
+    // The shell may also print that its child was terminated.
     let errors = proxy.errors();
     assert!(errors.contains(&"asked".to_owned()) && !errors.contains(&"by itself".to_owned()), "{errors:?}");
 }
@@ -177,7 +177,8 @@ fn er06_a_server_that_ends_when_it_is_probed_is_started_anew() {
     assert!(answer.starts_with(r#"{"jsonrpc":"2.0","id":1,"result":"#) && answer.contains("greet"), "{answer}");
     #[cfg(target_os = "linux")]
     {
-        // One writes to the client and one to the server that runs now: that of the first has ended, or is about to.
+        // One thread writes to the client and one to the current server; that of the first server has ended, or soon
+        // will.
         let count = || {
             let threads = std::fs::read_dir(format!("/proc/{}/task", proxy.child.id())).unwrap();
             let names = threads.filter_map(|thread| std::fs::read_to_string(thread.unwrap().path().join("comm")).ok());
@@ -255,7 +256,8 @@ fn a_server_that_does_one_thing_at_a_time_holds_nothing_up() {
     proxy.write(&initialize("0", "2025-11-25"));
     proxy.line();
     proxy.write(INITIALIZED);
-    // Both of its pipes are full most of the time, and what is on the way is many times what may wait.
+    // Both pipes of the server are full most of the time, and the bytes in flight exceed the limit of the queues many
+    // times.
     let call =
         request("1", "tools/call", &format!(r#"{{"name":"echo","arguments":{{"x":"{}"}}}}"#, "x".repeat(200_000)));
     let mut stdin = proxy.stdin.take().unwrap();
@@ -288,7 +290,7 @@ fn px7_fr14_a_server_that_does_not_read_makes_the_proxy_stop_reading() {
     assert!(proxy.wait().0.success());
 }
 
-/// A folder can be opened, and not be read.
+/// A directory can be opened, but not read.
 #[test]
 fn an_input_that_cannot_be_read_has_ended() {
     let mut proxy = before(&[], "cat >/dev/null");

@@ -1,4 +1,4 @@
-//! What the command line accepts, refuses and explains, and the files that it writes.
+//! Tests of the command line: what it accepts, refuses and explains, and the files that the program writes.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -19,12 +19,12 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// A server that `--check` finds nothing wrong with.
+/// A server in which `--check` finds no deviation.
 fn flawless_server() -> Loopback {
     Loopback::start(mcp_server(|asked, connection| connection.json(result(&asked.id, r#"{"tools":[]}"#))))
 }
 
-/// The exit code, stdout and stderr of a proxy without input.
+/// Runs a proxy without input; returns its exit code, stdout and stderr.
 fn run(args: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, String, String) {
     let output = command(args).envs(environment.iter().copied()).stdin(Stdio::null()).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -161,7 +161,7 @@ fn defect_b20_a_token_may_end_in_the_line_break_of_its_file() {
     }
 }
 
-/// A server that quotes what it knows of the credentials in all spellings that JSON has.
+/// A server that repeats the credentials in all spellings that JSON allows.
 fn quoting_server() -> Loopback {
     Loopback::start(mcp_server(|asked, connection| {
         let spelled = |text: &str| text.bytes().map(|byte| format!("\\u{byte:04X}")).collect::<Vec<_>>().concat();
@@ -348,7 +348,7 @@ fn defect_x7_what_has_no_glyph_reaches_neither_log_nor_check() {
     assert_eq!(found.matches(shown).count(), 2, "{found}");
     let no_glyph = |c: char| c.is_control() && c != '\n' || "\u{202e}\u{2028}\u{200b}\u{e0041}".contains(c);
     assert!(!found.contains(no_glyph) && !log.contains(no_glyph), "{found}{log}");
-    // What the client sends and is refused is logged with its method.
+    // A refused message of the client is logged with its method.
     let mut proxy = Proxy::start(&["--log-level", "trace", &server.url()]);
     proxy.write(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{name}"}}"#));
     proxy.end_input();
@@ -365,7 +365,7 @@ fn defect_b8_b20_what_a_server_prints_and_that_it_has_ended_is_said() {
     assert_eq!(code, Some(1), "{found}");
     let shown = r"fault: a line on stdout is no message: Listening on port 3000 \u{202e} 1234567890123456789012345678901234567890123456789012345… (";
     assert!(found.contains(shown), "{found}");
-    // What begins as a message may hold a payload.
+    // A line that begins like a message may contain a payload, so it is not shown.
     assert!(!found.contains("secret-") && found.contains("fault: not JSON at byte"), "{found}");
     assert!(found.contains("server:       sh (and 2 arguments, not shown because they may be secret)"), "{found}");
 
@@ -442,7 +442,7 @@ fn defect_k3_a_record_whose_reader_does_not_keep_up_ends_and_the_proxy_goes_on()
     let folder = folder("slow-record");
     let record = folder.join("record");
     assert!(std::process::Command::new("mkfifo").arg(&record).status().unwrap().success());
-    // Both directions, so that neither end waits for the other to open it. Nothing is read.
+    // Opened for reading and writing, so that opening does not block. Nothing is read from it.
     let held = std::fs::OpenOptions::new().read(true).write(true).open(&record).unwrap();
     let server = echo_server();
     let mut proxy = Proxy::start(&["--record", record.to_str().unwrap(), &server.url()]);

@@ -1,4 +1,4 @@
-//! The editor in front of the proxy.
+//! The editor that uses the proxy.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -15,11 +15,11 @@ pub(crate) struct Proxy {
     pub(crate) stdin: Option<ChildStdin>,
     pub(crate) lines: Receiver<String>,
     pub(crate) stderr: Receiver<String>,
-    /// What is answered to requests of these methods while an outcome is awaited.
+    /// The responses to requests of these methods while an outcome is awaited.
     pub(crate) answers: Vec<(&'static str, &'static str)>,
 }
 
-/// Lines of a stream, read by a thread of its own.
+/// Lines of a stream, read by a dedicated thread.
 pub(crate) fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
@@ -54,7 +54,7 @@ impl Proxy {
         proxy
     }
 
-    /// A proxy whose output is read by nobody yet.
+    /// Starts a proxy whose stdout is not read yet.
     pub(crate) fn spawn_unread(command: &mut Command) -> (Self, ChildStdout) {
         let mut child = command
             .stdin(Stdio::piped())
@@ -77,14 +77,14 @@ impl Proxy {
         self.lines.recv_timeout(Duration::from_secs(10)).expect("a line")
     }
 
-    /// Makes a request whose id is its method, and waits for its outcome.
+    /// Sends a request whose id is its method, and waits for its outcome.
     pub(crate) fn call(&mut self, method: &str) -> Result<Json, String> {
         let id = format!("\"{method}\"");
         self.write(&request(&id, method, "{}"));
         self.outcome(&id)
     }
 
-    /// The outcome of a request, behind whatever else the proxy says; nothing else may end.
+    /// Waits for the outcome of a request, and skips other messages; panics at the outcome of another request.
     fn outcome(&mut self, id: &str) -> Result<Json, String> {
         loop {
             let line = Json::parse(self.line()).expect("a message");
@@ -104,13 +104,13 @@ impl Proxy {
         }
     }
 
-    /// A line of the log, or of what the server writes to its stderr.
+    /// The next line of stderr: from the log, or from the server.
     pub(crate) fn error(&self) -> String {
         self.stderr.recv_timeout(Duration::from_secs(10)).expect("a line on stderr")
     }
 
-    /// All that is left of the log, and of what the server and those that it has started write to their stderr. Comes
-    /// back once all of them have ended.
+    /// The remaining lines of stderr: from the log, the server and the processes that it has started. Returns once all
+    /// of them have ended.
     pub(crate) fn errors(&self) -> Vec<String> {
         let ended = Instant::now() + Duration::from_secs(20);
         let next = || match self.stderr.recv_timeout(ended.saturating_duration_since(Instant::now())) {
@@ -121,7 +121,7 @@ impl Proxy {
         std::iter::from_fn(next).collect()
     }
 
-    /// Asks for a session, and waits for what comes of it.
+    /// Sends `initialize`, and waits for the outcome.
     pub(crate) fn open(&mut self) -> Result<Json, String> {
         self.write(&initialize("0", "2025-11-25"));
         self.outcome("0")
@@ -137,7 +137,7 @@ impl Proxy {
         self.stdin = None;
     }
 
-    /// Waits for the end, and returns how it ended and how long that took.
+    /// Waits for the proxy to exit. Returns its exit status, and how long it took.
     pub(crate) fn wait(&mut self) -> (ExitStatus, Duration) {
         let started = Instant::now();
         loop {
@@ -154,7 +154,7 @@ impl Proxy {
         assert!(status.expect("kill runs").success());
     }
 
-    /// The largest amount of memory that the proxy has used, in KiB.
+    /// The peak memory of the proxy, in KiB.
     #[cfg(target_os = "linux")]
     pub(crate) fn peak_memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("a process");

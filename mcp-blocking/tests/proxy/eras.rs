@@ -1,4 +1,4 @@
-//! Clients of either era before servers of either era, over stdio and over HTTP.
+//! Tests with clients of either era and servers of either era, over stdio and over HTTP.
 
 use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
@@ -16,13 +16,13 @@ use tests::world::{INITIALIZED, request, result};
 
 use crate::editor::{Proxy, command};
 
-/// The versions of a server of one era, or of both.
+/// Servers of one era, or of both.
 const SERVERS: [(&str, &[Era]); 3] =
     [("legacy", &[Era::Legacy]), ("modern", &[Era::Modern]), ("dual", &[Era::Legacy, Era::Modern])];
 
-/// What the log says where the eras differ.
+/// The log contains this if the eras differ.
 const BRIDGES: &str = "each is served in its own";
-/// What a server says of a call that it does not answer.
+/// What a server reports of a call that it does not answer.
 const WAITS: &str = "a call waits";
 const CANCELLED: &str = "a call was cancelled";
 
@@ -30,7 +30,7 @@ fn versions(eras: &[Era]) -> Vec<ProtocolVersion> {
     ProtocolVersion::ALL.into_iter().filter(|version| eras.contains(&version.rules().era)).collect()
 }
 
-/// The example that is a server over stdio, behind the proxy.
+/// The example server over stdio, behind the proxy.
 pub(crate) fn over_stdio(options: &[&str], arguments: &[&str], versions: &[ProtocolVersion]) -> Command {
     let mut proxy = command(options);
     proxy.arg("--").arg(tests::examples::example("stdio_server").get_program()).args(arguments);
@@ -80,7 +80,7 @@ impl Drop for OverHttp {
     }
 }
 
-/// A call of the tool `count` by a client of either era, and what it hears.
+/// A call of the tool `count` by a client of either era, with its progress and result.
 fn counts(proxy: &mut Proxy, call: &str) {
     proxy.write(call);
     for step in 1..=tools::STEPS {
@@ -149,7 +149,7 @@ fn modern_client(proxy: &mut Proxy, wait_for: impl Fn(&Proxy, &str)) {
     assert!(proxy.line().contains(r#""id":6,"#), "what was cancelled is not answered");
 }
 
-/// A conversation of a client of either era with such a server, to its end.
+/// A whole dialogue of a client of either era with such a server.
 fn converse(client: Era, proxy: &mut Proxy, wait_for: impl Fn(&Proxy, &str)) {
     match client {
         Era::Legacy => legacy_client(proxy, wait_for),
@@ -169,7 +169,7 @@ fn clients_of_either_era_use_servers_of_either_era_over_stdio() {
                 let lines = std::iter::repeat_with(|| proxy.error()).take_while(|line| line != text);
                 bridges.set(bridges.get() | lines.fold(false, |any, line| any | line.contains(BRIDGES)));
             });
-            // The proxy's own lines may come after those of the server.
+            // The proxy's own lines may follow those of the server.
             let bridges = bridges.get() | proxy.errors().iter().any(|line| line.contains(BRIDGES));
             assert_eq!(bridges, !eras.contains(&client), "a {client} client of the {server} server");
         }

@@ -1,4 +1,4 @@
-//! A server over HTTP: the test.
+//! Tests with a server over HTTP, which the test plays.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ fn px1_a_conversation_and_a_quiet_end() {
     assert_eq!(proxy.stderr.iter().collect::<Vec<_>>(), [] as [&str; 0]);
 }
 
-/// Megabytes leave in fewer turns of the proxy and its client.
+/// With a larger pipe, the proxy and its client switch less often while a large message is written.
 #[test]
 #[cfg(target_os = "linux")]
 fn the_pipe_to_the_client_is_made_as_large_as_any_user_may_have_it() {
@@ -139,7 +139,7 @@ fn signals_end_it_in_good_order_and_a_second_one_at_once() {
         assert!(status.success(), "{signal}: {status}");
         server.wait_for("DELETE /mcp");
     }
-    // A server that does not even answer the end of the session.
+    // A server that does not even respond to the DELETE that ends the session.
     let serve = mcp_server(|asked, connection| connection.json(result(&asked.id, "{}")));
     let server = Loopback::start(move |request: &Exchange, connection: &mut Connection| {
         if request.line.starts_with("DELETE") { connection.hang() } else { serve(request, connection) }
@@ -149,7 +149,7 @@ fn signals_end_it_in_good_order_and_a_second_one_at_once() {
     proxy.signal("TERM");
     server.wait_for("DELETE /mcp");
     proxy.signal("TERM");
-    // After one signal, the proxy ends with 0 once the server had its time.
+    // After only one signal, the proxy would exit with 0 once the server's time is over.
     assert_eq!(proxy.wait().0.code(), Some(130));
 }
 
@@ -208,7 +208,7 @@ fn px6_one_line_that_is_too_long_fails_and_the_proxy_lives() {
 #[test]
 #[cfg(target_os = "linux")]
 fn defect_p4_px7_fr14_a_client_that_does_not_read_makes_the_proxy_stop_reading() {
-    /// Notifications of a thousand bytes: some times what the proxy and the buffers of a socket and a pipe hold.
+    /// Notifications of a thousand bytes: several times what the proxy and the buffers of a socket and a pipe hold.
     const NOTIFICATIONS: usize = 100_000;
     let sent = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&sent);
@@ -230,7 +230,7 @@ fn defect_p4_px7_fr14_a_client_that_does_not_read_makes_the_proxy_stop_reading()
     stdout.read_line(&mut String::new()).unwrap();
     proxy.write(INITIALIZED);
     proxy.write(&request("1", "tools/call", "{}"));
-    // The server sends until it can send no more.
+    // The server sends until it is blocked.
     let mut before = 0;
     let mut unchanged = 0;
     while unchanged < 10 && before < NOTIFICATIONS {
@@ -273,7 +273,7 @@ fn defect_b19_the_time_for_requests_in_flight_after_the_end_of_stdin_can_be_chos
 #[test]
 fn a_delivered_request_is_never_sent_twice() {
     let server = Loopback::start(mcp_server(|_, connection| {
-        // It was read in full, and may have been served.
+        // The request was read in full, and may have been processed.
         connection.close();
         Ok(())
     }));
@@ -310,7 +310,7 @@ fn px4_every_failure_of_the_server_reaches_the_client_with_its_id() {
         let line = proxy.line();
         assert!(line.starts_with(r#"{"jsonrpc":"2.0","id":"id","error":"#) && line.contains(text), "{line}");
     }
-    // B6: nothing went to the other origin, and everything that went to this one had the header.
+    // Nothing was sent to the other origin, and every request to this one had the header (B6).
     assert_eq!(elsewhere.connections(), 0);
     assert!(server.requests().iter().all(|request| request.header("x-api-key") == "secret-key"));
 }
@@ -337,7 +337,7 @@ fn bad_lines_are_answered_and_the_next_request_is_served() {
             stdin.write_all(&case.all()).unwrap();
             stdin
         });
-        // Input ends behind the last answer: what is in flight then has a deadline, which is another test's matter.
+        // The input stays open until the last response, because `drain_timeout` would apply after its end.
         let answer = || proxy.lines.recv_timeout(Duration::from_secs(120)).ok();
         let mut answers: Vec<_> = (0..case.answers()).map_while(|_| answer()).collect();
         drop(writing.join().unwrap());
@@ -390,7 +390,7 @@ fn bad_handshakes_fail_in_words_or_are_put_up_with() {
 #[test]
 fn defect_p5_px9_headers_and_tokens_come_from_the_environment_and_appear_nowhere() {
     let server = Loopback::start(mcp_server(|asked, connection| {
-        // A server that quotes the credentials that it got.
+        // A server that repeats the credentials that it received.
         let text = format!("{}\nBearer token-4711 header-0815", asked.params.replace('"', "'")).replace('\n', " ");
         connection.json(result(&asked.id, &format!("{{\"text\":\"{text}\"}}")))
     }));
@@ -441,7 +441,7 @@ fn px8_what_the_wire_says_cannot_write_log_lines_of_its_own() {
     proxy.initialize();
     proxy.write(&request("1", "tools/call", "{}"));
     while proxy.line() != result("1", "{}") {}
-    // Nor can the client.
+    // The client cannot forge log lines either.
     proxy.write(&format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, r"x\u001b\nmcp-proxy: error: forged"));
     proxy.end_input();
     proxy.wait();
@@ -459,7 +459,7 @@ fn check_prints_what_was_found_and_says_by_its_exit_code_whether_it_works() {
         let output = command(args).arg("--check").output().unwrap();
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
-    // A tool result without content, behind a server that is fine otherwise.
+    // A tool result without content, from a server that is correct otherwise.
     let tools = r#"{"tools":[{"name":"write"},{"name":"look","annotations":{"readOnlyHint":true},"inputSchema":{"type":"object"}}]}"#;
     let server = Loopback::start(mcp_server(move |asked, connection| match asked.method.as_str() {
         "tools/list" => connection.json(result(&asked.id, tools)),
@@ -547,7 +547,7 @@ fn ht16_a_wrong_command_line_is_explained() {
 
 #[test]
 fn the_environment_names_the_http_proxy_and_the_exceptions() {
-    // An HTTP proxy that tells what it was asked for and refuses.
+    // An HTTP proxy that records the requests and refuses them.
     let backpressure = Loopback::start(|_, connection| {
         connection.close();
         connection.reply("403 Forbidden", &[], "")

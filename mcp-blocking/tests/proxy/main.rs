@@ -1,4 +1,4 @@
-//! The binary `mcp-proxy`, with the test as the editor in front of it.
+//! Tests of the binary `mcp-proxy`; the test plays the editor that uses it.
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a panic fails the test")]
 

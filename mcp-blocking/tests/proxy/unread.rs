@@ -1,4 +1,4 @@
-//! Peers of the proxy that do not read or stop halfway: every request has one outcome in its time, and every end an end.
+//! Tests with peers that stop reading or never read: every request has one outcome in time, and every proxy ends.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,21 +15,22 @@ use tests::world::{INITIALIZED, event, initialize, request, result};
 
 use crate::editor::command;
 
-/// What a documented time of a few seconds may take on a busy machine. What these tests are about took for ever.
+/// A limit for documented timeouts of a few seconds, on a busy machine. The defects that these tests cover blocked
+/// forever.
 const PATIENCE: Duration = Duration::from_secs(80);
-/// What is read of a stream before the reading stops halfway.
+/// The number of bytes that are read of a stream before the reader stops.
 const HALF: usize = 70_000;
-/// Requests of a test.
+/// The number of requests of a test.
 const REQUESTS: usize = 20;
 
-/// How a proxy is made to end.
+/// How a proxy is ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     /// The client closes stdin.
     Input,
     /// One SIGTERM.
     Signal,
-    /// A second one while the first is worked on.
+    /// A second SIGTERM while the first is being handled.
     Signals,
 }
 
@@ -37,16 +38,16 @@ impl End {
     const ALL: [Self; 3] = [Self::Input, Self::Signal, Self::Signals];
 }
 
-/// A proxy, and what is read of its streams.
+/// A proxy, and its streams.
 struct Running {
     child: Child,
     stdin: Option<ChildStdin>,
-    /// Streams that are open and not read.
+    /// Streams that are open but not read.
     _held: [Option<Box<dyn Read + Send>>; 2],
 }
 
 impl Running {
-    /// Starts a proxy whose streams are read like this; `None` is all of it, line by line.
+    /// Starts a proxy whose streams are read like this; with `None`, all lines are read.
     fn start(command: &mut Command, stdout: Option<Reading>, stderr: Option<Reading>) -> (Self, Receiver<String>) {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         if stderr.is_some() {
@@ -64,7 +65,7 @@ impl Running {
     fn write(&mut self, lines: Vec<String>) -> thread::JoinHandle<ChildStdin> {
         let mut stdin = self.stdin.take().expect("stdin is open");
         thread::spawn(move || {
-            // A proxy that has ended reads no more.
+            // A proxy that has ended does not read the rest.
             let _ = lines.into_iter().try_for_each(|line| writeln!(stdin, "{line}"));
             stdin
         })
@@ -82,7 +83,7 @@ impl Running {
             End::Signal => self.signal(),
             End::Signals => {
                 self.signal();
-                // Two that come before the proxy has come to the first are one.
+                // Two signals count as one if the second arrives before the first is handled.
                 thread::sleep(Duration::from_millis(300));
                 self.signal();
             }
@@ -109,7 +110,7 @@ impl Drop for Running {
     }
 }
 
-/// Reads a stream on a thread of its own, or returns it if it is not read.
+/// Reads a stream on a dedicated thread, or returns it if it is not to be read.
 fn consume(
     mut stream: impl Read + Send + 'static,
     reading: Option<Reading>,
@@ -138,14 +139,14 @@ fn consume(
     None
 }
 
-/// What opens a session, and then so many calls with parameters of this size.
+/// The messages that open a session, followed by `calls` calls with parameters of `bytes` bytes.
 fn conversation(calls: usize, bytes: usize) -> Vec<String> {
     let params = params(bytes).to_text().into_owned();
     let opening = [initialize("0", "2025-11-25"), INITIALIZED.to_owned()];
     opening.into_iter().chain((1..=calls).map(|id| request(&id.to_string(), "tools/call", &params))).collect()
 }
 
-/// A server that begins its answers with so many responses to no request, and whose results have this size.
+/// A server that sends `stray` responses without a request before each of its answers, and results of `bytes` bytes.
 fn wordy_server(stray: usize, bytes: usize) -> Loopback {
     Loopback::start(mcp_server(move |asked, connection| {
         connection.begin_events()?;
@@ -155,12 +156,12 @@ fn wordy_server(stray: usize, bytes: usize) -> Loopback {
     }))
 }
 
-/// Waits until the server was asked to do so many things.
+/// Waits until the server has received this number of calls.
 fn wait_for_calls(server: &Loopback, calls: usize) {
     let is_call = |asked: &Asked| asked.method == "tools/call";
     let count = |server: &Loopback| server.asked().into_iter().filter(is_call).count();
     server.wait(|server| (count(server) >= calls).then_some(())).expect("the calls arrive");
-    // What the server answers has some time to fill what can be filled; with less, a test proves less, but holds.
+    // Time for the server's output to fill the buffers. If it is too short, the test proves less, but does not fail.
     thread::sleep(Duration::from_secs(1));
 }
 
@@ -180,7 +181,7 @@ fn defect_k3_k4_a_proxy_ends_whatever_its_client_does_not_read() {
                 let (mut proxy, _) = Running::start(&mut command, Some(reading), None);
                 drop(command);
                 let writing = proxy.write(conversation(2, 1));
-                // A proxy whose stdout is closed ends by itself.
+                // If its stdout is closed, the proxy ends by itself.
                 if reading == Reading::Closed {
                     server.wait_for("POST");
                 } else {
@@ -191,7 +192,7 @@ fn defect_k3_k4_a_proxy_ends_whatever_its_client_does_not_read() {
                     status,
                     match (reading, how) {
                         (Reading::Closed, End::Input | End::Signal) => &[0],
-                        // Requests in flight are answered first, and more than a pipe takes is left.
+                        // Requests in flight are answered first, so more than a pipe holds remains to be written.
                         (_, End::Input) => &[1],
                         // What the server has sent by then may fit into the pipe.
                         (_, End::Signal) => &[0, 1],
@@ -206,7 +207,7 @@ fn defect_k3_k4_a_proxy_ends_whatever_its_client_does_not_read() {
                 let mut command = command(&[&server.url()]);
                 let (mut proxy, lines) = Running::start(&mut command, None, Some(reading));
                 let writing = proxy.write(conversation(3, 1));
-                // The log of three thousand faults a call delays no answer.
+                // Logging three thousand faults per call delays no response.
                 let answers: Vec<_> = (0..4).map(|_| lines.recv_timeout(PATIENCE).expect("an answer")).collect();
                 assert!(answers.iter().all(|line| line.contains(r#""result":"#)));
                 let status = proxy.end(how, writing);
@@ -217,7 +218,7 @@ fn defect_k3_k4_a_proxy_ends_whatever_its_client_does_not_read() {
     at_once(cells);
 }
 
-/// The outcomes of requests by their ids, each of which has no more than one.
+/// The outcomes of requests by id. A second outcome for an id panics.
 #[derive(Default)]
 struct Outcomes(BTreeMap<String, String>);
 
@@ -241,8 +242,8 @@ fn defect_k5_every_request_has_one_outcome_whatever_the_server_does_not_read() {
                 let server = reading.child();
                 let mut command = command(&["--request-timeout", "3", "--protocol", "2025-11-25", "--"]);
                 command.arg(server.get_program()).args(server.get_args());
-                // The proxy ends with its server. While the server waits for answers of the client's, no time of a request
-                // passes (TO-04).
+                // If the server closes its stdin, the proxy ends with it. While a server waits for the client's
+                // responses, request timeouts are paused (TO-04).
                 let answers = !matches!(reading, Reading::Closed | Reading::Flooding);
                 ends_before(command, REQUESTS, MORE_THAN_A_PIPE, how, answers);
             }));
@@ -258,8 +259,8 @@ fn defect_k5_every_request_has_one_outcome_whatever_the_server_does_not_read() {
     at_once(cells);
 }
 
-/// More is asked than any buffer takes, and then the proxy ends with all that it has started. With `answers`, all of it is
-/// answered before.
+/// Sends more than any buffer holds, then checks that the proxy ends with all processes that it has started. With
+/// `answers`, every call has its outcome before.
 fn ends_before(mut command: Command, calls: usize, bytes: usize, how: End, answers: bool) {
     let life = Life::of(&mut command);
     let (mut proxy, lines) = Running::start(&mut command, None, None);

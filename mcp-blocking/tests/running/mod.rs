@@ -8,7 +8,7 @@ use mcp_proto::client::{Call, Outcome};
 use mcp_proto::server::{Config, HttpConfig, InputRequired, Progress};
 use mcp_proto::{ErrorObject, Json, Method, Notification, code};
 
-/// A server on a thread of its own, stopped at the end of the test.
+/// A server on its own thread, stopped at the end of the test.
 pub(crate) struct Running {
     pub(crate) url: String,
     pub(crate) address: String,
@@ -28,7 +28,7 @@ impl Running {
         Self::of(Server::bind_with("127.0.0.1:0", config, http).unwrap())
     }
 
-    /// With few connections, for crowds.
+    /// Starts a server that allows few connections, for tests with many clients.
     #[allow(dead_code, reason = "not each of the tests needs it")]
     pub(crate) fn crowded() -> Self {
         let (mut http, mut config) = (HttpConfig::new(), Config::new("test", "1"));
@@ -124,7 +124,7 @@ fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
             if let (Some(answers), Some("asked")) = (answers, keys.open(incoming)?.as_deref()) {
                 return Ok(answers);
             }
-            // A server whose key has changed meanwhile opens what it has sealed before.
+            // Sealed with the earlier key, as if the server's key had changed meanwhile; the state can still be opened.
             let state = StateKeys::new([7; 32]).seal(incoming, "asked", Duration::from_secs(60));
             Ok(InputRequired::new().ask("who", "elicitation/create", Json::empty_object()).state(&state).into())
         }

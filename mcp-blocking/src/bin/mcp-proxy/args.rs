@@ -14,14 +14,15 @@ use mcp_proto::{Era, Limits, ProtocolVersion, escape_text};
 
 use crate::secrets::Secrets;
 
-/// Where the help lists what has no meaning for a server that speaks stdio.
+/// The heading in the help for options that do not apply to a server over stdio.
 const HTTP: &str = "HTTP options";
 
-/// Joins an MCP client that speaks stdio to an MCP server over HTTP or stdio, whichever revision each of them speaks.
+/// Connects an MCP client over stdio to an MCP server over HTTP or stdio, whichever protocol revision each of them
+/// uses.
 ///
-/// Put it where an editor expects the command of a stdio server. Where both sides speak the same era, messages cross
-/// unchanged; where they do not, each is served in its own. Sessions, streams, reconnection and the older HTTP transports
-/// are dealt with here.
+/// Configure it where an editor expects the command of a stdio server. If both sides use the same era, messages are
+/// passed on unchanged; otherwise they are translated. The proxy handles sessions, streams, reconnection and the older
+/// HTTP transports.
 #[derive(Debug, Parser)]
 #[command(
     name = "mcp-proxy",
@@ -39,11 +40,11 @@ pub(crate) struct Args {
     #[arg(required_unless_present = "server", conflicts_with = "server")]
     url: Option<String>,
 
-    /// The command of a server that speaks stdio, and its arguments
+    /// The command of a server over stdio, and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     server: Vec<OsString>,
 
-    /// Adds a header to every request; `${VAR}` in its value is read from the environment (repeatable)
+    /// Adds a header to every request; `${VAR}` in its value is replaced from the environment (repeatable)
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", conflicts_with = "server", help_heading = HTTP)]
     headers: Vec<String>,
 
@@ -51,11 +52,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "VAR", conflicts_with = "server", help_heading = HTTP)]
     bearer_env: Option<String>,
 
-    /// The HTTP transport; `auto` finds out
+    /// The HTTP transport; `auto` detects it
     #[arg(long, value_enum, default_value_t = Transport::Auto, conflicts_with = "server", help_heading = HTTP)]
     transport: Transport,
 
-    /// The era or revision that is spoken with the server; `auto` finds out
+    /// The era or revision that is used with the server; `auto` detects it
     #[arg(long, value_name = "auto|legacy|modern|REVISION", value_parser = versions, default_value = "auto")]
     protocol: Versions,
 
@@ -67,7 +68,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "300")]
     pub(crate) request_timeout: Duration,
 
-    /// How many requests may be with the server at one time; further ones wait
+    /// How many requests the server may have at one time; further ones wait
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1000), default_value = "48", conflicts_with = "server", help_heading = HTTP)]
     max_requests: u16,
 
@@ -87,7 +88,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PEM", conflicts_with = "server", help_heading = HTTP)]
     ca_file: Option<PathBuf>,
 
-    /// Shows the server this certificate
+    /// The TLS client certificate
     #[arg(long, value_name = "PEM", requires = "client_key", conflicts_with = "server", help_heading = HTTP)]
     client_cert: Option<PathBuf>,
 
@@ -95,11 +96,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PEM", requires = "client_cert", conflicts_with = "server", help_heading = HTTP)]
     client_key: Option<PathBuf>,
 
-    /// Reaches the server through this HTTP proxy; otherwise `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` decide
+    /// Reaches the server through this HTTP proxy; by default, `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` apply
     #[arg(long, value_name = "URL", conflicts_with = "server", help_heading = HTTP)]
     proxy: Option<String>,
 
-    /// What is logged
+    /// The level of the log
     #[arg(long, value_enum, default_value_t = LogLevel::Warn)]
     pub(crate) log_level: LogLevel,
 
@@ -107,7 +108,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) log_file: Option<PathBuf>,
 
-    /// Writes every message to this file, one JSON line each; values of headers and of the environment are left out
+    /// Writes every message to this file as one JSON line; values of headers and of the environment are removed
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
 
@@ -128,7 +129,7 @@ enum Transport {
     Auto,
     /// One endpoint
     StreamableHttp,
-    /// A stream that names a second endpoint
+    /// The older transport of 2024-11-05: an SSE stream, and a second endpoint whose URL it contains
     HttpSse,
 }
 
@@ -155,7 +156,7 @@ impl From<LogLevel> for log::LevelFilter {
     }
 }
 
-/// Revisions that may be spoken.
+/// Protocol revisions that may be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Versions(Vec<ProtocolVersion>);
 
@@ -172,13 +173,13 @@ fn versions(text: &str) -> Result<Versions, String> {
     }))
 }
 
-/// What the command line says about the server.
+/// The settings from the command line.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) server: Server,
     pub(crate) versions: Vec<ProtocolVersion>,
     pub(crate) limits: Limits,
-    /// What must not appear in a record.
+    /// Values that must not appear in a recording.
     pub(crate) secrets: Secrets,
 }
 
@@ -190,7 +191,8 @@ pub(crate) enum Server {
 }
 
 impl Server {
-    /// The server, as the subject of a sentence. Of a command, the program: its arguments may be secret.
+    /// The server, phrased as the subject of a sentence. For a command, only the program, because its arguments may be
+    /// secret.
     pub(crate) fn in_words(&self) -> String {
         match self {
             Self::Http { .. } => format!("the server at {self}"),
@@ -198,7 +200,7 @@ impl Server {
         }
     }
 
-    /// How many arguments a command has, which are not shown.
+    /// The number of arguments of a command, which are not shown.
     pub(crate) fn arguments(&self) -> usize {
         match self {
             Self::Http { .. } => 0,
@@ -207,8 +209,8 @@ impl Server {
     }
 }
 
-/// Arguments are not shown: `env TOKEN=… node server.js` and `uvx --from git+https://token@…` hold secrets, and which
-/// argument does, cannot be known.
+/// Omits the arguments: `env TOKEN=… node server.js` and `uvx --from git+https://token@…` contain secrets, and it
+/// cannot be determined which arguments do.
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -219,7 +221,7 @@ impl fmt::Display for Server {
 }
 
 impl Args {
-    /// Reads files and the environment as the command line says.
+    /// Builds the settings from the command line; reads the files and environment variables that it refers to.
     ///
     /// # Errors
     ///
@@ -265,7 +267,7 @@ impl Args {
                 );
             }
             let source = format!("the header {name}");
-            // What follows the scheme, such as `Bearer`, is a secret by itself.
+            // The part after the scheme, such as `Bearer`, is a secret by itself.
             if let Some((_, credentials)) = value.split_once(' ').filter(|_| is_authorization) {
                 secrets.add(&source, credentials.trim());
             }
@@ -313,18 +315,18 @@ impl Args {
         Ok(options)
     }
 
-    /// Without a command, there is a URL.
+    /// The URL; empty only if there is a command instead.
     fn url(&self) -> &str {
         self.url.as_deref().unwrap_or_default()
     }
 
-    /// The URL without what may be secret in it.
+    /// The URL without the parts that may be secret.
     fn shown_url(&self) -> String {
         let shown = self.url().split(['?', '#']).next().filter(|url| !url.contains('@'));
         escape_text(shown.unwrap_or("the URL"), 200)
     }
 
-    /// Ends the process as a wrong command line does.
+    /// Exits with a usage error, as for an invalid command line.
     pub(crate) fn exit_with_usage(message: &str) -> ! {
         Self::command().error(ErrorKind::ValueValidation, message).exit()
     }
@@ -340,7 +342,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
-/// Puts environment variables in the place of `${NAME}`. What they hold is secret.
+/// Replaces `${NAME}` by the value of the environment variable, which is treated as a secret.
 fn expand(text: &str, secrets: &mut Secrets) -> Result<String, String> {
     let mut expanded = String::new();
     let mut rest = text;
@@ -356,7 +358,8 @@ fn expand(text: &str, secrets: &mut Secrets) -> Result<String, String> {
     Ok(expanded)
 }
 
-/// The value of an environment variable, without the line break at its end that `cat` of a file gives it.
+/// The value of an environment variable, without the trailing line break that it has if it was read from a file by
+/// `cat`.
 fn environment(name: &str) -> Result<String, String> {
     match std::env::var_os(name).map(OsString::into_string) {
         Some(Ok(value)) => {
@@ -476,7 +479,7 @@ mod tests {
 
     #[test]
     fn defect_x3_whatever_authorizes_is_left_out_of_records() {
-        // The environment of this process cannot be changed, but has this.
+        // The environment of this process cannot be changed, but it always has this variable.
         let path = std::env::var("PATH").unwrap();
         for (args, secret) in [
             (vec!["-H", "Authorization: Bearer  token-4711"], "token-4711"),
@@ -490,7 +493,8 @@ mod tests {
         }
         let both = ["--bearer-env", "PATH", "-H", "X-Key: a b", "-H", "authorization: c", "http://127.0.0.1/"];
         assert!(settings(&both).unwrap_err().contains("cannot be used with --bearer-env"));
-        // Only of that header, what follows a space is a secret by itself; another may stand beside the token.
+        // Only in the header `Authorization`, the part after a space is a secret by itself. Other headers are allowed
+        // with `--bearer-env`.
         let settings = settings(&["--bearer-env", "PATH", "-H", "X-Key: one two-three", "http://127.0.0.1/"]).unwrap();
         assert_eq!(settings.secrets.leave_out("two-three"), "two-three");
     }

@@ -1,4 +1,4 @@
-//! `--check`: connects, looks around, and says what was found.
+//! `--check`: connects, sends requests that change nothing, and prints the results.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -12,31 +12,31 @@ use mcp_proto::{Era, Json, Quirk, escape_text};
 
 use crate::args::{Server, Settings};
 
-/// Different findings that are kept; more are counted.
+/// Different findings that are stored; more are counted.
 const MAX_FINDINGS: usize = 50;
-/// Capabilities that are named; more are counted.
+/// Capabilities that are listed; more are counted.
 const MAX_CAPABILITIES: usize = 50;
-/// Characters of a text of the server's, or of a finding, that are shown.
+/// Characters that are shown of a text from the server or of a finding.
 const MAX_CHARS: usize = 300;
 
-/// What the server did that it should not. However much that is, what is kept and printed is bounded.
+/// Deviations of the server from the protocol. What is stored and printed is bounded.
 #[derive(Clone)]
 struct Findings {
     found: Arc<Mutex<Found>>,
-    /// Dropped with the last copy.
+    /// Dropped with the last clone.
     _in_use: Sender<()>,
 }
 
 #[derive(Default)]
 struct Found {
-    /// Each finding, in the order of the first of its kind, and how often it was made.
+    /// For each finding, its position in the order of first occurrence, and its count.
     counts: BTreeMap<String, (usize, u64)>,
-    /// Findings that there was no room for.
+    /// Findings that were dropped because there was no room.
     left_out: u64,
 }
 
 impl Findings {
-    /// No findings, and what is disconnected once no copy is left.
+    /// Returns an empty set, and a receiver that is disconnected once all clones are dropped.
     fn new() -> (Self, Receiver<()>) {
         let (in_use, unused) = channel();
         (Self { found: Arc::default(), _in_use: in_use }, unused)
@@ -91,7 +91,7 @@ fn remark(quirk: Quirk) -> &'static str {
     if quirk == Quirk::ToolResultWithoutContent { "; it is passed on unchanged" } else { "" }
 }
 
-/// A tool that can be called without asking anybody: it says that it changes nothing, and needs no arguments.
+/// A tool. It can be called without asking the user if it states that it changes nothing, and requires no arguments.
 #[derive(serde::Deserialize)]
 struct Tool {
     name: String,
@@ -128,7 +128,7 @@ struct Greeting {
     capabilities: serde_json::Map<String, serde_json::Value>,
 }
 
-/// Where servers of revision 2026-07-28 say who they are.
+/// The place of `serverInfo` in revision 2026-07-28.
 #[derive(serde::Deserialize, Default)]
 struct Meta {
     #[serde(rename = "io.modelcontextprotocol/serverInfo")]
@@ -143,11 +143,11 @@ struct ServerInfo {
     version: String,
 }
 
-/// Looks at the server, and says whether it can be used.
+/// Checks the server, and returns whether it can be used.
 ///
 /// # Errors
 ///
-/// The findings cannot be printed.
+/// The I/O error of printing the findings.
 pub(crate) fn check(settings: Settings, request_timeout: Duration, out: &mut impl Write) -> io::Result<bool> {
     let (findings, unused) = Findings::new();
     let found = Arc::clone(&findings.found);
@@ -164,7 +164,7 @@ pub(crate) fn check(settings: Settings, request_timeout: Duration, out: &mut imp
         }
     };
     drop(findings);
-    // What the server says at the end counts too: until the handler is gone, there may be more.
+    // More findings may follow until the handler is dropped.
     let _ = unused.recv();
     found.lock().unwrap_or_else(PoisonError::into_inner).print(out)?;
     if fine {
@@ -173,7 +173,7 @@ pub(crate) fn check(settings: Settings, request_timeout: Duration, out: &mut imp
     Ok(fine)
 }
 
-/// Connects and looks around; the inner error is why there is no connection.
+/// Connects and sends requests. The inner error is the reason why there is no connection.
 fn explore(
     settings: Settings,
     request_timeout: Duration,
@@ -238,7 +238,7 @@ fn connect(settings: Settings, request_timeout: Duration, findings: &Findings) -
     }
 }
 
-/// Makes requests that change nothing.
+/// Sends requests that change nothing.
 fn look_around(client: &Client, findings: &Findings, out: &mut impl Write) -> io::Result<bool> {
     let mut fine = true;
     // Revision 2026-07-28 has no ping.
@@ -296,7 +296,7 @@ fn milliseconds(duration: Duration) -> String {
     format!("{:.1} ms", duration.as_secs_f64() * 1000.0)
 }
 
-/// PX8: what the server says cannot reach the terminal as a command, nor fill it.
+/// Escapes text from the server, so that it can neither send control sequences to the terminal nor fill it (PX8).
 fn printable(text: &str) -> String {
     escape_text(text, MAX_CHARS)
 }
@@ -316,7 +316,7 @@ mod tests {
     use super::*;
     use crate::args::Args;
 
-    /// What is found at this URL, and whether it can be used.
+    /// Checks the server at this URL. Returns whether it can be used, and the output.
     fn check_url(options: &[&str], url: &str) -> (bool, String) {
         let args = Args::parse_from([&["mcp-proxy", "--check"], options, &[url]].concat());
         let mut out = Vec::new();
@@ -324,8 +324,8 @@ mod tests {
         (fine, String::from_utf8(out).unwrap())
     }
 
-    /// A server with these capabilities, which answers `tools/list` and `tools/call` with the two texts: results, unless
-    /// they are empty, which makes them errors.
+    /// A server with these capabilities, which answers `tools/list` and `tools/call` with the two results; with an
+    /// error where the result is empty.
     fn server(capabilities: &str, tools: &'static str, call: &'static str) -> Loopback {
         let greeting = initialize_result("2025-11-25").replace(r#"{"tools":{}}"#, capabilities);
         assert!(greeting.contains(capabilities), "{greeting}");
@@ -467,8 +467,8 @@ mod tests {
         assert!(!fine && found.contains("tools/list:   the server at") && found.contains("4096 bytes"), "{found}");
     }
 
-    /// The time that a command line gives is that of each request, also of the first: a server that is silent is given up
-    /// long before the machine's own deadlines have passed.
+    /// The command line's timeout applies to each request, including the first: the check of a silent server ends long
+    /// before the machine's own timeouts.
     #[test]
     fn the_time_of_a_request_is_that_of_the_first_one_too() {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -483,14 +483,14 @@ mod tests {
             let (fine, found) = check_url(&["--request-timeout", "0.2", "--protocol", revision], &url);
             assert!(!fine && found.contains("failed: the server at"), "{found}");
         }
-        // ER-04: a child that does not answer is asked again, in the form of the other era.
+        // A child that does not answer gets the opening request of the other era next (ER-04).
         #[cfg(unix)]
         {
             let args = ["mcp-proxy", "--check", "--request-timeout", "0.2", "--", "sh", "-c", "cat >/dev/null"];
             let args = Args::parse_from(args);
             assert!(!check(args.settings().unwrap(), args.request_timeout, &mut Vec::new()).unwrap());
         }
-        // The machine's own would be ten seconds and more each.
+        // The machine's own timeouts would be ten seconds and more each.
         assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
         let hanging = Loopback::start(mcp_server(|asked, connection| match asked.method.as_str() {
             "tools/list" => connection.hang(),

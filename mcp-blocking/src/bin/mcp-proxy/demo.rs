@@ -1,4 +1,4 @@
-//! A whole dialogue for a person to read: a small server, this proxy before it, and an editor's part of the talk.
+//! `demo`: prints a whole dialogue between an editor, this proxy and a small server.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -11,9 +11,9 @@ use mcp_proto::client::{Call, CloseReason, Outcome};
 use mcp_proto::server::{Config, Progress};
 use mcp_proto::{ErrorObject, Json, code};
 
-/// Columns that a message may take.
+/// The maximum number of characters of a message that are shown.
 const WIDTH: usize = 150;
-/// How long the server may take to hear of the end.
+/// How long the server may take to report the end of the session.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"demo-editor","version":"1"}}}"#;
@@ -76,7 +76,7 @@ impl<'o, W: Write> Editor<'o, W> {
         self.input.flush()
     }
 
-    /// Makes a request, and answers what the server asks until the answer is there.
+    /// Sends a request, and answers the server's requests until the response arrives.
     fn ask(&mut self, request: &str) -> io::Result<()> {
         self.say(request)?;
         loop {
@@ -105,7 +105,7 @@ impl<'o, W: Write> Editor<'o, W> {
     }
 }
 
-/// What tells an answer from the server's own messages.
+/// Distinguishes a response from the server's own messages.
 #[derive(serde::Deserialize)]
 struct Answer<'m> {
     method: Option<&'m str>,
@@ -161,7 +161,7 @@ fn member(object: &Json, name: &str) -> Option<Json> {
     object.member(name).ok().flatten()
 }
 
-/// The demonstration's own texts are JSON; if one were not, an empty object would stand in its place.
+/// Parses one of the demonstration's own texts, which are valid JSON; the fallback is an empty object.
 fn parse(text: &str) -> Json {
     Json::parse(text.to_owned()).unwrap_or(Json::empty_object())
 }

@@ -1,6 +1,6 @@
-//! Logs: to stderr or a file, never to stdout, one line each.
+//! Writes logs to stderr or a file, never to stdout, one line each.
 //!
-//! A thread of its own writes them, so that a reader that is slow or stuck stops no other thread.
+//! A dedicated thread writes them, so that a slow or blocked reader of the log blocks no other thread.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -15,25 +15,25 @@ use mcp_proto::escape_text;
 
 use crate::private_file::{self, Existing};
 
-/// A longer message is cut.
+/// The maximum number of characters of a message; the rest is cut.
 const MAX_CHARS: usize = 4096;
 
-/// Bytes of lines that wait to be written. Lines beyond it are dropped, and counted.
+/// Bytes of lines that are queued. Further lines are dropped and counted.
 const QUEUE_BYTES: usize = 256 * 1024;
 /// How long the last lines may take to be written.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
-/// Bytes of the writing thread's stack.
+/// Stack size of the writing thread, in bytes.
 const STACK: usize = 256 * 1024;
 
 /// Sets up logging.
 ///
-/// PX8: what comes from the wire can neither begin a line of its own nor reach the terminal as a command.
+/// Text from the peers can neither begin a new line nor send control sequences to the terminal (PX8).
 ///
-/// Only this program's own lines are logged: those of the HTTP library would show URLs and headers.
+/// Only this program's own lines are logged, because those of the HTTP library would contain URLs and headers.
 ///
 /// # Errors
 ///
-/// The file cannot be written, or the thread not started.
+/// If the file cannot be opened, or the thread not started.
 pub(crate) fn init(level: LevelFilter, file: Option<&Path>) -> io::Result<Log> {
     let output: Box<dyn Write + Send> = match file {
         Some(path) => Box::new(private_file::open(path, Existing::Append)?),
@@ -53,7 +53,7 @@ pub(crate) fn init(level: LevelFilter, file: Option<&Path>) -> io::Result<Log> {
     Ok(log)
 }
 
-/// The queue of lines before the thread that writes them. Clones are handles to the same.
+/// A queue of lines for the thread that writes them. Clones share the queue.
 #[derive(Clone)]
 pub(crate) struct Log(Arc<Shared>);
 
@@ -67,7 +67,7 @@ struct Shared {
 struct State {
     lines: VecDeque<Vec<u8>>,
     bytes: usize,
-    /// Lines that there was no room for since the thread last wrote their count.
+    /// Lines dropped since the thread last wrote their count.
     dropped: u64,
     is_writing: bool,
 }
@@ -101,7 +101,8 @@ impl Log {
 impl Write for Log {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let mut state = self.0.state();
-        // The count stands where the lines are missing: no line is queued again before it is written.
+        // Once a line was dropped, further ones are dropped too until the count is written, so the count is at the
+        // right place.
         if state.dropped > 0 || state.bytes + line.len() > QUEUE_BYTES {
             state.dropped += 1;
         } else {
@@ -124,7 +125,7 @@ impl Shared {
     }
 }
 
-/// Writes what is queued, for as long as the process runs. An output that is closed loses its lines.
+/// Writes what is queued, for as long as the process runs. If the output is closed, the lines are lost.
 fn write_lines(mut output: impl Write, shared: &Shared) {
     loop {
         let mut state = shared.state();
@@ -158,12 +159,12 @@ mod tests {
         let (mut reader, writer) = std::os::unix::net::UnixStream::pair().unwrap();
         let mut log = Log::spawn(writer).unwrap();
         let line = [vec![b'x'; 999], vec![b'\n']].concat();
-        // More than a socket and the queue hold, before anything is read: this returns.
+        // More than a socket and the queue hold, before anything is read: the writes must not block.
         let sent = 4000;
         for _ in 0..sent {
             log.write_all(&line).unwrap();
         }
-        // The longest time that an end waits for the log.
+        // The longest time that the end of the process waits for the log.
         log.flush();
         assert!(log.0.state().bytes <= QUEUE_BYTES);
         let (mut kept, mut dropped) = (0, 0);
@@ -176,14 +177,14 @@ mod tests {
             }
         }
         assert!(dropped > sent / 2);
-        // The log goes on once it is read.
+        // The log continues once it is read.
         log.write_all(b"next\n").unwrap();
         assert_eq!(lines.next().unwrap().unwrap(), "next");
         log.flush();
     }
     #[test]
     fn lines_are_queued_up_to_a_number_of_bytes_and_none_before_their_count() {
-        // Nothing takes the lines.
+        // No thread takes the lines.
         let mut log = Log(Arc::default());
         let line = vec![b'x'; QUEUE_BYTES / 2];
         for (line, queued, dropped) in
@@ -221,7 +222,7 @@ mod tests {
             log.flush();
             assert_eq!(done.try_iter().collect::<Vec<_>>(), ["written", "flushed"]);
         }
-        // What was written makes room again.
+        // Lines that were written free their room.
         let mut log = Log::spawn(io::sink()).unwrap();
         for _ in 0..3 {
             log.write_all(&vec![b'x'; QUEUE_BYTES / 2 + 1]).unwrap();
@@ -229,7 +230,7 @@ mod tests {
             let state = log.0.state();
             assert_eq!((state.bytes, state.dropped, state.lines.len()), (0, 0, 0));
         }
-        // Without a thread that writes, this returns all the same.
+        // Without a thread that writes, `flush` returns after its timeout.
         let mut stuck = Log(Arc::default());
         stuck.write_all(b"line\n").unwrap();
         stuck.flush();

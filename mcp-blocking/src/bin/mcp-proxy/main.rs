@@ -1,4 +1,4 @@
-//! Joins an MCP client that speaks stdio to an MCP server over HTTP or stdio.
+//! Connects an MCP client over stdio to an MCP server over HTTP or stdio.
 
 mod args;
 mod check;
@@ -24,12 +24,12 @@ use mcp_proto::relay::{Config, Event, Side};
 use mcp_proto::{Failed, Limits, ProtocolVersion};
 use record::Recorder;
 
-/// What a process that a second signal ended at once exits with.
+/// Exit code of a process that a second signal ended.
 const INTERRUPTED: i32 = 130;
-/// What a process exits with that had not ended in time after a signal.
+/// Exit code of a process that did not end in time after a signal.
 const OVERDUE: i32 = 1;
-/// How long an end in good order may take after a signal. What is bounded by itself takes less: ending the session, the
-/// server's process, the last lines and the log.
+/// How long an orderly end may take after a signal. The steps with their own timeouts take less: ending the session,
+/// ending the server's process, writing the last lines and the log.
 const END_TIMEOUT: Duration = Duration::from_secs(8);
 
 fn main() -> ExitCode {
@@ -44,12 +44,12 @@ fn main() -> ExitCode {
     if outcome.is_ok_and(|fine| fine) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What the log is written to, as the command line says.
+/// The option that sets the destination of the log, for an error message.
 fn log_option(args: &Args) -> String {
     args.log_file.as_ref().map_or_else(|| "the log".to_owned(), |path| format!("--log-file {}", path.display()))
 }
 
-/// Returns whether all went well.
+/// Returns whether the command succeeded.
 fn run(args: &Args) -> io::Result<bool> {
     if args.command == Some(Command::Demo) {
         return demo::run(&mut io::stdout().lock()).map(|()| true);
@@ -62,7 +62,7 @@ fn run(args: &Args) -> io::Result<bool> {
     serve(args, settings)
 }
 
-/// Returns whether it was the client who ended it, or a signal.
+/// Returns whether the client or a signal ended the proxy, as opposed to the server.
 fn serve(args: &Args, settings: Settings) -> io::Result<bool> {
     let Settings { server, versions, limits, secrets } = settings;
     let recorder = match &args.record {
@@ -85,7 +85,7 @@ fn serve(args: &Args, settings: Settings) -> io::Result<bool> {
     }
     let reason = proxy.run_on_stdio(watcher);
     if signals.load(Ordering::SeqCst) > 1 {
-        // The thread that the signal woke is about to do the same.
+        // The thread that handles the signals is about to do the same.
         std::process::exit(INTERRUPTED);
     }
     Ok(reason? == CloseReason::Local)
@@ -102,7 +102,8 @@ fn config(args: &Args, versions: Vec<ProtocolVersion>, limits: Limits) -> Config
     config
 }
 
-/// The first signal ends the proxy in good order, within [`END_TIMEOUT`]; the second at once. Returns their count.
+/// The first signal ends the proxy gracefully, within [`END_TIMEOUT`]; the second ends it at once. Returns the count of
+/// signals.
 fn stop_on_signals(proxy: &Proxy) -> io::Result<Arc<AtomicUsize>> {
     let stopper = proxy.stopper();
     let signals = Arc::new(AtomicUsize::new(0));
@@ -114,7 +115,7 @@ fn stop_on_signals(proxy: &Proxy) -> io::Result<Arc<AtomicUsize>> {
         }
         log::info!("stopped by a signal");
         stopper.stop();
-        // Whatever is stuck, such as a record on a file system that does not answer, does not hold up the end.
+        // Nothing that blocks, such as a recording on a file system that does not respond, may delay the end.
         let overdue = stopper.clone();
         let watching = thread::Builder::new().name("mcp-end".to_owned()).spawn(move || {
             thread::sleep(END_TIMEOUT);
@@ -129,20 +130,20 @@ fn stop_on_signals(proxy: &Proxy) -> io::Result<Arc<AtomicUsize>> {
     Ok(signals)
 }
 
-/// Something that differs between two proxies that were started at the same time.
+/// Returns a value that differs between proxies, even if they were started at the same time.
 fn seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.as_secs().rotate_left(32) ^ u64::from(now.subsec_nanos()) ^ u64::from(std::process::id()).rotate_left(48)
 }
 
-/// Logs what happens, and records what crosses.
+/// Logs events, and records messages.
 struct Watcher {
-    /// The server for people to read.
+    /// The server, as it appears in log messages.
     server: String,
     recorder: Option<Recorder>,
 }
 
-/// How an event is logged; `server` is the server for people to read.
+/// Returns the level and text of the log line for an event; `server` is the server as it appears in log messages.
 fn log_line(event: &Event, server: &str) -> Option<(Level, String)> {
     let (level, text) = match event {
         Event::Connected { version, is_reconnect, .. } => {
@@ -157,7 +158,7 @@ fn log_line(event: &Event, server: &str) -> Option<(Level, String)> {
             format!("the client speaks the {client} era, {server} the {theirs} era: each is served in its own"),
         ),
         Event::Unavailable { reason, retry_at } => {
-            // These two end the proxy.
+            // These two failures end the proxy.
             let is_final = matches!(reason, Unavailable::Failed(Failed::Closed | Failed::NoCommonVersion { .. }));
             let reason = match reason {
                 Unavailable::Error(error) => format!("{server} refused the connection: {}", error.message()),
@@ -290,7 +291,7 @@ mod tests {
             assert_eq!(found, level, "{line}");
             assert!(line.contains(text), "{line} lacks {text}");
         }
-        // These end the proxy.
+        // These failures end the proxy.
         for reason in [Failed::Closed, Failed::NoCommonVersion { spoken: Box::default() }] {
             let (_, line) = log_line(&failed(reason), "SERVER").unwrap();
             assert!(!line.contains("tries again"), "{line}");
@@ -313,7 +314,7 @@ mod tests {
         assert_eq!((other.versions, other.limits.message), (vec![ProtocolVersion::V2025_06_18], 1 << 20));
         assert_eq!((other.request_timeout, other.drain_timeout), (Duration::from_secs(7), Duration::from_secs(8)));
         assert_eq!(other.max_timeout, usual.max_timeout);
-        // Progress extends a request's time, but never shortens it.
+        // Progress extends a request's timeout, but never shortens it.
         let day = Duration::from_secs(24 * 3600);
         assert!(usual.max_timeout < day);
         assert_eq!(config_of(&["--request-timeout", "86400"]).max_timeout, day);

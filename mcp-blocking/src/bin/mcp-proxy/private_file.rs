@@ -1,31 +1,31 @@
-//! Files that may hold what others must not read: records and logs.
+//! Files that may contain secrets: recordings and logs.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::path::Path;
 
-/// What becomes of a file that exists already.
+/// What to do with a file that already exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Existing {
-    /// It is emptied, and made private. If it is a pipe, a write that would wait for its reader fails instead.
+    /// The file is truncated, and made private. If it is a pipe, a write that would block fails instead.
     Replace,
-    /// It is kept, with the permissions that it has, and written to at its end. If it is a pipe, a write waits for its
-    /// reader.
+    /// The file is kept with its permissions, and appended to. If it is a pipe, a write blocks while the pipe is full.
     Append,
 }
 
-/// Opens a file for writing that only this user may read if it is new (mode 0600), never through a symbolic link: in a
-/// directory that others may write to, a link would let them choose what is overwritten.
+/// Opens a file for writing, and never follows a symbolic link: in a directory that others may write to, a link would
+/// let them choose which file is overwritten. Only this user can read a new file (mode 0600).
 ///
 /// # Errors
 ///
-/// The path is a symbolic link, a directory or a pipe that no process reads, or cannot be written or made private.
+/// If the path is a symbolic link, a directory or a pipe that no process reads, or if the file cannot be written or
+/// made private.
 pub(crate) fn open(path: &Path, existing: Existing) -> io::Result<File> {
     if path.symlink_metadata().is_ok_and(|found| found.is_symlink()) {
         return Err(is_link());
     }
     let mut options = OpenOptions::new();
-    // Not truncated before it is known what it is.
+    // Not truncated yet, because the type of the file is not known.
     options.create(true).append(existing == Existing::Append).write(true);
     without_links(&mut options);
     let file = options.open(path).map_err(in_words)?;
@@ -50,11 +50,11 @@ fn without_links(options: &mut OpenOptions) {
 
     use nix::fcntl::OFlag;
 
-    // The second flag makes no difference to ordinary files. To open a pipe does not wait for its reader (K3).
+    // `O_NONBLOCK` has no effect on ordinary files. With it, opening a pipe does not wait for a reader (K3).
     options.mode(0o600).custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits());
 }
 
-/// Has writes wait until they can be done.
+/// Makes writes block.
 #[cfg(unix)]
 fn let_wait(file: &File) -> io::Result<()> {
     use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -77,7 +77,7 @@ fn in_words(error: io::Error) -> io::Error {
     use nix::errno::Errno;
 
     match error.raw_os_error().map(Errno::from_raw) {
-        // The link was put there after the check above.
+        // The link was created after the check above.
         Some(Errno::ELOOP) => is_link(),
         Some(Errno::ENXIO) => io::Error::other("it is a pipe that no process reads; start its reader first"),
         Some(_) | None => error,
@@ -94,7 +94,7 @@ fn make_private(file: &File, found: &Metadata) -> io::Result<()> {
     use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt;
 
-    // Nothing for the group and for others.
+    // The group and others already have no permissions.
     if found.permissions().mode().trailing_zeros() >= 6 {
         return Ok(());
     }

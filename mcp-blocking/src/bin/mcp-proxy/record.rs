@@ -1,4 +1,4 @@
-//! `--record`: every message between the client and the proxy, as one JSON line each.
+//! `--record`: writes every message between the client and the proxy as one JSON line.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -12,9 +12,9 @@ use serde_json::value::RawValue;
 use crate::private_file::{self, Existing};
 use crate::secrets::Secrets;
 
-/// Writes messages to a file as they cross.
+/// Writes messages to a file as the proxy passes them on.
 pub(crate) struct Recorder {
-    /// `None` after it could not be written.
+    /// `None` once a write has failed.
     file: Option<BufWriter<File>>,
     started: Instant,
     from_client: Decoder,
@@ -29,7 +29,7 @@ enum Direction {
     ServerToClient,
 }
 
-/// One line of the record.
+/// One line of the recording.
 #[derive(Serialize)]
 struct Line<'m> {
     /// Milliseconds since the proxy started.
@@ -37,17 +37,18 @@ struct Line<'m> {
     direction: Direction,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'m RawValue>,
-    /// What was no JSON.
+    /// A line that is not JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'m str>,
 }
 
 impl Recorder {
-    /// A record in a new file that only this user may read; one that exists is replaced.
+    /// Creates a recording in a new file that only this user can read; an existing file is replaced.
     ///
     /// # Errors
     ///
-    /// The file cannot be written or made private, is a symbolic link, or is a pipe without a reader; or a secret cannot be left out of the record.
+    /// If the file cannot be written or made private, is a symbolic link, or is a pipe without a reader; or if a secret
+    /// cannot be removed from the recording.
     pub(crate) fn new(path: &Path, max_message: usize, secrets: Secrets) -> io::Result<Self> {
         secrets.check().map_err(io::Error::other)?;
         let file = private_file::open(path, Existing::Replace)?;
@@ -82,7 +83,7 @@ impl Recorder {
         }
         for line in lines {
             if let Err(error) = self.write(&line, direction) {
-                // A full disk is full for the next message, too.
+                // The next message would fail too, for instance on a full disk.
                 let is_slow = error.kind() == io::ErrorKind::WouldBlock;
                 let reason = if is_slow { "the reader of the pipe does not keep up" } else { &*error.to_string() };
                 log::warn!("--record: the record cannot be written, and ends here: {reason}");
@@ -122,7 +123,8 @@ mod tests {
         recorder.server_sent(b"[1.0,\"token-4711\"]\nno JSON\n{");
         recorder.client_sent(b"1}\n");
         recorder.server_sent(b"}\n");
-        // What is longer than a message may be is not passed on either. Answers may have grown on their way.
+        // A message that exceeds the limit is not passed on, and not recorded. Responses may be larger, because the
+        // proxy may have expanded them.
         recorder.client_sent(&[&b"0"[..], &[b'1'; 20], b"\n2\n"].concat());
         recorder.server_sent(&[&[b'1'; 40][..], b"\n", &[b'1'; 41], b"\n"].concat());
         drop(recorder);

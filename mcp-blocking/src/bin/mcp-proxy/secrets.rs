@@ -1,31 +1,31 @@
-//! What a record must not hold: the values that came from the environment or with a header.
+//! The values that a recording must not contain: those from the environment or from headers.
 
 use std::ops::Range;
 
-/// What stands in the place of a secret.
+/// The text that replaces a secret.
 const PLACEHOLDER: &str = "[secret]";
-/// A shorter text occurs everywhere by chance: without it, a record would be unreadable.
+/// The minimum length of a secret. Shorter texts occur by chance, and replacing them would make a recording unreadable.
 const MIN_CHARS: usize = 6;
-/// JSON in a string of JSON: tools often return it so. Escapes are resolved this often.
+/// Tools often return JSON within a JSON string. This is how many levels of escapes are resolved.
 const LEVELS: usize = 3;
-/// Words of the protocol that stand in nearly every record.
+/// Terms of the protocol that occur in nearly every recording.
 const VOCABULARY: &str = "jsonrpc method params result error message data protocolVersion capabilities clientInfo \
                           serverInfo name version initialize notifications/initialized tools/call tools/list content \
                           arguments text inputSchema description properties object string required";
 
-/// Texts that are left out of a record, however JSON spells them.
+/// Texts that are removed from a recording, in all spellings that JSON allows.
 #[derive(Debug, Default)]
 pub(crate) struct Secrets {
     found: Vec<Secret>,
 }
 
 struct Secret {
-    /// Where it came from, for an error.
+    /// The source of the value, for error messages.
     source: String,
     value: String,
 }
 
-/// The value stays out of it.
+/// Omits the value.
 impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Secret").field("source", &self.source).finish_non_exhaustive()
@@ -33,18 +33,18 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Secrets {
-    /// Adds a value, and says where it came from. An empty one is no secret.
+    /// Adds a value and its source. An empty value is ignored.
     pub(crate) fn add(&mut self, source: impl Into<String>, value: &str) {
         if !value.is_empty() && self.found.iter().all(|secret| secret.value != value) {
             self.found.push(Secret { source: source.into(), value: value.to_owned() });
         }
     }
 
-    /// Whether each of them can be left out without destroying the record.
+    /// Checks that each secret can be removed without making the recording useless.
     ///
     /// # Errors
     ///
-    /// A text for the user, which names what cannot be left out, and not its value.
+    /// A text for the user, with the source of a secret that cannot be removed, but without its value.
     pub(crate) fn check(&self) -> Result<(), String> {
         for Secret { source, value } in &self.found {
             let length = value.chars().count();
@@ -64,7 +64,7 @@ impl Secrets {
         Ok(())
     }
 
-    /// The text with a placeholder for each secret, whatever of it JSON spells as an escape.
+    /// Replaces each secret in the text by a placeholder, including those that are spelled with JSON escapes.
     pub(crate) fn leave_out(&self, text: &str) -> String {
         let mut level = Decoded::plain(text);
         let mut ranges = self.find(&level);
@@ -98,10 +98,10 @@ fn replace(text: &str, mut ranges: Vec<Range<usize>>) -> String {
     replaced
 }
 
-/// A text with its escapes resolved, and where in the original each of its bytes stands.
+/// A text with its escapes resolved, and the position of each of its bytes in the original.
 struct Decoded {
     text: String,
-    /// The offset in the original of each byte of the text, and of its end; `None` where both are the same.
+    /// The offset in the original of each byte of the text, and of its end; `None` if text and original are identical.
     origins: Option<Vec<usize>>,
 }
 
@@ -117,7 +117,7 @@ impl Decoded {
         }
     }
 
-    /// Where in the original a text stands.
+    /// The ranges of the original in which `value` occurs.
     fn find<'d>(&'d self, value: &'d str) -> impl Iterator<Item = Range<usize>> + 'd {
         self.text.match_indices(value).map(|(start, found)| self.origin(start)..self.origin(start + found.len()))
     }
@@ -140,8 +140,8 @@ impl Decoded {
     }
 }
 
-/// The character that the escape at the beginning of `text` stands for, and the length of the escape. A backslash that
-/// begins none stands for itself.
+/// Decodes the escape at the beginning of `text`. Returns the character and the length of the escape. A backslash that
+/// begins no valid escape is returned as itself.
 fn escape(text: &str) -> (char, usize) {
     let c = match text.as_bytes().get(1) {
         Some(b'"') => '"',
@@ -168,7 +168,7 @@ fn unicode_escape(text: &str) -> Option<(char, usize)> {
     let mut decoded = char::decode_utf16([first].into_iter().chain(second));
     match decoded.next()? {
         Ok(c) => Some((c, if c.len_utf16() == 2 { 12 } else { 6 })),
-        // Half of a pair is no character.
+        // Half of a surrogate pair is not a character.
         Err(_) => Some((char::REPLACEMENT_CHARACTER, 6)),
     }
 }
@@ -193,7 +193,7 @@ mod tests {
             (r#"{"a":"x to\/ken\"é😀 y"}"#, r#"{"a":"x [secret] y"}"#),
             (r#"{"a":"\u0074\u006f\u002Fken\u0022\u00e9\ud83d\ude00"}"#, r#"{"a":"[secret]"}"#),
             (r#"{"a":"\u0074o/k\u0065n\u0022\u00E9\uD83D\uDE00"}"#, r#"{"a":"[secret]"}"#),
-            // JSON in a string of JSON, and once more.
+            // JSON within a JSON string, and one level deeper.
             (r#"{"a":"{\"b\":\"to/ken\\\"é😀\"}"}"#, r#"{"a":"{\"b\":\"[secret]\"}"}"#),
             (r#"["[\"[\\\"to\\\\/ken\\\\\\\"é😀\\\"]\"]"]"#, r#"["[\"[\\\"[secret]\\\"]\"]"]"#),
             (r#"{"other-secret":"other-secretother-secret"}"#, r#"{"[secret]":"[secret][secret]"}"#),

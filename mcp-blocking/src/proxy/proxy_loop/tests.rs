@@ -1,4 +1,4 @@
-//! Proxies between a client that the test plays and a shell that does what its script says.
+//! Tests of proxies between a client played by the test and a shell that runs a script.
 
 use std::io::Write;
 use std::process::Command;
@@ -14,10 +14,10 @@ use super::super::{Proxy, Stopper};
 use super::*;
 use crate::child::{Child, FromChild};
 
-/// What a client writes.
+/// An input: the lines that the client writes.
 struct Typed {
     lines: Receiver<String>,
-    /// Dropped with this.
+    /// Dropped with the input, which the test observes.
     _in_use: Arc<()>,
 }
 
@@ -29,7 +29,7 @@ impl Read for Typed {
     }
 }
 
-/// What a client reads; where nobody reads, it takes nothing.
+/// An output to the client. Without a sender, it blocks like a client that does not read.
 struct Shown(Option<Sender<String>>);
 
 impl Write for Shown {
@@ -71,7 +71,7 @@ struct Running {
     input: Option<Sender<String>>,
     output: Receiver<String>,
     noted: Noting,
-    /// Counts the ends of the input that are in use.
+    /// Its reference count shows whether the input is still in use.
     in_use: Arc<()>,
     stopper: Stopper,
     thread: JoinHandle<io::Result<CloseReason>>,
@@ -141,18 +141,18 @@ fn a_proxy_that_is_stopped_reads_no_more() {
     assert_eq!(Arc::strong_count(&running.in_use), 2);
     running.stopper.stop();
     soon(|| running.thread.is_finished());
-    // Whatever the client writes ends the thread that reads, if that has not ended by now.
+    // If the reading thread has not ended yet, the next line from the client ends it.
     let _ = running.input.as_ref().unwrap().send("late\n".to_owned());
     soon(|| Arc::strong_count(&running.in_use) == 1);
     assert_eq!(running.ends().0.unwrap(), CloseReason::Local);
 }
 
-/// Both deadlines are there at one time: that of a request in flight, and a nearer one that comes later.
+/// Two deadlines exist at a time: that of a request in flight, and a nearer one that is set later.
 #[test]
 fn a_deadline_that_comes_before_the_next_one_is_kept() {
     let mut running = Running::connected("cat >/dev/null", |config| config.drain_timeout = Duration::from_millis(50));
     running.write(&request("7", "tools/list", "{}"));
-    // Longer than the thread that keeps the time looks after something has happened.
+    // Longer than the tick after which the thread that handles timeouts checks again.
     thread::sleep(TICK * 5);
     running.input = None;
     assert_eq!(running.ends().0.unwrap(), CloseReason::Local);
@@ -170,14 +170,14 @@ fn px3_the_end_of_the_server_ends_the_proxy() {
     assert!(outcome.unwrap() != CloseReason::Local && noted.last().unwrap() == "Closed", "{noted:?}");
 }
 
-/// Nor does it keep a thread busy, which would not see that it is stopped.
+/// The unread output does not keep a thread busy either: such a thread would not detect that the proxy is stopped.
 #[test]
 fn fr14_a_client_that_does_not_read_keeps_no_proxy_from_its_end() {
     let flood =
         "yes '{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":1}}'";
     let running = Running::start(flood, false, |_| {});
     running.write(&initialize("0", "2025-11-25"));
-    // More is said than may wait.
+    // The server sends more than may be queued.
     let count = || running.noted.0.lock().unwrap().len();
     let mut before = 0;
     soon(|| count() > 1000);
@@ -191,7 +191,7 @@ fn fr14_a_client_that_does_not_read_keeps_no_proxy_from_its_end() {
     assert!(error.to_string().starts_with("the client does not read: "), "{error}");
 }
 
-/// A server that reads nothing stops the proxy from reading its client, so that no more than a bound waits.
+/// A server that reads nothing stops the proxy from reading its client, so the number of queued bytes is bounded.
 #[test]
 fn fr14_a_client_is_not_read_while_its_server_does_not_read() {
     let running = Running::connected("tail -f /dev/null", |config| config.limits.queue_bytes = 64 * 1024);
@@ -235,10 +235,11 @@ fn inputs_beyond_a_number_wait_for_whoever_has_the_relay() {
     assert_eq!((*handed_in.lock().unwrap(), proxy_loop.shared.inputs().len()), (INBOX, INBOX + 1));
     drop(state);
     let taken = sending.join().unwrap();
-    // There is no relay yet.
+    // There is no relay yet, so the inputs are discarded.
     assert_eq!(taken, [vec![true; INBOX], vec![false; 2]].concat());
     assert!(proxy_loop.shared.inputs().is_empty() && proxy_loop.alarms.try_recv().is_err());
-    // One that is ending takes them, and may wait for this one.
+    // A relay that is ending accepts them, and the thread that handles timeouts is woken, because it may wait for this
+    // input.
     *proxy_loop.shared.state() = State::Ending;
     assert!(proxy_loop.shared.send(Input::Client(Happened::Written)));
     proxy_loop.alarms.try_recv().unwrap();
