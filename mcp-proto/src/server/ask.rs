@@ -1,4 +1,4 @@
-//! What the client is asked: with which request of its own that travels, and how it ends.
+//! Requests to the client: the exchange on which each is sent, and how it ends.
 
 use super::carrier::{Carrier, Shared};
 use super::http::ExchangeKey;
@@ -22,7 +22,7 @@ impl Peer {
         self.ask(call, during, None, shared)
     }
 
-    /// The same; with `input`, for the input of that name, which the request `during` needs.
+    /// Sends a request to the client. With `input`, its outcome is the input with that key for the request `during`.
     pub(super) fn ask<T: Carrier>(
         &mut self,
         call: Call,
@@ -33,7 +33,7 @@ impl Peer {
         self.check_open(during)?;
         let origin = during.and_then(|ticket| self.incoming.get(ticket));
         if let Some(version) = origin.map(|origin| self.version_of(origin)) {
-            // SH-S-15
+            // Since 2026-07-28, a server sends no requests (SH-S-15).
             if !version.rules().server_requests {
                 return Err(UsageError::NotInRevision { what: "a request of the server's", version });
             }
@@ -41,7 +41,7 @@ impl Peer {
         if self.input_ended {
             return Err(UsageError::Closed);
         }
-        // LC-10: until the client has confirmed, it is asked for nothing but a sign of life.
+        // Before `notifications/initialized`, only `ping` may be sent to the client (LC-10).
         let may_ask = self.phase == Phase::Ready || call.method == Method::PING;
         if shared.config.forwarding == Forwarding::Own && !may_ask {
             return Err(UsageError::NotConnected);
@@ -57,12 +57,12 @@ impl Peer {
         let method = call.method;
         let request = self.pending.insert(PendingRequest { method: method.clone(), timeout, latest, token, during });
         if let Some(ticket) = during {
-            // It may have its outcome before this returns.
+            // This comes first, because the request may end before this method returns.
             if let Some(input) = input {
                 self.inputs.insert(request, (ticket, input.into()));
             }
             let Some(origin) = self.incoming.get_mut(ticket) else {
-                // Its request has ended a moment ago, of which whoever asks has not heard yet.
+                // The client's request ended before the application was notified.
                 self.finish(request, Outcome::Failed(Failed::Cancelled), shared);
                 return Ok(request);
             };
@@ -103,7 +103,7 @@ impl Peer {
         self.on_given_up(request, reason, params, exchange, shared);
     }
 
-    /// Nobody waits any more for what was asked because of a request that has ended.
+    /// Cancels all requests to the client that relate to a request that has ended.
     pub(super) fn give_up_asked<T: Carrier>(&mut self, ended: &Origin, shared: &mut Shared<'_, T>) {
         for request in &ended.asked {
             if self.pending.give_up(*request).is_some() {

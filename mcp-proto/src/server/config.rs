@@ -1,4 +1,4 @@
-//! What a server is told before it serves.
+//! The configuration of a server.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::error::UsageError;
 use crate::limits::Limits;
 use crate::spec::{Era, ProtocolVersion};
 
-/// How a server behaves. The fields may be set one by one.
+/// The configuration of a server. The fields may be set one by one.
 ///
 /// # Example
 ///
@@ -27,45 +27,46 @@ use crate::spec::{Era, ProtocolVersion};
 pub struct Config {
     /// `serverInfo` of the answer to `initialize` (LC-07), and of every result since 2026-07-28.
     pub server_info: Json,
-    /// Whether results say who the server is (RULES 8.1). Default `true`.
+    /// Whether results since 2026-07-28 contain `server_info` in `_meta` (RULES 8.1). Default `true`.
     pub names_itself: bool,
     /// `capabilities` of the answers to `initialize` and `server/discover`. With `logging`, the machine answers
     /// `logging/setLevel` itself, and with `resources.subscribe`, `resources/subscribe` and `resources/unsubscribe`
     /// ([`Server::poll_subscription`](super::Server::poll_subscription)).
     pub capabilities: Json,
-    /// Whether `resources/subscribe` and `resources/unsubscribe` come as [`Event::Requested`](super::Event::Requested)
-    /// instead, for an application that refuses some: they take effect when they are answered with a result. Default `false`.
+    /// Whether `resources/subscribe` and `resources/unsubscribe` are reported as
+    /// [`Event::Requested`](super::Event::Requested) instead, for an application that refuses some of them. They take
+    /// effect when they are answered with a result. Default `false`.
     pub hands_up_subscribe: bool,
-    /// Whether a `subscriptions/listen` that names resources is acknowledged only when the relay says so: what is
-    /// acknowledged is in effect, and the server behind the relay has to be asked first (BR-M-09).
+    /// Whether a `subscriptions/listen` that names resources is acknowledged only by a call of the relay, because an
+    /// acknowledged filter is in effect and the relay must subscribe at the server behind it first (BR-M-09).
     pub(crate) holds_acknowledgements: bool,
     /// `instructions` of the answers to `initialize` and `server/discover`.
     pub instructions: Option<Box<str>>,
-    /// The revisions that are served, of one era or of both (ER-40). The newest that begins with `initialize` is offered
-    /// to clients that ask for another (LC-05). Default: all.
+    /// The served revisions, of one era or of both (ER-40). The newest one with `initialize` is offered to clients that
+    /// request another one (LC-05). Default: all.
     pub versions: Vec<ProtocolVersion>,
-    /// How long clients may keep lists and resources, unless a result says so itself with `ttlMs` (MD-K-01). Default: not
-    /// at all.
+    /// How long clients may cache lists and resources, unless a result has its own `ttlMs` (MD-K-01). Default: not at
+    /// all.
     pub cache_ttl: Duration,
-    /// Who may keep them, unless a result says so itself with `cacheScope`. Default [`CacheScope::Private`].
+    /// Who may cache them, unless a result has its own `cacheScope`. Default [`CacheScope::Private`].
     pub cache_scope: CacheScope,
-    /// What the client may make this server hold.
+    /// Limits on what clients can make this server store.
     pub limits: Limits,
-    /// How long the client may take to answer a request of this side. Default 60 s.
+    /// How long the client may take to answer a request to it. Default 60 s.
     pub request_timeout: Duration,
-    /// How long it may take at most, however much progress is made (TO-03). Default 10 min.
+    /// The maximum time for that, independent of progress (TO-03). Default 10 min.
     pub max_timeout: Duration,
     /// How long requests in flight are still answered after the client's stream has ended (FR15). Default 5 s.
     pub drain_timeout: Duration,
-    /// Who deals with the handshake and `ping`. Default [`Forwarding::Own`].
+    /// Whether the machine or the application handles the handshake and `ping`. Default [`Forwarding::Own`].
     pub forwarding: Forwarding,
-    /// Whether parameters with two members of one name anywhere are refused (JS6): a proxy and a server may read them
-    /// differently. Default `true`.
+    /// Whether parameters with duplicate keys at any depth are refused, because a proxy and a server may read them
+    /// differently (JS6). Default `true`.
     pub strict_json: bool,
 }
 
 impl Config {
-    /// A server of that name and version, without capabilities.
+    /// Creates the configuration of a server with this name and version, without capabilities.
     #[must_use]
     pub fn new(name: &str, version: &str) -> Self {
         let server_info =
@@ -89,7 +90,7 @@ impl Config {
         }
     }
 
-    /// The same with these capabilities, such as `ServerCapabilities` of the module `model`.
+    /// Sets the capabilities, such as `ServerCapabilities` of the module `model`.
     #[must_use]
     pub fn with_capabilities(self, capabilities: impl Into<Json>) -> Self {
         Self { capabilities: capabilities.into(), ..self }
@@ -102,7 +103,7 @@ impl Config {
         self.limits.check()
     }
 
-    /// Whether any revision of this era is served. Without a single one, the newest of the legacy era is.
+    /// Whether any revision of this era is served. If `versions` is empty, the newest of the legacy era is served.
     pub(crate) fn serves(&self, era: Era) -> bool {
         match era {
             Era::Modern => self.versions.iter().any(|version| version.rules().era == Era::Modern),
@@ -116,14 +117,14 @@ impl Config {
         self.capabilities.first_member(capability).is_some()
     }
 
-    /// Whether a capability is declared with this flag, as `subscribe` of `resources` is.
+    /// Whether a capability is declared with this flag set to true, such as `subscribe` of `resources`.
     pub(crate) fn declares_flag(&self, capability: &str, flag: &str) -> bool {
         let flag = self.capabilities.first_member(capability).and_then(|capability| capability.first_member(flag));
         flag.is_some_and(|flag| flag.as_bytes() == b"true")
     }
 
-    /// LC-04, LC-05: the revision that is asked for if it is served, else the newest that is. ER-46: never one of the
-    /// other era.
+    /// The requested revision if it is served (LC-04), else the newest served one (LC-05), never one of the modern era
+    /// (ER-46).
     pub(crate) fn negotiate(&self, asked: &str) -> ProtocolVersion {
         let legacy = || self.versions.iter().copied().filter(|version| version.rules().era == Era::Legacy);
         let asked = ProtocolVersion::from_text(asked).filter(|asked| legacy().any(|version| version == *asked));

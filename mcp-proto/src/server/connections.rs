@@ -1,4 +1,4 @@
-//! Connections of a server that listens, and which of them makes room for another one (M4).
+//! Connections of a listening server, and which of them is closed for a new one (M4).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,36 +7,38 @@ use std::time::Duration;
 use super::shares::{Holder, PeerKey, Shares};
 use crate::Instant;
 
-/// Names a connection of [`Connections`].
+/// Identifies a connection of [`Connections`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionKey(u64);
 
-/// What becomes of a new connection.
+/// What the driver does with a new connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission<H> {
-    /// It is served.
+    /// Serve it.
     Served {
         /// Its name.
         connection: ConnectionKey,
-        /// What the connection is closed with that makes room for it. [`Connections::remove`] is still to be called for that
-        /// one once it has ended.
+        /// The handle of the connection that must be closed for it. [`Connections::remove`] must still be called for
+        /// that connection after it has ended.
         evicted: Option<H>,
     },
-    /// All are in use: its request is read and answered with [`too_many_connections`](super::too_many_connections).
+    /// Read its request and answer with [`too_many_connections`](super::too_many_connections), because all connections
+    /// are in use.
     Refused {
         /// Its name.
         connection: ConnectionKey,
     },
-    /// As many are being refused as may be: it is sent the same answer without waiting for a request, and closed.
+    /// Send the same answer without waiting for a request, and close it, because the limit of connections that are
+    /// being refused is reached, too.
     RefusedAtOnce,
 }
 
-/// The connections of a server that listens: how many there may be, and which is closed for another one.
+/// The connections of a listening server, with a limit, and a rule which one is closed for a new one.
 ///
-/// At the limit, a connection that waits for a request makes room: of the holder with the most connections, if that is more
-/// than the newcomer would have then, the one that has waited for longest, else the one that has waited for longest of
-/// all. If all are in use, the new one is refused. `H` is what the driver closes a connection with. Memory: some 300
-/// bytes for each connection beside that. Each call takes logarithmic time.
+/// At the limit, a connection that waits for a request is closed: the one that has waited for longest of the holder
+/// with the most connections, if that holder has more than the new one would then have; else the one that has waited
+/// for longest of all. If all are in use, the new one is refused. `H` is the handle with which the driver closes a
+/// connection. Memory: some 300 bytes for each connection, plus its handle. Each call takes logarithmic time.
 ///
 /// # Example: two connections at one time, and one more that is refused
 ///
@@ -63,20 +65,23 @@ pub struct Connections<H> {
     most: usize,
     most_refused: usize,
     next: u64,
-    /// All that were not removed, and what those that are served are closed with: others are refused, or have to close.
+    /// All connections that were not removed. Those that are served have a handle; the others are refused or must
+    /// close.
     open: BTreeMap<ConnectionKey, Option<H>>,
-    /// Those that are served. One is in use from the head of a request to the end of its response.
+    /// The served connections. One is in use from the head of a request to the end of its response.
     served: Shares<ConnectionKey>,
 }
 
 impl<H> Connections<H> {
-    /// None yet, of at most so many that are served at one time. So many more may be open, to be refused or to close.
+    /// Creates an empty set. At most `most` connections are served at one time, and at most `most_refused` more may be
+    /// open while they are refused or close.
     #[must_use]
     pub const fn new(most: usize, most_refused: usize) -> Self {
         Self { most, most_refused, next: 0, open: BTreeMap::new(), served: Shares::new() }
     }
 
-    /// A client of this address has connected. The connection is closed with `handle` when it has to make room.
+    /// A client with this address has connected. The driver receives `handle` back when the connection must be closed
+    /// for another one.
     pub fn admit(&mut self, peer: &PeerKey, handle: H, now: Instant) -> Admission<H> {
         if self.open.len() >= self.most.saturating_add(self.most_refused) {
             return Admission::RefusedAtOnce;
@@ -98,7 +103,7 @@ impl<H> Connections<H> {
         Admission::Served { connection, evicted }
     }
 
-    /// The head of a request has arrived: the connection does not make room until its response has ended.
+    /// The head of a request has arrived: the connection is not closed for another one until its response has ended.
     pub fn set_used(&mut self, connection: ConnectionKey) {
         self.served.set_used(connection);
     }
@@ -115,7 +120,7 @@ impl<H> Connections<H> {
     }
 }
 
-/// Shows counts.
+/// Shows only counts.
 impl<H> fmt::Debug for Connections<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (open, served) = (self.open.len(), self.served.len());

@@ -1,4 +1,4 @@
-//! Requests that stand alone: admitting them, and completing what answers them (RULES 8).
+//! Stateless requests: admits them, and completes their results (RULES 8).
 
 use std::time::Duration;
 
@@ -15,15 +15,15 @@ use crate::spec::meta::{PROTOCOL_VERSION, RequestMeta, SERVER_INFO};
 use crate::spec::{Era, ProtocolVersion};
 use crate::spec::{Method, code};
 
-/// What a request came with besides its body.
+/// What was received with a request in addition to its body.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Envelope<'h> {
-    /// The headers of its HTTP request; none on a byte stream (ST-14).
+    /// The headers of its HTTP request; `None` on a byte stream (ST-14).
     pub(super) headers: Option<&'h HeaderMap>,
     pub(super) principal: Option<Principal>,
 }
 
-/// The admission of RULES 8.4 from its fourth step on. What is refused never reaches the application.
+/// Admits a request by RULES 8.4 from the fourth step on. A refused request is not reported to the application.
 pub(super) fn admit(
     config: &Config,
     tools: &AnnotatedTools,
@@ -32,22 +32,22 @@ pub(super) fn admit(
     envelope: Envelope<'_>,
 ) -> Result<Context, ErrorObject> {
     let Request { method, params, .. } = request;
-    // ER-42: whoever begins with `initialize` learns which revisions there are.
+    // A client that starts with `initialize` receives the list of served revisions (ER-42).
     if !meta.is_claimed && *method == Method::INITIALIZE && envelope.headers.is_none_or(names_no_modern) {
         let asked = params.as_ref().and_then(|params| params.first_member("protocolVersion"));
         return Err(unsupported(config, &asked.unwrap_or_else(|| Json::from(""))));
     }
     let (Some(asked), Some(client_capabilities)) = (meta.version, meta.client_capabilities) else {
         return Err(match envelope.headers {
-            // ER-44
+            // `initialize` without `_meta` contradicts a header that names the modern era (ER-44).
             Some(_) if !meta.is_claimed && *method == Method::INITIALIZE => {
                 ErrorObject::new(code::HEADER_MISMATCH, "MCP-Protocol-Version does not fit to initialize")
             }
-            // MD-M-02, MD-M-03
+            // A required key is missing (MD-M-02) or has the wrong type (MD-M-03).
             Some(_) | None => missing_meta(),
         });
     };
-    // MD-H-02: a request whose headers say something else is routed by what the body does not say.
+    // A proxy may route by the headers, so that they must equal the body (MD-H-02).
     if let Some(headers) = envelope.headers {
         header_check::version(headers, &asked)?;
     }
@@ -64,7 +64,7 @@ pub(super) fn admit(
     let logging_level = match meta.log_level {
         None => None,
         Some(level) => Some(LoggingLevel::from_text(&level).ok_or_else(|| {
-            // MD-M-10
+            // An unknown log level is refused (MD-M-10).
             ErrorObject::new(code::INVALID_PARAMS, "invalid params: logLevel is none of the eight")
         })?),
     };
@@ -72,7 +72,7 @@ pub(super) fn admit(
     Ok(Context { version, client_capabilities, client_info: meta.client_info, logging_level, principal })
 }
 
-/// What a request needs to say so that it can be passed on: the rest is for the server to judge (BR-T-09).
+/// Admits a request that a relay forwards: it needs a served revision, and the server checks the rest (BR-T-09).
 pub(super) fn pass(config: &Config, meta: RequestMeta) -> Result<Context, ErrorObject> {
     let asked = meta.version.ok_or_else(missing_meta)?;
     let version = served(config, &asked)?;
@@ -85,7 +85,7 @@ pub(super) fn pass(config: &Config, meta: RequestMeta) -> Result<Context, ErrorO
     })
 }
 
-/// MD-V-01
+/// The requested revision of the modern era. One that is not served is answered with the served ones (MD-V-01).
 fn served(config: &Config, asked: &str) -> Result<ProtocolVersion, ErrorObject> {
     let version = ProtocolVersion::from_text(asked);
     let version = version.filter(|version| version.rules().era == Era::Modern && config.versions.contains(version));
@@ -106,7 +106,7 @@ fn unsupported(config: &Config, requested: &Json) -> ErrorObject {
     ErrorObject::with_data(code::UNSUPPORTED_PROTOCOL_VERSION, "this revision is not served", &data)
 }
 
-/// ER-46: those of the modern era first, and of each the newest.
+/// The served revisions, newest first, so that those of the modern era precede the others (ER-46).
 fn supported(config: &Config) -> Json {
     let mut versions = config.versions.clone();
     versions.sort_unstable_by(|a, b| b.cmp(a));
@@ -115,12 +115,12 @@ fn supported(config: &Config) -> Json {
     Json::from_serialize(&names).unwrap_or(Json::empty_object())
 }
 
-/// Row 26, MD-V-05: what belongs to a capability that is not declared does not exist.
+/// Whether the capability of a method is declared; without it, the method does not exist (row 26, MD-V-05).
 fn is_offered(config: &Config, method: &Method) -> bool {
     method.server_capability().is_none_or(|capability| config.declares(capability))
 }
 
-/// MD-V-04
+/// The result of `server/discover`, without the members that [`complete`] adds (MD-V-04).
 pub(super) fn discover(config: &Config) -> Json {
     let mut result = Json::empty_object();
     if let Some(instructions) = &config.instructions {
@@ -129,8 +129,8 @@ pub(super) fn discover(config: &Config) -> Json {
     result.with_members(&[("supportedVersions", &supported(config)), ("capabilities", &config.capabilities)])
 }
 
-/// A result with all that the protocol adds, each unless the application has set it: `resultType` (JR-14), the name of
-/// the server, and how long it may be kept (MD-K-01).
+/// Adds the members that the protocol requires to a result, unless the application has set them: `resultType` (JR-14),
+/// the server's information in `_meta`, and `ttlMs` and `cacheScope` (MD-K-01).
 pub(super) fn complete(config: &Config, method: &Method, result: &Json) -> Json {
     let [kind, ttl, scope, meta] = result.first_members(["resultType", "ttlMs", "cacheScope", "_meta"]);
     let complete = Json::from("complete");
@@ -162,18 +162,18 @@ fn milliseconds(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Who may keep a result and give it to others (MD-K-01).
+/// Who may use a cached result (MD-K-01).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CacheScope {
-    /// Whoever asked, and nobody else.
+    /// Only the client that sent the request.
     #[default]
     Private,
-    /// Everybody: it is the same for all.
+    /// All clients, because the result is the same for each.
     Public,
 }
 
 impl CacheScope {
-    /// The name as it stands on the wire.
+    /// The name on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

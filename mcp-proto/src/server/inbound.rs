@@ -1,4 +1,4 @@
-//! What the client asks, tells and answers.
+//! Requests, notifications and responses from the client.
 
 use super::carrier::{Carrier, Kind, Shared};
 use super::context::Context;
@@ -18,7 +18,7 @@ use crate::spec::{Era, ProtocolVersion, SettingChange};
 use crate::spec::{Method, code};
 use crate::transport::too_long;
 
-/// Bytes that a session remembers of the capabilities of its client, and of what it says of itself.
+/// The maximum of bytes that a session stores of its client's `capabilities`, and of its `clientInfo`.
 const REMEMBERED: usize = 16 * 1024;
 
 impl Peer {
@@ -37,7 +37,7 @@ impl Peer {
         shared: &mut Shared<'_, T>,
     ) {
         if !self.version.is_some_and(|version| version.rules().batches) {
-            // JR-37, JR-38
+            // The negotiated revision has no batches (JR-37, JR-38).
             shared.wire.out.report(Event::Faulted(Fault::UnexpectedBatch));
             let error = ErrorObject::new(code::INVALID_REQUEST, &Fault::UnexpectedBatch.to_string());
             self.refuse(None, &error, source, shared);
@@ -55,10 +55,10 @@ impl Peer {
 
     pub(super) fn on_request<T: Carrier>(&mut self, request: Request, source: Source, shared: &mut Shared<'_, T>) {
         let is_own = shared.config.forwarding == Forwarding::Own;
-        // In a session, a relay leaves it to the server what such a request is.
+        // In a session, a relay forwards stateless requests unchecked, because the server decides about them.
         if shared.config.serves(Era::Modern) && (is_own || self.phase == Phase::Awaiting) {
             let meta = RequestMeta::read(request.params.as_ref());
-            // ER-41
+            // A request with the `_meta` of the modern era is stateless (ER-41).
             if meta.is_claimed || (is_own && !shared.config.serves(Era::Legacy)) {
                 return self.on_stateless(request, meta, Envelope::default(), source, shared);
             }
@@ -72,7 +72,7 @@ impl Peer {
         if opens_session && !is_own {
             self.client.clone_from(&params);
         }
-        // LC-17. A relay's server may not be there yet; the client hears from us that we are.
+        // `ping` is answered at once (LC-17). A relay answers it itself while its server may not be connected yet.
         if method == Method::PING && (is_own || self.phase == Phase::Awaiting) {
             self.answer_at_once(id, Ok(Json::empty_object()), source, shared);
             return;
@@ -117,7 +117,7 @@ impl Peer {
         shared.wire.out.report(Event::Requested { ticket, method, params });
     }
 
-    /// A request that stands alone (RULES 8).
+    /// Handles a stateless request (RULES 8).
     pub(super) fn on_stateless<T: Carrier>(
         &mut self,
         request: Request,
@@ -128,7 +128,7 @@ impl Peer {
     ) {
         let on_exchange = source.exchange.is_some();
         let admitted = if source.batch.is_some() {
-            // JR-38
+            // The revisions of stateless requests have no batches (JR-38).
             Err(ErrorObject::new(code::INVALID_REQUEST, "a request of this revision in a batch"))
         } else {
             self.admit_stateless(&request, shared).and_then(|()| match shared.config.forwarding {
@@ -159,7 +159,7 @@ impl Peer {
         if let Err(error) = self.check_room(!on_exchange, bytes, shared) {
             return self.refuse(Some(id), &error, source, shared);
         }
-        // Over HTTP, ids of different clients are equal as they like (C1).
+        // Over HTTP, different clients may use equal ids (C1).
         if !on_exchange && self.incoming.is_in_use(&id) {
             shared.wire.out.report(Event::Faulted(Fault::DuplicateId { id: id.clone() }));
         }
@@ -173,17 +173,21 @@ impl Peer {
         shared.wire.out.report(Event::Requested { ticket, method, params });
     }
 
-    /// What is looked at before the request is understood.
+    /// Checks a stateless request before its `_meta` is evaluated.
     fn admit_stateless<T: Carrier>(&self, request: &Request, shared: &mut Shared<'_, T>) -> Result<(), ErrorObject> {
         if self.input_ended {
             return Err(ErrorObject::new(code::INVALID_REQUEST, "the connection is being closed"));
         }
         let params = request.params.as_ref();
-        // HM3: before anything is compared, since two readers may compare with two members.
+        // This precedes all comparisons with headers, because readers differ in which duplicate key they compare (HM3).
         check_members(params, shared)
     }
 
-    /// Whether a request may be handed up; if not, how it is answered.
+    /// Checks whether a request may be reported to the application.
+    ///
+    /// # Errors
+    ///
+    /// The answer to the request.
     fn admit<T: Carrier>(
         &mut self,
         method: &Method,
@@ -197,14 +201,14 @@ impl Peer {
         }
         match (self.phase, *method == Method::INITIALIZE) {
             (Phase::Awaiting, true) if source.batch.is_none() => {}
-            // JR-32, LC-15
+            // `initialize` must not be in a batch (JR-32, LC-15).
             (Phase::Awaiting, true) => return refuse(code::INVALID_REQUEST, "initialize in a batch"),
-            // SE2, LC-21: the session stays as it is.
+            // A second `initialize` does not change the session (SE2, LC-21).
             (Phase::Opening | Phase::Open | Phase::Ready | Phase::Closed, true) => {
                 return refuse(code::INVALID_REQUEST, "the session was initialized before");
             }
             (Phase::Awaiting, false) if *method == Method::PING => {}
-            // ER-24: to a client that probes for the modern era, this says that there is none.
+            // A client that probes for the modern era detects by this error that it is not served (ER-24).
             (Phase::Awaiting, false) if *method == Method::SERVER_DISCOVER => {
                 return refuse(code::METHOD_NOT_FOUND, "method not found: this server begins with initialize");
             }
@@ -212,7 +216,7 @@ impl Peer {
             (Phase::Opening | Phase::Open | Phase::Ready | Phase::Closed, false) => {}
         }
         check_members(params, shared)?;
-        // JR-12. A relay leaves that to the server.
+        // Parameters must be an object (JR-12). In a relay, the server checks that.
         if shared.config.forwarding == Forwarding::Own && params.is_some_and(|params| !params.is_object()) {
             return refuse(code::INVALID_PARAMS, "invalid params: they must be an object");
         }
@@ -254,7 +258,7 @@ impl Peer {
         Ok(Json::empty_object())
     }
 
-    /// The application has answered `initialize`: the revision is what its result says.
+    /// The application has answered `initialize`: its result contains the revision.
     pub(super) fn on_initialize_answered<T: Carrier>(&mut self, result: Option<&Json>, shared: &mut Shared<'_, T>) {
         if self.phase != Phase::Opening {
             return;
@@ -288,7 +292,7 @@ impl Peer {
         } else if method == Method::INITIALIZED {
             match self.phase {
                 Phase::Open => self.on_initialized(params, shared),
-                // A client that does not wait for its answers: this takes effect with the answer.
+                // The client did not wait for the answer; this takes effect with the answer.
                 Phase::Opening => self.early_confirmation = Some(Notification { method, params }),
                 Phase::Awaiting | Phase::Ready | Phase::Closed => {}
             }
@@ -305,13 +309,13 @@ impl Peer {
         });
     }
 
-    /// CX-03: the client takes a request back. What is malformed or unknown is ignored.
+    /// The client cancels a request. A malformed notification or an unknown id is ignored (CX-03).
     fn on_cancelled<T: Carrier>(&mut self, params: Option<&Json>, shared: &mut Shared<'_, T>) {
         let id = params.and_then(|params| params.first_member("requestId"));
         let Some(id) = id.and_then(|id| RequestId::from_json_text(id.as_bytes())) else { return };
-        // RP4: with one id for several requests, nobody knows which is meant, so none is left running.
+        // If several requests have this id, it is ambiguous, so that all of them are cancelled (RP4).
         for ticket in self.incoming.with_id(&id) {
-            // LC-14: `initialize` is not cancelled.
+            // `initialize` must not be cancelled (LC-14).
             if self.incoming.get_mut(ticket).is_none_or(|origin| origin.opens_session) {
                 continue;
             }
@@ -321,7 +325,7 @@ impl Peer {
             self.give_up_asked(&origin, shared);
             self.settle(origin.source, None, shared);
         }
-        // MD-L-08
+        // On a byte stream, a client ends a subscription by cancelling it (MD-L-08).
         for listen in self.listens.with_id(&id) {
             self.unlisten(listen, shared);
         }
@@ -364,7 +368,8 @@ impl Peer {
         self.finish(request, outcome, shared);
     }
 
-    /// A frame that is no message: whoever can be answered is (P6).
+    /// Handles a frame that is no message. A request with a readable id is answered, an open request to the client with
+    /// the id of a response fails, and for any other frame an error without an id is sent (P6).
     pub(super) fn on_invalid<T: Carrier>(&mut self, error: ParseError, source: Source, shared: &mut Shared<'_, T>) {
         let answer = ErrorObject::new(error.code(), &error.to_string());
         let reason = Failed::InvalidResponse { reason: InvalidResponse::from(&error) };
@@ -373,7 +378,7 @@ impl Peer {
         self.on_bad_frame(subject, &answer, reason, source, shared);
     }
 
-    /// A frame that was too long to be read.
+    /// Handles a frame that exceeds [`Limits::message`](crate::Limits::message).
     pub(super) fn on_too_long<T: Carrier>(&mut self, subject: Subject, source: Source, shared: &mut Shared<'_, T>) {
         let limit = shared.config.limits.message;
         shared.wire.out.report(Event::Faulted(Fault::LineTooLong { limit }));
@@ -440,8 +445,9 @@ impl Peer {
     }
 }
 
-/// What a session remembers of the parameters of `initialize`; `None` if the capabilities alone are too large. There are
-/// many sessions (SE6). What is too large of the rest is forgotten, since nothing may depend on it.
+/// What a session stores of the parameters of `initialize`, bounded because there may be many sessions (SE6); `None` if
+/// the capabilities are too large. A `clientInfo` that is too large is dropped, because behaviour must not depend on
+/// it.
 fn what_client_is(params: &Json) -> Option<Json> {
     let [capabilities, info] = params.first_members(["capabilities", "clientInfo"]);
     let capabilities = capabilities.filter(Json::is_object).unwrap_or(Json::empty_object());
@@ -453,7 +459,7 @@ fn what_client_is(params: &Json) -> Option<Json> {
     Some(info.map_or(client.clone(), |info| client.with_member("clientInfo", &info)))
 }
 
-/// JS6: two readers may read two members of one name differently.
+/// Refuses parameters with duplicate keys if that is configured, because readers differ in which one they use (JS6).
 fn check_members<T: Carrier>(params: Option<&Json>, shared: &mut Shared<'_, T>) -> Result<(), ErrorObject> {
     if shared.config.strict_json && params.is_some_and(|params| check_unique_keys(params).is_err()) {
         shared.wire.out.report(Event::Faulted(Fault::DuplicateKey));
