@@ -245,7 +245,7 @@ impl InFlight {
         self.wait_with(|_| {})
     }
 
-    /// Waits for the outcome, and hands every progress notification's parameters to `progressed` meanwhile.
+    /// Waits for the outcome, and passes the parameters of each progress notification to `progressed` until then.
     ///
     /// # Errors
     ///

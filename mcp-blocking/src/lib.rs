@@ -66,7 +66,7 @@
 //! | `stdio` | a reader and a writer of byte streams |
 //! | `server` | the server: connections, its driver, the threads that serve requests |
 //! | `inbox` | the queue to which readers and workers send their input |
-//! | `backpressure` | stops the readers while the machine wants no input |
+//! | `backpressure` | stops the readers while the machine accepts no input |
 //! | `bounded` | a queue with a bound in bytes |
 
 mod backpressure;

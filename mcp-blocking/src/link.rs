@@ -22,8 +22,8 @@ pub(crate) trait Link {
     fn patience(&self, is_stalled: bool, now: Instant) -> Duration;
 
     /// Ends the connection, and the server's process if there is one, once the machine is closed. `pause` waits for
-    /// something to be received, but no longer than its argument, and returns whether the end is urgent. Returns how the
-    /// server's process ended, if it ended before it was asked to.
+    /// something to be received, but no longer than its argument, and returns whether the end is urgent. Returns how
+    /// the server's process ended, if it ended before it was asked to.
     fn end(&mut self, pause: &mut dyn FnMut(Duration) -> bool) -> Option<ExitStatus>;
 }
 

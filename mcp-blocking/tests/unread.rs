@@ -1,4 +1,4 @@
-//! Tests of the blocking client with servers that do not read: every call has one outcome in time, and closing completes.
+//! Tests of the blocking client with servers that do not read: every call has one outcome in time, and closing ends.
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
