@@ -529,7 +529,7 @@ impl<T: Carrier> Server<T> {
         self.subscriptions
     }
 
-    /// Requests of all clients that are not answered yet.
+    /// The number of unanswered requests of all clients.
     #[must_use]
     pub const fn requests_in_flight(&self) -> usize {
         self.requests

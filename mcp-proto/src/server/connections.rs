@@ -16,7 +16,7 @@ pub struct ConnectionKey(u64);
 pub enum Admission<H> {
     /// Serve it.
     Served {
-        /// Its name.
+        /// Its key.
         connection: ConnectionKey,
         /// The handle of the connection that must be closed for it. [`Connections::remove`] must still be called for
         /// that connection after it has ended.
@@ -25,7 +25,7 @@ pub enum Admission<H> {
     /// Read its request and answer with [`too_many_connections`](super::too_many_connections), because all connections
     /// are in use.
     Refused {
-        /// Its name.
+        /// Its key.
         connection: ConnectionKey,
     },
     /// Send the same answer without waiting for a request, and close it, because the limit of connections that are

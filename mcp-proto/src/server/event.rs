@@ -14,58 +14,58 @@ use crate::spec::ProtocolVersion;
 pub enum Event {
     /// A client has opened a session, and its `initialize` was answered.
     Connected {
-        /// Which session.
+        /// The session.
         session: SessionKey,
         /// The revision in force.
         version: ProtocolVersion,
-        /// The parameters of `initialize`, as they came.
+        /// The parameters of `initialize`, as received.
         params: Json,
     },
     /// The client has sent `notifications/initialized`: from now on, requests may be sent to it (LC-10).
     Ready {
-        /// Which session.
+        /// The session.
         session: SessionKey,
     },
     /// A request of the client that must be answered. A request that required input is reported again, as the same or
     /// as a new one (see [`Server::require_input`](super::Server::require_input)).
     Requested {
-        /// The right to answer.
+        /// The ticket for its answer.
         ticket: Ticket,
         /// Its method.
         method: Method,
-        /// Its parameters, as they came.
+        /// Its parameters, as received.
         params: Option<Json>,
     },
     /// A request of the client is cancelled: by a notification, by the end of its HTTP exchange since 2026-07-28
     /// (SH-S-17), or by the end of its session. Answering it does nothing.
     Cancelled {
-        /// Which request.
+        /// The request.
         ticket: TicketKey,
-        /// The parameters of `notifications/cancelled`, as they came; `None` if the exchange or the session ended
+        /// The parameters of `notifications/cancelled`, as received; `None` if the exchange or the session ended
         /// instead.
         params: Option<Json>,
     },
     /// A notification of the client.
     Notified {
-        /// In which session.
+        /// The session.
         session: SessionKey,
         /// Its method.
         method: Method,
-        /// Its parameters, as they came.
+        /// Its parameters, as received.
         params: Option<Json>,
     },
     /// A request to the client has ended. This comes exactly once for every accepted request.
     Responded {
-        /// Which one.
+        /// The request.
         request: RequestKey,
         /// Its outcome.
         outcome: Outcome,
     },
     /// The client has sent progress of a request to it.
     Progressed {
-        /// Which one.
+        /// The request.
         request: RequestKey,
-        /// The notification's parameters, as they came.
+        /// The notification's parameters, as received.
         params: Json,
     },
     /// The client's stream has ended. Requests in flight may still be answered within
@@ -75,7 +75,7 @@ pub enum Event {
     Faulted(Fault),
     /// A session has ended; no event about it follows.
     Closed {
-        /// Which one.
+        /// The session.
         session: SessionKey,
         /// The reason.
         reason: CloseReason,

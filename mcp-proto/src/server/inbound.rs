@@ -368,8 +368,8 @@ impl Peer {
         self.finish(request, outcome, shared);
     }
 
-    /// Handles a frame that is no message. A request with a readable id is answered, an open request to the client with
-    /// the id of a response fails, and for any other frame an error without an id is sent (P6).
+    /// Handles a frame that is not a message. A request with a readable id is answered, an open request to the client
+    /// with the id of a response fails, and for any other frame an error without an id is sent (P6).
     pub(super) fn on_invalid<T: Carrier>(&mut self, error: ParseError, source: Source, shared: &mut Shared<'_, T>) {
         let answer = ErrorObject::new(error.code(), &error.to_string());
         let reason = Failed::InvalidResponse { reason: InvalidResponse::from(&error) };

@@ -44,7 +44,7 @@ pub(super) struct Peer {
     pub(super) has_held_listens: bool,
     /// The keys of `listens` by exchange, for those that have one.
     pub(super) listening: BTreeMap<ExchangeKey, TicketKey>,
-    /// Requests that end with their exchange (SH-S-17).
+    /// The stateless requests that the end of their exchange cancels (SH-S-17).
     pub(super) exchanges: BTreeMap<ExchangeKey, TicketKey>,
 }
 

@@ -185,9 +185,9 @@ impl<K: Ord + Copy> Shares<K> {
         });
     }
 
-    /// The things that may be removed so that this holder can get a new one, best first: the unused things of the holder
-    /// with the most, if it has more than this one would then have; after them the things of any holder that are unused
-    /// for at least `long`. Within both, the one unused for longest comes first.
+    /// The things that may be removed so that this holder can get a new one, best first: the unused things of the
+    /// holder with the most, if it has more than this one would then have; after them the things of any holder that are
+    /// unused for at least `long`. Within both, the one unused for longest comes first.
     pub fn to_evict(&self, newcomer: &Holder, long: Duration, now: Instant) -> impl Iterator<Item = K> {
         let own = self.holders.get(newcomer).map_or(0, |held| held.count);
         let most = self.ranking.last().filter(|(count, holder)| holder != newcomer && *count > own + 1);

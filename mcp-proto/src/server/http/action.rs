@@ -16,21 +16,21 @@ pub enum HttpAction {
     ///
     /// [`expects_continue`]: crate::server::expects_continue
     Continue {
-        /// Which exchange.
+        /// The exchange.
         exchange: ExchangeKey,
     },
     /// Send this response. No further action follows for the exchange, except [`HttpAction::Abort`]; the rest of its
     /// request is ignored. Report the bytes of the body with [`Server::handle_written`](crate::Server::handle_written)
     /// as they are written.
     Respond {
-        /// Which exchange.
+        /// The exchange.
         exchange: ExchangeKey,
         /// The whole response.
         response: Response<Bytes>,
     },
     /// Send the head of a response whose body follows in chunks.
     Stream {
-        /// Which exchange.
+        /// The exchange.
         exchange: ExchangeKey,
         /// The head.
         head: Response<()>,
@@ -38,14 +38,14 @@ pub enum HttpAction {
     /// Send a chunk of the body, without delay. Report its bytes with
     /// [`Server::handle_written`](crate::Server::handle_written) as they are written.
     Write {
-        /// Which exchange.
+        /// The exchange.
         exchange: ExchangeKey,
         /// The chunk.
         chunk: Bytes,
     },
     /// End the body. No further action follows for the exchange, except [`HttpAction::Abort`].
     Finish {
-        /// Which exchange.
+        /// The exchange.
         exchange: ExchangeKey,
     },
     /// Drop the unwritten bytes of the response at once and close the connection, because the client does not read.
@@ -53,7 +53,7 @@ pub enum HttpAction {
     /// were reported; if they have been written since, there is nothing to do. No further action follows for the
     /// exchange, and no further bytes of it have to be reported.
     Abort {
-        /// Which exchange.
+        /// The exchange.
         exchange: ExchangeKey,
     },
 }

@@ -81,7 +81,7 @@ pub struct HttpConfig {
     /// event is not kept: a client that was disconnected when it was sent receives 400 when it resumes the stream.
     /// Default 256 KiB.
     pub replay: usize,
-    /// How long the events of an answered request are kept. Default 2 min.
+    /// How long the events of an answered request are stored for replay. Default 2 min.
     pub replay_for: Duration,
     /// How long a client should wait before it resumes a broken stream. It is sent as `retry` at the start of a stream,
     /// in revisions that allow the server to end streams early (SH-S-55). Default `None`: the client decides.

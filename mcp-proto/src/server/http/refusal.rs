@@ -40,7 +40,7 @@ impl Refusal {
         Self { allow: Some(allow), ..refusal }
     }
 
-    /// For a body that is no message and has no id that could be answered (SH-S-04).
+    /// For a body that is not a valid message (SH-S-04).
     pub(super) fn frame(error: &ParseError) -> Self {
         let text = Cow::Owned(error.to_string());
         Self { code: error.code(), text, ..Self::new(StatusCode::BAD_REQUEST, "") }

@@ -24,7 +24,7 @@ pub(super) struct Session {
     pub(super) own: Stream,
     /// The streams of requests, by the exchange on which the request arrived.
     pub(super) streams: BTreeMap<ExchangeKey, Stream>,
-    /// Bytes of all events that are kept.
+    /// The bytes of all stored events.
     pub(super) kept_bytes: usize,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Sessions {
     next: u64,
     by_key: BTreeMap<SessionKey, Session>,
     by_id: BTreeMap<Box<str>, SessionKey>,
-    /// A session with an open exchange is in use.
+    /// The shares of clients. A session with an open exchange is in use.
     shares: Shares<SessionKey>,
 }
 
@@ -46,7 +46,7 @@ impl Sessions {
         self.by_key.len()
     }
 
-    /// Bytes of all events that are kept.
+    /// The bytes of all stored events.
     pub(super) fn kept_bytes(&self) -> usize {
         self.by_key.values().map(|session| session.kept_bytes).sum()
     }
