@@ -1,8 +1,8 @@
 //! Three kinds of errors, separated by their cause.
 //!
-//! ** [`UsageError`]: the application's command was wrong, and had no effect.
-//! ** [`Fault`]: the peer violated the protocol; the machine handled it and reports it.
-//! ** [`Failed`]: why a request ended without a response. It is a separate type, so that a local failure can never be
+//! * [`UsageError`]: the application's command was wrong, and had no effect.
+//! * [`Fault`]: the peer violated the protocol; the machine handled it and reports it.
+//! * [`Failed`]: why a request ended without a response. It is a separate type, so that a local failure can never be
 //!   confused with an error that the peer sent (JR-50).
 
 mod failed;
@@ -94,7 +94,7 @@ pub enum UsageError {
         /// Its name.
         capability: &'static str,
     },
-    /// A result that requires input contains neither input requests nor a request state (MD-I-02).
+    /// A result that requires input needs input requests or a request state, and has neither (MD-I-02).
     #[error("a result that requires input must hold a request for input or a state")]
     NothingRequired,
     /// The notification is not a change notification, or does not state what has changed (MD-L-03).
@@ -108,7 +108,7 @@ pub enum UsageError {
     NotInRevision {
         /// The feature.
         what: &'static str,
-        /// The negotiated revision.
+        /// The revision in use.
         version: ProtocolVersion,
     },
 }
@@ -187,7 +187,7 @@ pub enum Fault {
     /// The limit of open subscriptions, of this client or of all, is reached; this one was refused (MD-L-14).
     #[error("as many subscriptions are open as the limits allow; one more was refused")]
     TooManySubscriptions,
-    /// Notifications that the application did not take in time were dropped (RP9).
+    /// Notifications were dropped, because the application did not read the events in time (RP9).
     #[error("{count} notifications were dropped because the application did not take them in time")]
     Dropped {
         /// How many.

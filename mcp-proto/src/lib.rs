@@ -71,7 +71,7 @@
 //! # Ok::<(), mcp_proto::UsageError>(())
 //! ```
 //!
-//! # Which type do I want?
+//! # Which type to use
 //!
 //! | task | type |
 //! |---|---|
@@ -87,17 +87,17 @@
 //!
 //! # Guarantees
 //!
-//! ** **One outcome.** Every request that a command accepted ends in exactly one event with its outcome: a result, the
+//! * **One outcome.** Every request that a command accepted ends in exactly one event with its outcome: a result, the
 //!   peer's error, or [`Failed`], which states why there is neither. This includes streams that end early, lost
 //!   sessions, timeouts and `close`.
-//! ** **The right outcome.** Over HTTP a response belongs to the exchange that it arrived on; an id alone is never
+//! * **The right outcome.** Over HTTP a response belongs to the exchange that it arrived on; an id alone is never
 //!   enough. `1` and `"1"` are different ids.
-//! ** **Unchanged bytes.** `params`, `result` and `error` are [`Json`]: text that was validated and is never serialised
+//! * **Unchanged bytes.** `params`, `result` and `error` are [`Json`]: text that was validated and is never serialised
 //!   again. Big numbers, `1.0`, escapes and the order of keys stay as they were.
-//! ** **Bounds.** Everything that a peer can make grow has a limit in [`Limits`], where the resulting sums are stated.
+//! * **Bounds.** Everything that a peer can make grow has a limit in [`Limits`], where the resulting sums are stated.
 //!   The work is linear in the input. A message that is deeper or larger than a limit is lost; the messages around it
 //!   are not.
-//! ** **No panics.** Neither input nor misuse causes one: a command that cannot be carried out returns [`UsageError`]
+//! * **No panics.** Neither input nor misuse causes one: a command that cannot be carried out returns [`UsageError`]
 //!   and changes nothing. There is no `unsafe`.
 //! * **Discretion.** Errors, faults and `Debug` forms show lengths and positions, never payloads, ids of sessions or
 //!   credentials.

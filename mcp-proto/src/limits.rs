@@ -120,7 +120,7 @@ pub struct Limits {
     pub session_id: usize,
     /// Redirects followed for one message, all on the same origin (HT2). Default 5.
     pub redirects: usize,
-    /// The shortest wait before a stream is opened again, whatever the server asks for (SS7). Default 500 ms.
+    /// The shortest wait before a stream is reopened, even if the server asks for a shorter one (SS7). Default 500 ms.
     pub min_retry: Duration,
     /// The longest wait that a server can ask for, by `retry` or `Retry-After` (SS7). Default 5 min.
     pub max_retry: Duration,

@@ -49,8 +49,8 @@
 //!
 //! # Nothing is lost
 //!
-//! ** Unknown members are stored in `extra`, at every level, as their original text.
-//! ** Unknown enum values (of a [`Role`], a [`LoggingLevel`]) and unknown objects (of a [`ContentBlock`]) become
+//! * Unknown members are stored in `extra`, at every level, as their original text.
+//! * Unknown enum values (of a [`Role`], a [`LoggingLevel`]) and unknown objects (of a [`ContentBlock`]) become
 //!   `Other`, and are not errors.
 //! * A [`Number`] keeps its digits, and a [`JsonObject`] its text.
 //!

@@ -211,7 +211,7 @@ pub enum JsonError {
     /// Arrays and objects are nested deeper than the limit.
     #[error("JSON nested deeper than {limit}")]
     TooDeep {
-        /// The limit that was in force.
+        /// The limit, in levels.
         limit: usize,
     },
 }

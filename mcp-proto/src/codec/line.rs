@@ -16,7 +16,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// * A line ends with LF; one CR before it is dropped (ST-03). Blank lines are skipped (FR4).
 /// * A byte order mark is accepted as the first bytes of the stream and nowhere else (FR5).
 /// * A line longer than the limit, its end not counted, is reported once and skipped up to its LF (FR1, FR2).
-/// ** The lines do not depend on how the input is split into chunks.
+/// * The lines do not depend on how the input is split into chunks.
 ///
 /// Memory: at most the limit and one byte. Time: linear.
 ///

@@ -105,7 +105,7 @@ pub enum Failed {
     },
     /// The server ended the subscription by cancelling it (A6).
     EndedByServer,
-    /// The negotiated revision does not have this feature.
+    /// The revision in use does not have this feature.
     NotInRevision {
         /// The revision.
         version: ProtocolVersion,

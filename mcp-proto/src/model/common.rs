@@ -106,14 +106,14 @@ object! {
             mime_type: String = "mimeType",
             /// The sizes that it is suitable for, such as `48x48`, or `any`.
             sizes: Vec<String> = "sizes",
-            /// The theme for which it is drawn for.
+            /// The theme that it is drawn for.
             theme: IconTheme = "theme",
         }
     }
 }
 
 words! {
-    /// The theme for which an [`Icon`] is drawn for.
+    /// The theme that an [`Icon`] is drawn for.
     IconTheme {
         /// A light background.
         Light = "light",

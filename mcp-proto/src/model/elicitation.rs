@@ -53,7 +53,7 @@ object! {
         optional {
             /// Absent, or `form` (since 2025-11-25).
             mode: String = "mode",
-            /// Asks for a task (2025-11-25 only): the result is a [`CreateTaskResult`](super::CreateTaskResult).
+            /// Requests a task (2025-11-25 only): the result is a [`CreateTaskResult`](super::CreateTaskResult).
             task: TaskMetadata = "task",
             /// Metadata.
             meta: Meta = "_meta",
@@ -73,7 +73,7 @@ object! {
         optional {
             /// The id that `notifications/elicitation/complete` repeats. 2025-11-25 requires it.
             elicitation_id: String = "elicitationId",
-            /// Asks for a task (2025-11-25 only): the result is a [`CreateTaskResult`](super::CreateTaskResult).
+            /// Requests a task (2025-11-25 only): the result is a [`CreateTaskResult`](super::CreateTaskResult).
             task: TaskMetadata = "task",
             /// Metadata.
             meta: Meta = "_meta",

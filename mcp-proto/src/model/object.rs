@@ -78,7 +78,7 @@ impl Reader {
         M::read_member(self.members.remove(name).as_ref()).map_err(|error| error.inside(name))
     }
 
-    /// Takes a member that an older or careless sender may leave out.
+    /// Takes a member that older or non-conforming peers omit.
     pub(super) fn take_or_default<V: Value + Default>(&mut self, name: &'static str) -> Result<V, ModelError> {
         Ok(self.take::<Option<V>>(name)?.unwrap_or_default())
     }

@@ -45,7 +45,7 @@ object! {
             tools: Vec<Tool> = "tools",
             /// Whether the model uses them (since 2025-11-25).
             tool_choice: ToolChoice = "toolChoice",
-            /// Asks for a task (2025-11-25 only): the result is a [`CreateTaskResult`](super::CreateTaskResult).
+            /// Requests a task (2025-11-25 only): the result is a [`CreateTaskResult`](super::CreateTaskResult).
             task: TaskMetadata = "task",
             /// Metadata.
             meta: Meta = "_meta",

@@ -137,7 +137,7 @@ object! {
 }
 
 object! {
-    /// The result of a request that asked for a task.
+    /// The result of a request that requested a task.
     CreateTaskResult {
         required {
             /// The task.
@@ -179,7 +179,7 @@ object! {
 }
 
 object! {
-    /// The result of `tasks/result`: the members of the result of the request that asked for the task, in `extra`.
+    /// The result of `tasks/result`: the members of the result of the original request, in `extra`.
     GetTaskPayloadResult {
         optional {
             /// Metadata, with [`Meta::related_task`].

@@ -131,7 +131,7 @@ object! {
         optional {
             /// The arguments.
             arguments: JsonObject = "arguments",
-            /// Asks for a task (2025-11-25 only): the result is a [`CreateTaskResult`](super::CreateTaskResult).
+            /// Requests a task (2025-11-25 only): the result is a [`CreateTaskResult`](super::CreateTaskResult).
             task: TaskMetadata = "task",
             /// Metadata.
             meta: Meta = "_meta",

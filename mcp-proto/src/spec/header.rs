@@ -7,9 +7,9 @@ use crate::error::BodyKind;
 
 pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-/// RULES 8.2
+/// Repeats the method of the body (RULES 8.2).
 pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-/// RULES 8.2
+/// Repeats the tool, prompt, resource or task that the body names (RULES 8.2).
 pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
 /// Prefix of the names of headers that repeat arguments of a tool (RULES 8.3).
 pub(crate) const PARAM_PREFIX: &str = "mcp-param-";

@@ -48,7 +48,7 @@ impl Json {
         Ok(found.map(|span| Self(self.0.slice(span))))
     }
 
-    /// The first member of that name, for objects whose keys are known to be unique.
+    /// The first member with this name, for objects whose keys were checked to be unique.
     pub(crate) fn first_member(&self, name: &str) -> Option<Self> {
         members(&self.0).find(|member| member.is_named(&self.0, name)).map(|member| Self(self.0.slice(member.value)))
     }

@@ -64,7 +64,7 @@ pub(super) fn split_line(input: &[u8]) -> Option<(&[u8], LineEnd, &[u8])> {
 pub(super) enum LineEnd {
     /// The terminator is complete.
     Known,
-    /// With a CR at the end of the input, which a LF may follow.
+    /// A CR at the end of the input, which a LF may follow.
     Open,
 }
 
