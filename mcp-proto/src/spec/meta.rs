@@ -7,7 +7,7 @@ use crate::codec::jsonrpc::RequestId;
 
 /// The revision that a request is made in.
 pub(crate) const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-/// What the client can do, for this request.
+/// The capabilities of the client, for this request.
 pub(crate) const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 /// The client's name and version.
 pub(crate) const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
