@@ -1,4 +1,4 @@
-//! The client: requests and their outcomes, the handshake, and what the server asks and tells.
+//! The client: requests and their outcomes, the handshake, and messages from the server.
 //!
 //! ```text
 //!            connect                 result                confirmed
@@ -11,18 +11,18 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `config` | what the client is told before it connects; calls |
-//! | `event` | what it tells |
-//! | `inbound` | what the server asks, tells and answers |
+//! | `config` | the configuration of the client, and calls |
+//! | `event` | events that the client reports |
+//! | `inbound` | requests, notifications and responses from the server |
 //! | `stdio` | the client on a byte stream |
-//! | `era` | which era the server belongs to (RULES section 10) |
-//! | `handshake` | opening, confirming, losing and opening again (RULES section 7) |
-//! | `calls` | requests of the modern era, which may take several on the wire |
+//! | `detection` | detection of the server's era (RULES section 10) |
+//! | `handshake` | opening and confirming a session, losing it and opening it again (RULES section 7) |
+//! | `calls` | requests of the modern era, each of which may need several JSON-RPC requests |
 //! | `listen` | subscriptions of the modern era |
-//! | `restore` | settings of a lost session, made again in the next one |
-//! | `outcome` | how requests wait, and how they end |
-//! | `carrier` | what it needs of a transport |
-//! | `http` | HTTP |
+//! | `restore` | settings of a lost session, set again in the next one |
+//! | `outcome` | pending requests and their outcomes |
+//! | `carrier` | the interface between the client and a transport |
+//! | `http` | the client on HTTP |
 
 mod calls;
 mod carrier;
@@ -68,7 +68,8 @@ pub use listen::SubscriptionKey;
 
 /// The client's side of one connection.
 ///
-/// `Client<Stdio>` is fed bytes, `Client<Http>` what happens to HTTP exchanges. All other methods are the same.
+/// The driver of a `Client<Stdio>` passes in bytes; the driver of a `Client<Http>` passes in the events of HTTP
+/// exchanges. All other methods are the same.
 ///
 /// # Example: a whole conversation over a byte stream
 ///
@@ -111,7 +112,7 @@ pub struct Client<T: Transport> {
     held: Held,
     /// Requests of the modern era.
     calls: Calls,
-    /// Requests that nobody but the machine knows of.
+    /// Requests that the client makes for itself and does not report to the application.
     internal: BTreeMap<RequestKey, Internal>,
     subscriptions: BTreeMap<SubscriptionKey, Listening>,
     next_subscription: SubscriptionKey,
@@ -121,10 +122,10 @@ pub struct Client<T: Transport> {
     backoff: Backoff,
     jitter: Jitter,
     quirks: BTreeSet<Quirk>,
-    /// The newest progress of each request that found no room in the queue (RP12).
+    /// The newest progress of each request that was not reported because the queue is full (RP12).
     late_progress: BTreeMap<RequestKey, Json>,
     dropped: u64,
-    /// Notifications that were not sent because the server reads nothing, and were not reported.
+    /// Notifications that were not sent because the server does not read, and were not reported.
     not_written: u64,
     inbound: VecDeque<Inbound>,
     out: Outbox<T::Action, Event>,
@@ -133,18 +134,18 @@ pub struct Client<T: Transport> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     Answer(RequestKey),
-    /// A request is sent again that needs no input.
+    /// A request whose interim result asks for no input is sent again.
     Round(RequestKey),
     /// A subscription is opened again.
     Listen(SubscriptionKey),
     /// A subscription was not acknowledged.
     Acknowledged(SubscriptionKey),
     Reconnect,
-    /// Requests wait no longer for the application to confirm the session.
+    /// Early requests stop waiting for the application to confirm the session.
     Unconfirmed,
 }
 
-/// What a request of the machine's own is for.
+/// The purpose of a request that the client makes for itself.
 #[derive(Debug, Clone, Copy)]
 enum Internal {
     /// It carries a subscription.
@@ -174,7 +175,7 @@ impl Held {
         Some((request, method, params))
     }
 
-    /// Whether it was there.
+    /// Removes a request, and returns whether it was in the queue.
     fn remove(&mut self, request: RequestKey) -> bool {
         let Some(at) = self.requests.iter().position(|(held, ..)| *held == request) else { return false };
         if let Some((.., params)) = self.requests.remove(at) {
@@ -195,13 +196,13 @@ impl Held {
         self.requests.iter().map(|(_, method, _)| method)
     }
 
-    /// Adds those of another queue behind its own.
+    /// Appends the requests of another queue.
     fn append(&mut self, mut other: Self) {
         self.bytes += other.bytes;
         self.requests.append(&mut other.requests);
     }
 
-    /// Bytes of their parameters.
+    /// The bytes of all parameters.
     const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -211,21 +212,21 @@ impl Held {
     }
 }
 
-/// What the server asks.
+/// How the server asked the client for something.
 #[derive(Debug, Clone, Copy)]
 enum Asked {
-    /// By a request of its own.
+    /// With a JSON-RPC request of this scope.
     Request(Scope),
-    /// By its answer to this request (RULES 8.6).
+    /// With an `input_required` result of this request (RULES 8.6).
     Input(RequestKey),
 }
 
 impl<T: Carrier> Client<T> {
-    /// A client that uses this transport.
+    /// Creates a client that uses this transport.
     ///
     /// # Errors
     ///
-    /// [`UsageError`] if the configuration cannot be worked with.
+    /// [`UsageError`] if the configuration is invalid.
     pub fn new(mut transport: T, config: Config) -> Result<Self, UsageError> {
         config.check()?;
         transport.configure(&config.limits, config.seed);
@@ -256,10 +257,11 @@ impl<T: Carrier> Client<T> {
         })
     }
 
-    /// Opens the connection as the configuration describes: with `initialize`, or with `server/discover` where that may
-    /// find a server of the modern era.
+    /// Opens the connection: with `server/discover` if the configuration allows the modern era and the server is not
+    /// known to be a legacy one, else with `initialize`.
     ///
-    /// [`Event::Connected`] or [`Event::Unavailable`] follows. Requests may be made at once; they wait.
+    /// [`Event::Connected`] or [`Event::Unavailable`] follows. Requests may be made at once; they wait for the
+    /// handshake.
     ///
     /// # Errors
     ///
@@ -274,11 +276,11 @@ impl<T: Carrier> Client<T> {
         Ok(())
     }
 
-    /// Opens the connection with these parameters of `initialize`, which cross as they are.
+    /// Opens the connection with these parameters of `initialize`, which are sent unchanged.
     ///
-    /// Only if the server refuses them in a way that says so is it asked whether it belongs to another era, where the
-    /// configuration allows that. Where nobody has used the connection yet, or it could not be made, this may be called
-    /// again, and begins anew.
+    /// If the server refuses them with an error that a modern server may send, and the configuration allows the modern
+    /// era, the client sends `server/discover`. This method may be called again, and then starts over, if the
+    /// connection could not be made or the session is not confirmed yet.
     ///
     /// # Errors
     ///
@@ -293,9 +295,9 @@ impl<T: Carrier> Client<T> {
         Ok(())
     }
 
-    /// Opens the connection with these parameters of `server/discover`, which cross as they are. In the modern era, so do
-    /// all requests: whoever makes them says what has to be said, and hears what is answered. If the server belongs to
-    /// the other era, the connection is opened as the configuration describes.
+    /// Opens the connection with these parameters of `server/discover`, which are sent unchanged. In the modern era,
+    /// all requests are sent unchanged: the caller sets `_meta` and receives raw results. If the server is a legacy
+    /// one, the connection is opened as the configuration describes.
     ///
     /// # Errors
     ///
@@ -309,13 +311,13 @@ impl<T: Carrier> Client<T> {
         Ok(())
     }
 
-    /// Who the application is and what it can do, from now on.
+    /// Replaces the client's `clientInfo` and capabilities, from now on.
     pub(crate) fn introduce(&mut self, client_info: Json, capabilities: Json) {
         self.config.client_info = client_info;
         self.config.capabilities = capabilities;
     }
 
-    /// Says by itself what has to be said, and deals with what it can deal with, from now on.
+    /// From now on, sets `_meta` and handles what it can handle by itself, instead of passing messages on unchanged.
     pub(crate) fn speak_for_itself(&mut self) {
         self.config.forwarding = Forwarding::Own;
         if let Some(handshake) = &mut self.handshake {
@@ -327,8 +329,8 @@ impl<T: Carrier> Client<T> {
     ///
     /// # Errors
     ///
-    /// [`UsageError::NotConnected`] if `initialize` was not answered, [`UsageError::AlreadyConnected`] if this has been
-    /// done.
+    /// [`UsageError::NotConnected`] if `initialize` was not answered, [`UsageError::AlreadyConnected`] if the session
+    /// is confirmed already, or [`UsageError::Closed`].
     pub fn confirm(&mut self, params: Option<Json>, now: Instant) -> Result<(), UsageError> {
         match self.phase {
             Phase::Unconfirmed => {}
@@ -371,12 +373,15 @@ impl<T: Carrier> Client<T> {
         Ok(request)
     }
 
-    /// Sends a notification. Where there is no session yet, there is nobody to tell. If the server reads nothing and
-    /// [`Limits::unwritten`](crate::Limits::unwritten) bytes wait, it is dropped, and [`Fault::NotWritten`] counts it.
+    /// Sends a notification.
+    ///
+    /// If the server does not read and [`Limits::unwritten`](crate::Limits::unwritten) bytes wait, the notification is
+    /// dropped, and [`Fault::NotWritten`] counts it.
     ///
     /// # Errors
     ///
-    /// [`UsageError`] if it cannot be sent; nothing was sent then.
+    /// [`UsageError::NotConnected`] if there is no session yet, or [`UsageError`] otherwise if it cannot be sent;
+    /// nothing was sent then.
     pub fn notify(&mut self, notification: Notification, now: Instant) -> Result<(), UsageError> {
         self.check_open()?;
         if notification.method.facts().is_reserved {
@@ -395,7 +400,8 @@ impl<T: Carrier> Client<T> {
         Ok(())
     }
 
-    /// Takes a request back. Its outcome is [`Failed::Cancelled`], unless it has ended already; the server is told.
+    /// Cancels a request. Its outcome is [`Failed::Cancelled`], unless it has ended already. The server is notified if
+    /// the request was sent.
     pub fn cancel(&mut self, request: RequestKey, reason: Option<&str>, now: Instant) {
         let mut params = Json::empty_object();
         if let Some(reason) = reason {
@@ -404,14 +410,14 @@ impl<T: Carrier> Client<T> {
         self.cancel_with(request, &params, now);
     }
 
-    /// As [`Client::cancel`], with these parameters of the notification, in which only `requestId` is set.
+    /// Like [`Client::cancel`], with these parameters of the notification, in which the client sets only `requestId`.
     pub fn cancel_with(&mut self, request: RequestKey, params: &Json, now: Instant) {
         self.give_up(request, Failed::Cancelled, params, now);
     }
 
-    /// Answers a request of the server's.
+    /// Answers a request of the server.
     ///
-    /// If the server has cancelled it, or its session is gone, this does nothing.
+    /// Does nothing if the server has cancelled the request or its session is lost.
     #[expect(clippy::needless_pass_by_value, reason = "a ticket is good for one answer")]
     pub fn answer(&mut self, ticket: Ticket, answer: Result<Json, ErrorObject>, now: Instant) {
         match self.incoming.remove(ticket.key()) {
@@ -429,7 +435,7 @@ impl<T: Carrier> Client<T> {
         self.close_because(CloseReason::Local, now);
     }
 
-    /// Lets everything happen that is due. Calling this early or twice does nothing (CL2).
+    /// Runs the timers that are due. An early or repeated call does nothing (CL2).
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(timer) = self.timers.pop_due(now) {
             match timer {
@@ -448,7 +454,8 @@ impl<T: Carrier> Client<T> {
         self.with_wire(now, |transport, wire| transport.handle_timeout(now, wire));
     }
 
-    /// The next thing to do or to know. Draining is needed for progress, never for correctness.
+    /// The next action for the driver or event for the application. Draining is needed for progress, never for
+    /// correctness.
     #[must_use = "an output that is dropped is lost"]
     pub fn poll_output(&mut self) -> Option<Output<T::Action, Event>> {
         let output = self.out.pop()?;
@@ -464,43 +471,43 @@ impl<T: Carrier> Client<T> {
         Some(output)
     }
 
-    /// When [`Client::handle_timeout`] wants to be called.
+    /// When [`Client::handle_timeout`] must be called next; `None` if no timer is set.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         [self.timers.next(), self.transport.poll_timeout()].into_iter().flatten().min()
     }
 
-    /// Whether more input should be read. With `false`, output is to be drained first, or the server does not read the
+    /// Whether more input should be read. If `false`, output must be drained first, or the server does not read the
     /// answers to its own requests (H5).
     #[must_use]
     pub fn wants_input(&self) -> bool {
         self.out.has_room(&self.config.limits) && self.transport.wants_input(&self.config.limits)
     }
 
-    /// The revision in force.
+    /// The negotiated revision; `None` before the first handshake.
     #[must_use]
     pub const fn version(&self) -> Option<ProtocolVersion> {
         self.version
     }
 
-    /// Whether the handshake is over and requests go straight to the server.
+    /// Whether the handshake is over and requests are sent at once.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.phase == Phase::Ready
     }
 
-    /// Whether [`Event::Closed`] was told or is about to be.
+    /// Whether [`Event::Closed`] was reported or is in the output queue.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.phase == Phase::Closed
     }
 
-    /// The server for people to read.
+    /// The name of the server, for messages to people.
     pub(crate) fn peer(&self) -> String {
         self.transport.peer()
     }
 
-    /// What the client holds now.
+    /// The resources that the client holds now.
     #[must_use]
     pub fn load(&self) -> Load {
         let own = Load {
@@ -515,13 +522,13 @@ impl<T: Carrier> Client<T> {
         own + self.transport.load()
     }
 
-    /// Requests that have no outcome yet.
+    /// The number of requests that have no outcome yet.
     #[must_use]
     pub fn requests_in_flight(&self) -> usize {
         self.pending.len() - self.internal.len()
     }
 
-    /// Which era the server belongs to, as far as that is known.
+    /// The server's era, and how it was detected; `None` if it is not known yet.
     #[must_use]
     pub const fn detected_era(&self) -> Option<DetectedEra> {
         self.detection.detected_era()
@@ -533,7 +540,7 @@ impl<T: Carrier> Client<T> {
         self.config.versions.iter().copied().filter(is_allowed).collect()
     }
 
-    /// Whether the server belongs to the modern era, and requests cross as they are.
+    /// Whether the server is a modern one and requests are sent unchanged.
     fn passes_on(&self) -> bool {
         self.is_modern() && self.handshake.as_ref().is_some_and(Handshake::passes_on)
     }
@@ -557,29 +564,29 @@ impl<T: Carrier> Client<T> {
     }
 
     fn check_params(&self, params: Option<&Json>) -> Result<(), UsageError> {
-        // JR-12. A relay passes on what its client wrote, and lets the server judge it.
+        // Params must be an object (JR-12). A relay forwards what its client sent, and the server validates it.
         let wrong = self.config.forwarding == Forwarding::Own && params.is_some_and(|params| !params.is_object());
         if wrong { Err(UsageError::ParamsNotAnObject) } else { Ok(()) }
     }
 
-    /// Whether a message with a payload of this many bytes may be added to what waits to be sent (K1).
+    /// Whether a message with a payload of this many bytes may be added to the unsent messages (K1).
     fn takes(&self, bytes: usize) -> bool {
         self.backlog().takes(bytes, &self.config.limits)
     }
 
-    /// What waits to be sent.
+    /// The messages that wait to be sent.
     pub(crate) fn backlog(&self) -> Backlog {
         let held = Backlog { bytes: self.held.bytes(), ..Backlog::default() };
         self.transport.backlog().plus(held)
     }
 
-    /// Ends a request that was not sent, because too much waits to be.
+    /// Ends a request that was not sent because too many bytes wait already.
     fn refuse_unwritten(&mut self, request: RequestKey, now: Instant) {
         let limit = self.config.limits.unwritten;
         self.finish(request, Outcome::Failed(Failed::QueueFull { limit }), now);
     }
 
-    /// Reports what was not sent, once something can be again.
+    /// Reports the number of dropped notifications once there is room again.
     fn report_not_written(&mut self) {
         if self.not_written > 0 && self.takes(1) {
             let count = std::mem::take(&mut self.not_written);
@@ -589,7 +596,7 @@ impl<T: Carrier> Client<T> {
 
     fn send_answer(&mut self, id: RequestId, answer: Result<Json, ErrorObject>, now: Instant) {
         let message = Message::Response(Response::new(id, answer));
-        // M3: a server that asks and does not take the answers.
+        // A server that sends requests without reading the answers must not fill the memory (M3).
         let is_taken = self.transport.takes_answer(message.payload_len(), &self.config.limits);
         let message = if is_taken { message } else { message.overloaded() };
         self.with_wire(now, |transport, wire| transport.send(&message, Role::Answer, now, wire));
@@ -617,7 +624,7 @@ impl<T: Carrier> Client<T> {
         self.with_wire(now, |transport, wire| transport.close(now, wire));
     }
 
-    /// Lets the transport act, and deals with what it hands up until nothing is left.
+    /// Runs `act` on the transport, and handles everything that the transport passes to the client.
     pub(crate) fn with_wire(&mut self, now: Instant, act: impl FnOnce(&mut T, &mut Wire<'_, T::Action>)) {
         act(&mut self.transport, &mut Wire { out: &mut self.out, inbound: &mut self.inbound });
         while let Some(inbound) = self.inbound.pop_front() {

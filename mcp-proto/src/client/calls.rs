@@ -1,5 +1,5 @@
-//! Requests of the modern era, each of which may take several on the wire: for input, for another revision, for headers
-//! (RULES 8.5, 8.6, MD-P-12).
+//! Requests of the modern era. Each may need several JSON-RPC requests: to supply input, to use another revision, or to
+//! correct headers (RULES 8.5, 8.6, MD-P-12).
 //!
 //! ```text
 //!          answer                     all answered
@@ -28,44 +28,44 @@ use crate::spec::meta::{self, CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
 use crate::spec::{Era, ProtocolVersion};
 use crate::spec::{Method, code};
 
-/// The pause before a request is sent again that needs no input (MD-I-06); it doubles.
+/// The first pause before a request whose interim result asks for no input is sent again (MD-I-06); it doubles.
 const PAUSE: Duration = Duration::from_millis(250);
-/// Pages of tools that are fetched to learn one schema.
+/// The maximum number of pages of `tools/list` that are fetched to get one schema.
 const PAGES: usize = 32;
 
-/// All requests of the application's in the modern era that have no outcome.
+/// All requests of the application in the modern era that have no outcome yet.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     open: BTreeMap<RequestKey, Calling>,
-    /// What is on the wire, where it has another key than the application's.
+    /// Maps the key on the wire to the application's key, where the two differ.
     by_wire: BTreeMap<RequestKey, RequestKey>,
-    /// Bytes that are kept to be sent with the next attempts.
+    /// Bytes that are kept for the next attempts of calls.
     held: usize,
 }
 
-/// One of them.
+/// One request of the application.
 #[derive(Debug)]
 struct Calling {
     method: Method,
-    /// As the application gave them.
+    /// The parameters as the application set them.
     params: Option<Json>,
-    /// What is on the wire for it now.
+    /// The key that it has on the wire now.
     wire: Option<RequestKey>,
-    /// How often it was answered with a wish for input.
+    /// The number of `input_required` results so far.
     rounds: usize,
-    /// What the next attempt repeats (MD-I-07).
+    /// The `requestState` that the next attempt repeats (MD-I-07).
     state: Option<Json>,
-    /// What it adds: keys, as they came, and answers; `None` if nothing was asked for.
+    /// The `inputResponses` of the next attempt: keys, as received, and answers; `None` if no input was requested.
     inputs: Option<Vec<(Json, Option<Json>)>>,
-    /// Tickets of what is asked and not answered, with their places in `inputs`.
+    /// Tickets of unanswered input requests, with their positions in `inputs`.
     asked: BTreeMap<TicketKey, usize>,
-    /// MD-V-02
+    /// Revisions that were tried because the server named them, each once (MD-V-02).
     corrected: BTreeSet<ProtocolVersion>,
-    /// MD-P-12
+    /// The schemas were fetched again after a header mismatch, which happens once per call (MD-P-12).
     has_fetched_tools: bool,
 }
 
-/// A call as far as others need to know it.
+/// What is left to clean up after a call has ended.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) wire: Option<RequestKey>,
@@ -88,7 +88,7 @@ impl Calls {
         self.open.insert(request, calling);
     }
 
-    /// Changes what is kept to be sent with the next attempt of a call.
+    /// Changes what is kept for the next attempt of a call, and updates the count of bytes.
     fn keep<R>(&mut self, request: RequestKey, change: impl FnOnce(&mut Calling) -> R) -> Option<R> {
         let calling = self.open.get_mut(&request)?;
         let before = calling.held();
@@ -97,7 +97,7 @@ impl Calls {
         Some(changed)
     }
 
-    /// Keeps the answer to one of the things that a call needs.
+    /// Stores the answer to one input request of a call.
     fn answer(&mut self, request: RequestKey, at: usize, answer: Json) {
         let inputs = self.open.get_mut(&request).and_then(|calling| calling.inputs.as_mut());
         if let Some((_, slot)) = inputs.and_then(|inputs| inputs.get_mut(at)) {
@@ -106,7 +106,7 @@ impl Calls {
         }
     }
 
-    /// Bytes that are kept to be sent with the next attempts.
+    /// Bytes that are kept for the next attempts of calls.
     pub(super) const fn held(&self) -> usize {
         self.held
     }
@@ -115,7 +115,7 @@ impl Calls {
         self.open.contains_key(&request)
     }
 
-    /// The application's key of what is on the wire; `None` if that is no call, or is on the wire no longer.
+    /// The application's key for a key on the wire; `None` if that key belongs to no call or is no longer in use.
     fn owner(&self, wire: RequestKey) -> Option<RequestKey> {
         let request = self.by_wire.get(&wire).copied().unwrap_or(wire);
         let calling = self.open.get(&request)?;
@@ -137,7 +137,7 @@ impl Calls {
         }
     }
 
-    /// Takes a call out that has its outcome.
+    /// Removes a call that has its outcome.
     pub(super) fn end(&mut self, request: RequestKey) -> Option<Ended> {
         let calling = self.open.remove(&request)?;
         self.held -= calling.held();
@@ -156,14 +156,15 @@ impl Calling {
 }
 
 impl<T: Carrier> Client<T> {
-    /// M3: whether so many bytes may be handed up for the application to answer, and so many be kept to make a call again,
-    /// beside all that is not answered. What is handed up may be small in any case: the number of requests is bounded.
+    /// Whether there is room for `asked` bytes that the application has to answer and `kept` bytes for the next attempt
+    /// of a call, in addition to everything that is unanswered (M3). A small request always fits if nothing is kept:
+    /// the number of requests is bounded.
     pub(super) fn has_room_for(&self, asked: usize, kept: usize) -> bool {
         let is_small = kept == 0 && asked <= Limits::SMALL;
         is_small || self.config.limits.holds_beside(asked + kept, self.incoming.bytes() + self.calls.held)
     }
 
-    /// Sends a request of the application's for the first time.
+    /// Sends a request of the application for the first time.
     pub(super) fn dispatch(&mut self, request: RequestKey, method: Method, params: Option<Json>, now: Instant) {
         if self.is_modern() {
             self.calls.begin(request, method, params);
@@ -175,7 +176,7 @@ impl<T: Carrier> Client<T> {
         }
     }
 
-    /// Sends what stands for a request on the wire, unless too much waits to be sent already (K1).
+    /// Sends the message of a request under its key on the wire, unless too many bytes wait already (K1).
     pub(super) fn send_request(&mut self, request: RequestKey, on_wire: RequestKey, message: &Message, now: Instant) {
         if self.takes(message.payload_len()) {
             self.with_wire(now, |transport, wire| transport.send(message, Role::Request(on_wire), now, wire));
@@ -188,7 +189,7 @@ impl<T: Carrier> Client<T> {
         self.version.is_some_and(|version| version.rules().era == Era::Modern)
     }
 
-    /// Parameters with what every request of the modern era says of itself (MD-M-01).
+    /// Parameters with the `_meta` members that every request of the modern era carries (MD-M-01).
     pub(super) fn stamped(&self, params: Option<&Json>, version: ProtocolVersion) -> Json {
         let set = [
             (PROTOCOL_VERSION, &Json::from(version.as_str())),
@@ -201,7 +202,7 @@ impl<T: Carrier> Client<T> {
     fn send_call(&mut self, request: RequestKey, wire_key: RequestKey, now: Instant) {
         let passes_on = self.passes_on();
         let Some(version) = self.version else { return };
-        // MD-I-05, MD-I-09: they are for this attempt, and for no other.
+        // Input responses and state belong to this attempt only (MD-I-05, MD-I-09).
         let kept = self.calls.keep(request, |calling| (calling.inputs.take(), calling.state.take()));
         let (Some((inputs, state)), Some(calling)) = (kept, self.calls.open.get(&request)) else { return };
         let mut params = calling.params.clone().unwrap_or(Json::empty_object());
@@ -226,7 +227,7 @@ impl<T: Carrier> Client<T> {
         self.send_call(request, wire, now);
     }
 
-    /// The request that something on the wire stands for, by the key that it has there.
+    /// Maps a key on the wire to the pending request that it was sent for.
     pub(super) fn owner(&self, wire: RequestKey) -> Option<RequestKey> {
         self.calls.owner(wire).or_else(|| {
             let is_own = self.pending.get(wire).is_some() && !self.calls.open.contains_key(&wire);
@@ -245,7 +246,7 @@ impl<T: Carrier> Client<T> {
         }
     }
 
-    /// What the answer with this id ends, by the key that it has on the wire; `None` if it answers nothing.
+    /// The key on the wire of the request that a response with this id answers; `None` if there is none.
     pub(super) fn on_wire(&self, id: &RequestId) -> Option<RequestKey> {
         RequestKey::from_wire(id, SessionKey::ONLY).filter(|wire| self.owner(*wire).is_some())
     }
@@ -255,7 +256,7 @@ impl<T: Carrier> Client<T> {
         let passes_on = self.passes_on();
         let Some(calling) = self.calls.open.get(&request) else { return };
         match response {
-            // BR-T-09: what it means is for whoever has asked.
+            // A relay's client interprets the result, which is passed on unchanged (BR-T-09).
             Response::Result { result, .. } if passes_on => self.finish(request, Outcome::Result(result), now),
             Response::Error { error, .. } => {
                 let code = error.code();
@@ -271,7 +272,7 @@ impl<T: Carrier> Client<T> {
             Response::Result { result, .. } => {
                 let kind = result.first_member("resultType");
                 match (&kind, kind.as_ref().and_then(Json::as_string).as_deref()) {
-                    // JR-16
+                    // A missing `resultType` means `complete` (JR-16).
                     (None, _) => {
                         self.meet(Quirk::ResultTypeMissing);
                         self.finish_call(request, result, now);
@@ -286,7 +287,7 @@ impl<T: Carrier> Client<T> {
                             self.invalid(request, InvalidResponse::InputRequired, now);
                         }
                     }
-                    // JR-15: other kinds come from extensions, which the application knows if it declared any.
+                    // Other values come from extensions, and are valid only if the client declared any (JR-15).
                     (Some(_), Some(_)) if self.declares_extensions() => self.finish_call(request, result, now),
                     (Some(_), Some(_) | None) => self.invalid(request, InvalidResponse::ResultType, now),
                 }
@@ -309,7 +310,7 @@ impl<T: Carrier> Client<T> {
         extensions.is_some_and(|extensions| extensions.is_object() && extensions.as_bytes() != b"{}")
     }
 
-    /// MD-V-02: once more for each revision that both speak.
+    /// Sends the request again in the newest common revision, at most once for each revision (MD-V-02).
     fn correct_version(&mut self, request: RequestKey, error: ErrorObject, now: Instant) {
         let named = supported_versions(&error).unwrap_or_default();
         let is_mutual = |version: &&ProtocolVersion| version.rules().era == Era::Modern && named.contains(version);
@@ -333,7 +334,7 @@ impl<T: Carrier> Client<T> {
         self.transport.repeats_arguments() && self.calls.open.get(&request).is_some_and(is_first)
     }
 
-    /// MD-P-12: the schemas are read again, page by page, and then the call is made once more.
+    /// Fetches the schemas again, page by page, after which the call is sent once more (MD-P-12).
     fn fetch_tools(&mut self, request: RequestKey, cursor: Option<&Json>, page: usize, now: Instant) {
         let (Some(version), Some(calling)) = (self.version, self.calls.open.get_mut(&request)) else { return };
         calling.has_fetched_tools = true;
@@ -344,7 +345,7 @@ impl<T: Carrier> Client<T> {
         self.send_internal(call, fetching, now);
     }
 
-    /// A page of tools has come, or will not.
+    /// The request for a page of tools has ended.
     pub(super) fn on_tools_fetched(&mut self, request: RequestKey, page: usize, outcome: &Outcome, now: Instant) {
         if !self.calls.open.contains_key(&request) {
             return;
@@ -359,7 +360,7 @@ impl<T: Carrier> Client<T> {
         }
     }
 
-    /// MD-I-02: the server wants input before it goes on.
+    /// Handles a result that asks for input before the call can continue (MD-I-02).
     fn on_input_required(&mut self, request: RequestKey, result: &Json, now: Instant) {
         let room = self.config.limits.requests_in.saturating_sub(self.incoming.len());
         let [inputs, state] = result.first_members(["inputRequests", "requestState"]);
@@ -375,7 +376,7 @@ impl<T: Carrier> Client<T> {
             return self.invalid(request, InvalidResponse::InputRequired, now);
         };
         self.calls.take_off_wire(request);
-        // M3
+        // All unanswered requests share one limit on bytes (M3).
         let kept = inputs.iter().map(|input| input.key.len()).sum::<usize>() + state.as_ref().map_or(0, Json::len);
         let asked = inputs.iter().map(Input::len).sum::<usize>();
         if !self.has_room_for(asked, kept) {
@@ -399,7 +400,7 @@ impl<T: Carrier> Client<T> {
             self.out.report(Event::Faulted(Fault::TooManyRequests { limit }));
             return self.no_input(request, NoInput::TooMuch { limit }, now);
         }
-        // MD-I-04
+        // A server must not ask for what the client did not declare (MD-I-04).
         let is_allowed = |input: &Input| self.config.forwarding == Forwarding::All || self.declares(&input.method);
         if let Some(input) = inputs.iter().find(|input| !is_allowed(input)) {
             self.out.report(Event::Faulted(Fault::UnexpectedRequest { method: input.method.clone() }));
@@ -408,25 +409,25 @@ impl<T: Carrier> Client<T> {
         self.ask(request, inputs);
     }
 
-    /// Hands up what is asked for, as if the server had sent requests.
+    /// Reports the input requests as if the server had sent them as JSON-RPC requests.
     fn ask(&mut self, request: RequestKey, inputs: Vec<Input>) {
         let scope = Scope::Request(request);
         let keys = inputs.iter().map(|input| (input.key.clone(), None)).collect();
         self.calls.keep(request, |calling| calling.inputs = Some(keys));
         self.pause_deadlines(scope);
         for (at, input) in inputs.into_iter().enumerate() {
-            // It has no id, and nothing on the wire names it.
+            // An input request has no JSON-RPC id, so its position is used.
             let id = RequestId::from(i64::try_from(at).unwrap_or(i64::MAX));
             let ticket = self.incoming.insert(id, super::Asked::Input(request), input.len());
             let Some(calling) = self.calls.open.get_mut(&request) else { return };
             calling.asked.insert(ticket.key(), at);
             let Input { method, params, .. } = input;
-            // One message asks for several things; what waits for their answers has its own bound.
+            // Not `report_bounded`: one message may hold many input requests, and `requests_in` bounds their number.
             self.out.report(Event::Requested { ticket, scope, method, params });
         }
     }
 
-    /// The application has answered something that the server wants to know.
+    /// The application has answered an input request.
     pub(super) fn on_input(
         &mut self,
         request: RequestKey,
@@ -452,7 +453,7 @@ impl<T: Carrier> Client<T> {
         }
     }
 
-    /// MD-I-10: the call ends here; no message says so.
+    /// Ends the call on this side only: the protocol has no message that refuses input (MD-I-10).
     fn no_input(&mut self, request: RequestKey, reason: NoInput, now: Instant) {
         self.finish(request, Outcome::Failed(Failed::NoInput { reason }), now);
     }
@@ -461,20 +462,21 @@ impl<T: Carrier> Client<T> {
 /// One entry of `inputRequests`.
 #[derive(Debug)]
 struct Input {
-    /// The text of its key, with the quotes.
+    /// The key as JSON text, with the quotes.
     key: Json,
     method: Method,
     params: Option<Json>,
 }
 
 impl Input {
-    /// Bytes of what the application is told.
+    /// Bytes that are reported to the application.
     fn len(&self) -> usize {
         self.params.as_ref().map_or(0, Json::len)
     }
 }
 
-/// MD-I-03, of a result with so many bytes: no more entries than one more than `most`; `None` if an entry is no request.
+/// Reads the `inputRequests` of a result of `whole` bytes, but at most `most + 1` entries (MD-I-03). `None` if an entry
+/// is not a valid request or a key is repeated.
 fn read_inputs(inputs: &Json, most: usize, whole: usize) -> Option<Vec<Input>> {
     let mut keys = BTreeSet::new();
     let mut read = Vec::new();
@@ -498,7 +500,7 @@ fn read_inputs(inputs: &Json, most: usize, whole: usize) -> Option<Vec<Input>> {
     Some(read)
 }
 
-/// MD-I-05: the answers under the keys of the questions.
+/// The `inputResponses`: each answer under the key of its request (MD-I-05).
 fn responses(inputs: &[(Json, Option<Json>)]) -> Json {
     let mut text = vec![b'{'];
     for (key, answer) in inputs {

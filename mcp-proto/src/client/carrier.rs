@@ -1,4 +1,4 @@
-//! What a client needs of its transport, and what a transport hands up.
+//! The interface between a client and its transport.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::limits::{Limits, Load};
 use crate::spec::ProtocolVersion;
 use crate::transport::{Stdio, StdioAction, Transport};
 
-/// Where a transport puts what it has to say: actions go straight into the one queue, and what arrived is handed up.
+/// The outputs of a transport: actions go into the output queue, and received messages go to the client.
 #[derive(Debug)]
 pub struct Wire<'c, A> {
     pub(crate) out: &'c mut Outbox<A, Event>,
@@ -34,20 +34,20 @@ impl<A: Weight> Wire<'_, A> {
     }
 }
 
-/// What an outgoing message is to the connection.
+/// The role of an outgoing message in the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// `initialize`, which opens a session.
     Initialize(RequestKey),
-    /// `server/discover` in this revision, before it is known whether the server speaks it.
+    /// `server/discover` in this revision, before it is known whether the server supports it.
     Discover(RequestKey, ProtocolVersion),
     /// Any other request.
     Request(RequestKey),
     /// `notifications/initialized`: nothing else is sent until it was accepted (BR-T-08).
     Confirmation,
-    /// The answer to a request of the server's, which dies with the session (SH-C-08).
+    /// The answer to a request of the server, which is dropped when the session is lost (SH-C-08).
     Answer,
-    /// `notifications/cancelled`, which dies with the session too.
+    /// `notifications/cancelled`, which is dropped when the session is lost, too.
     Cancellation,
     /// Any other notification.
     Notification,
@@ -62,27 +62,27 @@ impl Role {
     }
 }
 
-/// What a transport hands up.
+/// What a transport passes to the client.
 #[derive(Debug)]
 pub(crate) enum Inbound {
     /// A message. A response has been checked to belong to the exchange that it came on (C1).
     Message { message: Message, during: Option<RequestKey> },
-    /// Something that is no message, and answers none of our requests.
+    /// Input that is not a valid message. If it was the answer to a request, `Unanswered` follows.
     Invalid { error: ParseError, during: Option<RequestKey> },
-    /// A response that does not belong where it came.
+    /// A response whose request is unknown, or does not belong to the exchange on which the response arrived.
     StrayResponse(RequestId),
     /// A request will get no answer.
     Unanswered { request: RequestKey, reason: Failed },
-    /// `notifications/initialized` has arrived, or will not.
+    /// `notifications/initialized` was accepted, or will not be.
     Confirmed,
-    /// The session is gone. Requests that the server refused for that, or never saw, are kept for the next one; all
-    /// others have been handed up as unanswered.
+    /// The session is lost. Requests that the server refused for this reason or never received are kept for the next
+    /// session; all others were passed on as unanswered.
     SessionLost,
-    /// A request waits until an exchange is free; as many requests as `limit` have one.
+    /// A request waits for a free exchange; `limit` requests have one.
     RequestWaits { limit: usize },
-    /// The peer did something wrong.
+    /// The peer violated the protocol.
     Faulted(Fault),
-    /// The peer did something odd.
+    /// The peer deviated from the protocol in a way that the client tolerates.
     QuirkMet(Quirk),
     /// The peer has ended the connection.
     Ended,
@@ -92,8 +92,8 @@ pub(crate) enum Inbound {
 
 /// A transport that a client can use: [`Stdio`] or [`Http`](super::Http).
 ///
-/// It is sealed. A driver that serves every transport alike is generic over it, and all that `Client` does whatever its
-/// transport is can be called.
+/// The trait is sealed. A driver for all transports can be generic over it and call every method of `Client` that does
+/// not depend on the transport.
 ///
 /// # Example
 ///
@@ -111,59 +111,60 @@ pub trait ClientTransport: Carrier {}
 
 impl<T: Carrier> ClientTransport for T {}
 
-/// A transport as a client uses it.
+/// The operations that a client needs from a transport.
 pub trait Carrier: Transport<Action: Weight> {
-    /// Nothing but the server can be the reason if it does not answer (ER-04, ER-26).
+    /// Whether a missing answer means a legacy server, because nothing else can be the reason (ER-04, ER-26).
     const SILENCE_MEANS_LEGACY: bool;
-    /// A session can be lost and opened again while the connection goes on.
+    /// Whether a session can be lost and opened again while the connection continues.
     const LOSES_SESSIONS: bool;
-    /// The server for people to read.
+    /// The name of the server, for messages to people.
     fn peer(&self) -> String;
-    /// For how long a message that was surely not delivered is tried again, if there is such a thing.
+    /// Sets how long a message that was certainly not delivered is tried again, if the transport does that.
     fn redeliver_for(&mut self, time: Duration);
-    /// Takes over what the client was configured with.
+    /// Sets the limits and the seed from the client's configuration.
     fn configure(&mut self, limits: &Limits, seed: u64);
-    /// Forgets the session, if there is one: `initialize` comes next.
+    /// Discards the session, if there is one: the opening request comes next.
     fn begin(&mut self, now: Instant, wire: &mut Wire<'_, Self::Action>);
     /// Sends a message.
     fn send(&mut self, message: &Message, role: Role, now: Instant, wire: &mut Wire<'_, Self::Action>);
-    /// Whether the modern era can be spoken over it.
+    /// Whether the transport supports the modern era.
     fn may_be_modern(&self) -> bool;
     /// Whether the arguments of tools are repeated in headers, as far as their schemas are known (RULES 8.3).
     fn repeats_arguments(&self) -> bool;
-    /// Starts with a new process of the server, if there is such a thing.
+    /// Continues with a new process of the server, if the transport has one.
     fn respawn(&mut self, wire: &mut Wire<'_, Self::Action>);
-    /// Takes a request back, with `notice` where that takes a message, unless it was not sent yet, in which case it never
-    /// is.
+    /// Cancels a request, with `notice` if the transport needs a message for that. A request that was not sent yet is
+    /// dropped instead.
     fn cancel(&mut self, request: RequestKey, notice: &Message, now: Instant, wire: &mut Wire<'_, Self::Action>);
-    /// Nobody waits for the answer to this request any more.
+    /// Drops a request whose answer is no longer needed.
     fn abandon(&mut self, request: RequestKey, now: Instant, wire: &mut Wire<'_, Self::Action>);
-    /// `initialize` or `server/discover` was answered: this revision holds now.
+    /// `initialize` or `server/discover` was answered: this revision is in force now.
     fn negotiated(&mut self, version: ProtocolVersion, wire: &mut Wire<'_, Self::Action>);
     /// The handshake is over.
     fn ready(&mut self, now: Instant, wire: &mut Wire<'_, Self::Action>);
     /// Ends the connection; [`Inbound::Closed`] follows.
     fn close(&mut self, now: Instant, wire: &mut Wire<'_, Self::Action>);
-    /// Messages that wait to be sent, and the bytes of those.
+    /// The messages that wait to be sent, and their bytes.
     fn backlog(&self) -> Backlog;
-    /// Whether an answer with a payload of this many bytes may be added to those that the server has not taken (M3).
+    /// Whether an answer with a payload of this many bytes may be added to those that the server has not accepted yet
+    /// (M3).
     fn takes_answer(&self, bytes: usize, limits: &Limits) -> bool;
-    /// Whether the server takes the answers to its requests fast enough for more of them to be read (H5).
+    /// Whether the server accepts the answers to its requests fast enough for the client to read more (H5).
     fn wants_input(&self, limits: &Limits) -> bool;
-    /// Lets due timers act.
+    /// Runs the timers that are due.
     fn handle_timeout(&mut self, now: Instant, wire: &mut Wire<'_, Self::Action>);
     /// When the next timer is due.
     fn poll_timeout(&self) -> Option<Instant>;
-    /// What it holds.
+    /// The resources that the transport holds.
     fn load(&self) -> Load;
 }
 
-/// What waits to be sent because the server is slow to take it.
+/// Messages that wait to be sent because the server accepts them slowly.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Backlog {
-    /// Messages that are no requests.
+    /// The number of messages that are not requests.
     pub(crate) messages: usize,
-    /// Bytes of those, as far as they are not requests.
+    /// Bytes of the messages that are not requests.
     pub(crate) message_bytes: usize,
     /// Bytes of all messages.
     pub(crate) bytes: usize,
@@ -186,12 +187,13 @@ impl Backlog {
         }
     }
 
-    /// K1: whether a message of this many bytes may be added. One is taken when nothing waits.
+    /// Whether a message of this many bytes may be added (K1). If nothing waits, a message of any size may be.
     pub(crate) const fn takes(self, bytes: usize, limits: &Limits) -> bool {
         self.bytes == 0 || self.bytes.saturating_add(bytes) <= limits.unwritten
     }
 
-    /// RP10: with more than this waiting, the server asks and does not take the answers.
+    /// Whether too many messages wait that are not requests, because the server makes requests without accepting the
+    /// answers (RP10).
     pub(crate) const fn is_overfull(self, limits: &Limits) -> bool {
         self.messages >= 2 * limits.queue || self.message_bytes >= 2 * limits.queue_bytes
     }
@@ -221,7 +223,7 @@ impl Carrier for Stdio {
     }
 
     fn backlog(&self) -> Backlog {
-        // Answers are not counted against the server: reading stops before there are too many of them.
+        // Answers are not counted: the client stops reading before there are too many of them.
         Backlog { bytes: self.unwritten().bytes(), ..Backlog::default() }
     }
 

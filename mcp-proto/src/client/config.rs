@@ -1,4 +1,4 @@
-//! What a client is told before it connects.
+//! The configuration of a client, and the calls that it makes.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::limits::Limits;
 use crate::spec::Method;
 use crate::spec::{Era, ProtocolVersion};
 
-/// How a client behaves. The fields may be set one by one.
+/// The configuration of a client. The fields may be set one by one.
 ///
 /// # Example
 ///
@@ -25,59 +25,60 @@ use crate::spec::{Era, ProtocolVersion};
 pub struct Config {
     /// `clientInfo` of `initialize`, or of every request (LC-02, RULES 8.1).
     pub client_info: Json,
-    /// `capabilities` of `initialize`, or of every request. A request of the server for something that is not declared here is refused.
+    /// `capabilities` of `initialize`, or of every request. A request of the server that needs a capability which is
+    /// not declared here is refused.
     pub capabilities: Json,
-    /// The revisions that may be spoken. Among those that begin with `initialize`, the newest is offered (LC-03). With
-    /// 2026-07-28 among them, the server is asked with `server/discover` first. Default: all that begin with `initialize`.
+    /// The revisions that the client may use. The newest of those that begin with `initialize` is offered (LC-03). If
+    /// 2026-07-28 is among them, the client sends `server/discover` first. Default: all that begin with `initialize`.
     pub versions: Vec<ProtocolVersion>,
-    /// What is known of the server's era already. Default: nothing.
+    /// The server's era, if it is known already. Default `None`.
     pub known_era: Option<DetectedEra>,
-    /// What the server may make this client hold.
+    /// Limits on what the server can make this client hold.
     pub limits: Limits,
-    /// How long an answer may take when a call does not say otherwise (TO-01). Default 60 s.
+    /// How long an answer may take if the [`Call`] sets no timeout (TO-01). Default 60 s.
     pub request_timeout: Duration,
-    /// How long an answer may take at most, however much progress is made (TO-03). Default 10 min.
+    /// The maximum time for an answer, whatever progress is made (TO-03). Default 10 min.
     pub max_timeout: Duration,
-    /// How long `initialize` may take, and `server/discover` where silence tells nothing. Default 30 s.
+    /// The timeout of `initialize`, and of `server/discover` if silence does not mean a legacy server. Default 30 s.
     pub initialize_timeout: Duration,
     /// How long a server on a byte stream may take to answer `server/discover` before it counts as one that begins with
     /// `initialize` (ER-04). Default 10 s.
     pub discover_timeout: Duration,
-    /// Whether the driver can start a server that has ended anew, when
-    /// [`StdioAction::Respawn`](crate::StdioAction::Respawn) asks for that (ER-06). Default `false`.
+    /// Whether the driver can restart a server that has exited, when
+    /// [`StdioAction::Respawn`](crate::StdioAction::Respawn) requests it (ER-06). Default `false`.
     pub respawn: bool,
-    /// Who says that `notifications/initialized` may be sent. Default [`Confirmation::Automatic`].
+    /// When `notifications/initialized` is sent. Default [`Confirmation::Automatic`].
     pub confirmation: Confirmation,
-    /// Whether the connection is tried again, with growing pauses, when it could not be made or the session could not
-    /// be opened again. Default `false`: the application decides.
+    /// Whether the client tries again, with growing pauses, when the connection could not be made or the session could
+    /// not be opened again. Default `false`: the application decides.
     pub reconnect: bool,
-    /// Who deals with requests that the machine could deal with by itself. Default [`Forwarding::Own`].
+    /// Which requests of the server the client handles by itself. Default [`Forwarding::Own`].
     pub forwarding: Forwarding,
-    /// Where the jitter of waiting times begins. Two clients should not have the same.
+    /// The seed of the jitter of pauses. Two clients should not have the same seed.
     pub seed: u64,
 }
 
-/// Who says that `notifications/initialized` may be sent.
+/// When `notifications/initialized` is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Confirmation {
-    /// It follows the answer to `initialize` at once (LC-08).
+    /// It is sent as soon as `initialize` was answered (LC-08).
     Automatic,
     /// The application calls [`Client::confirm`](crate::Client::confirm), as a relay does when its own client has
     /// confirmed.
     Manual,
 }
 
-/// Who deals with requests that the machine could deal with by itself.
+/// Which requests of the server the client handles by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forwarding {
-    /// The machine answers `ping` and refuses what was not declared.
+    /// The client answers `ping` and refuses requests whose capability was not declared.
     Own,
-    /// The application gets every request: it is a relay, and somebody else answers.
+    /// The application receives every request: it is a relay, whose own client answers.
     All,
 }
 
 impl Config {
-    /// A client of that name and version, without capabilities.
+    /// The configuration of a client with this name and version, without capabilities.
     #[must_use]
     pub fn new(name: &str, version: &str) -> Self {
         let client_info =
@@ -100,8 +101,8 @@ impl Config {
         }
     }
 
-    /// The same without the revisions that are older than this: what only an older server, or somebody in between, would
-    /// make of the connection is no connection then.
+    /// Removes the revisions that are older than this one, so that neither an old server nor an attacker in between can
+    /// downgrade the connection to them.
     ///
     /// # Example
     ///
@@ -140,7 +141,7 @@ impl Config {
     }
 }
 
-/// A request to be made.
+/// A request to be made with [`Client::request`](crate::Client::request).
 ///
 /// # Example
 ///
@@ -170,27 +171,27 @@ impl Call {
         Self { method: method.into(), params: None, timeout: None, progress: false }
     }
 
-    /// What is asked for.
+    /// The method of the request.
     #[must_use]
     pub const fn method(&self) -> &Method {
         &self.method
     }
 
-    /// With these parameters, which cross as they are.
+    /// Sets the parameters. Members that the client does not set itself are sent unchanged.
     #[must_use]
     pub fn params(mut self, params: impl Into<Json>) -> Self {
         self.params = Some(params.into());
         self
     }
 
-    /// With this time to answer instead of the one of the configuration.
+    /// Sets the timeout of this request, which replaces the configured one.
     #[must_use]
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Asks for progress: a token is put into the parameters, unless they have one already (PR-01).
+    /// Requests progress: a token is added to the parameters, unless they have one already (PR-01).
     #[must_use]
     pub const fn with_progress(mut self) -> Self {
         self.progress = true;

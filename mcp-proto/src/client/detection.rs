@@ -1,5 +1,4 @@
-//! Finding out which era a server belongs to: a state machine of its own, without messages and without time (RULES
-//! 10.1, 10.2).
+//! Detection of a server's era: a separate state machine, without messages and without time (RULES 10.1, 10.2).
 //!
 //! ```text
 //!             DiscoverResult, or -32022 with a revision in common
@@ -19,10 +18,10 @@ use crate::error::{Failed, InvalidResponse};
 use crate::spec::code;
 use crate::spec::{Era, ProtocolVersion};
 
-/// Which era a server belongs to, and what told so.
+/// The era of a server, and how it was detected.
 ///
-/// It may be kept and handed back in [`Config::known_era`](super::Config), so that the next connection asks no question
-/// that was answered. A server may have changed meanwhile: give what you keep an expiry (ER-09).
+/// The value may be stored and set in [`Config::known_era`](super::Config) for the next connection, which then need not
+/// detect the era again. The server may change in the meantime, so a stored value should expire (ER-09).
 ///
 /// # Example
 ///
@@ -37,7 +36,7 @@ use crate::spec::{Era, ProtocolVersion};
 pub struct DetectedEra {
     /// The era.
     pub era: Era,
-    /// What told so.
+    /// How it was detected.
     pub by: DetectedBy,
 }
 
@@ -49,31 +48,31 @@ impl DetectedEra {
     }
 }
 
-/// What told which era a server belongs to.
+/// How the era of a server was detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DetectedBy {
-    /// Nothing else was allowed.
+    /// The configuration allows no other era.
     Configured,
-    /// It was known before.
+    /// It was known from an earlier connection.
     Known,
-    /// It answered `server/discover`.
+    /// The server answered `server/discover`.
     Discovered,
-    /// It answered `server/discover` with an error of this code.
+    /// The server answered `server/discover` with an error of this code.
     Error {
         /// The code.
         code: i64,
     },
-    /// It answered `server/discover` with this HTTP status and no JSON-RPC error.
+    /// The server answered `server/discover` with this HTTP status and no JSON-RPC error.
     Status {
         /// The status.
         status: u16,
     },
-    /// It answered `server/discover` with something else than its revisions.
+    /// The server answered `server/discover` with something else than its revisions.
     OtherAnswer,
-    /// It did not answer `server/discover`.
+    /// The server did not answer `server/discover`.
     Silence,
-    /// Its process ended when it was asked.
+    /// The server's process exited during discovery.
     Exited,
 }
 
@@ -92,34 +91,34 @@ impl fmt::Display for DetectedBy {
     }
 }
 
-/// What comes next.
+/// The next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Ask with `server/discover`, in this revision (ER-01, ER-20).
+    /// Send `server/discover` in this revision (ER-01, ER-20).
     Discover(ProtocolVersion),
     /// Open a session with `initialize`, offering this revision.
     Initialize(ProtocolVersion),
-    /// Go on in this revision of the modern era.
+    /// Use this revision of the modern era.
     Adopt(ProtocolVersion),
-    /// There is no connection.
+    /// The connection cannot be made.
     Fail(Unavailable),
 }
 
-/// What is allowed, and what is known so far.
+/// The state of the detection: the allowed revisions, and the results so far.
 #[derive(Debug)]
 pub(super) struct Detection {
     versions: Vec<ProtocolVersion>,
-    /// What was known at the beginning, or was found out for good: a connection was made.
+    /// The era that was known at the start, or with which a connection was made.
     settled: Option<DetectedEra>,
     detected_era: Option<DetectedEra>,
-    /// MD-V-02: revisions that were tried again because the server named them.
+    /// Revisions that were tried again because the server named them (MD-V-02).
     corrected: BTreeSet<ProtocolVersion>,
-    /// The server refused `initialize` with this, and is asked what it is.
+    /// The server refused `initialize` with this, after which `server/discover` was sent to find out its era.
     refused: Option<Unavailable>,
     has_asked_again: bool,
-    /// The server's process was asked with `server/discover`, and has not been started anew since.
+    /// `server/discover` was sent to the server's process, which was not restarted since.
     has_asked_process: bool,
-    /// Silence tells something: nothing else than the server can be the reason (ER-04, ER-26).
+    /// A missing answer means a legacy server, because nothing else can be the reason (ER-04, ER-26).
     silence_means_legacy: bool,
 }
 
@@ -141,7 +140,7 @@ impl Detection {
         }
     }
 
-    /// What to begin with.
+    /// Starts the detection over, and returns the first step.
     pub(super) fn begin(&mut self) -> Step {
         self.corrected.clear();
         self.refused = None;
@@ -149,12 +148,12 @@ impl Detection {
         self.detected_era = self.settled;
         match (self.newest(Era::Modern), self.detected_era.map(|detected_era| detected_era.era)) {
             (None, _) | (Some(_), Some(Era::Legacy)) => self.initialize(None),
-            // ER-10: a server that can only be modern is asked too, so that one that is not is found out.
+            // `server/discover` is sent even if only a modern server is possible, to detect one that is not (ER-10).
             (Some(newest), Some(Era::Modern) | None) => self.discover(newest),
         }
     }
 
-    /// Whether it tells something if there is no answer to `server/discover`.
+    /// Whether a missing answer to `server/discover` means a legacy server.
     pub(super) fn silence_means_legacy(&self) -> bool {
         self.silence_means_legacy && !self.is_known_modern() && self.newest(Era::Legacy).is_some()
     }
@@ -163,10 +162,10 @@ impl Detection {
         self.detected_era
     }
 
-    /// What follows from the outcome of `server/discover`.
+    /// The step that follows the outcome of `server/discover`.
     pub(super) fn on_discovered(&mut self, outcome: &Outcome) -> Step {
         match outcome {
-            // ER-02
+            // A valid result means a modern server (ER-02).
             Outcome::Result(result) => {
                 if let Some(named) = named_versions(result.first_member("supportedVersions")) {
                     return self.choose(&named, DetectedBy::Discovered, Step::Adopt);
@@ -178,7 +177,7 @@ impl Detection {
             Outcome::Failed(reason) => {
                 let by = match reason {
                     Failed::TimedOut { .. } if self.silence_means_legacy() => DetectedBy::Silence,
-                    // ER-23, ER-26
+                    // A client error shows the era, unless it is about credentials or load (ER-23, ER-26).
                     Failed::Refused(refusal) if shows_era(refusal.status) => {
                         DetectedBy::Status { status: refusal.status.as_u16() }
                     }
@@ -212,12 +211,12 @@ impl Detection {
         }
     }
 
-    /// What follows from an error that answers `server/discover` (ER-24, ER-25).
+    /// The step that follows an error response to `server/discover` (ER-24, ER-25).
     fn on_error(&mut self, error: &ErrorObject) -> Step {
         let by = DetectedBy::Error { code: error.code() };
         match error.code() {
             code::UNSUPPORTED_PROTOCOL_VERSION => match supported_versions(error) {
-                // ER-03, MD-V-02: once more for each revision that both speak.
+                // `server/discover` is sent again at most once for each common revision (ER-03, MD-V-02).
                 Some(named) => match self.choose(&named, by, Step::Discover) {
                     Step::Discover(version) if !self.corrected.insert(version) => {
                         Step::Fail(Unavailable::Error(error.clone()))
@@ -229,20 +228,20 @@ impl Detection {
             code::HEADER_MISMATCH | code::MISSING_REQUIRED_CLIENT_CAPABILITY => {
                 Step::Fail(Unavailable::Error(error.clone()))
             }
-            // ER-05: whatever the code is.
+            // Any other error means a legacy server, whatever its code is (ER-05).
             _ => self.legacy(by, Unavailable::Error(error.clone())),
         }
     }
 
-    /// The server refused `initialize`, or gives the reason back. It may be a modern one that was too slow to say so
-    /// (ER-08), or was not asked; whatever else it is, it is asked no third time.
+    /// The step that follows a refused `initialize`. The server may be a modern one that answered `server/discover` too
+    /// late (ER-08) or did not receive it. `server/discover` is sent at most once more.
     ///
     /// # Errors
     ///
-    /// The reason, if it tells nothing about the era.
+    /// The reason, if it does not point to a modern server or nothing is left to try.
     pub(super) fn on_initialize_refused(&mut self, reason: Unavailable) -> Result<Step, Unavailable> {
         let may_be_modern = match &reason {
-            // ER-42, and what servers say that miss `_meta` or headers.
+            // Errors that a modern server sends: with its revisions (ER-42), or because `_meta` or headers are missing.
             Unavailable::Error(error) => matches!(
                 error.code(),
                 code::UNSUPPORTED_PROTOCOL_VERSION
@@ -267,13 +266,13 @@ impl Detection {
         self.settled = self.detected_era;
     }
 
-    /// What holds for the next connection too.
+    /// The era that the next connection starts with.
     pub(super) const fn settled(&self) -> Option<DetectedEra> {
         self.settled
     }
 
-    /// The server's process has ended while the connection was being made. ER-06: if it was asked what only a modern
-    /// server knows, a new one may take `initialize`.
+    /// The step that follows the exit of the server's process while the connection is being made. If the process was
+    /// sent `server/discover`, a new process may accept `initialize` (ER-06).
     pub(super) fn on_exit(&mut self) -> Option<Step> {
         let newest = self.newest(Era::Legacy).filter(|_| self.has_asked_process)?;
         self.has_asked_process = false;
@@ -281,7 +280,7 @@ impl Detection {
         Some(Step::Initialize(newest))
     }
 
-    /// The best revision out of those that the server names: a modern one if there is any in common (A4, ER-30).
+    /// The best revision of those that the server named: the newest common one, modern ones first (A4, ER-30).
     fn choose(&mut self, named: &[ProtocolVersion], by: DetectedBy, then: fn(ProtocolVersion) -> Step) -> Step {
         let mutual = |era| {
             let mutual = self.versions.iter().filter(|version| version.rules().era == era && named.contains(version));
@@ -300,7 +299,8 @@ impl Detection {
         }
     }
 
-    /// The server is no modern one. Who speaks nothing else learns why.
+    /// The server is not a modern one. If the client supports no legacy revision, the detection fails: with `reason`
+    /// after a timeout, otherwise because there is no common revision.
     fn legacy(&mut self, by: DetectedBy, reason: Unavailable) -> Step {
         if self.newest(Era::Legacy).is_none() {
             let is_answer = !matches!(reason, Unavailable::Failed(Failed::TimedOut { .. }));
@@ -338,24 +338,24 @@ impl Detection {
     }
 }
 
-/// `data.supported` of an error that a revision is not served, as far as they are known.
+/// The known revisions in `data.supported` of an error that rejects a revision.
 pub(super) fn supported_versions(error: &ErrorObject) -> Option<Vec<ProtocolVersion>> {
     named_versions(error.data().and_then(|data| data.first_member("supported")))
 }
 
-/// The known revisions of an array of their names; `None` if it is none.
+/// The known revisions of an array of their names; `None` if the value is not an array.
 fn named_versions(names: Option<Json>) -> Option<Vec<ProtocolVersion>> {
     let names = names.filter(|names| names.as_bytes().starts_with(b"["))?;
     let version = |name: Json| name.as_string().and_then(|name| ProtocolVersion::from_text(&name));
     Some(names.elements().filter_map(version).collect())
 }
 
-/// ER-23, ER-26: whether a status says something about what a server understands, and not about credentials or load.
+/// Whether a status shows what the server supports, and is not about credentials or load (ER-23, ER-26).
 fn shows_era(status: http::StatusCode) -> bool {
     status.is_client_error() && !says_nothing(status)
 }
 
-/// ER-26, ER-29: these say something about credentials and load, and nothing about the protocol.
+/// Whether a status is about credentials or load, and shows nothing about the protocol (ER-26, ER-29).
 pub(super) fn says_nothing(status: http::StatusCode) -> bool {
     matches!(status.as_u16(), 401 | 403 | 407 | 408 | 425 | 429) || status.is_server_error()
 }

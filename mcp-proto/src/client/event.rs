@@ -1,4 +1,4 @@
-//! What a client tells.
+//! Events that a client reports.
 
 use super::{DetectedEra, SubscriptionKey};
 use crate::Instant;
@@ -10,7 +10,7 @@ use crate::error::{Failed, Fault, Quirk};
 use crate::spec::Method;
 use crate::spec::ProtocolVersion;
 
-/// What a client tells its application.
+/// An event that a client reports to its application.
 #[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -20,25 +20,28 @@ pub enum Event {
         version: ProtocolVersion,
         /// The result of `initialize` or `server/discover`, as it came.
         result: Json,
-        /// The session was lost, and has been opened again by the same `initialize`.
+        /// The session was lost, and was opened again with the same `initialize`.
         is_reconnect: bool,
         /// Which era the server belongs to, and how that was detected.
         detected_era: DetectedEra,
-        /// A newer revision would have been spoken if the server knew it.
+        /// The client supports a newer revision than the one in force. `false` if the caller supplied the opening
+        /// request.
         is_downgrade: bool,
     },
-    /// The connection could not be made, or the session not opened again. Requests that waited for it have failed.
+    /// The connection could not be made, or a lost session could not be opened again. Requests that waited for it have
+    /// failed.
     Unavailable {
         /// Why.
         reason: Unavailable,
-        /// When it is tried again; `None` if it is not.
+        /// When the client tries again; `None` if it does not.
         retry_at: Option<Instant>,
     },
-    /// The server does not know the session any more; it is being opened again. Requests that the server may have seen
-    /// have failed, the others wait.
+    /// The server has lost the session, which is being opened again. Requests that the server may have received have
+    /// failed; the others wait.
     SessionLost,
-    /// The session was opened again, and a subscription to a resource or the level of log messages, which the application
-    /// had set in the lost one, could not be set again. All others are in force without the application's doing.
+    /// The session was opened again, but a setting of the lost session could not be restored: a subscription to a
+    /// resource, or the level of log messages. All other settings are in force again without a request of the
+    /// application.
     NotRestored {
         /// The method of the request that had set it: `resources/subscribe` or `logging/setLevel`.
         method: Method,
@@ -61,41 +64,42 @@ pub enum Event {
         /// The notification's parameters, as they came.
         params: Json,
     },
-    /// The server asks for something, and waits.
+    /// The server has made a request and waits for the answer.
     Requested {
         /// The right to answer.
         ticket: Ticket,
         /// What it belongs to.
         scope: Scope,
-        /// What is asked for.
+        /// The method of the request.
         method: Method,
         /// Its parameters, as they came.
         params: Option<Json>,
     },
-    /// The server no longer wants an answer to a request of its own. Answering it does nothing.
+    /// The server no longer needs an answer to one of its requests. Answering it does nothing.
     RequestCancelled {
         /// Which one.
         ticket: TicketKey,
         /// The notification's parameters, as they came.
         params: Json,
     },
-    /// The server tells something.
+    /// The server has sent a notification.
     Notified {
         /// What it belongs to.
         scope: Scope,
-        /// What is told.
+        /// The method of the notification.
         method: Method,
         /// Its parameters, as they came.
         params: Option<Json>,
     },
-    /// A subscription is open: the server will tell of this. It may be less than what was asked for (MD-L-07).
+    /// A subscription is open. The server will send the notifications in `filter`, which may be fewer than were
+    /// requested (MD-L-07).
     Listening {
         /// Which one.
         subscription: SubscriptionKey,
         /// The object `notifications` of the acknowledgement, as it came.
         filter: Json,
     },
-    /// A subscription broke off, and is opened again. What changed meanwhile is not told (MD-L-11).
+    /// A subscription was lost, and will be opened again. Changes in the meantime are not reported (MD-L-11).
     ListeningInterrupted {
         /// Which one.
         subscription: SubscriptionKey,
@@ -108,18 +112,19 @@ pub enum Event {
     ListeningEnded {
         /// Which one.
         subscription: SubscriptionKey,
-        /// How: with a result if the server ended it in good order (MD-L-09).
+        /// How: with a result if the server ended it normally (MD-L-09).
         outcome: Outcome,
     },
-    /// A request waits because `limit` requests are with the server, which is as many as `Limits::exchanges` allows over
-    /// HTTP. Its time to be answered runs. This is told once.
+    /// A request waits because `limit` requests are in flight, which is as many as `Limits::exchanges` allows over
+    /// HTTP. Its timeout is running already. This event is reported once.
     RequestWaits {
-        /// Requests that can be with the server at one time.
+        /// The maximum number of requests in flight.
         limit: usize,
     },
-    /// The server did something wrong that could be coped with.
+    /// Something was wrong, usually with a message of the server, but the connection continues.
     Faulted(Fault),
-    /// The server did something odd that could be put up with. Each is told once per connection.
+    /// The server deviates from the protocol in a way that the client tolerates. Each quirk is reported once per
+    /// connection.
     QuirkMet(Quirk),
     /// The connection has ended; nothing comes after this.
     Closed(CloseReason),
@@ -128,7 +133,7 @@ pub enum Event {
 /// Why there is no connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unavailable {
-    /// The server answered `initialize` with an error.
+    /// The server answered `initialize` or `server/discover` with an error.
     Error(ErrorObject),
     /// There was no answer.
     Failed(Failed),
@@ -138,13 +143,13 @@ pub enum Unavailable {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotRestored {
-    /// The server refused it this time.
+    /// The server refused it in the next session.
     #[error("the server answered with error {}", .0.code())]
     Error(ErrorObject),
     /// There was no answer.
     #[error("{}", .0.describe("the server"))]
     Failed(Failed),
-    /// It was not kept for the next session, because all that was set came to more than the limit.
+    /// It was not kept for the next session, because the settings exceeded the limit in total.
     #[error("only {limit} bytes of such settings are kept")]
     NotKept {
         /// `Limits::session_settings`.
@@ -157,7 +162,7 @@ pub enum NotRestored {
 pub enum Outcome {
     /// With a result, as it came.
     Result(Json),
-    /// With an error of the server's.
+    /// With an error from the server.
     Error(ErrorObject),
     /// Without an answer.
     Failed(Failed),
@@ -169,7 +174,7 @@ pub enum Outcome {
 pub enum Scope {
     /// It came on the stream of this request (SH-S-13).
     Request(RequestKey),
-    /// It was subscribed to (MD-L-04).
+    /// It belongs to this subscription (MD-L-04).
     Subscription(SubscriptionKey),
     /// It came on a stream that serves the whole connection.
     Connection,
@@ -183,13 +188,14 @@ pub enum CloseReason {
     Local,
     /// The peer closed it.
     Peer,
-    /// The server speaks no revision that this client knows (LC-06).
+    /// The server and the client support no common revision (LC-06).
     NoCommonVersion,
-    /// The peer sent too much that is no message (FR10).
+    /// The peer sent too much input that is not a message (FR10).
     Garbage,
-    /// Nothing happened in the session for so long that it was given up.
+    /// The session was idle for too long.
     Expired,
-    /// The application took no output, and what had to be kept for it grew over the limits (RP9).
+    /// A queue grew over the limits: the application did not drain the output (RP9), or the peer made requests without
+    /// accepting the answers (RP10).
     Overflow,
 }
 

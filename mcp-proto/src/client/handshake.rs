@@ -15,31 +15,31 @@ use crate::error::{Failed, InvalidResponse};
 use crate::spec::Method;
 use crate::spec::{Era, ProtocolVersion};
 
-/// For how long requests that came early wait for the application to confirm the session.
+/// How long early requests wait for the application to confirm the session.
 const CONFIRMATION_PAUSE: Duration = Duration::from_millis(100);
 
-/// Where a connection is in its life.
+/// The state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// `connect` was not called.
     Idle,
-    /// `initialize` or `server/discover` is on its way.
+    /// `initialize` or `server/discover` was sent and is not answered yet.
     Opening {
         request: RequestKey,
-        /// The application has asked for it and waits; otherwise the machine tries by itself.
+        /// The application asked for the connection; otherwise the client connects again by itself.
         awaited: bool,
     },
-    /// `initialize` was answered, and the application will confirm.
+    /// `initialize` was answered, and the application has not confirmed the session yet.
     Unconfirmed,
-    /// `notifications/initialized` is on its way.
+    /// `notifications/initialized` was sent and is not accepted yet.
     Confirming,
     /// The handshake is over.
     Ready,
-    /// There is no connection. A timer or a request will try again.
+    /// There is no connection. A timer or a request will open it again.
     Down,
-    /// The end is being said.
+    /// The connection is being closed.
     Closing(CloseReason),
-    /// Nothing follows.
+    /// The connection is closed.
     Closed,
 }
 
@@ -57,31 +57,31 @@ impl Phase {
         }
     }
 
-    /// LC-11: between the answer to `initialize` and its confirmation, requests are served. Only the pause in which
-    /// the confirmation travels is waited for, because messages over HTTP can overtake each other (BR-T-08).
+    /// Requests are sent before the confirmation, too, as soon as `initialize` was answered (LC-11). They wait only
+    /// while the confirmation is being delivered, because messages over HTTP can overtake each other (BR-T-08).
     pub(super) const fn takes_requests(self) -> bool {
         matches!(self, Self::Unconfirmed | Self::Ready)
     }
 }
 
-/// Whose words open the connection.
+/// Who supplied the opening request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Opener {
-    /// Ours, by the configuration.
+    /// The client itself, from its configuration.
     Configured,
-    /// `initialize` with these parameters, which somebody else has written.
+    /// The caller: `initialize` with these parameters.
     Initialize(Json),
-    /// `server/discover` with these parameters, which somebody else has written. So are all requests.
+    /// The caller: `server/discover` with these parameters. The caller also sets `_meta` of all requests.
     Discover(Json),
 }
 
-/// What is said to open a session, kept to say it again.
+/// What opened a session, kept to open the next one in the same way.
 #[derive(Debug)]
 pub(super) struct Handshake {
     opener: Opener,
-    /// What the application has confirmed it with, if it has.
+    /// The confirmation, if one was sent.
     confirmed: Option<Notification>,
-    /// The revision that the first session had.
+    /// The revision of the latest session. Once confirmed, it must not change (BR-T-07).
     version: Option<ProtocolVersion>,
 }
 
@@ -94,7 +94,7 @@ impl Handshake {
         self.opener = Opener::Configured;
     }
 
-    /// Requests say of themselves what the protocol wants them to say, and cross as they are.
+    /// Whether requests of the modern era have their own `_meta` and are sent unchanged.
     pub(super) const fn passes_on(&self) -> bool {
         matches!(self.opener, Opener::Discover(_))
     }
@@ -106,7 +106,7 @@ impl<T: Carrier> Client<T> {
         self.follow(step, awaited, now);
     }
 
-    /// Does what the detection of the era wants to be done.
+    /// Carries out a step of the detection of the era.
     fn follow(&mut self, step: Step, awaited: bool, now: Instant) {
         match step {
             Step::Discover(version) => {
@@ -123,7 +123,7 @@ impl<T: Carrier> Client<T> {
                     Role::Discover(request, version)
                 });
             }
-            // LC-01, LC-02
+            // `initialize` is the first interaction (LC-01, LC-02).
             Step::Initialize(version) => {
                 let params = match self.handshake.as_ref().map(|handshake| &handshake.opener) {
                     Some(Opener::Initialize(params)) => params.clone(),
@@ -139,7 +139,7 @@ impl<T: Carrier> Client<T> {
                     self.close_because(CloseReason::NoCommonVersion, now);
                 }
             }
-            // What is adopted was discovered, and told with it.
+            // `on_opening_outcome` handles this step, because it has the result.
             Step::Adopt(_) => {}
         }
     }
@@ -168,7 +168,7 @@ impl<T: Carrier> Client<T> {
         });
     }
 
-    /// What opens the connection has ended.
+    /// The request that opens the connection has ended.
     pub(super) fn on_opening_outcome(&mut self, outcome: Outcome, now: Instant) {
         let Phase::Opening { request, awaited } = self.phase else { return };
         self.timers.clear(Timer::Answer(request));
@@ -188,7 +188,7 @@ impl<T: Carrier> Client<T> {
     /// The server is a modern one: there is nothing to confirm.
     fn on_adopted(&mut self, version: ProtocolVersion, result: Json, now: Instant) {
         if self.handshake.as_ref().is_some_and(|handshake| handshake.confirmed.is_some()) {
-            // BR-T-07: who had a session so far cannot be told of a revision without one.
+            // A confirmed session cannot be replaced by a revision without sessions (BR-T-07).
             return self.opening_failed(Unavailable::Failed(Failed::VersionChanged { version }), now);
         }
         self.version = Some(version);
@@ -221,7 +221,7 @@ impl<T: Carrier> Client<T> {
         };
         let version = version.as_string().and_then(|version| ProtocolVersion::from_text(&version));
         let Some(version) = version.filter(|version| self.is_acceptable(*version)) else {
-            // LC-06, A1
+            // The client disconnects if the server chose a revision that it does not support (LC-06, A1).
             let spoken = self.config.versions.as_slice().into();
             self.opening_failed(Unavailable::Failed(Failed::NoCommonVersion { spoken }), now);
             return self.close_because(CloseReason::NoCommonVersion, now);
@@ -229,7 +229,7 @@ impl<T: Carrier> Client<T> {
         let Some(handshake) = &mut self.handshake else { return };
         let confirmed = handshake.confirmed.clone();
         if *handshake.version.get_or_insert(version) != version && confirmed.is_some() {
-            // BR-T-07: who spoke one revision so far cannot be told of another.
+            // A confirmed session cannot be replaced by one in another revision (BR-T-07).
             return self.opening_failed(Unavailable::Failed(Failed::VersionChanged { version }), now);
         }
         handshake.version = Some(version);
@@ -243,7 +243,7 @@ impl<T: Carrier> Client<T> {
         match (confirmed, self.config.confirmation) {
             (Some(notification), _) => self.send_confirmation(notification, now),
             (None, Confirmation::Automatic) => self.send_confirmation(Notification::new(Method::INITIALIZED), now),
-            // The confirmation should go first, but need not come at all (LC-11).
+            // The confirmation should be sent first, but the application need not send it at all (LC-11).
             (None, Confirmation::Manual) => self.timers.set(Timer::Unconfirmed, now + CONFIRMATION_PAUSE),
         }
     }
@@ -255,12 +255,12 @@ impl<T: Carrier> Client<T> {
         }
     }
 
-    /// LC-06
+    /// Whether the client supports this revision of an answer to `initialize` (LC-06).
     fn is_acceptable(&self, version: ProtocolVersion) -> bool {
         version.rules().era == Era::Legacy && self.config.versions.contains(&version)
     }
 
-    /// LC-08
+    /// Confirms the session (LC-08).
     pub(super) fn send_confirmation(&mut self, notification: Notification, now: Instant) {
         if let Some(handshake) = &mut self.handshake {
             handshake.confirmed = Some(notification.clone());
@@ -281,7 +281,7 @@ impl<T: Carrier> Client<T> {
         self.open_subscriptions(now);
     }
 
-    /// The handshake is over, or is waited for no longer.
+    /// Starts to send requests: the handshake is over, or the wait for the confirmation has ended.
     pub(super) fn serve_requests(&mut self, now: Instant) {
         self.restore_settings(now);
         self.send_held(now);
@@ -301,7 +301,7 @@ impl<T: Carrier> Client<T> {
         self.held = waiting;
     }
 
-    /// The byte stream has ended. ER-06: a server that could not bear to be asked is started anew, if that can be done.
+    /// The byte stream has ended. A server that exited during discovery is restarted if the driver can do that (ER-06).
     pub(super) fn on_ended(&mut self, now: Instant) {
         if let Phase::Opening { awaited, .. } = self.phase {
             if let Some(step) = self.detection.on_exit().filter(|_| self.config.respawn) {
@@ -309,11 +309,11 @@ impl<T: Carrier> Client<T> {
                 return self.follow(step, awaited, now);
             }
         }
-        // H1, H4: everything that waits gets its outcome at once.
+        // All pending requests get their outcome at once (H1, H4).
         self.close_because(CloseReason::Peer, now);
     }
 
-    /// There is no connection now. What waited for it has failed.
+    /// The connection could not be opened. Everything that waited for it fails.
     pub(super) fn opening_failed(&mut self, reason: Unavailable, now: Instant) {
         if let Phase::Opening { request, .. } = self.phase {
             self.timers.clear(Timer::Answer(request));
@@ -342,7 +342,7 @@ impl<T: Carrier> Client<T> {
         self.end_subscriptions(&outcome, now);
     }
 
-    /// A request came while there is no connection: it is worth an attempt now, within reason.
+    /// Opens the connection for a new request, unless there were too many attempts within a minute.
     pub(super) fn try_on_demand(&mut self, now: Instant) {
         if self.phase == Phase::Down {
             if self.backoff.may_try_now(&self.config.limits, now) {
@@ -354,9 +354,9 @@ impl<T: Carrier> Client<T> {
         }
     }
 
-    /// SH-C-08, HT9: the session is opened again, once and for all requests that wait for it.
+    /// Opens the lost session again, once for all requests that wait for it (SH-C-08, HT9).
     pub(super) fn on_session_lost(&mut self, now: Instant) {
-        // SH-C-08: answers to the old session's requests are of no use to the new one.
+        // Answers to requests of the old session must not be sent in the new one (SH-C-08).
         self.incoming.clear();
         self.lose_settings(now);
         match self.phase {

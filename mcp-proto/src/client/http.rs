@@ -1,7 +1,7 @@
-//! HTTP as a client speaks it: Streamable HTTP, and the two endpoints of 2024-11-05.
+//! The HTTP transport of a client: Streamable HTTP, and HTTP+SSE with the two endpoints of 2024-11-05.
 //!
-//! Every message that is sent has an exchange of its own (SH-C-01), and an answer belongs to the exchange on which it
-//! comes, never to an id alone (C1).
+//! Every message is sent in an exchange of its own (SH-C-01). An answer is matched by the exchange on which it arrives,
+//! never by its id alone (C1).
 //!
 //! ```text
 //!            room for an exchange             2xx JSON or events          response
@@ -13,23 +13,24 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `config` | what the user says |
-//! | `url` | the check of the URL that a user gives |
-//! | `endpoint` | where messages go, and which references stay on their origin |
-//! | `headers` | requests with their headers, and what is read from the headers of responses |
+//! | `config` | the configuration |
+//! | `url` | validation of the configured URL |
+//! | `endpoint` | the URL of the server, and references on the same origin |
+//! | `headers` | headers of requests, and fields from the headers of responses |
 //! | `exchange` | one exchange: its purpose and how it is read |
-//! | `carrier` | what the client asks of this transport |
-//! | `answer` | what arrives on an exchange: heads, bodies, ends and failures |
-//! | `mirrored` | headers that repeat the body of a request |
+//! | `carrier` | the operations that the client needs from this transport |
+//! | `post_queue` | messages that wait to be sent |
+//! | `answer` | responses: heads, bodies, ends and failures of exchanges |
+//! | `mirrored` | headers that repeat parts of the body of a request |
 //! | `tools` | tools whose arguments are repeated in headers |
-//! | `route` | events and bodies to messages, each to the request that it belongs to |
-//! | `failure` | how exchanges fail, as drivers see it |
+//! | `route` | decoding of events and bodies, and matching of messages to requests |
+//! | `failure` | failures of exchanges, as drivers report them |
 //! | `refusal` | HTTP errors, and the JSON-RPC errors in their bodies |
 //! | `redirect` | redirects, followed or refused |
-//! | `resume` | going on with a broken stream |
+//! | `resume` | resumption of broken streams |
 //! | `server_stream` | the stream for messages that belong to no request |
 //! | `session` | sessions: begun, lost, opened again, ended |
-//! | `two_endpoint` | the transport of 2024-11-05, and falling back to it |
+//! | `two_endpoint` | the transport of 2024-11-05, and the fallback to it |
 
 mod answer;
 mod carrier;
@@ -79,24 +80,24 @@ pub use exchange::ExchangeKey;
 pub use failure::Failure;
 pub use url::InvalidUrl;
 
-/// The pause before a message that did not reach the server is tried again; it doubles.
+/// The first pause before a message that did not reach the server is tried again; it doubles.
 const REDELIVER_AFTER: Duration = Duration::from_millis(250);
 
-/// What the driver of an HTTP client is asked to do.
+/// An action that the driver of an HTTP client must carry out.
 #[derive(Debug)]
 #[non_exhaustive]
 #[expect(clippy::large_enum_variant, reason = "nearly every action is an `Open`")]
 pub enum HttpAction {
-    /// Send this request, without following redirects or unpacking bodies, and hand in what comes of it.
+    /// Send this request, without following redirects or decompressing bodies, and pass the response to the client.
     Open {
-        /// The name to hand it in under.
+        /// The key under which the response is passed to the client.
         exchange: ExchangeKey,
-        /// The request, with an absolute URL and all headers but those of the connection.
+        /// The request, with an absolute URL and all headers except those of the connection.
         request: Request<Bytes>,
     },
-    /// Drop this exchange: close its connection, and hand in nothing more of it.
+    /// Drop this exchange: close its connection, and pass nothing more of it to the client.
     Abort {
-        /// Which one.
+        /// The exchange to drop.
         exchange: ExchangeKey,
     },
 }
@@ -104,7 +105,7 @@ pub enum HttpAction {
 impl Weight for HttpAction {
     fn weight(&self) -> usize {
         match self {
-            // The body is counted where the message waits: the action shares it.
+            // The body is counted in the queue of messages; the action shares its buffer.
             Self::Open { .. } => 256,
             Self::Abort { .. } => 0,
         }
@@ -134,12 +135,12 @@ pub struct Http {
     jitter: Jitter,
     mode: HttpMode,
     session: Option<SessionId>,
-    /// What the response to `initialize` carried, until its result is accepted.
+    /// The session id in the response to `initialize`, until the result is accepted.
     offered_session: Option<SessionId>,
     version: Option<ProtocolVersion>,
-    /// Sessions so far.
+    /// The number of sessions so far.
     generation: u64,
-    /// The handshake of this one is over.
+    /// The handshake of the current session is over.
     is_ready: bool,
     next_exchange: u64,
     exchanges: BTreeMap<ExchangeKey, Exchange>,
@@ -151,13 +152,13 @@ pub struct Http {
     queue: Queue,
     /// Messages that wait for the next session.
     parked: PostQueue,
-    /// Messages that were not delivered and are tried again, by the timer that says when.
+    /// Messages that were not delivered and are tried again, by the numbers of their timers.
     held: PostQueue,
-    /// Requests at `Place::Pausing`.
+    /// The number of requests at `Place::Pausing`.
     pausing: usize,
-    /// `Inbound::RequestWaits` was handed up.
+    /// `Inbound::RequestWaits` was passed to the client.
     has_reported_waiting: bool,
-    /// The next place in the order of messages that wait.
+    /// The last place that was assigned in the order of waiting messages.
     next_place: u64,
     server_stream: ServerStream,
     tools: Tools,
@@ -165,12 +166,12 @@ pub struct Http {
     closing: Closing,
 }
 
-/// A request on its way.
+/// An unanswered request.
 #[derive(Debug)]
 struct Carried {
     place: Place,
     cursor: Cursor,
-    /// Its result names tools, from which headers are learned.
+    /// Its result lists tools, whose schemas define headers.
     lists_tools: bool,
 }
 
@@ -182,13 +183,13 @@ enum Place {
     Exchange(ExchangeKey),
     /// Its stream broke and is opened again after a pause.
     Pausing,
-    /// A two-endpoint server has it and answers on its stream.
+    /// A two-endpoint server has accepted it and answers on its stream.
     Accepted,
 }
 
-/// Messages that wait to be sent, apart by what they may overtake: with all exchanges of requests taken by calls that
-/// wait for answers of ours, those answers must still get through, and `ping` must still find out whether the server is
-/// there. Pings may take half of what is kept for them, so that they do not stop the answers.
+/// Messages that wait to be sent, in queues that may overtake each other. If calls that wait for answers of this client
+/// occupy all exchanges of requests, those answers must still be sent, and `ping` must still be able to check the
+/// server. Some exchanges are reserved for both; pings may use half of these, so that they do not block the answers.
 #[derive(Debug, Default)]
 struct Queue {
     requests: PostQueue,
@@ -227,11 +228,11 @@ struct ServerStream {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
-    /// The body of an exchange has been silent.
+    /// The body of an exchange has been silent for too long.
     Idle(ExchangeKey),
     /// An exchange whose request has ended is read no longer.
     Linger(ExchangeKey),
-    /// A message that is no request was not accepted.
+    /// A message that is not a request was not accepted in time.
     Accept(ExchangeKey),
     /// A message that was not delivered is tried again.
     Held(u64),
@@ -239,14 +240,14 @@ enum Timer {
     Resume(RequestKey),
     /// The stream of the server is opened again.
     ServerStream,
-    /// A two-endpoint server has not named its endpoint.
+    /// A two-endpoint server has not named its endpoint in time.
     Endpoint,
     /// The session could not be ended in time.
     Close,
 }
 
 impl Http {
-    /// A transport to the server of `config`.
+    /// Creates a transport to the server of `config`.
     #[must_use]
     pub fn new(config: HttpConfig) -> Self {
         let limits = Limits::default();
@@ -281,11 +282,11 @@ impl Http {
         self.config.server()
     }
 
-    /// Sends what waits, as far as there is room.
+    /// Sends waiting messages while exchanges are free.
     fn pump(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
         while self.mode.is_open() {
             let room = self.room();
-            // The stream of the server's own messages takes one of those that are kept.
+            // The stream for the server's own messages uses one of the reserved exchanges.
             let kept = self.limits.exchanges - self.limits.requests_at_once();
             let kept = kept.saturating_sub(usize::from(self.has_stream()));
             let post = if room == 0 { None } else { self.queue.others.pop_first() };
@@ -301,7 +302,7 @@ impl Http {
         self.go_on_closing(wire);
     }
 
-    /// Whether a stream that belongs to no request is open, or is going to be opened again.
+    /// Whether a stream that belongs to no request is open, or will be opened again.
     fn has_stream(&self) -> bool {
         let is_stream = |exchange: &Exchange| {
             matches!(exchange.purpose, Purpose::ServerStream { .. } | Purpose::TwoEndpointStream { .. })
@@ -309,7 +310,8 @@ impl Http {
         self.timers.is_set(Timer::ServerStream) || self.exchanges.values().any(is_stream)
     }
 
-    /// Exchanges that may still be opened. A stream that is opened again after a pause keeps its place.
+    /// The number of exchanges that may still be opened. A stream that will be opened again after a pause counts as
+    /// open.
     fn room(&self) -> usize {
         let reopened = self.pausing + usize::from(self.timers.is_set(Timer::ServerStream));
         self.limits.exchanges.saturating_sub(self.exchanges.len() + reopened)
@@ -328,7 +330,7 @@ impl Http {
         self.next_place
     }
 
-    /// Whether this is a request that nobody waits for any more: it is not sent again.
+    /// Whether this is a request whose answer is no longer needed: it is not sent again.
     fn is_void(&self, post: &Post) -> bool {
         post.role.request().is_some_and(|request| !self.requests.contains_key(&request))
     }
@@ -378,7 +380,7 @@ impl Http {
         let exchange = Exchange {
             purpose,
             generation: self.generation,
-            // HS-08: a two-endpoint server's session is in the URL that it named.
+            // The session of a two-endpoint server is in the URL that it named (HS-08).
             in_session: (self.session.is_some() || !self.mode.is_streamable()) && !opens_session,
             reading: Reading::Head,
             sent: false,
@@ -391,7 +393,7 @@ impl Http {
         key
     }
 
-    /// Takes an exchange out of the table, with its timers.
+    /// Removes an exchange from the table, with its timers.
     fn take(&mut self, key: ExchangeKey) -> Option<Exchange> {
         let exchange = self.exchanges.remove(&key)?;
         self.receiving -= exchange.held;
@@ -421,7 +423,7 @@ impl Http {
         }
     }
 
-    /// Takes a request out of wherever it is; what waits for it is dropped, what is on the wire is left there.
+    /// Removes a request. A waiting message of it is dropped; an open exchange stays open.
     fn forget(&mut self, request: RequestKey) -> Option<Carried> {
         let carried = self.requests.remove(&request)?;
         match carried.place {
@@ -444,7 +446,7 @@ impl Http {
         Some(carried)
     }
 
-    /// Tries a message again that did not reach the server, unless that has been tried for long enough.
+    /// Schedules another attempt for a message that did not reach the server, within `HttpConfig::redelivery`.
     fn hold(&mut self, mut post: Post, reason: Failed, now: Instant, wire: &mut Wire<'_, HttpAction>) {
         if self.is_void(&post) {
             return;
@@ -479,13 +481,13 @@ impl Http {
 }
 
 impl super::Client<Http> {
-    /// The server's URL for people to read: without the query, which may hold a key.
+    /// The server's URL for people to read: without the query, which may contain a key.
     #[must_use]
     pub fn server(&self) -> String {
         self.transport.server()
     }
 
-    /// The transport that is spoken, which is the one that the server has once the connection is made.
+    /// The HTTP transport in use. Once the connection is made, it is the one that the server supports.
     #[must_use]
     pub fn http_transport(&self) -> HttpTransport {
         if self.transport.mode.is_streamable() { HttpTransport::StreamableHttp } else { HttpTransport::HttpSse }
@@ -493,27 +495,27 @@ impl super::Client<Http> {
 
     /// The request of an exchange was written in full.
     ///
-    /// Calling this is optional. It lets a cancellation go out before the answer begins.
+    /// This call is optional. It allows a cancellation to be sent before the response begins.
     pub fn handle_sent(&mut self, exchange: ExchangeKey, now: Instant) {
         self.with_wire(now, |http, wire| http.on_sent(exchange, now, wire));
     }
 
-    /// The head of the response of an exchange has arrived. Interim responses (1xx) are not handed in.
+    /// The head of the response of an exchange has arrived. Interim responses (1xx) must not be passed in.
     pub fn handle_response(&mut self, exchange: ExchangeKey, head: &http::response::Parts, now: Instant) {
         self.with_wire(now, |http, wire| http.on_head(exchange, head, now, wire));
     }
 
-    /// A part of the body of an exchange has arrived, chunked coding removed.
+    /// A part of the body of an exchange has arrived, without the chunked transfer coding.
     pub fn handle_body(&mut self, exchange: ExchangeKey, chunk: &[u8], now: Instant) {
         self.with_wire(now, |http, wire| http.on_body(exchange, chunk, now, wire));
     }
 
-    /// The body of an exchange has ended in good order.
+    /// The body of an exchange is complete.
     pub fn handle_end(&mut self, exchange: ExchangeKey, now: Instant) {
         self.with_wire(now, |http, wire| http.on_end(exchange, now, wire));
     }
 
-    /// An exchange has failed: it could not be begun, or broke off.
+    /// An exchange has failed: it could not be started, or it broke off.
     pub fn handle_failure(&mut self, exchange: ExchangeKey, failure: Failure, now: Instant) {
         self.with_wire(now, |http, wire| http.on_failure(exchange, failure, now, wire));
     }

@@ -1,4 +1,4 @@
-//! What the server asks, tells and answers.
+//! Requests, notifications and responses from the server.
 
 use super::carrier::{Carrier, Inbound};
 use super::event::{CloseReason, Event, Outcome, Scope};
@@ -12,7 +12,7 @@ use crate::conversation::pending::{Match, RequestKey};
 use crate::error::{Fault, Quirk};
 use crate::spec::{Method, code};
 
-/// Bytes of a progress notification that is kept although the queue has no room.
+/// The maximum bytes of a progress notification that is kept while the queue has no room.
 const LATE_PROGRESS: usize = 1024;
 
 impl<T: Carrier> Client<T> {
@@ -56,12 +56,12 @@ impl<T: Carrier> Client<T> {
         if matches!(self.phase, Phase::Closing(_)) {
             return;
         }
-        // RULES 0.1: such a server asks with its answers, and takes no answer of ours to a message.
+        // In this revision, a server asks for input in its results, and accepts no responses (RULES 0.1).
         if self.version.is_some_and(|version| !version.rules().server_requests) {
             self.out.report(Event::Faulted(Fault::UnexpectedRequest { method }));
             return;
         }
-        // RP10: each request is answered, and each answer takes room until the server accepts it.
+        // Each request is answered, and each answer takes memory until the server accepts it (RP10).
         if self.transport.backlog().is_overfull(&self.config.limits) {
             return self.close_because(CloseReason::Overflow, now);
         }
@@ -72,12 +72,12 @@ impl<T: Carrier> Client<T> {
             return;
         }
         if self.config.forwarding == Forwarding::Own {
-            // LC-17
+            // `ping` must be answered promptly (LC-17).
             if method == Method::PING {
                 self.send_answer(id, Ok(Json::empty_object()), now);
                 return;
             }
-            // LC-19, RP14
+            // A request whose capability was not declared is refused (LC-19, RP14).
             if !self.declares(&method) {
                 let error = ErrorObject::new(code::METHOD_NOT_FOUND, "the client did not declare this capability");
                 self.out.report(Event::Faulted(Fault::UnexpectedRequest { method }));
@@ -85,7 +85,7 @@ impl<T: Carrier> Client<T> {
                 return;
             }
         }
-        // M3: an application that asks a person holds what it was asked for as long as that takes.
+        // The application may wait for a person, and holds the request as long as that takes (M3).
         let bytes = params.as_ref().map_or(0, Json::len);
         if !self.has_room_for(bytes, 0) {
             return self.send_answer(id, Err(ErrorObject::overloaded()), now);
@@ -99,12 +99,13 @@ impl<T: Carrier> Client<T> {
         self.report_bounded(Event::Requested { ticket, scope, method, params }, now);
     }
 
-    /// What a message belongs to that came on the stream of a request. The application knows only its own requests.
+    /// The scope of a message that came on the stream of a request. The application has the keys of its own requests
+    /// only.
     fn scope(&self, during: Option<RequestKey>) -> Scope {
         during.filter(|request| !self.internal.contains_key(request)).map_or(Scope::Connection, Scope::Request)
     }
 
-    /// Whether the capability is declared that a request of the server's needs.
+    /// Whether the client declares the capability that a request of the server needs.
     pub(super) fn declares(&self, method: &Method) -> bool {
         method.facts().client_capability.is_none_or(|name| self.config.capabilities.first_member(name).is_some())
     }
@@ -121,16 +122,16 @@ impl<T: Carrier> Client<T> {
         }
     }
 
-    /// CX-03: the server takes a request of its own back. What is malformed or unknown is ignored.
+    /// The server cancels a request of its own. A malformed or unknown cancellation is ignored (CX-03).
     fn on_cancelled(&mut self, params: Option<Json>, now: Instant) {
         let Some(params) = params else { return };
         let Some(id) = params.first_member("requestId") else { return };
         let Some(id) = RequestId::from_json_text(id.as_bytes()) else { return };
         if self.is_modern() {
-            // MD-L-10
+            // In the modern era, only a subscription can be ended in this way (MD-L-10).
             return self.on_taken_back(&id, now);
         }
-        // RP4: with one id for several requests, nobody knows which is meant, so none is left running.
+        // If several requests have this id, all of them are cancelled, because it is unknown which one is meant (RP4).
         for ticket in self.incoming.with_id(&id) {
             if let Some((_, Asked::Request(scope))) = self.incoming.remove(ticket) {
                 self.resume_deadlines(scope, now);
@@ -148,7 +149,7 @@ impl<T: Carrier> Client<T> {
             return;
         };
         if let Some(waiting) = self.pending.get(request) {
-            // TO-03
+            // Progress extends the deadline, up to an absolute maximum (TO-03).
             self.timers.set(Timer::Answer(request), (after(now, waiting.timeout)).min(waiting.latest));
         }
         if self.internal.contains_key(&request) {
@@ -157,8 +158,8 @@ impl<T: Carrier> Client<T> {
         self.report_bounded(Event::Progressed { request, params }, now);
     }
 
-    /// TO-04: while the server waits for an answer of ours, which a person may have to give, the requests that it asks
-    /// for may take as long as they ever may.
+    /// Extends the deadlines of the requests concerned to their maximum while the server waits for an answer, which a
+    /// person may have to give (TO-04).
     pub(super) fn pause_deadlines(&mut self, scope: Scope) {
         for request in self.requests_in(scope) {
             if let Some(waiting) = self.pending.get(request) {
@@ -178,7 +179,7 @@ impl<T: Carrier> Client<T> {
     fn requests_in(&self, scope: Scope) -> Vec<RequestKey> {
         match scope {
             Scope::Request(request) => vec![request],
-            // Any of them may be the reason.
+            // Any pending request may be the reason.
             Scope::Connection | Scope::Subscription(_) => self.pending.keys(),
         }
     }
@@ -195,7 +196,7 @@ impl<T: Carrier> Client<T> {
             return;
         };
         if self.held.contains(request) {
-            // What was never sent cannot be answered.
+            // A request that was never sent cannot be answered.
             self.on_stray_response(id.clone());
             return;
         }
@@ -213,7 +214,7 @@ impl<T: Carrier> Client<T> {
         self.finish(request, outcome, now);
     }
 
-    /// Results cross as they are; what is odd about them is told.
+    /// Reports quirks of a result, which itself is passed on unchanged.
     pub(super) fn judge_result(&mut self, request: RequestKey, outcome: &Outcome) {
         let Outcome::Result(result) = outcome else { return };
         let is_tool_call = self.pending.get(request).is_some_and(|waiting| waiting.method == Method::TOOLS_CALL);
@@ -233,8 +234,8 @@ impl<T: Carrier> Client<T> {
         self.out.report(Event::Faulted(fault));
     }
 
-    /// A frame that is no message. A request in it is answered (P6), a response in it has failed; and nothing is said
-    /// to a server that only prints to the wrong stream (ST-25).
+    /// Handles a frame that is not a message. A request in it is answered with an error (P6); a response in it is
+    /// failed by the transport. Any other frame gets no answer, because it may be output on the wrong stream (ST-25).
     fn on_invalid(&mut self, error: ParseError, _during: Option<RequestKey>, now: Instant) {
         let answer = ErrorObject::new(error.code(), &error.to_string());
         let subject = error.subject.clone();
@@ -251,8 +252,8 @@ impl<T: Carrier> Client<T> {
         }
     }
 
-    /// Tells what the server can send as much of as it likes. Over the limits, progress is reduced to the newest, what
-    /// can be missed is dropped, and anything else ends the connection (RP9).
+    /// Reports an event of which the server can cause any number. Over the limits, only the newest progress is kept,
+    /// notifications that may be missed are dropped, and anything else ends the connection (RP9).
     pub(super) fn report_bounded(&mut self, event: Event, now: Instant) {
         if !self.out.is_overfull(&self.config.limits) {
             self.out.report(event);

@@ -16,7 +16,7 @@ use crate::error::{Failed, UsageError};
 use crate::spec::Method;
 use crate::spec::meta::SUBSCRIPTION_ID;
 
-/// Names one subscription, also when it was lost and is opened again.
+/// Identifies one subscription. The key stays the same when a lost subscription is opened again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SubscriptionKey(u64);
 
@@ -32,10 +32,10 @@ impl SubscriptionKey {
 #[derive(Debug)]
 pub(super) struct Listening {
     filter: Json,
-    /// The request that carries it, unless it waits to be opened.
+    /// The request that carries it; `None` while it waits to be opened.
     request: Option<RequestKey>,
     is_acknowledged: bool,
-    /// It was acknowledged before, and is worth another attempt.
+    /// It was acknowledged at least once, so it is opened again when it is lost.
     was_acknowledged: bool,
     backoff: Backoff,
 }
@@ -43,13 +43,14 @@ pub(super) struct Listening {
 impl<T: Carrier> Client<T> {
     /// Subscribes to changes. `filter` is the object `notifications` of `subscriptions/listen` (MD-L-01).
     ///
-    /// [`Event::Listening`] follows when the server has agreed, and [`Event::ListeningEnded`] exactly once. A subscription
-    /// that was open and broke off is opened again, with growing pauses.
+    /// [`Event::Listening`] follows when the server has acknowledged it, and [`Event::ListeningEnded`] exactly once
+    /// when it ends. A subscription that is lost after its acknowledgement is opened again, with growing pauses.
     ///
     /// # Errors
     ///
-    /// [`UsageError::NotInRevision`] if the server begins with `initialize`: such servers take `resources/subscribe`, and
-    /// tell of lists without being asked. [`UsageError`] otherwise if it cannot be opened; nothing was sent then.
+    /// [`UsageError::NotInRevision`] if the server is a legacy one: such servers support `resources/subscribe`, and
+    /// send notifications about changed lists without a subscription. [`UsageError`] otherwise if it cannot be opened;
+    /// nothing was sent then.
     pub fn listen(&mut self, filter: Json, now: Instant) -> Result<SubscriptionKey, UsageError> {
         self.check_open()?;
         if !filter.is_object() {
@@ -80,7 +81,7 @@ impl<T: Carrier> Client<T> {
         self.end_subscription(subscription, Outcome::Failed(Failed::Cancelled), now);
     }
 
-    /// Opens what waits for the connection.
+    /// Opens the subscriptions that wait for the connection.
     pub(super) fn open_subscriptions(&mut self, now: Instant) {
         let waiting: Vec<_> = self
             .subscriptions
@@ -102,10 +103,10 @@ impl<T: Carrier> Client<T> {
         listening.is_acknowledged = false;
         let params = Json::empty_object().with_member("notifications", &listening.filter);
         let params = self.stamped(Some(&params), version);
-        // MD-L-13: there is no end to it; only the acknowledgement is waited for.
+        // The request has no deadline; only its acknowledgement has one (MD-L-13).
         let call = Call::new(Method::SUBSCRIPTIONS_LISTEN).params(params).timeout(Duration::MAX);
         let request = self.send_internal(call, Internal::Listen(key), now);
-        // It may have ended at once.
+        // The request may have ended already.
         let is_sent = self.internal.contains_key(&request);
         if let Some(listening) = self.subscriptions.get_mut(&key).filter(|_| is_sent) {
             listening.request = Some(request);
@@ -120,7 +121,7 @@ impl<T: Carrier> Client<T> {
         self.end_subscription(key, Outcome::Failed(reason), now);
     }
 
-    /// Deals with a notification if a subscription is concerned; gives it back otherwise.
+    /// Handles a notification that belongs to a subscription; returns any other.
     pub(super) fn on_subscribed(
         &mut self,
         notification: Notification,
@@ -151,7 +152,7 @@ impl<T: Carrier> Client<T> {
         }
     }
 
-    /// MD-L-02
+    /// Handles the first acknowledgement of a subscription (MD-L-02).
     fn on_acknowledged(&mut self, key: SubscriptionKey, params: Option<Json>) {
         let Some(listening) = self.subscriptions.get_mut(&key) else { return };
         if std::mem::replace(&mut listening.is_acknowledged, true) {
@@ -164,7 +165,7 @@ impl<T: Carrier> Client<T> {
         self.out.report(Event::Listening { subscription: key, filter });
     }
 
-    /// A6: a server on a byte stream may take a subscription back.
+    /// A server on a byte stream may end a subscription with `notifications/cancelled` (A6).
     pub(super) fn on_taken_back(&mut self, id: &RequestId, now: Instant) {
         let Match::Open(request) = self.find(id) else { return };
         if let Some(key) = self.subscription(request) {
@@ -179,7 +180,7 @@ impl<T: Carrier> Client<T> {
         listening.request = None;
         self.timers.clear(Timer::Acknowledged(key));
         match outcome {
-            // MD-L-11
+            // A subscription that was lost without a result may be opened again (MD-L-11).
             Outcome::Failed(reason)
                 if listening.was_acknowledged && may_pass(&reason) && self.phase.takes_requests() =>
             {
@@ -201,7 +202,7 @@ impl<T: Carrier> Client<T> {
         self.timers.clear(Timer::Listen(key));
         if let Some(request) = listening.request.filter(|request| self.internal.remove(request).is_some()) {
             self.pending.give_up(request);
-            // MD-L-08
+            // Cancelling the request ends the subscription at the server (MD-L-08).
             let params = Json::empty_object().with_member("requestId", &request.to_wire().to_json());
             let notice = Message::Notification(Notification::with_params(Method::CANCELLED, params));
             self.with_wire(now, |transport, wire| transport.cancel(request, &notice, now, wire));
@@ -209,14 +210,14 @@ impl<T: Carrier> Client<T> {
         self.out.report(Event::ListeningEnded { subscription: key, outcome });
     }
 
-    /// Ends what is left of them.
+    /// Ends all subscriptions with this outcome.
     pub(super) fn end_subscriptions(&mut self, outcome: &Outcome, now: Instant) {
         for key in self.subscriptions.keys().copied().collect::<Vec<_>>() {
             self.end_subscription(key, outcome.clone(), now);
         }
     }
 
-    /// The server knows already that nothing is listened to any more.
+    /// Removes the request of a subscription without notifying the server, which has ended it.
     fn forget_request_of(&mut self, key: SubscriptionKey, now: Instant) {
         let request = self.subscriptions.get_mut(&key).and_then(|listening| listening.request.take());
         if let Some(request) = request {
@@ -226,7 +227,7 @@ impl<T: Carrier> Client<T> {
         }
     }
 
-    /// Sends a request of the machine's own.
+    /// Sends a request that the client makes for itself.
     pub(super) fn send_internal(&mut self, call: Call, internal: Internal, now: Instant) -> RequestKey {
         let timeout = call.timeout.unwrap_or(self.config.request_timeout);
         let (request, message) = self.wait_for(call.method, call.params, timeout, now);

@@ -1,4 +1,4 @@
-//! How requests wait for their outcomes, and how they end: each exactly once.
+//! Pending requests and their outcomes. Each request ends exactly once.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::error::Failed;
 use crate::spec::Method;
 
 impl<T: Carrier> Client<T> {
-    /// Enters a request into the table, with its deadline.
+    /// Adds a request to the table of pending requests, and sets its deadline.
     pub(super) fn wait_for(
         &mut self,
         method: Method,
@@ -33,17 +33,17 @@ impl<T: Carrier> Client<T> {
         let Some(waiting) = self.pending.get(request) else { return };
         let reason = Failed::TimedOut { after: waiting.timeout };
         if self.phase.opening() == Some(request) {
-            // LC-14, ER-07: `initialize` and `server/discover` are never cancelled.
+            // `initialize` and `server/discover` are never cancelled (LC-14, ER-07).
             self.with_wire(now, |transport, wire| transport.abandon(request, now, wire));
             self.on_opening_outcome(Outcome::Failed(reason), now);
             return;
         }
-        // TO-02
+        // A request that has timed out is cancelled (TO-02).
         let params = Json::empty_object().with_member("reason", &Json::from("timed out"));
         self.give_up(request, reason, &params, now);
     }
 
-    /// Ends a request from this side, and tells the server.
+    /// Ends a request from this side, and notifies the server if the request was sent.
     pub(super) fn give_up(&mut self, request: RequestKey, reason: Failed, params: &Json, now: Instant) {
         if self.phase.opening() == Some(request) || self.pending.give_up(request).is_none() {
             return;
@@ -68,8 +68,8 @@ impl<T: Carrier> Client<T> {
         }
     }
 
-    /// Forgets a call of the modern era, with everything that the server asked because of it. Returns what is on the
-    /// wire for it; for other requests, that is `otherwise`.
+    /// Removes a call of the modern era, with all input requests that belong to it. Returns the key that it has on the
+    /// wire; for other requests, returns `otherwise`.
     fn end_call(&mut self, request: RequestKey, otherwise: Option<RequestKey>) -> Option<RequestKey> {
         let Some(ended) = self.calls.end(request) else { return otherwise };
         self.timers.clear(Timer::Round(request));

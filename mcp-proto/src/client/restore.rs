@@ -1,8 +1,8 @@
-//! What the application has set in a session and a lost session takes with it: subscriptions to resources, and the level
-//! of log messages. The next session is set up in the same way (SH-C-08).
+//! Restores the settings of a lost session in the next one: subscriptions to resources, and the level of log messages
+//! (SH-C-08).
 //!
-//! Only revisions that begin with `initialize` have such settings, and only over HTTP can a session be lost while the
-//! connection goes on.
+//! Only revisions that begin with `initialize` have such settings. Only the HTTP transport can lose a session while the
+//! connection continues.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -17,12 +17,12 @@ use crate::conversation::pending::RequestKey;
 use crate::error::Failed;
 use crate::spec::{Method, SettingChange};
 
-/// Requests that restore settings and are unanswered at one time: other requests need exchanges too.
+/// The maximum number of unanswered requests that restore settings: other requests need exchanges, too.
 const RESTORING_AT_ONCE: usize = 8;
-/// What one setting takes beside its bytes.
+/// The memory that one setting takes in addition to its contents, in bytes.
 const ENTRY: usize = 256;
 
-/// One thing that a request sets.
+/// A setting of a session.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Setting {
     LogLevel,
@@ -79,21 +79,21 @@ impl Change {
 pub(super) struct Settings {
     /// In force, with the parameters that set them.
     in_force: BTreeMap<Setting, Json>,
-    /// Requests of the application's that are not answered yet.
+    /// Unanswered requests of the application that change settings.
     changing: BTreeMap<RequestKey, Change>,
-    /// What both weigh.
+    /// Bytes of `in_force` and `changing`.
     bytes: usize,
     /// A setting was not kept, because `Limits::session_settings` was reached.
     is_incomplete: bool,
-    /// The session that they were made in is gone.
+    /// The session in which they were set is lost.
     is_lost: bool,
-    /// Settings that the new session is still to get.
+    /// Settings that are not restored yet.
     waiting: VecDeque<Setting>,
-    /// The same, of which a request of the application's is on its way that replaces or ends them if it succeeds.
+    /// Settings that are not restored yet because an unanswered request of the application may replace or end them.
     deferred: BTreeSet<Setting>,
     /// Requests that restore settings and are not answered yet.
     restoring: BTreeMap<RequestKey, Setting>,
-    /// More of them are being sent.
+    /// `restore_more` is running; a nested call returns at once.
     is_sending: bool,
 }
 
@@ -112,7 +112,7 @@ impl Settings {
         }
     }
 
-    /// Its request has ended.
+    /// The request that changes a setting has ended.
     fn end(&mut self, request: RequestKey, is_success: bool) {
         let Some(change) = self.changing.remove(&request) else { return };
         self.bytes -= change.weight();
@@ -134,7 +134,7 @@ impl Settings {
         }
     }
 
-    /// Bytes of settings that would be restored.
+    /// Bytes of settings and unanswered changes that are kept.
     pub(super) const fn held(&self) -> usize {
         self.bytes
     }
@@ -164,7 +164,7 @@ impl<T: Carrier> Client<T> {
         }
     }
 
-    /// The session is gone, and with it what restores the settings of the one before.
+    /// The session is lost, and with it the requests that were restoring settings in it.
     pub(super) fn lose_settings(&mut self, now: Instant) {
         self.settings.is_lost = true;
         self.settings.waiting.clear();
@@ -178,7 +178,7 @@ impl<T: Carrier> Client<T> {
         }
     }
 
-    /// Requests are served again: a session that takes the place of a lost one gets its settings.
+    /// Restores the settings in a session that replaces a lost one.
     pub(super) fn restore_settings(&mut self, now: Instant) {
         if std::mem::take(&mut self.settings.is_lost) {
             if self.settings.is_incomplete {
@@ -195,7 +195,7 @@ impl<T: Carrier> Client<T> {
     }
 
     fn restore_more(&mut self, now: Instant) {
-        // A request that fails at once is followed by the next one in this loop, not by another loop inside it.
+        // If a request fails at once, this loop sends the next one, instead of a nested call.
         if std::mem::replace(&mut self.settings.is_sending, true) {
             return;
         }
@@ -203,7 +203,7 @@ impl<T: Carrier> Client<T> {
             let Some(setting) = self.settings.waiting.pop_front() else { break };
             let Some(params) = self.settings.in_force.get(&setting) else { continue };
             let call = Call::new(setting.method()).params(params.clone());
-            // It may end before `send_internal` returns.
+            // The request may end before `send_internal` returns.
             self.settings.restoring.insert(self.pending.next_key(), setting);
             self.send_internal(call, Internal::Restore, now);
         }
@@ -218,7 +218,7 @@ impl<T: Carrier> Client<T> {
         let Some(setting) = self.settings.restoring.remove(&request) else { return };
         let reason = match outcome {
             Outcome::Result(_) => None,
-            // The session after this one is set up anew, and after the end of the connection there is none.
+            // The next session restores all settings again; after the end of the connection, there is none.
             Outcome::Failed(Failed::SessionLost | Failed::Closed) => return,
             Outcome::Error(error) => Some(NotRestored::Error(error)),
             Outcome::Failed(reason) => Some(NotRestored::Failed(reason)),

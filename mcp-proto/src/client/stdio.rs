@@ -23,7 +23,7 @@ impl Client<Stdio> {
                     }
                 }
                 Line::Invalid(_, Some(line)) => {
-                    // ST-25: nothing is said to a server that prints to the wrong stream.
+                    // A server that prints other text to its stream gets no error response (ST-25).
                     self.on_inbound(Inbound::Faulted(Fault::NotAMessage { line }), now);
                     self.count_garbage(now);
                 }
@@ -33,10 +33,11 @@ impl Client<Stdio> {
         }
     }
 
-    /// The server's stream has taken this many more bytes of [`StdioAction::Write`](crate::StdioAction::Write).
+    /// This many more bytes of [`StdioAction::Write`](crate::StdioAction::Write) were written to the server's stream.
     ///
-    /// What was not reported counts against [`Limits::unwritten`](crate::Limits::unwritten). After
-    /// [`StdioAction::Respawn`](crate::StdioAction::Respawn), bytes of the earlier process are not reported any more.
+    /// Bytes that are not reported count against [`Limits::unwritten`](crate::Limits::unwritten). After
+    /// [`StdioAction::Respawn`](crate::StdioAction::Respawn), bytes of the earlier process must not be reported any
+    /// more.
     pub fn handle_written(&mut self, bytes: usize, _now: Instant) {
         self.transport.handle_written(bytes);
         self.report_not_written();
@@ -53,7 +54,7 @@ impl Client<Stdio> {
     }
 
     fn on_invalid_line(&mut self, error: ParseError, now: Instant) {
-        // RP5: a broken response fails its request now, not when its time is up.
+        // A malformed response fails its request now, not at the timeout (RP5).
         let about = match &error.subject {
             Subject::Response(id) | Subject::Either(id) => Some(id.clone()),
             Subject::Request(_) | Subject::Unknown => None,

@@ -1,4 +1,4 @@
-//! What arrives on an exchange: its head, its body, its end, or a failure instead.
+//! Responses: the head, the body and the end of an exchange, or its failure.
 
 use http::StatusCode;
 use http::response::Parts;
@@ -27,7 +27,7 @@ impl Http {
     }
 
     pub(super) fn on_head(&mut self, key: ExchangeKey, head: &Parts, now: Instant, wire: &mut Wire<'_, HttpAction>) {
-        // Whoever answers has read the request.
+        // A server that responds has received the request.
         self.on_sent(key, now, wire);
         let Some(mut exchange) = self.exchanges.remove(&key) else { return };
         self.timers.clear(Timer::Accept(key));
@@ -76,7 +76,7 @@ impl Http {
         let Some(mut exchange) = self.take(key) else { return };
         match (&failure, exchange.purpose, &exchange.reading) {
             (Failure::Unreachable { .. }, Purpose::Post(post), Reading::Head) => {
-                // A cancellation that waited for this is void: nothing reached the server.
+                // A waiting cancellation is dropped: nothing reached the server.
                 self.hold(post, failure.into_failed(), now, wire);
             }
             (_, purpose, _) => {
@@ -95,7 +95,7 @@ impl Http {
         }
     }
 
-    /// M3: whether what there is of a message may be kept beside that of all other exchanges.
+    /// Whether the received part of a message may be kept in addition to those of all other exchanges (M3).
     fn has_room_for(&self, exchange: &Exchange) -> bool {
         let held = exchange.reading.held();
         held <= exchange.held || self.limits.holds(held, || self.receiving - exchange.held)
@@ -121,7 +121,7 @@ impl Http {
             self.abort(key, wire);
         } else if is_over {
             self.timers.clear(Timer::Idle(key));
-            // The first deadline counts: bytes that nobody asked for do not move it.
+            // More bytes do not move the deadline, because none are needed.
             if !self.timers.is_set(Timer::Linger(key)) {
                 self.timers.set(Timer::Linger(key), after(now, self.config.linger));
             }
@@ -204,7 +204,7 @@ impl Http {
         }
     }
 
-    /// A success answers a request: what follows is the answer.
+    /// The server answers a request with a success status: the answer follows.
     fn answer_begins(
         &mut self,
         key: ExchangeKey,
@@ -215,7 +215,8 @@ impl Http {
         wire: &mut Wire<'_, HttpAction>,
     ) -> Next {
         if !self.mode.is_streamable() {
-            // HS-04, HS-07: any success says that the answer will come on the stream. LE3: what comes here is not one.
+            // Any success status means that the answer will come on the stream (HS-04, HS-07). The body here is not an
+            // answer (LE3).
             if self.requests.get(&request).is_some_and(|carried| carried.place == Place::Exchange(key)) {
                 self.place(request, Place::Accepted);
             }
@@ -228,7 +229,7 @@ impl Http {
                 return Next::Abort;
             }
             (SessionHeader::Valid(id), Role::Initialize(_)) => self.offered_session = Some(id),
-            // SH-C-06, HT4: only the answer to `initialize` sets the session.
+            // Only the answer to `initialize` sets the session (SH-C-06, HT4).
             (SessionHeader::Valid(id), _) if exchange.in_session && self.session.as_ref() != Some(&id) => {
                 if exchange.generation == self.generation {
                     wire.fault(Fault::SessionIdChanged);
@@ -239,7 +240,7 @@ impl Http {
         let kind = body_kind(&head.headers);
         let reason = if matches!(head.status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT)
         {
-            // SH-C-16, HT6
+            // These statuses mean that no answer will come (SH-C-16, HT6).
             Some(Failed::NoAnswer { status: head.status })
         } else if is_encoded(&head.headers) {
             Some(Failed::ContentEncoding)
@@ -265,7 +266,7 @@ impl Http {
         Next::Read
     }
 
-    /// SH-C-17: any success accepts a message that is no request.
+    /// Any success status accepts a message that is not a request (SH-C-17).
     fn accepted(&self, role: Role, status: StatusCode, wire: &mut Wire<'_, HttpAction>) {
         if status != StatusCode::ACCEPTED && self.mode.is_streamable() {
             wire.quirk(Quirk::NotificationNotAccepted202);
@@ -321,7 +322,7 @@ impl Http {
                 if append(body, chunk, self.limits.error_body).is_ok() {
                     return Next::Read;
                 }
-                // HT8: an explanation that long is none.
+                // A body that is too long is not read as an explanation (HT8).
                 body.clear();
                 let reading = std::mem::replace(&mut exchange.reading, Reading::Ignored { left: 0 });
                 let purpose = std::mem::replace(&mut exchange.purpose, Purpose::Drain);
@@ -330,7 +331,7 @@ impl Http {
                 Next::Abort
             }
             Reading::Ignored { left } => {
-                // HT7
+                // A body that is not needed is read up to a limit only (HT7).
                 let Some(rest) = left.checked_sub(chunk.len()) else { return Next::Abort };
                 *left = rest;
                 Next::Read
@@ -361,7 +362,7 @@ impl Http {
         }
     }
 
-    /// A stream ended or broke off; it may be possible to go on with it.
+    /// A stream ended or broke off. If it belongs to a request, it is resumed where possible.
     fn stream_over(&mut self, purpose: Purpose, reason: Failed, now: Instant, wire: &mut Wire<'_, HttpAction>) {
         match purpose {
             Purpose::Post(Post { role: Role::Request(request), .. }) => self.resume(request, reason, now, wire),
@@ -374,7 +375,7 @@ impl Http {
         }
     }
 
-    /// A stream cannot be gone on with where it broke.
+    /// A stream cannot be resumed from where it broke.
     pub(super) fn stream_failed(
         &mut self,
         purpose: Purpose,
@@ -396,7 +397,7 @@ impl Http {
         }
     }
 
-    /// Hands up the answer to a request.
+    /// Passes the answer to a request to the client.
     pub(super) fn answered(&mut self, request: RequestKey, response: Response, wire: &mut Wire<'_, HttpAction>) {
         if let Some(carried) = self.forget(request) {
             let response = if carried.lists_tools { self.learn_tools(response, wire) } else { response };
@@ -405,7 +406,8 @@ impl Http {
     }
 }
 
-/// Why a request has no answer whose stream could not be opened again: the request itself was delivered.
+/// Why a request fails whose stream could not be opened again: the request itself was delivered, so that it is not
+/// `Unreachable`.
 fn delivered(reason: Failed) -> Failed {
     if let Failed::Unreachable { detail } = reason { Failed::Broken { detail } } else { reason }
 }
@@ -418,7 +420,7 @@ fn is_empty(head: &Parts) -> bool {
     head.headers.get(http::header::CONTENT_LENGTH).is_some_and(|length| length.as_bytes() == b"0")
 }
 
-/// Why an answer that should be a stream is none.
+/// Why a response is not the expected stream.
 pub(super) fn not_a_stream(head: &Parts, limits: &Limits) -> Failed {
     if !head.status.is_success() {
         return Failed::Refused(refusal(head.status, &head.headers, limits));
@@ -429,7 +431,7 @@ pub(super) fn not_a_stream(head: &Parts, limits: &Limits) -> Failed {
     Failed::ContentType { body: body_kind(&head.headers) }
 }
 
-/// Statuses that say nothing about whether the request would be served at another time.
+/// Statuses that may be temporary: the same request may succeed at another time.
 pub(super) fn is_temporary(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
 }

@@ -1,4 +1,4 @@
-//! What the client asks of this transport.
+//! The operations that the client needs from this transport.
 
 use std::time::Duration;
 
@@ -108,7 +108,7 @@ impl Carrier for Http {
     }
 
     fn wants_input(&self, _limits: &Limits) -> bool {
-        // Reading the responses is what makes room for more.
+        // Reading responses frees exchanges, so it never stops.
         true
     }
 
@@ -133,11 +133,11 @@ impl Carrier for Http {
         match carried.place {
             Place::Queued(_) | Place::Held(_) | Place::Parked(_) => {}
             Place::Exchange(key) => match self.exchanges.get_mut(&key) {
-                // BR-T-08: it must not overtake what it takes back.
+                // A cancellation must not overtake the request that it cancels (BR-T-08).
                 Some(exchange) if !exchange.sent => exchange.cancellation = Some(post),
                 Some(_) | None => self.enqueue(post),
             },
-            // CX-09: what the server has is taken back by a message, not by closing anything.
+            // A request that the server has is cancelled by a message, not by closing an exchange (CX-09).
             Place::Pausing | Place::Accepted => self.enqueue(post),
         }
         self.abandon(request, now, wire);
@@ -176,8 +176,8 @@ impl Carrier for Http {
             match timer {
                 Timer::Idle(exchange) => self.on_silence(exchange, now, wire),
                 Timer::Linger(exchange) => {
-                    // CX-09: whether the server has got the request is not known, and it does not take this for a
-                    // cancellation.
+                    // The server may have received the request, and does not treat the closed exchange as a
+                    // cancellation (CX-09).
                     if let Some(notice) = self.abort(exchange, wire).and_then(|exchange| exchange.cancellation) {
                         self.enqueue(notice);
                     }

@@ -1,4 +1,4 @@
-//! What the HTTP transport of a client is told.
+//! The configuration of a client's HTTP transport.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use super::endpoint::Endpoint;
 use crate::error::UsageError;
 
-/// Which of the two HTTP transports is spoken.
+/// Which of the two HTTP transports is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HttpTransport {
     /// Streamable HTTP, or the two-endpoint transport of 2024-11-05 if the server turns out to have only that (ER-27).
@@ -30,7 +30,7 @@ impl fmt::Display for HttpTransport {
     }
 }
 
-/// Where an HTTP server is and how it is spoken to.
+/// The URL of an HTTP server, and how the client communicates with it.
 ///
 /// # Example
 ///
@@ -47,7 +47,7 @@ impl fmt::Display for HttpTransport {
 pub struct HttpConfig {
     pub(crate) endpoint: Endpoint,
     pub(crate) headers: HeaderMap,
-    /// Which transport is spoken.
+    /// Which transport is used. Default [`HttpTransport::Auto`].
     pub transport: HttpTransport,
     /// How long a server may be silent in the middle of a body before the connection counts as dead. Default 5 min.
     pub idle_timeout: Duration,
@@ -59,16 +59,17 @@ pub struct HttpConfig {
     pub linger: Duration,
     /// How long the server may take to end the session (H6). Default 3 s.
     pub close_timeout: Duration,
-    /// For how long a message that was surely not delivered is tried again before it counts as failed. Default zero.
+    /// How long the client tries again to deliver a message that was certainly not delivered, before it fails. Default
+    /// zero.
     pub redelivery: Duration,
 }
 
 impl HttpConfig {
-    /// A server at an absolute `http` or `https` URL.
+    /// The configuration for a server at an absolute `http` or `https` URL.
     ///
     /// # Errors
     ///
-    /// [`UsageError::Endpoint`] says what is wrong with the URL. What is not ASCII in its path or query is no error: it is
+    /// [`UsageError::Endpoint`] if the URL is invalid. Non-ASCII characters in its path or query are no error: they are
     /// percent-encoded.
     pub fn new(url: &str) -> Result<Self, UsageError> {
         Ok(Self {
@@ -89,7 +90,7 @@ impl HttpConfig {
     /// # Errors
     ///
     /// [`UsageError::ReservedHeader`] if the protocol or HTTP itself sets it (HT16), [`UsageError::HeaderName`] or
-    /// [`UsageError::HeaderValue`] if it has characters that no header may have (HT15).
+    /// [`UsageError::HeaderValue`] if it contains characters that a header must not have (HT15).
     pub fn header(&mut self, name: &str, value: &str) -> Result<(), UsageError> {
         let name: HeaderName = name.parse().map_err(|_| UsageError::HeaderName)?;
         if is_reserved(&name) {
@@ -102,20 +103,20 @@ impl HttpConfig {
         Ok(())
     }
 
-    /// The server's URL for people to read: without the query, which may hold a key.
+    /// The server's URL for people to read: without the query, which may contain a key.
     #[must_use]
     pub fn server(&self) -> String {
         self.endpoint.to_string()
     }
 
-    /// The server's URL as requests are sent to it, with the query.
+    /// The server's URL to which requests are sent, with the query.
     #[must_use]
     pub fn uri(&self) -> Uri {
         self.endpoint.to_uri()
     }
 
-    /// Whether the server is on this machine by its URL: `localhost` or a loopback address. What the environment says
-    /// about proxies is not meant for it.
+    /// Whether the URL's host is this machine: `localhost`, a name below it, or a loopback address. Proxy settings of
+    /// the environment do not apply to such a server.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         self.endpoint.is_loopback()

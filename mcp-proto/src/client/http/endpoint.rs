@@ -1,4 +1,4 @@
-//! Where messages go: the URL that the user gave, and references to the same origin.
+//! The URL of the server, and references on the same origin.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::error::UsageError;
 
 /// An absolute `http` or `https` URL.
 ///
-/// Its `Display` form leaves out the query, which may hold a key.
+/// Its `Display` form omits the query, which may contain a key.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     scheme: Scheme,
@@ -44,8 +44,8 @@ impl Endpoint {
 
     /// The endpoint that `reference` names, if it is on this origin (invariant 8, HS-06, HT1, LE1).
     ///
-    /// Accepted are a path that begins with one slash, and an absolute URL with the same scheme and authority, spelled
-    /// the same. There is no third way to write a reference whose origin two readers could read differently.
+    /// A path that begins with one slash is accepted, and an absolute URL whose scheme and authority have the same
+    /// spelling. Every other form is refused, because two parsers could find different origins in it.
     pub(crate) fn same_origin(&self, reference: &str) -> Option<Self> {
         let visible = reference.bytes().all(|byte| matches!(byte, b'!'..=b'~') && !matches!(byte, b'\\' | b'#'));
         if !visible {

@@ -13,29 +13,29 @@ use crate::error::Refusal;
 use crate::limits::Limits;
 use crate::spec::ProtocolVersion;
 
-/// Names one HTTP exchange. The machine chooses the keys and uses each once.
+/// Identifies one HTTP exchange. The client chooses the keys and uses each once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExchangeKey(pub(super) u64);
 
-/// A message on its way out.
+/// An outgoing message.
 #[derive(Debug, Clone)]
 pub(super) struct Post {
     pub(super) role: Role,
     /// It is the request `ping`.
     pub(super) is_ping: bool,
-    /// The message. It is let go once the server has begun to answer.
+    /// The message. It is dropped once the response has begun.
     pub(super) body: Bytes,
-    /// The revision that it is in, if that is not the one in force (RULES 8.2).
+    /// The revision of the message, if it may differ from the one in force (RULES 8.2).
     pub(super) version: Option<ProtocolVersion>,
-    /// Headers that repeat it.
+    /// Headers that repeat parts of the body.
     pub(super) mirrored: Option<Box<HeaderMap>>,
-    /// Where it goes instead of to the endpoint, after a redirect.
+    /// The target of a redirect, which replaces the endpoint.
     pub(super) to: Option<Endpoint>,
     pub(super) redirects: usize,
-    /// When it was first tried, if that failed without reaching the server.
+    /// When an attempt first failed without reaching the server.
     pub(super) first_tried: Option<Instant>,
     pub(super) attempts: u32,
-    /// It has been refused once because its session was gone, and is sent a second and last time.
+    /// It was refused once because its session was lost, and is sent a second and last time.
     pub(super) is_second_session: bool,
 }
 
@@ -63,18 +63,18 @@ pub(super) enum Purpose {
     Post(Post),
     /// Streams the server's own messages (SH-C-38).
     ServerStream { redirects: usize },
-    /// Goes on with the broken stream of a request (SH-C-32).
+    /// Resumes the broken stream of a request (SH-C-32).
     Resume { request: RequestKey, redirects: usize },
     /// Streams everything from a two-endpoint server (HS-01).
     TwoEndpointStream { redirects: usize },
     /// Ends the session (SH-C-09).
     Delete,
-    /// Nothing any more: what is left of the body is read so that the connection can be used again.
+    /// Nothing any more: the rest of the body is read so that the connection can be reused.
     Drain,
 }
 
 impl Purpose {
-    /// The request whose answer may come here.
+    /// The request whose answer may arrive on this exchange.
     pub(super) const fn request(&self) -> Option<RequestKey> {
         match self {
             Self::Post(post) => post.role.request(),
@@ -84,28 +84,28 @@ impl Purpose {
     }
 }
 
-/// How an exchange is read.
+/// How the response of an exchange is read.
 #[derive(Debug)]
 pub(super) enum Reading {
     /// The response has not begun.
     Head,
-    /// A JSON body, put together.
+    /// A JSON body, collected until it is complete.
     Json { body: Vec<u8> },
     /// A stream of events.
     Events(Box<Decoder>),
     /// The body of an HTTP error, which may explain it.
     Refusal { refusal: Refusal, body: Vec<u8> },
-    /// A body that nobody needs, up to so many bytes.
+    /// A body that is not needed, of which `left` more bytes are read.
     Ignored { left: usize },
 }
 
 impl Reading {
-    /// A stream that goes on after `cursor`.
+    /// A stream of events that continues after `cursor`.
     pub(super) fn events(limits: &Limits, cursor: Option<EventId>) -> Self {
         Self::Events(Box::new(Decoder::new(limits.event, limits.event_id).resuming(cursor)))
     }
 
-    /// Bytes of a message that has not arrived in full. The explanation of an error is no message, and small.
+    /// Bytes of a message that has not arrived in full. The body of an HTTP error is not counted: it is small.
     pub(super) fn held(&self) -> usize {
         match self {
             Self::Json { body } => body.len(),
@@ -124,38 +124,38 @@ pub(super) fn append(body: &mut Vec<u8>, chunk: &[u8], limit: usize) -> Result<(
     Ok(())
 }
 
-/// One exchange of the table.
+/// An open exchange.
 #[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) purpose: Purpose,
-    /// Which session it belongs to, counted.
+    /// The number of the session that it belongs to.
     pub(super) generation: u64,
     /// It belongs to a session that the server may have forgotten.
     pub(super) in_session: bool,
     pub(super) reading: Reading,
     /// The request was written in full.
     pub(super) sent: bool,
-    /// A cancellation that waits until the request that it takes back was written (BR-T-08).
+    /// A cancellation that waits until the request that it cancels was written (BR-T-08).
     pub(super) cancellation: Option<Post>,
     /// Bytes that were read after its request had ended (SS10).
     pub(super) trailing: usize,
-    /// Bytes that count for it among those of all responses that have not arrived in full.
+    /// Its share of `Http::receiving`, in bytes.
     pub(super) held: usize,
 }
 
 impl Exchange {
-    /// Nobody needs the rest.
+    /// The rest of the response is not needed.
     pub(super) fn leave(&mut self, limits: &Limits) {
         self.purpose = Purpose::Drain;
         self.reading = Reading::Ignored { left: limits.error_body };
     }
 }
 
-/// What becomes of an exchange after a step.
+/// What to do with an exchange after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
-    /// It goes on.
+    /// Continue reading.
     Read,
-    /// It is over for us, but not for the server.
+    /// Abort it: the client needs nothing more, but the server has not ended it.
     Abort,
 }

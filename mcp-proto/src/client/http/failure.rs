@@ -1,13 +1,13 @@
-//! How exchanges fail, as drivers see it.
+//! Failures of exchanges, as drivers report them.
 
 use std::io::{Error, ErrorKind};
 
 use crate::codec::text::escape_text;
 use crate::error::Failed;
 
-/// How an exchange failed, as the driver saw it.
+/// How an exchange failed, as the driver observed it.
 ///
-/// # Example: what the operating system says, in words for people
+/// # Example: errors of the operating system, described for people
 ///
 /// ```
 /// use std::io::{Error, ErrorKind};
@@ -23,43 +23,43 @@ use crate::error::Failed;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Failure {
-    /// The request was surely not delivered, and may be if it is tried again: no route, connection refused, unknown
+    /// The request was certainly not delivered, and another attempt may succeed: no route, connection refused, unknown
     /// host.
     Unreachable {
-        /// What was seen, in a few words for people, without secrets.
+        /// A short description for people, without secrets.
         detail: Box<str>,
     },
-    /// The request was surely not delivered, and will not be however often it is tried: the certificate is not
-    /// trusted, the request cannot be sent.
+    /// The request was certainly not delivered, and no other attempt can succeed: the certificate is not trusted, the
+    /// request cannot be sent.
     Hopeless {
-        /// What was seen, in a few words for people, without secrets.
+        /// A short description for people, without secrets.
         detail: Box<str>,
     },
-    /// The connection broke after something may have reached the server.
+    /// The connection broke after a part of the request may have reached the server.
     Broken {
-        /// What was seen, in a few words for people, without secrets.
+        /// A short description for people, without secrets.
         detail: Box<str>,
     },
 }
 
 impl Failure {
-    /// An error that came before anything of the request was sent.
+    /// The failure for an error that occurred before any part of the request was sent.
     #[must_use]
     pub fn connecting(error: &Error) -> Self {
-        // This is how TLS libraries report what they refuse.
+        // TLS libraries report a refused handshake with this kind of error.
         if error.kind() == ErrorKind::InvalidData {
             return Self::tls(&error.to_string());
         }
         Self::Unreachable { detail: in_words(error).into() }
     }
 
-    /// An error that came when something of the request may have been sent.
+    /// The failure for an error that occurred when a part of the request may have been sent.
     #[must_use]
     pub fn exchanging(error: &Error) -> Self {
         Self::Broken { detail: in_words(error).into() }
     }
 
-    /// TLS could not be agreed on; `reason` is what the TLS library said.
+    /// The failure of a TLS handshake; `reason` is the message of the TLS library.
     #[must_use]
     pub fn tls(reason: &str) -> Self {
         let known = TLS_REASONS.iter().find(|(part, _)| reason.contains(part));
@@ -77,7 +77,7 @@ impl Failure {
     }
 }
 
-/// What the TLS library says of the commonest failures, and what that means for a person.
+/// Parts of the TLS library's messages for common failures, each with an explanation for people.
 const TLS_REASONS: &[(&str, &str)] = &[
     (
         "UnknownIssuer",
@@ -114,7 +114,7 @@ fn in_words(error: &Error) -> String {
         E::TimedOut | E::WouldBlock => "it was silent for too long".to_owned(),
         _ => {
             let text = error.to_string();
-            // The standard library has no kind for it.
+            // The standard library has no `ErrorKind` for this error.
             if text.starts_with("failed to lookup address information") {
                 return "its name cannot be looked up; is it spelled right?".to_owned();
             }

@@ -1,4 +1,4 @@
-//! HTTP headers: the ones that are sent, and what is read from the ones that arrive.
+//! HTTP headers of requests, and fields from the headers of responses.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::limits::Limits;
 use crate::spec::ProtocolVersion;
 use crate::spec::header::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID, body_kind};
 
-/// The server's name for a session: 0x21 to 0x7E only, and a secret (SH-S-41, SH-C-07).
+/// The id of a session: bytes 0x21 to 0x7E only, and a secret (SH-S-41, SH-C-07).
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct SessionId(HeaderValue);
 
@@ -26,7 +26,7 @@ impl fmt::Debug for SessionId {
     }
 }
 
-/// What a session's requests have in common.
+/// The headers that all requests of a session have in common.
 #[derive(Debug)]
 pub(crate) struct Common<'c> {
     pub(crate) user: &'c HeaderMap,
@@ -35,18 +35,18 @@ pub(crate) struct Common<'c> {
 }
 
 impl Common<'_> {
-    /// SH-C-01 to SH-C-03
+    /// A POST with one message (SH-C-01 to SH-C-03).
     pub(crate) fn post(&self, to: &Endpoint, body: Bytes, mirrored: Option<&HeaderMap>) -> Request<Bytes> {
         let mut request = self.request(Method::POST, to, body);
         let headers = request.headers_mut();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        // RULES 8.2
+        // Headers that repeat parts of the body (RULES 8.2).
         headers.extend(mirrored.into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())));
         request
     }
 
-    /// SH-C-38, SH-C-39, and SH-C-32 with a cursor
+    /// A GET that opens a stream (SH-C-38, SH-C-39), or resumes one with a cursor (SH-C-32).
     pub(crate) fn get(&self, from: &Endpoint, cursor: Option<&EventId>) -> Request<Bytes> {
         let mut request = self.request(Method::GET, from, Bytes::new());
         let headers = request.headers_mut();
@@ -57,7 +57,7 @@ impl Common<'_> {
         request
     }
 
-    /// SH-C-09
+    /// A DELETE that ends the session (SH-C-09).
     pub(crate) fn delete(&self, at: &Endpoint) -> Request<Bytes> {
         self.request(Method::DELETE, at, Bytes::new())
     }
@@ -67,14 +67,15 @@ impl Common<'_> {
         *request.method_mut() = method;
         *request.uri_mut() = to.to_uri();
         let headers = request.headers_mut();
-        // SH-C-18: the user's headers, credentials among them, go with every request, and only to this origin.
+        // The user's headers, which include credentials, are sent with every request, and only to this origin
+        // (SH-C-18).
         headers.extend(self.user.iter().map(|(name, value)| (name.clone(), value.clone())));
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        // SH-C-06
+        // Every request in a session carries its id (SH-C-06).
         if let Some(SessionId(id)) = self.session {
             headers.insert(SESSION_ID, id.clone());
         }
-        // SH-C-05
+        // Every request after `initialize` carries the revision (SH-C-05).
         if let Some(version) = self.version.filter(|version| version.rules().version_header) {
             headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(version.as_str()));
         }
@@ -82,12 +83,12 @@ impl Common<'_> {
     }
 }
 
-/// What the headers of a response say about a session.
+/// The session id in the headers of a response.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SessionHeader {
     Absent,
     Valid(SessionId),
-    /// HT3
+    /// Not visible ASCII, empty, too long, or repeated (HT3).
     Invalid,
 }
 
@@ -104,7 +105,7 @@ pub(crate) fn session_id(headers: &HeaderMap, limits: &Limits) -> SessionHeader 
     SessionHeader::Valid(SessionId(value))
 }
 
-/// HT10
+/// Whether the body has a content encoding other than `identity`, which was not requested (HT10).
 pub(crate) fn is_encoded(headers: &HeaderMap) -> bool {
     headers.get_all(CONTENT_ENCODING).iter().any(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
@@ -122,8 +123,8 @@ pub(crate) fn refusal(status: StatusCode, headers: &HeaderMap, limits: &Limits) 
     }
 }
 
-/// `Retry-After` as a number of seconds, or as a date, which is measured from the server's own `Date` (HT8): the core
-/// has no clock, and the server's may differ from ours anyway.
+/// The delay of `Retry-After`, as a number of seconds or as a date (HT8). A date is compared with the response's
+/// `Date`: the core has no clock, and the server's clock may differ anyway.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -134,7 +135,8 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(until.saturating_sub(now)))
 }
 
-/// The seconds since 1970 of a date such as `Sun, 06 Nov 1994 08:49:37 GMT`, the only form that RFC 9110 lets be sent.
+/// The seconds since 1970 of a date such as `Sun, 06 Nov 1994 08:49:37 GMT`, the only form that RFC 9110 allows senders
+/// to use.
 fn seconds_of_date(text: &str) -> Option<u64> {
     let mut fields = text.split_once(", ")?.1.split(' ');
     let day: u64 = fields.next()?.parse().ok()?;
@@ -252,7 +254,7 @@ mod tests {
             ("Sat, 01 Jan 2101 00:00:00 GMT", 4_133_980_800),
             ("Sun, 31 Dec 2400 23:59:59 GMT", 13_601_087_999),
             ("Fri, 31 Dec 9999 23:59:59 GMT", 253_402_300_799),
-            // A leap second is one of the next minute.
+            // A leap second counts as the first second of the next minute.
             ("Sat, 31 Dec 2016 23:59:60 GMT", 1_483_228_800),
         ] {
             assert_eq!(seconds_of_date(date), Some(seconds), "{date}");

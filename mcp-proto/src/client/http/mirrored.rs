@@ -1,4 +1,4 @@
-//! The headers that repeat the body of a message (RULES 8.2, 8.3), and where the ones for arguments are learned.
+//! Headers that repeat parts of a message's body; those for arguments are learned from lists of tools (RULES 8.2, 8.3).
 
 use http::{HeaderMap, HeaderValue};
 
@@ -15,11 +15,12 @@ impl Http {
         let mut headers = HeaderMap::new();
         let (method, params) = match message {
             Message::Request(request) => (&request.method, request.params.as_ref()),
-            // A11
+            // Servers may expect the headers on notifications, too (A11).
             Message::Notification(notification) => (&notification.method, notification.params.as_ref()),
             Message::Response(_) => return headers,
         };
-        // MD-H-06: there is no encoding for it. A method that no header can carry is refused by the server.
+        // This header has no encoding (MD-H-06). It is omitted if it cannot carry the method, which the server then
+        // refuses.
         if let Ok(value) = HeaderValue::from_str(method.as_str()) {
             headers.insert(METHOD, value);
         }
@@ -31,7 +32,7 @@ impl Http {
             if let Some(annotations) = self.tools.get(&name) {
                 let arguments = member("arguments");
                 for (header, value) in annotations.values(arguments.as_ref()) {
-                    // MD-P-06
+                    // A value that is absent or null has no header (MD-P-06).
                     if let Some(value) = value {
                         headers.insert(header.clone(), encode(&value));
                     }
@@ -41,7 +42,7 @@ impl Http {
         headers
     }
 
-    /// Learns from a list of tools, and takes those out that cannot be called.
+    /// Stores the annotations in a list of tools, and removes the tools whose annotations are invalid.
     pub(super) fn learn_tools(&mut self, response: Response, wire: &mut Wire<'_, HttpAction>) -> Response {
         let Response::Result { id, result } = response else { return response };
         let (cut, faults): (Option<Json>, _) = self.tools.learn(&result, self.limits.tool_headers);

@@ -1,11 +1,11 @@
-//! Messages that wait, in order, with what they weigh: nobody has to look at all of them to know.
+//! Waiting messages in order, with a running total of their sizes.
 
 use std::collections::BTreeMap;
 
 use super::Post;
 use crate::client::carrier::Backlog;
 
-/// Messages by their places in the order.
+/// Waiting messages, by their places in the order.
 #[derive(Debug, Default)]
 pub(super) struct PostQueue {
     posts: BTreeMap<u64, Post>,

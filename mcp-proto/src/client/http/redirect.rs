@@ -1,4 +1,4 @@
-//! Redirects: followed on the same origin where they keep the message, refused everywhere else (HT1, HT2).
+//! Redirects: followed if they keep the origin and the message, refused otherwise (HT1, HT2).
 
 use http::StatusCode;
 use http::response::Parts;
@@ -13,7 +13,7 @@ use crate::codec::text::Excerpt;
 use crate::error::{Failed, Fault, RedirectRefused};
 
 impl Http {
-    /// Where a redirect leads, if this is one and it may be followed (HT1); the inner error says why it may not.
+    /// The target of a redirect (HT1). `None` if the response is not a redirect; an error if it must not be followed.
     pub(super) fn redirect(&self, exchange: &Exchange, head: &Parts) -> Option<Result<Endpoint, Failed>> {
         let redirects = match &exchange.purpose {
             Purpose::Post(post) => post.redirects,
@@ -92,7 +92,7 @@ fn refused(reason: RedirectRefused, head: &Parts) -> Failed {
     Failed::Redirected { reason, to: location(&head.headers).map(shown) }
 }
 
-/// A `Location` for people to read: what may be secret in it, the user name and the query, is left out.
+/// A `Location` for people to read, without what may be secret: user information, query and fragment.
 fn shown(location: &str) -> Excerpt {
     let location = location.split(['?', '#']).next().unwrap_or_default();
     let begin = location.find("//").map_or(0, |position| position + 2);

@@ -20,7 +20,7 @@ impl Http {
             return;
         };
         if let (Role::Discover(request, _), true) = (post.role, says_nothing(refusal.status)) {
-            // ER-26: whatever the body says.
+            // Such a status shows nothing about the era, whatever the body contains (ER-26).
             self.unanswered(request, Failed::Refused(refusal), wire);
             return;
         }
@@ -41,7 +41,7 @@ impl Http {
         }
         let has_challenge = !refusal.challenges.is_empty();
         match error {
-            // AU-14: an error that names no request says less than the challenge.
+            // The challenge is more useful than an error without an id (AU-14).
             Some((None, _)) if has_challenge => self.unanswered(request, Failed::Refused(refusal), wire),
             Some((id, error)) if is_explanation(id.as_ref(), is_for_us) => {
                 if has_challenge {
@@ -57,7 +57,7 @@ impl Http {
     }
 }
 
-/// SH-C-15: the JSON-RPC error in the body of an HTTP error, whatever the status.
+/// The JSON-RPC error in the body of an HTTP error, whatever the status (SH-C-15).
 fn read_error(refusal: &Refusal, body: Vec<u8>, limits: &Limits) -> Option<(Option<RequestId>, ErrorObject)> {
     if refusal.body != BodyKind::Json {
         return None;
@@ -68,13 +68,13 @@ fn read_error(refusal: &Refusal, body: Vec<u8>, limits: &Limits) -> Option<(Opti
     }
 }
 
-/// Whether an error explains the refusal of the message that it answers: its id is that message's or none, or the
-/// text that some servers put there when they could not read one.
+/// Whether an error explains why the message was refused: its id is that of the message, missing, or a string, which
+/// some servers send when they could not read the id.
 fn is_explanation(id: Option<&RequestId>, is_for_us: bool) -> bool {
     is_for_us || id.is_none_or(|id| id.as_str().is_some())
 }
 
-/// SH-C-08, A16: whether the server says that it does not know the session.
+/// Whether the refusal means that the session is lost (SH-C-08, A16).
 fn is_lost_session(
     refusal: &Refusal,
     error: Option<&(Option<RequestId>, ErrorObject)>,
@@ -82,7 +82,7 @@ fn is_lost_session(
     wire: &mut Wire<'_, HttpAction>,
 ) -> bool {
     match refusal.status {
-        // With this code and our own id, it is the method that was not found.
+        // With this code and the id of the request, the method was not found.
         StatusCode::NOT_FOUND => !(is_for_us && error.is_some_and(|(_, error)| error.code() == code::METHOD_NOT_FOUND)),
         StatusCode::BAD_REQUEST => {
             let says_so = error.is_some_and(|(_, error)| error.message().to_ascii_lowercase().contains("session"));

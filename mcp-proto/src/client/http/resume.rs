@@ -1,4 +1,4 @@
-//! Going on with a stream that broke (SH-C-32 to SH-C-36).
+//! Resumption of broken streams (SH-C-32 to SH-C-36).
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use crate::conversation::pending::RequestKey;
 use crate::error::Failed;
 use crate::limits::Limits;
 
-/// Resumptions of one stream that may bring nothing before its request has failed.
+/// The number of resumptions without an event after which a stream's request fails.
 pub(super) const FRUITLESS_RESUMPTIONS: u32 = 3;
 
-/// Where one stream stands: what to ask the server for if it breaks, and when. Every stream has its own (SH-C-36).
+/// The state for resuming one stream: after which event, and when. Every stream has its own (SH-C-36).
 #[derive(Debug)]
 pub(super) struct Cursor {
     last_event: Option<EventId>,
-    /// What the server asked for with `retry`.
+    /// The pause that the server requested with `retry`.
     retry: Option<Duration>,
     backoff: Backoff,
 }
@@ -32,7 +32,8 @@ impl Cursor {
         Self { last_event: None, retry: None, backoff: Backoff::new() }
     }
 
-    /// EV-14: the cursor moves with every dispatched event and every block that has an id, also without data (EV-20).
+    /// Moves the cursor: with every dispatched event (EV-14), and with every block that has an id, also without data
+    /// (EV-20).
     pub(super) fn moved(&mut self, to: Option<EventId>) {
         self.backoff.reset();
         self.last_event = to;
@@ -52,7 +53,7 @@ impl Cursor {
         self.backoff.failures()
     }
 
-    /// Counts an attempt to open the stream again, and says when to make it.
+    /// Counts an attempt to open the stream again, and returns the time for it.
     pub(super) fn next_attempt(
         &mut self,
         retry_after: Option<Duration>,
@@ -66,7 +67,7 @@ impl Cursor {
 }
 
 impl Http {
-    /// H1: a stream that ended without the answer is resumed, if that is possible, or is the outcome at once.
+    /// Resumes a stream that ended without the answer. If that is not possible, the request fails at once (H1).
     pub(super) fn resume(
         &mut self,
         request: RequestKey,
@@ -76,7 +77,7 @@ impl Http {
     ) {
         let resumable = self.version.is_some_and(|version| version.rules().resumable) && self.mode.is_streamable();
         let Some(carried) = self.requests.get_mut(&request) else { return };
-        // SH-C-35: without an event id there is nothing to resume after.
+        // Without an event id, there is nothing to resume after (SH-C-35).
         let has_cursor = carried.cursor.resume_after().is_some();
         if !resumable || !has_cursor || carried.cursor.failures() >= FRUITLESS_RESUMPTIONS {
             self.unanswered(request, reason, wire);

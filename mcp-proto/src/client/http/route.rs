@@ -1,4 +1,4 @@
-//! Events and bodies to messages, each to the request that it belongs to.
+//! Decoding of events and bodies, and matching of messages to requests.
 
 use super::exchange::{Next, Purpose};
 use super::{Http, HttpAction, Place};
@@ -17,12 +17,12 @@ enum Answers {
     To(RequestKey),
     /// None (SH-S-48).
     Never,
-    /// Those to all requests that were accepted elsewhere (HS-04).
+    /// The answers to all requests, which other exchanges delivered (HS-04).
     ToAny,
 }
 
 impl Http {
-    /// One item of a stream of events.
+    /// Handles one item of a stream of events.
     pub(super) fn item(
         &mut self,
         purpose: &Purpose,
@@ -35,7 +35,7 @@ impl Http {
                 purpose.request().and_then(|request| self.requests.get_mut(&request)).map(|carried| &mut carried.cursor)
             }
             Purpose::ServerStream { .. } => Some(&mut self.server_stream.cursor),
-            // HS-10: such a stream is not resumed.
+            // The stream of a two-endpoint server is not resumed (HS-10).
             Purpose::TwoEndpointStream { .. } | Purpose::Delete | Purpose::Drain => None,
         };
         let event = match item {
@@ -71,7 +71,7 @@ impl Http {
     }
 
     fn event(&mut self, event: Event<'_>, answers: Answers, wire: &mut Wire<'_, HttpAction>) {
-        // SH-C-44, EV-20: no data, no message.
+        // An event without data has no message (SH-C-44, EV-20).
         if event.data.is_empty() {
             return;
         }
@@ -79,7 +79,7 @@ impl Http {
         let frame = Frame::parse(&event.data.into_bytes(), &self.limits);
         match (frame, is_message) {
             (Ok(frame), true) => self.frame(frame, answers, wire),
-            // EV-19: a message is a message, whatever its event is called.
+            // A valid message is accepted whatever the name of its event is (EV-19).
             (Ok(frame), false) => {
                 wire.quirk(Quirk::MessageInOtherEvent);
                 self.frame(frame, answers, wire);
@@ -92,7 +92,7 @@ impl Http {
     fn frame(&mut self, frame: Frame, answers: Answers, wire: &mut Wire<'_, HttpAction>) {
         match frame {
             Frame::Single(message) => self.message(message, answers, wire),
-            // JR-34: where batches exist. Elsewhere each message in it still speaks for itself.
+            // One revision has batches (JR-34). In the others, each message in an array is handled as well.
             Frame::Batch(items) => {
                 for item in items {
                     match item {
@@ -124,22 +124,22 @@ impl Http {
         }
     }
 
-    /// The request that a response answers, if it may answer it where it came.
+    /// The request that a response answers, if the answer may arrive on this stream.
     fn request_of(&self, response: &Response, answers: Answers) -> Option<RequestKey> {
         let request = match (answers, response.id()) {
             (Answers::Never, _) | (Answers::ToAny, None) => return None,
-            // RP7: an error without an id is about the one request that this exchange is for.
+            // An error without an id belongs to the one request of this exchange (RP7).
             (Answers::To(request), None) => request,
             (Answers::To(request), Some(id)) => Some(request).filter(|request| request.to_wire() == *id)?,
             (Answers::ToAny, Some(id)) => RequestKey::from_wire(id, SessionKey::ONLY)?,
         };
-        // Before it was sent, nothing can be its answer.
+        // A request that was not sent cannot have an answer.
         let carried = self.requests.get(&request)?;
         matches!(carried.place, Place::Exchange(_) | Place::Accepted).then_some(request)
     }
 
-    /// A frame that is no message. If it was meant to be the answer, the request has failed; if nothing is known of it,
-    /// the stream goes on and may still bring the answer (EV-21).
+    /// Handles a frame that is not a message. If it has the id of a request, that request fails; otherwise the stream
+    /// continues and may still bring the answer (EV-21).
     fn invalid(&mut self, error: ParseError, answers: Answers, wire: &mut Wire<'_, HttpAction>) {
         let about = match &error.subject {
             Subject::Response(id) | Subject::Either(id) => RequestKey::from_wire(id, SessionKey::ONLY),
@@ -157,7 +157,7 @@ impl Http {
         }
     }
 
-    /// A JSON body is complete: it must hold the answer.
+    /// A JSON body is complete: it must contain the answer.
     pub(super) fn json_body(&mut self, request: RequestKey, body: Vec<u8>, wire: &mut Wire<'_, HttpAction>) {
         if !self.requests.contains_key(&request) {
             return;
@@ -168,7 +168,7 @@ impl Http {
             body = body.split_off(3);
         }
         if body.iter().all(u8::is_ascii_whitespace) {
-            // HT6
+            // An empty body has no answer (HT6).
             self.unanswered(request, Failed::NoAnswer { status: http::StatusCode::OK }, wire);
             return;
         }

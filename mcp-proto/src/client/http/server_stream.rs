@@ -38,18 +38,18 @@ impl Http {
             return;
         }
         match head.status {
-            // SH-C-38: not offered.
+            // The server does not offer the stream (SH-C-38).
             StatusCode::METHOD_NOT_ALLOWED => {}
             StatusCode::NOT_FOUND if in_session && self.server_stream.was_open => {
                 self.lose_session(generation, None, now, wire);
             }
-            // Whether the session still lives, the next message will tell.
+            // The next message shows whether the session still exists.
             StatusCode::NOT_FOUND => wire.quirk(Quirk::GetNotFound),
             status if is_temporary(status) && self.server_stream.cursor.failures() < 10 => {
                 let after = refusal(status, &head.headers, &self.limits).retry_after;
                 self.reopen_server_stream(after, now);
             }
-            // A15: the server still holds the one that broke.
+            // The server still holds the stream that broke (A15).
             StatusCode::CONFLICT if self.server_stream.cursor.failures() < FRUITLESS_RESUMPTIONS => {
                 self.reopen_server_stream(None, now);
             }

@@ -15,21 +15,21 @@ use crate::conversation::pending::RequestKey;
 use crate::error::{Failed, Fault, Quirk};
 use crate::spec::ProtocolVersion;
 
-/// How far closing has come.
+/// The progress of closing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Closing {
     /// Not begun.
     No,
-    /// What is no request is still delivered.
+    /// Notifications and answers are still being delivered.
     Flushing,
-    /// The server is told that the session ends (SH-C-09).
+    /// The session is being ended with DELETE (SH-C-09).
     Ending,
     /// Complete.
     Done,
 }
 
 impl Http {
-    /// SH-C-08: `initialize` goes without a session.
+    /// Discards the session, because `initialize` is sent without one (SH-C-08).
     pub(super) fn begin_session(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
         if self.session.is_some() {
             self.delete(wire);
@@ -56,9 +56,9 @@ impl Http {
         }
     }
 
-    /// The server does not know the session any more.
+    /// The server has lost the session.
     ///
-    /// `refused` is the message that it said so about, and surely did not serve.
+    /// `refused` is the message that the server refused for this reason, and certainly did not process.
     pub(super) fn lose_session(
         &mut self,
         generation: u64,
@@ -81,15 +81,15 @@ impl Http {
         wire.inbound.push_back(Inbound::SessionLost);
     }
 
-    /// A message was refused because its session is gone: it is sent once more in the next one.
+    /// A message was refused because its session is lost: it is sent once more in the next session.
     fn refused_with_session(&mut self, mut post: Post, wire: &mut Wire<'_, HttpAction>) {
         if post.role == Role::Confirmation {
-            // What waits for the confirmation waits for the next session, which has one of its own.
+            // Messages that wait for the confirmation wait for the next session, which has its own confirmation.
             return wire.fault(Fault::NotAccepted { reason: Failed::SessionLost });
         }
         let again = match post.role {
             Role::Request(_) | Role::Notification => !post.is_second_session,
-            // SH-C-08: what the old session asked for is of no use to the next.
+            // These messages are of no use in another session (SH-C-08).
             Role::Initialize(_) | Role::Discover(..) | Role::Confirmation | Role::Answer | Role::Cancellation => false,
         };
         if !again {
@@ -112,7 +112,7 @@ impl Http {
         self.parked.insert(place, post);
     }
 
-    /// Requests that the server may have seen get their outcome at once: nobody knows whether they were served.
+    /// Fails all requests that the server may have received, because it is unknown whether they were processed.
     fn fail_delivered(&mut self, wire: &mut Wire<'_, HttpAction>) {
         let delivered: Vec<_> = self
             .requests
@@ -130,7 +130,7 @@ impl Http {
         }
     }
 
-    /// Messages that never left wait for the next session, except those that only this one could use.
+    /// Keeps messages that were not delivered for the next session, except those that are of use in this session only.
     fn park_undelivered(&mut self) {
         let queued = std::mem::take(&mut self.queue);
         let held = std::mem::take(&mut self.held);
@@ -175,14 +175,14 @@ impl Http {
         }
         self.timers.clear_all();
         self.timers.set(Timer::Close, after(now, self.config.close_timeout));
-        // What was to be tried again is tried now.
+        // Messages that wait for another attempt are tried now.
         for post in std::mem::take(&mut self.held).into_posts() {
             self.enqueue(post);
         }
         self.pump(now, wire);
     }
 
-    /// Takes the next step of closing, if the last one is done.
+    /// Takes the next step of closing, if the previous one is done.
     pub(super) fn go_on_closing(&mut self, wire: &mut Wire<'_, HttpAction>) {
         if self.closing != Closing::Flushing {
             return;
@@ -206,7 +206,7 @@ impl Http {
     }
 
     pub(super) fn session_ended(&mut self, head: &Parts, wire: &mut Wire<'_, HttpAction>) {
-        // SH-C-09: a server need not let a client end its session, and one that has forgotten it has ended it.
+        // A server need not support DELETE, and one that has lost the session has ended it (SH-C-09).
         let fine =
             head.status.is_success() || matches!(head.status, StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_FOUND);
         if !fine {
@@ -227,7 +227,7 @@ impl Http {
         }
     }
 
-    /// H6: closing has a deadline of its own.
+    /// The deadline for closing has passed (H6).
     pub(super) fn close_unended(&mut self, wire: &mut Wire<'_, HttpAction>) {
         if self.closing == Closing::Ending {
             let after = self.config.close_timeout;

@@ -1,4 +1,4 @@
-//! Tools whose arguments are repeated in headers: learned from the lists that pass through (RULES 8.3).
+//! Tools whose arguments are repeated in headers, as learned from results of `tools/list` (RULES 8.3).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,14 +6,14 @@ use crate::codec::json::Json;
 use crate::error::Fault;
 use crate::spec::param_headers::Annotations;
 
-/// Bytes of a tool's name that a fault tells.
+/// The maximum number of characters of a tool's name in a fault.
 const NAME: usize = 128;
 
-/// The annotations of the tools that have any, by name, as they were last listed (MD-P-06).
+/// The annotations of tools by name, as they were last listed (MD-P-06). Tools without annotations are not stored.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
     known: BTreeMap<Box<str>, Annotations>,
-    /// The longest known first.
+    /// The names in the order in which they were learned, the oldest first.
     order: VecDeque<Box<str>>,
     weight: usize,
 }
@@ -23,8 +23,8 @@ impl Tools {
         self.known.get(name)
     }
 
-    /// Learns from a result of `tools/list`. Returns the result without the tools that cannot be called, if there are any,
-    /// and what is wrong with them (MD-P-05).
+    /// Stores the annotations in a result of `tools/list`. Returns the result without the tools whose annotations are
+    /// invalid, if there are any, and a fault for each of them (MD-P-05).
     pub(super) fn learn(&mut self, result: &Json, limit: usize) -> (Option<Json>, Vec<Fault>) {
         let mut faults = Vec::new();
         let Some(tools) = result.first_member("tools").filter(|tools| tools.as_bytes().starts_with(b"[")) else {
@@ -71,7 +71,7 @@ impl Tools {
     fn forget(&mut self, name: &str) {
         if let Some(annotations) = self.known.remove(name) {
             self.weight -= weight(name, &annotations);
-            // Lists come in the same order again and again, so that it is found at the beginning.
+            // Servers list tools in the same order each time, so the name is near the front.
             if let Some(at) = self.order.iter().position(|known| &**known == name) {
                 self.order.remove(at);
             }

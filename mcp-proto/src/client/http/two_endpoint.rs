@@ -1,5 +1,5 @@
-//! The transport of 2024-11-05: a stream on which everything comes, and an endpoint, named by the stream, to which
-//! everything is sent by POST (RULES section 3).
+//! The transport of 2024-11-05: the server sends everything on one stream, and names on it the endpoint to which the
+//! client sends everything by POST (RULES section 3).
 
 use super::config::{HttpConfig, HttpTransport};
 use super::endpoint::Endpoint;
@@ -13,17 +13,17 @@ use crate::conversation::deadlines::after;
 use crate::error::{Failed, Fault, Refusal};
 use crate::spec::{FallbackOn, ProtocolVersion};
 
-/// How messages travel.
+/// How messages are sent and answered.
 #[derive(Debug)]
 pub(super) enum HttpMode {
-    /// To one endpoint, answered where they are sent.
+    /// Streamable HTTP: sent to one endpoint, and answered in the response.
     Streamable,
-    /// Not at all: the stream has not named the endpoint yet.
+    /// Two endpoints, of which the stream has not named the one for messages: nothing can be sent yet.
     Opening {
-        /// What `initialize` met on Streamable HTTP, if this is the second try (ER-27).
+        /// How `initialize` failed on Streamable HTTP, if this is the fallback (ER-27).
         instead_of: Option<Failed>,
     },
-    /// To an endpoint of its own, answered on the stream.
+    /// Two endpoints: sent to `post_to`, and answered on the stream.
     TwoEndpoint { post_to: Endpoint },
 }
 
@@ -53,7 +53,7 @@ impl HttpMode {
 }
 
 impl Http {
-    /// Whether a refused message may have been refused because the server has only the older transport.
+    /// Whether a message may have been refused because the server supports only the older transport.
     pub(super) fn falls_back(&self, post: &Post, refusal: &Refusal) -> bool {
         if !matches!(post.role, Role::Initialize(_)) || self.config.transport != HttpTransport::Auto {
             return false;
@@ -62,8 +62,8 @@ impl Http {
             return false;
         }
         let status = refusal.status;
-        // What the server speaks is not known before it has answered, so the widest rule of all handshake-based
-        // revisions holds.
+        // The server's revision is not known before it has answered, so the fallback is allowed if any revision allows
+        // it.
         let allows = |rule: FallbackOn| match rule {
             FallbackOn::Nothing => false,
             FallbackOn::AnyClientError => status.is_client_error(),
@@ -72,20 +72,20 @@ impl Http {
         !says_nothing(status) && ProtocolVersion::ALL.iter().any(|version| allows(version.rules().fallback_on))
     }
 
-    /// ER-27: the same URL may be a stream that names an endpoint.
+    /// Opens the same URL as a stream that names an endpoint, as a server of the older transport offers it (ER-27).
     pub(super) fn fall_back(&mut self, post: Post, refused: Failed, now: Instant, wire: &mut Wire<'_, HttpAction>) {
         self.enqueue(Post { to: None, redirects: 0, ..post });
         self.mode = HttpMode::Opening { instead_of: Some(refused) };
         self.open_two_endpoint_stream(now, wire);
     }
 
-    /// HS-11: nothing is sent before the endpoint is known.
+    /// Opens the stream. No message is sent before the endpoint is known (HS-11).
     pub(super) fn open_two_endpoint_stream(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
         self.get(None, Purpose::TwoEndpointStream { redirects: 0 }, wire);
         self.timers.set(Timer::Endpoint, after(now, self.config.endpoint_timeout));
     }
 
-    /// Deals with an event that concerns the transport; `None` leaves it to be read as a message.
+    /// Handles an event that concerns the transport; returns `None` if it must be read as a message.
     pub(super) fn two_endpoint_event(
         &mut self,
         event: &Event<'_>,
@@ -95,7 +95,7 @@ impl Http {
         let is_endpoint = event.name == EventName::ENDPOINT;
         match (&self.mode, is_endpoint) {
             (HttpMode::Opening { .. }, true) => {
-                // HS-05, HS-06, LE1
+                // The endpoint may be a relative reference, but must be on the same origin (HS-05, HS-06, LE1).
                 let reference = std::str::from_utf8(&event.data).ok();
                 let Some(post_to) = reference.and_then(|reference| self.config.endpoint.same_origin(reference)) else {
                     self.opening_failed(Failed::EndpointRejected, wire);
@@ -106,12 +106,12 @@ impl Http {
                 self.pump(now, wire);
                 Some(Next::Read)
             }
-            // HS-02: the endpoint comes first.
+            // The first event must name the endpoint (HS-02).
             (HttpMode::Opening { .. }, false) => {
                 self.opening_failed(Failed::NoEndpoint, wire);
                 Some(Next::Abort)
             }
-            // LE2: the first one stays.
+            // The first endpoint stays in force (LE2).
             (HttpMode::TwoEndpoint { .. } | HttpMode::Streamable, true) => {
                 wire.fault(Fault::SecondEndpoint);
                 Some(Next::Read)
@@ -127,7 +127,7 @@ impl Http {
         }
     }
 
-    /// The stream could not be opened, or is over. HS-10: the session is over with it.
+    /// The stream could not be opened, or has ended, which ends the session (HS-10).
     pub(super) fn two_endpoint_stream_failed(&mut self, reason: Failed, now: Instant, wire: &mut Wire<'_, HttpAction>) {
         match self.mode {
             HttpMode::Opening { .. } => self.opening_failed(reason, wire),
@@ -140,8 +140,8 @@ impl Http {
         self.timers.clear(Timer::Endpoint);
         let mode = HttpMode::new(&self.config);
         let HttpMode::Opening { instead_of } = std::mem::replace(&mut self.mode, mode) else { return };
-        // A server that names a forbidden endpoint has the older transport: that is what went wrong. In all other cases
-        // the first answer says more about it than the second.
+        // A server that names a forbidden endpoint supports the older transport, so the endpoint is the reason. In all
+        // other cases, the failure on Streamable HTTP explains more than that of the fallback.
         let reason = match (instead_of, reason) {
             (_, Failed::EndpointRejected) => Failed::EndpointRejected,
             (Some(first), _) => first,

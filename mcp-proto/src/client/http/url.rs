@@ -1,8 +1,8 @@
-//! The check of a URL that a user gives: one reading of it, which every HTTP library shares.
+//! Validation of a configured URL: every HTTP library parses a valid one in the same way.
 //!
-//! HTTP libraries read a doubtful URL differently: one takes `http://localhost:80800/` for port 80, another refuses it.
-//! What two of them could read differently is refused here, so that a request, and the token with it, goes where the user
-//! meant it to go.
+//! HTTP libraries parse ambiguous URLs differently: one takes `http://localhost:80800/` for port 80, another refuses
+//! it. A URL that two of them could parse differently is refused here, so that a request and its token go to the server
+//! that the user meant.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 use std::fmt::Write;
@@ -11,32 +11,32 @@ use http::uri::{Authority, PathAndQuery, Scheme};
 
 use crate::codec::text::is_invisible;
 
-/// Why a text is no URL that a client may use.
+/// Why a text is not a URL that a client may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidUrl {
-    /// It is relative, or of another scheme.
+    /// It is relative, or has another scheme.
     #[error("must begin with http:// or https://")]
     NotHttp,
-    /// A blank, a control or another invisible character.
+    /// It contains a blank, a control character or another invisible character.
     #[error("must not contain blanks, control characters or other invisible characters")]
     Blank,
-    /// A backslash, which some readers take for a slash.
+    /// It contains a backslash, which some parsers take for a slash.
     #[error("must not contain a backslash")]
     Backslash,
-    /// A user name or a password, which would end up in logs and process lists.
+    /// It contains a user name or a password, which would appear in logs and process lists.
     #[error("must not contain a user name or password; send credentials in a header")]
     UserInfo,
-    /// A fragment, which is never sent.
+    /// It contains a fragment, which is never sent.
     #[error("must not contain a fragment ('#'), which is never sent to a server")]
     Fragment,
-    /// There is no host.
+    /// It has no host.
     #[error("has no host")]
     NoHost,
     /// The host has characters outside ASCII.
     #[error("must name the host in ASCII; write an international name in punycode (xn--…)")]
     HostNotAscii,
-    /// The host is no name and no address.
+    /// The host is neither a name nor an address.
     #[error("has a host that is neither a name nor an IPv4 address nor an IPv6 address in brackets")]
     Host,
     /// The port is empty, not a number, zero or too large.
@@ -47,7 +47,8 @@ pub enum InvalidUrl {
     TooLong,
 }
 
-/// The parts of a URL. What is not ASCII in its path and query is percent-encoded as UTF-8 (RFC 3986, section 2.1).
+/// Parses a URL into its parts. Non-ASCII characters in its path and query are percent-encoded as UTF-8 (RFC 3986,
+/// section 2.1).
 pub(super) fn parse(text: &str) -> Result<(Scheme, Authority, PathAndQuery), InvalidUrl> {
     if text.chars().any(|c| c.is_control() || c.is_whitespace() || is_invisible(c)) {
         return Err(InvalidUrl::Blank);
@@ -91,7 +92,7 @@ fn check_authority(authority: &str) -> Result<(), InvalidUrl> {
         return Ok(());
     }
     let digits = port.strip_prefix(':').ok_or(InvalidUrl::Host)?;
-    // `u16::from_str` takes a plus sign, too.
+    // `u16::from_str` accepts a plus sign, too.
     let is_number = digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.starts_with('0');
     match digits.parse::<u16>() {
         Ok(_) if is_number => Ok(()),
@@ -108,7 +109,7 @@ fn check_host(host: &str) -> Result<(), InvalidUrl> {
     }
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     let labels = host.strip_suffix('.').unwrap_or(host);
-    // RFC 1035, section 2.3.4
+    // A name has at most 253 characters and a final dot (RFC 1035, section 2.3.4).
     if host.len() > 254 || !host.bytes().all(is_name) || labels.split('.').any(str::is_empty) {
         return Err(InvalidUrl::Host);
     }
@@ -123,7 +124,7 @@ fn check_host(host: &str) -> Result<(), InvalidUrl> {
     Ok(())
 }
 
-/// RFC 3986, section 3.3 and 3.4: what no path and no query may hold is sent as the bytes of its UTF-8 form.
+/// Percent-encodes the bytes of characters that a path or a query must not contain (RFC 3986, section 3.3 and 3.4).
 fn encode(path: &str) -> String {
     let mut encoded = String::with_capacity(path.len() + 1);
     if !path.starts_with('/') {
