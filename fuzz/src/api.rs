@@ -48,7 +48,7 @@ enum Reply {
 /// Machines of every kind, driven by somebody who has read no documentation.
 pub fn api(data: &[u8]) {
     let mut script = Script(data);
-    let start = Instant::now() + Duration::from_secs(1_000_000);
+    let start = Instant::START + Duration::from_secs(1_000_000);
     let mut now = start;
     let mut kept = Kept::default();
     let config = || client::Config::new("c", "1").min_version(mcp_proto::ProtocolVersion::V2024_11_05);

@@ -330,7 +330,7 @@ impl App {
                 Event::Responded { request, outcome } => {
                     assert!(self.waiting.remove(&request), "{request:?} ended twice");
                     let (number, since) = self.asked[&request];
-                    self.judge(request, &outcome, ledger, world.now.duration_since(since));
+                    self.judge(request, &outcome, ledger, world.now - since);
                     ended.insert(number, outcome);
                 }
                 Event::ListeningEnded { subscription, .. } => {

@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         if ends_when_probed && bytes.windows(15).any(|text| text == b"server/discover") {
             return Err("what is server/discover?".into());
         }
-        server.handle_bytes(bytes, Instant::now());
+        server.handle_bytes(bytes, Instant::START);
         act(&mut server)?;
     }
 }
@@ -35,10 +35,10 @@ fn act(server: &mut Server<Stdio>) -> Result<(), Box<dyn std::error::Error>> {
         match next {
             Output::Action(StdioAction::Write(bytes)) => {
                 output.write_all(&bytes)?;
-                server.handle_written(bytes.len(), Instant::now());
+                server.handle_written(bytes.len(), Instant::START);
             }
             Output::Event(Event::Requested { ticket, method, params }) => {
-                let now = Instant::now();
+                let now = Instant::START;
                 match tools::serve(&method, params.as_ref()) {
                     Served::Answered(answer) => server.respond(ticket, answer, now)?,
                     Served::Counted(result) => {

@@ -73,6 +73,7 @@ mod backpressure;
 mod bounded;
 mod child;
 mod client;
+mod clock;
 mod http_client;
 mod inbox;
 mod link;

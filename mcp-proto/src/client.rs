@@ -77,7 +77,7 @@ pub use listen::SubscriptionKey;
 /// use mcp_proto::client::{Call, Client, Config, Event, Outcome};
 /// use mcp_proto::{Instant, Output, Stdio, StdioAction};
 ///
-/// let now = Instant::now();
+/// let now = Instant::START;
 /// let mut client = Client::new(Stdio::new(), Config::new("my-app", "1.0.0"))?;
 /// client.connect(now)?;
 /// // The driver writes what `poll_output` gives to the server, and hands in what the server writes.
@@ -614,7 +614,7 @@ impl<T: Carrier> Client<T> {
         for request in self.pending.keys() {
             if opening == Some(request) {
                 self.pending.remove(request);
-                self.out.report(Event::Unavailable { reason: Unavailable::Failed(Failed::Closed), retry_at: None });
+                self.out.report(Event::Unavailable { reason: Unavailable::Failed(Failed::Closed), retry_in: None });
             } else {
                 self.finish(request, Outcome::Failed(Failed::Closed), now);
             }

@@ -38,7 +38,7 @@
 //! use mcp_proto::server::{self, Server};
 //! use mcp_proto::{Instant, Json, Output, Stdio, StdioAction};
 //!
-//! let now = Instant::now();
+//! let now = Instant::START;
 //! let mut client = Client::new(Stdio::new(), client::Config::new("my-app", "1.0.0"))?;
 //! let mut server = Server::new(Stdio::new(), server::Config::new("my-tools", "1.0.0"))?;
 //! client.connect(now)?;
@@ -143,10 +143,8 @@ pub mod model;
 pub mod relay;
 pub mod server;
 mod spec;
+mod time;
 mod transport;
-
-/// The time, which the driver passes in; this crate never reads a clock.
-pub use std::time::Instant;
 
 pub use client::Client;
 pub use codec::buffer::CowBytes;
@@ -165,4 +163,5 @@ pub use relay::Relay;
 pub use server::Server;
 pub use spec::param_headers::InvalidAnnotation;
 pub use spec::{CancelBy, Era, FallbackOn, Method, ProtocolVersion, Rules, code};
+pub use time::Instant;
 pub use transport::{Stdio, StdioAction, Transport};

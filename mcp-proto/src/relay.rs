@@ -84,8 +84,8 @@ pub use event::{Action, Event, Side};
 /// let http = Http::new(HttpConfig::new("https://example.com/mcp")?);
 /// let mut relay = Relay::new(http, Config::default())?;
 /// let line = br#"{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"protocolVersion":"2025-06-18"}}"#;
-/// relay.handle_bytes(line, Instant::now());
-/// relay.handle_bytes(b"\n", Instant::now());
+/// relay.handle_bytes(line, Instant::START);
+/// relay.handle_bytes(b"\n", Instant::START);
 /// let Some(Output::Action(Action::Server(HttpAction::Open { request, .. }))) = relay.poll_output() else { panic!() };
 /// let body = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}"#;
 /// assert_eq!(request.body(), body);
@@ -352,9 +352,9 @@ impl<T: ClientTransport> Relay<T> {
                 self.out.report(Event::Connected { version, result: result.clone(), is_reconnect });
                 self.on_connected(version, result, is_reconnect, now);
             }
-            E::Unavailable { reason, retry_at } => {
+            E::Unavailable { reason, retry_in } => {
                 self.on_unavailable(&reason, now);
-                self.out.report(Event::Unavailable { reason, retry_at });
+                self.out.report(Event::Unavailable { reason, retry_in });
             }
             E::SessionLost => {
                 self.out.report(Event::SessionLost);

@@ -108,7 +108,7 @@ pub use subscribed::SubscriptionChange;
 /// use mcp_proto::server::{Config, Event, Server};
 /// use mcp_proto::{Instant, Json, Output, Stdio, StdioAction};
 ///
-/// let now = Instant::now();
+/// let now = Instant::START;
 /// let mut server = Server::new(Stdio::new(), Config::new("my-tools", "1.0.0"))?;
 /// let initialize = br#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#;
 /// server.handle_bytes(initialize, now);
@@ -373,7 +373,7 @@ impl<T: Carrier> Server<T> {
     ///
     /// let mut server = Server::new(Stdio::new(), Config::new("my-tools", "1.0.0"))?;
     /// let session = server.session();
-    /// let said = server.log(session, LoggingLevel::Info, Some("disk"), &Json::from("full"), Instant::now());
+    /// let said = server.log(session, LoggingLevel::Info, Some("disk"), &Json::from("full"), Instant::START);
     /// assert_eq!(said, Err(UsageError::NotDeclared { capability: "logging" }));
     /// # Ok::<(), UsageError>(())
     /// ```
@@ -453,7 +453,7 @@ impl<T: Carrier> Server<T> {
     /// use mcp_proto::server::{Config, Server, SubscriptionChange};
     /// use mcp_proto::{Instant, Json, Stdio};
     ///
-    /// let now = Instant::now();
+    /// let now = Instant::START;
     /// let config = Config::new("my-files", "1.0.0").with_capabilities(Json::parse(r#"{"resources":{"subscribe":true}}"#)?);
     /// let mut server = Server::new(Stdio::new(), config)?;
     /// for line in [

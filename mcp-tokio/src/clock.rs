@@ -1,13 +1,30 @@
 //! The clock for the machines.
 
 use std::pin::Pin;
+use std::sync::LazyLock;
+use std::time::Duration;
 
 use mcp_proto::Instant;
 use tokio::time::{Sleep, sleep_until};
 
+/// A runtime whose time is paused may be behind that of the process, and no moment is before the start.
+const BEHIND: Duration = Duration::from_secs(3600);
+/// Longer than anything runs, and short enough to be added to any time of the runtime.
+const LONGEST: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+
+static START: LazyLock<std::time::Instant> = LazyLock::new(|| {
+    let now = std::time::Instant::now();
+    now.checked_sub(BEHIND).unwrap_or(now)
+});
+
 /// The time of the runtime, which tests may pause.
 pub(crate) fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
+    Instant::after_start(tokio::time::Instant::now().into_std().saturating_duration_since(*START))
+}
+
+/// The time of the runtime at that moment.
+fn of_runtime(at: Instant) -> tokio::time::Instant {
+    (*START + at.since_start().min(LONGEST)).into()
 }
 
 /// A timer that wakes a task when its machine has a timeout.
@@ -29,7 +46,7 @@ impl Alarm {
     pub(crate) async fn wait(&mut self, due: Option<Instant>) {
         let Some(due) = due else { return std::future::pending().await };
         if self.set.is_none_or(|set| due < set) {
-            self.sleep.as_mut().reset(due.into());
+            self.sleep.as_mut().reset(of_runtime(due));
             self.set = Some(due);
         }
         self.sleep.as_mut().await;

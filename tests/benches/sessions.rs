@@ -2,11 +2,12 @@
 //!
 //! `cargo bench -p tests --bench sessions`
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::Request;
+use mcp_proto::server::Event;
 use mcp_proto::server::{Config, Http, HttpAction, HttpConfig, RequestInfo, Server};
-use mcp_proto::{Output, server::Event};
+use mcp_proto::{Instant, Output};
 use tests::asked::initialize;
 
 const SESSIONS: usize = 100_000;
@@ -67,18 +68,18 @@ fn main() {
     let mut http = HttpConfig::new();
     http.max_sessions = SESSIONS;
     let mut server = Server::new(Http::new(http), Config::new("bench", "1")).expect("a configuration");
-    let now = Instant::now();
+    let (now, began) = (Instant::START, std::time::Instant::now());
     let before = resident_bytes();
     for number in 0..SESSIONS as u64 {
         open(&mut server, number, now);
     }
-    let opened = now.elapsed();
+    let opened = began.elapsed();
     let each = (resident_bytes() - before) / SESSIONS;
     println!(
         "{SESSIONS} idle sessions: {each} bytes each, {:.1} us to open and confirm one",
         opened.as_secs_f64() * 10.0
     );
-    let expiring = Instant::now();
+    let expiring = std::time::Instant::now();
     server.handle_timeout(now + Duration::from_secs(3600));
     drain(&mut server);
     println!("all expired: {} left, {:.2} us each", server.sessions(), expiring.elapsed().as_secs_f64() * 10.0);

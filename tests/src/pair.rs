@@ -2,13 +2,15 @@
 //! and one virtual clock.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use mcp_proto::client::{self, Call, Client, Outcome};
 use mcp_proto::relay::{self, Relay};
 use mcp_proto::server::{self, InputRequired, Progress, Server};
-use mcp_proto::{ErrorObject, Json, Output, ProtocolVersion, RequestKey, Stdio, StdioAction, Ticket, TicketKey};
+use mcp_proto::{
+    ErrorObject, Instant, Json, Output, ProtocolVersion, RequestKey, Stdio, StdioAction, Ticket, TicketKey,
+};
 
 use crate::random::Random;
 
@@ -105,7 +107,7 @@ impl Pair {
         let mut server_config = server::Config::new("s", "1");
         server_config.capabilities = Json::parse(r#"{"tools":{}}"#).expect("JSON");
         server_config.versions = server.to_vec();
-        let now = Instant::now();
+        let now = Instant::START;
         let mut client = Client::new(Stdio::new(), client_config).expect("a configuration");
         client.connect(now).expect("a fresh client");
         let server = Server::new(Stdio::new(), server_config).expect("a configuration");

@@ -44,13 +44,13 @@ mod report;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::{HeaderValue, Method, Request};
 use mcp_proto::client::{self, Client, CloseReason};
 use mcp_proto::relay::{self, Relay};
 use mcp_proto::server::{self, Principal, RequestInfo, Server, TwoEndpoints};
-use mcp_proto::{Era, Json, Notification, Output, SessionKey, Stdio, StdioAction};
+use mcp_proto::{Era, Instant, Json, Notification, Output, SessionKey, Stdio, StdioAction};
 
 use crate::random::Random;
 use crate::transcript;
@@ -183,7 +183,8 @@ pub fn run<'p>(plan: &'p Plan, watcher: Option<&'p mut dyn FnMut(&str)>) -> Repo
 impl<'p> Simulation<'p> {
     fn new(plan: &'p Plan, watcher: Option<&'p mut dyn FnMut(&str)>) -> Self {
         let mut random = Random::new(plan.seed);
-        let now = Instant::now();
+        // The moment before the first is needed, too.
+        let now = Instant::START + Duration::from_secs(3600);
         let ends = (0..plan.clients).map(|number| End::new(plan, number, now, &mut random)).collect();
         Self {
             plan,
@@ -614,9 +615,7 @@ impl<'p> Simulation<'p> {
     fn on_end_of_listen(&mut self, client: usize) {
         let own = self.model.own_version(client).map(|version| version.rules().era);
         let by = match (own, self.plan.topology.has_relay()) {
-            (Some(Era::Modern), false) => {
-                Some(self.now.checked_sub(Duration::from_nanos(1)).expect("a clock that runs"))
-            }
+            (Some(Era::Modern), false) => Some(self.now - Duration::from_nanos(1)),
             (Some(Era::Modern), true) => Some(self.now + self.model.to_client()),
             // The relay tells its client when it listens again.
             (Some(Era::Legacy), true) => None,

@@ -1,11 +1,11 @@
 //! A server over HTTP, asked from all sides under a virtual clock.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Request};
 use mcp_proto::server::{Config, Event, ExchangeKey, Http, HttpAction, HttpConfig, RequestInfo, Server};
-use mcp_proto::{Json, Output, SessionKey, Ticket};
+use mcp_proto::{Instant, Json, Output, SessionKey, Ticket};
 
 use crate::asked::{Asked, Sent, initialize};
 use crate::transcript;
@@ -43,7 +43,7 @@ impl Site {
         let (mut http, mut config) = (HttpConfig::new(), Config::new("s", "1"));
         change(&mut http, &mut config);
         let server = Server::new(Http::new(http), config).expect("a configuration");
-        let now = Instant::now();
+        let now = Instant::START;
         transcript::begin(now);
         Self {
             server,

@@ -1,10 +1,10 @@
 //! A machine on a byte stream, with the test at the other end of it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mcp_proto::client::{self, Call, Client, Outcome};
 use mcp_proto::server::{self, Server};
-use mcp_proto::{Output, ProtocolVersion, RequestKey, Stdio, StdioAction};
+use mcp_proto::{Instant, Output, ProtocolVersion, RequestKey, Stdio, StdioAction};
 
 use crate::transcript;
 use crate::world::{DISCOVERED, INITIALIZED, initialize, initialize_result, result};
@@ -110,7 +110,7 @@ stream!(ClientStream, client::Event);
 
 impl<M, E> Stream<M, E> {
     fn of(machine: M) -> Self {
-        let now = Instant::now();
+        let now = Instant::after_start(Duration::from_secs(3600));
         transcript::begin(now);
         Self {
             machine,

@@ -7,13 +7,13 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
-use std::time::Instant;
+use std::time::Duration;
 use std::{env, fs};
 
 use bytes::Bytes;
 use http::HeaderMap;
 use mcp_proto::client::{self, NotRestored, Outcome, Unavailable};
-use mcp_proto::{ErrorObject, Json, Load, Output, StdioAction, relay, server};
+use mcp_proto::{ErrorObject, Instant, Json, Load, Output, StdioAction, relay, server};
 
 /// Set, it makes [`compare`] keep the digests as they are now.
 pub const ACCEPT: &str = "ACCEPT_TRANSCRIPTS";
@@ -74,7 +74,7 @@ pub fn begin(now: Instant) {
 pub fn added<S: Said>(now: Instant, who: &'static str, said: Option<S>) -> Option<S> {
     TAKEN.with_borrow_mut(|taken| {
         if let (Some(taken), Some(said)) = (taken, &said) {
-            taken.add(now, who, &said.text(now));
+            taken.add(now, who, &said.text());
         }
     });
     said
@@ -126,21 +126,21 @@ pub fn compare(file: &Path, digests: &[u32], command: impl Fn(usize) -> String) 
 
 /// What a machine may say.
 pub trait Said {
-    /// As text; of a moment, how far it is from `now`.
-    fn text(&self, now: Instant) -> String;
+    /// As text.
+    fn text(&self) -> String;
 }
 
 impl<A: Said, E: Said> Said for Output<A, E> {
-    fn text(&self, now: Instant) -> String {
+    fn text(&self) -> String {
         match self {
-            Self::Action(action) => action.text(now),
-            Self::Event(event) => event.text(now),
+            Self::Action(action) => action.text(),
+            Self::Event(event) => event.text(),
         }
     }
 }
 
 impl Said for StdioAction {
-    fn text(&self, _: Instant) -> String {
+    fn text(&self) -> String {
         match self {
             Self::Write(bytes) => format!("writes {}", shown(bytes)),
             Self::CloseWrite => "closes its stream".to_owned(),
@@ -151,7 +151,7 @@ impl Said for StdioAction {
 }
 
 impl Said for client::HttpAction {
-    fn text(&self, _: Instant) -> String {
+    fn text(&self) -> String {
         match self {
             Self::Open { exchange, request } => format!(
                 "opens {exchange:?}: {} {} {}{}",
@@ -167,7 +167,7 @@ impl Said for client::HttpAction {
 }
 
 impl Said for server::HttpAction {
-    fn text(&self, _: Instant) -> String {
+    fn text(&self) -> String {
         match self {
             Self::Continue { exchange } => format!("continues {exchange:?}"),
             Self::Respond { exchange, response } => format!(
@@ -188,23 +188,23 @@ impl Said for server::HttpAction {
 }
 
 impl<A: Said> Said for relay::Action<A> {
-    fn text(&self, now: Instant) -> String {
+    fn text(&self) -> String {
         match self {
-            Self::Client(action) => format!("to the client: {}", action.text(now)),
-            Self::Server(action) => format!("to the server: {}", action.text(now)),
+            Self::Client(action) => format!("to the client: {}", action.text()),
+            Self::Server(action) => format!("to the server: {}", action.text()),
         }
     }
 }
 
 impl Said for client::Event {
-    fn text(&self, now: Instant) -> String {
+    fn text(&self) -> String {
         match self {
             Self::Connected { version, result, is_reconnect, detected_era, is_downgrade } => {
                 let (how, era, by) = (if *is_reconnect { "Again" } else { "First" }, detected_era.era, detected_era.by);
                 let detected = format!("Verdict {{ era: {era:?}, evidence: {by:?} }}");
                 format!("connected: {version} {how} {detected} {is_downgrade} {}", json(result))
             }
-            Self::Unavailable { reason, retry_at } => unavailable(reason, *retry_at, now),
+            Self::Unavailable { reason, retry_in } => unavailable(reason, *retry_in),
             Self::SessionLost => "session lost".to_owned(),
             Self::NotRestored { method, params, reason } => {
                 format!("not restored: {method} {} {}", optional(params.as_ref()), not_restored(reason))
@@ -219,8 +219,8 @@ impl Said for client::Event {
                 format!("notified: {scope:?} {method} {}", optional(params.as_ref()))
             }
             Self::Listening { subscription, filter } => format!("listening: {subscription:?} {}", json(filter)),
-            Self::ListeningInterrupted { subscription, reason, retry_at } => {
-                format!("listening interrupted: {subscription:?} {reason}, retried in {}", between(now, *retry_at))
+            Self::ListeningInterrupted { subscription, reason, retry_in } => {
+                format!("listening interrupted: {subscription:?} {reason}, retried in {}", seconds(*retry_in))
             }
             Self::ListeningEnded { subscription, outcome } => {
                 format!("listening ended: {subscription:?} {}", outcome_text(outcome))
@@ -235,7 +235,7 @@ impl Said for client::Event {
 }
 
 impl Said for server::Event {
-    fn text(&self, _: Instant) -> String {
+    fn text(&self) -> String {
         match self {
             Self::Connected { session, version, params } => {
                 format!("connected: {session:?} {version} {}", json(params))
@@ -259,14 +259,14 @@ impl Said for server::Event {
 }
 
 impl Said for relay::Event {
-    fn text(&self, now: Instant) -> String {
+    fn text(&self) -> String {
         match self {
             Self::Connected { version, result, is_reconnect } => {
                 let how = if *is_reconnect { "Again" } else { "First" };
                 format!("connected: {version} {how} {}", json(result))
             }
             Self::Bridging { client, server } => format!("bridging: {client:?} and {server:?}"),
-            Self::Unavailable { reason, retry_at } => unavailable(reason, *retry_at, now),
+            Self::Unavailable { reason, retry_in } => unavailable(reason, *retry_in),
             Self::SessionLost => "session lost".to_owned(),
             Self::NotInEffect { method, reason } => format!("not in effect: {method} {}", not_restored(reason)),
             Self::RequestWaits { limit } => format!("a request waits behind {limit}"),
@@ -282,8 +282,11 @@ impl Said for relay::Event {
 }
 
 fn between(from: Instant, to: Instant) -> String {
-    let (sign, span) = if to < from { ("-", from - to) } else { ("", to - from) };
-    format!("{sign}{:.6}", span.as_secs_f64())
+    if to < from { format!("-{}", seconds(from - to)) } else { seconds(to - from) }
+}
+
+fn seconds(span: Duration) -> String {
+    format!("{:.6}", span.as_secs_f64())
 }
 
 fn shown(bytes: &Bytes) -> String {
@@ -324,11 +327,11 @@ fn not_restored(reason: &NotRestored) -> String {
     }
 }
 
-fn unavailable(reason: &Unavailable, retry_at: Option<Instant>, now: Instant) -> String {
+fn unavailable(reason: &Unavailable, retry_in: Option<Duration>) -> String {
     let reason = match reason {
         Unavailable::Error(object) => error(object),
         Unavailable::Failed(failed) => failed.to_string(),
     };
-    let retry = retry_at.map_or_else(|| "not retried".to_owned(), |at| format!("retried in {}", between(now, at)));
+    let retry = retry_in.map_or_else(|| "not retried".to_owned(), |pause| format!("retried in {}", seconds(pause)));
     format!("unavailable: {reason}, {retry}")
 }

@@ -1,14 +1,14 @@
 //! A machine over HTTP in a world without sockets: the test is the server, and time passes when it says so.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::response::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use mcp_proto::client::{self, Client, Config, ExchangeKey, Failure, Http, HttpAction, HttpConfig, Outcome};
 use mcp_proto::relay::{self, Action, Relay};
-use mcp_proto::{Json, Load, Output, ProtocolVersion, RequestKey, StdioAction};
+use mcp_proto::{Instant, Json, Load, Output, ProtocolVersion, RequestKey, StdioAction};
 
 use crate::transcript;
 
@@ -258,7 +258,7 @@ impl Reply {
 impl<M: Machine> World<M> {
     /// A world at its beginning.
     pub fn new(machine: M) -> Self {
-        let now = Instant::now();
+        let now = Instant::START;
         transcript::begin(now);
         Self {
             machine,

@@ -184,7 +184,7 @@ fn er_10_a_modern_only_client_fails_cleanly() {
         [
             Event::Unavailable {
                 reason: Unavailable::Failed(Failed::NoCommonVersion { spoken: MODERN.into() }),
-                retry_at: None
+                retry_in: None
             },
             Event::Closed(CloseReason::NoCommonVersion)
         ]

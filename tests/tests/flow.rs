@@ -1,11 +1,11 @@
 //! A peer that reads nothing: what a machine holds for it is bounded, and everything else goes on (classes 1 and 2).
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mcp_proto::client::{self, Call, CloseReason, Outcome};
 use mcp_proto::relay::{self, Action, Relay};
 use mcp_proto::server::{self, InputRequired};
-use mcp_proto::{Failed, Fault, Json, Limits, Method, Notification, Output, RequestKey, Stdio, StdioAction};
+use mcp_proto::{Failed, Fault, Instant, Json, Limits, Method, Notification, Output, RequestKey, Stdio, StdioAction};
 use tests::asked::Asked;
 use tests::site::Site;
 use tests::stream::{ClientStream, ServerStream};
@@ -229,7 +229,7 @@ struct Joined {
 
 impl Joined {
     fn new() -> Self {
-        let now = Instant::now();
+        let now = Instant::START;
         let mut config = relay::Config::default();
         config.request_timeout = 3 * SECOND;
         let relay = Relay::new(Stdio::new(), config).expect("a configuration");

@@ -73,7 +73,7 @@ fn br_t_07_a_session_is_not_opened_again_in_another_revision_or_era() {
             .events()
             .into_iter()
             .filter_map(|event| match event {
-                Event::Unavailable { reason, retry_at } => Some((reason, retry_at)),
+                Event::Unavailable { reason, retry_in } => Some((reason, retry_in)),
                 _ => None,
             })
             .collect();

@@ -148,7 +148,7 @@ fn what_is_held_adds_up_and_is_said_in_words() {
 
 #[test]
 fn a_byte_stream_says_how_much_of_a_line_it_holds() {
-    let now = std::time::Instant::now();
+    let now = mcp_proto::Instant::START;
     let mut server = Server::new(Stdio::new(), server::Config::new("s", "1")).unwrap();
     server.handle_bytes(b"{\"jsonrpc\"", now);
     assert_eq!(server.load().held, 10);

@@ -9,12 +9,12 @@ mod bridges;
 mod sums;
 
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use mcp_proto::client::HttpTransport;
 use mcp_proto::server::{HttpConfig, Progress};
-use mcp_proto::{Ceilings, Intake, Json, Limits, Notification, ProtocolVersion, Relay, Stdio, relay};
+use mcp_proto::{Ceilings, Instant, Intake, Json, Limits, Notification, ProtocolVersion, Relay, Stdio, relay};
 use peak_alloc::PeakAlloc;
 use tests::asked::{Asked, initialize};
 use tests::json_text::keys;
@@ -338,7 +338,7 @@ fn joined(now: Instant) -> Relay<Stdio> {
 }
 
 fn relay_over_stdio(account: &mut Account, ceiling: usize) {
-    let now = Instant::now();
+    let now = Instant::START;
     for (row, what, chunk, times) in lines() {
         account.flood(row, &format!("relay over stdio, of its server: {what}"), ceiling, || {
             let mut relay = joined(now);
@@ -410,7 +410,7 @@ fn relay_over_http(account: &mut Account, ceiling: usize) {
 /// What a relay between the eras keeps for calls that wait for their client.
 fn relay_between_eras(account: &mut Account, ceiling: usize) {
     const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}"#;
-    let now = Instant::now();
+    let now = Instant::START;
     let asked = |id: usize| {
         let params = format!(r#"{{"message":"{}","requestedSchema":{{"type":"object"}}}}"#, "x".repeat(900_000));
         request(&id.to_string(), "elicitation/create", &params) + "\n"

@@ -46,7 +46,7 @@ fn defect_x2_servers_over_http_show_no_secrets() {
 
 #[test]
 fn defect_x2_outputs_of_servers_show_no_secrets() {
-    let now = Instant::now();
+    let now = Instant::START;
     let mut config = Config::new("s", "1");
     config.capabilities = Json::parse(r#"{"logging":{}}"#).unwrap();
     let mut server = Server::new(Http::new(HttpConfig::new()), config.clone()).unwrap();
@@ -96,7 +96,7 @@ fn defect_x2_outputs_of_servers_show_no_secrets() {
 
 #[test]
 fn defect_x2_servers_on_streams_show_no_secrets() {
-    let now = Instant::now();
+    let now = Instant::START;
     let mut server = Server::new(Stdio::new(), Config::new("s", "1")).unwrap();
     server.handle_bytes(format!("{}\n", initialize("2025-06-18")).as_bytes(), now);
     let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{SECRET}","params":{{"a":"{SECRET}"}}}}"#);

@@ -33,7 +33,7 @@ fn holder(number: u8) -> Holder {
 proptest! {
     #[test]
     fn defect_m4_shares_agree_with_a_list(steps in prop::collection::vec((0..4_u8, 0..12_u8, 0..4_u8), 0..80)) {
-        let start = Instant::now();
+        let start = Instant::START;
         let at = |time: u8| start + Duration::from_secs(u64::from(time));
         let (mut shares, mut naive) = (Shares::new(), Naive::default());
         for (now, (step, key, by)) in (0_u8..).zip(steps) {
@@ -87,7 +87,7 @@ enum Use {
 proptest! {
     #[test]
     fn defect_m4_connections_make_room_or_are_refused(steps in prop::collection::vec((0..10_u8, 0..8_usize, 0..3_u8), 0..80)) {
-        let start = Instant::now();
+        let start = Instant::START;
         let at = |time: u8| start + Duration::from_secs(u64::from(time));
         let (mut connections, mut open) = (Connections::new(4, 2), Vec::<Connection>::new());
         for ((now, number), (step, which, peer)) in (0_u8..).zip(0_usize..).zip(steps) {

@@ -3,9 +3,7 @@
 use std::io;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-
-use mcp_proto::Instant;
+use std::time::{Duration, Instant};
 
 use super::group;
 

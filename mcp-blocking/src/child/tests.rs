@@ -7,6 +7,7 @@ use std::thread;
 use ::tests::waiting::{LONG, soon};
 
 use super::*;
+use crate::clock;
 
 /// A machine that records what a server has sent and accepted.
 #[derive(Debug, Default)]
@@ -64,7 +65,7 @@ impl Running {
         while !is_heard(&self.heard) {
             let received = self.inputs.recv_timeout(LONG);
             let received = received.unwrap_or_else(|error| panic!("{error}: {:?}", self.heard));
-            self.child.feed(&mut self.heard, received, Instant::now());
+            self.child.feed(&mut self.heard, received, clock::now());
         }
     }
 
@@ -115,7 +116,7 @@ fn a_server_is_written_to_and_heard_until_its_stdin_is_closed() {
     let mut running = Running::start("read -r line; echo \"got $line\"; cat; echo ended; exit 3");
     running.write("hello\n");
     running.until(|heard| heard.said == "got hello\n");
-    let now = Instant::now();
+    let now = clock::now();
     running.catch_up(now);
     running.catch_up(now);
     assert_eq!(running.heard.written, [6], "reported once, and no count of zero");
@@ -182,7 +183,7 @@ fn st18_a_server_has_less_time_to_end_once_that_is_urgent() {
 fn er06_a_server_that_is_started_anew_takes_the_place_of_the_first() {
     let mut running = Running::start("echo $$; cat >/dev/null");
     running.until(|heard| heard.said.ends_with('\n'));
-    let now = Instant::now();
+    let now = clock::now();
     running.happened(Happened::OutputClosed, now);
     running.act(StdioAction::Respawn);
     assert_eq!(running.patience(false, now), Duration::MAX, "the new one reads");
@@ -208,7 +209,7 @@ fn er06_a_server_that_cannot_be_started_anew_has_ended() {
     let mut running = Running::start_command(Command::new(&link));
     std::fs::remove_file(&link).unwrap();
     running.act(StdioAction::Respawn);
-    let now = Instant::now();
+    let now = clock::now();
     assert_eq!(running.patience(false, now), Duration::ZERO);
     running.catch_up(now);
     running.catch_up(now);
@@ -228,7 +229,7 @@ fn px3_a_server_that_reads_no_more_is_killed_after_some_time() {
         }
     };
     assert!(matches!(happened, Happened::OutputClosed));
-    let now = Instant::now();
+    let now = clock::now();
     running.happened(happened, now);
     assert_eq!((running.patience(false, now), running.patience(false, now + DEAF)), (DEAF, Duration::ZERO));
     running.catch_up(now + DEAF.saturating_sub(Duration::from_millis(1)));
@@ -247,7 +248,7 @@ fn px3_a_server_that_reads_no_more_is_killed_after_some_time() {
 #[test]
 fn fr14_a_machine_that_is_stalled_is_told_of_what_a_server_has_taken_without_a_wait() {
     let mut running = Running::start("cat >/dev/null");
-    let now = Instant::now();
+    let now = clock::now();
     assert_eq!((running.patience(false, now), running.patience(true, now)), (Duration::MAX, Duration::MAX));
     running.write("x");
     soon(|| running.child.writer.as_ref().unwrap().waiting() == 0);

@@ -17,6 +17,7 @@ use super::subscription::SubscriptionEvent;
 use super::{Error, Greeting, Handler, Observation};
 use crate::backpressure::Backpressure;
 use crate::bounded::{self, Next, Sender, bounded};
+use crate::clock;
 use crate::link::{Feed, Link};
 use crate::response_slot::ResponseSender;
 
@@ -104,7 +105,7 @@ where
     L: Feed<proto::Client<T>, Action = T::Action, Received: Send + 'static>,
 {
     pub(super) fn run(mut self, inputs: &Receiver<Mail<L::Received>>, events: &Sender<ForHandler>) {
-        let connecting = self.machine.connect(Instant::now());
+        let connecting = self.machine.connect(clock::now());
         debug_assert!(connecting.is_ok(), "nothing was connected before");
         while !self.drain(events) {
             self.wait(inputs);
@@ -136,11 +137,11 @@ where
     }
 
     fn wait(&mut self, inputs: &Receiver<Mail<L::Received>>) {
-        let (is_stalled, now) = (!self.machine.wants_input(), Instant::now());
+        let (is_stalled, now) = (!self.machine.wants_input(), clock::now());
         self.backpressure.set(!is_stalled);
         let due = self.machine.poll_timeout().map_or(Duration::MAX, |at| at.saturating_duration_since(now));
         let input = inputs.recv_timeout(due.min(self.link.patience(is_stalled, now)));
-        let now = Instant::now();
+        let now = clock::now();
         self.link.catch_up(&mut self.machine, now);
         match input {
             Ok(Mail::Server(received)) => self.link.feed(&mut self.machine, received, now),
@@ -192,7 +193,7 @@ where
             },
             Event::Unavailable { reason, .. } if self.connected.is_some() => {
                 self.state.refused = Some(reason);
-                self.machine.close(Instant::now());
+                self.machine.close(clock::now());
                 None
             }
             Event::Unavailable { reason, .. } => Some(ForHandler::Observed(Observation::Unavailable(reason))),
@@ -211,7 +212,9 @@ where
             Event::Notified { scope: Scope::Subscription(subscription), method, params } => {
                 self.report(subscription, SubscriptionEvent::Notified(Notification { method, params }))
             }
-            Event::Listening { subscription, filter } => self.report(subscription, SubscriptionEvent::Listening(filter)),
+            Event::Listening { subscription, filter } => {
+                self.report(subscription, SubscriptionEvent::Listening(filter))
+            }
             Event::ListeningInterrupted { subscription, reason, .. } => {
                 self.report(subscription, SubscriptionEvent::Interrupted(reason))
             }
@@ -252,7 +255,7 @@ where
         match events.try_send(event, weight) {
             Ok(()) => {}
             Err(ForHandler::Requested(ticket, ..)) => {
-                self.machine.answer(ticket, Err(ErrorObject::overloaded()), Instant::now());
+                self.machine.answer(ticket, Err(ErrorObject::overloaded()), clock::now());
             }
             Err(ForHandler::Notified(_) | ForHandler::Observed(_)) => events.miss(),
         }
@@ -477,7 +480,7 @@ mod tests {
             config.capabilities = Json::parse(r#"{"roots":{}}"#).unwrap();
             change(&mut config);
             let mut machine = proto::Client::new(Stdio::new(), config).unwrap();
-            machine.connect(Instant::now()).unwrap();
+            machine.connect(clock::now()).unwrap();
             let ((inbox, inputs), (connected, answer)) = (sync_channel(16), sync_channel(1));
             let (events, heard) = bounded(8, 1000);
             let mut driver = Driver {

@@ -9,6 +9,7 @@ use ::tests::world::World;
 use http::StatusCode;
 
 use super::*;
+use crate::clock;
 
 /// A machine that records what is reported to it.
 #[derive(Debug, Default)]
@@ -116,15 +117,15 @@ impl Pooled {
     /// Feeds the next received input to the pool.
     fn step(&mut self) {
         let fed = self.inputs.recv_timeout(LONG).unwrap_or_else(|error| panic!("{error}: {:?}", self.reported));
-        self.pool.feed(&mut self.reported, fed, Instant::now());
+        self.pool.feed(&mut self.reported, fed, clock::now());
     }
 
     fn catch_up(&mut self) {
-        self.pool.catch_up(&mut self.reported, Instant::now());
+        self.pool.catch_up(&mut self.reported, clock::now());
     }
 
     fn patience(&self) -> Duration {
-        <Pool<Fed> as Link>::patience(&self.pool, false, Instant::now())
+        <Pool<Fed> as Link>::patience(&self.pool, false, clock::now())
     }
 
     /// The numbers of idle workers, busy workers and waiting requests.
@@ -190,7 +191,11 @@ fn requests_wait_for_a_worker_and_those_that_are_aborted_do_not() {
     while !world.reported.of(last).contains(&"end") {
         world.step();
     }
-    assert_eq!((world.reported.of(first), world.reported.of(third)), (vec![], vec![]), "nothing is reported of what was aborted");
+    assert_eq!(
+        (world.reported.of(first), world.reported.of(third)),
+        (vec![], vec![]),
+        "nothing is reported of what was aborted"
+    );
     assert_eq!(world.reported.of(last), ["head", "body 5", "end"]);
     assert_eq!(world.counts(), (1, 1, 0));
     // The idle worker is used, and no third one is started.

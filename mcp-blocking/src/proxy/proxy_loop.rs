@@ -24,6 +24,7 @@ use mcp_proto::{Instant, Output as Said, StdioAction};
 use super::Observer;
 use crate::backpressure::Backpressure;
 use crate::child::INBOX;
+use crate::clock;
 use crate::inbox::Inbox;
 use crate::link::{Feed, Link};
 use crate::stdio::{Happened, Output, Writer, spawn_reader};
@@ -167,14 +168,14 @@ where
                     }
                     continue;
                 }
-                let tick = std::mem::take(&mut running.is_active).then(|| Instant::now() + TICK);
+                let tick = std::mem::take(&mut running.is_active).then(|| clock::now() + TICK);
                 running.looks = earlier(running.due, tick);
                 let looks = running.looks;
                 drop(state);
                 if !self.shared.inputs().is_empty() {
                     continue;
                 }
-                self.pause(looks.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now())));
+                self.pause(looks.map_or(Duration::MAX, |at| at.saturating_duration_since(clock::now())));
             }
         }
     }
@@ -182,7 +183,7 @@ where
     fn end(&self, mut running: Running<T, L>) -> io::Result<()> {
         let writer = &running.writer;
         writer.close();
-        let closed = Instant::now();
+        let closed = clock::now();
         let exited = running.link.end(&mut |time| {
             self.pause(time);
             self.shared.is_stopped()
@@ -192,7 +193,7 @@ where
         }
         while !writer.is_done() {
             let timeout = if self.shared.is_stopped() { URGENT_FLUSH_TIMEOUT } else { FLUSH_TIMEOUT };
-            let left = timeout.saturating_sub(closed.elapsed());
+            let left = timeout.saturating_sub(clock::now() - closed);
             if left.is_zero() {
                 let text = format!("the client does not read: {} bytes were not written to it", writer.waiting());
                 return Err(io::Error::new(io::ErrorKind::TimedOut, text));
@@ -307,7 +308,7 @@ where
     fn go_on(&mut self, input: Option<Input<L::Received>>, is_stopped: bool) {
         let mut input = input;
         while self.closed.is_none() {
-            let now = Instant::now();
+            let now = clock::now();
             self.report(input.take(), is_stopped, now);
             self.closed = self.drain();
             let (wants_body, wants_bytes) = (self.relay.wants_body(), self.relay.wants_bytes());
@@ -319,7 +320,7 @@ where
             }
             let patience = self.link.patience(is_stalled, now);
             if !patience.is_zero() {
-                self.due = earlier(self.relay.poll_timeout(), now.checked_add(patience));
+                self.due = earlier(self.relay.poll_timeout(), Some(now + patience));
                 return;
             }
         }

@@ -3,8 +3,9 @@
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mcp_proto::Instant;
 use mcp_proto::server::{self, Admission, ConnectionKey, PeerKey};
+
+use crate::clock;
 
 /// Connections beyond the limit that get a thread which answers them with 503.
 const RESERVE: usize = 32;
@@ -37,7 +38,7 @@ impl Connections {
     }
 
     pub(super) fn admit(self: &Arc<Self>, stream: &Arc<TcpStream>, peer: &PeerKey) -> Admitted {
-        let admission = self.state().admit(peer, Arc::clone(stream), Instant::now());
+        let admission = self.state().admit(peer, Arc::clone(stream), clock::now());
         let slot = |key| Slot { connections: Arc::clone(self), key };
         match admission {
             Admission::Served { connection, evicted } => {
@@ -64,7 +65,7 @@ impl Slot {
 
     /// Records that the connection waits for its next request.
     pub(super) fn is_unused(&self) {
-        self.connections.state().set_unused(self.key, Instant::now());
+        self.connections.state().set_unused(self.key, clock::now());
     }
 }
 

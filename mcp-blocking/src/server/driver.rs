@@ -16,6 +16,7 @@ use super::connection::{Replies, Reply, Unwritten};
 use super::handlers::{Handlers, Job};
 use super::incoming::{Context, Incoming, ServerPublisher, Shared};
 use super::subscriptions::Subscriptions;
+use crate::clock;
 
 /// Input to the driver.
 #[derive(Debug)]
@@ -98,10 +99,10 @@ impl Driver {
         loop {
             let due = self.machine.poll_timeout();
             let input = match due {
-                Some(at) => inputs.recv_timeout(at.saturating_duration_since(Instant::now())),
+                Some(at) => inputs.recv_timeout(at.saturating_duration_since(clock::now())),
                 None => inputs.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
-            let now = Instant::now();
+            let now = clock::now();
             self.report_written(now);
             match input {
                 Ok(Input::Stop) | Err(RecvTimeoutError::Disconnected) => {
@@ -343,7 +344,7 @@ mod tests {
             let call = ::tests::asked::modern("1", "tools/call", r#""name":"t","#);
             let (replies, _responses) = replies(&stream);
             let (head, peer, body) = (head(), PeerKey::new(&[1]), call.into_bytes());
-            let now = Instant::now();
+            let now = clock::now();
             driver.on_input(Input::Request { request, head, peer, body, is_whole: true, replies }, now);
             driver.settle(now);
             assert_eq!(Arc::strong_count(&service), before + 1, "the call waits");
@@ -364,7 +365,7 @@ mod tests {
             let body =
                 format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{{params}}}}}"#).into_bytes();
             let (replies, responses) = replies(&stream);
-            let (head, peer, now) = (head(), PeerKey::new(&[1]), Instant::now());
+            let (head, peer, now) = (head(), PeerKey::new(&[1]), clock::now());
             driver.on_input(Input::Request { request: 1, head, peer, body, is_whole: true, replies }, now);
             driver.settle(now);
             let ticket = *driver.tickets.keys().next().unwrap();
@@ -395,7 +396,7 @@ mod tests {
         let (mut driver, stream) = without_threads(&service);
         let call = ::tests::asked::modern("1", "tools/call", r#""name":"t","#);
         let (replies, responses) = replies(&stream);
-        let (peer, now) = (PeerKey::new(&[1]), Instant::now());
+        let (peer, now) = (PeerKey::new(&[1]), clock::now());
         let body = call.replace(r#""_meta":{"#, r#""_meta":{"progressToken":1,"#).into_bytes();
         driver.on_input(Input::Request { request: 1, head: head(), peer, body, is_whole: true, replies }, now);
         driver.settle(now);
@@ -424,7 +425,7 @@ mod tests {
         let call = ::tests::asked::modern("1", "tools/call", r#""name":"t","#);
         let body = call.replace(r#""_meta":{"#, r#""_meta":{"progressToken":1,"#).into_bytes();
         let (replies, _responses) = replies(&stream);
-        let (peer, now) = (PeerKey::new(&[1]), Instant::now());
+        let (peer, now) = (PeerKey::new(&[1]), clock::now());
         driver.on_input(Input::Request { request: 1, head: head(), peer, body, is_whole: true, replies }, now);
         driver.settle(now);
         let ticket = *driver.tickets.keys().next().unwrap();
@@ -475,7 +476,7 @@ mod tests {
         let call = ::tests::asked::modern("1", "tools/call", r#""name":"t","#);
         let body = call.replace(r#""_meta":{"#, &format!(r#""_meta":{{{info},"#)).into_bytes();
         let (replies, responses) = replies(&stream);
-        let (peer, now) = (PeerKey::new(&[1]), Instant::now());
+        let (peer, now) = (PeerKey::new(&[1]), clock::now());
         driver.on_input(Input::Request { request: 1, head: head(), peer, body, is_whole: true, replies }, now);
         driver.settle(now);
         while !driver.tickets.is_empty() {

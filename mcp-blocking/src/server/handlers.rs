@@ -217,10 +217,11 @@ mod tests {
     use ::tests::waiting::soon;
     use http::HeaderMap;
     use mcp_proto::server::{Config, Event, Server};
-    use mcp_proto::{Instant, Json, Output, Stdio, Ticket};
+    use mcp_proto::{Json, Output, Stdio, Ticket};
 
     use super::super::incoming::{Context, Shared};
     use super::*;
+    use crate::clock;
 
     fn service() -> Arc<dyn Service> {
         Arc::new(|_: &Incoming| Ok(Json::empty_object()))
@@ -237,7 +238,7 @@ mod tests {
 
     /// Like [`calls`], but all calls have this shared state, through which they can be cancelled at once.
     fn calls_of(count: usize, shared: &Arc<Shared>) -> Vec<(Box<Job>, Ticket)> {
-        let now = Instant::now();
+        let now = clock::now();
         let mut machine = Server::new(Stdio::new(), Config::new("s", "1")).unwrap();
         let initialize = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#;
         let call = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\"}\n";

@@ -20,7 +20,6 @@ use super::{Call, Client, Forwarding, Timer};
 use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Message, Request, RequestId, Response};
-use crate::conversation::deadlines::after;
 use crate::conversation::pending::{Match, RequestKey, SessionKey, TicketKey};
 use crate::error::{Failed, Fault, InvalidResponse, NoInput, Quirk};
 use crate::limits::Limits;
@@ -222,7 +221,7 @@ impl<T: Carrier> Client<T> {
     /// Sends a request again, under a new id (MD-I-08).
     pub(super) fn send_call_again(&mut self, request: RequestKey, now: Instant) {
         let Some(waiting) = self.pending.get(request) else { return };
-        self.timers.set(Timer::Answer(request), after(now, waiting.timeout).min(waiting.latest));
+        self.timers.set(Timer::Answer(request), (now + waiting.timeout).min(waiting.latest));
         let wire = self.pending.reserve();
         self.send_call(request, wire, now);
     }

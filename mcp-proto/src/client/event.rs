@@ -1,7 +1,8 @@
 //! Events that a client reports.
 
+use std::time::Duration;
+
 use super::{DetectedEra, SubscriptionKey};
-use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::ErrorObject;
 use crate::conversation::outbox::Weight;
@@ -33,8 +34,8 @@ pub enum Event {
     Unavailable {
         /// Why.
         reason: Unavailable,
-        /// When the client tries again; `None` if it does not.
-        retry_at: Option<Instant>,
+        /// How long until the client tries again; `None` if it does not.
+        retry_in: Option<Duration>,
     },
     /// The server has lost the session, which is being opened again. Requests that the server may have received have
     /// failed; the others wait.
@@ -105,8 +106,8 @@ pub enum Event {
         subscription: SubscriptionKey,
         /// Why.
         reason: Failed,
-        /// When it is opened again.
-        retry_at: Instant,
+        /// In what time it is opened again.
+        retry_in: Duration,
     },
     /// A subscription has ended. This comes exactly once for each.
     ListeningEnded {

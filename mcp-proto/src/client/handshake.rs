@@ -237,7 +237,7 @@ impl<T: Carrier> Client<T> {
         self.version = Some(version);
         self.backoff.reset();
         self.with_wire(now, |transport, wire| transport.negotiated(version, wire));
-        let is_reconnect = if confirmed.is_some() { true } else { false };
+        let is_reconnect = confirmed.is_some();
         self.phase = Phase::Unconfirmed;
         self.report_connected(version, result, is_reconnect);
         match (confirmed, self.config.confirmation) {
@@ -319,22 +319,22 @@ impl<T: Carrier> Client<T> {
             self.timers.clear(Timer::Answer(request));
         }
         self.phase = Phase::Down;
-        let retry_at = match &reason {
+        let retry_in = match &reason {
             Unavailable::Failed(failed) if self.config.reconnect && may_pass(failed) => {
                 let asked = retry_after(failed);
-                Some(now + self.backoff.next(asked, &self.config.limits, &mut self.jitter, now))
+                Some(self.backoff.next(asked, &self.config.limits, &mut self.jitter, now))
             }
             Unavailable::Failed(_) | Unavailable::Error(_) => None,
         };
-        if let Some(at) = retry_at {
-            self.timers.set(Timer::Reconnect, at);
+        if let Some(pause) = retry_in {
+            self.timers.set(Timer::Reconnect, now + pause);
         }
         self.held.clear();
         let outcome = match &reason {
             Unavailable::Error(error) => Outcome::Error(error.clone()),
             Unavailable::Failed(failed) => Outcome::Failed(failed.clone()),
         };
-        self.out.report(Event::Unavailable { reason, retry_at });
+        self.out.report(Event::Unavailable { reason, retry_in });
         for request in self.pending.keys() {
             self.with_wire(now, |transport, wire| transport.abandon(request, now, wire));
             self.finish(request, outcome.clone(), now);

@@ -60,7 +60,7 @@ use http::Request;
 use super::carrier::{Inbound, Role, Wire};
 use crate::Instant;
 use crate::conversation::backoff::Jitter;
-use crate::conversation::deadlines::{Deadlines, after};
+use crate::conversation::deadlines::Deadlines;
 use crate::conversation::outbox::Weight;
 use crate::conversation::pending::RequestKey;
 use crate::error::{Failed, Fault};
@@ -122,7 +122,7 @@ impl Weight for HttpAction {
 ///
 /// let http = Http::new(HttpConfig::new("https://example.com/mcp")?);
 /// let mut client = Client::new(http, Config::new("my-app", "1.0.0"))?;
-/// client.connect(Instant::now())?;
+/// client.connect(Instant::START)?;
 /// let Some(Output::Action(HttpAction::Open { request, .. })) = client.poll_output() else { panic!() };
 /// assert_eq!((request.method().as_str(), request.uri().path()), ("POST", "/mcp"));
 /// assert!(request.body().starts_with(br#"{"jsonrpc":"2.0","id":1,"method":"initialize""#));
@@ -355,7 +355,7 @@ impl Http {
         let exchange = self.open(request, Purpose::Post(post), wire);
         match role.request() {
             Some(request) => self.place(request, Place::Exchange(exchange)),
-            None => self.timers.set(Timer::Accept(exchange), after(now, self.config.accept_timeout)),
+            None => self.timers.set(Timer::Accept(exchange), now + self.config.accept_timeout),
         }
     }
 
@@ -454,7 +454,7 @@ impl Http {
         let since = *post.first_tried.get_or_insert(now);
         let pause = REDELIVER_AFTER * 2_u32.saturating_pow(post.attempts.min(16));
         post.attempts += 1;
-        if self.closing != Closing::No || now + pause > after(since, self.config.redelivery) {
+        if self.closing != Closing::No || now + pause > since + self.config.redelivery {
             self.undelivered(post.role, reason, wire);
             return;
         }

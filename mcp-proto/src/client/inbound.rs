@@ -7,7 +7,6 @@ use super::{Asked, Client, Forwarding, Timer};
 use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Message, Notification, ParseError, Request, RequestId, Response, Subject};
-use crate::conversation::deadlines::after;
 use crate::conversation::pending::{Match, RequestKey};
 use crate::error::{Fault, Quirk};
 use crate::spec::{Method, code};
@@ -150,7 +149,7 @@ impl<T: Carrier> Client<T> {
         };
         if let Some(waiting) = self.pending.get(request) {
             // Progress extends the deadline, up to an absolute maximum (TO-03).
-            self.timers.set(Timer::Answer(request), (after(now, waiting.timeout)).min(waiting.latest));
+            self.timers.set(Timer::Answer(request), (now + waiting.timeout).min(waiting.latest));
         }
         if self.internal.contains_key(&request) {
             return;
@@ -171,7 +170,7 @@ impl<T: Carrier> Client<T> {
     pub(super) fn resume_deadlines(&mut self, scope: Scope, now: Instant) {
         for request in self.requests_in(scope) {
             if let Some(waiting) = self.pending.get(request) {
-                self.timers.set(Timer::Answer(request), (after(now, waiting.timeout)).min(waiting.latest));
+                self.timers.set(Timer::Answer(request), (now + waiting.timeout).min(waiting.latest));
             }
         }
     }

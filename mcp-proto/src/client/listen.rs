@@ -10,7 +10,6 @@ use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{Message, Notification, RequestId};
 use crate::conversation::backoff::Backoff;
-use crate::conversation::deadlines::after;
 use crate::conversation::pending::{Match, RequestKey};
 use crate::error::{Failed, UsageError};
 use crate::spec::Method;
@@ -111,7 +110,7 @@ impl<T: Carrier> Client<T> {
         if let Some(listening) = self.subscriptions.get_mut(&key).filter(|_| is_sent) {
             listening.request = Some(request);
             self.timers.clear(Timer::Answer(request));
-            self.timers.set(Timer::Acknowledged(key), after(now, self.config.request_timeout));
+            self.timers.set(Timer::Acknowledged(key), now + self.config.request_timeout);
         }
     }
 
@@ -186,9 +185,8 @@ impl<T: Carrier> Client<T> {
             {
                 let asked = retry_after(&reason);
                 let pause = listening.backoff.next(asked, &self.config.limits, &mut self.jitter, now);
-                let retry_at = now + pause;
-                self.timers.set(Timer::Listen(key), retry_at);
-                self.out.report(Event::ListeningInterrupted { subscription: key, reason, retry_at });
+                self.timers.set(Timer::Listen(key), now + pause);
+                self.out.report(Event::ListeningInterrupted { subscription: key, reason, retry_in: pause });
             }
             outcome @ (Outcome::Result(_) | Outcome::Error(_) | Outcome::Failed(_)) => {
                 self.end_subscription(key, outcome, now);

@@ -7,7 +7,6 @@ use super::{Client, Event, Internal, Outcome, Timer};
 use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{Message, Notification, Request};
-use crate::conversation::deadlines::after;
 use crate::conversation::pending::{PendingRequest, RequestKey, progress_token};
 use crate::error::Failed;
 use crate::spec::Method;
@@ -21,11 +20,11 @@ impl<T: Carrier> Client<T> {
         timeout: Duration,
         now: Instant,
     ) -> (RequestKey, Message) {
-        let latest = after(now, self.config.max_timeout.max(timeout));
+        let latest = now + self.config.max_timeout.max(timeout);
         let token = progress_token(params.as_ref());
         let request =
             self.pending.insert(PendingRequest { method: method.clone(), timeout, latest, token, during: None });
-        self.timers.set(Timer::Answer(request), after(now, timeout));
+        self.timers.set(Timer::Answer(request), now + timeout);
         (request, Message::Request(Request { id: request.to_wire(), method, params }))
     }
 

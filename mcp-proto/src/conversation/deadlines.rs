@@ -1,17 +1,8 @@
 //! A set of timers, each with at most one deadline.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use crate::Instant;
-
-/// A hundred years: longer than any process runs, and short enough to be added to an `Instant` without overflow.
-const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
-
-/// `now` plus `duration`, which is capped at [`LONGEST`] so that a huge value does not overflow `Instant`.
-pub(crate) fn after(now: Instant, duration: Duration) -> Instant {
-    now + duration.min(LONGEST)
-}
 
 /// Timers by key. Setting a timer again replaces its deadline.
 #[derive(Debug)]

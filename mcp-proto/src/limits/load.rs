@@ -12,7 +12,7 @@ use std::ops::Add;
 /// use mcp_proto::server::{Config, Event, Server};
 /// use mcp_proto::{Instant, Json, Output, Stdio};
 ///
-/// let now = Instant::now();
+/// let now = Instant::START;
 /// let mut server = Server::new(Stdio::new(), Config::new("my-tools", "1.0.0"))?;
 /// server.handle_bytes(
 ///     br#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{}}}

@@ -1,6 +1,7 @@
 //! The outputs of a relay: actions and events.
 
-use crate::Instant;
+use std::time::Duration;
+
 use crate::client::{CloseReason, NotRestored, Unavailable};
 use crate::codec::json::Json;
 use crate::conversation::outbox::Weight;
@@ -43,8 +44,8 @@ pub enum Event {
     Unavailable {
         /// The reason.
         reason: Unavailable,
-        /// When the relay tries again; `None` if it tries only on the next request.
-        retry_at: Option<Instant>,
+        /// How long until the relay tries again; `None` if it tries only on the next request.
+        retry_in: Option<Duration>,
     },
     /// The session was lost and is being opened again.
     SessionLost,

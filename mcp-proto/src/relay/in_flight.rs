@@ -10,13 +10,13 @@ use crate::spec::Method;
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
     /// Requests of the client that were sent to the server, by the key of the request to the server.
-    to_server: BTreeMap<RequestKey, ToServer>,
-    to_server_by_ticket: BTreeMap<TicketKey, RequestKey>,
+    at_server: BTreeMap<RequestKey, ToServer>,
+    server_by_ticket: BTreeMap<TicketKey, RequestKey>,
     /// The bytes that are held for them.
-    to_server_bytes: usize,
+    server_bytes: usize,
     /// Requests of the server that were sent to the client, by the key of the request to the client.
-    to_client: BTreeMap<RequestKey, ToClient>,
-    to_client_by_ticket: BTreeMap<TicketKey, RequestKey>,
+    at_client: BTreeMap<RequestKey, ToClient>,
+    client_by_ticket: BTreeMap<TicketKey, RequestKey>,
 }
 
 /// A request of the client that was sent to the server.
@@ -51,68 +51,68 @@ pub(super) struct ToClient {
 
 impl InFlight {
     pub(super) fn insert_to_server(&mut self, request: RequestKey, forwarded: ToServer) {
-        self.to_server_by_ticket.insert(forwarded.ticket.key(), request);
-        self.to_server_bytes += forwarded.bytes;
-        self.to_server.insert(request, forwarded);
+        self.server_by_ticket.insert(forwarded.ticket.key(), request);
+        self.server_bytes += forwarded.bytes;
+        self.at_server.insert(request, forwarded);
     }
 
     pub(super) fn get_to_server(&self, request: RequestKey) -> Option<&ToServer> {
-        self.to_server.get(&request)
+        self.at_server.get(&request)
     }
 
     pub(super) fn get_to_server_mut(&mut self, request: RequestKey) -> Option<&mut ToServer> {
-        self.to_server.get_mut(&request)
+        self.at_server.get_mut(&request)
     }
 
     /// The bytes that are held for requests at the server.
     pub(super) const fn bytes(&self) -> usize {
-        self.to_server_bytes
+        self.server_bytes
     }
 
     /// All requests at the server.
     pub(super) fn all_to_server(&self) -> impl Iterator<Item = (RequestKey, &ToServer)> {
-        self.to_server.iter().map(|(request, forwarded)| (*request, forwarded))
+        self.at_server.iter().map(|(request, forwarded)| (*request, forwarded))
     }
 
     /// Removes a request whose outcome is about to be forwarded, or that the relay answers itself.
     pub(super) fn remove_to_server(&mut self, request: RequestKey) -> Option<ToServer> {
-        let forwarded = self.to_server.remove(&request)?;
-        self.to_server_bytes -= forwarded.bytes;
-        self.to_server_by_ticket.remove(&forwarded.ticket.key());
+        let forwarded = self.at_server.remove(&request)?;
+        self.server_bytes -= forwarded.bytes;
+        self.server_by_ticket.remove(&forwarded.ticket.key());
         Some(forwarded)
     }
 
     /// The client has cancelled its request.
     pub(super) fn cancel_to_server(&mut self, ticket: TicketKey) -> Option<RequestKey> {
-        let request = self.to_server_by_ticket.remove(&ticket)?;
-        if let Some(forwarded) = self.to_server.remove(&request) {
-            self.to_server_bytes -= forwarded.bytes;
+        let request = self.server_by_ticket.remove(&ticket)?;
+        if let Some(forwarded) = self.at_server.remove(&request) {
+            self.server_bytes -= forwarded.bytes;
         }
         Some(request)
     }
 
     pub(super) fn insert_to_client(&mut self, request: RequestKey, ticket: Ticket, method: Method) {
-        self.to_client_by_ticket.insert(ticket.key(), request);
-        self.to_client.insert(request, ToClient { ticket, method });
+        self.client_by_ticket.insert(ticket.key(), request);
+        self.at_client.insert(request, ToClient { ticket, method });
     }
 
     pub(super) fn remove_to_client(&mut self, request: RequestKey) -> Option<ToClient> {
-        let forwarded = self.to_client.remove(&request)?;
-        self.to_client_by_ticket.remove(&forwarded.ticket.key());
+        let forwarded = self.at_client.remove(&request)?;
+        self.client_by_ticket.remove(&forwarded.ticket.key());
         Some(forwarded)
     }
 
     /// The server has cancelled its request.
     pub(super) fn cancel_to_client(&mut self, ticket: TicketKey) -> Option<RequestKey> {
-        let request = self.to_client_by_ticket.remove(&ticket)?;
-        self.to_client.remove(&request);
+        let request = self.client_by_ticket.remove(&ticket)?;
+        self.at_client.remove(&request);
         Some(request)
     }
 
     /// Removes all requests at the client, because their answers are not needed any more.
     pub(super) fn clear_to_client(&mut self) -> impl Iterator<Item = RequestKey> + use<> {
-        self.to_client_by_ticket.clear();
-        std::mem::take(&mut self.to_client).into_keys()
+        self.client_by_ticket.clear();
+        std::mem::take(&mut self.at_client).into_keys()
     }
 }
 
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!((in_flight.cancel_to_server(second_ticket), in_flight.bytes()), (Some(second), 10));
         assert!(in_flight.remove_to_server(second).is_none());
         assert_eq!(in_flight.cancel_to_server(third_ticket), Some(third));
-        assert_eq!((in_flight.to_server_by_ticket.len(), in_flight.bytes()), (0, 0));
+        assert_eq!((in_flight.server_by_ticket.len(), in_flight.bytes()), (0, 0));
     }
 
     #[test]

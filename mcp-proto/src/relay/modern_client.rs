@@ -21,7 +21,6 @@ use crate::Instant;
 use crate::client::{self, Call, ClientTransport, NotRestored, Outcome};
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Notification};
-use crate::conversation::deadlines::after;
 use crate::conversation::pending::{RequestKey, Ticket, TicketKey};
 use crate::error::{Failed, UsageError};
 use crate::server::{InputRequired, LoggingLevel, SubscriptionChange, capability_for};
@@ -479,7 +478,7 @@ impl<T: ClientTransport> Relay<T> {
         let Path::ModernClient(state) = &self.path else { return };
         let Some(parked) = state.parked.get(&key) else { return };
         let required = parked.required(key);
-        self.timers.set(key, after(now, self.parking_timeout));
+        self.timers.set(key, now + self.parking_timeout);
         if let Err(error) = self.server.require_input(ticket, required, now) {
             self.out.report(Event::NotPassed { method: Method::ELICITATION_CREATE, error });
         }

@@ -7,7 +7,6 @@ use super::{Event, Timer};
 use crate::client::{Call, Forwarding, Outcome};
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{Message, Notification, Request};
-use crate::conversation::deadlines::after;
 use crate::conversation::pending::{PendingRequest, RequestKey, TicketKey, progress_token};
 use crate::error::{Failed, UsageError};
 use crate::spec::Method;
@@ -51,7 +50,7 @@ impl Peer {
             return Err(UsageError::TooManyRequests { limit });
         }
         let timeout = call.timeout.unwrap_or(shared.config.request_timeout);
-        let latest = after(shared.wire.now, shared.config.max_timeout.max(timeout));
+        let latest = shared.wire.now + shared.config.max_timeout.max(timeout);
         let params = if call.progress { self.pending.with_progress_token(call.params) } else { call.params };
         let token = progress_token(params.as_ref());
         let method = call.method;
@@ -68,7 +67,7 @@ impl Peer {
             };
             origin.asked.insert(request);
         }
-        shared.timers.set(Timer::Answer(request), after(shared.wire.now, timeout));
+        shared.timers.set(Timer::Answer(request), shared.wire.now + timeout);
         let exchange = self.exchange_of(during);
         let message = Message::Request(Request { id: request.to_wire(), method, params });
         if shared.transport.takes(message.payload_len(), &mut shared.wire) {

@@ -46,7 +46,7 @@ pub enum Admission<H> {
 /// use mcp_proto::Instant;
 /// use mcp_proto::server::{Admission, Connections, PeerKey};
 ///
-/// let (now, peer) = (Instant::now(), PeerKey::new(&[1]));
+/// let (now, peer) = (Instant::START, PeerKey::new(&[1]));
 /// let mut connections = Connections::new(2, 1);
 /// let Admission::Served { connection: a, evicted: None } = connections.admit(&peer, "a", now) else { panic!() };
 /// let Admission::Served { connection: b, evicted: None } = connections.admit(&peer, "b", now) else { panic!() };

@@ -63,8 +63,8 @@ impl Context {
     /// config.capabilities = Json::parse(r#"{"tools":{}}"#)?;
     /// let mut server = Server::new(Stdio::new(), config)?;
     /// let call = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"roots":{}}}}}"#;
-    /// server.handle_bytes(call, Instant::now());
-    /// server.handle_bytes(b"\n", Instant::now());
+    /// server.handle_bytes(call, Instant::START);
+    /// server.handle_bytes(b"\n", Instant::START);
     /// let Some(Output::Event(Event::Requested { ticket, .. })) = server.poll_output() else { unreachable!() };
     ///
     /// let context = server.context(&ticket).unwrap();

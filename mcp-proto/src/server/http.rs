@@ -62,7 +62,7 @@ use crate::Instant;
 use crate::client::CloseReason;
 use crate::codec::jsonrpc::Frame;
 use crate::codec::sse::encode_comment;
-use crate::conversation::deadlines::{Deadlines, after};
+use crate::conversation::deadlines::Deadlines;
 use crate::conversation::pending::SessionKey;
 use crate::limits::Limits;
 use crate::spec::ProtocolVersion;
@@ -175,7 +175,7 @@ impl Server<Http> {
         };
         match plan {
             Plan::Post { .. } | Plan::PostMessage { .. } => {
-                let at = after(now, http.config.body_timeout);
+                let at = now + http.config.body_timeout;
                 let continues = expects_continue(&head);
                 let head = Box::new(head);
                 http.insert_exchange(key, Exchange::Receiving { head, plan, info, body: Vec::new() });
@@ -283,7 +283,7 @@ impl Server<Http> {
                     encode_comment(&mut comment);
                     let (_, shared) = &mut self.split(now);
                     shared.transport.write_chunk(exchange, comment.into(), &mut shared.wire);
-                    let next = after(now, self.transport.config.keep_alive);
+                    let next = now + self.transport.config.keep_alive;
                     self.transport.timers.set(Timer::KeepAlive(exchange), next);
                 }
                 Timer::Unread(exchange) => self.on_unread(exchange, now),
@@ -337,7 +337,7 @@ impl Server<Http> {
         let http = &mut self.transport;
         let collision = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the session could not be named");
         let key = http.sessions.open(info, is_two_endpoint, now).ok_or(collision)?;
-        http.timers.set(Timer::Idle(key), after(now, http.config.session_idle));
+        http.timers.set(Timer::Idle(key), now + http.config.session_idle);
         self.peers.insert(key, Peer::new(key, &self.config.limits));
         Ok(key)
     }
@@ -361,7 +361,7 @@ impl Server<Http> {
         let Some(found) = self.transport.sessions.get(session) else { return };
         let idle = self.transport.config.session_idle;
         let is_busy = found.exchanges > 0 || self.peers.get(&session).is_some_and(|peer| peer.requests_in_flight() > 0);
-        let ends = if is_busy { after(now, idle) } else { after(found.last_active, idle) };
+        let ends = if is_busy { now + idle } else { found.last_active + idle };
         if ends > now {
             self.transport.timers.set(Timer::Idle(session), ends);
         } else {

@@ -10,7 +10,6 @@ use super::{Event, LoggingLevel, Timer, era};
 use crate::client::{Forwarding, Outcome};
 use crate::codec::json::{Json, check_unique_keys};
 use crate::codec::jsonrpc::{ErrorObject, Message, Notification, ParseError, Request, RequestId, Response, Subject};
-use crate::conversation::deadlines::after;
 use crate::conversation::pending::Match;
 use crate::error::{Failed, Fault, InvalidResponse};
 use crate::spec::meta::RequestMeta;
@@ -341,7 +340,7 @@ impl Peer {
             return;
         };
         if let Some(waiting) = self.pending.get(request) {
-            shared.timers.set(Timer::Answer(request), (after(shared.wire.now, waiting.timeout)).min(waiting.latest));
+            shared.timers.set(Timer::Answer(request), (shared.wire.now + waiting.timeout).min(waiting.latest));
         }
         shared.wire.out.report(Event::Progressed { request, params });
     }

@@ -14,7 +14,6 @@ use super::{Event, Timer};
 use crate::client::{Call, Outcome};
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::ErrorObject;
-use crate::conversation::deadlines::after;
 use crate::conversation::pending::{RequestKey, TicketKey};
 use crate::error::UsageError;
 use crate::spec::Era;
@@ -232,7 +231,7 @@ impl Peer {
         let bytes = parked.added();
         self.keep(ticket, self.incoming.bytes_of(ticket) - before + bytes, shared);
         if required.requests.is_empty() {
-            shared.timers.set(Timer::Again(ticket), after(shared.wire.now, PACE));
+            shared.timers.set(Timer::Again(ticket), shared.wire.now + PACE);
         }
         for (key, (method, params)) in &required.requests {
             let call = Call::new(method.clone()).params(params.clone());

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::http::Principal;
 use crate::Instant;
-use crate::conversation::deadlines::after;
 
 /// The origin of a request, such as its IP address. All clients with the same key share the limits of one client.
 ///
@@ -90,7 +89,7 @@ impl Holder {
 /// use mcp_proto::server::{Holder, PeerKey, Shares};
 ///
 /// let holder = |text: &str| Holder::Peer(PeerKey::from(text.parse::<IpAddr>().unwrap()));
-/// let (now, minute) = (Instant::now(), Duration::from_secs(60));
+/// let (now, minute) = (Instant::START, Duration::from_secs(60));
 /// let mut shares = Shares::new();
 /// for connection in 0..3 {
 ///     shares.insert(connection, holder("192.0.2.1"));
@@ -192,7 +191,7 @@ impl<K: Ord + Copy> Shares<K> {
         let own = self.holders.get(newcomer).map_or(0, |held| held.count);
         let most = self.ranking.last().filter(|(count, holder)| holder != newcomer && *count > own + 1);
         let of_most = most.and_then(|(_, holder)| self.holders.get(holder)).into_iter().flat_map(|held| &held.unused);
-        let of_all = self.unused.iter().take_while(move |(since, _)| after(*since, long) <= now);
+        let of_all = self.unused.iter().take_while(move |(since, _)| *since + long <= now);
         of_most.chain(of_all).map(|(_, key)| *key)
     }
 

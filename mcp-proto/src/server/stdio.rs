@@ -9,7 +9,6 @@ use super::{Config, Event, Server, Timer};
 use crate::Instant;
 use crate::client::CloseReason;
 use crate::codec::jsonrpc::Message;
-use crate::conversation::deadlines::after;
 use crate::conversation::pending::SessionKey;
 use crate::error::UsageError;
 use crate::limits::Load;
@@ -61,7 +60,7 @@ impl Server<Stdio> {
             shared.wire.out.report(Event::Faulted(fault));
         }
         shared.wire.out.report(Event::InputEnded);
-        shared.timers.set(Timer::Drain(SessionKey::ONLY), after(now, shared.config.drain_timeout));
+        shared.timers.set(Timer::Drain(SessionKey::ONLY), now + shared.config.drain_timeout);
         peer.drain(shared);
     }
 

@@ -276,7 +276,9 @@ impl<L: Link> Driver<L> {
             Event::Notified { scope: Scope::Subscription(subscription), method, params } => {
                 self.report(subscription, SubscriptionEvent::Notified(Notification { method, params }));
             }
-            Event::Listening { subscription, filter } => self.report(subscription, SubscriptionEvent::Listening(filter)),
+            Event::Listening { subscription, filter } => {
+                self.report(subscription, SubscriptionEvent::Listening(filter));
+            }
             Event::ListeningInterrupted { subscription, reason, .. } => {
                 self.report(subscription, SubscriptionEvent::Interrupted(reason));
             }
@@ -312,9 +314,10 @@ impl<L: Link> Driver<L> {
         tracing::debug!(era = ?detected_era.era, "{}", detected_era.by);
         let transport = L::http_transport(&self.machine);
         let spoken = transport.map(tracing::field::display);
-        match is_reconnect {
-            false => tracing::debug!(%version, transport = spoken, "connected"),
-            true => tracing::info!(%version, transport = spoken, "connected again"),
+        if is_reconnect {
+            tracing::info!(%version, transport = spoken, "connected again");
+        } else {
+            tracing::debug!(%version, transport = spoken, "connected");
         }
         if let Some(connected) = self.connected.take() {
             let _ = connected.send(Ok(Greeting { version, result, transport, detected_era }));
@@ -444,7 +447,7 @@ mod tests {
         for event in [
             Event::Listening { subscription: key, filter: Json::empty_object() },
             Event::Notified { scope, method: "a".into(), params: None },
-            Event::ListeningInterrupted { subscription: key, reason: reason.clone(), retry_at: now() },
+            Event::ListeningInterrupted { subscription: key, reason: reason.clone(), retry_in: Duration::ZERO },
             Event::ListeningEnded { subscription: key, outcome: Outcome::Failed(reason) },
             Event::Notified { scope, method: "too late".into(), params: None },
         ] {

@@ -1,10 +1,10 @@
 //! The application of a client.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mcp_proto::client::{Call, Client, ClientTransport, Event, SubscriptionKey};
-use mcp_proto::{ErrorObject, Json, Notification, RequestKey, Ticket};
+use mcp_proto::{ErrorObject, Instant, Json, Notification, RequestKey, Ticket};
 
 use crate::random::Random;
 

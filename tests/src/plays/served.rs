@@ -1,11 +1,11 @@
 //! A server on a byte stream, its client and its application.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mcp_proto::client::Call;
 use mcp_proto::server::{Carrier, Event, InputRequired, LoggingLevel, Progress};
-use mcp_proto::{ErrorObject, Json, Notification, RequestKey, Server, Ticket, TicketKey};
+use mcp_proto::{ErrorObject, Instant, Json, Notification, RequestKey, Server, Ticket, TicketKey};
 
 use super::messages::Client;
 use super::{LONG, STEPS, limits, random_time};

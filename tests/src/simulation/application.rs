@@ -1,11 +1,11 @@
 //! What the applications do: the clients' answer what they are asked, the server's serves calls step by step.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mcp_proto::client::{self, Call, Client, ClientTransport};
 use mcp_proto::server::{self, InputRequired, LoggingLevel, Progress, Scope, Server};
-use mcp_proto::{Era, ErrorObject, Json, Method, RequestKey, Ticket, TicketKey};
+use mcp_proto::{Era, ErrorObject, Instant, Json, Method, RequestKey, Ticket, TicketKey};
 
 use super::member_of;
 use super::model::{Answer, Model, THINKING};

@@ -2,8 +2,9 @@
 //! listener that may have missed one is told.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use mcp_proto::Instant;
 use mcp_proto::client::SubscriptionKey;
 
 use super::pipe;

@@ -7,11 +7,11 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mcp_proto::client::Outcome;
 use mcp_proto::server::{ExchangeKey, HttpAction};
-use mcp_proto::{Era, ErrorObject, Failed, Json, ProtocolVersion, RequestKey, SessionKey, TicketKey};
+use mcp_proto::{Era, ErrorObject, Failed, Instant, Json, ProtocolVersion, RequestKey, SessionKey, TicketKey};
 
 use super::changes::Changes;
 use super::faults::Fault;
@@ -925,7 +925,7 @@ impl Call {
 
 /// The moment until which something must have happened: with no time at all, before anything else does.
 fn by(now: Instant, within: Duration) -> Instant {
-    if within.is_zero() { now.checked_sub(Duration::from_nanos(1)).expect("a clock that runs") } else { now + within }
+    if within.is_zero() { now - Duration::from_nanos(1) } else { now + within }
 }
 
 /// The failure of a relay's that an error tells of.

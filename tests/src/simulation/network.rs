@@ -2,14 +2,14 @@
 //! go wrong. The network reads what it carries, so that the model learns which call an exchange, and so a fault, is about.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::response;
 use http::{HeaderValue, Method, Request, Response, header, request};
-use mcp_proto::Json;
 use mcp_proto::client::{ExchangeKey as Asked, Failure};
 use mcp_proto::server::ExchangeKey as Served;
+use mcp_proto::{Instant, Json};
 
 use super::faults::Fault;
 use super::member_of;

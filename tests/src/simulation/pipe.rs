@@ -2,11 +2,12 @@
 //! may pause.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::random::Random;
+use mcp_proto::Instant;
 
 /// The longest time that bytes take while their reader reads and the buffer has room.
 pub const LATENCY: Duration = Duration::from_millis(4);

@@ -1,7 +1,6 @@
 //! The floods through a relay that joins two eras: a legacy client and a modern server, and the reverse.
 
 use std::fmt;
-use std::time::Instant;
 
 use bytes::Bytes;
 use http::Response;
@@ -9,7 +8,7 @@ use http::response::Parts;
 use mcp_proto::client::{ExchangeKey, Http, HttpAction, HttpConfig};
 use mcp_proto::relay::{self, Action};
 use mcp_proto::server::HttpConfig as ServerConfig;
-use mcp_proto::{Ceilings, Limits, Output, Relay, Stdio, StdioAction};
+use mcp_proto::{Ceilings, Instant, Limits, Output, Relay, Stdio, StdioAction};
 use tests::world::{INITIALIZED, URL, event, initialize, initialize_result, request, result};
 
 use super::sums::{LARGE, MANY};
@@ -229,7 +228,7 @@ impl<R: Reached> World<R> {
         config.limits = limits.clone();
         let relay = Relay::new(R::transport(), config).expect("a configuration");
         let (to_client, to_server) = (Vec::new(), Vec::new());
-        Self { relay, reached: R::new(), bridge, now: Instant::now(), is_read: true, to_client, to_server }
+        Self { relay, reached: R::new(), bridge, now: Instant::START, is_read: true, to_client, to_server }
     }
 
     fn answer_opening(&mut self) {

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use args::{Args, Command, Server, Settings};
 use clap::Parser;
@@ -157,18 +157,15 @@ fn log_line(event: &Event, server: &str) -> Option<(Level, String)> {
             Level::Info,
             format!("the client speaks the {client} era, {server} the {theirs} era: each is served in its own"),
         ),
-        Event::Unavailable { reason, retry_at } => {
+        Event::Unavailable { reason, retry_in } => {
             // These two failures end the proxy.
             let is_final = matches!(reason, Unavailable::Failed(Failed::Closed | Failed::NoCommonVersion { .. }));
             let reason = match reason {
                 Unavailable::Error(error) => format!("{server} refused the connection: {}", error.message()),
                 Unavailable::Failed(reason) => reason.describe(server),
             };
-            let again = match retry_at {
-                Some(at) => {
-                    let pause = at.saturating_duration_since(Instant::now());
-                    format!("; trying again in {:.1} s", pause.as_secs_f64())
-                }
+            let again = match retry_in {
+                Some(pause) => format!("; trying again in {:.1} s", pause.as_secs_f64()),
                 None if is_final => String::new(),
                 None => "; the next request tries again".to_owned(),
             };
@@ -240,11 +237,11 @@ mod tests {
             result: Json::empty_object(),
             is_reconnect,
         };
-        let unavailable = |reason, retry_at| Event::Unavailable { reason, retry_at };
+        let unavailable = |reason, retry_in| Event::Unavailable { reason, retry_in };
         let failed = |reason| unavailable(Unavailable::Failed(reason), None);
         let fault = || Fault::DuplicateKey;
         let error = ErrorObject::new(-32000, "no");
-        let later = Instant::now() + Duration::from_secs(600);
+        let later = Duration::from_secs(600);
         for (event, level, text) in [
             (connected(false), Level::Info, "connected to SERVER, revision 2025-11-25"),
             (connected(true), Level::Info, "opened a new session with SERVER"),

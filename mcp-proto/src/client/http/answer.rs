@@ -10,7 +10,6 @@ use super::{Failure, Http, HttpAction, Place, Timer};
 use crate::Instant;
 use crate::client::carrier::{Inbound, Role, Wire};
 use crate::codec::jsonrpc::{Message, Response};
-use crate::conversation::deadlines::after;
 use crate::conversation::pending::RequestKey;
 use crate::error::{BodyKind, Failed, Fault, Quirk};
 use crate::limits::Limits;
@@ -123,10 +122,10 @@ impl Http {
             self.timers.clear(Timer::Idle(key));
             // More bytes do not move the deadline, because none are needed.
             if !self.timers.is_set(Timer::Linger(key)) {
-                self.timers.set(Timer::Linger(key), after(now, self.config.linger));
+                self.timers.set(Timer::Linger(key), now + self.config.linger);
             }
         } else {
-            self.timers.set(Timer::Idle(key), after(now, self.config.idle_timeout));
+            self.timers.set(Timer::Idle(key), now + self.config.idle_timeout);
         }
         self.pump(now, wire);
     }

@@ -10,7 +10,6 @@ use crate::Instant;
 use crate::client::carrier::{Backlog, Carrier, Role, Wire};
 use crate::codec::jsonrpc::Message;
 use crate::conversation::backoff::Jitter;
-use crate::conversation::deadlines::after;
 use crate::conversation::pending::RequestKey;
 use crate::error::Failed;
 use crate::limits::{Limits, Load};
@@ -147,7 +146,7 @@ impl Carrier for Http {
     fn abandon(&mut self, request: RequestKey, now: Instant, _wire: &mut Wire<'_, HttpAction>) {
         let Some(carried) = self.forget(request) else { return };
         if let Place::Exchange(key) = carried.place {
-            self.timers.set(Timer::Linger(key), after(now, self.config.linger));
+            self.timers.set(Timer::Linger(key), now + self.config.linger);
         }
     }
 

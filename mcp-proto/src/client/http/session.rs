@@ -10,7 +10,6 @@ use super::two_endpoint::HttpMode;
 use super::{Http, HttpAction, Place, Timer};
 use crate::Instant;
 use crate::client::carrier::{Inbound, Role, Wire};
-use crate::conversation::deadlines::after;
 use crate::conversation::pending::RequestKey;
 use crate::error::{Failed, Fault, Quirk};
 use crate::spec::ProtocolVersion;
@@ -174,7 +173,7 @@ impl Http {
             self.abort(key, wire);
         }
         self.timers.clear_all();
-        self.timers.set(Timer::Close, after(now, self.config.close_timeout));
+        self.timers.set(Timer::Close, now + self.config.close_timeout);
         // Messages that wait for another attempt are tried now.
         for post in std::mem::take(&mut self.held).into_posts() {
             self.enqueue(post);

@@ -9,7 +9,6 @@ use crate::Instant;
 use crate::client::carrier::{Role, Wire};
 use crate::client::detection::says_nothing;
 use crate::codec::sse::{Event, EventName};
-use crate::conversation::deadlines::after;
 use crate::error::{Failed, Fault, Refusal};
 use crate::spec::{FallbackOn, ProtocolVersion};
 
@@ -82,7 +81,7 @@ impl Http {
     /// Opens the stream. No message is sent before the endpoint is known (HS-11).
     pub(super) fn open_two_endpoint_stream(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
         self.get(None, Purpose::TwoEndpointStream { redirects: 0 }, wire);
-        self.timers.set(Timer::Endpoint, after(now, self.config.endpoint_timeout));
+        self.timers.set(Timer::Endpoint, now + self.config.endpoint_timeout);
     }
 
     /// Handles an event that concerns the transport; returns `None` if it must be read as a message.

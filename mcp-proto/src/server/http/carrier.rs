@@ -11,7 +11,6 @@ use super::{ExchangeKey, Http, HttpAction, Principal, Timer};
 use crate::Instant;
 use crate::client::Forwarding;
 use crate::codec::jsonrpc::{Message, Response as Answer, UnreadableId};
-use crate::conversation::deadlines::after;
 use crate::conversation::pending::SessionKey;
 use crate::error::UsageError;
 use crate::limits::Load;
@@ -226,7 +225,7 @@ impl Http {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
         headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
         wire.out.act(HttpAction::Stream { exchange, head });
-        self.timers.set(Timer::KeepAlive(exchange), after(wire.now, self.config.keep_alive));
+        self.timers.set(Timer::KeepAlive(exchange), wire.now + self.config.keep_alive);
     }
 
     /// Writes a message to the stream of a request, or to the standalone stream of the session.
@@ -253,7 +252,7 @@ impl Http {
             if of.is_none() {
                 self.streams.set_unused(exchange, wire.now);
             }
-            self.timers.set(Timer::KeepAlive(exchange), after(wire.now, self.config.keep_alive));
+            self.timers.set(Timer::KeepAlive(exchange), wire.now + self.config.keep_alive);
         }
     }
 
@@ -266,7 +265,7 @@ impl Http {
         if stream.is_empty() {
             found.forget_stream(of);
         } else {
-            self.timers.set(Timer::Forget(session, of), after(wire.now, self.config.replay_for));
+            self.timers.set(Timer::Forget(session, of), wire.now + self.config.replay_for);
         }
         if let Some(exchange) = exchange {
             self.finish(exchange, wire);

@@ -11,7 +11,6 @@ use super::{ExchangeKey, Http, HttpAction, RequestInfo, Timer, admission};
 use crate::Instant;
 use crate::codec::jsonrpc::{Frame, Message, ParseError, Response};
 use crate::codec::sse::{EventName, encode_event};
-use crate::conversation::deadlines::after;
 use crate::conversation::pending::SessionKey;
 use crate::server::Server;
 use crate::server::carrier::{Kind, Route, Wire};
@@ -123,7 +122,7 @@ impl Http {
             self.finish(key, wire);
         } else {
             self.listens.set_unused(key, wire.now);
-            self.timers.set(Timer::KeepAlive(key), after(wire.now, self.config.keep_alive));
+            self.timers.set(Timer::KeepAlive(key), wire.now + self.config.keep_alive);
         }
     }
 }

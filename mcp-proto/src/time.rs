@@ -1,0 +1,109 @@
+//! The time, which drivers hand in.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub};
+use std::time::Duration;
+
+/// A moment: the time since a start that the driver chose, such as that of its process.
+///
+/// Machines receive it with every input and return it from `poll_timeout`. They only compare moments, so that the start may be
+/// any, as long as it is the same for all calls of one machine. `std::time::Instant` cannot serve here: it does not exist
+/// on every platform (`wasm32-unknown-unknown`), and a simulation cannot make one. Arithmetic never panics: it ends at
+/// [`Instant::START`] and at [`Instant::MAX`].
+///
+/// # Example: a driver's clock
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use mcp_proto::Instant;
+///
+/// let start = std::time::Instant::now();
+/// let now = || Instant::after_start(start.elapsed());
+///
+/// let timeout = now() + Duration::from_secs(60);
+/// assert!(timeout.saturating_duration_since(now()) > Duration::from_secs(59));
+/// assert_eq!(now().saturating_duration_since(timeout), Duration::ZERO);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(Duration);
+
+impl Instant {
+    /// The start.
+    pub const START: Self = Self(Duration::ZERO);
+
+    /// The last moment that there is; deadlines that are too far away are there.
+    pub const MAX: Self = Self(Duration::MAX);
+
+    /// The moment that is so long after the start.
+    #[must_use]
+    pub const fn after_start(elapsed: Duration) -> Self {
+        Self(elapsed)
+    }
+
+    /// How long it is after the start.
+    #[must_use]
+    pub const fn since_start(self) -> Duration {
+        self.0
+    }
+
+    /// How long it is after another moment; zero if it is before.
+    #[must_use]
+    pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Self;
+
+    fn add(self, time: Duration) -> Self {
+        Self(self.0.saturating_add(time))
+    }
+}
+
+impl AddAssign<Duration> for Instant {
+    fn add_assign(&mut self, time: Duration) {
+        *self = *self + time;
+    }
+}
+
+impl Sub<Duration> for Instant {
+    type Output = Self;
+
+    fn sub(self, time: Duration) -> Self {
+        Self(self.0.saturating_sub(time))
+    }
+}
+
+impl Sub for Instant {
+    type Output = Duration;
+
+    fn sub(self, earlier: Self) -> Duration {
+        self.saturating_duration_since(earlier)
+    }
+}
+
+impl fmt::Debug for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Instant({:?})", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_ends_at_the_first_and_the_last_moment() {
+        let second = Duration::from_secs(1);
+        let now = Instant::after_start(second);
+        assert_eq!((now + second - second, (now + second) - now), (now, second));
+        assert_eq!((now - second, now - 2 * second), (Instant::START, Instant::START));
+        assert_eq!(now - (now + second), Duration::ZERO);
+        let mut last = Instant::MAX - second;
+        last += 2 * second;
+        assert_eq!(last, Instant::MAX);
+        assert!(Instant::START < now && now < now + Duration::from_nanos(1) && now < Instant::MAX);
+    }
+}
