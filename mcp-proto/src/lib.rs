@@ -165,3 +165,8 @@ pub use spec::param_headers::InvalidAnnotation;
 pub use spec::{CancelBy, Era, FallbackOn, Method, ProtocolVersion, Rules, code};
 pub use time::Instant;
 pub use transport::{Stdio, StdioAction, Transport};
+
+/// The examples of the crate's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -145,3 +145,8 @@ pub use reqwest;
 #[cfg(feature = "http-server")]
 pub use server::{HttpBody, HttpService};
 pub use server::{Incoming, Server, ServerPublisher, Service, StateKeys};
+
+/// The examples of the crate's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
