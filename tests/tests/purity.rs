@@ -111,6 +111,27 @@ fn only_the_tables_of_the_specification_list_methods_and_compare_revisions() {
     }
 }
 
+/// The map and its tables name files that exist.
+#[test]
+fn the_documents_name_files_that_exist() {
+    let bases = ["", "mcp-proto/src", "mcp-blocking/src", "mcp-blocking/src/proxy", "mcp-tokio/src"];
+    let mut named = 0;
+    for document in ["README.md", "docs/architecture.md", "docs/assurance.md", "docs/proxy.md", "CONTRIBUTING.md"] {
+        let text = std::fs::read_to_string(root().join(document)).unwrap();
+        for name in text.split('`').skip(1).step_by(2).filter(|name| name.ends_with(".rs") && !name.contains(' ')) {
+            named += 1;
+            assert!(bases.iter().any(|base| root().join(base).join(name).exists()), "{name} in {document}");
+        }
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let is_file = !target.starts_with("http") && !target.starts_with('#');
+            let folder = Path::new(document).parent().unwrap();
+            assert!(!is_file || root().join(folder).join(target).exists(), "{target} in {document}");
+            named += usize::from(is_file);
+        }
+    }
+    assert!(named > 40, "{named}");
+}
+
 /// The lines of the core that are code and no test, each with its file and its number.
 fn core_lines() -> Vec<(String, usize, String)> {
     let source = root().join("mcp-proto/src");
