@@ -42,7 +42,7 @@ impl Said {
             1 => Self::Unsupported(Some(script.byte()?)),
             2 => Self::Unsupported(None),
             3 => Self::Error(script.pick(&CODES)?),
-            4 => Self::Session(script.pick(&ProtocolVersion::ALL)?),
+            4 => Self::Session(script.pick(ProtocolVersion::ALL)?),
             5 => Self::Nonsense,
             6 => Self::Nothing,
             7 => Self::Late,
@@ -78,7 +78,7 @@ fn those(chosen: u8) -> Vec<&'static str> {
 
 fn versions(chosen: u8) -> Vec<ProtocolVersion> {
     let has = |number: &usize| chosen >> number & 1 == 1;
-    ProtocolVersion::ALL.into_iter().enumerate().filter(|(number, _)| has(number)).map(|(_, version)| version).collect()
+    ProtocolVersion::ALL.iter().copied().enumerate().filter(|(number, _)| has(number)).map(|(_, version)| version).collect()
 }
 
 /// What the client does next.
@@ -118,7 +118,7 @@ impl Table {
     }
 
     fn has(&self, is_modern: bool) -> bool {
-        self.newest(is_modern, &ProtocolVersion::ALL).is_some()
+        self.newest(is_modern, ProtocolVersion::ALL).is_some()
     }
 
     fn begin(&mut self) -> Next {
@@ -130,7 +130,7 @@ impl Table {
     }
 
     fn initialize(&self) -> Next {
-        self.newest(false, &ProtocolVersion::ALL).map_or(Next::Nothing, Next::Initialize)
+        self.newest(false, ProtocolVersion::ALL).map_or(Next::Nothing, Next::Initialize)
     }
 
     fn next(&mut self, said: Said) -> Next {

@@ -549,7 +549,7 @@ fn the_gap_of_a_subscription_that_broke_off_is_reported() {
         connection.chunk(event(&complete(id)))?;
         connection.finish()
     });
-    let client = Client::builder(&server.url()).unwrap().versions(ProtocolVersion::ALL).connect().unwrap();
+    let client = Client::builder(&server.url()).unwrap().versions(ProtocolVersion::ALL.iter().copied()).connect().unwrap();
     let changes: Vec<_> = client.listen(json(r#"{"toolsListChanged":true}"#)).unwrap().collect();
     assert!(
         matches!(
@@ -575,7 +575,7 @@ fn changes_that_are_not_taken_are_counted_and_the_end_is_reported() {
         connection.chunk(event(&complete(id)))?;
         connection.finish()
     });
-    let client = Client::builder(&server.url()).unwrap().versions(ProtocolVersion::ALL).connect().unwrap();
+    let client = Client::builder(&server.url()).unwrap().versions(ProtocolVersion::ALL.iter().copied()).connect().unwrap();
     let subscription = client.listen(json(r#"{"toolsListChanged":true}"#)).unwrap();
     let (mut notified, mut missed, mut ended) = (0, 0, 0);
     for change in subscription {
@@ -592,7 +592,7 @@ fn changes_that_are_not_taken_are_counted_and_the_end_is_reported() {
 #[test]
 fn dropping_a_subscription_ends_it() {
     let server = subscribed(|_, connection| connection.hang());
-    let client = Client::builder(&server.url()).unwrap().versions(ProtocolVersion::ALL).connect().unwrap();
+    let client = Client::builder(&server.url()).unwrap().versions(ProtocolVersion::ALL.iter().copied()).connect().unwrap();
     let mut subscription = client.listen(json(r#"{"toolsListChanged":true}"#)).unwrap();
     assert!(matches!(subscription.next(), Some(Change::Listening(_))));
     let closed = server.closed_connections();
@@ -637,7 +637,7 @@ fn memory_of_a_large_answer_is_given_back_and_a_larger_one_is_refused() {
 #[test]
 fn a_server_of_2026_07_28_asks_and_tells() {
     let server = modern_server();
-    let builder = Client::builder(&server.url()).unwrap().versions(ProtocolVersion::ALL).handler(Roots);
+    let builder = Client::builder(&server.url()).unwrap().versions(ProtocolVersion::ALL.iter().copied()).handler(Roots);
     let client = builder.capabilities(json(CAPABILITIES)).connect().unwrap();
     assert_eq!((client.version(), client.detected_era().by), (ProtocolVersion::V2026_07_28, DetectedBy::Discovered));
     client.request("tools/call", Some(json(r#"{"name":"t"}"#))).unwrap();
@@ -656,7 +656,7 @@ fn a_server_of_2026_07_28_asks_and_tells() {
 fn a_server_in_a_process_of_its_own_is_asked_in_either_era() {
     for version in [ProtocolVersion::V2025_06_18, ProtocolVersion::V2026_07_28] {
         let mut command = tests::examples::example("stdio_server");
-        command.args(ProtocolVersion::ALL.map(ProtocolVersion::as_str)).stderr(std::process::Stdio::null());
+        command.args(ProtocolVersion::ALL.iter().map(|version| version.as_str())).stderr(std::process::Stdio::null());
         let client = Client::child(command).versions([version]).handler(()).connect().unwrap();
         assert_eq!((client.version(), client.transport()), (version, None));
         let tools = client.request("tools/list", None).unwrap();
@@ -800,12 +800,12 @@ fn er06_a_server_that_ends_when_it_is_asked_is_started_once_more_or_an_error_at_
     let script =
         "read -r line; [ -e \"$0\" ] && { echo \"$1\"; cat >/dev/null; exit; }; : >\"$0\"; exec >&-; sleep 1000";
     command.args(["-c", script]).arg(&marker).arg(answer);
-    let client = Client::child(command).versions(ProtocolVersion::ALL).connect().unwrap();
+    let client = Client::child(command).versions(ProtocolVersion::ALL.iter().copied()).connect().unwrap();
     assert_eq!(client.detected_era(), DetectedEra { era: Era::Legacy, by: DetectedBy::Exited });
     std::fs::remove_file(marker).unwrap();
 
     std::fs::write(&once, "#!/bin/sh\nrm \"$0\"\nread -r line\n").unwrap();
     std::fs::set_permissions(&once, std::fs::Permissions::from_mode(0o700)).unwrap();
-    let outcome = Client::child(Command::new(once)).versions(ProtocolVersion::ALL).connect();
+    let outcome = Client::child(Command::new(once)).versions(ProtocolVersion::ALL.iter().copied()).connect();
     assert!(matches!(outcome, Err(Error::Failed { reason: Failed::Closed, .. })), "{outcome:?}");
 }

@@ -126,7 +126,7 @@ async fn er06_a_server_that_is_replaced_ends_in_good_order() {
     );
     command.arg(&marker).arg(answer);
     let life = watch(&mut command);
-    let client = Client::builder().versions(ProtocolVersion::ALL).spawn(command).await.unwrap();
+    let client = Client::builder().versions(ProtocolVersion::ALL.iter().copied()).spawn(command).await.unwrap();
     std::fs::remove_file(marker).unwrap();
     timeout(BOUND, client.close()).await.unwrap();
     assert_eq!(ended(life).await, "by itself\n");
@@ -139,7 +139,7 @@ async fn er06_a_server_that_cannot_be_started_again_is_an_error_at_once() {
     let script = Path::new(env!("CARGO_TARGET_TMPDIR")).join("starts-once");
     std::fs::write(&script, "#!/bin/sh\nrm \"$0\"\nread -r line\n").unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).unwrap();
-    let connecting = Client::builder().versions(ProtocolVersion::ALL).spawn(Command::new(script));
+    let connecting = Client::builder().versions(ProtocolVersion::ALL.iter().copied()).spawn(Command::new(script));
     let outcome = timeout(BOUND, connecting).await.unwrap();
     assert!(matches!(outcome, Err(Error::Failed { reason: Failed::Closed, .. })), "{outcome:?}");
 }

@@ -85,8 +85,8 @@ impl Pair {
     /// A client and a server that are about to connect. With an even seed, they meet in 2026-07-28.
     pub fn new(seed: u64) -> Self {
         let client: &[ProtocolVersion] =
-            if seed % 2 == 0 { &ProtocolVersion::ALL } else { &[ProtocolVersion::LATEST_LEGACY] };
-        Self::speaking(seed, client, &ProtocolVersion::ALL, None)
+            if seed % 2 == 0 { ProtocolVersion::ALL } else { &[ProtocolVersion::LATEST_LEGACY] };
+        Self::speaking(seed, client, ProtocolVersion::ALL, None)
     }
 
     /// A client and a server that speak these revisions and are about to connect through a relay.

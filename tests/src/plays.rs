@@ -52,8 +52,8 @@ const STEPS: u64 = 250;
 const LONG: Duration = Duration::from_secs(4000);
 
 const VERSIONS: [&[ProtocolVersion]; 6] = [
-    &ProtocolVersion::ALL,
-    &ProtocolVersion::ALL,
+    ProtocolVersion::ALL,
+    ProtocolVersion::ALL,
     &[ProtocolVersion::V2026_07_28],
     &[ProtocolVersion::V2025_11_25, ProtocolVersion::V2025_03_26],
     &[ProtocolVersion::V2025_06_18, ProtocolVersion::V2024_11_05],

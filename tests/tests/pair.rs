@@ -51,7 +51,7 @@ fn a_client_that_may_speak_every_revision_meets_a_server_in_the_newest() {
 
 /// What a client or a server may speak: revisions of the one era, of the other, or of both.
 const SPOKEN: [&[ProtocolVersion]; 3] =
-    [&[ProtocolVersion::V2025_11_25], &[ProtocolVersion::V2026_07_28], &ProtocolVersion::ALL];
+    [&[ProtocolVersion::V2025_11_25], &[ProtocolVersion::V2026_07_28], ProtocolVersion::ALL];
 
 fn check(pair: &Pair, requests: usize) -> Result<(), TestCaseError> {
     prop_assert!(pair.waiting.is_empty());

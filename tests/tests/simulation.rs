@@ -69,7 +69,7 @@ fn in_a_calm_network_every_pair_that_can_be_joined_answers() {
             for seed in 0..60 {
                 let mut plan = Plan { topology, client: eras[client], server: eras[server], ..Plan::new(seed) };
                 plan.clients = if topology.is_http() { plan.clients } else { 1 };
-                (plan.trouble, plan.malformed, plan.allowed) = (0, false, &ProtocolVersion::ALL);
+                (plan.trouble, plan.malformed, plan.allowed) = (0, false, ProtocolVersion::ALL);
                 plan.unwritten = 16 * 1024 * 1024;
                 let clients = plan.clients;
                 plan.moments.retain(|(_, moment)| match moment {

@@ -34,7 +34,7 @@ fn connected(script: &str) -> Proxy {
 #[test]
 fn a_conversation_is_recorded_and_ends_quietly() {
     let record = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("child.jsonl");
-    let mut proxy = Proxy::spawn(over_stdio(&["--record", record.to_str().unwrap()], &[], &ProtocolVersion::ALL));
+    let mut proxy = Proxy::spawn(over_stdio(&["--record", record.to_str().unwrap()], &[], ProtocolVersion::ALL));
     proxy.write(&initialize("0", "2025-06-18"));
     assert!(proxy.line().starts_with(r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18""#));
     proxy.write(INITIALIZED);
@@ -243,7 +243,7 @@ fn px3_fr10_what_is_no_message_is_told_of_and_skipped() {
 
 #[test]
 fn px3_ten_megabytes_arrive_whole() {
-    let mut proxy = Proxy::spawn(over_stdio(&[], &[], &ProtocolVersion::ALL));
+    let mut proxy = Proxy::spawn(over_stdio(&[], &[], ProtocolVersion::ALL));
     proxy.write(&initialize("0", "2025-11-25"));
     proxy.line();
     proxy.write(&request("1", "tools/call", r#"{"name":"big"}"#));
@@ -252,7 +252,7 @@ fn px3_ten_megabytes_arrive_whole() {
 
 #[test]
 fn a_server_that_does_one_thing_at_a_time_holds_nothing_up() {
-    let mut proxy = Proxy::spawn(over_stdio(&[], &[], &ProtocolVersion::ALL));
+    let mut proxy = Proxy::spawn(over_stdio(&[], &[], ProtocolVersion::ALL));
     proxy.write(&initialize("0", "2025-11-25"));
     proxy.line();
     proxy.write(INITIALIZED);

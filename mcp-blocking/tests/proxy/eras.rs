@@ -27,7 +27,7 @@ const WAITS: &str = "a call waits";
 const CANCELLED: &str = "a call was cancelled";
 
 fn versions(eras: &[Era]) -> Vec<ProtocolVersion> {
-    ProtocolVersion::ALL.into_iter().filter(|version| eras.contains(&version.rules().era)).collect()
+    ProtocolVersion::ALL.iter().copied().filter(|version| eras.contains(&version.rules().era)).collect()
 }
 
 /// The example server over stdio, behind the proxy.

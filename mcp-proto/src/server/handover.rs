@@ -38,7 +38,7 @@ impl Server<Stdio> {
     /// Serves from now on with this identity, in the revisions of one era.
     pub(crate) fn serve_as(&mut self, identity: Identity, era: Era) {
         let Identity { server_info, capabilities, instructions } = identity;
-        let versions = ProtocolVersion::ALL.into_iter().filter(|version| version.rules().era == era);
+        let versions = ProtocolVersion::ALL.iter().copied().filter(|version| version.rules().era == era);
         self.config.versions = versions.collect();
         self.config.forwarding = Forwarding::Own;
         self.config.server_info = server_info;

@@ -36,8 +36,8 @@ pub enum ProtocolVersion {
 
 impl ProtocolVersion {
     /// All revisions, oldest first.
-    pub const ALL: [Self; 5] =
-        [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25, Self::V2026_07_28];
+    pub const ALL: &'static [Self] =
+        &[Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25, Self::V2026_07_28];
 
     /// The newest revision.
     pub const LATEST: Self = Self::V2026_07_28;
@@ -48,7 +48,7 @@ impl ProtocolVersion {
     /// The revision with this name, if there is one.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|version| version.as_str() == text)
+        Self::ALL.iter().copied().find(|version| version.as_str() == text)
     }
 
     /// The revision's name, a date.
@@ -94,7 +94,7 @@ pub enum Era {
 impl Era {
     /// The era of a revision by its name, which is a date. An unknown name is compared with the known dates.
     pub(crate) fn named_by(name: &str) -> Self {
-        let first_modern = ProtocolVersion::ALL.into_iter().find(|version| version.rules().era == Self::Modern);
+        let first_modern = ProtocolVersion::ALL.iter().copied().find(|version| version.rules().era == Self::Modern);
         let is_modern = first_modern.is_some_and(|first| name >= first.as_str());
         if is_modern { Self::Modern } else { Self::Legacy }
     }
@@ -298,9 +298,9 @@ mod tests {
 
     #[test]
     fn names_are_dates_in_order() {
-        let names = ProtocolVersion::ALL.map(ProtocolVersion::as_str);
+        let names: Vec<_> = ProtocolVersion::ALL.iter().map(|version| version.as_str()).collect();
         assert!(names.is_sorted());
-        for version in ProtocolVersion::ALL {
+        for &version in ProtocolVersion::ALL {
             assert_eq!(ProtocolVersion::from_text(version.as_str()), Some(version));
         }
     }

@@ -71,7 +71,7 @@ impl<T> Builder<T> {
     /// ```
     /// use mcp_proto::ProtocolVersion;
     ///
-    /// let builder = mcp_tokio::Client::builder().versions(ProtocolVersion::ALL);
+    /// let builder = mcp_tokio::Client::builder().versions(ProtocolVersion::ALL.iter().copied());
     /// ```
     pub fn versions(mut self, versions: impl IntoIterator<Item = ProtocolVersion>) -> Self {
         self.config.versions = versions.into_iter().collect();

@@ -125,7 +125,7 @@ const SPOKEN: [&[ProtocolVersion]; 6] = [
     &[ProtocolVersion::V2025_11_25],
     &[ProtocolVersion::V2024_11_05, ProtocolVersion::V2025_11_25],
     &[ProtocolVersion::V2026_07_28],
-    &ProtocolVersion::ALL,
+    ProtocolVersion::ALL,
 ];
 
 /// What begins with `initialize`, and is what the older HTTP transport may carry.
@@ -159,7 +159,7 @@ impl Plan {
             clients: if topology.is_http() { *random.pick(&[1, 1, 2, 3]) } else { 1 },
             client: *random.pick(spoken),
             server: *random.pick(spoken),
-            allowed: &ProtocolVersion::ALL,
+            allowed: ProtocolVersion::ALL,
             trouble: *random.pick(&[0, 0, 50, 200, 500]),
             malformed: random.one_in(5),
             capacity: *random.pick(&[64 * 1024, 64 * 1024, 700]),

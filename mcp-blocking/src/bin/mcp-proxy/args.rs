@@ -161,13 +161,13 @@ impl From<LogLevel> for log::LevelFilter {
 struct Versions(Vec<ProtocolVersion>);
 
 fn versions(text: &str) -> Result<Versions, String> {
-    let of_era = |era| ProtocolVersion::ALL.into_iter().filter(|version| version.rules().era == era).collect();
+    let of_era = |era| ProtocolVersion::ALL.iter().copied().filter(|version| version.rules().era == era).collect();
     Ok(Versions(match text {
         "auto" => ProtocolVersion::ALL.to_vec(),
         "legacy" => of_era(Era::Legacy),
         "modern" => of_era(Era::Modern),
         _ => vec![ProtocolVersion::from_text(text).ok_or_else(|| {
-            let known = ProtocolVersion::ALL.map(ProtocolVersion::as_str).join(", ");
+            let known = ProtocolVersion::ALL.iter().map(|version| version.as_str()).collect::<Vec<_>>().join(", ");
             format!("neither auto, legacy, modern nor one of {known}")
         })?],
     }))

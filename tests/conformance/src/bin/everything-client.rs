@@ -18,7 +18,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let version = ProtocolVersion::from_text(&version).ok_or("an unknown revision")?;
         // It is offered, and what some scenarios of its era answer with instead is taken.
         let of_its_era = |other: &ProtocolVersion| *other <= version && other.rules().era == version.rules().era;
-        builder = builder.versions(ProtocolVersion::ALL.into_iter().filter(of_its_era));
+        builder = builder.versions(ProtocolVersion::ALL.iter().copied().filter(of_its_era));
     }
     client::run(&scenario, builder.http(&url)?).await
 }
