@@ -78,7 +78,13 @@ fn those(chosen: u8) -> Vec<&'static str> {
 
 fn versions(chosen: u8) -> Vec<ProtocolVersion> {
     let has = |number: &usize| chosen >> number & 1 == 1;
-    ProtocolVersion::ALL.iter().copied().enumerate().filter(|(number, _)| has(number)).map(|(_, version)| version).collect()
+    ProtocolVersion::ALL
+        .iter()
+        .copied()
+        .enumerate()
+        .filter(|(number, _)| has(number))
+        .map(|(_, version)| version)
+        .collect()
 }
 
 /// What the client does next.

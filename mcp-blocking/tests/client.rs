@@ -549,7 +549,8 @@ fn the_gap_of_a_subscription_that_broke_off_is_reported() {
         connection.chunk(event(&complete(id)))?;
         connection.finish()
     });
-    let client = Client::builder(&server.url()).unwrap().versions(ProtocolVersion::ALL.iter().copied()).connect().unwrap();
+    let client =
+        Client::builder(&server.url()).unwrap().versions(ProtocolVersion::ALL.iter().copied()).connect().unwrap();
     let changes: Vec<_> = client.listen(json(r#"{"toolsListChanged":true}"#)).unwrap().collect();
     assert!(
         matches!(
@@ -575,7 +576,8 @@ fn changes_that_are_not_taken_are_counted_and_the_end_is_reported() {
         connection.chunk(event(&complete(id)))?;
         connection.finish()
     });
-    let client = Client::builder(&server.url()).unwrap().versions(ProtocolVersion::ALL.iter().copied()).connect().unwrap();
+    let client =
+        Client::builder(&server.url()).unwrap().versions(ProtocolVersion::ALL.iter().copied()).connect().unwrap();
     let subscription = client.listen(json(r#"{"toolsListChanged":true}"#)).unwrap();
     let (mut notified, mut missed, mut ended) = (0, 0, 0);
     for change in subscription {
@@ -592,7 +594,8 @@ fn changes_that_are_not_taken_are_counted_and_the_end_is_reported() {
 #[test]
 fn dropping_a_subscription_ends_it() {
     let server = subscribed(|_, connection| connection.hang());
-    let client = Client::builder(&server.url()).unwrap().versions(ProtocolVersion::ALL.iter().copied()).connect().unwrap();
+    let client =
+        Client::builder(&server.url()).unwrap().versions(ProtocolVersion::ALL.iter().copied()).connect().unwrap();
     let mut subscription = client.listen(json(r#"{"toolsListChanged":true}"#)).unwrap();
     assert!(matches!(subscription.next(), Some(Change::Listening(_))));
     let closed = server.closed_connections();

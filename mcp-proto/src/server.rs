@@ -96,6 +96,8 @@ pub(crate) use input::capability_for;
 pub(crate) use listen::uri_of;
 pub use logging::LoggingLevel;
 pub use shares::{Holder, PeerKey, Shares};
+#[cfg(feature = "seal")]
+pub use state::HmacKey;
 pub use state::{StateBinding, StateKey, StateKeys};
 pub(crate) use subscribed::Names;
 pub use subscribed::SubscriptionChange;

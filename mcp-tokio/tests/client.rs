@@ -137,7 +137,8 @@ async fn the_server_is_told_what_the_builder_was() {
 /// On a stream that the application provides, no process can be restarted.
 #[tokio::test]
 async fn er06_a_stream_that_ends_at_the_first_question_is_an_error_at_once() {
-    let builder = Client::builder().versions(ProtocolVersion::ALL.iter().copied()).configure(|config| config.respawn = true);
+    let builder =
+        Client::builder().versions(ProtocolVersion::ALL.iter().copied()).configure(|config| config.respawn = true);
     let (ours, mut theirs) = duplex(4096);
     let (read, write) = split(ours);
     let connecting = tokio::spawn(builder.connect(read, write));

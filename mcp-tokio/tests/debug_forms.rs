@@ -72,7 +72,8 @@ async fn client_forms(forms: &mut Forms) {
 
     let modern = modern_server();
     let url = format!("{}?key={SECRET}", modern.url());
-    let client = Client::builder().versions(ProtocolVersion::ALL.iter().copied()).http(&url).unwrap().connect().await.unwrap();
+    let client =
+        Client::builder().versions(ProtocolVersion::ALL.iter().copied()).http(&url).unwrap().connect().await.unwrap();
     let filter = format!(r#"{{"toolsListChanged":true,"resourceSubscriptions":["{SECRET}"]}}"#);
     let mut subscription = client.listen(Json::parse(filter).unwrap()).await.unwrap();
     forms.add("Subscription", &subscription);

@@ -30,7 +30,8 @@ impl Schema {
     pub fn all() -> Vec<Self> {
         let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/spec/schema");
         let folder = std::env::var_os("MCP_SCHEMAS").map_or(beside, PathBuf::from);
-        let versions = ProtocolVersion::ALL.iter().copied().filter(|&version| version <= ProtocolVersion::LATEST_LEGACY);
+        let versions =
+            ProtocolVersion::ALL.iter().copied().filter(|&version| version <= ProtocolVersion::LATEST_LEGACY);
         let schemas: Vec<_> = versions.clone().filter_map(|version| Self::load(&folder, version)).collect();
         let wanted = versions.count();
         if schemas.len() < wanted {

@@ -86,7 +86,11 @@ impl Config {
         Self {
             client_info,
             capabilities: Json::empty_object(),
-            versions: ProtocolVersion::ALL.iter().copied().filter(|version| version.rules().era == Era::Legacy).collect(),
+            versions: ProtocolVersion::ALL
+                .iter()
+                .copied()
+                .filter(|version| version.rules().era == Era::Legacy)
+                .collect(),
             known_era: None,
             limits: Limits::default(),
             request_timeout: Duration::from_secs(60),

@@ -4,6 +4,9 @@
 //! the state; and a tag of 32 bytes. The tag covers these and, each preceded by its length, the principal, the method
 //! and the target of the request. The state is authenticated, but not encrypted: the client can read it.
 
+#[cfg(feature = "seal")]
+mod hmac;
+
 use std::fmt;
 
 use base64::Engine as _;
@@ -13,6 +16,9 @@ use super::http::Principal;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::ErrorObject;
 use crate::spec::{Method, code};
+
+#[cfg(feature = "seal")]
+pub use hmac::HmacKey;
 
 const FORMAT: u8 = 1;
 const TAG: usize = 32;

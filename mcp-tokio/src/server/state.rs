@@ -2,10 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use hmac::{Hmac, KeyInit, Mac};
 use mcp_proto::ErrorObject;
-use mcp_proto::server::{self as proto, StateBinding, StateKey};
-use sha2::Sha256;
+use mcp_proto::server::{self as proto, HmacKey, StateBinding};
 
 use super::Incoming;
 
@@ -40,13 +38,13 @@ impl StateKeys {
     /// Creates a key set with one key: random bytes from a secure source.
     #[must_use]
     pub fn new(key: [u8; 32]) -> Self {
-        Self(proto::StateKeys::new(HmacKey(key)))
+        Self(proto::StateKeys::new(HmacKey::new(key)))
     }
 
     /// Adds an earlier key, so that states that were signed with it are still accepted.
     #[must_use]
     pub fn with_earlier(self, key: [u8; 32]) -> Self {
-        Self(self.0.with_earlier(HmacKey(key)))
+        Self(self.0.with_earlier(HmacKey::new(key)))
     }
 
     /// Signs a state as text for `requestState`. It is valid for `lifetime`, in whole seconds.
@@ -66,30 +64,6 @@ impl StateKeys {
     }
 }
 
-#[derive(Clone)]
-struct HmacKey([u8; 32]);
-
-impl HmacKey {
-    fn over(&self, message: &[u8]) -> Hmac<Sha256> {
-        // A key is padded to a block with zeros (RFC 2104, section 2).
-        let mut block = [0; 64];
-        block.iter_mut().zip(self.0).for_each(|(slot, byte)| *slot = byte);
-        let mut hmac = Hmac::<Sha256>::new(&block.into());
-        hmac.update(message);
-        hmac
-    }
-}
-
-impl StateKey for HmacKey {
-    fn sign(&self, message: &[u8]) -> [u8; 32] {
-        self.over(message).finalize().into_bytes().into()
-    }
-
-    fn verify(&self, message: &[u8], tag: &[u8; 32]) -> bool {
-        self.over(message).verify_slice(tag).is_ok()
-    }
-}
-
 fn binding(incoming: &Incoming) -> StateBinding {
     let principal = incoming.context().principal.as_ref();
     StateBinding::new(principal, incoming.method(), incoming.params())
@@ -102,20 +76,6 @@ fn seconds() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A shorter key is the same as one that is padded with zeros (RFC 4231, section 4.3).
-    #[test]
-    fn states_are_signed_with_hmac_sha_256() {
-        let mut key = [0; 32];
-        key[..4].copy_from_slice(b"Jefe");
-        let key = HmacKey(key);
-        let tag = key.sign(b"what do ya want for nothing?");
-        let text = tag.map(|byte| format!("{byte:02x}")).concat();
-        assert_eq!(text, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
-        assert!(key.verify(b"what do ya want for nothing?", &tag));
-        assert!(!key.verify(b"what do ya want for nothing!", &tag));
-        assert!(!HmacKey([1; 32]).verify(b"what do ya want for nothing?", &tag));
-    }
 
     #[test]
     fn the_time_is_that_of_the_calendar() {
