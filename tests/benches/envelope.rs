@@ -1,5 +1,5 @@
-//! Frame to message: told apart by method and id, the payload raw and valid; and the same written again. Beside derived
-//! structs of raw values for `serde_json` and `sonic-rs`.
+//! Decoding of frames into messages (classified by method and id, the payload raw but validated), and encoding of the
+//! same messages. Compared with derived structs with raw values for `serde_json` and `sonic-rs`.
 
 use bytes::Bytes;
 use mcp_proto::{Frame, Limits, Message, Response};
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use sonic_rs::LazyValue;
 use tests::side_by_side::{Contender, contest, with_warm_memory};
 
-/// What one would write with `serde`: every member that an envelope can have, payloads as they stand.
+/// The equivalent in plain `serde`: every member that an envelope can have, with raw payloads.
 #[derive(Deserialize, Serialize)]
 struct Envelope<'m, V> {
     jsonrpc: &'m str,
@@ -77,14 +77,14 @@ fn mcp_proto_again(frame: &Bytes, limits: &Limits) -> usize {
     }
 }
 
-/// A result of about `length` bytes, as servers write them: text with the odd escape.
+/// A result of about `length` bytes of the kind that servers write: text with a few escapes.
 fn text_result(length: usize) -> String {
     let sentence = "The quick brown fox jumps over the lazy dog, and then it rests a while.\\n";
     let text = sentence.repeat(length / sentence.len() + 1);
     format!(r#"{{"jsonrpc":"2.0","id":17,"result":{{"content":[{{"type":"text","text":"{text}"}}],"isError":false}}}}"#)
 }
 
-/// A result of about `length` bytes with structure: a tool list.
+/// A structured result of about `length` bytes: a list of tools.
 fn list_result(length: usize) -> String {
     let tool = r#"{"name":"search","description":"Searches the docs.","inputSchema":{"type":"object","properties":{"query":{"type":"string","minLength":1},"limit":{"type":"integer","default":10}},"required":["query"]}}"#;
     let tools = vec![tool; length / tool.len() + 1].join(",");

@@ -1,4 +1,4 @@
-//! Framing by lines, beside `BufRead::read_until` over the same bytes, read 8 KiB at a time.
+//! Line framing, compared with `BufRead::read_until` over the same bytes, read 8 KiB at a time.
 
 use std::io::{BufRead, BufReader, Read};
 

@@ -1,4 +1,4 @@
-//! What an idle session of a server over HTTP costs, in memory and in time.
+//! Memory and time that an idle session of an HTTP server costs.
 //!
 //! `cargo bench -p tests --bench sessions`
 
@@ -18,7 +18,7 @@ fn resident_bytes() -> usize {
     pages.unwrap_or(0) * 4096
 }
 
-/// Opens a session and confirms it, as a client does, and takes what comes out.
+/// Opens and confirms a session like a client, and drains the output.
 fn open(server: &mut Server<Http>, number: u64, now: Instant) {
     let mut nonce = [0; 32];
     for (place, byte) in nonce.iter_mut().zip(number.to_le_bytes().iter().cycle()) {

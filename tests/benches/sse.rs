@@ -1,7 +1,7 @@
-//! Decoding server-sent events, beside other decoders over the same bytes in the same chunks.
+//! Decoding of server-sent events, compared with other decoders over the same bytes in the same chunks.
 //!
-//! `cargo bench --bench sse` prints the table. With `-- once DECODER INPUT CHUNK` it decodes once and prints the size of
-//! the input, to be counted instruction by instruction (`tests/bench/instructions`).
+//! `cargo bench --bench sse` prints the table. With `-- once DECODER INPUT CHUNK` it decodes once and prints the size
+//! of the input, so that the instructions can be counted (`tests/bench/instructions`).
 
 use std::convert::Infallible;
 use std::env;
@@ -16,10 +16,10 @@ use sse_stream::SseByteStream;
 use tests::side_by_side::{Contender, contest, with_warm_memory};
 
 const LIMIT: usize = 1 << 30;
-/// Single data lines of this many MiB: time per byte must not grow with them.
+/// Single data lines of this many MiB. The time per byte must not grow with the length.
 const LONG_LINES: [&str; 4] = ["line1", "line4", "line16", "line64"];
 
-/// The streams that are decoded.
+/// The stream with this name.
 fn input(name: &str) -> Bytes {
     let stream = match name {
         "small" => {
@@ -63,7 +63,7 @@ fn chunks(input: &Bytes, size: usize) -> impl Stream<Item = Result<Bytes, Infall
     stream::iter((0..input.len()).step_by(size).map(move |start| Ok(input.slice(start..input.len().min(start + size)))))
 }
 
-/// Sums up what a stream yields that never has to wait.
+/// Sums the sizes of the items of a stream that is never pending.
 fn drain<S: Stream>(stream: S, size: impl Fn(S::Item) -> usize) -> usize {
     let mut stream = pin!(stream);
     let mut context = Context::from_waker(Waker::noop());
@@ -127,7 +127,7 @@ fn main() {
                 Contender::new("sse-stream", move || sse_stream(input, chunk)),
                 Contender::new("memchr", move || newlines(input, chunk)),
             ];
-            // Quadratic in what a chunk or a line holds: a second for a line of 2 MB in 1448 byte chunks.
+            // Quadratic in the size of a chunk or line: 1 s for a line of 2 MB in chunks of 1448 bytes.
             if chunk <= 16 << 10 && !LONG_LINES.contains(&name) {
                 assert_eq!(eventsource_stream(input, chunk), expected, "{name}");
                 contenders.insert(3, Contender::new("eventsource-stream", move || eventsource_stream(input, chunk)));

@@ -1,11 +1,11 @@
-//! Requests that the server's admission (RULES 5.2) refuses, for the machine and for what listens on sockets.
+//! Requests that the server's admission (RULES 5.2) refuses, for tests of the machine and of servers on sockets.
 
 use mcp_proto::Json;
 use mcp_proto::server::{Config, HttpConfig, TwoEndpoints};
 
 use crate::asked::{Asked, META, initialize, modern};
 
-/// A request that is always answered.
+/// A request that is always answered with a result.
 pub const PING: &str = r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#;
 
 const RESPONSE: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
@@ -13,13 +13,13 @@ const RESPONSE: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
 /// A request that is refused.
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// The row of RULES 5.2 or of the catalogue.
+    /// The row of RULES 5.2 or of the catalogue of bad input.
     pub name: &'static str,
-    /// The request.
+    /// The request that is sent.
     pub asked: Asked,
-    /// The status of the answer.
+    /// The HTTP status of the response.
     pub status: u16,
-    /// The JSON-RPC error in its body.
+    /// The JSON-RPC error code in the body of the response.
     pub code: i64,
 }
 
@@ -31,7 +31,7 @@ pub fn configure(http: &mut HttpConfig, config: &mut Config) {
         Json::parse(r#"{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{}}"#).expect("JSON");
 }
 
-/// All of them; `id` names a session of 2025-11-25.
+/// All refused requests. `id` is the id of an open session of 2025-11-25.
 pub fn rows(id: &str) -> Vec<Row> {
     let post = || Asked::post(PING).in_session(id);
     let get = || Asked::new("GET", "").in_session(id);

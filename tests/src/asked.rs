@@ -1,26 +1,26 @@
-//! Requests as clients write them, and what is sent for them.
+//! HTTP requests of clients, and the responses to them.
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use mcp_proto::server::{PeerKey, Principal};
 
-/// What has been sent on one exchange.
+/// The part of a response that has been sent so far.
 #[derive(Debug, Default)]
 pub struct Sent {
-    /// The status, once there is one.
+    /// The status, once the response has begun.
     pub status: Option<StatusCode>,
     /// The headers.
     pub headers: HeaderMap,
     /// The body so far.
     pub body: Vec<u8>,
-    /// The response is complete.
+    /// Whether the response is complete.
     pub is_over: bool,
-    /// It came as a stream.
+    /// Whether the response is a stream of events.
     pub is_stream: bool,
 }
 
 impl Sent {
-    /// The status as a number; zero if there is none yet.
+    /// The status as a number; zero if the response has not begun.
     pub fn code(&self) -> u16 {
         self.status.map_or(0, |status| status.as_u16())
     }
@@ -30,7 +30,7 @@ impl Sent {
         String::from_utf8(self.body.clone()).expect("UTF-8")
     }
 
-    /// The data of the events so far.
+    /// The data of the events so far, in order.
     pub fn data(&self) -> Vec<String> {
         let text = self.text();
         text.lines()
@@ -40,13 +40,13 @@ impl Sent {
             .collect()
     }
 
-    /// The ids of the events so far.
+    /// The ids of the events so far, in order.
     pub fn ids(&self) -> Vec<String> {
         self.text().lines().filter_map(|line| line.strip_prefix("id: ")).map(str::to_owned).collect()
     }
 }
 
-/// A request, as a client writes it.
+/// An HTTP request of a client.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Asked {
@@ -59,7 +59,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// A request to the usual endpoint, with all headers that it needs.
+    /// A request to the default endpoint with all headers that it needs.
     pub fn new(method: &'static str, body: impl Into<Bytes>) -> Self {
         let fields = [
             ("host", "localhost:3000"),
@@ -76,83 +76,83 @@ impl Asked {
         }
     }
 
-    /// A POST of a message.
+    /// A POST that carries a message.
     pub fn post(body: impl Into<Bytes>) -> Self {
         Self::new("POST", body)
     }
 
-    /// At another path.
+    /// Sets the path.
     pub fn at(mut self, target: &str) -> Self {
         target.clone_into(&mut self.target);
         self
     }
 
-    /// With another header, in the place of the one of that name.
+    /// Sets a header, replacing the one of the same name.
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.fields.retain(|(other, _)| other != name);
         self.and(name, value)
     }
 
-    /// With one more header.
+    /// Adds a header and keeps those of the same name.
     pub fn and(mut self, name: &str, value: &str) -> Self {
         self.fields.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Without that header.
+    /// Removes the header with this name.
     pub fn without(mut self, name: &str) -> Self {
         self.fields.retain(|(other, _)| other != name);
         self
     }
 
-    /// In a session.
+    /// Sets the session id.
     pub fn in_session(self, id: &str) -> Self {
         self.with("mcp-session-id", id)
     }
 
-    /// A POST of a request of 2026-07-28, with the headers that say the same.
+    /// A POST of a request of 2026-07-28, with the headers that repeat its revision and method.
     pub fn stateless(id: &str, method: &str, members: &str) -> Self {
         Self::post(modern(id, method, members)).mirrored(method)
     }
 
-    /// A call of a tool.
+    /// A call of a tool in 2026-07-28.
     pub fn stateless_call(id: &str, tool: &str, members: &str) -> Self {
         Self::stateless(id, "tools/call", &format!(r#""name":"{tool}",{members}"#)).with("mcp-name", tool)
     }
 
-    /// With the headers of a request of this method of 2026-07-28.
+    /// Adds the headers that repeat the revision 2026-07-28 and this method.
     pub fn mirrored(self, method: &str) -> Self {
         self.with("mcp-protocol-version", "2026-07-28").with("mcp-method", method)
     }
 
-    /// A GET of a stream.
+    /// A GET that asks for a stream.
     pub fn get() -> Self {
         Self::new("GET", "")
     }
 
-    /// From this address.
+    /// Sets the address of the client.
     pub fn from(mut self, peer: u8) -> Self {
         self.peer = Some(PeerKey::new(&[peer]));
         self
     }
 
-    /// By somebody who was recognised.
+    /// Sets the authenticated principal.
     pub fn by(mut self, principal: &str) -> Self {
         self.principal = Some(Principal::new(principal));
         self
     }
 }
 
-/// What every request of 2026-07-28 says of itself, as members of `_meta`.
+/// The members of `_meta` that every request of 2026-07-28 must have.
 pub const META: &str =
     r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}"#;
 
-/// A request of 2026-07-28, with these further members of `params`, which end with a comma.
+/// The body of a request of 2026-07-28. `members` are further members of `params`; unless empty, they end with a comma.
 pub fn modern(id: &str, method: &str, members: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{{members}"_meta":{{{META}}}}}}}"#)
 }
 
-/// The message that opens a session.
+/// The body of an `initialize` request.
 pub fn initialize(version: &str) -> String {
     format!(
         r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":"{version}","capabilities":{{}},"clientInfo":{{"name":"c","version":"1"}}}}}}"#

@@ -1,7 +1,7 @@
-//! What servers answer over HTTP and must not, or hardly should, and what a client makes of it. Every adapter with a
-//! client runs the table over sockets.
+//! HTTP responses of servers that are forbidden or unusual, and the outcome that a client must report. Every adapter
+//! with a client runs the table over sockets.
 //!
-//! A name begins with the rows of the catalogue that it belongs to.
+//! Each name begins with the rows of the catalogue that it belongs to.
 
 use std::fmt::Display;
 use std::io;
@@ -11,13 +11,13 @@ use mcp_proto::Json;
 use crate::loopback::{Asked, Connection, Loopback, mcp_server};
 use crate::world::{NOTIFICATION, event, request, result};
 
-/// An answer to a call.
+/// A bad response to a tool call.
 #[derive(Debug, Clone, Copy)]
 pub struct BadAnswer {
-    /// The rows, and what is wrong.
+    /// The rows of the catalogue, and what is wrong.
     pub name: &'static str,
     pub(crate) answer: fn(&Asked, &mut Connection) -> io::Result<()>,
-    /// What the client says of it; `None` where it finds the answer all the same, which is [`RESULT`].
+    /// A part of the client's error; `None` where the client accepts the response, whose result is [`RESULT`].
     pub(crate) fails: Option<&'static str>,
 }
 
@@ -25,7 +25,7 @@ pub struct BadAnswer {
 pub const RESULT: &str = r#"{"content":[]}"#;
 
 impl BadAnswer {
-    /// A server that answers calls like this, and `tools/list` as it should.
+    /// Starts a server that answers tool calls with this response and everything else correctly.
     pub fn server(&self) -> Loopback {
         let answer = self.answer;
         Loopback::start(mcp_server(move |asked, connection| {
@@ -37,13 +37,13 @@ impl BadAnswer {
         }))
     }
 
-    /// Compares what came of the call.
+    /// Compares the outcome of the call with the expected one.
     pub fn judge(&self, outcome: Result<Json, impl Display>) {
         judge(self.name, or_result(self.fails), outcome);
     }
 }
 
-/// What is expected where a failure is, or [`RESULT`].
+/// The expected outcome: the failure if there is one, otherwise [`RESULT`].
 pub(crate) fn or_result(fails: Option<&str>) -> Result<&str, &str> {
     fails.map_or(Ok(RESULT), Err)
 }
@@ -63,7 +63,7 @@ pub(crate) fn ok(asked: &Asked) -> String {
     result(&asked.id, RESULT)
 }
 
-/// A stream of events with this before the answer.
+/// Sends a stream of events with `text` before the result.
 fn before(asked: &Asked, connection: &mut Connection, text: &str) -> io::Result<()> {
     stream(connection, format!("{text}{}", event(&ok(asked))))
 }
@@ -81,7 +81,7 @@ fn raw(connection: &mut Connection, text: impl AsRef<[u8]>) -> io::Result<()> {
     connection.raw(text)
 }
 
-/// A response of these members besides the id.
+/// A response with these members and the id of the request.
 fn members(asked: &Asked, members: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{},{members}}}"#, asked.id)
 }
@@ -90,7 +90,7 @@ fn nested(depth: usize) -> String {
     "[".repeat(depth) + &"]".repeat(depth)
 }
 
-/// The table.
+/// The table of bad responses.
 pub const BAD_ANSWERS: &[BadAnswer] = &[
     BadAnswer {
         name: "HT1: a redirect elsewhere",

@@ -1,7 +1,7 @@
-//! What servers do over HTTP while a client connects and must not, or hardly should. Every adapter with a client runs the
-//! table over sockets.
+//! Forbidden or unusual behaviour of HTTP servers while a client connects, and the outcome that the client must report.
+//! Every adapter with a client runs the table over sockets.
 //!
-//! A name begins with the rows of the catalogue that it belongs to.
+//! Each name begins with the rows of the catalogue that it belongs to.
 
 use std::fmt::Display;
 use std::io;
@@ -13,25 +13,25 @@ use crate::http1::Exchange;
 use crate::loopback::{Asked, Connection, Loopback, mcp_server, two_endpoint_server};
 use crate::world::{initialize_result, result};
 
-/// How a server receives a client.
+/// A server that behaves badly during the handshake.
 #[derive(Debug, Clone, Copy)]
 pub struct BadHandshake {
-    /// The rows, and what is wrong.
+    /// The rows of the catalogue, and what is wrong.
     pub name: &'static str,
     /// Starts the server.
     pub server: fn() -> Loopback,
-    /// What the client says of it; `None` where it is connected all the same, and a call succeeds with [`RESULT`].
+    /// A part of the client's error; `None` where the client connects and a call succeeds with [`RESULT`].
     fails: Option<&'static str>,
 }
 
 impl BadHandshake {
-    /// Compares what came of a call, or of the attempt to connect.
+    /// Compares the outcome of a call, or of the attempt to connect, with the expected one.
     pub fn judge(&self, outcome: Result<Json, impl Display>) {
         judge(self.name, or_result(self.fails), outcome);
     }
 }
 
-/// A server that is sane but for the requests that this answers.
+/// Starts a server that behaves correctly except for the requests that `answer` handles.
 fn otherwise(answer: fn(&Exchange, &mut Connection) -> Option<io::Result<()>>) -> Loopback {
     let sane = mcp_server(|asked, connection| connection.json(result(&asked.id, RESULT)));
     Loopback::start(move |request, connection| answer(request, connection).unwrap_or_else(|| sane(request, connection)))
@@ -41,7 +41,7 @@ fn is(method: &str, request: &Exchange) -> bool {
     Asked::of(request).is_some_and(|asked| asked.method == method)
 }
 
-/// Answers `initialize` with these headers of sessions.
+/// Answers `initialize` with one `Mcp-Session-Id` header for each of these ids.
 fn sessions(ids: &[&str], request: &Exchange, connection: &mut Connection) -> Option<io::Result<()>> {
     let asked = Asked::of(request).filter(|asked| asked.method == "initialize")?;
     let mut headers = vec![("content-type", "application/json")];
@@ -49,7 +49,7 @@ fn sessions(ids: &[&str], request: &Exchange, connection: &mut Connection) -> Op
     Some(connection.reply("200 OK", &headers, result(&asked.id, &initialize_result("2025-11-25"))))
 }
 
-/// A server of the older transport, whose stream says this.
+/// Acts as a server of the two-endpoint transport whose stream begins with this text.
 fn older(stream: &str, request: &Exchange, connection: &mut Connection) -> io::Result<()> {
     if request.line.starts_with("GET") {
         connection.close();
@@ -59,7 +59,7 @@ fn older(stream: &str, request: &Exchange, connection: &mut Connection) -> io::R
     connection.reply("405 Method Not Allowed", &[], "")
 }
 
-/// The table.
+/// The table of bad handshakes.
 pub const BAD_HANDSHAKES: &[BadHandshake] = &[
     BadHandshake {
         name: "HT3: a session id with a space",

@@ -1,33 +1,33 @@
-//! Lines that no client may write, and how a server answers them. Whatever serves a byte stream runs the table.
+//! Lines that no client may write, and how a server must answer them. Every server on a byte stream runs the table.
 //!
-//! A name begins with the rows of the catalogue that it belongs to.
+//! Each name begins with the rows of the catalogue that it belongs to.
 
 use crate::world::{NOTIFICATION, request, result};
 
-/// What a client writes to a server of 2025-11-25, with which it has a session.
+/// Bytes that a client writes to a server of 2025-11-25 after the handshake.
 #[derive(Debug, Clone, Copy)]
 pub struct BadLine {
-    /// The rows, and what is wrong.
+    /// The rows of the catalogue, and what is wrong.
     pub name: &'static str,
     bytes: fn() -> Vec<u8>,
-    /// What is said in each of the answers.
+    /// One entry for each answer: the texts that it must contain.
     answers: &'static [&'static [&'static str]],
 }
 
 impl BadLine {
-    /// The bad lines, and a request behind them.
+    /// The bad lines, followed by a valid request.
     pub fn all(&self) -> Vec<u8> {
         let mut bytes = (self.bytes)();
         bytes.extend(line(request("\"next\"", "ping", "{}")));
         bytes
     }
 
-    /// The number of answers to all of it.
+    /// The number of answers to [`all`](Self::all).
     pub fn answers(&self) -> usize {
         self.answers.len() + 1
     }
 
-    /// Compares all that the server has answered, in whatever order.
+    /// Compares all answers of the server with the expected ones, in any order.
     pub fn judge(&self, mut answers: Vec<String>) {
         let next: &[&str] = &[r#""id":"next","result":{}"#];
         for parts in self.answers.iter().chain([&next]) {
@@ -49,7 +49,7 @@ fn call(params: &str) -> Vec<u8> {
     line(request("\"a\"", "tools/call", params))
 }
 
-/// A call of so many bytes without its line end.
+/// A call of `length` bytes without its line end, followed by the line end `end`.
 fn exactly(length: usize, end: &str) -> Vec<u8> {
     let with = |filler: usize| request("\"a\"", "tools/call", &format!(r#"{{"x":"{}"}}"#, "x".repeat(filler)));
     (with(length - with(0).len()) + end).into()
@@ -72,7 +72,7 @@ const INVALID_REQUEST: &str = r#""code":-32600"#;
 const INVALID_PARAMS: &str = r#""code":-32602"#;
 const ID: &str = r#""id":"a""#;
 
-/// What clients write. Calls are answered with their parameters.
+/// The table of bad lines. The server's application must answer a call with its parameters.
 pub const BAD_LINES: &[BadLine] = &[
     BadLine {
         name: "FR1: a line of forty megabytes",

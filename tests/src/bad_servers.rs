@@ -1,7 +1,7 @@
-//! Lines that no server may write, and what a client makes of them. Every adapter with a client of processes runs the
-//! table.
+//! Lines that no server may write, and the outcome that a client must report. Every adapter that runs servers as child
+//! processes runs the table.
 //!
-//! A name begins with the rows of the catalogue that it belongs to.
+//! Each name begins with the rows of the catalogue that it belongs to.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -12,21 +12,21 @@ use crate::bad_answers::{RESULT, judge, or_result};
 use crate::bad_lines::{line, nested};
 use crate::world::{NOTIFICATION, initialize_result, request, result};
 
-/// What a server writes after a call was made of it, to whose id it knows the answer.
+/// Bytes that a server writes in reply to a call, whose id is 2.
 #[derive(Debug, Clone, Copy)]
 pub struct BadServer {
-    /// The rows, and what is wrong.
+    /// The rows of the catalogue, and what is wrong.
     pub name: &'static str,
     bytes: fn() -> Vec<u8>,
-    /// What the client says of it; `None` where the call succeeds, with [`RESULT`].
+    /// A part of the client's error; `None` where the call succeeds with [`RESULT`].
     pub fails: Option<&'static str>,
 }
 
-/// The id of the call: it follows `initialize`.
+/// The id of the call, which is the next request after `initialize`.
 const CALL: &str = "2";
 
 impl BadServer {
-    /// A script for `sh`: a server that answers `initialize`, the first call with the bad lines, and the next with `{}`.
+    /// A script for `sh` that answers `initialize`, the first call with the bad lines, and the next one with `{}`.
     pub fn script(&self, folder: &Path) -> String {
         let name: String = self.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
         let file: PathBuf = folder.join(name);
@@ -41,13 +41,13 @@ impl BadServer {
         )
     }
 
-    /// Compares what came of the call.
+    /// Compares the outcome of the call with the expected one.
     pub fn judge(&self, outcome: Result<Json, impl Display>) {
         judge(self.name, or_result(self.fails), outcome);
     }
 }
 
-/// These bytes, and the answer.
+/// These bytes, followed by the correct response.
 fn before_answer(bytes: impl Into<Vec<u8>>) -> Vec<u8> {
     let mut bytes = bytes.into();
     bytes.extend(line(result(CALL, RESULT)));
@@ -58,7 +58,7 @@ fn members(members: &str) -> Vec<u8> {
     line(format!(r#"{{"jsonrpc":"2.0","id":{CALL},{members}}}"#))
 }
 
-/// The table.
+/// The table of bad server output.
 pub const BAD_SERVERS: &[BadServer] = &[
     BadServer {
         name: "FR1: a line of forty megabytes",

@@ -1,14 +1,14 @@
-//! The catalogue of bad input: its rows, and the tests that keep them, found by their names.
+//! The catalogue of bad input: its rows, and the tests that cover them, which are found by their names.
 //!
-//! A test that keeps a row begins with the row's id, as `ht6_…` does; with several, one after the other. The cases of a
-//! table begin with it, too, as in `"HM1: another method"`, and are kept by what runs the table.
+//! The name of a test begins with the ids of the rows that it covers, such as `ht6_…`. The cases of a table begin with
+//! them, too, as in `"HM1: another method"`, and are covered by the tests that run the table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The rows, and what is sent.
+/// The rows: the id, and what is sent.
 pub const ROWS: &[(&str, &str)] = &[
     ("FR1", "a line that never ends"),
     ("FR2", "a line of exactly the limit, of one byte more, and with CRLF"),
@@ -218,10 +218,10 @@ const TABLES: &[(&str, &[(Place, &str)])] = &[
     ),
 ];
 
-/// The tests of every row, by where they are.
+/// The tests of every row, by place.
 pub type Found = BTreeMap<String, BTreeMap<Place, BTreeSet<String>>>;
 
-/// Looks for the tests of all rows in the sources of the workspace.
+/// Finds the tests of all rows in the sources of the workspace.
 pub fn find() -> Found {
     let mut found = Found::new();
     for (path, text) in texts() {
@@ -252,7 +252,7 @@ pub(crate) fn names() -> Vec<(String, String)> {
     texts().into_iter().flat_map(named).collect()
 }
 
-/// The sources that have tests, with their paths in the workspace.
+/// The sources that contain tests, with their paths in the workspace.
 fn texts() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut files = Vec::new();
@@ -266,7 +266,7 @@ fn texts() -> Vec<(String, String)> {
     files.into_iter().map(read).collect()
 }
 
-/// The table of all rows, as it stands in `tests/CATALOGUE.md`.
+/// The table of all rows, as in `tests/CATALOGUE.md`.
 pub fn table() -> String {
     let found = find();
     let nothing = BTreeMap::new();
@@ -309,12 +309,12 @@ fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The names of functions, and of scenarios that a macro makes tests of.
+/// The names of functions, and of scenarios from which a macro generates tests.
 fn functions(text: &str) -> impl Iterator<Item = &str> {
     text.split("fn ").skip(1).filter_map(|rest| rest.split(['(', '<']).next())
 }
 
-/// The rows that a name begins with; what stands between them are ids of rules.
+/// The rows in the first six parts of a name. Other parts, such as ids of rules, are skipped.
 fn rows_in(name: &str) -> Vec<String> {
     name.split('_').take(6).filter_map(|part| row_of(&part.to_ascii_uppercase())).collect()
 }

@@ -1,14 +1,14 @@
-//! The cells of a table, which run at the same time.
+//! Cases of a table that run concurrently.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long all cells of a table may take on a busy machine.
+/// The time that all cases of a table may take together on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// One case of a table, on a thread of its own.
+/// One case of a table, which runs on its own thread.
 pub struct Cell {
     name: String,
     run: Box<dyn FnOnce() + Send>,
@@ -19,17 +19,17 @@ pub fn cell(name: impl Into<String>, run: impl FnOnce() + Send + 'static) -> Cel
     Cell { name: name.into(), run: Box::new(run) }
 }
 
-/// Runs cells at the same time.
+/// Runs cases concurrently.
 ///
 /// # Panics
 ///
-/// With the names of the cells that panicked, and of those that do not end.
+/// The message contains the names of the cases that panicked or did not end.
 pub fn at_once(cells: Vec<Cell>) {
     let mut left: Vec<_> = cells.iter().map(|cell| cell.name.clone()).collect();
     let (ended, endings) = channel();
     for Cell { name, run } in cells {
         let ended = ended.clone();
-        // Not joined: a cell that is stuck does not hide which one it is.
+        // The threads are not joined, so that a case that hangs is reported by name.
         thread::Builder::new()
             .name(name.clone())
             .spawn(move || {

@@ -1,6 +1,6 @@
-//! Ways of cutting bytes into the pieces in which they might arrive.
+//! Ways of splitting bytes into the chunks in which they might arrive.
 
-/// Cuts `bytes` at the lengths that `cuts` gives in turn, over and over.
+/// Cuts `bytes` into pieces whose lengths cycle through `cuts`.
 pub fn cut<'b>(bytes: &'b [u8], cuts: &[usize]) -> Vec<&'b [u8]> {
     let mut pieces = Vec::new();
     let mut rest = bytes;
@@ -14,7 +14,7 @@ pub fn cut<'b>(bytes: &'b [u8], cuts: &[usize]) -> Vec<&'b [u8]> {
     pieces
 }
 
-/// Every way of cutting `bytes` in two, then byte by byte, then not at all.
+/// Every way of cutting `bytes` in two, then into single bytes, then not at all.
 pub fn each_cut(bytes: &[u8]) -> impl Iterator<Item = Vec<&[u8]>> {
     (1..bytes.len())
         .map(|at| {

@@ -1,4 +1,4 @@
-//! A server over HTTP in a crowd of clients, good and bad: whatever happens in whatever order, the invariants hold.
+//! An HTTP server with many correct and faulty clients and operations in random order. The invariants must always hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,12 +11,12 @@ use crate::asked::{Asked, initialize, modern};
 use crate::random::Random;
 use crate::site::Site;
 
-/// What decides: a seed, or the bytes of a fuzzer.
+/// The source of random choices: a seed, or the bytes of a fuzzer.
 #[derive(Debug, Clone)]
 pub enum Dice<'d> {
-    /// Without end.
+    /// Choices without end.
     Seed(Random),
-    /// Until they are spent; from then on, the first of all choices.
+    /// Choices until the bytes are used up; after that, always the first option.
     Script(&'d [u8]),
 }
 
@@ -46,7 +46,7 @@ impl Dice<'_> {
     }
 }
 
-/// Lets as many things happen to a server, unless what decides is spent before.
+/// Performs `steps` random operations on a server, or fewer if the choices are used up.
 ///
 /// # Panics
 ///
@@ -62,13 +62,13 @@ pub fn run(dice: Dice<'_>, steps: u32) {
     world.finish();
 }
 
-/// A POST whose body has not arrived whole.
+/// A POST whose body has not arrived in full.
 struct Half {
     key: ExchangeKey,
     rest: Vec<u8>,
 }
 
-/// What is known of one exchange.
+/// The state of one exchange.
 #[expect(clippy::struct_excessive_bools, reason = "each may hold without the others")]
 #[derive(Default)]
 struct Exchange {
@@ -76,11 +76,11 @@ struct Exchange {
     has_status: bool,
     is_over: bool,
     is_gone: bool,
-    /// It is a POST whose body arrived whole, so it must be answered.
+    /// Whether it is a POST whose body has arrived in full, so that it must be answered.
     is_whole: bool,
-    /// What its request holds, if that stands alone.
+    /// The number in its request, if that is a request without a session.
     mark: Option<u64>,
-    /// It stays open until its client goes.
+    /// Whether it stays open until its client disconnects.
     is_listening: bool,
 }
 
@@ -89,22 +89,22 @@ struct World<'d> {
     dice: Dice<'d>,
     half: Vec<Half>,
     exchanges: BTreeMap<ExchangeKey, Exchange>,
-    /// Ids of sessions, whether or not they still live, and paths of two-endpoint ones.
+    /// Ids of open and ended sessions. `places` stores the message paths of two-endpoint sessions.
     sessions: Vec<String>,
     places: Vec<String>,
     keys: Vec<SessionKey>,
     tickets: Vec<Ticket>,
-    /// What their requests hold.
+    /// The number in the request of each ticket.
     marks_of: BTreeMap<TicketKey, u64>,
-    /// Requests that are to be handed up again, and how often they were.
+    /// Requests that will be dispatched again; `rounds` counts how often each required input.
     parked: BTreeSet<TicketKey>,
     rounds: BTreeMap<TicketKey, u32>,
-    /// Marks of requests whose headers say something else, which nobody may see.
+    /// The numbers in requests whose headers contradict the body. The application must never receive them.
     forbidden: BTreeSet<u64>,
     asked: BTreeSet<RequestKey>,
     ended: BTreeSet<SessionKey>,
     event_ids: Vec<String>,
-    /// Resources that somebody has subscribed to, as far as that was reported.
+    /// Resources with a reported subscription.
     subscribed: BTreeSet<String>,
     marks: u64,
     is_closed: bool,
@@ -215,7 +215,7 @@ impl<'d> World<'d> {
                     self.exchanges.get_mut(&key).unwrap().is_gone = true;
                     self.half.retain(|half| half.key != key);
                     self.look();
-                    // SH-S-17
+                    // A client that closes the stream of a request cancels the request (SH-S-17).
                     let mark = self.exchanges[&key].mark;
                     let is_open = |ticket: &Ticket| mark.is_some() && self.marks_of.get(&ticket.key()) == mark.as_ref();
                     assert!(!self.tickets.iter().any(is_open), "a client that is gone is still served");
@@ -232,7 +232,7 @@ impl<'d> World<'d> {
                             let context = self.site.server.context(&ticket).unwrap();
                             let rounds = self.rounds.entry(ticket.key()).or_default();
                             *rounds += 1;
-                            // One that is handed up too often is answered instead.
+                            // A request that was dispatched again more than ten times is answered instead.
                             if context.version.rules().era == Era::Legacy && *rounds <= 10 {
                                 self.parked.insert(ticket.key());
                             }
@@ -302,7 +302,7 @@ impl<'d> World<'d> {
         self.look();
     }
 
-    /// A request that stands alone. Its headers may say something else.
+    /// Posts a request without a session. Its headers may contradict its body.
     fn post_modern(&mut self) {
         self.marks += 1;
         let (id, mark) = (self.dice.roll(2).to_string(), self.marks);
@@ -362,7 +362,7 @@ impl<'d> World<'d> {
         }
     }
 
-    /// Takes in what was said; `Site` itself checks that nothing comes after the end of a response, nor two heads.
+    /// Reads the output of the server. `Site` checks that a response has one head and that nothing follows its end.
     fn look(&mut self) {
         for (key, exchange) in &mut self.exchanges {
             let sent = self.site.peek(*key);
@@ -446,7 +446,7 @@ impl<'d> World<'d> {
         }
     }
 
-    /// Whether everything that arrived whole and was not given up by its client was answered.
+    /// Checks that every request that arrived in full has a complete response, unless its client disconnected.
     fn check_answered(&self) {
         for (key, exchange) in &self.exchanges {
             let is_served = exchange.is_gone || exchange.is_over || (exchange.is_listening && !self.is_closed);
@@ -456,7 +456,7 @@ impl<'d> World<'d> {
 
     fn finish(mut self) {
         if self.dice.roll(2) == 0 {
-            // Every handler answers.
+            // The application answers all requests.
             self.site.pass(Duration::from_secs(1));
             self.look();
             for ticket in std::mem::take(&mut self.tickets) {

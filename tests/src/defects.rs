@@ -1,4 +1,4 @@
-//! The defects of `tests/DEFECTS.md`, and the tests that keep them, found by their names.
+//! The defects of `tests/DEFECTS.md`, and the tests that cover them, which are found by their names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -8,10 +8,10 @@ use crate::catalogue::names;
 /// A row of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct Defect {
-    /// Such as `K1`.
+    /// The id, such as `K1`.
     pub id: &'static str,
     title: &'static str,
-    /// Why it has no test, or nothing.
+    /// The reason why it has no test, or empty.
     pub reason: &'static str,
 }
 
@@ -36,7 +36,7 @@ pub fn find() -> BTreeMap<String, BTreeSet<String>> {
     found
 }
 
-/// The table with the tests in place of the reasons.
+/// The table with the tests in the column of the reasons.
 pub fn table() -> String {
     let found = find();
     let mut table = "| id | defect | tests |\n|---|---|---|\n".to_owned();
@@ -48,7 +48,7 @@ pub fn table() -> String {
     table
 }
 
-/// The ids behind `defect_` in the name of a test.
+/// The ids that follow `defect_` in the name of a test.
 pub fn ids_in(name: &str) -> impl Iterator<Item = String> {
     let ids = name.split('_').skip_while(|part| *part != "defect").skip(1).take_while(|part| is_id(part));
     ids.map(str::to_ascii_uppercase)

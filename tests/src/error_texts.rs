@@ -1,4 +1,4 @@
-//! Every error text of `mcp-proto` that a person can meet, to be read as a whole.
+//! Every error text of `mcp-proto` that a user can see, collected for review.
 
 use std::fmt::{Debug, Display, Write};
 use std::fs;
@@ -214,7 +214,7 @@ pub fn all() -> Vec<Texts> {
 }
 
 impl Texts {
-    /// The variants that the source declares.
+    /// The names of the variants in the source.
     ///
     /// # Panics
     ///
@@ -232,7 +232,7 @@ impl Texts {
     }
 }
 
-/// The table as it stands in `tests/ERRORS.md`.
+/// The table, as in `tests/ERRORS.md`.
 pub fn table() -> String {
     let mut table = "\
 # Error texts

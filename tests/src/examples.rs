@@ -1,12 +1,12 @@
-//! Examples of the package whose test asks for them.
+//! Runs the examples of the package whose test calls this module.
 
 use std::path::PathBuf;
 use std::process::{Child, Command};
 
 use crate::socket::Remote;
 
-/// The example `name`, ready to be run. `cargo test` builds the examples beside the tests, unless it is asked for one
-/// test only.
+/// The command that runs the example `name`. `cargo test` builds the examples together with the tests, unless a single
+/// test target is selected.
 pub fn example(name: &str) -> Command {
     let mut folder: PathBuf = std::env::current_exe().expect("a test is a program");
     folder.pop();
@@ -14,7 +14,7 @@ pub fn example(name: &str) -> Command {
     Command::new(folder.join("examples").join(name))
 }
 
-/// The process of an example that serves. It is ended when this is dropped.
+/// The process of an example that is a server. It is killed on drop.
 #[derive(Debug)]
 pub struct Serving {
     process: Child,
@@ -22,7 +22,7 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Starts the example of this name with an address to listen on, and waits until it listens.
+    /// Starts the example `name` with an address to listen on, and waits until it listens.
     pub fn start(name: &str) -> Self {
         let remote = Remote::free();
         let process = example(name).arg(remote.address()).spawn();
@@ -32,7 +32,7 @@ impl Serving {
         serving
     }
 
-    /// What the example of this name writes that is a client, and calls the tool `hello`.
+    /// Runs the example `name`, a client, which calls the tool `hello` of this server; returns its stdout and stderr.
     pub fn called_by(&self, name: &str) -> String {
         let output = example(name).args([&format!("http://{}/mcp", self.remote.address()), "hello"]).output();
         let output = output.expect("the example of the client is built too");

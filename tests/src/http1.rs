@@ -1,17 +1,17 @@
-//! Enough of HTTP/1.1 to read recorded traffic and to play a server.
+//! A minimal HTTP/1.1 reader, for recorded traffic and for servers in tests.
 
 use std::fmt;
 
-/// A request or response that was read.
+/// A request or response.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Exchange {
     /// The request line or the status line.
     pub line: String,
-    /// Header fields, names in lower case.
+    /// The header fields, with names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The body, chunked coding removed.
+    /// The body without the chunked coding.
     pub body: Vec<u8>,
-    /// The body was complete.
+    /// Whether the body is complete.
     pub is_complete: bool,
 }
 
@@ -22,12 +22,12 @@ impl fmt::Debug for Exchange {
 }
 
 impl Exchange {
-    /// A header, or the empty string.
+    /// The value of a header, or the empty string.
     pub fn header(&self, name: &str) -> &str {
         self.headers.iter().find(|(found, _)| found == name).map_or("", |(_, value)| value)
     }
 
-    /// The status of a response.
+    /// The status code of a response, or zero.
     pub fn status(&self) -> u16 {
         self.line.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0)
     }

@@ -1,10 +1,10 @@
-//! JSON texts, right and wrong, for properties.
+//! Generators of valid and invalid JSON texts for property tests.
 
 use std::fmt::Write;
 
 use proptest::prelude::*;
 
-/// An object of about so many bytes of different names, as short as they can be.
+/// An object of about `size` bytes whose names are distinct and as short as possible.
 pub fn keys(size: usize) -> String {
     let mut text = String::from(r#"{"":0"#);
     let mut number = 0_u64;
@@ -15,7 +15,7 @@ pub fn keys(size: usize) -> String {
     text + "}"
 }
 
-/// Valid JSON values as text, spelled in every way that the grammar allows.
+/// Valid JSON values as text, in every spelling that the grammar allows.
 pub fn value() -> impl Strategy<Value = String> {
     let number = prop_oneof![
         "-?(0|[1-9][0-9]{0,3})(\\.[0-9]{1,3})?([eE][+-]?[0-9]{1,2})?",
@@ -30,7 +30,7 @@ pub fn value() -> impl Strategy<Value = String> {
             (prop::collection::vec(inner.clone(), 0..6), blank())
                 .prop_map(|(elements, blank)| { format!("[{blank}{}]", elements.join(&format!("{blank},"))) }),
             (prop::collection::vec((key(), inner), 0..6), blank()).prop_map(|(members, blank)| {
-                // A number in each name keeps the names of one object apart.
+                // A number in each name makes the names of one object distinct.
                 let members: Vec<_> = members
                     .into_iter()
                     .enumerate()
@@ -51,7 +51,7 @@ pub fn object() -> impl Strategy<Value = String> {
     })
 }
 
-/// Texts that are almost JSON: valid ones with bytes removed, changed or added.
+/// Texts that are almost JSON: valid texts with bytes removed, changed or added.
 pub fn almost_json() -> impl Strategy<Value = Vec<u8>> {
     let edit =
         (any::<prop::sample::Index>(), prop::sample::select(b"{}[]\",:\\0-1e.+ntu \n\x00\xff\xc3\xa9".to_vec()), 0..3);
@@ -84,7 +84,7 @@ fn string() -> impl Strategy<Value = String> {
 }
 
 fn key() -> impl Strategy<Value = String> {
-    // Some names are special to somebody.
+    // Some of these names have a special meaning in JavaScript or `serde_json`.
     let named = ["\\u0041", "é", "__proto__", "$serde_json::private::RawValue", "$serde_json::private::Number"];
     prop_oneof!["[a-zA-Z]{0,6}", prop::sample::select(named.to_vec()).prop_map(str::to_owned)]
 }

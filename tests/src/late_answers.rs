@@ -1,7 +1,7 @@
-//! What servers answer over HTTP when it is too late, or never whole. Every adapter with a client runs the table over
-//! sockets.
+//! HTTP responses of servers that arrive after the timeout or never in full. Every adapter with a client runs the table
+//! over sockets.
 //!
-//! A name begins with the rows of the catalogue that it belongs to.
+//! Each name begins with the rows of the catalogue that it belongs to.
 
 use std::io;
 use std::thread;
@@ -11,10 +11,10 @@ use crate::bad_answers::{BadAnswer, ok};
 use crate::loopback::Connection;
 use crate::world::event;
 
-/// How long a client waits for the answers of [`LATE_ANSWERS`], as its configuration and as its errors say it.
+/// The client's timeout for [`LATE_ANSWERS`]: the value for its configuration, and the text of its error.
 pub const PATIENCE: (Duration, &str) = (Duration::from_secs(1), "did not answer within 1s");
 
-/// Sends a byte of this every now and then, for longer than anybody waits.
+/// Sends one byte of `text` at a time, for longer than the timeout.
 fn dribble(connection: &mut Connection, text: &str) -> io::Result<()> {
     connection.close();
     for byte in text.bytes().cycle().take(60) {
@@ -26,7 +26,7 @@ fn dribble(connection: &mut Connection, text: &str) -> io::Result<()> {
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
 
-/// Answers that come too late, all of which fail with what [`PATIENCE`] says.
+/// Responses that arrive too late. Every call fails with the error of [`PATIENCE`].
 pub const LATE_ANSWERS: &[BadAnswer] = &[
     BadAnswer {
         name: "RP13, HT14: an answer after the time was up",

@@ -1,4 +1,4 @@
-//! What the scenarios share: inputs, oracles, and the simulated world that machines run in.
+//! Code that the tests share: inputs, oracles, and the simulated environments in which machines run.
 
 pub mod admission;
 pub mod asked;

@@ -1,4 +1,4 @@
-//! Servers on loopback that do exactly what a test says, right or wrong.
+//! Servers on loopback whose responses are set by the test, valid or not.
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
@@ -14,10 +14,10 @@ use mcp_proto::Json;
 use crate::http1::{self, Exchange};
 use crate::world::{DISCOVERED, complete, event, initialize_result, result};
 
-/// A server that hands every request to a function.
+/// A server that passes every request to a function.
 #[derive(Debug, Clone)]
 pub struct Loopback {
-    /// `host:port`.
+    /// The host and port, such as `127.0.0.1:3000`.
     pub authority: String,
     seen: Arc<Seen>,
 }
@@ -30,24 +30,24 @@ struct Seen {
     closed: AtomicUsize,
 }
 
-/// Both directions of a connection, encrypted or not.
+/// Both directions of a connection, with or without TLS.
 pub trait Duplex: Read + Write + Send {}
 impl<T: Read + Write + Send> Duplex for T {}
 
-/// A connection, as the function that answers sees it.
+/// A connection, as the function that answers receives it.
 pub struct Connection {
     stream: Box<dyn Duplex>,
-    /// The client is told that the connection goes on, and it does.
+    /// Whether the response announces that the connection stays open, and it does.
     keep_alive: bool,
 }
 
 impl Loopback {
-    /// A server that answers with `answer`.
+    /// Starts a server that answers with `answer`.
     pub fn start(answer: impl Fn(&Exchange, &mut Connection) -> io::Result<()> + Send + Sync + 'static) -> Self {
         Self::start_with(|stream| Ok(Box::new(stream)), answer)
     }
 
-    /// A server whose connections are wrapped first, in TLS for instance.
+    /// Starts a server whose connections are wrapped first, for instance in TLS.
     pub fn start_with(
         wrap: impl Fn(TcpStream) -> io::Result<Box<dyn Duplex>> + Send + Sync + 'static,
         answer: impl Fn(&Exchange, &mut Connection) -> io::Result<()> + Send + Sync + 'static,
@@ -55,7 +55,7 @@ impl Loopback {
         Self::listen("127.0.0.1:0", wrap, answer).expect("a free port")
     }
 
-    /// A server at this address.
+    /// Starts a server at this address.
     ///
     /// # Errors
     ///
@@ -76,7 +76,7 @@ impl Loopback {
                 let (wrap, answer, seen) = (Arc::clone(&wrap), Arc::clone(&answer), Arc::clone(&server_seen));
                 thread::spawn(move || {
                     let _ = stream.set_nodelay(true);
-                    // A client that goes away is no failure of the test.
+                    // A client that disconnects does not fail the test.
                     let _ = wrap(stream).and_then(|stream| serve(stream, &seen, &*answer));
                     seen.closed.fetch_add(1, Ordering::SeqCst);
                     seen.changed.notify_all();
@@ -96,29 +96,29 @@ impl Loopback {
         self.seen.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What was asked so far, without notifications and answers.
+    /// Every JSON-RPC request so far, without notifications and responses.
     pub fn asked(&self) -> Vec<Asked> {
         let asked = self.requests().into_iter().filter_map(|request| Asked::of(&request));
         asked.filter(|asked| !asked.id.is_empty() && !asked.method.is_empty()).collect()
     }
 
-    /// Connections so far.
+    /// The number of connections so far.
     pub fn connections(&self) -> usize {
         self.seen.connections.load(Ordering::SeqCst)
     }
 
-    /// Connections that have ended.
+    /// The number of connections that have ended.
     pub fn closed_connections(&self) -> usize {
         self.seen.closed.load(Ordering::SeqCst)
     }
 
-    /// Waits until a request whose line begins with `start` has come.
+    /// Waits until a request arrives whose line begins with `start`.
     pub fn wait_for(&self, start: &str) -> Exchange {
         self.wait(|seen| seen.requests().iter().find(|request| request.line.starts_with(start)).cloned())
             .unwrap_or_else(|| panic!("no {start}; there were {:?}", self.requests()))
     }
 
-    /// Waits up to ten seconds for something.
+    /// Calls `find` until it returns a value, for at most ten seconds.
     pub fn wait<T>(&self, find: impl Fn(&Self) -> Option<T>) -> Option<T> {
         let until = Instant::now() + Duration::from_secs(10);
         loop {
@@ -169,17 +169,17 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// The client is gone.
+    /// The client has disconnected.
     pub fn raw(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         self.stream.write_all(bytes.as_ref())?;
         self.stream.flush()
     }
 
-    /// Sends a complete answer.
+    /// Sends a complete response.
     ///
     /// # Errors
     ///
-    /// The client is gone.
+    /// The client has disconnected.
     pub fn reply(&mut self, status: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> io::Result<()> {
         let mut head = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n", body.as_ref().len());
         for (name, value) in headers {
@@ -191,29 +191,29 @@ impl Connection {
         self.raw(bytes)
     }
 
-    /// Sends a JSON answer.
+    /// Sends a response with a JSON body.
     ///
     /// # Errors
     ///
-    /// The client is gone.
+    /// The client has disconnected.
     pub fn json(&mut self, body: impl AsRef<[u8]>) -> io::Result<()> {
         self.reply("200 OK", &[("content-type", "application/json")], body)
     }
 
-    /// Begins a stream of events.
+    /// Begins a stream of events with chunked coding.
     ///
     /// # Errors
     ///
-    /// The client is gone.
+    /// The client has disconnected.
     pub fn begin_events(&mut self) -> io::Result<()> {
         self.raw("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
     }
 
-    /// Sends a chunk of a chunked body.
+    /// Sends a chunk of a body with chunked coding.
     ///
     /// # Errors
     ///
-    /// The client is gone.
+    /// The client has disconnected.
     pub fn chunk(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         let mut chunk = format!("{:x}\r\n", bytes.as_ref().len()).into_bytes();
         chunk.extend_from_slice(bytes.as_ref());
@@ -221,25 +221,25 @@ impl Connection {
         self.raw(chunk)
     }
 
-    /// Ends a chunked body.
+    /// Ends a body with chunked coding.
     ///
     /// # Errors
     ///
-    /// The client is gone.
+    /// The client has disconnected.
     pub fn finish(&mut self) -> io::Result<()> {
         self.raw("0\r\n\r\n")
     }
 
-    /// Closes the connection after this answer.
+    /// Closes the connection after this response.
     pub fn close(&mut self) {
         self.keep_alive = false;
     }
 
-    /// Waits until the client closes the connection; an error says that it has.
+    /// Reads until the client closes the connection.
     ///
     /// # Errors
     ///
-    /// Always.
+    /// Always, because the connection is closed.
     pub fn hang(&mut self) -> io::Result<()> {
         let mut buffer = [0; 1024];
         loop {
@@ -250,19 +250,19 @@ impl Connection {
     }
 }
 
-/// A request as an MCP server sees it.
+/// A JSON-RPC message in a POST.
 #[derive(Debug, Clone)]
 pub struct Asked {
     /// The method.
     pub method: String,
     /// The id as JSON text, empty for a notification.
     pub id: String,
-    /// The parameters as JSON text, or `{}`.
+    /// The parameters as JSON text; `{}` if there are none.
     pub params: String,
 }
 
 impl Asked {
-    /// What a POST asks for.
+    /// The message in the body of a POST, if the body is JSON.
     pub fn of(request: &Exchange) -> Option<Self> {
         let json = Json::parse(request.body.clone()).ok()?;
         let member = |name: &str| json.member(name).ok().flatten().map(|value| value.to_text().into_owned());
@@ -274,8 +274,8 @@ impl Asked {
     }
 }
 
-/// A sane MCP server over Streamable HTTP with one session and no stream of its own; requests other than those of the
-/// life cycle go to `answer`.
+/// A correct MCP server over Streamable HTTP with one session and no GET stream. It passes requests to `answer`, except
+/// `initialize` and `ping`.
 pub fn mcp_server(
     answer: impl Fn(&Asked, &mut Connection) -> io::Result<()> + Send + Sync + 'static,
 ) -> impl Fn(&Exchange, &mut Connection) -> io::Result<()> + Send + Sync + 'static {
@@ -296,20 +296,20 @@ pub fn mcp_server(
                 )
             }
             "ping" => connection.json(result(&asked.id, "{}")),
-            // Notifications, and answers to what the server has asked.
+            // Notifications, and responses to requests of the server.
             method if asked.id.is_empty() || method.is_empty() => connection.reply("202 Accepted", &[], ""),
             _ => answer(&asked, connection),
         }
     }
 }
 
-/// An [`mcp_server`] whose tools answer with their arguments.
+/// An [`mcp_server`] that answers every request with its parameters.
 pub fn echo_server() -> Loopback {
     Loopback::start(mcp_server(|asked, connection| connection.json(result(&asked.id, &asked.params))))
 }
 
-/// A server of the two-endpoint transport: it says `answer` on its stream to every request but `initialize`, and takes
-/// what is posted with `accept`.
+/// A server of the two-endpoint transport. It sends the result of `answer` on its stream for every request but
+/// `initialize`, and responds to each POST with `accept`.
 pub fn two_endpoint_server(
     answer: fn(&Asked) -> String,
     accept: fn(&Asked, &mut Connection) -> io::Result<()>,
@@ -338,8 +338,8 @@ pub fn two_endpoint_server(
     })
 }
 
-/// An [`mcp_server`] of 2026-07-28, whose tools ask for the roots before they answer, and whose subscriptions tell of one
-/// change before they end. A tool named `hang` does not answer.
+/// An [`mcp_server`] of 2026-07-28. Its tools require `roots/list` as input, and its subscriptions publish one change
+/// and end. A tool named `hang` sends no response.
 pub fn modern_server() -> Loopback {
     const NOTICE: &str = r#""params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"#;
     Loopback::start(mcp_server(|asked, connection| match asked.method.as_str() {

@@ -1,4 +1,4 @@
-//! The types of `mcp_proto::model` by the names that the official schemas have for them.
+//! The types of `mcp_proto::model` by their names in the official schemas.
 
 use mcp_proto::model::{self, ModelError, Payload};
 use mcp_proto::{Json, Method};
@@ -6,7 +6,7 @@ use mcp_proto::{Json, Method};
 /// A type of the model.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
-    /// Its name.
+    /// The name of the type.
     pub name: &'static str,
     rewrite: fn(&Json) -> Result<Json, ModelError>,
 }
@@ -16,7 +16,7 @@ impl Shape {
         Self { name, rewrite: |json| T::from_json(json).map(|value| value.to_json()) }
     }
 
-    /// Reads a value, and writes it again.
+    /// Parses a value and serializes it again.
     ///
     /// # Errors
     ///
@@ -29,13 +29,13 @@ impl Shape {
 /// A method of the model.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// The name of its type.
+    /// The name of the type that declares the method.
     pub name: &'static str,
-    /// Its name on the wire.
+    /// The name of the method on the wire.
     pub method: Method,
-    /// The type of its parameters.
+    /// The type of the parameters.
     pub params: Shape,
-    /// The type of its result, unless it is a notification.
+    /// The type of the result; `None` for a notification.
     pub result: Option<Shape>,
 }
 
@@ -84,7 +84,7 @@ notifications! {
 
 macro_rules! shapes {
     ($($name:ident)*) => {
-        /// Every type that a schema has a name for, or an older name.
+        /// Every type that has a name in a schema, including older names.
         pub fn shapes() -> Vec<Shape> {
             vec![
                 $(Shape::of::<model::$name>(stringify!($name)),)*
@@ -115,7 +115,7 @@ shapes! {
     UnsubscribeRequestParams UntitledMultiSelectEnumSchema UntitledSingleSelectEnumSchema
 }
 
-/// The shape of that name.
+/// The type with this name.
 pub fn shape(name: &str) -> Option<Shape> {
     shapes().into_iter().find(|shape| shape.name == name)
 }

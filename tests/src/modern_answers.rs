@@ -1,7 +1,8 @@
-//! What servers of 2026-07-28 answer over HTTP and must not, or hardly should, and what a client makes of it that speaks
-//! this revision only and can tell its roots. Every adapter with a client runs the table over sockets.
+//! HTTP responses of servers of 2026-07-28 that are forbidden or unusual, and the outcome that a client must report.
+//! The client speaks this revision only and supports `roots/list`. Every adapter with a client runs the table over
+//! sockets.
 //!
-//! A name begins with the rows of the catalogue that it belongs to.
+//! Each name begins with the rows of the catalogue that it belongs to.
 
 use std::fmt::Display;
 use std::io;
@@ -12,29 +13,29 @@ use crate::bad_answers::{RESULT, judge};
 use crate::loopback::{Asked, Connection, Loopback, mcp_server};
 use crate::world::{COMPLETE, DISCOVERED, complete, event, request, result};
 
-/// The capabilities of the client.
+/// The capabilities that the client declares.
 pub const CAPABILITIES: &str = r#"{"roots":{}}"#;
-/// What the client answers to `roots/list`.
+/// The client's result for `roots/list`.
 pub const ROOTS: &str = r#"{"roots":[]}"#;
-/// What [`NEXT`] finds.
+/// The result of [`NEXT`].
 pub const FOUND: &str = COMPLETE;
-/// A method that is answered as it should be.
+/// A method that the server answers correctly.
 pub const NEXT: &str = "prompts/list";
 
-/// An answer to a request.
+/// A bad response to a request.
 #[derive(Debug, Clone, Copy)]
 pub struct ModernAnswer {
-    /// The rows, and what is wrong.
+    /// The rows of the catalogue, and what is wrong.
     pub name: &'static str,
-    /// What is asked; `server/discover` while the client connects, and it does not.
+    /// The method of the request. With `server/discover`, the client fails to connect.
     pub method: &'static str,
     answer: fn(&Asked, &mut Connection) -> io::Result<()>,
-    /// The result that the client finds all the same, or what it says of it.
+    /// The result that the client accepts, or a part of its error.
     expected: Result<&'static str, &'static str>,
 }
 
 impl ModernAnswer {
-    /// A server that answers this method like this, and everything else as it should.
+    /// Starts a server that answers this method with the bad response, and everything else correctly.
     pub fn server(&self) -> Loopback {
         let Self { method, answer, .. } = *self;
         Loopback::start(mcp_server(move |asked, connection| match asked.method.as_str() {
@@ -44,24 +45,24 @@ impl ModernAnswer {
         }))
     }
 
-    /// Whether a client can connect at all.
+    /// Whether the client can connect.
     pub fn connects(&self) -> bool {
         self.method != "server/discover"
     }
 
-    /// Compares what came of the request, or of the attempt to connect.
+    /// Compares the outcome of the request, or of the attempt to connect, with the expected one.
     pub fn judge(&self, outcome: Result<Json, impl Display>) {
         judge(self.name, self.expected, outcome);
     }
 
-    /// The same for a client of an older revision, which knows nothing of kinds of results.
+    /// The same for a client of an older revision behind a relay, whose results have no `resultType`.
     pub fn judge_bridged(&self, outcome: Result<Json, impl Display>) {
         let expected = self.expected.map(|text| text.replace(r#""resultType":"complete","#, ""));
         judge(self.name, expected.as_deref().map_err(|text| *text), outcome);
     }
 }
 
-/// A result with these members that asks for something.
+/// Sends a result that requires input and has these further members.
 fn required(asked: &Asked, connection: &mut Connection, members: &str) -> io::Result<()> {
     connection.json(result(&asked.id, &format!(r#"{{"resultType":"input_required",{members}}}"#)))
 }
@@ -70,7 +71,7 @@ const QUESTION: &str = r#""inputRequests":{"r":{"method":"roots/list"}}"#;
 const NO_QUESTION: &str = "it requires input in a way that there is not";
 const BAD_TOOL: &str = r#"{"name":"bad","inputSchema":{"properties":{"a":{"type":"string","x-mcp-header":"A B"}}}}"#;
 
-/// The table.
+/// The table of bad responses.
 pub const MODERN_ANSWERS: &[ModernAnswer] = &[
     ModernAnswer {
         name: "RP17: no kind of result",

@@ -1,22 +1,22 @@
-//! Scenarios for servers that listen on sockets: the same for every adapter.
+//! Scenarios for servers that listen on sockets. They are the same for every adapter.
 //!
 //! The server is configured by [`configure`], and its service has these methods:
 //!
 //! | method | what it does |
 //! |---|---|
 //! | `echo` | answers with its parameters, or `{}` |
-//! | `nap` | the same after a while |
-//! | `count` | tells of three steps, sends one notification, and answers `{"counted":3}` |
-//! | `ask` | asks the client for `elicitation/create`, and answers with what it said |
+//! | `nap` | like `echo`, after a delay |
+//! | `count` | reports progress three times, sends one notification, and answers `{"counted":3}` |
+//! | `ask` | sends `elicitation/create` to the client, and answers with the client's result |
 //! | `panic` | panics |
-//! | `change` | tells that the list of tools has changed, and answers `{}` |
-//! | `touch` | tells that the resource of its parameters has changed, and answers `{}` |
+//! | `change` | publishes that the list of tools has changed, and answers `{}` |
+//! | `touch` | publishes that the resource in its parameters has changed, and answers `{}` |
 //! | `tools/list` | answers with [`TOOLS`] |
 //! | `tools/call` of `who` | requires input `who` by `elicitation/create` with a sealed state `asked`; with both, echoes `inputResponses` |
 //! | `large` | answers with a string of 12 MB |
 //! | `flood` | sends a thousand notifications of 100 kB, and answers `{}` |
 //!
-//! [`wire_tests!`](crate::wire_tests) makes a test of each scenario.
+//! [`wire_tests!`](crate::wire_tests) generates a test from each scenario.
 
 #![expect(missing_docs, reason = "the names of the scenarios say what they hold a server to")]
 
@@ -29,8 +29,8 @@ use crate::admission::{self, PING, Row};
 use crate::asked::{Asked, Sent, initialize, modern};
 use crate::socket::{Conversation, Remote, text};
 
-/// Makes a test of each scenario. It takes a function that starts a server which was configured by the function that
-/// it is given, and returns something with an `address` that stops the server when it is dropped.
+/// Generates a test from each scenario. Its argument is a function that takes a configuring function, starts a server
+/// that is configured by it, and returns a value with an `address` that stops the server on drop.
 #[macro_export]
 macro_rules! wire_tests {
     ($start:path) => {
@@ -98,7 +98,7 @@ macro_rules! wire_tests {
                 let held = $crate::on_the_wire::$scenario(&$crate::socket::Remote::new(&server.address));
                 let began = std::time::Instant::now();
                 drop(server);
-                // It is documented as 5 s. A write that nobody takes fails after 30 s, and is not waited for.
+                // The documented limit is 5 s. The server must not wait for a blocked write, which fails after 30 s.
                 assert!(began.elapsed() < std::time::Duration::from_secs(25), "the server did not end");
                 drop(held);
             }
@@ -115,13 +115,14 @@ macro_rules! wire_tests {
     };
 }
 
-/// Sessions at one time.
+/// The maximum number of sessions.
 const SESSIONS: usize = 6;
-/// Bytes of events that are kept for those who come back.
+/// The number of bytes of events that are kept for replay.
 const REPLAY: usize = 64 * 1024;
-/// Requests of all clients at one time, of a server for which that matters.
+/// The maximum number of requests of all clients together, with [`configure_few`].
 const FEW: usize = 4;
-/// Requests of one session at one time, of another: more than any queue or pool of a driver holds.
+/// The maximum number of requests of one session, with [`configure_flooded`]: more than any queue or pool of a driver
+/// holds.
 const FLOOD: usize = 4200;
 
 /// Configures a server for the scenarios.
@@ -132,49 +133,49 @@ pub fn configure(http: &mut HttpConfig, config: &mut Config) {
     http.replay = REPLAY;
 }
 
-/// Configures a server that serves few requests at one time.
+/// Configures a server that serves few requests concurrently.
 pub fn configure_few(http: &mut HttpConfig, config: &mut Config) {
     configure(http, config);
     config.limits.requests_in_total = FEW;
 }
 
-/// Configures a server that serves many requests of one client.
+/// Configures a server that serves many requests of one client concurrently.
 pub fn configure_flooded(http: &mut HttpConfig, config: &mut Config) {
     configure(http, config);
     (config.limits.batch, config.limits.requests_in) = (2 * FLOOD, FLOOD);
     config.limits.message = 1 << 20;
 }
 
-/// Connections at one time of a server for the scenarios of crowds.
+/// The maximum number of connections of a server for the scenarios with many connections.
 pub const CONNECTIONS: usize = 8;
-/// How long a head may take there.
+/// The time limit for a request head in the scenarios with many connections.
 pub const HEAD_TIME: Duration = Duration::from_millis(500);
 
-/// Configures a server for the scenarios of crowds.
+/// Configures a server for the scenarios with many connections.
 pub fn configure_crowded(http: &mut HttpConfig, config: &mut Config) {
     admission::configure(http, config);
     http.max_streams = CONNECTIONS / 2;
     config.limits.subscriptions = CONNECTIONS / 4;
 }
 
-/// How long a client may take nothing, in the scenarios of unread answers.
+/// How long a client may read nothing, in the scenarios of unread responses.
 const UNREAD_TIME: Duration = Duration::from_secs(4);
 
-/// Configures a server with room for one of the large answers, which must be taken soon.
+/// Configures a server with room for one large response, which the client must read soon.
 pub fn configure_unread(http: &mut HttpConfig, config: &mut Config) {
     configure(http, config);
     http.unread_timeout = UNREAD_TIME;
     config.limits.held = 13 << 20;
 }
 
-/// Configures a server with room for one session, which does not live long.
+/// Configures a server with room for one session, which expires after 1 s without use.
 pub fn configure_brief(http: &mut HttpConfig, config: &mut Config) {
     configure(http, config);
     http.max_sessions = 1;
     http.session_idle = Duration::from_secs(1);
 }
 
-/// What the service answers to `tools/list`.
+/// The result of `tools/list`.
 pub const TOOLS: &str = r#"{"tools":[{"name":"hello","description":"Says hello.","inputSchema":{"type":"object"}},{"name":"who","inputSchema":{"type":"object","properties":{"page":{"type":"integer","x-mcp-header":"Page"}}}}]}"#;
 
 fn call(session: &str, id: &str, method: &str, params: &str) -> Asked {
@@ -216,7 +217,7 @@ pub fn or7_pipelined_requests_keep_their_order(server: &Remote) {
         "POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: */*\r\ncontent-type: application/json\r\nmcp-session-id: {id}\r\n"
     );
     let body = |n: u32| format!(r#"{{"jsonrpc":"2.0","id":1,"method":"echo","params":{{"n":{n}}}}}"#);
-    // A length, chunks, and one that waits to be asked for its body.
+    // A body with a length, a chunked body, and one whose request expects a `100 Continue`.
     let texts = [
         format!("{head}content-length: {}\r\n\r\n{}", body(0).len(), body(0)),
         format!("{head}transfer-encoding: chunked\r\n\r\n{:x}\r\n{}\r\n0\r\n\r\n", body(1).len(), body(1)),
@@ -300,7 +301,7 @@ pub fn rp11_a_call_can_be_taken_back(server: &Remote) {
     let (id, other) = (server.session("2025-06-18"), server.session("2025-06-18"));
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"w"}}"#;
     let (mut cancelled, mut foreign) = (served(server, &id, "\"w\""), served(server, &id, "8"));
-    // One of another session, and one of another type, are other requests.
+    // A cancellation in another session, or with an id of another type, refers to another request.
     for (body, session) in [(cancel, &other), (&cancel.replace("\"w\"", "\"8\""), &id)] {
         assert_eq!(server.answer(&Asked::post(body.to_owned()).in_session(session)).code(), 202);
     }
@@ -311,7 +312,7 @@ pub fn rp11_a_call_can_be_taken_back(server: &Remote) {
     assert!(foreign.is_silent());
 }
 
-/// A call that is certainly being served: its client was asked something.
+/// A call that the server is certainly serving, because the client has received a request from it.
 fn served(server: &Remote, session: &str, id: &str) -> Conversation {
     let mut conversation = server.open(&call(session, id, "ask", "{}"));
     conversation.events(1);
@@ -331,7 +332,7 @@ pub fn se1_se2_a_session_begins_once(server: &Remote) {
     let again = server.answer(&Asked::post(initialize("2025-11-25")).in_session(&id));
     assert_eq!(again.code(), 400);
     assert!(again.text().contains("-32600"), "{}", again.text());
-    // The old revision still holds: it has batches.
+    // The revision of the session stays in force: it supports batches.
     let batch = server.answer(&Asked::post(format!("[{PING}]")).in_session(&id));
     assert_eq!(batch.text(), format!("[{}]", result("\"p\"", "{}")));
 }
@@ -378,7 +379,7 @@ pub fn se7_a_session_has_one_stream_of_its_own(server: &Remote) {
     assert_eq!(server.answer(&get).code(), 409);
     assert!(first.is_silent(), "the first one is as it was");
     drop(first);
-    // It is noticed soon that a client is gone.
+    // The server detects soon that the client has disconnected.
     let mut codes = (0..100).map(|_| {
         thread::sleep(Duration::from_millis(50));
         server.open(&get).until(|sent| sent.code() != 0).code()
@@ -406,7 +407,7 @@ pub fn se8_nothing_is_replayed_for_a_forged_event(server: &Remote) {
 pub fn se9_what_was_evicted_is_not_passed_over_in_silence(server: &Remote) {
     let id = server.session("2025-11-25");
     let began = server.open(&call(&id, "1", "flood", "{}")).until(|sent| !sent.ids().is_empty()).ids();
-    // The server goes on, and keeps no more of it than it should.
+    // The server continues to write, and discards events beyond the replay limit.
     let back = Asked::get().in_session(&id).with("last-event-id", &began[0]);
     let mut codes = (0..100).map(|_| {
         thread::sleep(Duration::from_millis(50));
@@ -488,7 +489,7 @@ pub fn le4_hs_04_a_two_endpoint_session_answers_on_its_stream(server: &Remote) {
     assert_eq!(post(r#"{"jsonrpc":"2.0","id":5,"method":"echo"}"#.to_owned()).code(), 202);
     assert_eq!(stream.events(3)[2], result("5", "{}"));
     drop(stream);
-    // HS-10: the session ends with its stream.
+    // The session ends with its stream (HS-10).
     let mut codes = (0..100).map(|_| {
         thread::sleep(Duration::from_millis(50));
         post(PING.to_owned()).code()
@@ -519,7 +520,7 @@ pub fn hm5_headers_that_repeat_arguments_say_the_same(server: &Remote) {
 pub fn hm10_a_client_of_the_newer_revision_that_goes_has_cancelled(server: &Remote) {
     let mut waiting: Vec<_> = (0..FEW).map(|_| server.open(&Asked::stateless("1", "wait", ""))).collect();
     let echo = Asked::stateless("1", "echo", "");
-    // Requests arrive, and clients are missed, when the server's threads come to it.
+    // The server's threads read requests, and detect disconnected clients, with a delay.
     let soon = |code: u16| {
         (0..500).any(|_| {
             thread::sleep(Duration::from_millis(10));
@@ -540,7 +541,7 @@ pub fn defect_b12_rp10_as_many_requests_are_served_as_the_limit_of_the_machine_a
     let batch = |messages: Vec<String>| Asked::post(format!("[{}]", messages.join(","))).in_session(&id);
     let calls = (0..FLOOD + BEYOND).map(|n| format!(r#"{{"jsonrpc":"2.0","id":{n},"method":"wait"}}"#));
     let mut flood = server.open(&batch(calls.collect()));
-    // The machine refuses what goes beyond, and says when to try again.
+    // Requests beyond the limit are refused with a `Retry-After`.
     let echo = |session: &str| server.answer(&call(session, "\"e\"", "echo", "{}"));
     let full = (0..1000).any(|_| {
         thread::sleep(Duration::from_millis(10));
@@ -550,7 +551,7 @@ pub fn defect_b12_rp10_as_many_requests_are_served_as_the_limit_of_the_machine_a
     assert!(echo(&id).text().contains("too much is being done at this time"));
     assert_eq!(server.answer(&Asked::post(PING).in_session(&other)).code(), 200, "other clients are not concerned");
     assert!(flood.is_silent());
-    // Of the flood, exactly that was refused: the rest has no answer once it is taken back.
+    // Only the requests beyond the limit were refused. The others are cancelled and get no response.
     let cancelled = (0..FLOOD)
         .map(|n| format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{n}}}}}"#));
     assert_eq!(server.answer(&batch(cancelled.collect())).code(), 202);
@@ -626,7 +627,7 @@ pub fn mr1_mr4_md_i_input_is_required_in_both_eras_alike(server: &Remote) {
     let retry = |state: &str| ask(&format!(r#""inputResponses":{{"who":{answer}}},"requestState":"{state}","#));
     let given = format!(r#""who":{answer}"#);
     assert!(retry(state).contains(&given));
-    // MR1
+    // A `requestState` that was altered is refused (MR1).
     assert!(retry(&format!("{state}A")).contains("\"code\":-32602"));
 
     let opened = server.answer(&Asked::post(elicits(initialize("2025-11-25"))));
@@ -648,7 +649,7 @@ pub fn b9_a_client_that_goes_at_any_byte_disturbs_nobody(server: &Remote) {
         Asked::stateless("3", "echo", ""),
     ] {
         let request = text(&asked);
-        // Every byte would take long: a sample, with the whole request at the end.
+        // Cutting at every byte would take long: this cuts at every 11th byte, and after the whole request.
         for at in (1..request.len()).step_by(11).chain([request.len()]) {
             server.connect().write(&request[..at]);
         }
@@ -693,7 +694,7 @@ pub fn defect_b14_hm10_a_client_that_goes_behind_a_pipelined_byte_has_cancelled(
     assert!(soon(200), "the one that is gone is still served");
 }
 
-/// Bodies that two readers may end at different places, each with what another reader takes for a request.
+/// Bodies whose end is ambiguous. Another reader could take the bytes that follow for a request.
 const BROKEN_BODIES: &[&str] = &[
     "2\n{}\r\n0\r\n\r\n",
     "2;x\n{}\r\n0\r\n\r\n",
@@ -712,7 +713,7 @@ const BROKEN_BODIES: &[&str] = &[
 
 pub fn defect_x4_or7_what_follows_a_broken_body_is_no_request(server: &Remote) {
     let head = "POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: */*\r\ncontent-type: application/json\r\n";
-    // The first is answered with 404 where it is taken for a request. The second ends a connection that is still open.
+    // The first gets a 404 if it is taken for a request. The second closes a connection that is still open.
     let next = "GET /evil HTTP/1.1\r\nhost: localhost\r\n\r\nPUT /mcp HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     let fields = [
         "transfer-encoding: chunked, identity\r\n",
@@ -750,13 +751,13 @@ pub fn defect_x6_or2_nobody_is_told_to_continue_who_is_refused(server: &Remote) 
     assert!(old.starts_with("HTTP/1.") && old.contains(" 400 ") && !old.contains("Continue"), "{old}");
 }
 
-/// What clients do that have asked for much.
+/// Leaves large responses unread; the server must still end in time.
 pub fn defect_k4_fr14_a_server_ends_in_time_whatever_its_clients_read(server: &Remote) -> Vec<Conversation> {
     let (id, other) = (server.session("2025-06-18"), server.session("2025-06-18"));
     let mut held = Vec::new();
     for method in ["large", "flood"] {
         let ask = |number: u32| server.open(&call(&id, &number.to_string(), method, "{}"));
-        // Nothing is read; a byte a second; some, and no more; nothing, and the connection is closed.
+        // The four clients read nothing, one byte per second, 100 kB and then nothing, and disconnect at once.
         held.push(ask(1));
         ask(2).read_slowly();
         let mut halfway = ask(3);
@@ -771,7 +772,7 @@ pub fn defect_k4_fr14_a_server_ends_in_time_whatever_its_clients_read(server: &R
     held
 }
 
-/// Whether a response refuses a client for now.
+/// Whether the server refuses a request because it is busy. Such a response has a `Retry-After`.
 fn is_busy(sent: &Sent) -> bool {
     assert!(sent.code() == 200 || sent.code() == 503, "{sent:?}");
     assert!(sent.code() == 200 || sent.headers.contains_key("retry-after"), "{sent:?}");
@@ -779,7 +780,7 @@ fn is_busy(sent: &Sent) -> bool {
 }
 
 pub fn defect_m4_connections_without_requests_make_room(server: &Remote) {
-    // Some have sent nothing, some the beginning of a request, some a whole one that was answered.
+    // Some connections have sent nothing, some the beginning of a request, some a whole request that was answered.
     let text = "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
     for sent in ["", "GET / HT", text] {
         let idle: Vec<_> = (0..CONNECTIONS * 2)
@@ -794,7 +795,7 @@ pub fn defect_m4_connections_without_requests_make_room(server: &Remote) {
             .collect();
         let id = server.session("2025-06-18");
         assert_eq!(server.answer(&call(&id, "1", "echo", "{}")).text(), result("1", "{}"), "{sent:?}");
-        // Those that had waited for longest are closed, and not when their own time is up.
+        // The connections that were idle longest are closed before their own timeout.
         for mut client in idle.into_iter().take(CONNECTIONS) {
             client.rest();
         }
@@ -818,7 +819,7 @@ pub fn defect_m4_streams_that_are_held_lock_nobody_out(server: &Remote) {
     assert_eq!(refused, CONNECTIONS * 2 - CONNECTIONS / 2 - CONNECTIONS / 4);
     let id = server.session("2025-06-18");
     assert_eq!(server.answer(&call(&id, "1", "echo", "{}")).text(), result("1", "{}"));
-    // A client of another address gets its share at once.
+    // A client at another address gets its share at once.
     for asked in [listen, Asked::get().in_session(&id)] {
         let mut other = server.connect_from([127, 0, 0, 2].into());
         other.ask(&asked);
@@ -831,7 +832,7 @@ pub fn defect_m4_with_all_connections_in_use_clients_are_refused_with_a_status(s
     let mut busy: Vec<_> = (0..CONNECTIONS).map(|n| served(server, &id, &n.to_string())).collect();
     assert!(is_busy(&server.answer(&Asked::post(PING).in_session(&id))));
     drop(busy.pop());
-    // It is noticed soon that a client is gone.
+    // The server detects soon that the client has disconnected.
     let free = (0..200).any(|_| {
         thread::sleep(Duration::from_millis(50));
         !is_busy(&server.answer(&Asked::post(PING).in_session(&id)))
@@ -843,7 +844,7 @@ pub fn defect_m4_with_all_connections_in_use_clients_are_refused_with_a_status(s
 pub fn defect_m4_connections_beyond_all_limits_are_refused_with_a_status(server: &Remote) {
     let id = server.session("2025-06-18");
     let mut busy: Vec<_> = (0..CONNECTIONS).map(|n| served(server, &id, &n.to_string())).collect();
-    // More than those whose requests are waited for. They send nothing, the beginning of a request, or a whole one.
+    // More connections than the server reads requests from. They send nothing, a part of a request, or a whole one.
     let ping = crate::socket::text(&Asked::post(PING).in_session(&id));
     let crowd: Vec<_> = (0..120)
         .map(|n| {
@@ -874,7 +875,7 @@ pub fn defect_b16_a_head_that_never_ends_is_answered_with_408(server: &Remote) {
         let answer = client.rest();
         assert!(answer.starts_with("HTTP/1.1 408 "), "{sent:?}: {answer}");
     }
-    // Between requests there is no request that could be answered.
+    // A connection that is idle between requests is not answered with a 408, because there is no request.
     let mut idle = server.connect();
     thread::sleep(HEAD_TIME * 3);
     assert!(idle.is_silent());
@@ -882,21 +883,21 @@ pub fn defect_b16_a_head_that_never_ends_is_answered_with_408(server: &Remote) {
     assert!(idle.rest().starts_with("HTTP/1.1 404 "));
 }
 
-/// Bytes of the answer to `large`.
+/// Bytes of the result of `large`.
 const LARGE: usize = 12_000_000;
 
 pub fn defect_m3_what_clients_do_not_take_is_bounded_in_sum_and_ends_in_time(server: &Remote) {
     let id = server.session("2025-06-18");
     let large = |n: usize| call(&id, &n.to_string(), "large", "{}");
     let mut unread = server.open(&large(1));
-    // The answer has begun, and what the sockets do not take waits.
+    // The response has begun, and the rest of it is buffered until the client reads.
     unread.read_bytes(1000);
     let refused = server.answer(&large(2)).text().contains(r#""code":-32603"#);
-    // On a machine that takes longer for that than the client has, there is room again.
+    // On a slow machine, the unread response may have reached its time limit, which frees its room.
     assert!(refused || unread.is_closed());
     let echoed = server.answer(&call(&id, "3", "echo", r#"{"x":1}"#));
     assert_eq!(echoed.text(), result("3", r#"{"x":1}"#));
-    // Then its connection is closed, and there is room for others.
+    // Then the connection of the unread response is closed, which frees its room.
     let is_served = (4..200).any(|n| {
         thread::sleep(Duration::from_millis(50));
         server.open(&large(n)).count_rest() > LARGE
@@ -924,7 +925,7 @@ pub fn defect_m3_a_stream_that_is_not_taken_ends_in_time(server: &Remote) {
     thread::sleep(UNREAD_TIME / 2);
     let echoed = server.answer(&call(&id, "2", "echo", "{}"));
     assert_eq!(echoed.text(), result("2", "{}"));
-    // Nothing is read until the server has closed the connection.
+    // The client reads nothing until the server has closed the connection.
     let is_closed = (0..200).any(|_| {
         thread::sleep(Duration::from_millis(50));
         unread.is_closed()
@@ -933,7 +934,7 @@ pub fn defect_m3_a_stream_that_is_not_taken_ends_in_time(server: &Remote) {
     assert!(unread.count_rest() < 100_000_000);
 }
 
-/// Closing with unread bytes would destroy the answer on its way: it is read on for a moment.
+/// Closing a socket with unread bytes could destroy the response on its way, so the server keeps reading for a moment.
 pub fn b16_who_was_refused_may_go_on_writing_for_a_moment(server: &Remote) {
     let id = server.session("2025-06-18");
     let goes_on = |mut client: Conversation, code| {

@@ -1,9 +1,9 @@
-//! Naive readers, written to be obviously right and not to be fast, that the real ones are compared with.
+//! Naive decoders, written to be obviously correct rather than fast. The real decoders are compared with them.
 
 use mcp_proto::line;
 use mcp_proto::sse::{self, End};
 
-/// The lines of a whole stream, as [`line::Decoder`] should give them, and whether it ended inside of one.
+/// The lines of a whole stream, as [`line::Decoder`] should return them, and whether the stream ended within a line.
 pub fn lines(stream: &[u8], limit: usize) -> (Vec<Result<Vec<u8>, line::TooLong>>, bool) {
     let mut pieces: Vec<&[u8]> = stream.split(|&byte| byte == b'\n').collect();
     let unfinished = pieces.pop().unwrap_or_default();
@@ -31,7 +31,7 @@ fn too_long(line: &[u8], limit: usize) -> line::TooLong {
     line::TooLong { limit, start: line[..line.len().min(limit).min(1024)].to_vec().into() }
 }
 
-/// An item of a stream of server-sent events in plain types, to compare by.
+/// An item of a stream of server-sent events, in plain types for comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SseItem {
     /// A dispatched event.
@@ -40,12 +40,12 @@ pub enum SseItem {
         name: String,
         /// Its data.
         data: Vec<u8>,
-        /// The cursor after it, empty for none.
+        /// The last event id after it; empty for none.
         id: String,
     },
-    /// A block without data that moved the cursor.
+    /// A block without data that changed the last event id.
     Cursor(String),
-    /// Milliseconds.
+    /// A reconnection time in milliseconds.
     Retry(u128),
     /// A comment.
     Comment,
@@ -65,7 +65,7 @@ impl From<sse::Item<'_>> for SseItem {
     }
 }
 
-/// The items of a whole stream of server-sent events, by the letter of WHATWG HTML 9.2.5 and 9.2.6, without limits.
+/// The items of a whole stream of server-sent events, following WHATWG HTML 9.2.5 and 9.2.6 literally, without limits.
 pub fn sse(stream: &[u8]) -> (Vec<SseItem>, End) {
     let stream = stream.strip_prefix(b"\xef\xbb\xbf").unwrap_or(stream);
     let mut items = Vec::new();

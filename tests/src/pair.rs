@@ -1,5 +1,5 @@
-//! A client and a server machine joined by a simulated byte stream, or by two and a relay between them, under one seed
-//! and one virtual clock.
+//! A client and a server machine connected by a simulated byte stream, or by two streams with a relay between them. One
+//! seed and one virtual clock determine the run.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use mcp_proto::{
 
 use crate::random::Random;
 
-/// One direction of the stream: bytes in pieces, each with the time at which it arrives.
+/// One direction of the stream: pieces of bytes, each with its arrival time.
 #[derive(Debug, Default)]
 struct Pipe {
     pieces: VecDeque<(Instant, Bytes)>,
@@ -39,57 +39,57 @@ impl Pipe {
     }
 }
 
-/// What the simulated application of the server does with a request, step by step.
+/// A request that the simulated application of the server is working on, step by step.
 #[derive(Debug)]
 struct Job {
     ticket: Ticket,
-    /// What it answers with; nothing if it refuses.
+    /// The text of its result; `None` if it refuses.
     text: Option<Json>,
-    /// How often it tells how far it is before that.
+    /// The number of progress notifications that it has still to send before the response.
     progress: u64,
 }
 
-/// A client and a server that talk.
+/// A client and a server that are connected.
 #[derive(Debug)]
 pub struct Pair {
-    /// The client's side.
+    /// The client machine.
     pub client: Client<Stdio>,
-    /// The server's side.
+    /// The server machine.
     pub server: Server<Stdio>,
-    /// The time.
+    /// The current virtual time.
     pub now: Instant,
     random: Random,
     relay: Option<Relay<Stdio>>,
     to_server: Pipe,
     to_client: Pipe,
-    /// From the client to the relay, and from the server to it, if there is one.
+    /// The streams to the relay, if there is one: `up` from the client, `down` from the server.
     up: Pipe,
     down: Pipe,
-    /// What the server's application works on, by the time of its next step.
+    /// The requests that the server's application is working on, by the time of the next step.
     jobs: BTreeMap<(Instant, TicketKey), Job>,
-    /// Requests that have no outcome, and what they were about.
+    /// Requests without an outcome, and their texts.
     pub waiting: BTreeMap<RequestKey, String>,
     /// Requests that were cancelled.
     pub cancelled: BTreeSet<RequestKey>,
-    /// Outcomes in order.
+    /// Outcomes in the order in which they were reported.
     pub outcomes: Vec<(RequestKey, Outcome)>,
-    /// Requests of the server's that the client's application answered.
+    /// The number of requests of the server that the client's application answered.
     pub asked: usize,
-    /// Progress that the client's application has seen.
+    /// The number of progress notifications that the client's application has received.
     pub progressed: usize,
-    /// Everything that happened, in order: the same seed gives the same trace.
+    /// Every event in order. The same seed gives the same trace.
     pub trace: Vec<String>,
 }
 
 impl Pair {
-    /// A client and a server that are about to connect. With an even seed, they meet in 2026-07-28.
+    /// A client and a server that are about to connect. With an even seed, they negotiate 2026-07-28.
     pub fn new(seed: u64) -> Self {
         let client: &[ProtocolVersion] =
             if seed % 2 == 0 { ProtocolVersion::ALL } else { &[ProtocolVersion::LATEST_LEGACY] };
         Self::speaking(seed, client, ProtocolVersion::ALL, None)
     }
 
-    /// A client and a server that speak these revisions and are about to connect through a relay.
+    /// A client and a server with these revisions that are about to connect through a relay.
     pub fn joined(seed: u64, client: &[ProtocolVersion], server: &[ProtocolVersion]) -> Self {
         let relay = Relay::new(Stdio::new(), relay::Config::default()).expect("a configuration");
         Self::speaking(seed, client, server, Some(relay))
@@ -131,7 +131,7 @@ impl Pair {
         }
     }
 
-    /// The client makes a request, which the server's application will answer with the same text.
+    /// Makes a request of the client, which the server's application will answer with the same text.
     pub fn request(&mut self, text: &str) -> RequestKey {
         let params = Json::empty_object().with_member("text", &Json::from(text));
         let call = Call::new("tools/call").params(params).timeout(Duration::from_secs(1)).with_progress();
@@ -140,13 +140,13 @@ impl Pair {
         request
     }
 
-    /// The client takes a request back.
+    /// Cancels a request of the client.
     pub fn cancel(&mut self, request: RequestKey) {
         self.cancelled.insert(request);
         self.client.cancel(request, None, self.now);
     }
 
-    /// Lets everything happen until nothing is left to happen.
+    /// Runs until no event is left.
     pub fn run(&mut self) {
         for _ in 0..1_000_000 {
             self.drain();
@@ -157,7 +157,7 @@ impl Pair {
         panic!("the two never fall silent");
     }
 
-    /// Lets everything happen that happens within this time.
+    /// Runs for this time.
     pub fn run_for(&mut self, time: Duration) {
         let until = self.now + time;
         for _ in 0..1_000_000 {
@@ -185,7 +185,7 @@ impl Pair {
         moments.into_iter().flatten().min()
     }
 
-    /// Goes to the next moment at which something happens; `false` if there is none.
+    /// Advances to the time of the next event; `false` if there is none.
     fn step(&mut self) -> bool {
         let Some(at) = self.next_moment() else { return false };
         self.now = self.now.max(at);
@@ -291,7 +291,7 @@ impl Pair {
                 let needs_input = self.random.below(4) == 0;
                 if needs_input {
                     let required = InputRequired::new();
-                    // Not always a question: some only have to come again.
+                    // Some results request no input: the client only has to send the request again.
                     let required = if self.random.below(4) == 0 {
                         required
                     } else {
@@ -311,7 +311,7 @@ impl Pair {
                 }
                 self.later(job);
             }
-            // The answer to something that was asked because of a request which the client has taken back meanwhile.
+            // The client's response to a request that belongs to a call, which the client has cancelled meanwhile.
             server::Event::Faulted(mcp_proto::Fault::LateResponse { .. }) => {}
             server::Event::Faulted(fault) => panic!("{fault}"),
             _ => {}
@@ -323,7 +323,7 @@ impl Pair {
         self.jobs.insert((at, job.ticket.key()), job);
     }
 
-    /// Takes the next step of a job.
+    /// Performs the next step of a job.
     fn go_on(&mut self, mut job: Job) {
         if job.progress > 0 {
             let progress = Progress {

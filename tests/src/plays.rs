@@ -1,16 +1,16 @@
-//! Plays: one machine, and a peer and an application that do anything that peers and applications do, well or badly, as a
-//! seed says. Limits are small and times short, so that all of them are met.
+//! Plays: one machine with a peer and an application that behave randomly, correctly or not, as a seed determines.
+//! Limits are small and times short, so that all of them are reached.
 //!
-//! What a machine says in a play is compared with what it said before ([`crate::transcript`]). Besides, each request of a
-//! client ends exactly once, and everything ends when the machine is closed.
+//! The output of a machine in a play is compared with its earlier output ([`crate::transcript`]). A play also checks
+//! that each request of a client ends exactly once, and that everything ends when the machine is closed.
 //!
-//! | file | who |
+//! | file | content |
 //! |---|---|
-//! | `site` | a server over HTTP, for clients and relays |
-//! | `messages` | what servers say |
+//! | `site` | an HTTP server, for clients and relays |
+//! | `messages` | messages of servers and clients |
 //! | `calls` | the application of a client |
 //! | `served` | a server on a byte stream, its client and its application |
-//! | `visited` | a server over HTTP, and its clients |
+//! | `visited` | an HTTP server and its clients |
 
 mod calls;
 mod messages;
@@ -33,10 +33,10 @@ use crate::world::World;
 pub use self::served::server;
 pub use self::visited::server_http;
 
-/// A play's name, and what it runs.
+/// The name of a play, and the function that runs it with a seed.
 pub type Play = (&'static str, fn(u64));
 
-/// All of them.
+/// All plays.
 pub const ALL: [Play; 5] = [
     ("client", client),
     ("client_stdio", client_stdio),
@@ -45,10 +45,10 @@ pub const ALL: [Play; 5] = [
     ("server_http", server_http),
 ];
 
-/// How many things happen in a play.
+/// The number of random operations in a play.
 const STEPS: u64 = 250;
 
-/// What belongs to no step: longer than all waiting.
+/// A time that is longer than every timeout of the machines.
 const LONG: Duration = Duration::from_secs(4000);
 
 const VERSIONS: [&[ProtocolVersion]; 6] = [
@@ -60,7 +60,7 @@ const VERSIONS: [&[ProtocolVersion]; 6] = [
     &[ProtocolVersion::V2025_03_26],
 ];
 
-/// Limits of which some are small.
+/// Limits, some of which are small.
 fn limits(random: &mut Random) -> Limits {
     let mut limits = Limits::default();
     let mut small = |limit: &mut usize, values: &[usize]| {
@@ -93,7 +93,7 @@ fn limits(random: &mut Random) -> Limits {
     limits
 }
 
-/// What clients declare.
+/// Capabilities that a client declares.
 fn capabilities(random: &mut Random) -> Json {
     let choices = ["{}", r#"{"roots":{"listChanged":true},"elicitation":{}}"#, r#"{"sampling":{}}"#];
     Json::parse(*random.pick(&choices)).expect("JSON")
@@ -120,7 +120,7 @@ fn http_config(random: &mut Random, http: &mut HttpConfig) {
     }
 }
 
-/// A client over HTTP.
+/// Plays an HTTP client.
 ///
 /// # Panics
 ///
@@ -149,7 +149,7 @@ pub fn client(seed: u64) {
     assert_eq!(world.machine.load(), Load::default(), "something is left");
 }
 
-/// A client of a server in a child process.
+/// Plays a client of a server in a child process.
 ///
 /// # Panics
 ///
@@ -173,7 +173,7 @@ pub fn client_stdio(seed: u64) {
             3 => stream.pass(random_time(&mut random)),
             4 if random.one_in(20) => stream.eof(),
             4 if random.one_in(4) => {
-                // What has piled up is taken at once, or no more from here on.
+                // The child process stops reading, or reads what is written from here on.
                 stream.is_read = !stream.is_read;
             }
             _ => {
@@ -193,12 +193,12 @@ pub fn client_stdio(seed: u64) {
     calls.read(stream.events());
     calls.end();
     let mut left = stream.machine.load();
-    // The server may never have read it.
+    // The child process may never have read these bytes.
     left.unwritten = 0;
     assert_eq!(left, Load::default(), "something is left");
 }
 
-/// A relay between a client on a byte stream and a server over HTTP.
+/// Plays a relay between a client on a byte stream and a server over HTTP.
 ///
 /// # Panics
 ///
@@ -238,7 +238,7 @@ pub fn relay(seed: u64) {
     assert_eq!(world.machine.load(), Load::default(), "something is left");
 }
 
-/// Times that are as likely to be shorter as longer than those that machines wait.
+/// A random time, as likely shorter as longer than the timeouts of the machines.
 fn random_time(random: &mut Random) -> Duration {
     let most = *random.pick(&[1, 10, 100, 1000, 10_000, 70_000]);
     random.time(Duration::from_millis(most))

@@ -1,4 +1,4 @@
-//! Pseudo-random numbers: the same seed gives the same run.
+//! Pseudo-random numbers. The same seed gives the same numbers.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct Random(u64);
 
 impl Random {
-    /// A generator that begins with `seed`.
+    /// A generator with this seed.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -26,12 +26,12 @@ impl Random {
         self.draw() % bound
     }
 
-    /// `true` in one of `times` cases.
+    /// `true` with a probability of one in `times`.
     pub const fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
 
-    /// One of these.
+    /// One of these choices.
     pub fn pick<'c, C>(&mut self, choices: &'c [C]) -> &'c C {
         let count = u64::try_from(choices.len()).expect("few choices");
         &choices[usize::try_from(self.below(count)).expect("few choices")]

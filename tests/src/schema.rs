@@ -1,4 +1,4 @@
-//! The official JSON schemas of the protocol, which are not a part of this repository, and values made from them.
+//! The official JSON schemas of the protocol, which are not part of this repository, and values generated from them.
 
 use std::fs;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use mcp_proto::ProtocolVersion;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-/// Once is enough.
+/// The report about missing schemas is written once per process.
 static TELL: Once = Once::new();
 
 /// The schema of one revision.
@@ -18,15 +18,15 @@ pub struct Schema {
     /// The revision.
     pub version: ProtocolVersion,
     root: Value,
-    /// The member that holds the definitions, which changed its name.
+    /// The member with the definitions, whose name depends on the revision.
     definitions: &'static str,
 }
 
 impl Schema {
-    /// The schemas of the revisions that the model is for. Where there are none, this says so on stderr.
+    /// The schemas of the revisions up to the latest legacy one. Reports missing schemas on stderr.
     ///
-    /// They are looked for in the folder that the environment names as `MCP_SCHEMAS`, or else in `shared/spec/schema`
-    /// beside the repository, as `2025-11-25.json` and so on.
+    /// The folder is the value of the environment variable `MCP_SCHEMAS`, or else `shared/spec/schema` beside the
+    /// repository. The files are named `2025-11-25.json` and so on.
     pub fn all() -> Vec<Self> {
         let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/spec/schema");
         let folder = std::env::var_os("MCP_SCHEMAS").map_or(beside, PathBuf::from);
@@ -52,18 +52,18 @@ impl Schema {
         self.root[self.definitions].as_object().expect("definitions").keys().map(String::as_str)
     }
 
-    /// A definition.
+    /// The definition with this name.
     pub fn definition(&self, name: &str) -> &Value {
         &self.root[self.definitions][name]
     }
 
-    /// The names of those that a union is of.
+    /// The names of the members of a union.
     pub fn union(&self, name: &str) -> Vec<&str> {
         let members = self.definition(name)["anyOf"].as_array().expect("a union");
         members.iter().map(|member| target(member).expect("a reference")).collect()
     }
 
-    /// A schema of this document as a document of its own.
+    /// A schema of this document as a separate document.
     pub fn document(&self, schema: &Value) -> Value {
         json!({
             "$schema": self.root["$schema"],
@@ -77,8 +77,8 @@ impl Schema {
         target(schema).map_or(schema, |name| self.resolve(self.definition(name)))
     }
 
-    /// Values of a schema of this document. With `all`, every optional member is there; without, some are, as are
-    /// members that the schema does not know but allows.
+    /// Values of a schema of this document. With `all`, every optional member is present; without, some are, and so are
+    /// some members that the schema allows but does not define.
     pub fn values(&self, schema: &Value, all: bool) -> BoxedStrategy<Value> {
         let schema = self.resolve(schema);
         if let Some(value) = schema.get("const") {
@@ -152,7 +152,7 @@ fn target(schema: &Value) -> Option<&str> {
     schema["$ref"].as_str()?.rsplit('/').next()
 }
 
-/// Says what was not checked. A test that passes shows what the print macros write to nobody.
+/// Reports the missing schemas. Writes to stderr directly, because `cargo test` hides the output of the print macros.
 fn tell(missing: usize, wanted: usize, folder: &Path) {
     let text = format!(
         "NOT CHECKED: {missing} of {wanted} official schemas are not in {}; set MCP_SCHEMAS to the folder that has them",

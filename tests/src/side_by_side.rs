@@ -1,31 +1,31 @@
-//! Contenders measured in turns.
+//! Benchmarks of several implementations in turns.
 //!
-//! Machines are noisy and differ, so a figure says little alone: every contender of a contest does the same work in
-//! the same run, round by round, and the ratio to one of them is what is reported.
+//! Machines are noisy and differ, so absolute figures mean little. All implementations do the same work in the same
+//! run, round by round, and the ratio of the first to each other one is reported.
 
 use std::env;
 use std::hint::black_box;
 use std::process::{Command, exit};
 use std::time::{Duration, Instant};
 
-/// One of the implementations that are compared: its name, and the work, which returns what it found.
+/// One of the compared implementations: its name, and its work, which returns a count as a check.
 pub struct Contender<'c> {
     name: &'static str,
     work: Box<dyn FnMut() -> usize + 'c>,
 }
 
 impl<'c> Contender<'c> {
-    /// An implementation; what `work` returns must be the same for all that do the same work.
+    /// An implementation. `work` must return the same value for all implementations that do the same work.
     pub fn new(name: &'static str, work: impl FnMut() -> usize + 'c) -> Self {
         Self { name, work: Box::new(work) }
     }
 }
 
 const ROUNDS: usize = 15;
-/// Long enough to be measured, short enough that a disturbance spoils one round and not the contest.
+/// The length of a round: long enough to be measured, short enough that a disturbance affects only one round.
 const ROUND: Duration = Duration::from_millis(15);
 
-/// Runs the contest and prints a line: the throughput of each in MB/s if `bytes` are processed per call (else ns per
+/// Runs the comparison and prints a line: the throughput of each in MB/s if `bytes` are processed per call (else ns per
 /// call), and the ratio of the first to each other one.
 pub fn contest(title: &str, bytes: Option<usize>, mut contenders: Vec<Contender<'_>>) {
     let calls: Vec<u32> = contenders.iter_mut().map(|contender| calibrate(&mut contender.work)).collect();
@@ -57,7 +57,7 @@ pub fn contest(title: &str, bytes: Option<usize>, mut contenders: Vec<Contender<
     println!();
 }
 
-/// How many calls fill a round.
+/// The number of calls that fill a round.
 fn calibrate(work: &mut dyn FnMut() -> usize) -> u32 {
     let mut calls = 1;
     loop {
@@ -78,8 +78,8 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Starts the bench again with an allocator that keeps what it has: else large inputs measure the page faults of
-/// memory that went back to the system.
+/// Restarts the benchmark with an allocator that keeps freed memory. Otherwise, large inputs measure the page faults of
+/// memory that was returned to the system.
 pub fn with_warm_memory() {
     const SETTINGS: [(&str, &str); 3] = [
         ("MALLOC_TRIM_THRESHOLD_", "4294967296"),

@@ -1,4 +1,4 @@
-//! A server over HTTP, asked from all sides under a virtual clock.
+//! An HTTP server and its clients under a virtual clock.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,35 +10,35 @@ use mcp_proto::{Instant, Json, Output, SessionKey, Ticket};
 use crate::asked::{Asked, Sent, initialize};
 use crate::transcript;
 
-/// The server, what it has sent, and what it has told.
+/// The server, its responses, and its events.
 #[derive(Debug)]
 pub struct Site {
     /// The machine.
     pub server: Server<Http>,
-    /// The time.
+    /// The current virtual time.
     pub now: Instant,
     sent: BTreeMap<ExchangeKey, Sent>,
     events: Vec<Event>,
-    /// The exchanges whose clients were told to continue.
+    /// Exchanges for which the server sent `100 Continue`.
     pub continued: Vec<ExchangeKey>,
     drawn: u64,
-    /// Requests come through a router that has looked at their paths.
+    /// Whether requests come through a router that has checked their paths.
     pub is_routed: bool,
-    /// What should be random is always the same (CL4).
+    /// Whether the nonces, which should be random, are constant (CL4).
     pub is_constant: bool,
-    /// Whether clients take what is sent to them.
+    /// Whether clients read what is sent to them.
     pub is_read: bool,
     /// Exchanges that the server has aborted.
     pub aborted: Vec<ExchangeKey>,
 }
 
 impl Site {
-    /// A server that is configured as usual.
+    /// A server with the default configuration.
     pub fn new() -> Self {
         Self::with(|_, _| {})
     }
 
-    /// A server whose configuration is changed.
+    /// A server with a changed configuration.
     pub fn with(change: impl FnOnce(&mut HttpConfig, &mut Config)) -> Self {
         let (mut http, mut config) = (HttpConfig::new(), Config::new("s", "1"));
         change(&mut http, &mut config);
@@ -59,7 +59,7 @@ impl Site {
         }
     }
 
-    /// Hands in the head of a request.
+    /// Passes the head of a request to the server.
     pub fn begin(&mut self, asked: &Asked) -> ExchangeKey {
         let mut head =
             Request::builder().method(asked.method).uri(&asked.target).body(()).expect("a request").into_parts().0;
@@ -83,12 +83,12 @@ impl Site {
         key
     }
 
-    /// Hands in a whole request, whose body comes in small pieces.
+    /// Passes a whole request to the server, with its body in pieces of 7 bytes.
     pub fn ask(&mut self, asked: &Asked) -> ExchangeKey {
         self.ask_in_pieces_of(7, asked)
     }
 
-    /// Hands in a whole request, whose body comes in pieces of this size.
+    /// Passes a whole request to the server, with its body in pieces of this size.
     pub fn ask_in_pieces_of(&mut self, size: usize, asked: &Asked) -> ExchangeKey {
         let key = self.begin(asked);
         for piece in asked.body.chunks(size) {
@@ -99,13 +99,13 @@ impl Site {
         key
     }
 
-    /// Hands in a whole request; what has been sent at once.
+    /// Passes a whole request to the server; returns what it sends at once.
     pub fn answer(&mut self, asked: &Asked) -> Sent {
         let key = self.ask(asked);
         self.take(key)
     }
 
-    /// Takes what has been sent on an exchange since it was last asked.
+    /// Takes what has been sent on an exchange since the last call.
     pub fn take(&mut self, key: ExchangeKey) -> Sent {
         self.settle();
         self.sent.remove(&key).unwrap_or_default()
@@ -117,12 +117,12 @@ impl Site {
         self.sent.get(&key)
     }
 
-    /// Opens a session, and confirms it: its id.
+    /// Opens and confirms a session; returns its id.
     pub fn session(&mut self, version: &str) -> String {
         self.session_of(version, None)
     }
 
-    /// Opens a session of a principal.
+    /// Opens and confirms a session of a principal; returns its id.
     pub fn session_of(&mut self, version: &str, principal: Option<&str>) -> String {
         let by = |asked: Asked| if let Some(principal) = principal { asked.by(principal) } else { asked };
         let opened = self.answer(&by(Asked::post(initialize(version))));
@@ -134,14 +134,14 @@ impl Site {
         id
     }
 
-    /// Makes a call in a session: its exchange, and the right to answer.
+    /// Makes a call in a session; returns its exchange and its ticket.
     pub fn call(&mut self, session: &str, id: &str, params: &str) -> (ExchangeKey, Ticket) {
         let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{params}}}"#);
         let key = self.ask(&Asked::post(body).in_session(session));
         (key, self.ticket())
     }
 
-    /// The right to answer the request that was told last.
+    /// The ticket of the latest request.
     pub fn ticket(&mut self) -> Ticket {
         self.settle();
         let at = self.events.iter().rposition(|event| matches!(event, Event::Requested { .. })).expect("a request");
@@ -158,7 +158,7 @@ impl Site {
         self.settle();
     }
 
-    /// The key of the session that was opened last.
+    /// The key of the latest session.
     pub fn last_session(&mut self) -> SessionKey {
         self.settle();
         let key = self.events.iter().rev().find_map(|event| match event {
@@ -168,13 +168,13 @@ impl Site {
         key.expect("a session")
     }
 
-    /// What was told since it was last asked.
+    /// The events since the last call.
     pub fn events(&mut self) -> Vec<Event> {
         self.settle();
         std::mem::take(&mut self.events)
     }
 
-    /// Lets time pass, timer by timer.
+    /// Advances the time, and fires each timer at its time.
     pub fn pass(&mut self, time: Duration) {
         let until = self.now + time;
         while let Some(at) = self.server.poll_timeout().filter(|at| *at <= until) {
@@ -214,7 +214,7 @@ impl Site {
                 }
                 Output::Action(HttpAction::Continue { exchange }) => self.continued.push(exchange),
                 Output::Action(HttpAction::Finish { exchange }) => self.open(exchange).is_over = true,
-                // This may come behind the end of a response that was not taken.
+                // An abort may follow the end of a response that the client did not read.
                 Output::Action(HttpAction::Abort { exchange }) => {
                     assert!(!self.aborted.contains(&exchange), "aborted twice");
                     self.sent.entry(exchange).or_default().is_over = true;
@@ -233,7 +233,7 @@ impl Site {
         }
     }
 
-    /// What was sent on an exchange, to which something comes.
+    /// The response so far on an exchange to which the server sends more; panics if the response is complete.
     fn open(&mut self, exchange: ExchangeKey) -> &mut Sent {
         let sent = self.sent.entry(exchange).or_default();
         assert!(!sent.is_over, "something came after the end of a response");

@@ -1,4 +1,4 @@
-//! A client that says what it likes, over real sockets.
+//! A client that sends any bytes over real sockets.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -9,25 +9,25 @@ use crate::asked::{Asked, Sent, initialize};
 use crate::http1;
 use crate::waiting::LONG;
 
-/// A server that listens.
+/// The address of a server that listens.
 #[derive(Debug, Clone)]
 pub struct Remote {
     address: String,
 }
 
 impl Remote {
-    /// The server at this address, such as `127.0.0.1:3000`.
+    /// A server at this address, such as `127.0.0.1:3000`.
     pub fn new(address: &str) -> Self {
         Self { address: address.to_owned() }
     }
 
-    /// The server that a process of this test's will start at this address, which nobody listens on now.
+    /// A free address, at which the test will start a server in another process.
     pub fn free() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         Self::new(&listener.local_addr().expect("its address").to_string())
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -41,8 +41,8 @@ impl Remote {
         }
     }
 
-    /// Sends a request on a connection of its own, and reads the whole response. When this returns, the server has closed
-    /// the connection, so that it counts as unused.
+    /// Sends a request on a new connection, and reads the whole response. When this returns, the server has closed the
+    /// connection, so that it counts as unused.
     pub fn answer(&self, asked: &Asked) -> Sent {
         let mut conversation = self.open(asked);
         let sent = conversation.until(|sent| sent.is_over);
@@ -50,7 +50,7 @@ impl Remote {
         sent
     }
 
-    /// Sends a request on a connection of its own.
+    /// Sends a request on a new connection.
     pub fn open(&self, asked: &Asked) -> Conversation {
         let mut conversation = self.connect();
         conversation.write(&text(asked));
@@ -76,7 +76,7 @@ impl Remote {
         Conversation { stream, read: Vec::new() }
     }
 
-    /// Opens a session, and confirms it: its id.
+    /// Opens and confirms a session; returns its id.
     pub fn session(&self, version: &str) -> String {
         let opened = self.answer(&Asked::post(initialize(version)));
         assert_eq!(opened.code(), 200, "{}", opened.text());
@@ -86,7 +86,7 @@ impl Remote {
         id
     }
 
-    /// Opens a connection, writes bytes as they are, and reads until the server closes it.
+    /// Opens a connection, writes these bytes, and reads until the server closes the connection.
     pub fn raw(&self, bytes: &[u8]) -> String {
         let mut conversation = self.connect();
         conversation.write(bytes);
@@ -102,16 +102,16 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// Writes bytes as they are. A server that has heard enough may have closed.
+    /// Writes these bytes. Errors are ignored, because the server may have closed the connection.
     pub fn write(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
 
-    /// Reads until the first response is such.
+    /// Reads until `is_such` holds for the first response.
     ///
     /// # Panics
     ///
-    /// If the server closes before, or takes too long.
+    /// If the server closes the connection before that, or takes longer than [`LONG`].
     pub fn until(&mut self, is_such: impl Fn(&Sent) -> bool) -> Sent {
         let deadline = Instant::now() + LONG;
         loop {
@@ -121,7 +121,7 @@ impl Conversation {
             }
             assert!(Instant::now() < deadline, "not in time: {sent:?}");
             if !self.read_more() {
-                // Only now it is known that nothing follows.
+                // The end of the connection ends a response without a length.
                 sent.is_over = true;
                 assert!(is_such(&sent), "the connection was closed before: {sent:?}");
                 return sent;
@@ -129,12 +129,12 @@ impl Conversation {
         }
     }
 
-    /// The data of this many events, as soon as they have come.
+    /// Waits for this many events; returns their data.
     pub fn events(&mut self, count: usize) -> Vec<String> {
         self.until(|sent| sent.data().len() >= count).data()
     }
 
-    /// Reads until the server closes.
+    /// Reads until the server closes the connection; returns all bytes as text.
     pub fn rest(&mut self) -> String {
         while self.read_more() {}
         String::from_utf8_lossy(&self.read).into_owned()
@@ -145,7 +145,7 @@ impl Conversation {
         self.write(&text(asked));
     }
 
-    /// Reads one byte each second until the server closes, on a thread of its own.
+    /// Reads one byte each second on another thread, until the server closes the connection.
     pub fn read_slowly(mut self) {
         thread::spawn(move || {
             while matches!(self.stream.read(&mut [0]), Ok(1)) {
@@ -159,7 +159,7 @@ impl Conversation {
         self.stream.read_exact(&mut vec![0; count]).expect("the server writes that much");
     }
 
-    /// Reads until the server closes; how many bytes came, which are not kept.
+    /// Reads until the server closes the connection; returns the number of bytes, which are not kept.
     pub fn count_rest(&mut self) -> usize {
         let (mut count, mut buffer) = (0, vec![0; 64 * 1024]);
         loop {
@@ -174,7 +174,7 @@ impl Conversation {
         }
     }
 
-    /// Whether something has come, without waiting.
+    /// Whether no bytes have arrived and the connection is open. Does not wait.
     pub fn is_silent(&mut self) -> bool {
         self.stream.set_nonblocking(true).expect("a socket");
         let found = self.stream.peek(&mut [0; 8]);
@@ -182,9 +182,9 @@ impl Conversation {
         matches!(found, Err(error) if error.kind() == ErrorKind::WouldBlock)
     }
 
-    /// Whether the server has given the connection up, behind whatever it has sent and nobody has read.
+    /// Whether the server has closed the connection, even if unread bytes are left.
     pub fn is_closed(&self) -> bool {
-        // To a connection that was closed with unread bytes, writing fails at the second attempt at the latest.
+        // After the peer closed a connection with unread bytes, the second write fails at the latest.
         (&self.stream).write_all(b" ").is_err()
     }
 
@@ -227,7 +227,7 @@ fn is_reset(error: &io::Error) -> bool {
     false
 }
 
-/// The bytes of a request. The connection is closed after it.
+/// The bytes of a request with `connection: close`.
 pub(crate) fn text(asked: &Asked) -> Vec<u8> {
     let Asked { method, target, fields, body, .. } = asked;
     let mut lines = vec![format!("{method} {target} HTTP/1.1")];

@@ -1,4 +1,4 @@
-//! A machine on a byte stream, with the test at the other end of it.
+//! A machine on a byte stream, with the test as its peer.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ use mcp_proto::{Instant, Output, ProtocolVersion, RequestKey, Stdio, StdioAction
 use crate::transcript;
 use crate::world::{DISCOVERED, INITIALIZED, initialize, initialize_result, result};
 
-/// A machine and what it has said.
+/// A machine and its output.
 #[derive(Debug)]
 pub struct Stream<M, E> {
     /// The machine.
     pub machine: M,
-    /// The time.
+    /// The current virtual time.
     pub now: Instant,
     events: Vec<E>,
     written: Vec<u8>,
-    /// The machine closed its outgoing stream.
+    /// Whether the machine has closed its outgoing stream.
     pub is_write_closed: bool,
-    /// Whether the other side reads what is written to it.
+    /// Whether the peer reads what the machine writes.
     pub is_read: bool,
-    /// How often the machine wanted its server started anew.
+    /// The number of times that the machine has requested a new server process.
     pub respawned: usize,
 }
 
@@ -34,19 +34,19 @@ pub type ClientStream = Stream<Client<Stdio>, client::Event>;
 macro_rules! stream {
     ($stream:ty, $event:ty) => {
         impl $stream {
-            /// Bytes arrive.
+            /// Passes bytes to the machine.
             pub fn bytes(&mut self, bytes: &[u8]) {
                 self.machine.handle_bytes(bytes, self.now);
                 self.drain();
             }
 
-            /// A line arrives.
+            /// Passes a line to the machine.
             pub fn line(&mut self, line: impl AsRef<[u8]>) {
                 self.bytes(line.as_ref());
                 self.bytes(b"\n");
             }
 
-            /// The stream ends.
+            /// Ends the incoming stream.
             pub fn eof(&mut self) {
                 self.machine.handle_eof(self.now);
                 self.drain();
@@ -64,7 +64,7 @@ macro_rules! stream {
                             }
                         }
                         Output::Action(StdioAction::Respawn) => {
-                            // Another process knows nothing of what the old one was told.
+                            // The new process does not receive what was written to the old one.
                             self.written.clear();
                             self.respawned += 1;
                         }
@@ -76,7 +76,7 @@ macro_rules! stream {
                 transcript::add_state(self.now, "machine", self.machine.poll_timeout(), self.machine.load(), &can);
             }
 
-            /// Lines that the machine wrote since this was last asked.
+            /// Lines that the machine has written since the last call.
             pub fn lines(&mut self) -> Vec<String> {
                 self.drain();
                 let text = String::from_utf8(std::mem::take(&mut self.written)).expect("lines are UTF-8");
@@ -84,13 +84,13 @@ macro_rules! stream {
                 text.lines().map(str::to_owned).collect()
             }
 
-            /// What the machine told since this was last asked.
+            /// Events since the last call.
             pub fn events(&mut self) -> Vec<$event> {
                 self.drain();
                 std::mem::take(&mut self.events)
             }
 
-            /// Lets time pass; everything that is due happens when it is due.
+            /// Advances the time, and fires each timer at its time.
             pub fn pass(&mut self, time: Duration) {
                 let until = self.now + time;
                 self.drain();
@@ -125,24 +125,24 @@ impl<M, E> Stream<M, E> {
 }
 
 impl ServerStream {
-    /// A server that nobody has spoken to.
+    /// A server that has received nothing yet.
     pub fn server() -> Self {
         Self::server_with(|_| {})
     }
 
-    /// The same, configured otherwise.
+    /// Like [`server`](Self::server), with a changed configuration.
     pub fn server_with(change: impl FnOnce(&mut server::Config)) -> Self {
         let mut config = server::Config::new("s", "1");
         change(&mut config);
         Self::of(Server::new(Stdio::new(), config).expect("a configuration"))
     }
 
-    /// A server with which a client has a session of this revision.
+    /// A server after the handshake in this revision.
     pub fn ready(version: &str) -> Self {
         Self::ready_with(version, |_| {})
     }
 
-    /// The same, configured otherwise.
+    /// Like [`ready`](Self::ready), with a changed configuration.
     pub fn ready_with(version: &str, change: impl FnOnce(&mut server::Config)) -> Self {
         let mut stream = Self::server_with(change);
         stream.line(initialize("\"init\"", version));
@@ -152,7 +152,7 @@ impl ServerStream {
         stream
     }
 
-    /// The tickets of the requests among the events since this was last asked.
+    /// The tickets of the requests among the events since the last call.
     pub fn requested(&mut self) -> Vec<mcp_proto::Ticket> {
         self.events()
             .into_iter()
@@ -162,17 +162,17 @@ impl ServerStream {
 }
 
 impl ClientStream {
-    /// A client that has opened nothing yet.
+    /// A client that has not begun the handshake.
     pub fn client() -> Self {
         Self::of(Client::new(Stdio::new(), client::Config::new("c", "1")).expect("a configuration"))
     }
 
-    /// A client that has a session of 2025-11-25.
+    /// A client after the handshake in 2025-11-25.
     pub fn connected() -> Self {
         Self::connected_with(|_| {})
     }
 
-    /// The same, configured otherwise.
+    /// Like [`connected`](Self::connected), with a changed configuration.
     pub fn connected_with(change: impl FnOnce(&mut client::Config)) -> Self {
         let mut config = client::Config::new("c", "1");
         change(&mut config);
@@ -185,7 +185,7 @@ impl ClientStream {
         stream
     }
 
-    /// A client that may speak every revision, and has just asked the server which it speaks.
+    /// A client that may use every revision, and has just sent `server/discover`.
     pub fn detecting_with(change: impl FnOnce(&mut client::Config)) -> Self {
         let mut config = client::Config::new("c", "1");
         config.versions = ProtocolVersion::ALL.to_vec();
@@ -206,7 +206,7 @@ impl ClientStream {
         stream
     }
 
-    /// Makes a request; returns its key and its wire id.
+    /// Makes a request; returns its key and its id on the wire.
     pub fn request(&mut self, method: &str) -> (RequestKey, String) {
         let key = self.machine.request(Call::new(method), self.now).expect("an accepted request");
         let lines = self.lines();
@@ -215,7 +215,7 @@ impl ClientStream {
         (key, id.to_owned())
     }
 
-    /// The outcomes among the events since this was last asked, and all other events.
+    /// The outcomes among the events since the last call, and all other events.
     pub fn outcomes(&mut self) -> (Vec<(RequestKey, Outcome)>, Vec<client::Event>) {
         let mut outcomes = Vec::new();
         let mut others = Vec::new();

@@ -1,4 +1,4 @@
-//! The tools of the servers that proxies are tested with: the same on every transport and in every era.
+//! The tools of the servers in tests of proxies. They are the same on every transport and in every era.
 
 use mcp_proto::model::{
     CallToolRequest, CallToolResult, ListToolsResult, Request, ServerCapabilities, Tool, ToolsCapability,
@@ -6,23 +6,23 @@ use mcp_proto::model::{
 use mcp_proto::server::{Config, InputRequired, Progress};
 use mcp_proto::{ErrorObject, Json, Method, ProtocolVersion};
 
-/// Bytes of text that the tool `big` answers with.
+/// Bytes of text in the result of the tool `big`.
 pub const BIG: usize = 10 << 20;
-/// Steps that the tool `count` tells of.
+/// Steps that the tool `count` reports.
 pub const STEPS: u8 = 3;
 
-/// What becomes of a request.
+/// The way in which a request is answered.
 #[derive(Debug)]
 pub enum Served {
-    /// This is the answer.
+    /// With this result or error.
     Answered(Result<Json, ErrorObject>),
-    /// This is the answer, after the steps.
+    /// With this result, after the steps.
     Counted(Json),
-    /// There is none: the server waits until its client takes the request back.
+    /// Not at all: the server waits until its client cancels the request.
     Waits,
 }
 
-/// A server that offers the tools, in these revisions.
+/// The configuration of a server that offers the tools in these revisions.
 pub fn config(versions: &[ProtocolVersion]) -> Config {
     let mut config =
         Config::new("tools", "1").with_capabilities(ServerCapabilities::new().tools(ToolsCapability::new()));
@@ -30,7 +30,7 @@ pub fn config(versions: &[ProtocolVersion]) -> Config {
     config
 }
 
-/// Serves a request.
+/// The response to a request.
 pub fn serve(method: &Method, params: Option<&Json>) -> Served {
     match method.as_str() {
         "tools/list" => {
@@ -42,7 +42,7 @@ pub fn serve(method: &Method, params: Option<&Json>) -> Served {
     }
 }
 
-/// A step of the tool `count`.
+/// The progress of the tool `count` at this step.
 pub fn step(step: u8) -> Progress {
     Progress { progress: step.into(), total: Some(STEPS.into()), message: None }
 }
@@ -62,7 +62,7 @@ fn call(params: Option<&Json>) -> Result<Served, ErrorObject> {
     })
 }
 
-/// The tool `greet` asks the user for a name.
+/// The tool `greet`, which asks the user for a name.
 fn greet(params: Option<&Json>) -> Json {
     let member = |json: Json, name: &str| json.member(name).ok().flatten();
     let name = params.cloned().and_then(|params| {

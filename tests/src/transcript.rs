@@ -1,7 +1,7 @@
-//! What machines say, in order and as text, so that a change of what they say is noticed.
+//! The output of machines in order and as text, so that a change of it is detected.
 //!
-//! The worlds of this crate add every output of their machines, and every change of when they want to be woken. Nothing
-//! is kept unless a transcript is being taken on this thread.
+//! The test environments of this crate add every output of their machines, and every change of their state. Nothing is
+//! stored unless a transcript is being taken on this thread.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use http::HeaderMap;
 use mcp_proto::client::{self, NotRestored, Outcome, Unavailable};
 use mcp_proto::{ErrorObject, Instant, Json, Load, Output, StdioAction, relay, server};
 
-/// Set, it makes [`compare`] keep the digests as they are now.
+/// The environment variable with which [`compare`] writes the current digests to the file.
 pub const ACCEPT: &str = "ACCEPT_TRANSCRIPTS";
 
 thread_local! {
@@ -25,9 +25,9 @@ thread_local! {
 struct Transcript {
     digest: u32,
     is_printed: bool,
-    /// The time of the first line.
+    /// The time of the first line, from which times are counted.
     start: Option<Instant>,
-    /// The state of each machine that was added last.
+    /// The latest state of each machine.
     states: BTreeMap<&'static str, String>,
 }
 
@@ -49,7 +49,7 @@ pub fn digest(run: impl FnOnce()) -> u32 {
     take(false, run)
 }
 
-/// Prints the transcript of a run, a line for each output.
+/// Prints the transcript of a run, one line for each output.
 pub fn print(run: impl FnOnce()) {
     take(true, run);
 }
@@ -60,7 +60,7 @@ fn take(is_printed: bool, run: impl FnOnce()) -> u32 {
     TAKEN.take().expect("a transcript is being taken").digest
 }
 
-/// Begins with a new machine, whose clock shows `now`: times are counted from here on.
+/// Begins with a new machine at the time `now`, from which times are counted.
 pub fn begin(now: Instant) {
     TAKEN.with_borrow_mut(|taken| {
         if let Some(taken) = taken {
@@ -70,7 +70,7 @@ pub fn begin(now: Instant) {
     });
 }
 
-/// Adds what a machine says, if it says something, and hands it on.
+/// Adds an output of a machine, if there is one, and returns it.
 pub fn added<S: Said>(now: Instant, who: &'static str, said: Option<S>) -> Option<S> {
     TAKEN.with_borrow_mut(|taken| {
         if let (Some(taken), Some(said)) = (taken, &said) {
@@ -80,7 +80,7 @@ pub fn added<S: Said>(now: Instant, who: &'static str, said: Option<S>) -> Optio
     said
 }
 
-/// Adds the state of a machine, if it has changed: when it wants to be woken, what it holds, and what it can take.
+/// Adds the state of a machine if it has changed: its next timeout, its load, and which inputs it accepts.
 pub fn add_state(now: Instant, who: &'static str, wake: Option<Instant>, load: Load, can: &[(&str, bool)]) {
     TAKEN.with_borrow_mut(|taken| {
         let Some(taken) = taken else { return };
@@ -97,11 +97,11 @@ pub fn add_state(now: Instant, who: &'static str, wake: Option<Instant>, load: L
     });
 }
 
-/// Compares the digests of transcripts with those in a file, one a line.
+/// Compares the digests of transcripts with those in a file, one per line.
 ///
 /// # Panics
 ///
-/// Some differ; `command` shows how to print one of them, by its position from 1 on.
+/// If some differ. The message has the `command` that prints the first of them, by its position from 1 on.
 pub fn compare(file: &Path, digests: &[u32], command: impl Fn(usize) -> String) {
     if env::var_os(ACCEPT).is_some() {
         let lines: Vec<_> = digests.iter().map(|digest| format!("{digest:08x}")).collect();
@@ -124,9 +124,9 @@ pub fn compare(file: &Path, digests: &[u32], command: impl Fn(usize) -> String) 
     }
 }
 
-/// What a machine may say.
+/// An output of a machine.
 pub trait Said {
-    /// As text.
+    /// The output as text.
     fn text(&self) -> String;
 }
 

@@ -15,38 +15,38 @@ use crate::http1;
 use crate::loopback::Asked;
 use crate::world::{initialize_result, result};
 
-/// Bytes of parameters that no pipe (64 KiB on Linux) takes whole, and that `Limits::queue_bytes` allows to wait.
+/// Bytes of parameters that exceed any pipe (64 KiB on Linux), but not `Limits::queue_bytes`.
 pub const MORE_THAN_A_PIPE: usize = 1 << 20;
-/// Bytes of parameters that the buffers of both ends of a loopback socket do not take whole.
+/// Bytes of parameters that exceed the buffers of both ends of a loopback socket.
 pub const MORE_THAN_A_SOCKET: usize = 12 << 20;
-/// What a server reads before it stops halfway.
+/// Bytes that a server reads with [`Reading::Halfway`].
 const HALF: usize = 70_000;
-/// How long a fixture waits for something that happens soon.
+/// The time limit for events that should happen soon.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How much a server reads once the handshake is over.
+/// How much a server reads after the handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
     /// Nothing.
     Never,
     /// One byte each second.
     ByteASecond,
-    /// The beginning of the next message or request; it writes the beginning of an answer, and nothing more.
+    /// The beginning of the next message or request. It writes the beginning of a response, and nothing more.
     Halfway,
-    /// Nothing: its stdin is closed, or every new connection. It does not end.
+    /// Nothing: it closes its stdin, or every new connection, and does not exit.
     Closed,
-    /// Nothing, and it writes requests without end. Only of child processes.
+    /// Nothing, and it writes requests without end. For child processes only.
     Flooding,
 }
 
 impl Reading {
-    /// What a server in a child process may do.
+    /// The behaviours of a server in a child process.
     pub const OF_CHILDREN: [Self; 5] = [Self::Never, Self::ByteASecond, Self::Halfway, Self::Closed, Self::Flooding];
-    /// What a server on a socket may do.
+    /// The behaviours of a server on a socket.
     pub const OF_SOCKETS: [Self; 4] = [Self::Never, Self::ByteASecond, Self::Halfway, Self::Closed];
 
-    /// A server of revision 2025-11-25 for `sh`, which starts another process: SIGTERM ends both, and nothing else does.
-    /// It expects the id 1 of `initialize`.
+    /// A server of revision 2025-11-25 for `sh`, which starts another process. Only SIGTERM ends both. It expects
+    /// `initialize` to have the id 1.
     pub fn child(self) -> Command {
         Self::script(match self {
             Self::Never => "sleep 1000",
@@ -57,7 +57,7 @@ impl Reading {
         })
     }
 
-    /// The same; its stdout ends one second after the handshake, and its processes do not.
+    /// Like [`child`](Self::child), but its stdout ends one second after the handshake, while its processes continue.
     ///
     /// # Panics
     ///
@@ -77,7 +77,7 @@ impl Reading {
     }
 
     fn script(after: &str) -> Command {
-        // A process in the background of a script has no stdin but what it is given by another number.
+        // A background process of a script has no stdin, so it is passed as descriptor 3.
         let script = format!(
             "exec 3<&0 </dev/null; read -r initialize <&3; echo \"$0\"; read -r initialized <&3; \
              sleep 1000 >/dev/null 3<&- & {after}"
@@ -98,8 +98,8 @@ pub fn params(bytes: usize) -> Json {
     Json::parse(format!(r#"{{"name":"t","arguments":{{"x":"{}"}}}}"#, "x".repeat(bytes))).expect("JSON")
 }
 
-/// A server over HTTP that answers the handshake, each request on a connection of its own, and then reads as little as
-/// it is told to.
+/// An HTTP server that answers each request of the handshake on a separate connection, and then reads only as much as
+/// [`Reading`] specifies.
 #[derive(Debug)]
 pub struct UnreadServer {
     authority: String,
@@ -115,11 +115,11 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// `notifications/initialized` was answered.
+    /// Whether `notifications/initialized` was answered.
     is_initialized: bool,
-    /// Connections since then.
+    /// The number of connections since then.
     connections: usize,
-    /// Those that are open.
+    /// The open connections among them.
     open: Vec<TcpStream>,
     has_ended: bool,
 }
@@ -136,7 +136,7 @@ impl UnreadServer {
                 if shared.state().has_ended {
                     return;
                 }
-                // A client that goes away is no failure of the test.
+                // A client that disconnects does not fail the test.
                 thread::spawn(move || drop(shared.serve(stream)));
             }
         });
@@ -152,7 +152,7 @@ impl UnreadServer {
     ///
     /// # Panics
     ///
-    /// If they are not made.
+    /// If they are not made within 60 s.
     pub fn wait_for_connections(&self, count: usize) {
         let state = self.shared.state();
         let waiting = self.shared.changed.wait_timeout_while(state, PATIENCE, |state| state.connections < count);
@@ -160,7 +160,7 @@ impl UnreadServer {
         assert!(state.connections >= count, "{} connections of {count}", state.connections);
     }
 
-    /// Closes every connection, and the port.
+    /// Closes every connection and the port.
     pub fn end(&self) {
         let mut state = self.shared.state();
         state.has_ended = true;
@@ -168,7 +168,7 @@ impl UnreadServer {
             let _ = stream.shutdown(Shutdown::Both);
         }
         drop(state);
-        // The thread that accepts connections ends with the next one.
+        // The thread that accepts connections ends at its next connection.
         drop(TcpStream::connect(&self.authority));
     }
 }
@@ -190,7 +190,7 @@ impl Shared {
             drop(state);
             return self.answer(stream);
         }
-        // It may have been accepted just before.
+        // The connection may have been accepted just before the end.
         if state.has_ended {
             return Ok(());
         }
@@ -222,7 +222,7 @@ impl Shared {
             Some(_) => ("202 Accepted", String::new()),
             None => ("405 Method Not Allowed", String::new()),
         };
-        // Before the answer, which the next request may follow at once.
+        // This is set before the response, because the next request may follow it at once.
         self.state().is_initialized |= asked.is_some_and(|asked| asked.method == "notifications/initialized");
         let fields = format!("content-type: application/json\r\ncontent-length: {}\r\nconnection: close", body.len());
         stream.write_all(format!("HTTP/1.1 {status}\r\n{fields}\r\n\r\n{body}").as_bytes())
@@ -232,13 +232,13 @@ impl Shared {
         match self.reading {
             Reading::Never | Reading::Flooding => {}
             Reading::ByteASecond => {
-                // After a shutdown, what has arrived before can still be read.
+                // After a shutdown, bytes that arrived before it can still be read.
                 while stream.read(&mut [0])? > 0 && !self.state().has_ended {
                     thread::sleep(Duration::from_secs(1));
                 }
             }
             Reading::Halfway => {
-                // What is shorter is read as far as it goes.
+                // A request that is shorter than the buffer is read until the timeout.
                 stream.set_read_timeout(Some(Duration::from_secs(1)))?;
                 let mut buffer = vec![0; HALF];
                 let _ = stream.read_exact(&mut buffer);
@@ -251,25 +251,25 @@ impl Shared {
     }
 }
 
-/// The end of a stream that is open as long as one of a command's processes lives: it is their stderr.
+/// Detects whether processes of a command live: they share their stderr, whose read end is stored here.
 #[cfg(unix)]
 #[derive(Debug)]
 pub struct Life(std::os::unix::net::UnixStream);
 
 #[cfg(unix)]
 impl Life {
-    /// Watches what is started with this command, as long as the command itself is dropped.
+    /// Watches the processes that this command starts. Their end is detected only after the command itself is dropped.
     pub fn of(command: &mut Command) -> Self {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("a pair of sockets");
         command.stderr(std::process::Stdio::from(std::os::fd::OwnedFd::from(theirs)));
         Self(ours)
     }
 
-    /// Waits until the last process has ended; returns what they wrote.
+    /// Waits until the last process has exited; returns what the processes wrote.
     ///
     /// # Panics
     ///
-    /// If a process goes on.
+    /// If a process still runs after 60 s.
     pub fn ends(mut self) -> String {
         self.0.set_read_timeout(Some(PATIENCE)).expect("a socket");
         let mut text = String::new();
@@ -277,7 +277,7 @@ impl Life {
         text
     }
 
-    /// Whether a process lives, without waiting.
+    /// Whether a process still runs. Does not wait.
     pub fn goes_on(&mut self) -> bool {
         self.0.set_nonblocking(true).expect("a socket");
         let mut buffer = [0; 1024];

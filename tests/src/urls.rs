@@ -1,6 +1,6 @@
-//! URLs of servers as users write them, and what becomes of each. Both drivers and the command line read them alike.
+//! URLs of servers in the spellings that users write. Both drivers and the command line must treat them alike.
 
-/// URLs that are used, and the form in which requests are sent to them.
+/// Accepted URLs, each with the form in which it is requested.
 pub const ACCEPTED_URLS: &[(&str, &str)] = &[
     ("http://localhost:3000/mcp", "http://localhost:3000/mcp"),
     ("https://example.com", "https://example.com/"),
@@ -21,7 +21,7 @@ pub const ACCEPTED_URLS: &[(&str, &str)] = &[
     ("http://3com.example:8/", "http://3com.example:8/"),
 ];
 
-/// URLs that are refused, and what the error says.
+/// Refused URLs, each with a part of the error text.
 pub const REFUSED_URLS: &[(&str, &str)] = &[
     ("", "must begin with http:// or https://"),
     ("/mcp", "must begin with http:// or https://"),

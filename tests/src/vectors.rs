@@ -1,4 +1,4 @@
-//! The recorded and collected inputs of `tests/vectors`.
+//! The recorded and collected inputs in `tests/vectors`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors").join(name)
 }
 
-/// The files of a folder below `tests/vectors`, by name.
+/// The files in a folder below `tests/vectors`, sorted by name.
 ///
 /// # Panics
 ///
@@ -33,7 +33,7 @@ pub fn files(folder: &str) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// Who sent the bytes of a [`Record`].
+/// The sender of the bytes of a [`Record`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// The client.
@@ -45,20 +45,20 @@ pub enum Side {
 /// One read of a recorded connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Who sent it.
+    /// The sender.
     pub side: Side,
-    /// On which connection.
+    /// The number of the connection.
     pub connection: u32,
-    /// What was sent.
+    /// The bytes that were sent.
     pub bytes: Vec<u8>,
 }
 
 /// A recorded session (the format is described in `vectors/captures/README.md`).
 #[derive(Debug, Clone)]
 pub struct Capture {
-    /// The file's name.
+    /// The name of the file.
     pub name: String,
-    /// What crossed the wire, in order.
+    /// The bytes of all connections, in order.
     pub records: Vec<Record>,
 }
 
@@ -92,7 +92,7 @@ impl Capture {
         numbers
     }
 
-    /// Every message that was sent, with its sender. What is no message is left out.
+    /// Every message that was sent, with its sender. Other bytes are skipped.
     pub fn messages(&self) -> Vec<(Side, Message)> {
         let mut messages = Vec::new();
         for connection in self.connections() {
@@ -147,7 +147,7 @@ fn of_frame(frame: Frame) -> Vec<Message> {
     }
 }
 
-/// The data of the events of a body.
+/// The data of the events in a body.
 fn events(mut body: &[u8]) -> Vec<Vec<u8>> {
     let mut decoder = Decoder::new(1 << 24, 1024);
     let items = std::iter::from_fn(|| decoder.decode(&mut body));

@@ -1,12 +1,12 @@
-//! Waiting for what another thread is about to do.
+//! Waiting for other threads.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long anything may take before a test has failed.
+/// The time after which a test that waits has failed.
 pub const LONG: Duration = Duration::from_secs(30);
 
-/// Returns once `is_so` holds; fails if that takes too long.
+/// Returns once `is_so` holds; panics if that takes too long.
 #[track_caller]
 pub fn soon(is_so: impl Fn() -> bool) {
     let until = Instant::now() + LONG;

@@ -1,4 +1,4 @@
-//! A machine over HTTP in a world without sockets: the test is the server, and time passes when it says so.
+//! An HTTP machine in a test without sockets: the test acts as the server and advances the time.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -12,28 +12,28 @@ use mcp_proto::{Instant, Json, Load, Output, ProtocolVersion, RequestKey, StdioA
 
 use crate::transcript;
 
-/// Where the server of a [`World`] is.
+/// The URL of the server of a [`World`].
 pub const URL: &str = "http://server.example/mcp";
 
-/// What a machine asks of its driver, in the words of this module.
+/// An output of a client or a relay, in a common form.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "most steps open an exchange")]
 pub enum Step<E> {
-    /// Open an exchange.
+    /// Opens an exchange.
     Open(ExchangeKey, Request<Bytes>),
-    /// Drop one.
+    /// Aborts an exchange.
     Abort(ExchangeKey),
-    /// Write to the client.
+    /// Writes bytes to the client of a relay.
     Write(Bytes),
-    /// Close the stream to the client.
+    /// Closes the stream to the client of a relay.
     CloseWrite,
-    /// Know something.
+    /// Reports an event.
     Event(E),
 }
 
-/// A machine with an HTTP side.
+/// A machine that makes HTTP requests.
 pub trait Machine {
-    /// What it tells.
+    /// The events that it reports.
     type Event;
     /// Its next output.
     fn step(&mut self, now: Instant) -> Option<Step<Self::Event>>;
@@ -110,32 +110,32 @@ machine!(Relay, relay::Event, Relay::handle_written, {
     Output::Action(Action::Client(StdioAction::CloseWrite)) => Step::CloseWrite,
 });
 
-/// A machine, its exchanges, and the time.
+/// A machine, its exchanges, and the virtual time.
 #[derive(Debug)]
 pub struct World<M: Machine> {
     /// The machine.
     pub machine: M,
-    /// The time.
+    /// The current virtual time.
     pub now: Instant,
-    /// Exchanges that were opened and that the test has not looked at.
+    /// Exchanges that were opened and not yet returned by [`opened`](Self::opened).
     opened: VecDeque<Opened>,
     /// Exchanges that are open.
     open: BTreeSet<ExchangeKey>,
     aborted: BTreeSet<ExchangeKey>,
     events: VecDeque<M::Event>,
     written: Vec<u8>,
-    /// The stream to the client was closed.
+    /// Whether the machine has closed the stream to the client.
     pub is_write_closed: bool,
-    /// How large the pieces are in which bodies arrive; `None` for whole ones.
+    /// The size of the pieces in which bodies arrive; `None` for a single piece.
     pub piece: Option<usize>,
 }
 
 /// An exchange that the machine opened.
 #[derive(Debug)]
 pub struct Opened {
-    /// Its name.
+    /// Its key.
     pub key: ExchangeKey,
-    /// What was sent.
+    /// The HTTP request.
     pub request: Request<Bytes>,
 }
 
@@ -146,12 +146,12 @@ impl Opened {
         format!("{} {path}", self.request.method())
     }
 
-    /// A header, or the empty string.
+    /// The value of a header, or the empty string.
     pub fn header(&self, name: &str) -> &str {
         self.request.headers().get(name).map_or("", |value| value.to_str().expect("a visible header"))
     }
 
-    /// A member of the parameters as text, or the empty string.
+    /// The JSON text of a member of the parameters, or the empty string.
     pub fn param(&self, name: &str) -> String {
         let params = Json::parse(self.member("params")).expect("bodies have parameters");
         params.member(name).expect("unique members").map(|value| value.to_text().into_owned()).unwrap_or_default()
@@ -162,12 +162,12 @@ impl Opened {
         std::str::from_utf8(self.request.body()).expect("bodies are UTF-8")
     }
 
-    /// The JSON-RPC id of the body, as text.
+    /// The JSON-RPC id in the body, as JSON text.
     pub fn id(&self) -> String {
         self.member("id")
     }
 
-    /// The method of the body.
+    /// The method in the body.
     pub fn method(&self) -> String {
         self.member("method").trim_matches('"').to_owned()
     }
@@ -181,7 +181,7 @@ impl Opened {
     }
 }
 
-/// What the server answers.
+/// A response of the server.
 #[derive(Debug, Clone)]
 pub struct Reply {
     status: u16,
@@ -190,7 +190,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// An answer without a body.
+    /// A response without a body.
     pub fn status(status: u16) -> Self {
         Self { status, headers: Vec::new(), body: Vec::new() }
     }
@@ -205,39 +205,39 @@ impl Reply {
         Self::status(200).content_type("text/event-stream").body(body)
     }
 
-    /// An HTML page.
+    /// A response with an HTML page.
     pub fn html(status: u16) -> Self {
         Self::status(status).content_type("text/html; charset=utf-8").body("<!DOCTYPE html>\n<p>Cannot POST /mcp")
     }
 
-    /// With another status.
+    /// Sets the status.
     #[must_use]
     pub fn with_status(mut self, status: u16) -> Self {
         self.status = status;
         self
     }
 
-    /// With a header.
+    /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// With a content type.
+    /// Adds a content type.
     #[must_use]
     pub fn content_type(self, value: &str) -> Self {
         self.header("content-type", value)
     }
 
-    /// With a body.
+    /// Sets the body.
     #[must_use]
     pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = body.into();
         self
     }
 
-    /// The head, and the body.
+    /// The head and the body.
     pub fn parts(&self) -> (Parts, Vec<u8>) {
         (self.head(), self.body.clone())
     }
@@ -256,7 +256,7 @@ impl Reply {
 }
 
 impl<M: Machine> World<M> {
-    /// A world at its beginning.
+    /// A world at the initial time, with this machine.
     pub fn new(machine: M) -> Self {
         let now = Instant::START;
         transcript::begin(now);
@@ -273,7 +273,7 @@ impl<M: Machine> World<M> {
         }
     }
 
-    /// Takes all output, and checks what must hold of any.
+    /// Takes all output, and checks that its actions are valid.
     pub fn drain(&mut self) {
         for _ in 0..1_000_000 {
             match self.machine.step(self.now) {
@@ -303,43 +303,43 @@ impl<M: Machine> World<M> {
         panic!("the machine never falls silent");
     }
 
-    /// The next exchange that the machine opened.
+    /// The next exchange that the machine has opened.
     pub fn opened(&mut self) -> Opened {
         self.drain();
         self.opened.pop_front().expect("an exchange was opened")
     }
 
-    /// Exchanges that were opened and not looked at.
+    /// Whether an exchange was opened that [`opened`](Self::opened) has not returned.
     pub fn has_opened(&mut self) -> bool {
         self.drain();
         !self.opened.is_empty()
     }
 
-    /// Whether an exchange is open: neither side has ended it.
+    /// Whether an exchange is open, which means that neither side has ended it.
     pub fn is_open(&mut self, key: ExchangeKey) -> bool {
         self.drain();
         self.open.contains(&key)
     }
 
-    /// Whether an exchange was dropped by the machine.
+    /// Whether the machine has aborted an exchange.
     pub fn is_aborted(&mut self, key: ExchangeKey) -> bool {
         self.drain();
         self.aborted.contains(&key)
     }
 
-    /// What the machine told since this was last asked.
+    /// Events since the last call.
     pub fn events(&mut self) -> Vec<M::Event> {
         self.drain();
         self.events.drain(..).collect()
     }
 
-    /// Answers an exchange completely.
+    /// Sends a complete response.
     pub fn reply(&mut self, key: ExchangeKey, reply: &Reply) {
         self.begin(key, reply);
         self.end(key);
     }
 
-    /// Answers an exchange with a head and what there is of the body, and leaves it open.
+    /// Sends the head and the first part of the body, and leaves the exchange open.
     pub fn begin(&mut self, key: ExchangeKey, reply: &Reply) {
         self.machine.sent(key, self.now);
         self.machine.head(key, &reply.head(), self.now);
@@ -362,19 +362,19 @@ impl<M: Machine> World<M> {
         self.drain();
     }
 
-    /// Breaks the exchange off.
+    /// Fails the exchange.
     pub fn fail(&mut self, key: ExchangeKey, failure: Failure) {
         self.open.remove(&key);
         self.machine.fail(key, failure, self.now);
         self.drain();
     }
 
-    /// Nothing listens at the server's address.
+    /// Fails the exchange as if no server listened at the address.
     pub fn refuse(&mut self, key: ExchangeKey) {
         self.fail(key, unreachable());
     }
 
-    /// Lets time pass; everything that is due happens when it is due.
+    /// Advances the time, and fires each timer at its time.
     pub fn pass(&mut self, time: Duration) {
         let until = self.now + time;
         self.drain();
@@ -396,12 +396,12 @@ impl<M: Machine> World<M> {
 }
 
 impl World<Relay> {
-    /// A relay to the server of the world.
+    /// A relay to the server at [`URL`].
     pub fn relay() -> Self {
         Self::relay_with(|_, _| {})
     }
 
-    /// A relay that is configured otherwise.
+    /// A relay with a changed configuration.
     pub fn relay_with(change: impl FnOnce(&mut relay::Config, &mut HttpConfig)) -> Self {
         let mut http = HttpConfig::new(URL).expect("a URL");
         let mut config = relay::Config::default();
@@ -409,14 +409,14 @@ impl World<Relay> {
         Self::new(Relay::new(Http::new(http), config).expect("a configuration"))
     }
 
-    /// The client writes a line.
+    /// Passes a line of the client to the relay.
     pub fn line(&mut self, line: &str) {
         self.machine.handle_bytes(line.as_bytes(), self.now);
         self.machine.handle_bytes(b"\n", self.now);
         self.drain();
     }
 
-    /// The lines that the client has got since this was last asked.
+    /// The lines that the relay has written to the client since the last call.
     pub fn lines(&mut self) -> Vec<String> {
         self.drain();
         let text = String::from_utf8(std::mem::take(&mut self.written)).expect("lines are UTF-8");
@@ -424,7 +424,7 @@ impl World<Relay> {
         text.lines().map(str::to_owned).collect()
     }
 
-    /// The client initializes, and the server answers with a session.
+    /// Passes `initialize` of the client to the relay, and responds with a session.
     pub fn initialize(&mut self, version: &str, session: Option<&str>) {
         self.line(&initialize("\"init\"", version));
         let opened = self.opened();
@@ -434,7 +434,7 @@ impl World<Relay> {
         assert!(lines[0].contains(r#""id":"init","result":"#), "{}", lines[0]);
     }
 
-    /// The client confirms, the server accepts, and offers no stream of its own.
+    /// Confirms the session. The server accepts that and offers no GET stream.
     pub fn confirm(&mut self) {
         self.line(INITIALIZED);
         let opened = self.opened();
@@ -451,7 +451,7 @@ impl World<Relay> {
         Self::connected_relay_with(|_, _| {})
     }
 
-    /// The same, configured otherwise.
+    /// Like [`connected_relay`](Self::connected_relay), with a changed configuration.
     pub fn connected_relay_with(change: impl FnOnce(&mut relay::Config, &mut HttpConfig)) -> Self {
         let mut world = Self::relay_with(change);
         world.initialize("2025-11-25", Some("session-1"));
@@ -460,7 +460,7 @@ impl World<Relay> {
         world
     }
 
-    /// The client makes a request; returns the exchange that it caused.
+    /// Passes a request of the client to the relay; returns the exchange that this opens.
     pub fn call(&mut self, id: &str, method: &str) -> Opened {
         self.line(&request(id, method, "{}"));
         let opened = self.opened();
@@ -470,12 +470,12 @@ impl World<Relay> {
 }
 
 impl World<Client<Http>> {
-    /// A client of the server of the world.
+    /// A client of the server at [`URL`].
     pub fn client() -> Self {
         Self::client_with(|_, _| {})
     }
 
-    /// A client that is configured otherwise.
+    /// A client with a changed configuration.
     pub fn client_with(change: impl FnOnce(&mut Config, &mut HttpConfig)) -> Self {
         let mut http = HttpConfig::new(URL).expect("a URL");
         let mut config = Config::new("tests", "1");
@@ -485,12 +485,12 @@ impl World<Client<Http>> {
         world
     }
 
-    /// A client that is connected to a server of 2025-11-25 with a session and without a stream of its own.
+    /// A client that is connected to a server of 2025-11-25 with a session and without a GET stream.
     pub fn connected_client() -> Self {
         Self::connected_client_with(|_, _| {})
     }
 
-    /// The same, configured otherwise.
+    /// Like [`connected_client`](Self::connected_client), with a changed configuration.
     pub fn connected_client_with(change: impl FnOnce(&mut Config, &mut HttpConfig)) -> Self {
         let mut world = Self::client_with(change);
         let opened = world.opened();
@@ -504,12 +504,12 @@ impl World<Client<Http>> {
         world
     }
 
-    /// A client that may speak every revision, and knows nothing of the server yet.
+    /// A client that may use every revision, and has received nothing from the server yet.
     pub fn detecting_client() -> Self {
         Self::detecting_client_with(|_, _| {})
     }
 
-    /// The same, configured otherwise.
+    /// Like [`detecting_client`](Self::detecting_client), with a changed configuration.
     pub fn detecting_client_with(change: impl FnOnce(&mut Config, &mut HttpConfig)) -> Self {
         Self::client_with(|config, http| {
             config.versions = ProtocolVersion::ALL.to_vec();
@@ -522,7 +522,7 @@ impl World<Client<Http>> {
         Self::modern_client_with(|_, _| {})
     }
 
-    /// The same, configured otherwise.
+    /// Like [`modern_client`](Self::modern_client), with a changed configuration.
     pub fn modern_client_with(change: impl FnOnce(&mut Config, &mut HttpConfig)) -> Self {
         let mut world = Self::detecting_client_with(change);
         let opened = world.opened();
@@ -533,20 +533,20 @@ impl World<Client<Http>> {
         world
     }
 
-    /// Makes a request with parameters; returns its key and the exchange that it caused.
+    /// Makes a request with parameters; returns its key and the exchange that this opens.
     pub fn call(&mut self, method: &str, params: &str) -> (RequestKey, Opened) {
         let call = client::Call::new(method).params(Json::parse(params.to_owned()).expect("JSON"));
         let request = self.machine.request(call, self.now).expect("an accepted request");
         (request, self.opened())
     }
 
-    /// Makes a request; returns its key and the exchange that it caused.
+    /// Makes a request; returns its key and the exchange that this opens.
     pub fn request(&mut self, method: &str) -> (RequestKey, Opened) {
         let request = self.machine.request(client::Call::new(method), self.now).expect("an accepted request");
         (request, self.opened())
     }
 
-    /// The outcomes among the events since this was last asked; each request may have one.
+    /// The outcomes among the events since the last call; each request has at most one.
     pub fn outcomes(&mut self) -> BTreeMap<RequestKey, Outcome> {
         let mut outcomes = BTreeMap::new();
         for event in self.events() {
@@ -557,7 +557,7 @@ impl World<Client<Http>> {
         outcomes
     }
 
-    /// The only outcome since this was last asked.
+    /// The only outcome since the last call.
     pub fn outcome(&mut self) -> Outcome {
         let mut outcomes = self.outcomes();
         assert_eq!(outcomes.len(), 1, "{outcomes:?}");
@@ -568,12 +568,12 @@ impl World<Client<Http>> {
 /// The notification that ends a handshake.
 pub const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
-/// A failure before anything reached the server.
+/// A failure before any byte reached the server.
 pub fn unreachable() -> Failure {
     Failure::Unreachable { detail: "connection refused".into() }
 }
 
-/// A failure after something may have reached the server.
+/// A failure after bytes may have reached the server.
 pub fn broken() -> Failure {
     Failure::Broken { detail: "connection reset".into() }
 }
@@ -605,7 +605,7 @@ pub fn initialize_result(version: &str) -> String {
 /// The result of `server/discover`.
 pub const DISCOVERED: &str = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}"#;
 
-/// A result that is final.
+/// A complete result, in the form of 2026-07-28.
 pub const COMPLETE: &str = r#"{"resultType":"complete","content":[]}"#;
 
 /// A response with [`COMPLETE`].
@@ -613,7 +613,7 @@ pub fn complete(id: &str) -> String {
     result(id, COMPLETE)
 }
 
-/// The answer to `initialize`.
+/// The response to `initialize`.
 pub fn initialize_reply(to: &Opened, version: &str, session: Option<&str>) -> Reply {
     let reply = Reply::json(result(&to.id(), &initialize_result(version)));
     match session {

@@ -1,18 +1,18 @@
-//! Prints what the machine of a play says: `cargo run -p tests --bin play -- NAME SEED`. With `--count N`, so many seeds are
-//! played from that one on, up to the first that fails.
+//! Prints the output of the machine in a play: `cargo run -p tests --bin play -- NAME SEED`. With `--count N`, it runs
+//! N seeds from SEED on without printing, and stops at the first that fails.
 
 use clap::Parser;
 use tests::{plays, transcript};
 
-/// A machine, and a peer and an application that do anything.
+/// Runs a machine with a randomly behaving peer and application.
 #[derive(Parser)]
 struct Args {
-    /// Which play.
+    /// The name of the play.
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(plays::ALL.map(|(name, _)| name)))]
     name: String,
-    /// Its seed.
+    /// The seed, or the first of several.
     seed: u64,
-    /// Play so many seeds, and print none.
+    /// Run this many seeds without printing.
     #[arg(long)]
     count: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! Runs the simulation: one seed with its trace, many seeds, or for a long time.
+//! Runs the simulation: one seed with its trace, a number of seeds, or seeds for a number of hours.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
@@ -11,29 +11,29 @@ use tests::transcript;
 /// Client, relay and server machines in a simulated network.
 #[derive(Parser)]
 struct Args {
-    /// Run this seed alone, and print what is seen. If it fails, print the smallest part of its plan that does.
+    /// Run this seed alone and print its trace. If it fails, print the smallest part of its plan that still fails.
     #[arg(long)]
     seed: Option<u64>,
-    /// Run this seed alone, and print what its machines say.
+    /// Run this seed alone and print the output of its machines.
     #[arg(long, value_name = "SEED")]
     transcript: Option<u64>,
-    /// Run as many seeds.
+    /// The number of seeds to run.
     #[arg(long, default_value_t = 10_000)]
     count: u64,
-    /// The first of them.
+    /// The first seed.
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// Run for so many hours instead.
+    /// Run for this many hours instead of a number of seeds.
     #[arg(long)]
     hours: Option<f64>,
-    /// Go on after a seed that fails, and print each reason with the number of seeds that fail so.
+    /// Continue after a seed that fails, and print each reason with the number of seeds that failed for it.
     #[arg(long)]
     keep_going: bool,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    // A failure is printed once, with its seed.
+    // The panic message is printed once, with the seed, so the default hook is silenced.
     panic::set_hook(Box::new(|_| {}));
     if let Some(seed) = args.transcript {
         transcript::print(|| drop(attempt(&Plan::new(seed), false)));
@@ -91,7 +91,7 @@ fn one(seed: u64) -> ExitCode {
     }
 }
 
-/// Runs a plan, and prints what is seen if that is wanted; what was wrong, if anything was.
+/// Runs a plan, and prints its trace if `is_watched`; returns the message of the panic if it fails.
 fn attempt(plan: &Plan, is_watched: bool) -> Result<Report, String> {
     let mut print = |line: &str| println!("{line}");
     let watcher: Option<&mut dyn FnMut(&str)> = if is_watched { Some(&mut print) } else { None };

@@ -1,4 +1,4 @@
-//! Runs one parser or machine over an input of a size, once: `work NAME SIZE`, for instructions to be counted
+//! Runs one parser or machine once over an input of a size, so that its instructions can be counted: `work NAME SIZE`
 //! (`tests/work/run`). Without arguments it prints the names.
 
 use std::env;
@@ -11,13 +11,13 @@ use tests::site::Site;
 use tests::stream::{ClientStream, ServerStream};
 use tests::world::{Reply, World, event, request, result};
 
-/// A parser, and how it is run over about so many bytes of its worst input.
+/// A parser or machine, and a function that runs it over about so many bytes of its worst input.
 struct Pass {
     name: &'static str,
     run: fn(usize),
 }
 
-/// As much as one packet carries.
+/// The payload of one TCP segment on Ethernet.
 const CHUNK: usize = 1448;
 
 const PASSES: &[Pass] = &[
@@ -159,7 +159,7 @@ fn main() {
     (pass.run)(size.parse().expect("a size"));
 }
 
-/// Limits that no input here reaches, but for those of depth.
+/// Limits that no input here reaches, except those of depth.
 fn limits() -> Limits {
     let mut limits = Limits::default();
     (limits.message, limits.event) = (1 << 30, 1 << 30);
@@ -319,7 +319,7 @@ fn client_body(is_stream: bool, size: usize) {
     world.machine.handle_end(opened.key, world.now);
 }
 
-/// Most of them wait for an exchange.
+/// Most of the requests are queued for an exchange.
 fn client_cancels(count: usize) {
     let mut world = World::connected_client_with(|config, _| config.limits = limits());
     let mut requests = Vec::new();
@@ -345,8 +345,8 @@ fn relay_lines(count: usize) {
     }
 }
 
-/// Requests that wait for an exchange, with a driver that asks after each whether to read on. Their ids have one length, so
-/// that ten times as many of them are ten times as many bytes.
+/// Requests that are queued for an exchange, with a driver that calls `wants_bytes` after each. All ids have the same
+/// length, so that ten times as many requests are ten times as many bytes.
 fn relay_waiting(count: usize) {
     let mut world = World::connected_relay_with(|config, _| config.limits = limits());
     let mut wanted = 0;

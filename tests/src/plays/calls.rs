@@ -8,7 +8,7 @@ use mcp_proto::{ErrorObject, Instant, Json, Notification, RequestKey, Ticket};
 
 use crate::random::Random;
 
-/// What it has asked, and what it was asked.
+/// The requests that the application has made and received.
 #[derive(Default)]
 pub(super) struct Calls {
     waiting: BTreeSet<RequestKey>,

@@ -1,4 +1,4 @@
-//! What servers say to clients, and clients to relays and servers.
+//! Messages of servers to clients, and of clients to relays and servers.
 
 use mcp_proto::Json;
 
@@ -16,19 +16,19 @@ fn member(json: &Json, name: &str) -> Option<String> {
     part(json, name).map(|value| value.to_text().into_owned())
 }
 
-/// What is known of a request that waits for its answer.
+/// A request that has not been answered.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
     pub(super) id: String,
     pub(super) method: String,
-    /// The token with which progress may be told of it.
+    /// The progress token of the request.
     pub(super) token: Option<String>,
-    /// It was made in the form of 2026-07-28.
+    /// Whether it has the form of 2026-07-28.
     pub(super) is_modern: bool,
 }
 
 impl Asked {
-    /// The request in a body or a line, if it is one.
+    /// Parses the request in a body or a line, if it is one.
     pub(super) fn read(text: &str) -> Option<Self> {
         let json = Json::parse(text.to_owned()).ok()?;
         let (id, method) = (member(&json, "id")?, member(&json, "method")?.trim_matches('"').to_owned());
@@ -38,7 +38,7 @@ impl Asked {
         Some(Self { id, method, token, is_modern: version.is_some() })
     }
 
-    /// The right answer.
+    /// A correct response.
     pub(super) fn result(&self, random: &mut Random) -> String {
         let old = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
         let result = match self.method.as_str() {
@@ -71,7 +71,7 @@ impl Asked {
         world::result(&self.id, &result)
     }
 
-    /// An error, some of which mean that the request should be made again in another way.
+    /// An error response. Some errors mean that the client should send the request again in another way.
     pub(super) fn error(&self, random: &mut Random) -> String {
         let code = *random.pick(&[-32_601, -32_602, -32_603, -32_000, -32_020, -32_021, -32_022, -32_042, 7]);
         let data = random.text(&[
@@ -83,7 +83,7 @@ impl Asked {
         format!(r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":{code},"message":"m"{data}}}}}"#, self.id)
     }
 
-    /// Something that belongs to the request, or to none.
+    /// A message that is not the response: one that belongs to the request, or an unrelated or invalid one.
     pub(super) fn aside(&self, random: &mut Random) -> String {
         let token = self.token.as_deref().unwrap_or("\"none\"");
         let id = self.id.trim_matches('"');
@@ -131,7 +131,7 @@ impl Asked {
 /// A server on a byte stream.
 pub(super) struct Server {
     waiting: Vec<Asked>,
-    /// One in so many answers is none.
+    /// One in so many responses is replaced by another message.
     trouble: u64,
 }
 
@@ -144,12 +144,12 @@ impl Server {
         self.waiting.extend(Asked::read(line));
     }
 
-    /// It is another process now.
+    /// Discards all requests, because the process was replaced.
     pub(super) fn forget(&mut self) {
         self.waiting.clear();
     }
 
-    /// Its next line.
+    /// The next line that it writes.
     pub(super) fn line(&mut self, random: &mut Random) -> Option<String> {
         let first = *random.pick(&[true, true, false]);
         let asked = if first { self.waiting.first() } else { self.waiting.last() }?.clone();
@@ -170,9 +170,9 @@ pub(super) struct Client {
     next: u64,
     is_modern: bool,
     has_begun: bool,
-    /// Ids of questions that it was asked.
+    /// Ids of requests that it has received.
     asked: Vec<String>,
-    /// What it was told to bring back last.
+    /// The latest `requestState` that it has received.
     state: Option<String>,
 }
 
@@ -204,7 +204,7 @@ impl Client {
         Self { next: 0, is_modern: random.one_in(2), has_begun: false, asked: Vec::new(), state: None }
     }
 
-    /// Its next line.
+    /// The next line that it writes.
     pub(super) fn line(&mut self, random: &mut Random) -> String {
         self.next += 1;
         // Some ids are used twice.
@@ -252,7 +252,7 @@ impl Client {
         }
     }
 
-    /// Takes notice of a line that came for it.
+    /// Handles a line that was written to it.
     pub(super) fn hear(&mut self, line: &str) {
         if let Some(asked) = Asked::read(line) {
             self.asked.push(asked.id);

@@ -12,7 +12,7 @@ use super::{LONG, STEPS, limits, random_time};
 use crate::random::Random;
 use crate::stream::ServerStream;
 
-/// What the application has.
+/// The open tickets and requests of the application.
 #[derive(Default)]
 pub(super) struct Application {
     tickets: Vec<Ticket>,
@@ -24,11 +24,11 @@ fn json(text: &str) -> Json {
     Json::parse(text.to_owned()).expect("JSON")
 }
 
-/// A server in a child process.
+/// Plays a server in a child process.
 ///
 /// # Panics
 ///
-/// A request of the server's own has not ended exactly once.
+/// A request that the server made has not ended exactly once.
 pub fn server(seed: u64) {
     let mut random = Random::new(seed);
     let mut stream = ServerStream::server_with(|config| {

@@ -1,4 +1,4 @@
-//! A server over HTTP that answers well or badly.
+//! An HTTP server that responds correctly or not.
 
 use std::collections::BTreeMap;
 
@@ -12,26 +12,26 @@ use crate::world::{Machine, Opened, Reply, World, event};
 struct Exchange {
     opened: Opened,
     asked: Option<Asked>,
-    /// Its response is a stream that has begun.
+    /// Whether its response is a stream that has begun.
     is_stream: bool,
 }
 
 /// The server.
 pub(super) struct Site {
     open: BTreeMap<ExchangeKey, Exchange>,
-    /// One in so many answers is a wrong one.
+    /// One in so many responses is wrong.
     trouble: u64,
-    /// So many are right before.
+    /// The number of first responses that are correct.
     calm: u64,
-    /// It gives sessions.
+    /// Whether it creates sessions.
     has_sessions: bool,
-    /// How many it has given.
+    /// The number of sessions that it has created.
     sessions: u64,
-    /// It is one of 2024-11-05, with two endpoints.
+    /// Whether it is a server of 2024-11-05 with two endpoints.
     is_old: bool,
-    /// What was asked of it at the second endpoint, and is answered on the stream of the first.
+    /// Requests to the second endpoint, which are answered on the stream of the first.
     waiting: Vec<Asked>,
-    /// The number of its next event.
+    /// The number of its latest event id.
     event: u64,
 }
 
@@ -65,7 +65,7 @@ impl Site {
         }
     }
 
-    /// Does one thing to one of the exchanges.
+    /// Performs one random operation on one of the open exchanges.
     pub(super) fn act<M: Machine>(&mut self, world: &mut World<M>, random: &mut Random) {
         while world.has_opened() {
             let opened = world.opened();
@@ -91,7 +91,7 @@ impl Site {
         }
     }
 
-    /// Answers well; the exchange, if its response goes on.
+    /// Responds correctly; returns the exchange if its response continues.
     fn answer<M: Machine>(
         &mut self,
         key: ExchangeKey,
@@ -149,7 +149,7 @@ impl Site {
         None
     }
 
-    /// Answers badly, and ends the exchange.
+    /// Responds wrongly; returns the exchange if it is still open.
     fn trouble<M: Machine>(
         key: ExchangeKey,
         exchange: Exchange,

@@ -1,4 +1,4 @@
-//! A server over HTTP, and its clients.
+//! An HTTP server and its clients.
 
 use std::time::Duration;
 
@@ -13,23 +13,23 @@ use crate::random::Random;
 use crate::site::Site;
 use crate::world::{self, INITIALIZED};
 
-/// What clients know of a server.
+/// The data that clients have received from a server.
 struct Clients {
-    /// Exchanges, whether or not they are still open.
+    /// All exchanges, open or not.
     exchanges: Vec<ExchangeKey>,
     sessions: Vec<String>,
-    /// Paths at which sessions of the older transport take messages.
+    /// Paths to which sessions of the two-endpoint transport post messages.
     places: Vec<String>,
-    /// Ids of events that were seen.
+    /// Ids of events that were received.
     events: Vec<String>,
     next: u64,
 }
 
-/// A server over HTTP.
+/// Plays an HTTP server.
 ///
 /// # Panics
 ///
-/// Something is left when the server is closed.
+/// The machine is not empty after the server was closed.
 pub fn server_http(seed: u64) {
     let mut random = Random::new(seed);
     let mut site = Site::with(|http, config| {
@@ -160,7 +160,7 @@ impl Clients {
         world::request(id, method, params)
     }
 
-    /// One of the clients goes, or takes what was sent to it.
+    /// A client disconnects, or reads what was sent to it.
     fn leave(&self, site: &mut Site, random: &mut Random) {
         if self.exchanges.is_empty() {
             return;
