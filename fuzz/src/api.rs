@@ -1,5 +1,5 @@
-//! Any public call, in any order: nothing panics, each request that a machine accepted ends once, and nothing is written to
-//! an exchange that has its response.
+//! Any public call, in any order: nothing panics, each request that a machine accepted ends once, and nothing is
+//! written to an exchange whose response is complete.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tests::transcript;
 
 use crate::script::Script;
 
-/// What is kept of what was handed out; any of it may be handed in anywhere.
+/// The keys and tickets that machines have returned. Any of them may be passed to any machine.
 #[derive(Default)]
 struct Kept {
     tickets: Vec<Ticket>,
@@ -21,12 +21,12 @@ struct Kept {
     subscriptions: Vec<client::SubscriptionKey>,
     exchanges: Vec<client::ExchangeKey>,
     served: Vec<server::ExchangeKey>,
-    /// Session ids that the HTTP server gave out.
+    /// Session ids that the HTTP server has assigned.
     sessions: Vec<http::HeaderValue>,
-    /// Requests that were accepted and have not ended, of the client on a stream, the one over HTTP, the servers.
+    /// Requests that were accepted and have not ended, for each machine, in the order of the constants below.
     waiting: [BTreeSet<RequestKey>; 4],
     listening: [BTreeSet<client::SubscriptionKey>; 2],
-    /// What each exchange of the HTTP server has got.
+    /// How far the response of each exchange of the HTTP server has come.
     replies: BTreeMap<server::ExchangeKey, Reply>,
     /// Exchanges that the client over HTTP has dropped.
     aborted: BTreeSet<client::ExchangeKey>,
@@ -45,7 +45,7 @@ enum Reply {
     Whole,
 }
 
-/// Machines of every kind, driven by somebody who has read no documentation.
+/// Clients, servers and a relay, driven by calls in an arbitrary order with arbitrary arguments.
 pub fn api(data: &[u8]) {
     let mut script = Script(data);
     let start = Instant::START + Duration::from_secs(1_000_000);
@@ -69,7 +69,7 @@ pub fn api(data: &[u8]) {
             3 => call_server(&mut http_server, HTTP_SERVER, &mut script, &mut kept, now),
             5 => serve(&mut http_server, &mut script, &mut kept, now),
             4 => feed(&mut stdio_client, &mut stdio_server, &mut http_client, &mut relay, &mut script, &kept, now),
-            // The clock may go back, too.
+            // The time may also go back.
             _ => script.byte().map(|step| {
                 now = match step % 8 {
                     0 => start,
@@ -88,7 +88,7 @@ pub fn api(data: &[u8]) {
     stdio_server.close(now);
     http_server.close(now);
     relay.close(now);
-    // What closing waits for has a bound.
+    // Closing takes a bounded time, after which every request must have ended.
     let end = now + Duration::from_secs(1000);
     stdio_client.handle_timeout(end);
     http_client.handle_timeout(end);
@@ -215,7 +215,7 @@ fn call_server<T: server::Carrier>(
     Some(())
 }
 
-/// What a driver does, in the wrong order.
+/// Calls the methods that are for a driver, in an arbitrary order.
 fn feed(
     stdio_client: &mut Client<Stdio>,
     stdio_server: &mut Server<Stdio>,
@@ -287,7 +287,7 @@ fn fail(
     relay.handle_failure(exchange, failure.clone(), now);
 }
 
-/// What a driver tells an HTTP server, in the wrong order.
+/// Calls the methods that are for the driver of an HTTP server, in an arbitrary order.
 fn serve(server: &mut Server<server::Http>, script: &mut Script<'_>, kept: &mut Kept, now: Instant) -> Option<()> {
     match script.byte()? % 8 {
         0 | 1 => {

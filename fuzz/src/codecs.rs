@@ -1,4 +1,4 @@
-//! Codecs, each beside somebody else who reads the same.
+//! The codecs, each compared with another implementation on the same input.
 
 use bytes::Bytes;
 use mcp_proto::{Frame, Json, Limits, Message, line, sse};
@@ -8,7 +8,7 @@ use tests::oracle::{self, SseItem};
 
 use crate::script::Script;
 
-/// Line framing: a naive reader agrees, and no way of cutting the input changes anything.
+/// Line framing: a naive reader gives the same lines, and the result does not depend on how the input is cut.
 ///
 /// The first two bytes choose the limit and the size of the pieces.
 pub fn line(data: &[u8]) {
@@ -34,8 +34,8 @@ pub fn line(data: &[u8]) {
     }
 }
 
-/// Server-sent events: a naive reader by the letter of the standard agrees, no way of cutting the input changes
-/// anything, limits act alike in all of them, and what was read can be written and read again.
+/// Server-sent events: a naive reader that follows the standard literally gives the same events; neither the result nor
+/// the effect of a limit depends on how the input is cut; and what was read can be written and read again.
 ///
 /// The first two bytes choose the limit and the size of the pieces.
 pub fn sse(data: &[u8]) {
@@ -72,7 +72,7 @@ pub fn sse(data: &[u8]) {
     round_trip(&items);
 }
 
-/// The lines of a stream of events, and what is behind the last of them.
+/// The lines of a stream of events, and the unfinished line after them.
 fn lines(stream: &[u8]) -> (Vec<&[u8]>, &[u8]) {
     let mut lines = Vec::new();
     let mut rest = stream.strip_prefix(b"\xef\xbb\xbf").unwrap_or(stream);
@@ -84,7 +84,7 @@ fn lines(stream: &[u8]) -> (Vec<&[u8]>, &[u8]) {
     (lines, rest)
 }
 
-/// Whether the values of the fields of one event, with a byte between two data lines, come to more than the limit.
+/// Whether the field values of one event, with one byte between two data lines, are longer than the limit in total.
 fn is_over(lines: &[&[u8]], limit: usize) -> bool {
     let (mut size, mut has_data) = (0, false);
     for line in lines {
@@ -128,8 +128,8 @@ fn round_trip(items: &[SseItem]) {
     assert_eq!(read, expected);
 }
 
-/// Messages: `serde_json` agrees on what is JSON, payloads are slices of their frame, and what was read can be written
-/// and read again without a difference.
+/// Messages: `serde_json` accepts the same texts as JSON, payloads are slices of their frame, and what was read can be
+/// written and read again without a difference.
 pub fn message(data: &[u8]) {
     let frame = Bytes::copy_from_slice(data);
     let limits = Limits::default();
@@ -159,7 +159,7 @@ fn written_again(message: &Message, frame: &Bytes, limits: &Limits) {
         Message::Response(mcp_proto::Response::Error { error, .. }) => Some(error.as_json()),
     };
     if let Some(payload) = payload {
-        // A payload shares the memory of its frame, unless it would keep much more alive than itself.
+        // A payload shares the memory of its frame, unless that would keep much more memory than the payload needs.
         let is_shared = frame.as_ptr_range().contains(&payload.as_bytes().as_ptr());
         assert_eq!(is_shared, frame.len() <= payload.len() + payload.len() / 4 + 1024);
     }
@@ -169,8 +169,8 @@ fn written_again(message: &Message, frame: &Bytes, limits: &Limits) {
     assert_eq!(again.to_bytes(), line);
 }
 
-/// Reading and setting members of an object: `serde_json` agrees on what is there before and after, and everything that
-/// was not set stays as it was, to the byte.
+/// Reading and setting members of an object: `serde_json` reads the same members before and after, and all other bytes
+/// are unchanged.
 ///
 /// The input is a name, a value, and the object.
 pub fn splice(data: &[u8]) {
@@ -184,12 +184,12 @@ pub fn splice(data: &[u8]) {
     if !object.as_bytes().starts_with(b"{") {
         return assert_eq!(after, object);
     }
-    // An object with the name that `serde_json` keeps for itself is something else to it.
+    // `serde_json` reads an object with a member name that it reserves as another kind of value.
     let serde_json::Value::Object(mut members) = before else { return };
     let Ok(found) = object.member(name) else { return };
     assert_eq!(found.as_ref().and_then(read), members.get(name).cloned());
     assert_eq!(after.member(name), Ok(Some(value.clone())));
-    // With two members of another name, which of them counts is everybody's own choice.
+    // Of two other members with the same name, an implementation may use either. `serde_json` reads both texts alike.
     let text = String::from_utf8_lossy(object.as_bytes());
     members.insert(name.to_owned(), expected);
     if let Some(serde_json::Value::Object(changed)) = read(&after) {

@@ -1,4 +1,4 @@
-//! Which era a server belongs to: the machine beside a table of RULES 10.1 and 10.2.
+//! The detection of a server's era: the machine compared with a table of RULES 10.1 and 10.2.
 
 use std::time::Duration;
 
@@ -9,24 +9,24 @@ use tests::world::{self, Opened, Reply, World};
 
 use crate::script::Script;
 
-/// What a server says to a client that wants to know what it is, or to open a session.
+/// How a server responds to `server/discover` or `initialize`.
 #[derive(Debug, Clone, Copy)]
 enum Said {
-    /// A result that names revisions: these, of those that there are.
+    /// A result that lists the revisions whose bits are set.
     Versions(u8),
-    /// -32022, and which would do, if that can be read.
+    /// Error -32022, with the supported revisions if its data can be read.
     Unsupported(Option<u8>),
     /// Another error.
     Error(i64),
     /// A result of `initialize`.
     Session(ProtocolVersion),
-    /// A result of nothing that was asked.
+    /// A result that fits neither method.
     Nonsense,
-    /// Nothing, for longer than anybody waits.
+    /// No answer until the request has timed out.
     Nothing,
-    /// An answer to what was asked before. Byte streams only.
+    /// An answer to the request before the current one. Byte streams only.
     Late,
-    /// A status and no JSON-RPC. HTTP only.
+    /// A status without a JSON-RPC body. HTTP only.
     Status(u16),
     /// The connection breaks, or the process ends.
     Gone,
@@ -51,7 +51,7 @@ impl Said {
         })
     }
 
-    /// The result or the error, as JSON-RPC.
+    /// The JSON-RPC response, if there is one.
     fn message(self, id: &str) -> Option<String> {
         let named = |chosen| serde_json::to_string(&those(chosen)).expect("names are JSON");
         let unsupported = |data: &str| {
@@ -71,7 +71,7 @@ impl Said {
     }
 }
 
-/// The names of those whose bit is set, and of one that nobody knows.
+/// The names of the revisions whose bits are set, and of one that does not exist.
 fn those(chosen: u8) -> Vec<&'static str> {
     versions(chosen).into_iter().map(ProtocolVersion::as_str).chain(["2031-01-01"]).collect()
 }
@@ -93,13 +93,13 @@ enum Next {
     Discover,
     Initialize(ProtocolVersion),
     Connected(Era),
-    /// There is no connection, and it was said why.
+    /// The attempt to connect fails, and the client reports the reason.
     Nothing,
-    /// What was asked is still to be answered.
+    /// The request is still unanswered.
     Wait,
 }
 
-/// What the rules say, for one connection.
+/// The expected behaviour for one connection, according to the rules.
 struct Table {
     versions: Vec<ProtocolVersion>,
     is_stream: bool,
@@ -108,12 +108,12 @@ struct Table {
     so_far: SoFar,
 }
 
-/// What has happened since the connection was begun.
+/// What has happened since the attempt to connect began.
 #[derive(Debug, Default)]
 struct SoFar {
     was_refused: bool,
     has_corrected: bool,
-    /// The process was asked what only a modern server knows.
+    /// `server/discover` was sent to the current process.
     has_probed: bool,
 }
 
@@ -142,17 +142,17 @@ impl Table {
     fn next(&mut self, said: Said) -> Next {
         let next = match (said, self.last) {
             (Said::Late, _) => return Next::Wait,
-            // ER-06
+            // A legacy server may exit at the probe, so it is started again with `initialize` (ER-06).
             (Said::Gone, _) if self.is_stream && self.has(false) && self.so_far.has_probed => {
                 self.so_far.has_probed = false;
                 self.initialize()
             }
-            // ER-26, ER-29
+            // These failures state nothing about the era (ER-26, ER-29).
             (Said::Gone | Said::Status(401 | 403 | 407 | 408 | 425 | 429 | 500..), _) => Next::Nothing,
             (said, Next::Discover) => self.probed(said),
-            // LC-06
+            // A session is used only if the client supports its revision (LC-06).
             (Said::Session(version), _) if self.newest(false, &[version]).is_some() => Next::Connected(Era::Legacy),
-            // ER-08, ER-42
+            // A modern server refuses `initialize`, so the client probes once more (ER-08, ER-42).
             (Said::Unsupported(_) | Said::Error(-32601 | -32602 | -32020) | Said::Status(_), _)
                 if self.has(true) && !self.so_far.was_refused =>
             {
@@ -170,24 +170,25 @@ impl Table {
         let (chosen, is_result) = match said {
             Said::Versions(chosen) => (chosen, true),
             Said::Unsupported(Some(chosen)) => (chosen, false),
-            // ER-22, ER-24
+            // Only a modern server sends these errors (ER-22, ER-24).
             Said::Error(-32020 | -32021) => return Next::Nothing,
-            // ER-26: over HTTP; ER-04: on a byte stream, but for a server that is known to be modern.
+            // Over HTTP, a timeout states nothing about the era (ER-26). On a byte stream it means a legacy server
+            // (ER-04), unless the server is known to be modern.
             Said::Nothing if !self.is_stream || self.is_sure() => return Next::Nothing,
-            // ER-04, ER-05, ER-23, ER-25
+            // Any other answer means a legacy server (ER-04, ER-05, ER-23, ER-25), unless it has refused `initialize`.
             _ if self.so_far.was_refused => return Next::Nothing,
             _ => return self.initialize(),
         };
         let named = versions(chosen);
         match (self.newest(true, &named), self.newest(false, &named)) {
-            // ER-02, ER-03
+            // A result means a modern server (ER-02); so does -32022, after which the client probes once more (ER-03).
             (Some(_), _) if is_result => Next::Connected(Era::Modern),
             (Some(_), _) if self.so_far.has_corrected => Next::Nothing,
             (Some(_), _) => {
                 self.so_far.has_corrected = true;
                 Next::Discover
             }
-            // ER-30
+            // The server lists legacy revisions only (ER-30).
             (None, Some(version)) => Next::Initialize(version),
             (None, None) => Next::Nothing,
         }
@@ -199,9 +200,9 @@ impl Table {
     }
 }
 
-/// A client, with the other end in the hand.
+/// A client whose server is simulated.
 trait Client {
-    /// What it has asked since, by method and revision offered.
+    /// The request that it has sent since the last call, by method and offered revision.
     fn asked(&mut self) -> Next;
     fn hear(&mut self, said: Said);
     fn connect(&mut self) -> bool;
@@ -313,10 +314,10 @@ impl Client for OnStream {
     }
 }
 
-/// The detection of the era, over HTTP and on a byte stream: whatever a server answers, the client asks what the rules
-/// say, detects the era that they say or none, and begins the next connection with it.
+/// The detection of the era, over HTTP and on a byte stream: whatever a server answers, the client sends the requests
+/// that the rules require, detects the era that they require or none, and begins the next connection with it.
 ///
-/// The first byte says which revisions the client speaks, the second what it knows and how it is connected.
+/// The first byte chooses the client's revisions, the second its known era and its transport.
 pub fn era(data: &[u8]) {
     let [speaks, how, ..] = data else { return };
     let versions = versions(*speaks);
@@ -367,7 +368,7 @@ pub fn era(data: &[u8]) {
     }
 }
 
-/// ER-09: another client that knows the detected era begins with it.
+/// Another client that is configured with the detected era begins with it (ER-09).
 fn remembers(mut table: Table, era: Era) {
     table.known = Some(era);
     let begun = table.begin();

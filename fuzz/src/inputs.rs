@@ -1,4 +1,4 @@
-//! What is fed to the targets without a fuzzer: the inputs that are kept, and scripts out of nothing.
+//! Inputs for the targets without a fuzzer: those of the corpora, and scripts that are generated from seeds.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tests::random::Random;
 
-/// Inputs of `corpus/NAME`, one a line, in base64; see `fuzz/corpora`.
+/// The inputs of `corpus/NAME`, which has one per line, in base64; see `fuzz/corpora`.
 #[must_use]
 pub fn kept(name: &str) -> Vec<Vec<u8>> {
     let packed = fs::read_to_string(folder("corpus").join(name)).expect("a corpus");
@@ -20,19 +20,19 @@ pub fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// An input as `corpus/NAME` has it.
+/// An input as it is written in `corpus/NAME`.
 #[must_use]
 pub fn packed(input: &[u8]) -> String {
     STANDARD.encode(input)
 }
 
-/// As many scripts as there are seeds.
+/// The scripts of the 3,000 seeds.
 pub fn scripts() -> impl Iterator<Item = Vec<u8>> {
     (0..3000).map(script)
 }
 
-/// The script of a seed. Two in three have the bit with which a client may speak 2026-07-28, and a relay is watched until
-/// every call has timed out.
+/// The script of a seed. Two of three have the highest bit of the first byte set: with it, a client may use 2026-07-28,
+/// and a relay runs until every call has timed out.
 #[must_use]
 pub fn script(seed: u64) -> Vec<u8> {
     let mut random = Random::new(seed);

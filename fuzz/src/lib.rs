@@ -1,7 +1,7 @@
-//! What the fuzzers run.
+//! The bodies of the fuzz targets.
 //!
-//! Each function takes arbitrary bytes and panics when something does not hold. `cargo fuzz run NAME --features libfuzzer`
-//! feeds it new ones; `cargo test` feeds it those of `corpus/NAME` again.
+//! Each function takes arbitrary bytes and panics when an invariant does not hold. `cargo fuzz run NAME --features
+//! libfuzzer` runs it with new inputs; `cargo test` runs it with the inputs of `corpus/NAME`.
 
 #![expect(clippy::panic, clippy::missing_panics_doc, reason = "a panic is how a finding is told")]
 #![expect(clippy::indexing_slicing, reason = "so is an index that is out of bounds")]
@@ -25,10 +25,10 @@ pub use machines::{client, relay};
 pub use mirror::mirror;
 pub use streams::{client_stdio, server_stdio};
 
-/// A target's name, and what it runs.
+/// A target's name and function.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// All of them.
+/// All targets.
 pub const TARGETS: [Target; 12] = [
     ("api", api),
     ("client", client),
@@ -44,8 +44,8 @@ pub const TARGETS: [Target; 12] = [
     ("sse", sse),
 ];
 
-/// The server machine over HTTP, of both eras at once, in a crowd of clients: every request that arrives whole is
-/// answered once or given up by its client, nobody gets the answer of anybody else, and nothing is left at the end.
+/// The server machine over HTTP, for both eras at once, with many clients: every complete request is answered once or
+/// cancelled by its client, no client receives the answer to another, and the machine holds nothing at the end.
 pub fn server(data: &[u8]) {
     crowd::run(Dice::Script(data), 2000);
 }

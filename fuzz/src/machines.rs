@@ -1,4 +1,4 @@
-//! Machines in a hostile world: the input decides what the server, the network, the clock and the application do.
+//! Machines under hostile conditions: the input controls the server, the network, the clock and the application.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tests::world::{self, Machine, Opened, Reply, World};
 use crate::script::Script;
 use crate::streams::{number, numbered};
 
-/// What a hostile server knows: the exchanges that are open, and how far it has answered them.
+/// The state of a hostile server: the open exchanges, those whose response has begun, and the answers that were sent.
 #[derive(Default)]
 struct Server {
     open: BTreeMap<ExchangeKey, Opened>,
@@ -21,18 +21,17 @@ struct Server {
     ledger: Ledger,
 }
 
-/// Which answer belongs to which request, by the numbers that their payloads carry: a request has one among its
-/// parameters, and each answer has one of its own.
+/// Which answer belongs to which request. Both are numbered: a request in its parameters, an answer in its payload.
 #[derive(Default)]
 struct Ledger {
     /// The number of the request that was sent with an id.
     ids: BTreeMap<String, usize>,
     answers: Vec<Answer>,
-    /// Everything that was sent and is none of the answers.
+    /// The bytes that were sent and are not among the answers.
     raw: Vec<u8>,
-    /// What must have ended now, and with which answer.
+    /// The request that must have ended now, and the answer with which it must have ended.
     due: Option<(usize, usize)>,
-    /// Exchanges on which the server asked something: the request of one may be parked, and taken up by another.
+    /// Exchanges on which the server has sent a request: the client's request may be parked, and continued on another.
     parked: BTreeSet<ExchangeKey>,
 }
 
@@ -53,7 +52,7 @@ impl Ledger {
         }
     }
 
-    /// Makes up the next answer to an id, and its payload.
+    /// Records the next answer to an id, and returns its number.
     fn answer(&mut self, opened: &Opened, id: &str) -> usize {
         let (request, is_post) = (request_number(opened), opened.request.method() == "POST");
         self.answers.push(Answer { id: id.to_owned(), exchange: opened.key, request, is_post });
@@ -67,11 +66,11 @@ impl Ledger {
             return;
         }
         let answer = number(payload).and_then(|number| self.answers.get(number));
-        // Routing is by exchange; a stream that belongs to no request carries answers by id.
+        // Answers are routed by exchange; on a stream that belongs to no request, by id.
         let is_own = answer.is_some_and(|answer| {
             let is_id = self.ids.get(&answer.id) == Some(&request);
             let is_parked = self.parked.contains(&answer.exchange);
-            // What waits for a connection fails with the error of what should have opened it.
+            // A request that waits for the connection fails with the error of the opening request.
             let is_opening = is_error && answer.is_post && answer.request.is_none();
             is_parked || is_opening || is_id && (!answer.is_post || answer.request == Some(request))
         });
@@ -79,10 +78,10 @@ impl Ledger {
     }
 }
 
-/// What opens a connection; a relay answers it in its own words.
+/// The methods that open a connection. A relay answers these itself.
 const OPENINGS: [&str; 2] = ["initialize", "server/discover"];
 
-/// The number among the parameters of a request that carries one.
+/// The number in the parameters of a request, if there is one.
 fn request_number(opened: &Opened) -> Option<usize> {
     match Frame::parse(opened.request.body(), &Limits::default()) {
         Ok(Frame::Single(Message::Request(request))) if !OPENINGS.contains(&request.method.as_str()) => {
@@ -95,7 +94,7 @@ fn request_number(opened: &Opened) -> Option<usize> {
 const STATUSES: [u16; 16] = [200, 202, 204, 301, 307, 308, 400, 401, 404, 405, 409, 429, 500, 503, 200, 200];
 
 impl Server {
-    /// Takes over what the machine has opened since, and forgets what it has dropped.
+    /// Adds the exchanges that the machine has opened since the last call, and removes those that it has aborted.
     fn look<M: Machine>(&mut self, world: &mut World<M>) {
         while world.has_opened() {
             let opened = world.opened();
@@ -109,7 +108,7 @@ impl Server {
         }
     }
 
-    /// Does one thing to one of the open exchanges.
+    /// Performs one action on one of the open exchanges.
     fn act<M: Machine>(&mut self, world: &mut World<M>, script: &mut Script<'_>) -> Option<()> {
         let count = self.open.len();
         let pick = usize::from(script.byte()?);
@@ -142,7 +141,7 @@ impl Server {
                 self.open.remove(&key);
                 world.reply(key, &reply);
             }
-            // A subscription is open.
+            // A notification of a subscription.
             3 => {
                 let notice = format!(
                     r#"{{"jsonrpc":"2.0","method":"{}","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{}}}}}}}"#,
@@ -164,7 +163,7 @@ impl Server {
                 self.forget(key);
                 world.fail(key, Failure::Broken { detail: "x".into() });
             }
-            // More of a stream: the right answer, somebody else's, or anything.
+            // A stream continues with the right answer, with one to another id, with a request, or with any bytes.
             7 if has_begun => {
                 let text = world::event(&right_result(opened, &mut self.ledger));
                 world.send(key, text.as_bytes());
@@ -218,7 +217,7 @@ fn result_for(opened: &Opened) -> String {
     }
 }
 
-/// An error with which a server of 2026-07-28 wants something done before the request is made again.
+/// An error of 2026-07-28 after which a client may correct its request and send it again.
 fn correction(opened: &Opened, how: u8, ledger: &mut Ledger) -> String {
     let code = [-32020, -32021, -32022, -32601][usize::from(how % 4)];
     let id = opened.id();
@@ -227,7 +226,7 @@ fn correction(opened: &Opened, how: u8, ledger: &mut Ledger) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"no","data":{data}}}}}"#)
 }
 
-/// The result that an exchange is there for. If it ends its request, that is due from now on.
+/// The right result for the request of an exchange. If it ends the request, the request is due from now on.
 fn right_result(opened: &Opened, ledger: &mut Ledger) -> String {
     let id = opened.id();
     let mut result = Json::parse(result_for(opened)).expect("JSON");
@@ -261,12 +260,12 @@ fn right_answer(opened: &Opened, how: u8, ledger: &mut Ledger) -> Reply {
     if opened.method() == "initialize" && how >= 64 { reply.header("mcp-session-id", "s") } else { reply }
 }
 
-/// The client machine over HTTP: every accepted request ends exactly once, whatever server, network, clock and
-/// application do: with the answer to it, at once when that has come, and else for a reason that there was. Nothing is
-/// done to an exchange after it was dropped; no request outlives its timeout; the machine falls silent.
+/// The client machine over HTTP: whatever the server, the network, the clock and the application do, every accepted
+/// request ends exactly once: with its answer as soon as that has arrived, or with a true reason. The machine takes no
+/// action on an exchange after it was dropped, no request outlives its timeout, and a closed machine sets no timer.
 pub fn client(data: &[u8]) {
     let mut script = Script(data);
-    // One bit of the first byte that nothing else depends on.
+    // The highest bit of the first byte decides nothing else.
     let may_be_modern = data.first().is_some_and(|byte| byte & 0x80 != 0);
     let mut world = if may_be_modern {
         World::detecting_client_with(|config, _| config.capabilities = Json::parse(r#"{"roots":{}}"#).expect("JSON"))
@@ -291,15 +290,15 @@ pub fn client(data: &[u8]) {
     assert_eq!(world.machine.poll_timeout(), None);
 }
 
-/// The time that a request has by default, without progress.
+/// The default timeout of a request without progress.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// More than any request may take, however often it is made again.
+/// Longer than any request may take, including all repetitions.
 const LONGEST: Duration = Duration::from_secs(3600);
 
 /// The application of a client.
 #[derive(Default)]
 struct App {
-    /// What was asked for: when, and its number.
+    /// The requests, each with its number and the time at which it was made.
     asked: BTreeMap<RequestKey, (usize, Instant)>,
     waiting: BTreeSet<RequestKey>,
     cancelled: BTreeSet<RequestKey>,
@@ -320,7 +319,7 @@ impl App {
         }
     }
 
-    /// Looks at what the machine told.
+    /// Checks the events of the machine.
     fn look(&mut self, world: &mut World<Client<Http>>, ledger: &mut Ledger) {
         let due = ledger.due.take();
         let due = due.filter(|(due, _)| self.waiting.iter().any(|request| self.asked[request].0 == *due));
@@ -352,7 +351,7 @@ impl App {
         match outcome {
             Outcome::Result(result) => ledger.check(result, number, false),
             Outcome::Error(error) => ledger.check(error.data().as_ref().unwrap_or(error.as_json()), number, true),
-            // A shorter one is that of the opening, which may have begun before.
+            // A shorter timeout is that of the opening request, which may have been sent before.
             Outcome::Failed(Failed::TimedOut { after }) => {
                 assert!(*after < TIMEOUT || waited >= *after, "{number} timed out after {waited:?}");
             }
@@ -387,7 +386,7 @@ fn client_step(
         }
         2 => world.pass(Duration::from_millis(u64::from(script.byte()?).pow(2))),
         3 => {
-            // What the application may do at any time, and must not harm.
+            // Calls that an application may make at any time.
             match script.byte()? % 10 {
                 0 => drop(world.machine.connect(now)),
                 1 => drop(world.machine.confirm(None, now)),
@@ -425,9 +424,9 @@ fn client_step(
     Some(())
 }
 
-/// The relay: the client gets exactly one answer for each of its requests, whatever the server, the network and the
-/// clock do: the server's own answer to this request, at once when that has come, or an error of the relay's. What goes to
-/// the server is always a message.
+/// The relay: whatever the server, the network and the clock do, the client receives exactly one answer to each of its
+/// requests: the server's answer to this request as soon as that has arrived, or an error of the relay. Every body that
+/// is sent to the server is one message.
 pub fn relay(data: &[u8]) {
     let mut script = Script(data);
     let mut world = World::relay();
@@ -493,10 +492,10 @@ fn relay_step(
     Some(())
 }
 
-/// What a modern client says of itself.
+/// The `_meta` of a modern client.
 const MODERN_META: &str = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}},"io.modelcontextprotocol/logLevel":"info","progressToken":1}"#;
 
-/// What it asks for.
+/// The requests of a modern client: the method, and the members of its parameters.
 const MODERN: [(&str, &str); 6] = [
     ("server/discover", ""),
     ("tools/list", ""),
@@ -509,13 +508,13 @@ const MODERN: [(&str, &str); 6] = [
 /// The client of a relay.
 #[derive(Default)]
 struct Editor {
-    /// What it was told to bring back last.
+    /// The last `requestState` that it has received.
     state: Option<Json>,
     next: i64,
     waiting: BTreeSet<i64>,
-    /// Those that stay open as long as the client wants.
+    /// The subscriptions among the waiting requests, which stay open until the client cancels them.
     subscriptions: BTreeSet<i64>,
-    /// Taken back: an answer may have been on its way, and `initialize` cannot be taken back at all.
+    /// Cancelled requests. An answer may already have been sent, and `initialize` cannot be cancelled.
     taken_back: BTreeSet<i64>,
     is_closed: bool,
 }

@@ -1,4 +1,4 @@
-//! Headers that repeat the body: what the client writes the server takes, and nothing else (RULES 8.2, 8.3).
+//! Headers that repeat the body: the server accepts what the client writes, and nothing else (RULES 8.2, 8.3).
 
 use mcp_proto::Json;
 use mcp_proto::server::Event;
@@ -11,11 +11,11 @@ use crate::script::Script;
 /// Values of arguments.
 const VALUES: [&str; 12] =
     ["null", "true", "false", "0", "-1", "42", "42.0", "1e2", "9007199254740993", r#""x""#, r#"" x ""#, r#"{"a":1}"#];
-/// Types that an annotated property may have, and one that it may not.
+/// Three types that an annotated property may have, and one (`number`) that it must not have.
 const TYPES: [&str; 4] = ["string", "integer", "boolean", "number"];
 
-/// A client and a server that know the same tool agree about the headers of every call of it; once a header says
-/// something else, the call reaches nobody.
+/// A client and a server that have the same tool definition agree about the headers of every call of the tool. When a
+/// header is changed so that it contradicts the body, the server refuses the call.
 pub fn mirror(data: &[u8]) {
     let mut script = Script(data);
     let Some(name) = script.text().map(|name| String::from_utf8_lossy(name).into_owned()) else { return };
@@ -53,7 +53,7 @@ pub fn mirror(data: &[u8]) {
     let reached = site.events().iter().any(|event| matches!(event, Event::Requested { .. }));
     assert!(reached, "{headers:?} of {}: {}", call.body(), site.take(key).text());
 
-    // Any other header is a contradiction, however it is written.
+    // A header with another meaning contradicts the body.
     let Some(at) = script.byte() else { return };
     let mut changed = headers.clone();
     let which = usize::from(at) % changed.len();
@@ -69,7 +69,7 @@ pub fn mirror(data: &[u8]) {
     assert!(!reached && sent.code() / 100 == 4, "{changed:?} of {}: {}", call.body(), sent.text());
 }
 
-/// What a value stands for, if numbers and the encoding of other bytes are looked through.
+/// The meaning of a header value: base64 is decoded, and a number is written in one form.
 fn means(value: &str) -> String {
     let inside = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
     let decoded = inside.and_then(|inside| {

@@ -1,6 +1,6 @@
-//! Bytes that decide.
+//! A fuzz input as a source of decisions.
 
-/// What is left of them.
+/// The bytes that are not used yet.
 pub(crate) struct Script<'d>(pub(crate) &'d [u8]);
 
 impl<'d> Script<'d> {
@@ -17,7 +17,7 @@ impl<'d> Script<'d> {
         Some(text)
     }
 
-    /// One of these.
+    /// One of the choices, selected by the next byte.
     pub(crate) fn pick<C: Copy>(&mut self, choices: &[C]) -> Option<C> {
         choices.get(usize::from(self.byte()?) % choices.len()).copied()
     }

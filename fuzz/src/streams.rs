@@ -1,4 +1,4 @@
-//! Machines on byte streams whose other end says anything.
+//! Machines on byte streams, whose peer sends arbitrary bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,14 +15,15 @@ use tests::stream::{ClientStream, ServerStream};
 
 use crate::script::Script;
 
-/// The server machine on a byte stream, of both eras at once: what it writes are messages; each request that could be
-/// read has exactly one answer, unless it was taken back; the application's answers go to the requests that it was given.
+/// The server machine on a byte stream, for both eras at once: every line that it writes is a message; each request
+/// that could be read is answered exactly once, unless it was cancelled; and each answer of the application goes to its
+/// request.
 ///
-/// The first byte says how the stream begins, the second how it is cut.
+/// The first byte chooses how the stream begins, the second how it is cut.
 pub fn server_stdio(data: &[u8]) {
     let [how, piece, stream @ ..] = data else { return };
     let mut world = if how % 2 == 0 { ServerStream::server() } else { ServerStream::ready("2025-03-26") };
-    // What the application was asked, by the number that its answer carries.
+    // The requests that the application received, by the number in its answer.
     let mut served = Vec::new();
     for bytes in cut(stream, &[usize::from(*piece) + 1]) {
         world.bytes(bytes);
@@ -37,7 +38,7 @@ pub fn server_stdio(data: &[u8]) {
     }
     let was_closed = world.machine.is_closed();
     world.eof();
-    // Where a session was opened before, this is not the beginning of the stream.
+    // If a session was opened before, the input is not the beginning of the stream.
     let earlier: &[u8] = if how % 2 == 0 { b"" } else { b"\n" };
     let arrived = Arrived::read(&[earlier, stream].concat());
     let mut answers: BTreeMap<Option<String>, usize> = BTreeMap::new();
@@ -72,12 +73,12 @@ pub fn server_stdio(data: &[u8]) {
     }
 }
 
-/// A payload that says which one it is.
+/// A payload that contains a number.
 pub(crate) fn numbered(number: usize) -> Json {
     Json::parse(format!(r#"{{"n":{number}}}"#)).expect("JSON")
 }
 
-/// Which one a payload says that it is.
+/// The number that a payload contains.
 pub(crate) fn number(payload: &Json) -> Option<usize> {
     payload.member("n").ok().flatten()?.to_text().parse().ok()
 }
@@ -89,13 +90,13 @@ fn messages(frame: Frame) -> Vec<Result<Message, ParseError>> {
     }
 }
 
-/// What a naive reader makes of a stream that arrives at a server.
+/// The result of a naive reader for a stream that a server receives.
 struct Arrived {
-    /// Requests, by id, method and parameters.
+    /// Requests, each with its id, method and parameters.
     requests: Vec<(String, mcp_proto::Method, Option<Json>)>,
-    /// How many answers there may be by id, and without one.
+    /// The most answers for each id, and without an id.
     answerable: BTreeMap<Option<String>, usize>,
-    /// Neither a batch nor a cancellation.
+    /// Whether the stream has neither a batch nor a cancellation.
     is_plain: bool,
 }
 
@@ -107,7 +108,7 @@ impl Arrived {
             match Frame::parse(&Bytes::copy_from_slice(line), &Limits::default()) {
                 Ok(Frame::Single(message)) => arrived.message(Ok(message)),
                 Ok(Frame::Batch(items)) => {
-                    // Where there are no batches, all of it is one bad frame.
+                    // In a revision without batches, the whole batch is one invalid frame.
                     arrived.may_answer(None);
                     arrived.is_plain = false;
                     for item in items {
@@ -143,13 +144,14 @@ impl Arrived {
     }
 }
 
-/// What the client of [`client_stdio`] asks for.
+/// The methods that the client of [`client_stdio`] requests.
 const METHODS: [&str; 4] = ["tools/call", "tools/list", "prompts/get", "resources/read"];
 
-/// The client machine on a byte stream: each of its requests ends once, whatever the server says, with what the server
-/// said to the id of this request; in a session of 2025-11-25, with the first of that, and else with the reason.
+/// The client machine on a byte stream: whatever the server sends, each request ends once. Its answer is one that the
+/// server sent to the id of this request; in a session of 2025-11-25, it is the first of these, and a request without
+/// one ends with the right failure.
 ///
-/// The first byte says which era the server belongs to, and whether time passes before the stream ends; the second how the
+/// The first byte chooses the era of the server, and whether time passes before the stream ends; the second how the
 /// stream is cut.
 pub fn client_stdio(data: &[u8]) {
     let [how, piece, stream @ ..] = data else { return };
@@ -170,7 +172,7 @@ pub fn client_stdio(data: &[u8]) {
     let was_closed = app.world.machine.is_closed();
     let waits = how & 0x40 != 0;
     if waits {
-        // Longer than any request may take.
+        // This is longer than any request may take.
         app.world.pass(Duration::from_secs(700));
         app.look(&mut script);
         assert!(app.waiting.is_empty(), "{:?} outlived every timeout", app.waiting);
@@ -182,11 +184,11 @@ pub fn client_stdio(data: &[u8]) {
     if app.world.machine.is_closed() {
         assert!(app.waiting.is_empty() && app.listening.is_empty(), "{:?} {:?}", app.waiting, app.listening);
     }
-    // A server of a session was heard before.
+    // The server has answered `initialize` before, so the input is not the beginning of the stream.
     app.compare(&[b"\n", stream].concat(), how % 3 == 0 && !was_closed, waits);
 }
 
-/// The application of a client, and what it saw.
+/// The application of a client, and the outcomes that it received.
 struct App {
     world: ClientStream,
     asked: Vec<RequestKey>,
@@ -202,7 +204,7 @@ impl App {
         let mut request =
             |method: &&str| world.machine.request(Call::new(*method).with_progress(), world.now).expect("a request");
         let asked: Vec<_> = METHODS.iter().map(&mut request).collect();
-        // Where there are none, that is no harm.
+        // Revisions without subscriptions refuse this, which is fine.
         let listening = world.machine.listen(Json::empty_object(), world.now).into_iter().collect();
         let waiting = asked.iter().copied().collect();
         let mut app = Self { world, asked, waiting, listening, outcomes: BTreeMap::new(), ids: BTreeMap::new() };
@@ -233,7 +235,7 @@ impl App {
         self.read();
     }
 
-    /// Takes what the client has written.
+    /// Reads the messages that the client has written.
     fn read(&mut self) {
         for line in self.world.lines() {
             let frame = Frame::parse(&line.into(), &Limits::default());
@@ -244,7 +246,7 @@ impl App {
         }
     }
 
-    /// Compares the outcomes with what a naive reader of the stream expects: exactly, if that is known.
+    /// Compares the outcomes with those that a naive reader of the stream expects; exactly if `is_exact`.
     fn compare(&self, stream: &[u8], is_exact: bool, waits: bool) {
         let (lines, _) = oracle::lines(stream, Limits::default().message);
         let frames: Vec<_> = lines
@@ -285,12 +287,12 @@ impl App {
     }
 }
 
-/// The outcome that a message of the server's stands for, if it answers such an id.
+/// The outcome that a message of the server means, if it answers one of these ids.
 fn answer(message: Result<Message, ParseError>, is_own: impl Fn(&RequestId) -> bool) -> Option<Outcome> {
     match message {
         Ok(Message::Response(Response::Result { id, result })) if is_own(&id) => Some(Outcome::Result(result)),
         Ok(Message::Response(Response::Error { id: Some(id), error })) if is_own(&id) => Some(Outcome::Error(error)),
-        // RP5: what is neither a request nor a response, and names a request, fails it.
+        // A message with a request's id that is neither a valid request nor a valid response fails that request (RP5).
         Err(ParseError { subject: Subject::Response(id) | Subject::Either(id), .. }) if is_own(&id) => {
             Some(Outcome::Failed(Failed::Closed))
         }

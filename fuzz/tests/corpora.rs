@@ -1,4 +1,4 @@
-//! Runs every input that is kept of a fuzz target again: what the target checks holds, and the machines say what they said.
+//! Runs each target with every input of its corpus: its checks hold, and the transcripts of the machines are unchanged.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ fn replay(name: &str, run: fn(&[u8])) {
             transcript::digest(|| run(input))
         })
         .collect();
-    // The targets of codecs have no machine that would say something.
+    // The targets of codecs have no machine and therefore an empty transcript.
     if digests.iter().any(|digest| *digest != digests[0]) {
         let command = |line| format!("cargo run -p fuzz --bin transcript -- {name} {line}");
         transcript::compare(&inputs::folder("transcripts").join(name), &digests, command);

@@ -1,9 +1,9 @@
-//! Scripts out of nothing, run through the bodies of the fuzz targets that have machines.
+//! Runs the fuzz targets that are controlled by scripts with scripts that are generated from seeds.
 
 use fuzz::inputs;
 use tests::transcript;
 
-/// Runs every script, and compares what the machines say with what they said.
+/// Runs every script, and compares the transcripts of the machines with the stored ones.
 fn run(name: &str, target: fn(&[u8])) {
     let digests: Vec<_> = inputs::scripts().map(|script| transcript::digest(|| target(&script))).collect();
     let command = |position| format!("cargo run -p fuzz --bin transcript -- {name} --seed {}", position - 1);

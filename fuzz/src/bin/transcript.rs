@@ -1,4 +1,4 @@
-//! Prints what the machines of a fuzz target say to one input:
+//! Prints the transcript of the machines of a fuzz target for one input:
 //!
 //! ```text
 //! cargo run -p fuzz --bin transcript -- TARGET LINE          line LINE of corpus/TARGET, from 1 on
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use fuzz::{Target, inputs};
 use tests::transcript;
 
-/// The target that is named, and its input.
+/// The named target, and its input.
 fn input(args: &[String]) -> Option<(Target, Vec<u8>)> {
     let (target, input) = match args {
         [target, flag, seed] if flag == "--seed" => (target, inputs::script(seed.parse().ok()?)),

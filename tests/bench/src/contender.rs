@@ -1,4 +1,4 @@
-//! A proxy under measurement: a process that is spoken to over its stdin and stdout.
+//! A proxy under measurement: a process that exchanges messages over its stdin and stdout.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,18 +12,18 @@ use nix::unistd::Pid;
 
 use crate::server::Era;
 
-/// What a modern client says of itself with each request.
+/// The `_meta` that a modern client sends with each request.
 const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"bench","version":"0"}}"#;
 
 /// How one of the contenders is started.
 pub struct Contender {
     pub name: &'static str,
     command: Vec<OsString>,
-    /// What is spoken to it.
+    /// The era of the client that uses it.
     client: Era,
-    /// Arguments that let it pass messages of any size that is measured.
+    /// Arguments that raise its limit to the largest message that is measured.
     any_size: &'static [&'static str],
-    /// What it takes on disk: a file or a folder.
+    /// Its file or folder on disk.
     pub installed: PathBuf,
 }
 
@@ -43,7 +43,7 @@ impl Contender {
         Self { name: "bare", command, client: Era::Legacy, any_size: &[], installed: program.into() }
     }
 
-    /// The same, spoken to by a client of this era.
+    /// The same contender with a client of this era.
     pub fn with_client(self, client: Era) -> Self {
         Self { client, ..self }
     }
@@ -55,7 +55,7 @@ impl Contender {
         Self { name: "mcp-remote", command, client: Era::Legacy, any_size: &[], installed: modules.into() }
     }
 
-    /// Starts it, and returns it with the time until it had answered `initialize`.
+    /// Starts it, and returns it with the time until it has answered the first request.
     pub fn start(&self, any_size: bool) -> io::Result<(Running, Duration)> {
         let start = Instant::now();
         let mut child = Command::new(&self.command[0])
@@ -75,7 +75,7 @@ impl Contender {
     }
 }
 
-/// A contender that runs; dropped, it is killed.
+/// A running contender. It is killed when this is dropped.
 pub struct Running {
     child: Child,
     input: ChildStdin,
@@ -85,18 +85,18 @@ pub struct Running {
     last_id: u32,
 }
 
-/// What is called: the size of the result, and how the server sends it.
+/// A call: the size of its result, and how the server sends that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Call {
     pub bytes: usize,
     pub sse: bool,
 }
 
-/// What the kernel says that a process has used.
+/// The resources that a process has used, as the kernel reports them.
 #[derive(Debug, Clone, Copy)]
 pub struct Usage {
     pub cpu: Duration,
-    /// How often its threads went to sleep, those not counted that have ended.
+    /// How often its threads have waited (voluntary context switches); threads that have ended are not counted.
     pub waits: u64,
 }
 
@@ -170,12 +170,12 @@ impl Running {
         self.memory("VmHWM:")
     }
 
-    /// What is resident now, in bytes.
+    /// The memory that is resident now, in bytes.
     pub fn resident_memory(&self) -> io::Result<f64> {
         self.memory("VmRSS:")
     }
 
-    /// What of it belongs to no file, and so to this process alone.
+    /// The resident memory that belongs to no file and therefore to this process alone, in bytes.
     pub fn own_memory(&self) -> io::Result<f64> {
         self.memory("RssAnon:")
     }
@@ -186,7 +186,7 @@ impl Running {
         Ok(f64::from(kib) * 1024.0)
     }
 
-    /// What the process has used, threads that have ended included.
+    /// The resources that the process has used. The processor time includes threads that have ended.
     pub fn usage(&self) -> io::Result<Usage> {
         let id = self.child.id();
         let clock = clock_getcpuclockid(Pid::from_raw(id.cast_signed()))?;

@@ -21,13 +21,13 @@ use table::{Figure, Target, Unit};
 const SMALL: usize = 200;
 const LARGE: usize = 10 << 20;
 const IN_FLIGHT: usize = 32;
-/// The results, in MiB, over which time per byte must stay the same.
+/// The sizes of results, in MiB, over which the time per byte must stay the same.
 const GROWING: [usize; 4] = [5, 10, 20, 40];
 
-/// Before a turn: the last one may have left something to do.
+/// The pause before a turn, in which the contenders finish the work of the previous one.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// How often everything is done. The contenders take turns in every round.
+/// The number of rounds and calls of each measurement. The contenders take turns in every round.
 struct Effort {
     starts: usize,
     rounds: usize,
@@ -95,7 +95,7 @@ fn compare(contenders: &[Contender; 3], effort: &Effort) -> io::Result<()> {
     Ok(())
 }
 
-/// Where node is.
+/// The path of node.
 fn node() -> io::Result<PathBuf> {
     let output = Command::new("node").args(["-p", "process.execPath"]).output()?;
     Ok(String::from_utf8_lossy(&output.stdout).trim_end().into())
@@ -112,7 +112,7 @@ fn start_up(contenders: &[Contender; 3], effort: &Effort) -> io::Result<()> {
     Ok(())
 }
 
-/// What a round of calls shows of a contender.
+/// The figures of one contender, from all rounds of a measurement.
 #[derive(Default)]
 struct Rounds {
     times: Vec<f64>,
@@ -121,7 +121,7 @@ struct Rounds {
 }
 
 impl Rounds {
-    /// Makes `calls` calls with `round`, which returns how long they took: each of them, or all.
+    /// Makes `calls` calls with `round`, which returns the time of each call or of all calls together.
     fn add(
         &mut self,
         running: &mut Running,
@@ -241,7 +241,7 @@ fn growing_results(contenders: &[Contender; 3], effort: &Effort) -> io::Result<(
     let mut first = None;
     for (times, mib) in times.into_iter().zip(GROWING) {
         let times = times.map(median);
-        // With a half for noise: what grows with the square is eight times as slow at the end.
+        // Half as much again is allowed for noise; quadratic growth would make the last size eight times as slow.
         let limit = *first.get_or_insert(times[0] * 1.5);
         Figure::new(&format!("{mib} MiB as SSE: time per byte"), Unit::Seconds)
             .target(Target::AtMost(limit))
@@ -250,8 +250,8 @@ fn growing_results(contenders: &[Contender; 3], effort: &Effort) -> io::Result<(
     Ok(())
 }
 
-/// The order of a round. Whoever comes after the one that needs the most finds the caches cold and the processors busy
-/// with its garbage, so all orders take turns.
+/// The order of a round. After the contender that needs the most, the caches are cold and the processors are busy with
+/// its garbage collection; therefore all orders are used in turns.
 fn turns(round: usize) -> [usize; 3] {
     const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [2, 1, 0], [0, 2, 1], [1, 2, 0], [1, 0, 2], [2, 0, 1]];
     ORDERS[round % ORDERS.len()]

@@ -1,4 +1,4 @@
-//! What it costs to join the eras: the proxy between clients and servers of each, one call at a time.
+//! The cost of translation between the eras: the proxy between clients and servers of each, one call at a time.
 
 use std::io;
 use std::path::Path;
@@ -8,9 +8,9 @@ use crate::contender::{Call, Contender, Running};
 use crate::server::{self, Era};
 use crate::{Effort, PAUSE, Rounds, SMALL, median, table};
 
-/// How much more a bridged call may cost than one between two sides of the same era.
+/// How many times as much a call between the eras may cost as one between two sides of the same era.
 const BRIDGED: f64 = 1.2;
-/// The client's era and the server's: the straight pairs first, and each bridged pair at the place of its client's.
+/// The client's era and the server's: first the pairs of one era, then those of two, in the same order of clients.
 const PAIRS: [(Era, Era); 4] =
     [(Era::Legacy, Era::Legacy), (Era::Modern, Era::Modern), (Era::Legacy, Era::Modern), (Era::Modern, Era::Legacy)];
 

@@ -1,4 +1,4 @@
-//! A loopback MCP server that costs little: it answers from what it has at hand.
+//! A loopback MCP server that costs little: it computes nothing for its answers.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,15 +7,15 @@ use std::thread;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// What a result is made of around its text.
+/// The parts of a result before and after its text.
 const RESULT: (&str, &str) = (r#"{"content":[{"type":"text","text":""#, r#""}]}"#);
 const MODERN_RESULT: (&str, &str) = (r#"{"resultType":"complete","content":[{"type":"text","text":""#, r#""}]}"#);
-/// A line of the text of results, as JSON has it: tools return texts of many lines.
+/// A line of the text of results, escaped as in JSON. Tools return texts of many lines.
 const TEXT: &str = "What a tool returns is often the text of a file, in lines of about eighty bytes\\n";
-/// Bytes that are written at once.
+/// The most bytes that are written at once.
 const BLOCK: usize = 64 * 1024;
 
-/// How a conversation begins: with `initialize`, or with every request.
+/// How a client states its revision: in `initialize`, or in every request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Era {
     Legacy,
@@ -28,7 +28,7 @@ pub fn start(era: Era) -> io::Result<String> {
     let url = format!("http://{}/mcp", listener.local_addr()?);
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // A client that goes away in the middle of an answer is of no interest.
+            // An error is ignored: a client may close the connection during an answer.
             thread::spawn(move || serve(stream, era));
         }
     });
@@ -51,13 +51,13 @@ struct Params {
     arguments: Arguments,
 }
 
-/// What the one tool is asked for.
+/// The arguments of the only tool.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Arguments {
-    /// The size of the result.
+    /// The size of the result's text, in bytes.
     bytes: usize,
-    /// It comes as an event, not as JSON.
+    /// Whether the result is sent as a server-sent event instead of JSON.
     sse: bool,
 }
 
@@ -84,7 +84,7 @@ fn serve(mut stream: TcpStream, era: Era) -> io::Result<()> {
     }
 }
 
-/// Whether a complete request is a POST, the length of its head and of all of it.
+/// For a complete request: whether it is a POST, the length of its head, and its whole length.
 fn request(bytes: &[u8]) -> io::Result<Option<(bool, usize, usize)>> {
     let mut headers = [httparse::EMPTY_HEADER; 32];
     let mut request = httparse::Request::new(&mut headers);
@@ -172,7 +172,7 @@ fn event(stream: &mut TcpStream, id: &str, before: &str, text: usize, after: &st
     write(stream, head + &before, text, &(after + "\r\n0\r\n\r\n"))
 }
 
-/// Writes as few times as the size allows.
+/// Writes a text of this size between two strings, in as few writes as the size of a block allows.
 fn write(stream: &mut TcpStream, before: String, mut text: usize, after: &str) -> io::Result<()> {
     let mut block = before.into_bytes();
     while text > 0 {

@@ -1,4 +1,4 @@
-//! Any number of programs side by side, each started with the URL: small results as JSON, and what is resident.
+//! Any number of programs in comparison, each started with the URL: small results as JSON, and resident memory.
 
 use std::io;
 use std::path::Path;
@@ -10,10 +10,10 @@ use crate::table::{Unit, float, shown};
 use crate::{Effort, IN_FLIGHT, PAUSE, Rounds, SMALL, median};
 
 const CALL: Call = Call { bytes: SMALL, sse: false };
-/// After this long a program that was only started counts as idle.
+/// The time after which a program without calls counts as idle.
 const REST: Duration = Duration::from_millis(500);
 
-/// Prints a line for each figure, with how many times as much each program costs as the last one.
+/// Prints a line for each figure, with the ratio of each program to the last one.
 pub fn compare(programs: &[&Path], url: &str, effort: &Effort) -> io::Result<()> {
     let mut running = Vec::new();
     for program in programs {
@@ -52,7 +52,7 @@ pub fn compare(programs: &[&Path], url: &str, effort: &Effort) -> io::Result<()>
     Ok(())
 }
 
-/// Has all programs make `calls` calls a round, in an order that moves on by one from round to round.
+/// Makes `calls` calls to each program in each round, in an order that is rotated by one from round to round.
 fn measure(
     running: &mut [Running],
     effort: &Effort,

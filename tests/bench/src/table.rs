@@ -1,9 +1,9 @@
-//! The table: a line per figure, a column per contender, and how the first compares with the others.
+//! The table: a line per figure, a column per contender, and the ratios of the first to the others.
 
-/// How many times as good as the last contender the first has to be.
+/// How many times as good as the last contender the first one must be.
 const AHEAD: f64 = 5.0;
 
-/// What is counted.
+/// The unit of a figure.
 #[derive(Debug, Clone, Copy)]
 pub enum Unit {
     Seconds,
@@ -11,11 +11,11 @@ pub enum Unit {
     Number,
     /// Bytes of memory per byte of a message.
     Share,
-    /// Per second: more is better.
+    /// Calls per second: more is better.
     Rate,
 }
 
-/// What the first contender has to reach.
+/// The target of the first contender.
 #[derive(Debug, Clone, Copy)]
 pub enum Target {
     AtMost(f64),
@@ -35,7 +35,7 @@ impl Figure {
         Self { name: name.to_owned(), unit, target: None, is_ahead_wanted: true }
     }
 
-    /// A figure that explains others: it has no targets.
+    /// A figure that explains others and has no target.
     pub fn note(name: &str, unit: Unit) -> Self {
         Self { is_ahead_wanted: false, ..Self::new(name, unit) }
     }
@@ -45,7 +45,7 @@ impl Figure {
         self
     }
 
-    /// Prints the figure of each contender: the one that is tested, the bare one, the peer.
+    /// Prints the figure of each contender: `mcp-proxy`, the bare one, and the other proxy.
     pub fn print(self, [own, bare, peer]: [f64; 3]) {
         let cost = |own: f64, other: f64| if matches!(self.unit, Unit::Rate) { other / own } else { own / other };
         let target = match self.target {
@@ -93,12 +93,12 @@ pub fn shown(value: f64, unit: Unit) -> String {
     }
 }
 
-/// A ratio, unless there is nothing to compare with.
+/// A ratio as text, or `-` if it is not below 100, as for a figure that does not exist.
 fn times(ratio: f64) -> String {
     if ratio < 100.0 { format!("{ratio:.2}") } else { "-".to_owned() }
 }
 
-/// Counts and sizes here are far below what a double holds exactly.
+/// Counts and sizes here are far below the integers that an `f64` represents exactly.
 #[expect(clippy::cast_precision_loss, reason = "see above")]
 pub fn float(count: u64) -> f64 {
     count as f64

@@ -1,4 +1,4 @@
-//! What `everything-client` does in each scenario.
+//! The behaviour of `everything-client` in each scenario.
 
 use std::error::Error;
 
@@ -11,11 +11,11 @@ use serde_json::{Map, Value, json};
 
 type Done = Result<(), Box<dyn Error>>;
 
-/// Does what the suite wants to see in this scenario.
+/// Runs the client's part of a scenario of the suite.
 ///
 /// # Errors
 ///
-/// The scenario is unknown, or the server did not do its part.
+/// The scenario is unknown, or a request to the server failed.
 pub async fn run(scenario: &str, builder: Builder<Http>) -> Done {
     let capabilities = json!({ "elicitation": {}, "roots": {}, "sampling": {} });
     let builder = builder.capabilities(Json::from_serialize(&capabilities)?).handler(Person);
@@ -60,7 +60,7 @@ async fn tools(client: &Client) -> Result<Vec<Tool>, Box<dyn Error>> {
     Ok(client.request("tools/list", None).await?.read::<Tools>()?.tools)
 }
 
-/// Calls a tool that the server lists.
+/// Lists the tools, and calls the one with this name.
 async fn call(client: &Client, name: &str, arguments: &(impl Serialize + ?Sized)) -> Done {
     if !tools(client).await?.iter().any(|tool| tool.name == name) {
         return Err(format!("the server has no tool {name}").into());
@@ -89,7 +89,7 @@ async fn call_every_tool(client: &Client) -> Done {
     Ok(())
 }
 
-/// A text member of everything in one list.
+/// The text of one member of every entry of a list.
 async fn listed(client: &Client, method: &str, list: &str, member: &str) -> Result<Vec<String>, Box<dyn Error>> {
     let result: Map<String, Value> = client.request(method, None).await?.read()?;
     let entries = result.get(list).and_then(Value::as_array).ok_or("the result has no list")?;
@@ -116,7 +116,7 @@ async fn call_as_told(client: &Client) -> Done {
     Ok(())
 }
 
-/// Calls tools that ask before they answer, and one that does not at the same time.
+/// Calls tools that require input before they answer, and at the same time one that does not.
 async fn answer_questions(client: &Client) -> Done {
     let none = json!({});
     let (asked, unrelated) =
@@ -126,7 +126,7 @@ async fn answer_questions(client: &Client) -> Done {
     call(client, "test_mrtr_no_result_type", &none).await
 }
 
-/// A schema crosses as it is, also with keywords that nobody here knows.
+/// Sends the schema of a tool back to the server, unchanged, with all its keywords.
 async fn send_schema_back(client: &Client) -> Done {
     #[derive(Serialize)]
     struct Arguments<'a> {
@@ -137,7 +137,7 @@ async fn send_schema_back(client: &Client) -> Done {
     call(client, "json_schema_echo", &Arguments { schema: &tool.input_schema }).await
 }
 
-/// Accepts every form as it is proposed.
+/// A handler that accepts every elicitation with the default values of its form.
 struct Person;
 
 impl Handler for Person {

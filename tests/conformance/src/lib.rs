@@ -1,9 +1,9 @@
-//! What the programs answer and ask that the official conformance suite is run against.
+//! The server and the client that the official conformance suite tests.
 //!
 //! | file | what |
 //! |---|---|
-//! | `client` | what `everything-client` does in each scenario |
-//! | `server` | what `everything-server` offers |
+//! | `client` | the behaviour of `everything-client` in each scenario |
+//! | `server` | the tools, resources and prompts of `everything-server` |
 
 pub mod client;
 pub mod server;

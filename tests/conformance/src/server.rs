@@ -1,4 +1,4 @@
-//! What `everything-server` offers, on either adapter.
+//! The tools, resources and prompts of `everything-server`, on either adapter.
 
 mod caller;
 mod input;
@@ -15,7 +15,7 @@ use mcp_proto::{ErrorObject, Json, code};
 
 use caller::{Caller, run};
 
-/// The object `capabilities` of `initialize` and `server/discover`.
+/// The object `capabilities` in the results of `initialize` and `server/discover`.
 #[must_use]
 pub fn capabilities() -> Json {
     let capabilities = ServerCapabilities::new()
@@ -27,20 +27,20 @@ pub fn capabilities() -> Json {
     Json::from(capabilities).with_member("extensions", &tasks::capability())
 }
 
-/// Answers a request on a thread.
+/// Answers a request of `mcp-blocking`.
 ///
 /// # Errors
 ///
-/// The error is the answer.
+/// The error that is sent as the answer.
 pub fn serve_blocking(incoming: &mcp_blocking::Incoming) -> Result<Json, ErrorObject> {
     run(serve(&Caller::Blocking(incoming)))
 }
 
-/// Answers a request on a runtime.
+/// Answers a request of `mcp-tokio`.
 ///
 /// # Errors
 ///
-/// The error is the answer.
+/// The error that is sent as the answer.
 pub async fn serve_tokio(incoming: mcp_tokio::Incoming) -> Result<Json, ErrorObject> {
     serve(&Caller::Tokio(&incoming)).await
 }

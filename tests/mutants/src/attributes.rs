@@ -1,4 +1,4 @@
-//! What is built, and what is for tests only.
+//! Which items are built, and which are for tests only.
 
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Meta, Token};
@@ -14,7 +14,7 @@ pub(crate) fn is_built(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// Whether a condition of `cfg` holds. What is not known does.
+/// Whether a condition of `cfg` holds. An unknown condition counts as true.
 fn holds(condition: &Meta) -> bool {
     let name = condition.path().get_ident().map(ToString::to_string).unwrap_or_default();
     match condition {

@@ -12,72 +12,73 @@ use crate::macros::Select;
 use crate::operators::{is_deleted, replacements};
 use crate::values::{Values, of_return};
 
-/// A small change of the code.
+/// A mutant: a small change of the code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mutant {
-    /// Where in [`Found::functions`] the function is that it changes.
+    /// The index in [`Found::functions`] of the function that it changes.
     pub function: usize,
-    /// What it changes into what, on one line. It differs from that of any other mutant of the function.
+    /// The old and the new code, on one line. It is unique within the function.
     pub change: String,
-    /// The bytes that it is about.
+    /// The byte range of the code that it changes.
     pub span: Range<usize>,
-    /// The lines of these bytes, from 1.
+    /// The lines of this code, counted from 1.
     pub lines: Range<usize>,
 }
 
-/// A function, with the functions in it.
+/// A function, including the functions nested in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
-    /// Its name, behind that of its type and its modules in the file.
+    /// Its name, after the names of its modules in the file and its type.
     pub name: String,
-    /// Its bytes.
+    /// Its byte range.
     pub span: Range<usize>,
-    /// Where `const` and the space behind it stand, if it may be called in constants.
+    /// The byte range of `const` and the space after it, for a `const fn`.
     pub constant: Option<Range<usize>>,
 }
 
-/// How the code is rewritten so that a mutant can be chosen when it runs. A mutant is its place in [`Found::mutants`].
+/// How the code is rewritten so that a mutant can be chosen at run time. A mutant is given as its index in
+/// [`Found::mutants`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Rewrite {
-    /// Other text instead of an expression.
+    /// An expression is replaced with other text.
     Expression(Vec<(usize, String)>),
-    /// The opposite of a condition.
+    /// A condition is negated.
     Opposite(usize),
-    /// Another comparison of two values that can be looked at twice.
+    /// A comparison operator is replaced, where both operands can be evaluated twice.
     Comparison(Vec<(usize, String)>),
-    /// `||` instead of `&&`, or the other way round.
+    /// `&&` is replaced with `||`, or the other way round.
     Junction { mutant: usize, is_and: bool, left: Range<usize>, right: Range<usize> },
-    /// A `return` at the start of a body.
+    /// A `return` is inserted at the start of a body.
     Returns(Vec<(usize, String)>),
-    /// Nothing from the iterator that a body gives.
+    /// The iterator that a body returns gives no items.
     NoItems(usize),
-    /// An arm's guard: always true, never true, or the arm is not there.
+    /// The guard of an arm is always true or always false, or the arm is removed.
     Guard { always: usize, never: usize, without: Option<usize> },
-    /// A guard for an arm that has none.
+    /// An arm without a guard is removed.
     Arm(usize),
-    /// A statement that is left out.
+    /// A statement is left out.
     Statement(usize),
-    /// A `const` that the function cannot keep.
+    /// The `const` of a function is removed, because a mutant is chosen at run time.
     Constant(usize),
 }
 
-/// A rewrite, and the bytes that it is for.
+/// A rewrite, and the byte range that it applies to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Node {
     pub(crate) span: Range<usize>,
     pub(crate) rewrite: Rewrite,
 }
 
-/// What there is in a file.
+/// The mutants, functions and modules of a file.
 #[derive(Debug, Default)]
 pub struct Found {
     /// The mutants, in the order of the file.
     pub mutants: Vec<Mutant>,
-    /// All functions that are built outside of tests.
+    /// All functions that are built and are not part of the tests.
     pub functions: Vec<Function>,
     /// The names of the modules that have files of their own.
     pub modules: Vec<String>,
-    /// In the order in which they begin, outer ones first.
+    /// The rewrites, ordered by their start, outer ones first.
     pub(crate) nodes: Vec<Node>,
 }
 
@@ -85,7 +86,7 @@ pub struct Found {
 ///
 /// # Errors
 ///
-/// What is not Rust.
+/// The source is not valid Rust.
 pub fn find(source: &str) -> syn::Result<Found> {
     let file = syn::parse_file(source)?;
     let mut finder = Finder { source, ..Finder::default() };
@@ -110,11 +111,11 @@ pub fn find(source: &str) -> syn::Result<Found> {
 struct Finder<'s> {
     source: &'s str,
     found: Found,
-    /// The modules, types and functions around.
+    /// The names of the enclosing modules, types and functions.
     names: Vec<String>,
-    /// The functions around.
+    /// The indices of the enclosing functions.
     functions: Vec<usize>,
-    /// Where expressions are whose value is `()` if they have one.
+    /// The byte ranges of expressions whose value, if any, is `()`.
     units: HashSet<(usize, usize)>,
 }
 
@@ -202,7 +203,8 @@ impl Finder<'_> {
         self.units.insert((span.start, span.end));
     }
 
-    /// A call or an assignment as a statement is left out. What is all of a function's body is left out with the body.
+    /// Leaves out a call or an assignment that is a statement. If it is the whole body of a function, the mutant of the
+    /// body does the same, so none is added.
     fn statement(&mut self, expression: &Expr, span: Range<usize>) {
         if !is_call(expression) && !matches!(expression, Expr::Assign(_)) {
             return;
@@ -240,7 +242,7 @@ fn lines(part: &impl syn::spanned::Spanned) -> Range<usize> {
     part.span().start().line..part.span().end().line + 1
 }
 
-/// On one line, with single spaces.
+/// The text on one line, with single spaces.
 fn squeezed(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -283,8 +285,8 @@ fn has_let(expression: &Expr) -> bool {
     }
 }
 
-/// How the other operators are tried. A mutant should be reached only where it makes a difference, as far as that can
-/// be seen: fewer tests are run in vain.
+/// The rewrite for a replaced operator. Where possible, a mutant counts as reached only if it changes the value, so
+/// that fewer tests are run in vain.
 fn rewrite(binary: &syn::ExprBinary, alternatives: Vec<(usize, String)>) -> Rewrite {
     let only = alternatives.first().map_or(0, |(mutant, _)| *mutant);
     match binary.op {
@@ -302,7 +304,7 @@ fn rewrite(binary: &syn::ExprBinary, alternatives: Vec<(usize, String)>) -> Rewr
     }
 }
 
-/// Whether a value can be asked for twice, which changes nothing.
+/// Whether an expression can be evaluated twice without an effect.
 fn is_plain(expression: &Expr) -> bool {
     const LOOKS: [&str; 8] =
         ["len", "is_empty", "is_some", "is_none", "as_str", "as_bytes", "saturating_add", "saturating_sub"];
@@ -326,7 +328,7 @@ fn is_plain(expression: &Expr) -> bool {
     }
 }
 
-/// Looks for what leaves a function early.
+/// Finds expressions that leave a function early.
 #[derive(Default)]
 struct Returns {
     found: bool,
@@ -352,7 +354,7 @@ impl<'a> Visit<'a> for Returns {
 }
 
 impl<'a> Visit<'a> for Finder<'_> {
-    // What is no code, or must be constant.
+    // These are not executed code, or must be constant.
     fn visit_attribute(&mut self, _: &'a Attribute) {}
     fn visit_type(&mut self, _: &'a Type) {}
     fn visit_pat(&mut self, _: &'a Pat) {}
@@ -425,7 +427,7 @@ impl<'a> Visit<'a> for Finder<'_> {
                     }
                 }
                 Stmt::Expr(expression, Some(_)) => self.statement(expression, statement.span().byte_range()),
-                // A statement without a semicolon that is not the last has no value.
+                // An expression statement without a semicolon has the type `()` unless it is the last one.
                 Stmt::Expr(expression, None) if place < last => self.is_unit(expression),
                 Stmt::Expr(..) | Stmt::Item(_) | Stmt::Macro(_) => {}
             }
@@ -532,7 +534,7 @@ impl<'a> Visit<'a> for Finder<'_> {
             return;
         }
         for expression in call.parse_body::<Select>().iter().flat_map(|select| &select.expressions) {
-            // They do not live as long as the file, but nothing is kept of them.
+            // These expressions have a shorter lifetime than the file, which is fine: no reference to them is kept.
             Finder::visit_expr(self, expression);
         }
     }

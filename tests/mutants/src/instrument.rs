@@ -1,40 +1,40 @@
-//! Writes a file in which the mutants can be chosen.
+//! Writes a source file in which the mutants can be chosen at run time.
 
 use std::ops::Range;
 
 use crate::find::{Found, Node, Rewrite};
 
-/// Text that is there for a mutant.
+/// Text that was inserted for a mutant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inserted {
-    /// Its bytes in what was written.
+    /// Its byte range in the written text.
     pub span: Range<usize>,
-    /// The mutant, as its place in [`Found::mutants`].
+    /// The mutant, as its index in [`Found::mutants`].
     pub mutant: usize,
 }
 
-/// Text as it was.
+/// Text that was copied unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
-    /// Its bytes in what was written.
+    /// Its byte range in the written text.
     pub span: Range<usize>,
-    /// Where it began in the file.
+    /// The offset of its start in the original file.
     pub from: usize,
 }
 
-/// A file in which mutants can be chosen.
+/// A source file in which mutants can be chosen at run time.
 #[derive(Debug, Default)]
 pub struct Instrumented {
-    /// What was written.
+    /// The written text.
     pub text: String,
-    /// What is there for mutants.
+    /// The parts that were inserted for mutants.
     pub inserted: Vec<Inserted>,
-    /// What is as it was.
+    /// The parts that were copied unchanged.
     pub chunks: Vec<Chunk>,
 }
 
-/// Writes `source` with those of its mutants that are `live`. The number by which each is chosen is `first` and its
-/// place. Functions that are in `constants`, by their place, stay constant; all others are not any more.
+/// Writes `source` with those of its mutants that are `live`. The number that chooses a mutant is `first` plus its
+/// index. A `const fn` keeps its `const` if `constants` is true for its index; all others lose it.
 pub fn instrument(
     source: &str,
     found: &Found,
@@ -53,7 +53,7 @@ struct Writer<'w> {
     first: usize,
     live: &'w dyn Fn(usize) -> bool,
     constants: &'w dyn Fn(usize) -> bool,
-    /// The next node that is not written yet.
+    /// The index of the next node to be written.
     next: usize,
     written: Instrumented,
 }
@@ -89,12 +89,12 @@ impl Writer<'_> {
         self.written.inserted.push(Inserted { span: start..self.written.text.len(), mutant });
     }
 
-    /// The condition that holds when a mutant is chosen.
+    /// The code of the condition that is true when a mutant is chosen.
     fn chosen(&self, mutant: usize) -> String {
         format!("crate::mutant({})", self.first + mutant)
     }
 
-    /// Whether it is tried; one of a function that stays constant is not.
+    /// Whether a mutant is written. Those of functions that stay `const` are not.
     fn is_live(&self, mutant: usize) -> bool {
         (self.live)(mutant) && !(self.constants)(self.found.mutants[mutant].function)
     }

@@ -1,5 +1,5 @@
-//! Mutants: small changes that break the code, all of them in one copy of it, of which an environment variable chooses
-//! one when a program starts.
+//! Mutants: small changes that break the code. One copy of the code contains all of them; an environment variable
+//! chooses one when a program starts.
 
 mod attributes;
 mod find;
@@ -11,5 +11,5 @@ mod values;
 pub use find::{Found, Function, Mutant, find};
 pub use instrument::{Chunk, Inserted, Instrumented, instrument};
 
-/// The module that tells an instrumented crate which mutant is chosen.
+/// The module that provides the chosen mutant in an instrumented crate.
 pub const SWITCH: &str = include_str!("switch.txt");

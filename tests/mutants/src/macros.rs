@@ -1,11 +1,11 @@
-//! The one macro whose arguments are code with branches: `tokio::select!`.
+//! The one macro whose arguments are searched for mutants: `tokio::select!`.
 
 use syn::parse::{Parse, ParseStream};
 use syn::{Expr, Pat, Token};
 
 /// The branches of `select!`.
 pub(crate) struct Select {
-    /// What is awaited, asked and done.
+    /// The futures, the preconditions and the handlers of the branches.
     pub(crate) expressions: Vec<Expr>,
 }
 

@@ -18,7 +18,7 @@ struct Request {
     constants: BTreeSet<String>,
 }
 
-/// A mutant, for the script.
+/// A mutant, as it is described to the script.
 #[derive(Serialize)]
 struct Described {
     key: String,
@@ -31,7 +31,7 @@ struct Described {
     state: &'static str,
 }
 
-/// A written file, for the script: what is there for which mutant, and what was where.
+/// A written file, as it is described to the script: the parts inserted for mutants, and the origin of unchanged parts.
 #[derive(Default, Serialize)]
 struct Written {
     inserted: Vec<(usize, usize, usize)>,
@@ -74,7 +74,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
-    // 0 is no mutant.
+    // The number 0 means that no mutant is chosen.
     let mut next = 1;
     for file in &mut files {
         file.first = next;
@@ -97,7 +97,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             written.text += &SWITCH.replace("COUNT: usize = 0", &format!("COUNT: usize = {next}"));
         }
         let path = to.join(&file.path);
-        // What is as it was is not built again.
+        // An unchanged file keeps its modification time, so that cargo does not build it again.
         if fs::read_to_string(&path).ok().as_ref() != Some(&written.text) {
             fs::write(&path, &written.text)?;
         }

@@ -1,8 +1,8 @@
-//! What stands in for an operator.
+//! The replacements of operators.
 
 use syn::{BinOp, UnOp};
 
-/// The operator as it is written, and what it is replaced with.
+/// The operator as text, and the operators that replace it.
 pub(crate) fn replacements(operator: &BinOp) -> Option<(&'static str, &'static [&'static str])> {
     Some(match operator {
         BinOp::Eq(_) => ("==", &["!="]),
@@ -37,7 +37,7 @@ pub(crate) fn replacements(operator: &BinOp) -> Option<(&'static str, &'static [
     })
 }
 
-/// Whether an expression with this operator is also tried without it.
+/// Whether there is a mutant without this unary operator.
 pub(crate) fn is_deleted(operator: &UnOp) -> bool {
     matches!(operator, UnOp::Not(_) | UnOp::Neg(_))
 }

@@ -1,21 +1,21 @@
-//! What a function of a type could return instead.
+//! The values that a mutant of a function body returns, by the return type.
 
 use syn::{GenericArgument, PathArguments, PathSegment, ReturnType, Type, TypeParamBound};
 
-/// At most this many values for one type.
+/// The most values for one type.
 const MOST: usize = 6;
 
 const DEFAULT: &str = "Default::default()";
 
-/// What a function's body is replaced with.
+/// The replacements of a function's body.
 pub(crate) enum Values {
-    /// With a `return` of each of these.
+    /// A `return` of each of these values.
     Returned(Vec<String>),
-    /// It returns an iterator: with nothing of what that gives.
+    /// An iterator without items, for a function that returns an iterator.
     NoItems,
 }
 
-/// What could be returned; nothing if no value is known.
+/// The replacements for a return type; none if there is no known value.
 pub(crate) fn of_return(output: &ReturnType) -> Values {
     match output {
         ReturnType::Default => Values::Returned(vec!["()".to_owned()]),

@@ -1,15 +1,15 @@
-//! Which mutants a piece of code has, and how they are written into it.
+//! The mutants that are found in a piece of code, and the code that is written for them.
 
 use mutants::{find, instrument};
 
-/// What the mutants of `source` change.
+/// The changes of all mutants of `source`.
 fn changes(source: &str) -> Vec<String> {
     let mut mutants = find(source).expect("the source is Rust").mutants;
     mutants.sort_by_key(|mutant| mutant.span.start);
     mutants.into_iter().map(|mutant| mutant.change).collect()
 }
 
-/// `source` with all of its mutants, on one line; it must be Rust still.
+/// `source` with all of its mutants, on one line. Checks that it is still valid Rust.
 fn instrumented(source: &str) -> String {
     let found = find(source).expect("the source is Rust");
     let text = instrument(source, &found, 1, &|_| true, &|_| false).text;
@@ -61,7 +61,7 @@ fn each_kind_of_code_has_its_mutants() {
             &["arm A -> nothing", "A if b -> if true", "A if b -> if false", "arm C -> nothing"],
         ),
         ("fn f() -> ! { match a { A if b => 1, C => 2, c => 3 } }", &["A if b -> if true", "A if b -> if false"]),
-        // Calls of whose value nothing is made.
+        // Calls whose value is not used.
         (
             "fn f() -> u8 { g()?; h().await; a.b(); let _ = i(); 0 }",
             &[
@@ -79,7 +79,7 @@ fn each_kind_of_code_has_its_mutants() {
             &["body -> ()", "a.b = c; -> nothing", "*d = e; -> nothing", "f += 1 -> -=", "f += 1 -> *="],
         ),
         ("fn f() -> ! { match a { A => b = c, B => {} } d }", &["b = c -> nothing"]),
-        // What is all of a body goes with it.
+        // A statement that is the whole body has no mutant of its own.
         ("fn f() { g() }", &["body -> ()"]),
         ("fn f() { g(); }", &["body -> ()"]),
         ("fn f() { if a { g() } else { h() } }", &["body -> ()", "g() -> nothing", "h() -> nothing"]),
@@ -91,9 +91,10 @@ fn each_kind_of_code_has_its_mutants() {
             "async fn f() { loop { tokio::select! { biased; a = b(), if c == d => { g(); } else => break } } }",
             &["body -> ()", "c == d -> !=", "g(); -> nothing"],
         ),
-        // What is the same twice in a function is told apart, and elsewhere is another mutant.
+        // Equal changes in one function are numbered; in another function they need no number.
         ("fn f() -> ! { a == b; a == b }", &["a == b -> !=", "a == b -> != [2]"]),
-        // What is not the code's own.
+        // There are no mutants in tests, in code that is not built, in `Debug`, in other macros, and none that makes a
+        // `Default` call itself.
         ("#[cfg(test)] mod tests { fn f() { g() } } #[test] fn t() { g() } #[tokio::test] async fn u() { g() }", &[]),
         ("#[cfg(windows)] fn f() { g() } #[cfg(not(test))] fn h() { g() }", &["body -> ()"]),
         ("impl fmt::Debug for A { fn fmt(&self) -> fmt::Result { g() } }", &[]),

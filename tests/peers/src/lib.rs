@@ -1,7 +1,7 @@
 //! `mcp-tokio` and rmcp, each as a client with its server in the same process.
 //!
 //! Both do the same: the client writes a number as the arguments of a tool, the server reads it and answers with a text
-//! of [`TEXT`] bytes, and the client reads that text. On both sides of both, arguments and results are typed values.
+//! of [`TEXT`] bytes, and the client reads that text. Arguments and results are typed values on both sides.
 //!
 //! | file | what it does |
 //! |---|---|
@@ -19,31 +19,31 @@ use rmcp::RoleClient;
 use rmcp::service::RunningService;
 use tokio::net::TcpListener;
 
-/// Bytes of the text in each result.
+/// The size of the text in each result, in bytes.
 pub const TEXT: usize = 200;
-/// Bytes that the stream in memory holds.
+/// The capacity of the stream in memory, in bytes.
 const DUPLEX: usize = 64 * 1024;
 const TOOL: &str = "repeat";
 
 /// A client whose server runs in the same process.
 #[derive(Clone)]
 pub enum Caller {
-    /// Of `mcp-tokio`.
+    /// A client of `mcp-tokio`.
     McpTokio(mcp_tokio::Client),
-    /// Of rmcp.
+    /// A client of rmcp.
     Rmcp(Arc<RunningService<RoleClient, ()>>),
 }
 
 /// A server over HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HttpServer {
-    /// `mcp-tokio`, which listens itself.
+    /// `mcp-tokio` with its own listener.
     McpTokio,
     /// `mcp-tokio`, as a route of axum.
     McpTokioInAxum,
     /// rmcp with its defaults, as a route of axum: sessions, and events for answers.
     Rmcp,
-    /// rmcp with JSON for answers, which it has only without sessions.
+    /// rmcp with JSON for answers, which it supports only without sessions.
     RmcpJson,
 }
 
@@ -94,12 +94,12 @@ impl Caller {
 
 fn serve_in_axum(listener: TcpListener, app: axum::Router) {
     use axum::serve::ListenerExt;
-    // As servers of `mcp-tokio` do.
+    // Servers of `mcp-tokio` set this option, too.
     let listener = listener.tap_io(|stream| stream.set_nodelay(true).expect("an option of TCP"));
     tokio::spawn(async move { axum::serve(listener, app).await });
 }
 
-/// The text of a result: the last digit of the number, again and again.
+/// The text of a result: the last digit of the number, repeated.
 fn text(number: u32) -> String {
     (number % 10).to_string().repeat(TEXT)
 }

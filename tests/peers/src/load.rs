@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use crate::Caller;
 
-/// Calls that are made at once.
+/// The number of calls in flight in [`many_at_once`].
 pub const DEPTH: u32 = 64;
 
-/// Makes so many calls, each after the one before; how long each took.
+/// Makes this many calls, one after the other, and returns the time of each.
 ///
-/// They are made from a task of the runtime, as an application does.
+/// The calls are made from a task of the runtime, as in an application.
 pub async fn one_at_a_time(caller: &Caller, calls: u32) -> Vec<Duration> {
     let caller = caller.clone();
     let calling = async move {
@@ -24,7 +24,7 @@ pub async fn one_at_a_time(caller: &Caller, calls: u32) -> Vec<Duration> {
     tokio::spawn(calling).await.expect("a task that does not fail")
 }
 
-/// Makes so many calls, [`DEPTH`] at once.
+/// Makes this many calls, [`DEPTH`] at once.
 pub async fn many_at_once(caller: &Caller, calls: u32) {
     let task = |caller: Caller| async move {
         for number in 0..calls / DEPTH {

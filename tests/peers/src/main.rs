@@ -1,4 +1,4 @@
-//! Measures `mcp-tokio` beside rmcp: clients and servers in one process, in turns. `tests/peers/run` builds and runs it.
+//! Compares `mcp-tokio` with rmcp: clients and servers in one process, in turns. `tests/peers/run` builds and runs it.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,15 +9,15 @@ use peers_bench::load::{many_at_once, one_at_a_time};
 use peers_bench::{Caller, HttpServer};
 use tokio::runtime;
 
-/// Odd, so that one of them is the median.
+/// The number is odd, so that one round is the median.
 const ROUNDS: usize = 9;
 
-/// Whether more is better, and how many times as much as rmcp `mcp-tokio` is to have.
+/// The target of a figure: whether more is better, and the ratio of `mcp-tokio` to rmcp that is required.
 #[derive(Clone, Copy)]
 enum Target {
     AtLeast(f64),
     AtMost(f64),
-    /// At most so much, whatever rmcp has.
+    /// At most this much, independent of rmcp.
     Below(f64),
     None,
 }
@@ -26,16 +26,16 @@ const RATE: Target = Target::AtLeast(1.5);
 const COST: Target = Target::AtMost(0.5);
 const SESSION: Target = Target::Below(2048.0);
 
-/// What one round says about one contender.
+/// The figures of one contender in one round.
 #[derive(Clone, Copy, Default)]
 struct Figures {
-    /// Per second, one at a time.
+    /// Calls per second, one at a time.
     rate: f64,
-    /// Median of one call, in microseconds.
+    /// The median time of one call, in microseconds.
     median: f64,
-    /// Per second, many at once.
+    /// Calls per second, many at once.
     rate_at_once: f64,
-    /// In microseconds per call, one at a time and many at once.
+    /// Processor time in microseconds per call, over calls one at a time and many at once.
     cpu: f64,
     cpu_at_once: f64,
 }
@@ -68,7 +68,7 @@ fn main() {
     }
 }
 
-/// What the program beside this one counts.
+/// The figures of `peers-heap`, which is in the same folder as this program.
 fn heap_figures() -> Vec<[f64; 2]> {
     let program = std::env::current_exe().expect("a running program has a file");
     let counted = Command::new(program.with_file_name(Path::new("peers-heap"))).output().expect("it was built too");
@@ -117,14 +117,14 @@ async fn round(caller: &Caller, calls: u32) -> Figures {
     }
 }
 
-/// What comes of some work, and the seconds that it takes: by the clock, and of the processors.
+/// The result of some work, and the seconds that it takes: elapsed time, and processor time.
 async fn measured<T>(work: impl Future<Output = T>) -> (T, f64, f64) {
     let (start, before) = (Instant::now(), cpu_time());
     let outcome = work.await;
     (outcome, start.elapsed().as_secs_f64(), cpu_time().saturating_sub(before).as_secs_f64())
 }
 
-/// Of all threads of this process.
+/// The processor time of all threads of this process.
 fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("a clock that every process has").into()
 }

@@ -1,7 +1,8 @@
-//! Drives a client and a server machine to an answer in each era, on a platform without clock, threads and files.
+//! Runs a client and a server machine until a request is answered, in each era, on a platform without clock, threads
+//! and files.
 //!
-//! `tests/wasm/run` builds this for `wasm32-unknown-unknown` and runs it under Node. The exit code is the sum of the answers,
-//! which no program that ends early or does nothing returns.
+//! `tests/wasm/run` builds this for `wasm32-unknown-unknown` and runs it under Node. The exit code is the sum of the
+//! answers: a program that ends early or does nothing returns another code.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,7 +20,7 @@ fn main() -> ExitCode {
     ExitCode::from(u8::try_from(answers.iter().sum::<i64>()).unwrap_or_default())
 }
 
-/// What a client of this revision is answered.
+/// The number in the answer that a client of this revision receives.
 fn answer(version: ProtocolVersion) -> Result<Option<i64>, UsageError> {
     let mut config = client::Config::new("wasm-client", "1.0.0");
     config.versions = vec![version];

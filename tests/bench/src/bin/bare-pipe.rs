@@ -1,6 +1,6 @@
 //! The least that a proxy between stdio and HTTP can cost: threads and sockets, without an HTTP library.
 //!
-//! It writes a head that never changes, and understands answers with a `content-length` alone. It checks nothing.
+//! It writes a constant head, and can read only answers with a `content-length`. It checks nothing.
 
 use std::error::Error;
 use std::fs::File;
@@ -44,7 +44,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     serve(&pipe)
 }
 
-/// Takes lines in turns with the other threads: whoever reads a line also carries it, so that nothing is handed over.
+/// Reads lines in turns with the other threads. The thread that reads a line also forwards it; this saves a thread
+/// switch.
 fn serve(pipe: &Arc<Pipe>) -> Result<(), Box<dyn Error>> {
     let mut stream = TcpStream::connect(&pipe.authority)?;
     stream.set_nodelay(true)?;

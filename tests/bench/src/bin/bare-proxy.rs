@@ -1,4 +1,5 @@
-//! What a proxy between stdio and HTTP costs at least with threads and `ureq`: lines become POSTs, bodies become lines.
+//! The least that a proxy between stdio and HTTP costs with threads and `ureq`: each line becomes a POST, each body a
+//! line.
 //!
 //! It checks nothing, parses nothing but `data:` at the start of a line, and recovers from nothing.
 
@@ -50,7 +51,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     serve(&bare)
 }
 
-/// Takes lines in turns with the other threads: whoever reads a line also carries it, so that nothing is handed over.
+/// Reads lines in turns with the other threads. The thread that reads a line also forwards it; this saves a thread
+/// switch.
 fn serve(bare: &Arc<Bare>) -> Result<(), Box<dyn Error>> {
     let mut line = String::new();
     let mut buffer = vec![0; CHUNK];
@@ -126,7 +128,7 @@ fn pass_json(bare: &Bare, body: &mut impl Read, buffer: &mut [u8]) -> io::Result
 }
 
 fn pass_events(bare: &Bare, body: &mut impl Read, buffer: &mut [u8]) -> io::Result<()> {
-    /// What the line is that the next bytes belong to.
+    /// The kind of line to which the next bytes belong.
     enum Line<'b> {
         New,
         Data(std::sync::MutexGuard<'b, File>),
@@ -143,7 +145,7 @@ fn pass_events(bare: &Bare, body: &mut impl Read, buffer: &mut [u8]) -> io::Resu
         let mut rest = &buffer[..filled];
         while !rest.is_empty() {
             line = match line {
-                // Not enough to tell what it is.
+                // There are too few bytes to recognise the kind of the line.
                 Line::New if rest.len() < DATA.len() && DATA.starts_with(rest) => {
                     line = Line::New;
                     break;

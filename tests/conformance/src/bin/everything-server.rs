@@ -1,7 +1,7 @@
-//! A server that offers what the official conformance suite asks for, in every revision.
+//! The server that the official conformance suite tests, in every revision.
 //!
-//! Usage: `everything-server blocking|tokio [ADDRESS]`. The first line that it writes is its URL. With `stdio`, it serves
-//! the process that started it, on `mcp-tokio`.
+//! Usage: `everything-server blocking|tokio [ADDRESS]`. The first line that it writes is its URL. With `stdio`, it uses
+//! `mcp-tokio` on stdin and stdout.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut config = Config::new("everything-server", env!("CARGO_PKG_VERSION"));
     config.capabilities = server::capabilities();
     let mut http = HttpConfig::new();
-    // Clients come back for what they have missed, and shall do so quickly.
+    // Clients resume a stream to receive the events that they have missed; a short delay makes the suite faster.
     http.retry = Some(Duration::from_millis(500));
     match adapter.as_str() {
         "blocking" => {

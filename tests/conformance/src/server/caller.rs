@@ -9,15 +9,15 @@ use mcp_proto::client::{Call, Outcome};
 use mcp_proto::server::{Context as RequestContext, LoggingLevel, Progress};
 use mcp_proto::{ErrorObject, Json, Method, Notification, UsageError};
 
-/// What seals states here. A server that others can reach has a random one.
+/// The key that seals states here. A server that is reachable by others needs a random and secret key.
 const KEY: [u8; 32] = *b"a key that everybody may know: 1";
 
-/// A request of a client's, and the ways to talk to that client.
+/// A request of a client, with the methods that send messages to that client.
 #[derive(Debug)]
 pub(super) enum Caller<'i> {
-    /// Each future is ready at once, because the adapter blocks.
+    /// A request of `mcp-blocking`. Each future is ready at its first poll, because the adapter blocks.
     Blocking(&'i mcp_blocking::Incoming),
-    /// On a runtime.
+    /// A request of `mcp-tokio`.
     Tokio(&'i mcp_tokio::Incoming),
 }
 
@@ -47,7 +47,7 @@ impl Caller<'_> {
         self.context().client_capabilities.member(capability).is_ok_and(|declared| declared.is_some())
     }
 
-    /// A state that only this server can have made, for this request.
+    /// A sealed state, which only this server can create and which is valid for this request only.
     pub(super) fn seal_state(&self, state: &str, lifetime: Duration) -> String {
         match self {
             Self::Blocking(incoming) => mcp_blocking::StateKeys::new(KEY).seal(incoming, state, lifetime),
@@ -106,7 +106,7 @@ impl Caller<'_> {
     }
 }
 
-/// Runs a future that waits for nothing but what blocks.
+/// Runs a future that is ready at its first poll, because all that it awaits blocks.
 pub(super) fn run<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     loop {

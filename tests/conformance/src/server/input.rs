@@ -1,4 +1,4 @@
-//! Tools and a prompt that need input from their client before they can answer.
+//! Tools and a prompt that require input from the client before they answer.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::caller::Caller;
 use super::invalid;
 
-/// How long a state is good.
+/// The time for which a sealed state is valid.
 const LIFETIME: Duration = Duration::from_secs(600);
 
 /// One of these tools.
@@ -96,7 +96,7 @@ impl Asking {
     }
 }
 
-/// What a tool answers that needs the user's name.
+/// The answer of a tool that requires the user's name.
 pub(super) fn ask_for_name() -> Json {
     InputRequired::new().ask("user_name", "elicitation/create", name_form()).into()
 }
@@ -168,7 +168,7 @@ fn what_is_declared(caller: &Caller<'_>, answers: &Answers) -> Result<Json, Erro
     Ok(asked.into())
 }
 
-/// What the client has answered, as far as it is what was asked for.
+/// The client's `inputResponses`. Answers of another form than requested are treated as absent.
 pub(super) struct Answers(Value);
 
 impl Answers {
@@ -177,7 +177,7 @@ impl Answers {
         Self(answers.and_then(|answers| answers.read().ok()).unwrap_or_default())
     }
 
-    /// What was filled in, if the user did so.
+    /// The content of the form with this key, if the user has accepted it.
     pub(super) fn content(&self, key: &str) -> Option<&Value> {
         let answer = &self.0[key];
         (answer["action"] == "accept").then(|| &answer["content"])

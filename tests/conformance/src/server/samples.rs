@@ -1,4 +1,4 @@
-//! The smallest files that are what they claim to be, in Base64.
+//! Minimal valid files, in Base64.
 
 /// A red pixel.
 pub(crate) const PNG: &str =

@@ -1,6 +1,6 @@
 //! The extension `io.modelcontextprotocol/tasks`: calls whose results are fetched later.
 //!
-//! A task does nothing until somebody looks at it: how it stands follows from the time and from what it was given.
+//! No code runs for a task between requests: its status is computed from the time and from the client's answers.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -16,14 +16,14 @@ use super::invalid;
 
 /// The name of the extension.
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
-/// How long a task can be looked at.
+/// The time for which a task is kept.
 const LIFETIME: Duration = Duration::from_secs(600);
-/// How often it should be.
+/// The interval at which clients should poll a task.
 const POLL: Duration = Duration::from_millis(200);
-/// Tasks at one time. The oldest go first.
+/// The most tasks at one time. Beyond it, the oldest are dropped.
 const MOST: usize = 1000;
 
-/// Names and descriptions of the tools whose calls become tasks.
+/// The names and descriptions of the tools whose calls create tasks.
 pub(super) const TOOLS: [(&str, &str); 6] = [
     ("slow_compute", "Computes for as many seconds as it is told"),
     ("failing_job", "Fails after a second"),
@@ -45,16 +45,16 @@ struct Task {
     updated: SystemTime,
     work: Work,
     is_cancelled: bool,
-    /// What the client was asked, by its keys, and what it has answered.
+    /// The input requests of the task, by key, each with the client's answer.
     asked: BTreeMap<&'static str, Option<Value>>,
 }
 
 enum Work {
-    /// Takes so long, and ends with this result.
+    /// Takes this long, and ends with this result.
     Takes(Duration, Json),
     /// Ends with an error.
     Breaks,
-    /// Ends with what was answered.
+    /// Requires input, and ends with the client's answers.
     Asks,
 }
 
@@ -95,7 +95,7 @@ pub(super) async fn call(caller: &Caller<'_>, name: &str) -> Result<Json, ErrorO
     let mut tasks = TASKS.lock().unwrap_or_else(PoisonError::into_inner);
     let id = tasks.next;
     let mut created = task.head(id, now);
-    // What it has asked for is seen by looking at it.
+    // The status is `working` even if input is required: the client sees the input requests in `tasks/get`.
     created.insert("resultType".to_owned(), json!("task"));
     created.insert("status".to_owned(), json!("working"));
     tasks.open.insert(id, task);

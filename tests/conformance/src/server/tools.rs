@@ -20,14 +20,14 @@ use super::caller::Caller;
 use super::samples::{PNG, WAV};
 use super::{input, invalid, resources, tasks};
 
-/// Between two steps of a tool that shows its work.
+/// The time between two steps of a tool that reports progress.
 const STEP: Duration = Duration::from_millis(50);
-/// How long the tool works whose client has to come back for the answer.
+/// The time that the tool takes whose client must resume the stream to receive the answer.
 const AWAY: Duration = Duration::from_millis(100);
 
-/// The tool that needs something of its client, and asks for nothing.
+/// The tool that requires a capability of its client, but sends no request.
 const NEEDS_SAMPLING: &str = "test_missing_capability";
-/// The tool beside those whose calls become tasks.
+/// A tool without tasks, for the scenarios about tasks.
 const GREET: &str = "greet";
 
 struct Offered {
@@ -37,10 +37,10 @@ struct Offered {
     call: for<'c> fn(&'c Caller<'c>, &'c CallToolRequestParams) -> Calling<'c>,
 }
 
-/// What becomes of a call.
+/// The future of a call.
 type Calling<'c> = Pin<Box<dyn Future<Output = Called> + Send + 'c>>;
 
-/// The content, or why there is none: for the model that called the tool.
+/// The content of the result, or the text of an error result for the model that called the tool.
 type Called = Result<Vec<ContentBlock>, String>;
 
 const TOOLS: [Offered; 18] = [
@@ -258,7 +258,7 @@ async fn elicit_and_show(caller: &Caller<'_>, message: &str, form: RequestedSche
     Ok(vec![format!("Elicitation completed: {response}").into()])
 }
 
-/// What the user did, and what was filled in.
+/// Asks the user to fill in a form, and returns the action and the content as text.
 async fn elicit(caller: &Caller<'_>, message: &str, form: RequestedSchema) -> Result<String, String> {
     let asked = ElicitRequestFormParams::new(message, form).into();
     let answer = ask::<ElicitRequest>(caller, "elicitation", &asked).await?;

@@ -1,4 +1,4 @@
-//! A client on rmcp. Usage: `rmcp-client PLAN COMMAND…`; `../../editors/README.md` tells what it does and prints.
+//! A client on rmcp. Usage: `rmcp-client PLAN COMMAND…`; `../../README.md` describes the plan and the output.
 #![expect(deprecated, reason = "what 2026-07-28 deprecates is still answered")]
 
 use std::io::Write;
@@ -21,13 +21,13 @@ use tokio::process::Command;
 use tokio::sync::broadcast;
 use tokio::time::timeout;
 
-/// How long a feature may take.
+/// The most time for a feature.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a call that tells no progress runs before it is cancelled.
+/// How long a call without progress notifications runs before it is cancelled.
 const HEAD_START: Duration = Duration::from_millis(500);
 /// How often the server is asked whether it has seen a cancellation.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Notifications that are kept until they are looked at.
+/// The most notifications that are kept until they are read.
 const BACKLOG: usize = 256;
 
 type Failure = Box<dyn std::error::Error>;
@@ -58,7 +58,7 @@ fn say(feature: &str, mut outcome: Value) -> std::io::Result<()> {
     writeln!(std::io::stdout(), "{outcome}")
 }
 
-/// What the program does for the server.
+/// The handler of requests and notifications from the server.
 struct Editor {
     answers: Value,
     told: broadcast::Sender<Told>,
@@ -73,7 +73,7 @@ enum Told {
 }
 
 impl Editor {
-    /// Nobody may be looking.
+    /// Passes a notification on. It is dropped if there is no receiver.
     fn tell(&self, told: Told) {
         let _ = self.told.send(told);
     }
@@ -185,7 +185,7 @@ impl Driver {
     async fn cancel(&self, feature: &Value) -> Result<Value, Failure> {
         let mut told = self.told.subscribe();
         let mut call = self.start(&feature["call"]).await?;
-        // Progress or none, it has started.
+        // After a progress notification or `HEAD_START`, the call counts as started.
         let early = tokio::select! {
             _ = timeout(HEAD_START, told.recv()) => false,
             _ = &mut call.rx => true,
@@ -228,7 +228,7 @@ impl Driver {
         }
     }
 
-    /// What the server tells from here on.
+    /// The notifications that the server sends from here on.
     async fn changes(&self, filter: SubscriptionFilter) -> Result<Changes, Failure> {
         if self.is_modern() {
             Ok(Changes::Listening(Box::new(self.client.listen(filter).await?)))

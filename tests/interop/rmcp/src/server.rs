@@ -22,9 +22,9 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast;
 
 const BOARD_URI: &str = "interop://board";
-/// The key of what a tool asks in its result.
+/// The key of the input request in a tool's result.
 const ASKED: &str = "asked";
-/// Changes that a slow listener may be behind.
+/// The most changes that are kept for a slow listener.
 const BACKLOG: usize = 64;
 
 #[tokio::main(flavor = "current_thread")]
@@ -44,14 +44,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// What all sessions share.
+/// The state that all sessions share.
 #[derive(Clone)]
 struct Interop {
     cancelled: Arc<Mutex<HashSet<String>>>,
     subscribed: Arc<Mutex<HashSet<String>>>,
     added: Arc<AtomicUsize>,
     changes: broadcast::Sender<Change>,
-    /// One for each listener that is about to be acknowledged: from then on it may miss nothing.
+    /// One for each subscription that is about to be acknowledged: from then on, no change may be missed.
     receivers: Arc<Mutex<Vec<broadcast::Receiver<Change>>>>,
 }
 
@@ -137,9 +137,9 @@ impl Interop {
         Ok(said(format!("{} {}", text_at(answer, "/action"), text_at(answer, "/content/name"))))
     }
 
-    /// Tells those who listen, and the session of the call if it is of an earlier revision.
+    /// Notifies all subscriptions, and the session of the call if it is of an earlier revision.
     async fn tell(&self, change: Change, context: &RequestContext<RoleServer>) -> Result<(), ErrorData> {
-        // Nobody may be listening.
+        // An error means that there is no subscription.
         let _ = self.changes.send(change);
         if is_modern(context) {
             return Ok(());
@@ -213,7 +213,7 @@ impl ServerHandler for Interop {
                 change = changes.recv() => change.map_err(internal)?,
                 () = context.cancelled() => return Ok(()),
             };
-            // What this listener did not ask for is refused, which does not matter.
+            // The sink refuses a notification that the subscription does not include; that error is ignored.
             let _ = match change {
                 Change::Tools => context.sink().notify_tool_list_changed().await,
                 Change::Board => context.sink().notify_resource_updated(BOARD_URI).await,
@@ -266,7 +266,7 @@ impl Arguments {
     }
 }
 
-/// Whether the server asks in its result, and not by a request.
+/// Whether the revision lets the server ask for input in a result instead of by a request.
 fn is_modern(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
 }

@@ -1,7 +1,7 @@
-//! What calls and idle sessions cost in allocations and bytes of heap.
+//! The cost of calls and idle sessions in allocations and bytes of heap.
 //!
-//! This is a program of its own because counting costs time, more of it to whoever allocates more. Each line of its
-//! output is a figure of `mcp-tokio` and one of rmcp.
+//! This is a separate program because counting costs time, and more time for a library that allocates more. Each line
+//! of its output is a figure of `mcp-tokio` and one of rmcp.
 
 use std::alloc::System;
 
@@ -38,7 +38,7 @@ fn print([own, peer]: [f64; 2]) {
     println!("{own} {peer}");
 }
 
-/// Allocations of each, per call: new ones and grown ones, of the client and the server.
+/// The allocations of each library per call: new and grown ones, of client and server together.
 async fn allocations(callers: &[Caller; 2]) -> [f64; 2] {
     let mut counts = [0.0; 2];
     for (caller, count) in callers.iter().zip(&mut counts) {
@@ -51,7 +51,7 @@ async fn allocations(callers: &[Caller; 2]) -> [f64; 2] {
     counts
 }
 
-/// Bytes of heap that each session takes which its client has opened and confirmed, and then leaves alone.
+/// The bytes of heap that an idle session takes after its client has opened and confirmed it.
 async fn bytes_per_session(server: HttpServer) -> f64 {
     let (url, client) = (server.start().await, reqwest::Client::new());
     open(&client, &url).await;
@@ -67,7 +67,7 @@ fn bytes_in_use() -> usize {
     stats.bytes_allocated - stats.bytes_deallocated
 }
 
-/// Opens a session as a client does that keeps nothing of it.
+/// Opens a session without a client that would keep memory of its own for it.
 async fn open(client: &reqwest::Client, url: &str) {
     let version = ProtocolVersion::V2025_11_25.as_str();
     let post = |body: String| {
@@ -86,7 +86,7 @@ async fn open(client: &reqwest::Client, url: &str) {
     confirmed.bytes().await.expect("a whole answer");
 }
 
-/// Counts and sizes here are far below what a double holds exactly.
+/// Counts and sizes here are far below the integers that an `f64` represents exactly.
 #[expect(clippy::cast_precision_loss, reason = "see above")]
 fn float(count: usize) -> f64 {
     count as f64
