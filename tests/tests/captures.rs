@@ -13,7 +13,7 @@ use tests::stream::ServerStream;
 use tests::vectors::{Capture, Side};
 use tests::world::{Reply, World};
 
-/// The data of the events of a body, however it is cut.
+/// The data of the events of a body that is fed in pieces of `size` bytes.
 fn events(body: &[u8], size: usize) -> Vec<Vec<u8>> {
     let mut decoder = Decoder::new(1 << 24, 1024);
     let mut events = Vec::new();
@@ -51,7 +51,7 @@ fn every_recorded_answer_is_read_the_same_in_any_pieces() {
                 continue;
             };
             for text in texts {
-                // Priming events and endpoints are no messages.
+                // Priming events and endpoints are not messages.
                 if text.is_empty() || text.starts_with(b"/") || text.starts_with(b"http") {
                     continue;
                 }
@@ -149,7 +149,7 @@ fn a_server_machine_serves_what_the_recorded_stdio_clients_said() {
     }
 }
 
-/// A message with another id, and with another id of the subscription that it belongs to.
+/// A copy of a message: `to` is the id of a response, and replaces `from` as the id of the subscription.
 fn with_id(text: &[u8], from: &Value, to: &Value) -> Value {
     let mut message: Value = serde_json::from_slice(text).expect("a recorded message");
     if message.get("method").is_none() {
@@ -181,10 +181,10 @@ fn br_t_01_recorded_conversations_of_the_newest_revision_cross_a_relay_unchanged
                 let answer: Option<Value> = serde_json::from_slice(&response.body).ok();
                 let code = answer.as_ref().and_then(|answer| answer.pointer("/error/code")).and_then(Value::as_i64);
                 if asked["method"] == "server/discover" && code.is_some() {
-                    // No server of this revision: the rest is not about it.
+                    // The server does not support this revision, so the rest of the recording does not apply.
                     continue 'captures;
                 }
-                // A wrong header, which the relay would not send, is asked about again.
+                // An exchange that was refused for a wrong header (-32020) is skipped: the relay sends the right one.
                 if !is_modern || asked.get("id").is_none() || code == Some(-32020) || (answer.is_none() && !is_events) {
                     continue;
                 }
@@ -202,7 +202,7 @@ fn br_t_01_recorded_conversations_of_the_newest_revision_cross_a_relay_unchanged
                 let sent: Value = serde_json::from_str(opened.body()).expect("a message");
                 assert_eq!(sent["params"], asked["params"], "{what}");
                 let texts = if is_events { events(&response.body, usize::MAX) } else { vec![response.body.clone()] };
-                // Priming events are no messages.
+                // Priming events are not messages.
                 let texts: Vec<_> = texts.into_iter().filter(|text| !text.is_empty()).collect();
                 let mut expected = Vec::new();
                 let mut body = String::new();
@@ -220,7 +220,7 @@ fn br_t_01_recorded_conversations_of_the_newest_revision_cross_a_relay_unchanged
                 let lines: Vec<Value> =
                     lines.iter().map(|line| serde_json::from_str(line).expect("a message")).collect();
                 if asked["method"] == "tools/list" {
-                    // MD-P-05: invalid tools are taken out.
+                    // The relay removes invalid tools from the result (MD-P-05).
                     assert_eq!((lines.len(), &lines[0]["id"]), (1, &asked["id"]), "{what}");
                 } else {
                     assert_eq!(lines, expected, "{what}");

@@ -1,4 +1,4 @@
-//! The catalogue of bad input is kept.
+//! Each row of the catalogue of bad input has a test, and the committed table is up to date.
 
 use tests::catalogue::{ROWS, find, table};
 

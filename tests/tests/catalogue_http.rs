@@ -1,4 +1,4 @@
-//! Rows HT, SS, LE, RP and CL of the bad-input catalogue, for a client over HTTP.
+//! Rows HT, SS, LE, RP and CL of the catalogue of bad input, for a client over HTTP.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn faults(events: &[Event]) -> Vec<&Fault> {
     events.iter().filter_map(|event| if let Event::Faulted(fault) = event { Some(fault) } else { None }).collect()
 }
 
-/// Makes a request, gives this answer, and returns the outcome, which must be there at once.
+/// Makes a request, answers it with `reply`, and returns the outcome, which must be reported at once.
 fn outcome_of(reply: &Reply) -> Outcome {
     let mut world = World::connected_client();
     let (_, opened) = world.request("tools/call");
@@ -63,7 +63,7 @@ fn ht1_redirects_leave_the_origin_in_no_spelling_and_for_no_status() {
                 World::connected_client_with(|_, http| http.header("Authorization", "Bearer secret").unwrap());
             let (_, opened) = world.request("tools/call");
             world.reply(opened.key, &Reply::status(status).header("location", location));
-            // The world itself checks that nothing goes to another authority.
+            // `World` itself checks that no request is sent to another authority.
             let Outcome::Failed(failed) = world.outcome() else { panic!("{location}") };
             assert_eq!(refused_redirect(&failed), RedirectRefused::CrossOrigin, "{location}");
             assert!(!world.has_opened());
@@ -108,7 +108,7 @@ fn defect_b4_au_14_a_challenge_is_part_of_the_error_whatever_the_body_says() {
             assert!(text.ends_with("/x\", Basic"), "{text}");
             assert!(!format!("{failed:?}").contains("realm"), "{failed:?}");
         }
-        // An answer of the server's own is its answer, and the challenge is known all the same.
+        // A JSON-RPC error in the response is the outcome, and the challenge is reported as a fault.
         let mut world = World::connected_client();
         let (_, opened) = world.request("tools/call");
         let reply = Reply::json(error(&opened.id(), -32001, "Unauthorized")).with_status(status);
@@ -119,7 +119,7 @@ fn defect_b4_au_14_a_challenge_is_part_of_the_error_whatever_the_body_says() {
         let shows = |event: &Event| matches!(event, Event::Faulted(fault) if fault.to_string().contains("its challenge is Bearer"));
         assert!(events.iter().any(shows), "{events:?}");
     }
-    // However long and however many they are.
+    // The error text is bounded, however long and numerous the challenges are.
     let mut reply = Reply::status(401);
     for _ in 0..100 {
         reply = reply.header("www-authenticate", &"x".repeat(2_000));
@@ -139,7 +139,7 @@ fn ht1_on_the_same_origin_the_message_follows_with_everything() {
         assert!(again.line().starts_with("POST /mcp/"));
         world.reply(again.key, &Reply::json(answer(&again)));
         assert_eq!(world.outcome(), done());
-        // A permanent redirect is remembered.
+        // A permanent redirect is remembered for later requests.
         let (_, next) = world.request("tools/call");
         assert_eq!(next.line() == "POST /mcp/?v=2", remembered);
     }
@@ -253,7 +253,7 @@ fn ht7_sh_c_17_a_notification_is_accepted_by_any_success_whatever_its_body() {
         world.reply(opened.key, &Reply::json(answer(&opened)));
         assert_eq!(world.outcomes(), [(key, done())].into());
     }
-    // A body without end is not read.
+    // An endless body is not read to its end.
     let mut world = World::connected_client();
     world.machine.notify(Notification::new("notifications/roots/list_changed"), world.now).unwrap();
     let notification = world.opened();
@@ -288,7 +288,8 @@ fn ht8_refusals_are_typed_and_explained_and_nothing_is_tried_again() {
             world.pass(Duration::from_secs(1000));
             assert!(!world.has_opened());
         }
-        // The id matches, or there is none. With a session and without our id, 404 is about the session.
+        // An error with a matching id, or with none, belongs to the request. With a session, a 404 without a matching
+        // id is about the session instead.
         for id in [None, Some("null")].into_iter().take(if status == 404 { 1 } else { 2 }) {
             let mut world = World::connected_client();
             let (_, opened) = world.request("tools/call");
@@ -384,18 +385,18 @@ fn ht11_a_body_that_breaks_off_is_no_answer() {
 
 #[test]
 fn ht13_silence_ends_by_a_deadline_wherever_it_is() {
-    // Silent after the request: the request's own time.
+    // Silence after the request: the timeout of the request ends it.
     let mut world = World::connected_client();
     let (_, opened) = world.request("tools/call");
     world.machine.handle_sent(opened.key, world.now);
     world.pass(Duration::from_secs(60));
     assert!(matches!(world.outcome(), Outcome::Failed(Failed::TimedOut { .. })));
-    // CX-09: the cancellation is a message; the exchange is left alone for a moment, then dropped.
+    // The cancellation is sent as a message; the exchange is kept open for a short time, then aborted (CX-09).
     assert_eq!(world.opened().method(), "notifications/cancelled");
     world.pass(Duration::from_secs(5));
     assert!(world.is_aborted(opened.key));
 
-    // Silent in the middle of a body, with time left: the connection counts as dead.
+    // Silence in the middle of a body, before the request's timeout: the connection counts as broken.
     let mut world = World::connected_client_with(|config, http| {
         config.request_timeout = Duration::from_secs(600);
         http.idle_timeout = Duration::from_secs(30);
@@ -411,7 +412,7 @@ fn ht13_silence_ends_by_a_deadline_wherever_it_is() {
     assert!(matches!(world.outcome(), Outcome::Failed(Failed::Broken { .. })));
     assert!(world.is_aborted(opened.key));
 
-    // Dribbling does not extend the request's time.
+    // Bytes that arrive one after another do not extend the request's timeout.
     let mut world = World::connected_client();
     let (_, opened) = world.request("tools/call");
     world.begin(opened.key, &Reply::events(""));
@@ -421,7 +422,7 @@ fn ht13_silence_ends_by_a_deadline_wherever_it_is() {
     }
     assert!(matches!(world.outcome(), Outcome::Failed(Failed::TimedOut { .. })));
 
-    // A notification that nobody accepts.
+    // The server does not accept a notification.
     let mut world = World::connected_client();
     world.machine.notify(Notification::new("notifications/roots/list_changed"), world.now).unwrap();
     let opened = world.opened();
@@ -441,7 +442,7 @@ fn ht14_nothing_of_a_dropped_exchange_is_ever_read_for_another() {
     assert_eq!(notice.method(), "notifications/cancelled");
     world.reply(notice.key, &Reply::status(202));
     let (second, next) = world.request("tools/call");
-    // Late bytes of the old exchange, with an answer to the new request in them.
+    // Late bytes of the old exchange contain an answer to the new request.
     world.machine.handle_body(opened.key, event(&answer(&next)).as_bytes(), world.now);
     world.machine.handle_end(opened.key, world.now);
     world.reply(next.key, &Reply::json(answer(&next)));
@@ -477,7 +478,7 @@ fn ht15_ht16_headers_that_cannot_or_may_not_be_sent_are_refused_at_configuration
     for name in ["Authorization", "X-Api-Key", "Cookie", "User-Agent"] {
         assert_eq!(config.header(name, "x"), Ok(()));
     }
-    // PX9: values are not shown.
+    // `Debug` does not show header values (PX9).
     config.header("X-Secret", "hunter2").unwrap();
     assert!(!format!("{config:?}").contains("hunter2"));
 }
@@ -489,7 +490,7 @@ fn rp3_c1_an_answer_counts_only_on_its_own_exchange() {
     let mut world = World::connected_client();
     let (first, one) = world.request("tools/call");
     let (second, two) = world.request("tools/call");
-    // Each stream carries the other's answer first.
+    // Each stream first contains the answer to the other request.
     world.begin(one.key, &Reply::events(event(&answer(&two))));
     world.begin(two.key, &Reply::events(event(&answer(&one))));
     let events = world.events();
@@ -498,7 +499,7 @@ fn rp3_c1_an_answer_counts_only_on_its_own_exchange() {
     world.send(two.key, event(&answer(&two)).as_bytes());
     world.send(one.key, event(&answer(&one)).as_bytes());
     assert_eq!(world.outcomes(), [(first, done()), (second, done())].into());
-    // As JSON there is no second chance.
+    // A JSON body has one message only: a wrong id fails the request.
     let (_, one) = world.request("tools/call");
     let (_, two) = world.request("tools/call");
     world.reply(one.key, &Reply::json(answer(&two)));
@@ -517,7 +518,7 @@ fn rp2_rp5_rp7_what_an_exchange_may_bring_besides_its_answer() {
     let events = world.events();
     assert_eq!(events.len(), 2);
     assert!(matches!(faults(&events)[..], [Fault::UnknownResponse { .. }]));
-    // An error without an id is about the exchange's request.
+    // An error without an id belongs to the request of its exchange.
     for id in ["null", ""] {
         let mut world = World::connected_client();
         let (_, opened) = world.request("tools/call");
@@ -556,7 +557,7 @@ fn rp10_answers_get_through_although_every_exchange_is_taken() {
     let answered = world.opened();
     assert_eq!(answered.body(), result("5", "{}"));
     world.reply(answered.key, &Reply::status(202));
-    // Each call that ends makes room for the next; none is lost.
+    // Each call that ends makes room for the next one, and none is lost.
     let mut ended = 0;
     while let Some(call) = calls.pop() {
         let text = answer(&call);
@@ -615,7 +616,7 @@ fn ss5_ss12_ss13_what_is_no_message_on_a_stream_is_skipped() {
     let events = world.events();
     assert_eq!(faults(&events).len(), 3);
     assert!(matches!(events.last(), Some(Event::Responded { outcome: Outcome::Result(_), .. })));
-    // A type that lies: no sniffing.
+    // A body that does not match its content type: the client does not guess the type.
     let mut world = World::connected_client();
     let (_, opened) = world.request("tools/call");
     world.reply(opened.key, &Reply::events(answer(&opened)));
@@ -658,7 +659,7 @@ fn ss9_sh_c_32_a_stream_with_an_event_id_is_resumed_by_get_and_brings_the_answer
         let opened = world.opened();
         world.reply(opened.key, &Reply::status(405));
         let (_, call) = world.request("tools/call");
-        // Priming, then the connection is closed: the server wants to be polled.
+        // After a priming event, the server closes the connection: the client is to poll.
         world.reply(call.key, &Reply::events("id: s/1\nretry: 700\ndata:\n\n"));
         world.pass(Duration::from_millis(699));
         assert!(!world.has_opened(), "SH-C-34: not before the time that the server asked for");
@@ -666,7 +667,7 @@ fn ss9_sh_c_32_a_stream_with_an_event_id_is_resumed_by_get_and_brings_the_answer
         let resumed = world.opened();
         assert_eq!((resumed.line().as_str(), resumed.header("last-event-id")), ("GET /mcp", "s/1"));
         assert_eq!(resumed.header("mcp-session-id"), "session-1");
-        // An event without an id keeps the cursor; then it breaks again.
+        // An event without an id leaves the cursor unchanged; then the stream breaks again.
         world.begin(resumed.key, &Reply::events("data: {\"jsonrpc\":\"2.0\",\"method\":\"n\"}\n\n"));
         world.fail(resumed.key, broken());
         world.pass(Duration::from_secs(1));
@@ -674,7 +675,7 @@ fn ss9_sh_c_32_a_stream_with_an_event_id_is_resumed_by_get_and_brings_the_answer
         assert_eq!(resumed.header("last-event-id"), "s/1");
         world.reply(resumed.key, &Reply::events(event(&answer(&call))));
         assert_eq!(world.outcome(), done());
-        // SH-C-35: what has its answer is not resumed.
+        // A stream whose request has its answer is not resumed (SH-C-35).
         world.pass(Duration::from_secs(100));
         assert!(!world.has_opened());
     }
@@ -691,7 +692,7 @@ fn ss9_a_resumption_that_brings_nothing_is_not_tried_for_ever() {
         world.reply(resumed.key, &Reply::events(""));
     }
     assert_eq!(world.outcome(), Outcome::Failed(Failed::StreamEnded));
-    // A server that does not resume.
+    // The server refuses the resumption.
     for status in [405, 400, 409] {
         let (_, call) = world.request("tools/call");
         world.reply(call.key, &Reply::events("id: 1\ndata:\n\n"));
@@ -741,7 +742,7 @@ fn ss7_b17_no_server_makes_a_client_storm_it() {
             while world.has_opened() {
                 let stream = world.opened();
                 attempts += 1;
-                // Each time an event, so that every attempt bears fruit.
+                // Each attempt receives an event, so that it counts as a success.
                 let told = event(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#);
                 world.reply(stream.key, &Reply::events(format!("retry: {retry}\n\n{told}")));
                 world.events();
@@ -797,7 +798,7 @@ fn rp10_a_server_that_asks_and_takes_no_answers_is_left() {
     let ping = event(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
     world.send(opened.key, ping.repeat(32).as_bytes());
     assert!(!world.machine.is_closed());
-    // Whatever is accepted makes room.
+    // Each answer that the server accepts makes room for another.
     let answer = world.opened();
     world.reply(answer.key, &Reply::status(202));
     world.send(opened.key, ping.repeat(1000).as_bytes());
@@ -846,18 +847,18 @@ fn le1_an_endpoint_elsewhere_is_rejected_and_nothing_is_posted() {
 
 #[test]
 fn le2_the_endpoint_comes_first_once_and_in_time() {
-    // Never.
+    // The endpoint event does not come.
     let (mut world, stream) = two_endpoint_client();
     world.begin(stream.key, &Reply::events(": hello\n\n"));
     world.pass(Duration::from_secs(10));
     let reason = Unavailable::Failed(Failed::NoEndpoint);
     assert_eq!(world.events(), [Event::Unavailable { reason: reason.clone(), retry_in: None }]);
     assert!(world.is_aborted(stream.key));
-    // After something else.
+    // Another event comes first.
     let (mut world, stream) = two_endpoint_client();
     world.begin(stream.key, &Reply::events(event(r#"{"jsonrpc":"2.0","method":"n"}"#)));
     assert_eq!(world.events(), [Event::Unavailable { reason, retry_in: None }]);
-    // Twice: the first one stays.
+    // The endpoint event comes twice: the first one stays in effect.
     let (mut world, stream) = two_endpoint_client();
     world.begin(stream.key, &Reply::events("event: endpoint\ndata: /a\n\nevent: endpoint\ndata: /b\n\n"));
     assert_eq!(world.opened().line(), "POST /a");
@@ -890,7 +891,7 @@ fn hs_04_answers_come_on_the_stream_in_any_order_and_a_refused_post_fails_its_re
     let (second, two) = world.request("b");
     let (third, three) = world.request("c");
     world.reply(one.key, &Reply::status(202));
-    // Before the acknowledgement.
+    // The answer comes before the acknowledgement of the POST.
     world.send(stream.key, event(&answer(&two)).as_bytes());
     world.send(stream.key, event(&answer(&one)).as_bytes());
     world.reply(two.key, &Reply::status(200));
@@ -917,20 +918,20 @@ fn er_27_the_fallback_happens_where_it_may_and_the_first_answer_is_what_is_told(
         };
         assert_eq!(refusal.status.as_u16(), status);
     }
-    // ER-29, ER-26: these prove nothing.
+    // These statuses prove nothing about the transport (ER-29, ER-26).
     for status in [401, 403, 407, 408, 429, 500, 502, 503] {
         let mut world = World::client();
         let post = world.opened();
         world.reply(post.key, &Reply::status(status));
         assert!(!world.has_opened(), "{status}");
     }
-    // A server that answers in JSON-RPC with our id speaks Streamable HTTP.
+    // A server that answers with a JSON-RPC message and the client's id uses Streamable HTTP.
     let mut world = World::client();
     let post = world.opened();
     world.reply(post.key, &Reply::json(error(&post.id(), -32602, "Unsupported")).with_status(400));
     assert!(!world.has_opened());
     assert!(matches!(&world.events()[..], [Event::Unavailable { reason: Unavailable::Error(_), .. }]));
-    // Nor where the user has decided.
+    // There is no fallback if the configuration names the transport.
     let mut world = World::client_with(|_, http| http.transport = HttpTransport::StreamableHttp);
     let post = world.opened();
     world.reply(post.key, &Reply::html(404));
@@ -962,7 +963,7 @@ fn cl3_h6_closing_is_bounded_and_final() {
         world.reply(delete.key, &Reply::status(status));
         assert_eq!(world.events(), [Event::Closed(CloseReason::Local)], "{status}");
     }
-    // What the server does not take is told, and nothing is waited for.
+    // If the server does not accept the DELETE, a fault is reported and the client does not wait.
     for is_refused in [true, false] {
         let mut world = World::connected_client();
         world.machine.close(world.now);

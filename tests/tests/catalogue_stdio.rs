@@ -1,4 +1,4 @@
-//! Rows FR, JS, RP and CL of the bad-input catalogue, for a client and a server on byte streams.
+//! Rows FR, JS, RP and CL of the catalogue of bad input, for a client and a server on byte streams.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn server_faults(events: &[ServerEvent]) -> Vec<&Fault> {
     events.iter().filter_map(|event| if let ServerEvent::Faulted(fault) = event { Some(fault) } else { None }).collect()
 }
 
-/// Answers every request that the server tells of with its own parameters.
+/// Answers each request that the server reports with the parameters of the request.
 fn echo(stream: &mut ServerStream) {
     for event in stream.events() {
         if let ServerEvent::Requested { ticket, params, .. } = event {
@@ -49,7 +49,7 @@ fn fr1_fr3_an_endless_line_costs_itself_and_its_neighbours_are_served() {
     let events = stream.events();
     assert_eq!(server_faults(&events), [&Fault::LineTooLong { limit: 1024 }]);
     assert_eq!(events.iter().filter(|event| matches!(event, ServerEvent::Requested { .. })).count(), 2);
-    // P6: the id could be read, so the request is answered.
+    // The id is readable, so the request is answered (P6).
     assert_eq!(stream.lines(), [error("\"long\"", -32600, "a line longer than 1024 bytes was skipped")]);
 }
 
@@ -81,7 +81,7 @@ fn fr4_fr5_line_ends_blanks_and_the_byte_order_mark() {
     stream.bytes(b"{\"jsonrpc\":\r\"2.0\",\"id\":1,\r\"method\":\"ping\"}\r\n");
     assert_eq!(stream.lines()[1..], [result("1", "{}")]);
     assert!(server_faults(&stream.events()).is_empty());
-    // Later, a mark is no JSON.
+    // After the start of the stream, a byte order mark is invalid JSON.
     stream.bytes(b"\xef\xbb\xbf{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"ping\"}\n");
     assert_eq!(server_faults(&stream.events()).len(), 1);
 }
@@ -102,10 +102,10 @@ fn fr6_a_raw_nul_is_no_json_and_an_escaped_one_passes() {
 fn fr7_bytes_that_are_not_utf8_cost_their_line_and_nothing_hangs() {
     let mut stream = ClientStream::connected();
     let (key, id) = stream.request("tools/call");
-    // A log line of a server that prints to the wrong stream: nobody is told about it but the application.
+    // A server prints a log line to the wrong stream: only the application is notified, the server is not.
     stream.line(b"\xff\xfe\x80 log");
     assert_eq!(stream.lines(), NOTHING);
-    // A response with a bad byte in it fails its request now.
+    // A response that contains an invalid byte fails its request at once.
     let mut response = result(&id, "{\"a\":\"?\"}").into_bytes();
     let at = response.iter().position(|byte| *byte == b'?').unwrap();
     response[at] = 0xff;
@@ -282,7 +282,7 @@ fn fr15_at_the_end_of_input_requests_are_answered_within_a_bound() {
         "{events:?}"
     );
     assert!(stream.is_write_closed);
-    // Too late.
+    // The answer comes too late and is not written.
     stream.machine.respond(tickets.remove(0), Ok(json("{}")), stream.now).unwrap();
     assert_eq!(stream.lines(), NOTHING);
 }
@@ -387,7 +387,7 @@ fn js6_duplicate_keys_in_parameters_are_refused_at_any_depth() {
         assert!(stream.requested().is_empty());
         stream.line(format!(r#"{{"jsonrpc":"2.0","method":"n","params":{params}}}"#));
         assert_eq!(server_faults(&stream.events()), [&Fault::DuplicateKey]);
-        // Whoever wants to may take them.
+        // `strict_json` can be turned off, and then the parameters are accepted.
         let mut stream = ServerStream::ready_with("2025-11-25", |config| config.strict_json = false);
         stream.line(request("1", "tools/call", params));
         assert_eq!(stream.requested().len(), 1);
@@ -552,7 +552,7 @@ fn rp5_a_response_that_is_none_fails_its_request_at_once() {
             "{response}: {outcomes:?}"
         );
         assert_eq!(stream.lines(), NOTHING, "nobody answers a response");
-        // The same of a response to a request of the server's.
+        // The same holds for a response to a request of the server.
         let mut stream = ServerStream::ready("2025-11-25");
         let key = stream.machine.request(stream.machine.session(), Call::new("roots/list"), stream.now).unwrap();
         stream.lines();
@@ -623,7 +623,7 @@ fn rp8_batches_are_served_where_they_exist_and_refused_elsewhere() {
             }
         }
     }
-    // JR-32
+    // `initialize` in a batch is refused (JR-32).
     let mut stream = ServerStream::server();
     stream.line(format!("[{}]", initialize("1", "2025-03-26")));
     assert!(stream.lines()[0].contains("-32600"));
@@ -633,7 +633,7 @@ fn rp8_batches_are_served_where_they_exist_and_refused_elsewhere() {
 fn rp9_a_flood_of_notifications_is_bounded_however_it_is_fed() {
     let mut stream = ClientStream::connected();
     let (_, id) = stream.request("a");
-    // A driver that keeps to the contract stops at once.
+    // A driver that respects `wants_input` stops early.
     let log =
         b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":\"x\"}}\n";
     let mut fed = 0;
@@ -642,7 +642,7 @@ fn rp9_a_flood_of_notifications_is_bounded_however_it_is_fed() {
         fed += 1;
     }
     assert!(fed <= 1024, "{fed}");
-    // One that does not costs its application what can be missed.
+    // If the driver ignores it, notifications that may be dropped are dropped and counted.
     for _ in 0..100_000 {
         stream.machine.handle_bytes(log, stream.now);
     }
@@ -653,7 +653,7 @@ fn rp9_a_flood_of_notifications_is_bounded_however_it_is_fed() {
     let dropped: u64 =
         client_faults(&others).iter().map(|fault| if let Fault::Dropped { count } = fault { *count } else { 0 }).sum();
     assert_eq!(usize::try_from(dropped).unwrap() + others.len() - 1, fed + 100_000);
-    // What cannot be missed ends the connection.
+    // Other notifications cannot be dropped: too many of them close the connection.
     for _ in 0..3000 {
         stream.machine.handle_bytes(b"{\"jsonrpc\":\"2.0\",\"method\":\"x/y\"}\n", stream.now);
     }
@@ -709,7 +709,7 @@ fn rp11_rp13_a_request_ends_once_and_a_late_answer_is_swallowed() {
     let timed_out = Outcome::Failed(Failed::TimedOut { after: Duration::from_secs(60) });
     assert_eq!(outcomes, [(answered, Outcome::Result(json("{}"))), (slow, timed_out)]);
 
-    // For a server: unknown ids, and ids of another type, are ignored.
+    // A server ignores cancellations with an unknown id, or an id of another type.
     let mut stream = ServerStream::ready("2025-11-25");
     stream.line(request("1", "m", "{}"));
     let ticket = stream.requested().remove(0);
@@ -803,7 +803,7 @@ fn rp12_progress_counts_for_requests_in_flight_and_up_to_the_hard_maximum() {
 
 #[test]
 fn rp12_a_flood_of_progress_is_reduced_to_the_newest_and_what_is_lost_is_counted() {
-    // Of large parameters not even the newest is kept.
+    // If the parameters are large, not even the newest notification is kept.
     for (padding, count, keeps_newest) in [(0, 100_000, true), (2000, 10_000, false)] {
         let mut stream = ClientStream::connected();
         stream.machine.request(Call::new("a").with_progress(), stream.now).unwrap();
@@ -963,7 +963,7 @@ fn pr_02_progress_is_told_to_who_asked_and_only_while_it_grows() {
     stream.line(request("2", "m", "{}"));
     let mut tickets = stream.requested();
     let at = |progress: f64| mcp_proto::server::Progress { progress, total: Some(3.0), message: None };
-    // NaN and infinity are no JSON.
+    // JSON has no NaN and no infinity.
     for progress in [1.0, 1.0, 0.5, f64::INFINITY, 2.5, f64::NAN] {
         stream.machine.progress(&tickets[0], &at(progress), stream.now);
         stream.machine.progress(&tickets[1], &at(progress), stream.now);
@@ -998,13 +998,13 @@ fn cl1_cl2_timers_fire_once_whenever_they_are_asked() {
     }
     assert_eq!(stream.machine.poll_timeout(), Some(due));
     assert!(stream.outcomes().0.is_empty());
-    // An hour later, and the same instant twice.
+    // The timer fires an hour late, and several times at the same instant.
     for _ in 0..3 {
         stream.machine.handle_timeout(due + Duration::from_secs(3600));
     }
     let (outcomes, _) = stream.outcomes();
     assert!(matches!(&outcomes[..], [(timed_out, Outcome::Failed(Failed::TimedOut { .. }))] if *timed_out == key));
-    // Time that goes backwards harms nothing.
+    // A clock that goes backwards causes no failure.
     stream.request("b");
     stream.machine.handle_timeout(stream.now - Duration::from_secs(10));
 }

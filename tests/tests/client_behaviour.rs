@@ -1,4 +1,4 @@
-//! What the client and the relay do about sessions, exchanges and eras beyond the catalogue's rows.
+//! Behaviour of the client and the relay regarding sessions, exchanges and eras, beyond the rows of the catalogue.
 
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ fn set(world: &mut HttpClient, method: &str, params: &str) {
     assert!(matches!(world.outcome(), Outcome::Result(_)));
 }
 
-/// Loses the session at a ping, and opens the next one; returns what was opened after its confirmation, by the text of
-/// its body without the id, which is empty for the stream of the server.
+/// Refuses this request with a 404, so that the session is lost, and opens the next session. Returns the exchanges that
+/// were opened after its confirmation; the GET stream of the server is the one with an empty body.
 fn next_session<M: tests::world::Machine>(world: &mut World<M>, refused: &Opened, session: &str) -> Vec<Opened> {
     world.reply(refused.key, &Reply::status(404));
     let opened = world.opened();
@@ -34,7 +34,7 @@ fn next_session<M: tests::world::Machine>(world: &mut World<M>, refused: &Opened
     std::iter::from_fn(|| world.has_opened().then(|| world.opened())).collect()
 }
 
-/// Method and parameters of each, as text, without the stream of the server.
+/// The body of each request without its id; the GET stream of the server is left out.
 fn bodies(opened: &[Opened]) -> Vec<String> {
     let text = |opened: &Opened| opened.body().replace(&format!(r#""id":{},"#, opened.id()), "");
     opened.iter().filter(|opened| !opened.body().is_empty()).map(text).collect()
@@ -76,7 +76,7 @@ fn defect_b2_the_next_session_gets_the_settings_of_the_lost_one_byte_for_byte() 
         assert_eq!(world.machine.requests_in_flight(), 1, "only the ping is the application's");
         for opened in opened.iter().filter(|opened| !opened.body().is_empty()) {
             assert_eq!(opened.header("mcp-session-id"), session);
-            // Nothing that comes with the answer names a request that the application does not know.
+            // No event that the answer causes names a request that the application did not make.
             let progress =
                 r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":1}}"#;
             let message = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":1}}"#;
@@ -85,7 +85,7 @@ fn defect_b2_the_next_session_gets_the_settings_of_the_lost_one_byte_for_byte() 
         }
         for event in world.events() {
             match event {
-                // Progress of a token that no open request has any more is a fault.
+                // Progress for a token that belongs to no open request is a fault.
                 Event::SessionLost
                 | Event::Connected { .. }
                 | Event::Faulted(mcp_proto::Fault::UnknownProgressToken) => {}
@@ -135,7 +135,7 @@ fn defect_b2_what_cannot_be_set_again_is_reported_with_the_reason_once() {
     assert!(matches!(&told[0].2, NotRestored::Failed(Failed::Refused(refusal)) if refusal.status == 403));
     assert_eq!((&told[1].0, &told[1].1), (&Method::RESOURCES_SUBSCRIBE, &Some(json(FIRST))));
     assert!(matches!(&told[1].2, NotRestored::Error(error) if error.code() == -32002));
-    // They are not in force, and not tried again with the next session.
+    // Settings that could not be restored are not in effect, and are not tried again in the next session.
     let (_, ping) = world.request("ping");
     let opened = next_session(&mut world, &ping, "session-3");
     assert_eq!(bodies(&opened)[1..], [without_id("resources/subscribe", SECOND)]);
@@ -159,7 +159,7 @@ fn defect_b2_settings_that_are_remembered_and_restored_at_one_time_are_bounded()
         )),
         "the application knows that there are more"
     );
-    // A change of a setting waits for those that are restored, and other requests do not.
+    // A change of a setting waits until all settings are restored; other requests do not wait.
     let unsubscribe = Call::new("resources/unsubscribe").params(json(r#"{"uri":"a:5"}"#));
     world.machine.request(unsubscribe, world.now).expect("an accepted request");
     world.machine.request(Call::new("tools/list"), world.now).expect("an accepted request");
@@ -209,7 +209,7 @@ fn defect_b2_an_unsubscription_that_the_lost_session_refused_is_not_overtaken() 
     let (_, unsubscribe) = world.call("resources/unsubscribe", r#"{"uri":"a:1"}"#);
     let opened = next_session(&mut world, &unsubscribe, "session-2");
     assert_eq!(bodies(&opened), [without_id("resources/unsubscribe", r#"{"uri":"a:1"}"#)]);
-    // The new server session refuses it: the subscription is still wanted.
+    // The new session of the server refuses the unsubscription, so the subscription is still wanted.
     let unsubscribe = opened.iter().find(|opened| !opened.body().is_empty()).expect("it was opened");
     world.reply(unsubscribe.key, &Reply::json(error(&unsubscribe.id(), -32602, "not subscribed")));
     assert_eq!(bodies(&[world.opened()]), [without_id("resources/subscribe", FIRST)]);
@@ -251,7 +251,7 @@ fn defect_b2_the_relay_sets_up_the_next_session_and_the_client_sees_nothing_of_i
     );
 }
 
-/// Exchanges that are open are never more than this.
+/// Makes `count` requests; returns those that were sent, while the others wait for an exchange.
 fn request_until_one_waits(world: &mut HttpClient, method: &str, count: usize) -> Vec<Opened> {
     for _ in 0..count {
         world.machine.request(Call::new(method), world.now).expect("an accepted request");
@@ -272,7 +272,7 @@ fn defect_b3_the_first_request_that_waits_for_an_exchange_is_reported_once() {
         assert_eq!((open.len(), waits(&mut world)), (at_once, vec![]), "{exchanges}");
         assert_eq!(request_until_one_waits(&mut world, "tools/call", 2).len(), 0);
         assert_eq!(waits(&mut world), [at_once], "{exchanges}");
-        // Each answer lets the next one go, and nothing more is reported.
+        // Each answer lets the next request be sent, and nothing more is reported.
         for _ in 0..2 {
             let call = open.remove(0);
             world.reply(call.key, &Reply::json(result(&call.id(), r#"{"content":[]}"#)));
@@ -302,7 +302,7 @@ fn defect_b3_pings_and_answers_get_through_while_calls_take_every_exchange() {
     });
     let calls = request_until_one_waits(&mut world, "tools/call", 10);
     assert_eq!(calls.len(), 6);
-    // Pings take half of what is kept; the other half is for what is no request.
+    // Pings may take half of the reserved exchanges; the other half is for messages that are not requests.
     let pings = request_until_one_waits(&mut world, "ping", 3);
     assert_eq!(pings.len(), 1);
     world.begin(calls[0].key, &Reply::events(event(&request("5", "roots/list", "{}"))));
@@ -313,7 +313,7 @@ fn defect_b3_pings_and_answers_get_through_while_calls_take_every_exchange() {
     world.machine.answer(ticket.expect("the server asks"), Ok(json("{}")), world.now);
     let answered = world.opened();
     assert_eq!(answered.body(), result("5", "{}"));
-    // All eight are open.
+    // All eight exchanges are open.
     assert!(!world.has_opened());
     world.reply(answered.key, &Reply::status(202));
     // A ping that is cancelled while it waits is not sent.
@@ -339,7 +339,7 @@ fn defect_b3_streams_that_pause_keep_their_exchanges() {
     let resumed: Vec<_> = std::iter::from_fn(|| world.has_opened().then(|| world.opened())).collect();
     assert_eq!(resumed.len(), 6);
     assert!(resumed.iter().all(|opened| opened.line() == "GET /mcp"));
-    // Which of them goes on with which call is not known: each answer counts on one stream only.
+    // Each stream gets all answers, since the test does not match streams to calls: only one answer counts on each.
     let answers: String = calls.iter().map(|call| event(&result(&call.id(), r#"{"content":[]}"#))).collect();
     for (ended, opened) in resumed.iter().enumerate() {
         world.reply(opened.key, &Reply::events(answers.clone()));
@@ -362,7 +362,7 @@ fn defect_b3_the_stream_of_the_server_takes_no_exchange_from_the_requests() {
             let stream = world.opened();
             world.begin(stream.key, &Reply::events("id: 1\ndata:\n\n"));
             assert_eq!(request_until_one_waits(&mut world, "tools/call", at_once + 1).len(), at_once, "{exchanges}");
-            // Nor while it waits to be opened again.
+            // The stream keeps its exchange while it waits to be opened again.
             world.end(stream.key);
             assert!(!world.has_opened(), "{exchanges}");
             world.pass(Duration::from_secs(5));

@@ -1,4 +1,4 @@
-//! How a client finds out which era a server belongs to.
+//! How a client detects the era of a server.
 
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ fn er_23_to_25_what_no_modern_server_answers_leads_to_initialize() {
             "{name}: {events:?}"
         );
     }
-    // ER-30, A4
+    // If a server lists only legacy versions, the client initializes with the best of them (ER-30, A4).
     for reply in [
         (|to| error_reply(to, 400, -32022, r#"{"supported":["2025-06-18","2025-03-26"]}"#)) as fn(&Opened) -> Reply,
         |to| Reply::json(result(&to.id(), r#"{"supportedVersions":["2025-03-26","2025-06-18"]}"#)),
@@ -123,7 +123,7 @@ fn hm12_a_downgrade_is_told_and_can_be_ruled_out() {
     let opened = world.opened();
     world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", None));
     assert!(matches!(&world.events()[..], [Event::Connected { is_downgrade: true, .. }, ..]));
-    // A client that accepts nothing older says so, and hears that there is nothing else.
+    // A client that accepts no older revision does not fall back, and reports that there is no common version.
     let mut world = World::detecting_client_with(|config, _| {
         *config = config.clone().min_version(ProtocolVersion::V2026_07_28);
     });
@@ -203,7 +203,7 @@ fn er_09_a_verdict_that_is_handed_back_saves_the_question() {
     assert_eq!(world.opened().method(), "initialize");
     let mut world = World::detecting_client_with(|config, _| config.known_era = Some(DetectedEra::known(Era::Modern)));
     assert_eq!(world.opened().method(), "server/discover");
-    // A known era that is wrong is detected anew (ER-08).
+    // If the configured era is wrong, the client detects the era again (ER-08).
     let mut world = World::detecting_client_with(|config, _| config.known_era = Some(DetectedEra::known(Era::Legacy)));
     let opened = world.opened();
     world.reply(opened.key, &error_reply(&opened, 400, -32022, r#"{"supported":["2026-07-28"]}"#));
@@ -243,7 +243,7 @@ fn er_04_and_07_on_a_byte_stream_silence_is_an_answer_and_the_question_is_not_ta
             .iter()
             .any(|event| matches!(event, Event::Connected { detected_era: found, .. } if *found == detected_era))
     );
-    // ER-10
+    // A client that supports only the modern revision sends `server/discover` too, and fails (ER-10).
     let mut stream = ClientStream::detecting_with(|config| config.versions = MODERN.to_vec());
     stream.pass(Duration::from_secs(31));
     assert_eq!(only_method(&mut stream), "server/discover");
@@ -263,7 +263,7 @@ fn er_08_a_server_that_was_too_slow_to_say_that_it_is_modern_is_asked_once_more(
 
 #[test]
 fn er_06_a_server_that_ends_when_it_is_asked_is_started_anew() {
-    // At once, or after it has answered with an error.
+    // The server exits at once, or after it has answered with an error.
     for answers in [false, true] {
         let mut stream = ClientStream::detecting_with(|_| {});
         assert_eq!(only_method(&mut stream), "server/discover");
@@ -283,7 +283,7 @@ fn er_06_a_server_that_ends_when_it_is_asked_is_started_anew() {
         stream.eof();
         assert!(stream.machine.is_closed());
     }
-    // Once is enough, and not every driver can.
+    // The server is started again only once, and only if the driver is able to do so.
     for (respawn, respawned) in [(true, 1), (false, 0)] {
         let mut stream = ClientStream::detecting_with(|config| config.respawn = respawn);
         stream.eof();

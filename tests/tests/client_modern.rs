@@ -98,7 +98,7 @@ fn rp17_mr5_jr_15_and_16_the_kind_of_a_result_is_read() {
             (Ok(_), outcome) => panic!("{kind}: {outcome:?}"),
         }
     }
-    // Who declares an extension knows its kinds of results.
+    // A client that declares an extension accepts the extension's kinds of results.
     let mut world = asking(r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#);
     let (_, opened) = world.call("tools/call", r#"{"name":"slow"}"#);
     let task = r#"{"resultType":"task","taskId":"7"}"#;
@@ -175,7 +175,7 @@ fn mr4_md_i_05_to_09_a_call_that_needs_input_is_made_again_with_it() {
         assert_eq!(params.is_some(), method.as_str() == "elicitation/create");
         asked.push(ticket);
     }
-    // Another call meanwhile knows nothing of it.
+    // Another call that is made meanwhile does not contain the input of this one.
     let (_, other) = world.call("tools/call", r#"{"name":"other"}"#);
     assert_eq!((other.param("inputResponses"), other.param("requestState")), (String::new(), String::new()));
     world.machine.answer(asked.pop().unwrap(), Ok(json(r#"{"roots":[]}"#)), world.now);
@@ -187,7 +187,7 @@ fn mr4_md_i_05_to_09_a_call_that_needs_input_is_made_again_with_it() {
     assert_eq!(again.param("inputResponses"), r#"{"na\"me":{"action":"accept"},"roots":{"roots":[]}}"#);
     assert_eq!(again.param("requestState"), state);
     assert_eq!((again.header("mcp-name"), again.header("mcp-method")), ("t", "tools/call"));
-    // The next round is its own: no state was given, and no answer is left over.
+    // The next round is independent: it has no state, and no answers of the previous round.
     world.reply(again.key, &input_required(&again.id(), &format!(r#""inputRequests":{{"x":{ELICITATION}}}"#)));
     let ticket = tickets(&mut world).pop().unwrap();
     world.machine.answer(ticket, Ok(json("{}")), world.now);
@@ -215,20 +215,20 @@ fn mr3_md_i_06_a_state_alone_is_sent_back_after_a_growing_pause_and_not_for_ever
 
 #[test]
 fn mr2_what_a_server_wants_to_know_and_to_be_kept_is_bounded() {
-    // As much as a message may hold is kept once, and sent back as it came.
+    // A state as large as a message may be is kept once and sent back unchanged.
     let mut world = asking(r#"{"roots":{}}"#);
     let (_, opened) = world.request("prompts/get");
     let state = "s".repeat(15 << 20);
     world.reply(opened.key, &input_required(&opened.id(), &format!(r#""requestState":"{state}""#)));
     world.pass(Duration::from_millis(250));
     assert!(world.opened().param("requestState").len() == state.len() + 2);
-    // More than that is no answer.
+    // A larger state fails the call.
     let mut world = asking(r#"{"roots":{}}"#);
     let (_, opened) = world.request("prompts/get");
     let state = "s".repeat(16 << 20);
     world.reply(opened.key, &input_required(&opened.id(), &format!(r#""requestState":"{state}""#)));
     assert!(matches!(world.outcome(), Outcome::Failed(Failed::TooLarge { .. })));
-    // The application is asked no more at once than its limits allow.
+    // A result that requires more inputs than the limits allow at one time fails the call.
     let mut world = asking(r#"{"roots":{}}"#);
     let (_, opened) = world.request("prompts/get");
     let inputs: Vec<_> = (0..10_000).map(|number| format!(r#""{number}":{{"method":"roots/list"}}"#)).collect();
@@ -378,7 +378,7 @@ fn md_l_a_subscription_is_acknowledged_tells_and_ends_with_a_result() {
     assert_eq!(world.events(), [Event::Listening { subscription: key, filter }]);
     world.send(opened.key, event(&notice(&opened.id(), "notifications/tools/list_changed", "")).as_bytes());
     assert!(matches!(&world.events()[..], [Event::Notified { scope: Scope::Subscription(of), .. }] if *of == key));
-    // MD-L-13: it may last as long as it likes.
+    // A subscription has no deadline as long as comments keep its stream alive (MD-L-13).
     for _ in 0..100 {
         world.pass(Duration::from_secs(200));
         world.send(opened.key, b":\n\n");
@@ -462,7 +462,7 @@ fn a_legacy_server_has_no_subscriptions_of_that_kind() {
 #[test]
 fn st_input_subscriptions_and_cancellation_on_a_byte_stream() {
     let mut stream = ClientStream::modern_with(|config| config.capabilities = json(r#"{"roots":{}}"#));
-    // CX-06
+    // On a byte stream, a cancellation is a `notifications/cancelled` message (CX-06).
     let (request, id) = stream.request("tools/call");
     stream.machine.cancel(request, None, stream.now);
     let cancelled = format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#);
@@ -471,7 +471,7 @@ fn st_input_subscriptions_and_cancellation_on_a_byte_stream() {
     let (outcomes, others) = stream.outcomes();
     assert_eq!(outcomes, [(request, Outcome::Failed(Failed::Cancelled))]);
     assert!(matches!(&others[..], [Event::Faulted(Fault::LateResponse { .. })]));
-    // MD-I-05
+    // The call is made again with the input that the result required (MD-I-05).
     let (request, id) = stream.request("tools/call");
     stream.line(result(&id, r#"{"resultType":"input_required","inputRequests":{"r":{"method":"roots/list"}}}"#));
     let Some(Event::Requested { ticket, .. }) = stream.events().pop() else { panic!() };
@@ -484,7 +484,7 @@ fn st_input_subscriptions_and_cancellation_on_a_byte_stream() {
     assert!(matches!(&stream.events()[..], [Event::Faulted(Fault::UnknownResponse { .. })]));
     stream.line(complete(&again));
     assert!(matches!(&stream.outcomes().0[..], [(key, Outcome::Result(_))] if *key == request));
-    // MD-L-10, A6
+    // The server ends a subscription with `notifications/cancelled` (MD-L-10, A6).
     let key = stream.machine.listen(json(FILTER), stream.now).unwrap();
     let line = stream.lines().pop().unwrap();
     let id = line.split("\"id\":").nth(1).and_then(|rest| rest.split(',').next()).unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! Every defect that was found is kept by a test.
+//! Each defect in `tests/DEFECTS.md` has a test that fails if the defect returns, or a reason why there is none.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Nesting costs no stack (JS1): what is a million levels deep is answered by a thread that has next to none.
+//! Nesting uses no stack (JS1): a thread with a very small stack answers a message of a million levels.
 
 use std::time::Instant;
 
@@ -26,7 +26,7 @@ fn b13_js1_a_million_levels_are_answered_with_the_id_on_a_stack_of_64_kib() {
 
 #[test]
 fn js1_the_deepest_limit_needs_no_more_stack() {
-    // The message and its parameters are two levels.
+    // The message and its parameters are two of the levels.
     let nested =
         |levels: usize| request("1", "m", &format!(r#"{{"x":{}{}}}"#, "[".repeat(levels - 2), "]".repeat(levels - 2)));
     let small = std::thread::Builder::new().stack_size(STACK).spawn(move || {

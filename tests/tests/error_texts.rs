@@ -1,4 +1,4 @@
-//! The texts of errors are complete, and are those that were read.
+//! Each error variant has an example of its text, and the committed list of texts is up to date.
 
 use std::time::Duration;
 

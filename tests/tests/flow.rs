@@ -1,4 +1,4 @@
-//! A peer that reads nothing: what a machine holds for it is bounded, and everything else goes on (classes 1 and 2).
+//! A peer that does not read: what a machine stores for it is bounded, and everything else continues (classes 1 and 2).
 
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ fn defect_k1_one_request_of_any_size_is_taken_and_room_comes_back_as_bytes_are_w
             assert!(unwritten <= limit.max(bytes) + 200, "{unwritten} bytes are held where {limit} may be");
         }
         assert!(unwritten > 2000);
-        // What is written in part is counted in part.
+        // A partial write leaves the rest counted as unwritten.
         for part in [unwritten / 2, unwritten - unwritten / 2] {
             assert!(request(&mut stream).is_none(), "{limit}");
             stream.machine.handle_written(part, stream.now);
@@ -157,7 +157,7 @@ fn defect_k1_a_call_whose_client_does_not_take_what_it_is_asked_ends_at_once() {
     stream.line(request("1", "tools/call", "{}"));
     let ticket = stream.requested().remove(0);
     let asked = |key: &str, length| InputRequired::new().ask(key, "roots/list", text(length));
-    // Neither question finds room, once the first one of the application's own has taken all.
+    // The application's own request fills the limit, so neither of the required inputs can be requested.
     stream.machine.request(&ticket, call(700), stream.now).unwrap();
     let required = asked("a", 700).ask("b", "roots/list", text(700));
     stream.machine.require_input(ticket, required, stream.now).unwrap();
@@ -209,7 +209,7 @@ fn defect_k1_a_new_process_begins_with_nothing_unwritten() {
     assert_eq!(stream.respawned, 1);
     stream.line(result("4", &initialize_result("2025-11-25")));
     assert_eq!(stream.lines().iter().filter(|line| line.contains("tools/call")).count(), 1);
-    // The first was sent to the new process; nothing of the old one counts.
+    // The first call was written to the new process; bytes for the old process do not count.
     stream.machine.request(call(10 << 20), stream.now).expect("an accepted request");
     let (outcomes, _) = stream.outcomes();
     assert!(matches!(outcomes.as_slice(), [(_, Outcome::Failed(Failed::QueueFull { limit: full }))] if *full == limit));
@@ -218,7 +218,7 @@ fn defect_k1_a_new_process_begins_with_nothing_unwritten() {
     assert_eq!(stream.outcomes().0, []);
 }
 
-/// What a relay writes to its client, and whether it wants to read on.
+/// A relay over byte streams, with what it writes to its client and how many bytes it has written to its server.
 struct Joined {
     relay: Relay<Stdio>,
     now: Instant,
@@ -302,7 +302,8 @@ fn defect_k5_a_relay_answers_every_request_while_its_server_reads_nothing() {
 
 #[test]
 fn defect_k5_a_slow_server_holds_its_client_up_and_loses_no_request() {
-    // What a driver reads ahead of the machine, and the largest message.
+    // Many messages, and a few near the largest size, with the number of bytes that the driver reads ahead of the
+    // machine.
     for (count, size, ahead) in [(300, 150_000, 4 << 20), (4, 15 << 20, 4_usize << 20)] {
         let mut joined = Joined::new();
         let lines: String = (1..=count)
@@ -310,7 +311,7 @@ fn defect_k5_a_slow_server_holds_its_client_up_and_loses_no_request() {
             .collect();
         let (mut taken, mut may_read) = (0, ahead);
         for chunk in lines.as_bytes().chunks(64 * 1024) {
-            // 100 KB a second.
+            // The server reads 100 KB per second.
             while may_read == 0 && !joined.relay.wants_bytes() {
                 joined.pass(SECOND);
                 let bytes = (joined.to_server - taken).min(100_000);
@@ -354,7 +355,7 @@ fn defect_k5_a_relay_to_a_server_over_http_that_answers_nothing_answers_every_re
     let mut world = World::connected_relay_with(|config, _| config.request_timeout = 3 * SECOND);
     let params = format!(r#"{{"x":"{}"}}"#, "x".repeat(150_000));
     for id in 1..=300 {
-        // What waits for the server is answered for it when its time is up.
+        // The relay itself answers a request that waits for the server when its timeout ends.
         let begin = world.now;
         while !world.machine.wants_bytes() {
             world.pass(SECOND / 10);
@@ -390,13 +391,13 @@ fn defect_k1_a_stream_whose_client_takes_nothing_is_aborted_by_the_machine() {
     }
     assert!(told > 80 && site.aborted == [slow]);
     assert!(site.take(slow).body.len() <= 100_000);
-    // The session goes on, and its client may come back.
+    // The session continues, and its client may open the stream again.
     site.is_read = true;
     let key = site.ask(&Asked::get().in_session(&id));
     site.server.notify(session, log_message(10), site.now).expect("a notification");
     assert!(site.take(key).text().contains("xxxxxxxxxx"));
 
-    // One that takes its stream is not aborted, and neither is one that takes a large message late.
+    // A client that reads its stream is not aborted, nor is one that reads a large message late.
     for _ in 0..1000 {
         site.server.notify(session, log_message(1000), site.now).expect("a notification");
         site.pass(Duration::ZERO);
@@ -450,7 +451,7 @@ fn defect_m3_bodies_that_arrive_are_bounded_in_sum_and_refused_with_503() {
     for key in keys {
         site.server.handle_disconnect(key, site.now);
     }
-    // All that was kept is free again.
+    // All room that the bodies took is free again.
     let key = site.begin(&Asked::post(""));
     for _ in 0..(15 << 16) / chunk.len() {
         site.server.handle_body(key, &chunk, site.now);
@@ -473,7 +474,7 @@ fn defect_m3_answers_that_wait_for_the_others_of_their_batch_are_bounded_in_sum(
         let lines = stream.lines();
         assert_eq!(lines.len(), 1);
         assert!((60 << 16..66 << 16).contains(&lines[0].len()), "{}", lines[0].len());
-        // Each call has its answer, which for most is an error; and the next batch finds the same room.
+        // Each call has its answer, which is an error for most; the next batch has the same room.
         assert_eq!(lines[0].matches(r#""result""#).count(), 15);
         assert_eq!(lines[0].matches(r#""code":-32603"#).count(), 85);
     }

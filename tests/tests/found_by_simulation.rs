@@ -1,4 +1,4 @@
-//! What the simulation has found in the machines, as the few steps that show it.
+//! Defects that the simulation has found, each reduced to the few steps that show it.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn defect_p1_a_cancellation_is_sent_although_its_request_was_never_reported_as_s
     world.machine.cancel(request, None, world.now);
     assert_eq!(world.outcome(), Outcome::Failed(Failed::Cancelled));
     assert!(!world.has_opened(), "BR-T-08: it may not overtake its request");
-    // The server has not begun to answer when the exchange is given up. It may have got the request all the same.
+    // The server has not begun to answer when the exchange is aborted, but it may have received the request.
     world.pass(Duration::from_secs(6));
     assert!(world.is_aborted(call.key));
     let notice = world.opened();
@@ -31,7 +31,7 @@ fn defect_p1_nothing_is_sent_without_a_session_when_it_is_lost_before_it_was_con
     world.drain();
     world.reply(confirmation.key, &Reply::status(404));
 
-    // The first thing that follows is another session.
+    // The client opens another session before it sends anything else.
     let opening = world.opened();
     assert_eq!((opening.method().as_str(), opening.header("mcp-session-id")), ("initialize", ""));
     assert!(!world.has_opened());

@@ -1,4 +1,4 @@
-//! JSON text: what is accepted, and that nothing of it changes.
+//! JSON text: what is accepted, and that accepted text is forwarded unchanged.
 
 use bytes::Bytes;
 use mcp_proto::{Frame, Json, JsonError, Limits, Message, ParseErrorKind};
@@ -15,7 +15,7 @@ fn json_test_suite_accepts_and_refuses_as_it_must() {
         match name.get(..2) {
             Some("y_") => assert!(outcome.is_ok(), "{name}: {outcome:?}"),
             Some("n_") => assert!(outcome.is_err(), "{name}"),
-            // Either is fine; this test is about neither crashing nor overflowing the stack.
+            // Both outcomes are allowed; the test only shows that the parser neither panics nor overflows the stack.
             _ => {}
         }
     }
@@ -30,7 +30,7 @@ fn strings_end_at_their_quotes_wherever_others_stand() {
             let values: Vec<String> = serde_json::from_str(&text).expect("the test's text is JSON");
             assert_eq!(values, [first, second]);
             assert_eq!(Json::parse(text.clone()).map(|json| json.len()), Ok(text.len()), "{text}");
-            // With an escape where the quote was, the string goes on.
+            // If the closing quote is escaped, the string continues.
             let open = text.replacen(r#"","#, r#"\","#, 1);
             assert_eq!(Json::parse(open.clone()).is_ok(), serde_json::from_str::<&RawValue>(&open).is_ok(), "{open}");
         }
@@ -57,7 +57,7 @@ fn json_test_suite_files_as_frames_are_answered_with_the_right_code() {
     for (name, text) in vectors::files("json/test_parsing") {
         let outcome = Frame::parse(&text.into(), &Limits::default());
         match (name.get(..2), outcome) {
-            // None of the valid texts is a JSON-RPC message.
+            // None of the valid JSON texts is a JSON-RPC message.
             (Some("y_"), Err(error)) => assert_eq!(error.code(), -32600, "{name}"),
             (Some("y_"), Ok(frame)) => {
                 assert!(matches!(frame, Frame::Batch(items) if items.iter().all(Result::is_err)), "{name}");
@@ -99,7 +99,7 @@ fn errors_say_where() {
     }
 }
 
-/// Strings are searched in words and blocks: what ends or breaks one is found wherever in them it stands.
+/// Strings are searched in words and blocks: each end and each invalid byte is found at every position in them.
 #[test]
 fn js2_what_a_string_may_not_hold_is_found_at_every_place() {
     for length in 0..100 {
@@ -120,11 +120,12 @@ fn js2_what_a_string_may_not_hold_is_found_at_every_place() {
                 (br"\u12g4", broken(4)),
                 (br"\\\u", broken(4)),
                 (b"\xff", Err(JsonError::NotUtf8 { offset: 2 + at })),
-                // What is not UTF-8 counts more than what else is broken before it.
+                // Invalid UTF-8 takes precedence over an earlier error in the text.
                 (b"\0\xff", Err(JsonError::NotUtf8 { offset: 3 + at })),
             ] {
                 let text = string(inside);
-                // An `x` is no digit, and so breaks the escape where it ends.
+                // `x` is not a hexadecimal digit, so an unfinished `\u` escape is invalid right behind the inserted
+                // text.
                 assert_eq!(Json::parse(text.clone()).map(|_| ()), expected, "{text:?}");
             }
         }
@@ -133,7 +134,7 @@ fn js2_what_a_string_may_not_hold_is_found_at_every_place() {
 
 #[test]
 fn js1_every_container_is_closed_by_its_own_bracket_however_deep() {
-    // Levels are kept in words of 64.
+    // The parser stores levels in words of 64 bits.
     for depth in [1, 2, 62, 63, 64, 65, 66, 127, 128, 129, 191, 192, 193, 1023, 1024] {
         for step in [2, 3, 5] {
             let is_object = |level: &usize| level % step == 0;
@@ -186,7 +187,7 @@ proptest! {
         let shared = request.params.as_ref().unwrap();
         prop_assert_eq!(shared.as_bytes(), params.as_bytes());
         prop_assert!(frame.as_ptr_range().contains(&shared.as_bytes().as_ptr()));
-        // Written again, only raw line ends differ, which are white space (FR13).
+        // The message is written again with white space instead of raw line ends, and otherwise unchanged (FR13).
         let line = message.to_bytes();
         prop_assert!(!line.contains(&b'\n') && !line.contains(&b'\r'));
         let expected = params.replace(['\r', '\n'], " ");

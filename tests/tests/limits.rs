@@ -1,4 +1,4 @@
-//! Which limits and times a configuration may have, and what a machine says that it holds.
+//! The limits and times that a configuration may have, and the load that a machine reports.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use mcp_proto::server::{self, HttpConfig, Server};
 use mcp_proto::{Ceilings, Intake, Json, Limits, Load, Stdio, UsageError};
 use tests::world::{Reply, World, result};
 
-/// A field of limits, its name, and the largest value that it may have.
+/// A field of `Limits`: its name, its accessor, and its largest value.
 type Field = (&'static str, fn(&mut Limits) -> &mut usize, usize);
 
 macro_rules! fields {
@@ -70,9 +70,9 @@ fn cl5_each_limit_has_bounds_and_an_error_names_the_one_that_is_outside() {
     }
 }
 
-/// A number of a server over HTTP, and whether it may be zero.
+/// A number in the configuration of a server over HTTP: its name, its accessor, and whether it may be zero.
 type Number = (&'static str, fn(&mut HttpConfig) -> &mut usize, bool);
-/// A time of one.
+/// A time in the configuration of a server over HTTP: its name and its accessor.
 type Time = (&'static str, fn(&mut HttpConfig) -> &mut Duration);
 
 #[test]
@@ -156,7 +156,7 @@ fn a_byte_stream_says_how_much_of_a_line_it_holds() {
     assert_eq!(server.load().held, 0);
 }
 
-/// All six, in bytes.
+/// All six ceilings, in bytes.
 fn ceilings(limits: &Limits) -> [usize; 6] {
     let intake = Intake { chunk: 64 * 1024, head: 16 * 1024, exchanges: 100 };
     let of = Ceilings::new(limits, &HttpConfig::new(), intake);
@@ -170,7 +170,7 @@ fn ceilings(limits: &Limits) -> [usize; 6] {
     ]
 }
 
-/// The memory tests hold the machines to these; here, a change of the formula is seen that would still be high enough.
+/// The memory tests check that the ceilings are high enough; this test also detects a change that raises one.
 #[test]
 fn ceilings_follow_from_limits_by_the_formula() {
     let mut limits = Limits::default();

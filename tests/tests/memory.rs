@@ -1,7 +1,8 @@
-//! What the floods of the catalogue can make a machine hold, counted by the allocator: never more than `Ceilings` says.
+//! The memory that a machine allocates under the floods of the catalogue, counted by the allocator, never exceeds
+//! `Ceilings`.
 //!
-//! The limits of the tests are smaller than the default, so that what they do not hold shows. `cargo test -p tests
-//! --test memory -- --nocapture` prints each flood with its peak and its ceiling.
+//! The limits of the tests are smaller than the defaults, so that memory that they do not bound is visible. `cargo test
+//! -p tests --test memory -- --nocapture` prints each flood with its peak and its ceiling.
 
 #[path = "memory/bridges.rs"]
 mod bridges;
@@ -27,16 +28,16 @@ use tests::world::{
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-/// Set in the process of a test: one allocator counts for a whole process, so that each test has one of its own.
+/// Environment variable of a process that runs a single test: an allocator counts for its whole process.
 const ALONE: &str = "FLOODS_ALONE";
 
 const CHUNK: usize = 64 * 1024;
 const GIGABYTE: usize = 1 << 30;
 const MILLION: usize = 1_000_000;
-/// What the driver hands in at once. The heads in these tests take less.
+/// What the driver hands in at one time. The heads in these tests are smaller.
 const INTAKE: Intake = Intake { chunk: CHUNK, head: 2048, exchanges: 1 };
 
-/// Little of everything, so that what one flood is about makes up most of its ceiling.
+/// Small limits, so that the limit under test makes up most of its ceiling.
 fn limits() -> Limits {
     let mut limits = Limits::default();
     limits.message = 1 << 20;
@@ -54,14 +55,15 @@ fn limits() -> Limits {
     limits
 }
 
-/// The floods so far that were measured.
+/// The results of the floods that have been measured.
 struct Account {
     lines: Vec<String>,
     exceeded: usize,
 }
 
 impl Account {
-    /// Runs a flood. What it needs itself is made before.
+    /// Runs a flood and compares its peak with the ceiling. The caller allocates what the flood itself needs before
+    /// this call.
     fn flood(&mut self, row: &str, what: &str, ceiling: usize, run: impl FnOnce()) {
         let before = ALLOCATOR.current_usage();
         ALLOCATOR.reset_peak_usage();
@@ -123,7 +125,7 @@ fn filled(start: &str, with: &str, size: usize) -> Vec<u8> {
     bytes
 }
 
-/// Floods that look the same to every machine on a byte stream.
+/// Floods that are the same for each machine on a byte stream.
 fn lines() -> Vec<(&'static str, &'static str, Vec<u8>, usize)> {
     let long = filled(r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"x":""#, "x", CHUNK);
     let notification = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#.to_owned() + "\n";
@@ -154,7 +156,7 @@ fn lines() -> Vec<(&'static str, &'static str, Vec<u8>, usize)> {
     ]
 }
 
-/// Whole messages of about the limit, each of which is read.
+/// Complete messages of nearly the maximum size, each of which is parsed.
 fn messages() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     let most = limits().message - 200;
     let line = |params: &str| (request("1", "x", params) + "\n").into_bytes();
@@ -227,7 +229,7 @@ fn server_over_stdio(account: &mut Account, ceiling: usize) {
     });
 }
 
-/// What a server can send on one exchange, piece by piece.
+/// What a server can send on one exchange, in pieces.
 fn answers() -> Vec<(&'static str, &'static str, Reply, Vec<u8>, usize)> {
     let events = || Reply::events("");
     let notification = event(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#);
@@ -325,7 +327,7 @@ fn client_over_http(account: &mut Account, ceiling: usize) {
     }
 }
 
-/// A relay to a server on a byte stream, whose client and server have shaken hands.
+/// A relay to a server on a byte stream after the handshakes with its client and its server.
 fn joined(now: Instant) -> Relay<Stdio> {
     let mut config = relay::Config::default();
     config.limits = limits();
@@ -407,7 +409,7 @@ fn relay_over_http(account: &mut Account, ceiling: usize) {
     }
 }
 
-/// What a relay between the eras keeps for calls that wait for their client.
+/// What a relay between the eras stores for parked calls.
 fn relay_between_eras(account: &mut Account, ceiling: usize) {
     const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}"#;
     let now = Instant::START;
@@ -447,7 +449,7 @@ fn relay_between_eras(account: &mut Account, ceiling: usize) {
     );
 }
 
-/// A server over HTTP as a flood finds it, and its ceiling.
+/// The configuration of a server over HTTP for a flood, which determines its ceiling.
 struct Served {
     limits: Limits,
     http: HttpConfig,
@@ -455,7 +457,7 @@ struct Served {
 }
 
 impl Served {
-    /// One of everything, but for so many sessions.
+    /// Limits of one for everything except sessions.
     fn with_sessions(sessions: usize) -> Self {
         let (mut limits, mut http) = (limits(), HttpConfig::new());
         (limits.requests_in, limits.requests_in_total, limits.requests_out) = (1, 1, 1);

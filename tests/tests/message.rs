@@ -1,4 +1,4 @@
-//! The JSON-RPC envelope: what is a message, what is not, and who can be answered.
+//! The JSON-RPC envelope: what is a message, what is not, and which invalid messages can be answered.
 
 use bytes::Bytes;
 use mcp_proto::{ErrorObject, Frame, Limits, Message, Notification, ParseError, Request, RequestId, Response, Subject};
@@ -47,15 +47,15 @@ fn messages_of_every_kind_are_told_apart() {
             r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}"#,
             Response::Error { id: Some(id()), error: error.clone() }.into(),
         ),
-        // JR-09: absent and null alike.
+        // The id of an error may be absent or null (JR-09).
         (
             r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"no"}}"#,
             Response::Error { id: None, error: error.clone() }.into(),
         ),
         (r#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"no"}}"#, Response::Error { id: None, error }.into()),
-        // JS7, JS10: other spellings and odd names are unknown members.
+        // Other spellings and special names are unknown members (JS7, JS10).
         (r#"{"jsonrpc":"2.0","method":"m","METHOD":"x","Id":7,"__proto__":{}}"#, Notification::new("m").into()),
-        // P1: names are compared after unescaping.
+        // Names are compared after unescaping (P1).
         (r#"{"jsonrpc":"2.0","m\u0065thod":"m"}"#, Notification::new("m").into()),
         (r#"{"jsonrpc":"2.0","method":"\u006d"}"#, Notification::new("m").into()),
     ] {
@@ -106,7 +106,7 @@ fn what_is_no_message_is_answered_with_the_right_code_and_the_id_that_can_be_rea
         ("RP5", r#"{"jsonrpc":"2.0","result":{}}"#, -32600, Subject::Unknown),
         ("RP6", r#"{"jsonrpc":"2.0","id":1,"method":"m","result":{}}"#, -32600, request(1)),
         ("RP8", "[]", -32600, Subject::Unknown),
-        // Broken text: the id is found if it can be trusted.
+        // In invalid JSON, the id is used if it can be trusted.
         ("JS3", r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":NaN}}"#, -32700, request(1)),
         ("JS3", r#"{"jsonrpc":"2.0","method":"m","params":{"id":2,"a":01},"id":1}"#, -32700, request(1)),
         ("JS3", r#"{"jsonrpc":"2.0","id":1,"result":{"a":Infinity}}"#, -32700, Subject::Response(1.into())),
@@ -149,7 +149,7 @@ fn js1_a_message_that_is_too_deep_is_answered_with_its_id_wherever_it_stands() {
             assert_eq!((error.code(), error.subject), (-32600, request(7)));
             let text = format!(r#"{{"jsonrpc":"2.0","id":7,"result":{value}1}}"#);
             assert_eq!(parse(&text).unwrap_err().subject, Subject::Response(7.into()));
-            // Unterminated, with the id first.
+            // An unterminated message with the id first.
             let text = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"m","params":{}"#, open.repeat(depth));
             assert_eq!(parse(&text).unwrap_err().subject, request(7));
         }

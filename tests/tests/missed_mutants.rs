@@ -1,4 +1,4 @@
-//! Behaviour that a broken machine once kept unnoticed: each test fails if the one thing in its name is broken.
+//! Tests for mutants that no other test detects: each test fails if the behaviour in its name is broken.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn opened(world: &mut HttpClient) -> Vec<Opened> {
     std::iter::from_fn(|| world.has_opened().then(|| world.opened())).collect()
 }
 
-/// Answers what a client of 2025-11-25 says until it asks for the server's stream.
+/// Answers a client of revision 2025-11-25 until it opens the GET stream of the server.
 fn connect(world: &mut HttpClient) {
     let opened = world.opened();
     world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", None));
@@ -47,7 +47,7 @@ fn defect_p_the_deadline_of_a_call_runs_again_once_the_server_has_its_answer() {
         let (call, _) = client.request("tools/call");
         client.pass(30 * SECOND);
         client.line(request("\"q\"", "roots/list", "{}"));
-        // While it is asked, a person may take longer than the call may.
+        // The call does not time out while the application has a request of the server to answer.
         client.pass(120 * SECOND);
         let (outcomes, events) = client.outcomes();
         assert!(outcomes.is_empty(), "{outcomes:?}");
@@ -79,7 +79,7 @@ fn defect_p_a_session_id_is_not_kept_where_the_revision_has_no_sessions() {
         r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":-32022,"message":"no","data":{{"supported":["2026-07-28"],"requested":"2025-11-25"}}}}}}"#,
         first.id()
     );
-    // The answers name a session, although the revision that is agreed on has none.
+    // The responses contain a session id, although the negotiated revision has no sessions.
     world.reply(first.key, &Reply::json(only_modern).header("mcp-session-id", "session-1"));
     let discover = world.opened();
     assert_eq!((discover.method().as_str(), discover.header("mcp-session-id")), ("server/discover", ""));
@@ -91,7 +91,7 @@ fn defect_p_a_session_id_is_not_kept_where_the_revision_has_no_sessions() {
         let listed = r#"{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private"}"#;
         world.reply(call.key, &Reply::json(result(&call.id(), listed)).header("mcp-session-id", "session-3"));
     }
-    // 404 is a refusal, where no session can be lost, and none is ended.
+    // Without a session, a 404 is a refusal, and the relay has no session to end.
     let call = world.call("3", "tools/list");
     world.reply(call.key, &Reply::status(404));
     world.machine.handle_eof(world.now);
@@ -112,7 +112,7 @@ fn defect_p_a_message_that_the_server_begins_to_refuse_is_not_unaccepted_as_well
     let refused = |event: &Event| matches!(event, Event::Faulted(Fault::NotAccepted { reason: Failed::Refused(refusal) }) if refusal.status == 500);
     let events = world.events();
     assert!(events.len() == 1 && refused(&events[0]), "{events:?}");
-    // The other side: a server that says nothing.
+    // For comparison, a server that does not respond at all.
     world.machine.notify(mcp_proto::Notification::new("notifications/roots/list_changed"), world.now).unwrap();
     let sent = world.opened();
     world.pass(31 * SECOND);
@@ -121,7 +121,7 @@ fn defect_p_a_message_that_the_server_begins_to_refuse_is_not_unaccepted_as_well
     assert!(world.is_aborted(sent.key));
 }
 
-/// A call whose stream broke after an event with an id, and is going to be resumed.
+/// A call whose stream ended after an event with an id, and which waits to be resumed.
 fn pausing() -> (HttpClient, mcp_proto::RequestKey, Opened) {
     let mut world = World::connected_client();
     let (request, call) = world.request("tools/call");
@@ -143,7 +143,7 @@ fn defect_p_a_call_that_is_cancelled_while_its_stream_waits_to_be_resumed_is_tak
     world.pass(60 * SECOND);
     assert!(!world.has_opened(), "the stream is not opened again");
     assert_eq!(world.machine.poll_timeout(), None, "nothing is left behind");
-    // Its place among the exchanges is free again.
+    // The exchange of the call is free again.
     let mut count = 0;
     for _ in 0..60 {
         world.machine.request(Call::new("tools/call"), world.now).unwrap();
@@ -167,7 +167,7 @@ fn defect_p_a_stream_whose_resumption_is_answered_with_5xx_is_tried_again() {
         world.reply(resumed.key, &Reply::events(event(&result(&call.id(), CONTENT))));
         assert!(matches!(world.outcome(), Outcome::Result(_)), "{status}");
     }
-    // Not for ever, and not where the server says that it will not.
+    // The number of attempts is limited, and a 400 ends the call at once.
     let (mut world, ..) = pausing();
     let mut attempts = 0;
     let outcome = loop {
@@ -203,7 +203,7 @@ fn defect_p_answers_to_a_lost_session_are_not_sent_in_the_next() {
     });
     world.machine.answer(ticket.expect("the server asks"), Ok(json(r#"{"roots":[]}"#)), world.now);
     let answer = world.opened();
-    // It was not delivered, and is going to be sent again when the session is lost.
+    // The answer was not delivered, and waits to be sent again when the session is lost.
     world.refuse(answer.key);
     let (_, ping) = world.request("ping");
     world.reply(ping.key, &Reply::status(404));
@@ -303,7 +303,7 @@ fn defect_p_a_question_that_the_client_of_a_relay_never_answers_is_answered_by_t
     world.pass(10 * SECOND);
     world.begin(call.key, &Reply::events(event(&request("5", "sampling/createMessage", "{}"))));
     assert_eq!(world.lines().len(), 1);
-    // A comment now and then keeps the stream alive.
+    // An occasional comment keeps the stream alive.
     let mut answers = Vec::new();
     for _ in 0..40 {
         world.pass(100 * SECOND);
@@ -339,7 +339,7 @@ fn defect_p_a_stream_that_is_resumed_while_the_old_one_is_open_ends_the_old_one(
     site.server.progress(&ticket, &step(2.0), site.now);
     assert_eq!(site.take(new).data().len(), 2);
     assert!(site.peek(old).is_none(), "nothing more is written to it");
-    // That the client goes from the old one changes nothing.
+    // A disconnect of the old connection changes nothing.
     site.server.handle_disconnect(old, site.now);
     site.respond(ticket, "{}");
     let sent = site.take(new);
@@ -360,13 +360,13 @@ fn defect_p_a_session_in_which_a_request_runs_does_not_expire() {
     assert_eq!(site.server.sessions(), 0, "and now it is idle");
 }
 
-/// A server with the two endpoints of the first revision, beside the one of today.
+/// A server with the two endpoints of the first revision beside the Streamable HTTP endpoint.
 fn site_of_two_endpoints() -> Site {
     let two = TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() };
     Site::with(|http, _| http.two_endpoints = Some(two))
 }
 
-/// The stream of a new session of the first revision, and where its client posts to.
+/// Opens a session of the first revision; returns its stream and the path to which its client sends POST requests.
 fn open_two_endpoint_session(site: &mut Site) -> (server::ExchangeKey, String) {
     let stream = site.begin(&Asked::get().at("/sse"));
     let text = site.take(stream).text();
@@ -462,7 +462,7 @@ fn defect_p_sh_s_56_a_question_outlives_the_stream_that_carried_it() {
         let mut site = Site::new();
         let id = site.session(version);
         let answer = |id: &str| Asked::post(result(id, r#"{"action":"accept"}"#));
-        // It was asked on the stream of its call, which breaks before the answer.
+        // The request was sent on the stream of its call, which breaks before the answer.
         let (key, ticket) = site.call(&id, "1", "{}");
         let during = Scope::from(&ticket);
         let asked = site.server.request(during, Call::new("elicitation/create"), site.now).unwrap();
@@ -476,7 +476,7 @@ fn defect_p_sh_s_56_a_question_outlives_the_stream_that_carried_it() {
         assert!(answered(&events, asked), "{version}: {events:?}");
         site.respond(ticket, "{}");
 
-        // The client is gone before it is asked anything: the question comes on the session's own stream.
+        // The client disconnects before it is asked: the request is sent on the session's own stream.
         let (key, ticket) = site.call(&id, "2", "{}");
         site.server.handle_disconnect(key, site.now);
         let during = Scope::from(&ticket);
@@ -505,7 +505,7 @@ fn defect_p_questions_fail_at_the_end_of_input_although_a_handler_still_works() 
     let failed = |event: &server::Event| matches!(event, server::Event::Responded { request, outcome: Outcome::Failed(Failed::Closed) } if *request == asked);
     assert_eq!(events.iter().filter(|event| failed(event)).count(), 1, "nobody can answer it any more: {events:?}");
     assert!(!events.iter().any(|event| matches!(event, server::Event::Closed { .. })));
-    // The handler goes on without, and its answer is written.
+    // The handler continues without the answer, and its response is written.
     let error = ErrorObject::new(-32000, "not asked");
     stream.machine.respond(ticket, Err(error), stream.now).unwrap();
     assert!(stream.lines()[0].contains("not asked"));

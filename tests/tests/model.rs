@@ -1,4 +1,4 @@
-//! The typed model: it reads what the official schemas allow, loses nothing, and writes what they allow.
+//! The typed model reads what the official schemas allow, loses nothing, and writes only what they allow.
 
 use jsonschema::Validator;
 use mcp_proto::model::{
@@ -43,7 +43,7 @@ fn methods() -> Vec<Entry> {
     requests().into_iter().chain(notifications()).collect()
 }
 
-/// The parts of a schema that types of the model stand for, with a name for messages.
+/// The parts of a schema for which the model has a type, each with a name for messages.
 fn parts(schema: &Schema) -> Vec<(String, &Value, Shape)> {
     let named = schema.names().filter_map(|name| {
         let shape = shape(name)?;
@@ -143,9 +143,9 @@ fn every_definition_of_a_schema_has_its_type() {
     }
 }
 
-/// The places of all members that a schema names within itself, as JSON pointers, below `at`.
+/// Collects the places of all members that a schema names within itself, as JSON pointers below `at`.
 fn places(schema: &Value, at: &str, found: &mut Vec<String>) {
-    // These are the application's own, or of any kind in the next revision, or read on demand.
+    // These contain the application's own values, or any JSON in the next revision, or are read on demand.
     let open = ["_meta", "inputSchema", "outputSchema", "structuredContent"];
     for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
         let place = format!("{at}/{name}");
@@ -158,13 +158,14 @@ fn places(schema: &Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
-/// A member that the model did not know would be kept whatever it is.
+/// The model keeps an unknown member whatever its value is, so a known one is one whose wrong values are refused.
 #[test]
 fn every_member_that_a_schema_names_is_known_to_its_type() {
     let mut members = 0;
     for schema in Schema::all() {
         for (name, part, shape) in parts(&schema) {
-            // Of one of several objects, a strange member makes one that the model does not know, and keeps.
+            // A union reads an object with a wrong member as an unknown variant and keeps it, so unions are skipped
+            // here.
             if name.ends_with(" ResourceContents") || !part["anyOf"].is_null() {
                 continue;
             }
@@ -220,7 +221,7 @@ fn every_kind_of_object_that_a_schema_names_is_known_to_its_union() {
     }
 }
 
-/// What the constructors of the model make, since when a revision has it, and what a schema calls it.
+/// Objects from the constructors of the model, with the first revision that has each and its name in the schema.
 fn built() -> Vec<(ProtocolVersion, &'static str, Json)> {
     let oldest = ProtocolVersion::V2024_11_05;
     let audio = ProtocolVersion::V2025_03_26;
@@ -350,7 +351,7 @@ fn recorded_messages_are_read_and_written_without_loss() {
                     (entry.name, entry.params, told.params.clone())
                 }
                 Message::Response(Response::Result { id, result }) => {
-                    // Revision 2026-07-28 has results that ask back, in place of the method's own.
+                    // In revision 2026-07-28, a result may require input instead of being the result of the method.
                     if to_value(result)["resultType"] == "input_required" {
                         continue;
                     }
@@ -360,7 +361,7 @@ fn recorded_messages_are_read_and_written_without_loss() {
                     });
                     let Some(method) = asked.next() else { continue };
                     if asked.any(|other| other != method) {
-                        continue; // Some clients use ids again.
+                        continue; // Some clients reuse ids.
                     }
                     let Some(entry) = requests().into_iter().find(|entry| entry.method == *method) else { continue };
                     (entry.name, entry.result.unwrap(), Some(result.clone()))
@@ -378,12 +379,12 @@ fn recorded_messages_are_read_and_written_without_loss() {
             }
         }
     }
-    // The client that walked through this server answered it so.
+    // The client in this recording sent a result without `roots`.
     assert_eq!(strange, ["server-everysse-2024-11-05.txt: ListRootsRequest result: roots: missing"]);
     assert!(read > 700 && results > 300, "{read} payloads, {results} results");
 }
 
-/// JSON that is almost what types expect: their members with wrong values, and no value that is fit to be shown.
+/// JSON that nearly has the members that the types expect, with wrong values. An error must not show `secret`.
 fn almost() -> impl Strategy<Value = String> {
     let names = [
         "_meta",
@@ -463,7 +464,7 @@ proptest! {
         for shape in shapes().into_iter().chain(methods().into_iter().map(|entry| entry.params)) {
             match shape.rewrite(&json) {
                 Ok(written) => {
-                    // What was written is read as the same again.
+                    // Reading and writing the output again gives the same output.
                     prop_assert_eq!(shape.rewrite(&written), Ok(written), "{}", shape.name);
                 }
                 Err(error) => {

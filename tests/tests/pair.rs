@@ -1,4 +1,4 @@
-//! A client and a server machine that talk over a simulated byte stream.
+//! A client machine and a server machine that are connected by a simulated byte stream.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use mcp_proto::{Failed, ProtocolVersion};
 use proptest::prelude::*;
 use tests::pair::Pair;
 
-/// Runs a conversation: requests, some of which are taken back, in the course of a while.
+/// Runs a conversation: makes requests and cancels some of them at the given times.
 fn converse(seed: u64, requests: &[(String, Option<u64>)]) -> Pair {
     converse_in(Pair::new(seed), requests)
 }
@@ -49,7 +49,7 @@ fn a_client_that_may_speak_every_revision_meets_a_server_in_the_newest() {
     assert_eq!(pair.outcomes.len(), 2);
 }
 
-/// What a client or a server may speak: revisions of the one era, of the other, or of both.
+/// The revisions that a client or a server supports: only a legacy one, only a modern one, or all.
 const SPOKEN: [&[ProtocolVersion]; 3] =
     [&[ProtocolVersion::V2025_11_25], &[ProtocolVersion::V2026_07_28], ProtocolVersion::ALL];
 
@@ -72,7 +72,8 @@ fn check(pair: &Pair, requests: usize) -> Result<(), TestCaseError> {
 fn a_relay_joins_every_client_to_every_server() {
     for client in SPOKEN {
         for server in SPOKEN {
-            // Some seeds only: what one server asks for, the client of one cannot be asked for.
+            // Not every seed gives a result: some servers ask for input that a client of another revision cannot be
+            // asked for.
             let answered = (0..40).flat_map(|seed| {
                 let pair = converse_in(Pair::joined(seed, client, server), &[("hello".to_owned(), None)]);
                 let newest = |spoken: &[ProtocolVersion]| spoken.iter().max().copied();

@@ -1,4 +1,4 @@
-//! Machines in plays of fixed seeds: each request ends once, and every machine says what it said.
+//! Machines in scripted plays with fixed seeds: each request ends once, and all output equals the recorded digests.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! The core does no I/O and reads no clock, and the blocking crate has no async runtime: neither in what they depend on
-//! nor in what they say.
+//! The core does no I/O and reads no clock, and the blocking crate has no async runtime: neither their dependencies nor
+//! their source contain one.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The crates that a crate is built from.
+/// The crates on which a crate depends.
 fn dependencies(package: &str, features: &[&str]) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
         .args(["tree", "--offline", "--locked", "--edges", "normal", "--prefix", "none", "--package", package])
@@ -93,7 +93,7 @@ fn the_core_names_nothing_that_does_io_or_reads_a_clock() {
         "unsafe",
     ];
     for (file, number, line) in core_lines() {
-        // What an error is called does nothing.
+        // The types of `std::io` errors do no I/O.
         let line = if line == "use std::io::{Error, ErrorKind};" { "" } else { &line };
         for name in banned {
             assert!(!line.contains(name), "{name} in {file} line {number}");
@@ -101,8 +101,7 @@ fn the_core_names_nothing_that_does_io_or_reads_a_clock() {
     }
 }
 
-/// A list of methods, a `match` on their names or a comparison of revisions outside of the tables is a second home for a
-/// fact.
+/// Only the tables may list methods, `match` on method names or compare revisions, so that each fact is stated once.
 #[test]
 fn only_the_tables_of_the_specification_list_methods_and_compare_revisions() {
     let mut before = String::new();
@@ -127,7 +126,7 @@ fn only_the_tables_of_the_specification_list_methods_and_compare_revisions() {
     }
 }
 
-/// The map and its tables name files that exist.
+/// The files that the documents name exist.
 #[test]
 fn the_documents_name_files_that_exist() {
     let bases = ["", "mcp-proto/src", "mcp-blocking/src", "mcp-blocking/src/proxy", "mcp-tokio/src"];
@@ -148,7 +147,7 @@ fn the_documents_name_files_that_exist() {
     assert!(named > 40, "{named}");
 }
 
-/// The lines of the core that are code and no test, each with its file and its number.
+/// The lines of the core that are code and not tests, each with its file and line number.
 fn core_lines() -> Vec<(String, usize, String)> {
     let source = root().join("mcp-proto/src");
     let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! The relay: what crosses it, and the shapes of servers from the project's founding documents.
+//! The relay: what it forwards, and the kinds of servers that the project's founding documents describe.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn bun_docs_one_event_without_id_and_session_becomes_one_line() {
         let opened = world.opened();
         assert_eq!(opened.header("accept"), "application/json, text/event-stream");
         assert_eq!(opened.header("content-type"), "application/json");
-        // `result` stands before `jsonrpc` and `id`.
+        // The member `result` precedes `jsonrpc` and `id`.
         let answer =
             format!(r#"{{"result":{},"jsonrpc":"2.0","id":{}}}"#, initialize_result("2025-06-18"), opened.id());
         world.reply(opened.key, &Reply::events(event(&answer)));
@@ -80,13 +80,13 @@ fn array_server_a_single_initialize_is_answered_with_an_array() {
     let stream = world.opened();
     assert_eq!(stream.line(), "GET /mcp");
 
-    // Its SSE form: a comment, a blank line, data without a type, then comments for ever.
+    // The SSE form of the answer: a comment, a blank line, data without an event type, then comments without end.
     let call = world.call("1", "tools/list");
     let body = format!(": stream opened\n\ndata: {}\n\n: keep-alive\n\n", result(&call.id(), r#"{"tools":[]}"#));
     world.begin(call.key, &Reply::events(body));
     assert_eq!(world.lines(), [result("1", r#"{"tools":[]}"#)]);
     world.send(call.key, b": keep-alive\n\n");
-    // Nobody waits for such a stream to end.
+    // The relay does not wait for such a stream to end.
     world.pass(Duration::from_secs(10));
     assert!(world.is_aborted(call.key));
 }
@@ -104,7 +104,7 @@ fn mcp_hub_421_the_same_command_line_serves_two_endpoints_and_one() {
         world.begin(stream.key, &Reply::events("event: endpoint\ndata: /messages?sessionId=7914\n\n"));
         let post = world.opened();
         assert_eq!(post.line(), "POST /messages?sessionId=7914");
-        // The answer may come before the acknowledgement.
+        // The answer may precede the acknowledgement of the POST.
         world.send(stream.key, event(&result(&post.id(), &initialize_result(revision))).as_bytes());
         assert_eq!(world.lines(), [result("1", &initialize_result(revision))]);
         world.reply(post.key, &Reply::status(202).body("Accepted"));
@@ -124,7 +124,7 @@ fn mcp_hub_421_the_same_command_line_serves_two_endpoints_and_one() {
         world.send(stream.key, event(&result(&post.id(), &tools)).as_bytes());
         assert_eq!(world.lines(), [result("2", &tools)]);
     }
-    // Later versions: one endpoint, sessions by header.
+    // Later versions have one endpoint, and sessions that are identified by a header.
     let mut world = World::connected_relay();
     let call = world.call("2", "tools/list");
     assert_eq!((call.line().as_str(), call.header("mcp-session-id")), ("POST /mcp", "session-1"));
@@ -191,7 +191,7 @@ fn an_error_of_the_server_crosses_byte_for_byte_whatever_the_status() {
     for status in [200, 400, 404, 500] {
         let call = world.call("\"x\"", "resources/read");
         let body = format!(r#"{{"error":{text},"id":{},"jsonrpc":"2.0"}}"#, call.id());
-        // With our own id and this code, 404 is about the method and not about the session.
+        // With the id of the request and this code, a 404 is about the method and not about the session.
         let body = if status == 404 { body.replace("-32002", "-32601") } else { body };
         world.reply(call.key, &Reply::json(body).with_status(status));
         let text = if status == 404 { text.replace("-32002", "-32601") } else { text.to_owned() };
@@ -235,12 +235,12 @@ fn cancellation_follows_the_id_and_a_late_answer_is_swallowed() {
         call.id()
     );
     assert_eq!(notice.body(), expected);
-    // CX-09: the connection is left alone.
+    // The cancelled exchange is not aborted (CX-09).
     assert!(!world.is_aborted(call.key));
     world.reply(notice.key, &Reply::status(202));
     world.send(call.key, event(&result(&call.id(), "{}")).as_bytes());
     assert_eq!(world.lines(), [] as [&str; 0]);
-    // The id may be used again at once.
+    // The client may use the id again at once.
     let again = world.call("\"c\"", "tools/call");
     world.reply(again.key, &Reply::json(result(&again.id(), "{}")));
     assert_eq!(world.lines(), [result("\"c\"", "{}")]);
@@ -255,7 +255,7 @@ fn br_t_08_a_cancellation_never_overtakes_its_request() {
     world.machine.handle_sent(call.key, world.now);
     assert_eq!(world.opened().method(), "notifications/cancelled");
 
-    // What never left is not taken back.
+    // A request that was never sent is not cancelled.
     let call = world.call("2", "tools/call");
     world.line(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#);
     world.refuse(call.key);
@@ -272,7 +272,7 @@ fn progress_follows_the_token_with_its_digits_and_ends_with_the_request() {
     let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"tok","progress":1.0,"total":3}}"#;
     world.begin(call.key, &Reply::events(event(progress)));
     assert_eq!(world.lines(), [progress]);
-    // An unknown token, and one of another type.
+    // Progress with an unknown token, or a token of another type, is not forwarded.
     for token in ["\"other\"", "7"] {
         world.send(call.key, event(&progress.replace("\"tok\"", token)).as_bytes());
     }
@@ -286,7 +286,7 @@ fn requests_of_the_server_reach_the_client_and_its_answers_go_back() {
     let mut world = World::connected_relay();
     let call = world.call("1", "tools/call");
     let asked = r#"{"message":"Name?","requestedSchema":{"type":"object","properties":{}},"n":1.0}"#;
-    // The server's ids and the client's are two id spaces.
+    // Ids of the server's requests and ids of the client's requests are separate.
     world.begin(call.key, &Reply::events(event(&request(&call.id(), "elicitation/create", asked))));
     assert_eq!(world.lines(), [request("1", "elicitation/create", asked)]);
     world.line(&result("1", r#"{"action":"accept","content":{"n":1.0}}"#));
@@ -299,7 +299,7 @@ fn requests_of_the_server_reach_the_client_and_its_answers_go_back() {
     world.line(&error("2", -1, "user rejected"));
     assert_eq!(world.opened().body(), error("\"s\"", -1, "user rejected"));
 
-    // The server takes a request back: the client hears of it under its own id.
+    // The server cancels a request: the client receives the cancellation with the id that the relay assigned.
     world.send(call.key, event(&request("\"t\"", "sampling/createMessage", "{}")).as_bytes());
     world.send(
         call.key,
@@ -381,7 +381,7 @@ fn a_client_that_does_not_wait_for_its_answers_is_served_in_order() {
     let (first, second) = (world.opened(), world.opened());
     assert_eq!([first.line(), second.line()], ["GET /mcp", "POST /mcp"]);
 
-    // LC-11: without a confirmation, requests are served all the same.
+    // Requests are served even without a confirmation of the handshake (LC-11).
     let mut world = World::relay();
     world.line(&initialize("1", "2025-11-25"));
     world.line(&request("2", "tools/list", "{}"));
@@ -451,7 +451,7 @@ fn defect_b4_b7_every_failure_is_told_in_words_to_whoever_waits() {
         (Reply::json("nonsense"), "answered with something that is no valid response: not JSON at byte 1"),
         (Reply::events(""), "ended the stream without an answer"),
     ] {
-        // Without a session, 404 is about the path.
+        // Without a session, a 404 is about the path.
         let mut world = World::relay();
         world.initialize("2025-11-25", None);
         let call = world.call("7", "tools/list");
@@ -478,7 +478,7 @@ fn defect_b4_b7_every_failure_is_told_in_words_to_whoever_waits() {
 }
 
 proptest! {
-    // As many as `PROPTEST_CASES` says: `tests/prove` runs a million.
+    // `PROPTEST_CASES` sets the number of cases: `tests/prove` runs a million.
     #![proptest_config(ProptestConfig::default())]
 
     #[test]
@@ -497,7 +497,7 @@ proptest! {
         prop_assert_eq!(call.body(), request(&call.id(), "tools/call", &on_one_line(&params)));
         let body = result(&call.id(), &answer);
         let reply = if as_event {
-            // JSON may be spread over data lines, which are joined with LF.
+            // JSON may be split into several data lines, which the decoder joins with LF.
             let lines: Vec<_> = body.replace("\r\n", "\n").split(['\r', '\n']).map(|line| format!("data: {line}\n")).collect();
             Reply::events(format!("{}\n", lines.concat()))
         } else {

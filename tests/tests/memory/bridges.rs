@@ -1,4 +1,4 @@
-//! The floods through a relay that joins two eras: a legacy client and a modern server, and the reverse.
+//! The floods through a relay between two eras: a legacy client with a modern server, and the reverse.
 
 use std::fmt;
 
@@ -17,19 +17,19 @@ use super::{Account, CHUNK, INTAKE, answers, limits, lines, messages};
 const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{"url":{},"form":{}},"roots":{}}}"#;
 const DISCOVERED: &str = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"resources":{"subscribe":true}},"ttlMs":0,"cacheScope":"private"}"#;
 
-/// Which of the two bridges.
+/// The direction of the relay between the eras.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bridge {
-    /// A legacy client, a modern server.
+    /// A legacy client and a modern server.
     LegacyClient,
-    /// A modern client, a legacy server.
+    /// A modern client and a legacy server.
     ModernClient,
 }
 
 impl Bridge {
     const ALL: [Self; 2] = [Self::LegacyClient, Self::ModernClient];
 
-    /// A request as its client writes it: these members of the parameters, each behind a comma.
+    /// A request in the form of this client; `members` are further members of the parameters, each after a comma.
     fn request(self, id: &str, method: &str, members: &str) -> String {
         match self {
             Self::LegacyClient => request(id, method, &format!(r#"{{"name":"t"{members}}}"#)),
@@ -37,7 +37,7 @@ impl Bridge {
         }
     }
 
-    /// A result as its server writes it.
+    /// A result in the form of this server; `members` are further members of the result, each after a comma.
     fn result(self, id: &str, members: &str) -> String {
         match self {
             Self::LegacyClient => result(id, &format!(r#"{{"resultType":"complete","content":[]{members}}}"#)),
@@ -55,7 +55,7 @@ impl fmt::Display for Bridge {
     }
 }
 
-/// A relay to a server on a byte stream or over HTTP.
+/// The server's side of a relay, on a byte stream or over HTTP.
 trait Reached: Sized {
     type Transport: mcp_proto::client::ClientTransport;
     const NAME: &'static str;
@@ -63,15 +63,15 @@ trait Reached: Sized {
     fn transport() -> Self::Transport;
     fn new() -> Self;
     fn ceiling(ceilings: &Ceilings) -> usize;
-    /// Does what is to be done at the server's side; the messages that reached it.
+    /// Performs an action at the server's side; returns the message that has reached the server, if it is complete.
     fn act(&mut self, action: <Self::Transport as mcp_proto::Transport>::Action) -> Option<Bytes>;
-    /// Accepts what is no request; whether there was anything.
+    /// Accepts each POST that is not a request; returns whether there was one.
     fn accept(&mut self, relay: &mut Relay<Self::Transport>, now: Instant) -> bool;
-    /// Hands in a message of the server's that belongs to one of the client's with this id.
+    /// Hands in a message of the server that belongs to the client's request with this id.
     fn hand_in(&mut self, relay: &mut Relay<Self::Transport>, id: &str, message: &str, now: Instant);
 }
 
-/// Over a byte stream. What is written to a server that does not read is not reported.
+/// On a byte stream. Written bytes are reported only when the server sends a message.
 struct Piped {
     line: Vec<u8>,
     written: usize,
@@ -113,7 +113,7 @@ impl Reached for Piped {
     }
 }
 
-/// Over HTTP. The server answers each request by a stream of events, and takes what is no request.
+/// Over HTTP. The server answers each request with an event stream, and accepts everything else.
 struct Fetched {
     open: Vec<(String, ExchangeKey, bool)>,
     accepted: Vec<ExchangeKey>,
@@ -190,7 +190,7 @@ fn id_of(message: &[u8]) -> Option<String> {
     String::from_utf8(rest[..end].to_vec()).ok()
 }
 
-/// A relay, its client and its server.
+/// A relay with its client and its server.
 struct World<R: Reached> {
     relay: Relay<R::Transport>,
     reached: R,
@@ -199,12 +199,12 @@ struct World<R: Reached> {
     /// Whether the client reads.
     is_read: bool,
     to_client: Vec<u8>,
-    /// Small messages that reached the server.
+    /// Messages that have reached the server, each cut to 1,000 bytes.
     to_server: Vec<Bytes>,
 }
 
 impl<R: Reached> World<R> {
-    /// A client and a server of two eras, joined.
+    /// A relay whose client and server belong to two eras, after the handshakes.
     fn joined(bridge: Bridge, limits: &Limits) -> Self {
         let mut world = Self::new(bridge, limits);
         match bridge {
@@ -261,13 +261,13 @@ impl<R: Reached> World<R> {
         }
     }
 
-    /// The server says something that belongs to its request with this id.
+    /// The server sends a message that belongs to the request with this id.
     fn server(&mut self, id: &str, message: &str) {
         self.reached.hand_in(&mut self.relay, id, message, self.now);
         self.drain();
     }
 
-    /// The client makes a request; the id that it has at the server, if it has reached it.
+    /// The client makes a call; returns the id that the call has at the server, if it has reached it.
     fn call(&mut self, id: &str, members: &str) -> Option<String> {
         self.client(&self.bridge.request(id, "tools/call", members));
         let calls = self.to_server.drain(..).filter(|message| contains(message, "tools/call"));
@@ -279,7 +279,7 @@ impl<R: Reached> World<R> {
         self.to_server.clear();
     }
 
-    /// A small call gets its small answer.
+    /// Checks that a small call gets its answer.
     fn echoes(&mut self) {
         self.is_read = true;
         self.relay.handle_written(usize::MAX, self.now);
@@ -308,7 +308,7 @@ impl<R: Reached> World<R> {
                     }
                 }
                 Output::Action(Action::Server(action)) => {
-                    // What is large is as good as read by the server.
+                    // Only the beginning of a large message is kept, as if the server had read it.
                     let message = self.reached.act(action);
                     self.to_server.extend(message.map(|message| message.slice(..message.len().min(1000))));
                 }
@@ -394,7 +394,7 @@ fn bytes_over_http(account: &mut Account, bridge: Bridge) {
     }
 }
 
-/// Floods of what is large, and many at a time.
+/// Floods of many large messages.
 fn sums<R: Reached>(account: &mut Account, bridge: Bridge) {
     let limits = roomy();
     let ceiling = ceiling_of::<R>(&limits);
@@ -451,13 +451,13 @@ fn sums<R: Reached>(account: &mut Account, bridge: Bridge) {
             asks(world, &id, number, "");
             let told = std::mem::take(&mut world.to_client);
             let answer = match bridge {
-                // One of the two things that the call needs.
+                // The answer to one of the two inputs that the call needs.
                 Bridge::LegacyClient => {
                     let asked = memchr::memmem::find(&told, b"elicitation/create").map(|_| id_of(&told));
                     let asked = asked.flatten().expect("a question");
                     result(&asked, &format!(r#"{{"action":"accept"{large}}}"#))
                 }
-                // The call again, with an answer that the server does not take.
+                // The call again, with an answer that the server does not accept.
                 Bridge::ModernClient => {
                     let state = format!(r#","requestState":"relay-{}""#, number + 1);
                     let given = format!(r#","inputResponses":{{"1":{{"action":"accept"{large}}}}}"#);
@@ -511,7 +511,7 @@ fn sums<R: Reached>(account: &mut Account, bridge: Bridge) {
                 world.client(&bridge.request("1", "subscriptions/listen", &filter));
                 world.client(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
                 world.forget();
-                // None of it is answered: what was asked for is given up.
+                // The server answers none of these requests, so the relay gives them up.
                 world.now += std::time::Duration::from_secs(2);
                 world.relay.handle_timeout(world.now);
                 world.drain();

@@ -1,4 +1,4 @@
-//! Floods of what is small or bounded by itself, and many at a time (M3). While each goes on, small messages get through.
+//! Floods of many messages, each of which is within its own limit (M3). During each flood, small messages get through.
 
 use mcp_proto::client::{self, Outcome};
 use mcp_proto::server::{Event, HttpConfig, InputRequired};
@@ -10,9 +10,9 @@ use tests::world::{INITIALIZED, Reply, World, event, request, result};
 
 use super::{Account, CHUNK, INTAKE, limits};
 
-/// How many large things there are of each.
+/// The number of large messages in each flood.
 pub(super) const MANY: usize = 150;
-/// Bytes of a large one.
+/// The number of bytes of a large message.
 pub(super) const LARGE: usize = 1_000_000;
 
 fn large() -> String {
@@ -23,7 +23,7 @@ fn json(text: impl Into<String>) -> Json {
     Json::parse(text.into()).expect("JSON")
 }
 
-/// Limits with room for the many.
+/// Limits with room for `MANY` requests.
 fn roomy() -> Limits {
     let mut limits = limits();
     (limits.requests_in, limits.requests_out) = (MANY + 10, MANY + 10);
@@ -103,7 +103,7 @@ fn what_servers_ask(account: &mut Account) {
         let mut stream = ClientStream::connected_with(configure);
         let mut open = Vec::new();
         for id in 0..MANY {
-            // The application keeps what it was told of.
+            // The application keeps the events that it has received.
             stream.line(asked(id, &large()));
             open.extend(stream.events());
             stream.lines();
@@ -157,7 +157,7 @@ fn what_servers_ask(account: &mut Account) {
                 for _ in 0..MANY {
                     let (_, id) = stream.request("tools/call");
                     stream.line(result(&id, &wish(&params)));
-                    // One of the two things is given, the other is told and kept.
+                    // The application answers one of the two required inputs, and keeps the event of the other.
                     for event in stream.events() {
                         match event {
                             client::Event::Requested { ticket, method, .. }
@@ -266,7 +266,7 @@ fn servers_on_streams(account: &mut Account) {
 
 // ---- servers over HTTP
 
-/// A server with sessions of few requests each, and its ceiling.
+/// The configuration of a server with sessions of few requests each, which determines its ceiling.
 struct Served {
     limits: Limits,
     http: HttpConfig,
@@ -408,7 +408,7 @@ fn answers_over_http(account: &mut Account) {
                     let is_small = number == MANY;
                     site.server.respond(ticket, Ok(Json::from(&*answers(is_small))), site.now).expect("an answer");
                     unread.extend(std::iter::from_fn(|| site.server.poll_output()));
-                    // A stream has its head, and an event before the answer.
+                    // An event stream has its head and an event before the answer.
                     if is_small && !is_stream {
                         assert_eq!(site.peek(key).map(tests::asked::Sent::code), None, "it was handed out");
                     }
