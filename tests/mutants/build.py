@@ -1,4 +1,4 @@
-"""The copy of the workspace in which all mutants are, and its build."""
+"""The copy of the workspace that contains all mutants, and its build."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target")).resolve
 TREE = TARGET / "tree"
 BUILD = TARGET / "build"
 DESCRIPTION = TARGET / "description.json"
-# Mutants that do not build, each with the function's text; and functions that must stay constant.
+# Mutants that do not build, each with a hash of the function's text; and functions that must stay `const`.
 UNVIABLE = TARGET / "unviable.tsv"
 CONSTANTS = TARGET / "constants.txt"
 
 ROOTS = ["mcp-proto/src/lib.rs", "mcp-tokio/src/lib.rs", "mcp-blocking/src/lib.rs", "mcp-blocking/src/bin/mcp-proxy/main.rs"]
 PACKAGES = ["mcp-proto", "mcp-tokio", "mcp-blocking"]
-# Each worker has a folder of its own for what tests write.
+# Tests write to a folder, of which each worker has its own.
 TEST_FOLDER = ('env!("CARGO_TARGET_TMPDIR")', '&std::env::var("MUTANTS_TMPDIR").unwrap()')
 
 
@@ -46,14 +46,14 @@ class Mutant:
 
 
 def sources() -> list[str]:
-    """The files of the workspace, relative to it."""
+    """The paths of all files of the workspace, relative to its root."""
     listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=REPOSITORY,
                             stdout=subprocess.PIPE, text=True, check=True).stdout
     return sorted({name for name in listed.split("\0") if name and (REPOSITORY / name).is_file()})
 
 
 def generate(out: Path, left_out: Iterable[str] = (), constants: Iterable[str] = ()) -> dict:
-    """Writes the instrumented files below `out`; what they hold."""
+    """Writes the instrumented files below `out`, and returns their description."""
     own = BUILD / "generator"
     subprocess.run(["cargo", "build", "--quiet", "--locked", "--package", "mutants", "--target-dir", str(own)], cwd=REPOSITORY, check=True)
     request = TARGET / "request.json"
@@ -82,14 +82,14 @@ def mutants_now() -> list[Mutant]:
 
 
 def write_if_changed(path: Path, content: bytes) -> None:
-    """What is as it was is not built again."""
+    """Writes a file only if its content changes, so that an unchanged file is not built again."""
     if not path.is_file() or path.read_bytes() != content:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
 
 
 def copy_tree() -> str:
-    """Copies everything but the instrumented crates' sources; a hash of all that was there."""
+    """Copies all files except the instrumented sources, and returns a hash of the crates and the tests."""
     names = sources()
     digest = hashlib.sha256()
     for name in names:
@@ -122,14 +122,14 @@ def function_hashes(mutants: Iterable[Mutant]) -> dict[str, str]:
 
 
 def cargo(*arguments: str) -> tuple[bool, list[dict]]:
-    """Runs cargo in the copy; whether it built, and its messages."""
+    """Runs cargo in the copy, and returns whether it succeeded, and its messages."""
     environment = {
         **os.environ,
         "CARGO_TARGET_DIR": str(BUILD),
         "CARGO_PROFILE_DEV_OPT_LEVEL": "1", "CARGO_PROFILE_DEV_DEBUG": "0",
         "CARGO_PROFILE_TEST_OPT_LEVEL": "1", "CARGO_PROFILE_TEST_DEBUG": "0",
         "RUSTFLAGS": "--cap-lints allow",
-        # Much changes from build to build, and a build that ended in errors is no good start.
+        # Builds differ much from one another, and some fail, so that incremental builds would save little.
         "CARGO_INCREMENTAL": "0",
     }
     environment.pop("CARGO_ENCODED_RUSTFLAGS", None)
@@ -140,7 +140,7 @@ def cargo(*arguments: str) -> tuple[bool, list[dict]]:
 
 
 class Blame:
-    """Finds what an error of the compiler is about."""
+    """Finds the mutants and functions that an error of the compiler refers to."""
 
     def __init__(self, description: dict) -> None:
         self.mutants = mutants_of(description)
@@ -152,7 +152,7 @@ class Blame:
             self.by_file.setdefault(mutant.file, []).append(mutant)
 
     def constant(self, message: str) -> set[str]:
-        """The function that must stay constant."""
+        """The keys of the functions that an error requires to stay `const`."""
         found = re.search(r"non-const (?:associated function|method|function|fn) `([^`]+)`", message)
         if found is None:
             return set()
@@ -181,7 +181,7 @@ class Blame:
             found = set().union(*(self.inserted(*place) for place in places)) & self.live
             if found:
                 return found
-        # The text is as it was: what stands around it is in its way.
+        # The error is in unchanged text, so a mutant in the code around it is the cause.
         for file, start, _ in [*primary, *others]:
             place = self.original(file, start)
             if place is None:
@@ -198,19 +198,19 @@ class Blame:
 
 
 def instrument_and_build() -> tuple[str, list[Mutant], list[dict]]:
-    """Builds the copy with all mutants that build; its hash, all mutants, and the messages of the last build."""
+    """Builds the copy with all mutants that build, and returns its hash, all mutants, and the last build's messages."""
     TARGET.mkdir(parents=True, exist_ok=True)
     tree = copy_tree()
     constants = set(CONSTANTS.read_text().split("\n")) - {""} if CONSTANTS.exists() else set()
     known = dict(line.split("\t", 1)[::-1] for line in UNVIABLE.read_text().splitlines()) if UNVIABLE.exists() else {}
     hashes = function_hashes(mutants_now())
     left_out = {key for key, text in known.items() if hashes.get(key) == text}
-    # With the examples, which some tests start.
+    # The build includes the examples, which some tests start.
     step = ["test", "--no-run", *(f"--package={package}" for package in [*PACKAGES, "tests"])]
     for attempt in range(1, 100):
         description = generate(TREE, left_out, constants)
         for name in sources():
-            # Parts of the crates that only tests have.
+            # Modules of the crates that only the tests have.
             if name.startswith(tuple(f"{package}/src/" for package in PACKAGES)) and name not in description["files"]:
                 write_if_changed(TREE / name, (REPOSITORY / name).read_bytes())
         built, messages = cargo(*step)
@@ -235,7 +235,7 @@ def instrument_and_build() -> tuple[str, list[Mutant], list[dict]]:
         print(f"round {attempt} of the build: {after[0] - before[0]} more mutants do not build, "
               f"{after[1] - before[1]} more functions stay constant", flush=True)
         CONSTANTS.write_text("".join(f"{key}\n" for key in sorted(constants)))
-        # What was edited during the build is tried again.
+        # Functions that were edited during the build are tried again.
         UNVIABLE.write_text("".join(f"{hashes[key]}\t{key}\n" for key in sorted(left_out) if key in hashes))
         if before == after:
             sys.exit("\n".join([*unknown, "the copy does not build, and no mutant is to blame"]))

@@ -1,4 +1,4 @@
-"""Runs the tests of the copy, alone to record what they reach, and with a mutant to see which of them fails."""
+"""Runs the tests of the copy: each alone to record the mutants that it reaches, and with a mutant to see which fail."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from pathlib import Path
 from build import REPOSITORY, TARGET, TREE, Mutant
 
 BASELINE = TARGET / "baseline.json"
-# Time that a busy machine may take for a test besides several times its own.
+# The timeout of a test, in seconds: FLOOR, plus up to TIMES its duration without a mutant (see `patience`).
 FLOOR = 6.0
 TIMES = 8.0
-# What a process may take, in KiB: a mutant may well collect without an end.
+# The most memory of a process, in KiB: a mutant may allocate without a limit.
 MEMORY = 6 * 1024 * 1024
-# Tests that take longer are not used.
+# Tests that take more seconds are not used.
 LONGEST = 45.0
-# Seconds of tests that are run at once: the time for a mutant is looked at in between.
+# The seconds of tests in one run; the time limit of a mutant is checked between runs.
 PORTION = 10.0
-# How much longer a test that only computes may take than the time that it has on a processor.
+# A test that only computes may take at most this many times as long as its processor time.
 STANDSTILL = 6.0
 DRIVERS = ("mcp-tokio", "mcp-blocking")
-# Programs whose tests look at everything that a machine says: they notice most, and come first.
+# Programs whose tests compare whole transcripts of machines. They catch the most mutants and therefore run first.
 ATTENTIVE = ("fuzz/test/corpora", "tests/test/plays")
 
 
@@ -68,7 +68,7 @@ class Ended:
 
     passed: bool
     timed_out: bool
-    # The test that failed, or that ran when the process ended.
+    # The test that failed, or that was running when the process ended.
     culprit: str | None
     seconds: float
     output: str
@@ -95,7 +95,7 @@ def listed(program: Program) -> list[str]:
 
 
 def end_session(leader: int) -> None:
-    """Ends all that a run has started and left behind, in whatever process group it is."""
+    """Ends all processes that a run has started and left behind, in any process group."""
     for entry in os.scandir("/proc"):
         if not entry.name.isdigit():
             continue
@@ -112,7 +112,8 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 def seconds_of(program: Program, process: int, start: float) -> float:
-    """What a process has taken: its time on a processor where it only computes, which a busy machine does not change much."""
+    """The time of a process: its processor time if its tests only compute, because the load of the computer changes that
+    little; else the elapsed time."""
     wall = time.monotonic() - start
     if program.waits:
         return wall
@@ -121,16 +122,16 @@ def seconds_of(program: Program, process: int, start: float) -> float:
             fields = file.read().rpartition(")")[2].split()
     except OSError:
         return wall
-    # One that has stopped computing has to end, too.
+    # A test that uses no processor time must also end.
     return max((int(fields[11]) + int(fields[12])) / TICK, wall / STANDSTILL)
 
 
 def run(program: Program, names: list[str], folder: Path, settings: dict[str, str], patience: float, threads: int = 1) -> Ended:
-    """Runs some tests of a program; ended at the first that fails, or when none ends for `patience` seconds."""
+    """Runs some tests of a program until one fails, or until no test has ended for `patience` seconds."""
     environment = {
         **os.environ,
         "RUST_BACKTRACE": "0",
-        # The same cases each time; one that fails is enough, and must not be kept for the next mutant.
+        # The cases are the same each time; a failing case is not shrunk, and not stored for the next mutant.
         "PROPTEST_RNG_SEED": "1", "PROPTEST_MAX_SHRINK_ITERS": "0", "PROPTEST_DISABLE_FAILURE_PERSISTENCE": "true",
         "MUTANTS_TMPDIR": str(folder),
         **settings,
@@ -153,13 +154,13 @@ def run(program: Program, names: list[str], folder: Path, settings: dict[str, st
     try:
         while True:
             ready, _, _ = select.select([stdout, handle] if is_open else [handle], [], [], max(0.01, min(1.0, last + patience - seconds)))
-            # Before the process is waited for: afterwards there is nothing to read it from.
+            # The times of the process must be read before it is waited for; afterwards they are gone.
             seconds = seconds_of(program, process.pid, start)
             part = b""
             if is_open:
                 try:
                     part = os.read(stdout, 65536)
-                    # Closed, perhaps before the process has ended.
+                    # No bytes mean that stdout is closed, which may happen before the process ends.
                     is_open = bool(part)
                 except BlockingIOError:
                     pass
@@ -202,7 +203,7 @@ def worker_folder(worker: int) -> Path:
 
 
 class Workers:
-    """A few threads, each with a folder of its own. What is done first comes first."""
+    """A pool of threads, each with its own folder. Results are returned in the order in which they are ready."""
 
     def __init__(self, count: int) -> None:
         self.pool = ThreadPoolExecutor(count)
@@ -222,7 +223,7 @@ class Workers:
 
 
 def baseline(messages: Iterable[dict], tree: str, workers: int) -> list[Test]:
-    """All tests that pass without a mutant, with what they take and reach."""
+    """All tests that pass without a mutant, with the seconds that they take and the mutants that they reach."""
     found = programs(messages)
     stamps = {program.executable: os.stat(program.executable).st_mtime_ns for program in found}
     kept = json.loads(BASELINE.read_text()) if BASELINE.exists() else {"tests": [], "slow": [], "stamps": {}}
@@ -271,7 +272,7 @@ def baseline(messages: Iterable[dict], tree: str, workers: int) -> list[Test]:
 @dataclass
 class Outcome:
     key: str
-    # caught, timeout, missed, undecided, unreached, unviable or constant
+    # One of: caught, timeout, missed, undecided, unreached, unviable, constant.
     state: str
     test: str
     seconds: float
@@ -279,13 +280,13 @@ class Outcome:
 
 
 def patience(tests: Iterable[Test]) -> float:
-    """How long to wait for the next of some tests to end."""
+    """The seconds to wait until the next of these tests ends."""
     most = max(test.seconds for test in tests)
     return FLOOR + min(TIMES * most, 12 + 2 * most)
 
 
 def portions(tests: list[Test]) -> Iterable[list[Test]]:
-    """The tests in portions that do not take long."""
+    """The tests in portions of at most PORTION seconds, if no single test takes longer."""
     portion: list[Test] = []
     for test in tests:
         if portion and sum(test.seconds for test in portion) + test.seconds > PORTION:
@@ -305,7 +306,7 @@ class Trials:
         for test in sorted(tests, key=lambda test: test.seconds):
             for number in test.reached:
                 self.reaching[number].append(test)
-        # The tests that caught mutants in a place, the last one first.
+        # For each place, the tests that caught mutants in it, the latest first.
         self.catchers: dict[object, OrderedDict[str, None]] = defaultdict(OrderedDict)
         self.lock = threading.Lock()
 
@@ -323,7 +324,7 @@ class Trials:
         return [reaching[title] for title in titles if title in reaching and reaching[title].seconds < 3]
 
     def bundles(self, mutant: Mutant, reaching: dict[str, Test]) -> Iterable[list[Test]]:
-        """Tests to run at once: those that are likely to notice, then all that are left, the quick ones first."""
+        """The tests for each run: first those that are likely to fail, then all others, the quick ones first."""
         rest = dict(reaching)
         by_program: dict[Program, list[Test]] = defaultdict(list)
         for test in self.favourites(mutant, reaching):
@@ -361,7 +362,7 @@ class Trials:
                 if ended.passed:
                     break
                 test = next(test for test in left if test.name == ended.culprit)
-                # Beside other tests, or where sockets and time take part, a test may fail for another reason.
+                # With other tests in the same run, or with sockets and timers, a test may fail for another reason.
                 is_alone = len(left) == 1 and not program.waits
                 if not is_alone and run(program, [test.name], folder, settings, time_left).passed:
                     done = re.findall(r"^test (\S+)(?: - should panic)? \.\.\. ok", ended.output, re.MULTILINE)
