@@ -1,22 +1,22 @@
-//! Client, relay and server machines joined by a simulated network, under one seed and one virtual clock.
+//! Client, relay and server machines in a simulated network, under one seed and one virtual clock.
 //!
-//! A [`Plan`] says which machines are joined in which revisions, and what happens when: calls, cancellations, restarts,
-//! leaps of the clock, readers that pause. The network adds faults, and reads what it carries, so that it is known
-//! which calls each fault touched. The model predicts from that what must be seen of every call: one that met no fault
-//! ends with what the server's application answered, within the latencies of its path; one that met a fault ends with
-//! the result or with a failure that this fault allows.
+//! A [`Plan`] contains which machines are connected in which revisions, and what happens when: calls, cancellations,
+//! restarts, jumps of the clock, readers that pause. The network adds faults, and parses what it carries to determine
+//! which calls each fault affected. From that, the model predicts the outcome of every call: without a fault, the call
+//! ends with the answer of the server's application, within the latencies of its path; with a fault, it ends with that
+//! answer or with a failure that this fault allows.
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `plan` | what happens, by the seed |
-//! | `faults` | the faults, and which failures each allows |
+//! | `plan` | what happens, determined by the seed |
+//! | `faults` | the faults, and which failures each of them allows |
 //! | `pipe`, `network` | byte streams and HTTP exchanges, with their faults |
 //! | `application` | the applications of the clients and of the server |
-//! | `model` | calls, predicted and compared |
-//! | `changes` | notifications of subscriptions and sessions, predicted and compared |
-//! | `report` | what a run has shown, in figures |
+//! | `model` | calls: their predicted outcomes, compared with the real ones |
+//! | `changes` | change notifications of subscriptions and sessions: predicted, and compared with the real ones |
+//! | `report` | the statistics of a run |
 //!
-//! # What notices what
+//! # Which invariant detects which bug
 //!
 //! Machines that were broken on purpose, one at a time, and the invariant that failed first and most often within the
 //! seeds that `cargo test` runs:
@@ -63,16 +63,16 @@ use pipe::Pipe;
 pub use plan::{Moment, Plan, Topology};
 pub use report::Report;
 
-/// Where the HTTP server of the simulation is.
+/// The URL of the HTTP server.
 const URL: &str = "http://127.0.0.1:8000/mcp";
-/// The same, where it has two endpoints.
+/// The URL of the HTTP server with two endpoints.
 const TWO_ENDPOINTS: &str = "http://127.0.0.1:8000/sse";
-/// Steps without time going by that no correct machine needs.
+/// The limit of steps without an advance of the time. No correct machine needs that many.
 const STEPS_AT_ONCE: u32 = 200_000;
-/// How long everything is given to come to an end after the plan: more than any call may take.
+/// The time after the plan in which everything must end: longer than any call may take.
 const PATIENCE: Duration = Duration::from_secs(11 * 60);
 
-/// The client.
+/// The client machine.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there are three at most")]
 enum Near {
@@ -80,7 +80,7 @@ enum Near {
     Http(Client<client::Http>),
 }
 
-/// What is in between.
+/// The relay machine between client and server, if there is one.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there are three at most")]
 enum Middle {
@@ -89,7 +89,7 @@ enum Middle {
     Http(Relay<client::Http>),
 }
 
-/// The server.
+/// The server machine.
 #[expect(clippy::large_enum_variant, reason = "there is one")]
 enum Far {
     Stdio(Server<Stdio>),
@@ -105,27 +105,27 @@ macro_rules! either {
     };
 }
 
-/// A client with what belongs to it alone.
+/// A client, its relay, and what belongs to it.
 #[derive(Debug)]
 struct End {
     near: Near,
     middle: Middle,
-    /// From the client, towards it, and the same between relay and server.
+    /// From the client, to the client, and the same between relay and server.
     pipes: [Pipe; 4],
     application: Application,
 }
 
-/// The machines, in transcripts.
+/// The names of the machines in transcripts.
 const CLIENTS: [&str; 3] = ["client 0", "client 1", "client 2"];
 const RELAYS: [&str; 3] = ["relay 0", "relay 1", "relay 2"];
 
-/// The pipes by what they carry.
+/// The positions of the pipes in `End::pipes`.
 const UP: usize = 0;
 const DOWN: usize = 1;
 const FAR_UP: usize = 2;
 const FAR_DOWN: usize = 3;
 
-/// The run of one plan.
+/// One run of a plan.
 struct Simulation<'p> {
     plan: &'p Plan,
     start: Instant,
@@ -136,13 +136,13 @@ struct Simulation<'p> {
     network: Network,
     service: Service,
     model: Model,
-    /// The client, and the id on the wire, of each session of the server.
+    /// The client and the id on the wire of each session of the server.
     sessions: BTreeMap<SessionKey, (usize, Option<HeaderValue>)>,
-    /// The id that the server has named last.
+    /// The latest session id that the server has sent.
     named: Option<HeaderValue>,
-    /// Exchanges of another principal.
+    /// Exchanges that another principal has opened.
     intruders: BTreeSet<server::ExchangeKey>,
-    /// The server's process will exit when it is probed.
+    /// Whether the server's process exits when it is probed with `server/discover`.
     exits_when_probed: bool,
     is_ending: bool,
     busy: Duration,
@@ -150,7 +150,7 @@ struct Simulation<'p> {
     seen: Seen<'p>,
 }
 
-/// Everything that was seen.
+/// The trace: a hash of all lines, and a watcher that receives each of them.
 struct Seen<'p> {
     hash: u64,
     watcher: Option<&'p mut dyn FnMut(&str)>,
@@ -168,11 +168,11 @@ impl Seen<'_> {
     }
 }
 
-/// Runs a plan; every line of what is seen is handed to `watcher`.
+/// Runs a plan and passes every line of the trace to `watcher`.
 ///
 /// # Panics
 ///
-/// Something was seen that may not be.
+/// An invariant does not hold.
 pub fn run<'p>(plan: &'p Plan, watcher: Option<&'p mut dyn FnMut(&str)>) -> Report {
     let mut simulation = Simulation::new(plan, watcher);
     simulation.play();
@@ -183,7 +183,7 @@ pub fn run<'p>(plan: &'p Plan, watcher: Option<&'p mut dyn FnMut(&str)>) -> Repo
 impl<'p> Simulation<'p> {
     fn new(plan: &'p Plan, watcher: Option<&'p mut dyn FnMut(&str)>) -> Self {
         let mut random = Random::new(plan.seed);
-        // The moment before the first is needed, too.
+        // The clock starts an hour in, because the model subtracts from the current time.
         let now = Instant::START + Duration::from_secs(3600);
         let ends = (0..plan.clients).map(|number| End::new(plan, number, now, &mut random)).collect();
         Self {
@@ -275,7 +275,7 @@ impl<'p> Simulation<'p> {
                 self.model.touched_connection(*client, Fault::SlowReader, now);
                 self.model.delayed(*client, until);
                 if *stream == UP {
-                    // What the client has to send before it can listen is late.
+                    // The messages that the client must send before it can subscribe are delayed.
                     self.model.changes.disturbed(*client, until);
                 }
             }
@@ -298,19 +298,19 @@ impl<'p> Simulation<'p> {
         either!(Far, &mut self.far, server => server.publish(changed, now).expect("it is declared"));
     }
 
-    /// The era of a client, and how long a change takes to it at most, if everything that carries it is up.
+    /// The era of a client, and the longest time that a change takes to reach it if all connections are up.
     fn path_of_changes(&self, client: usize) -> Option<(Era, Duration)> {
         let topology = self.plan.topology;
         let own = self.model.own_version(client)?;
         let rules = self.model.version(client).filter(|_| self.model.is_linked(client))?.rules();
-        // A session over Streamable HTTP gets changes on the stream that its client opens for them.
+        // A session over Streamable HTTP receives changes on its GET stream.
         let is_streamable = matches!(topology, Topology::Http | Topology::HttpRelay);
         let is_heard = rules.era == Era::Modern || rules.get_stream || !is_streamable;
         let http = if topology.is_http() { LONGEST } else { Duration::ZERO };
         is_heard.then_some((own.rules().era, http + pipe::LATENCY * 2))
     }
 
-    /// The server ends, and another one takes its place. On a byte stream, that is the end.
+    /// Replaces the server with another one. On a byte stream, the server exits.
     fn restart(&mut self) {
         let now = self.now;
         if let Far::Stdio(_) = self.far {
@@ -361,7 +361,7 @@ impl<'p> Simulation<'p> {
         }
     }
 
-    /// A new process takes the place of one that exited.
+    /// A new process replaces one that has exited.
     fn respawn(&mut self) {
         self.exits_when_probed = false;
         self.replace_server();
@@ -380,7 +380,7 @@ impl<'p> Simulation<'p> {
         }
     }
 
-    /// Another principal presents what a client has shown: nothing of the client's session may be found by it (SE4).
+    /// Another principal sends ids of a client, and must not get access to the client's session (SE4).
     fn intrude(&mut self, client: usize) {
         let shown = self.network.shown(client).clone();
         let (Far::Http(server), Some(session)) = (&mut self.far, shown.session) else { return };
@@ -401,7 +401,7 @@ impl<'p> Simulation<'p> {
         self.intruders.insert(key);
     }
 
-    /// Everything comes to an end: the network is well again, and no more calls are made.
+    /// Ends the run: the network has no more faults, no more calls are made, and everything must come to an end.
     fn end(&mut self) {
         self.network.trouble = 0;
         self.network.malformed = false;
@@ -435,7 +435,7 @@ impl<'p> Simulation<'p> {
         self.pass_to(self.now.max(until));
     }
 
-    /// Time goes by.
+    /// Advances the time.
     fn pass_to(&mut self, at: Instant) {
         let pipes = || self.ends.iter().flat_map(|end| &end.pipes);
         if self.model.is_busy() || self.network.is_busy() || pipes().any(|pipe| pipe.next().is_some()) {
@@ -454,7 +454,7 @@ impl<'p> Simulation<'p> {
                 Middle::Http(relay) => relay.poll_timeout(),
             };
             let near = either!(Near, &end.near, client => client.poll_timeout());
-            // What is not wanted is waited for by what will be read instead.
+            // A pipe whose reader wants no input causes no event; the reader resumes at one of the other events.
             let pipes = [UP, DOWN, FAR_UP, FAR_DOWN].into_iter().filter(move |pipe| self.reads(number, *pipe));
             pipes.map(|pipe| end.pipes[pipe].next()).chain([middle, near, end.application.next()])
         });
@@ -480,7 +480,7 @@ impl<'p> Simulation<'p> {
         self.drain();
     }
 
-    /// Hands over what has arrived.
+    /// Passes everything that has arrived to the machines.
     fn deliver(&mut self) {
         let now = self.now;
         for number in 0..self.ends.len() {
@@ -506,7 +506,7 @@ impl<'p> Simulation<'p> {
         self.network.sweep();
     }
 
-    /// Whether the machine that reads a pipe wants what comes on it.
+    /// Whether the machine at the end of a pipe accepts input.
     fn reads(&self, number: usize, pipe: usize) -> bool {
         let End { near, middle, .. } = &self.ends[number];
         match (pipe, near, middle, &self.far) {
@@ -519,7 +519,7 @@ impl<'p> Simulation<'p> {
         }
     }
 
-    /// Hands over what has come on a pipe.
+    /// Passes the bytes that have arrived on a pipe to the machine.
     fn hand_bytes(&mut self, number: usize, pipe: usize, bytes: &[u8]) {
         let now = self.now;
         let End { near, middle, .. } = &mut self.ends[number];
@@ -533,7 +533,7 @@ impl<'p> Simulation<'p> {
         }
     }
 
-    /// Reports what the pipes have taken, and asks the machines whether they want more.
+    /// Reports the written bytes to the machines, and pauses the network for machines that accept no input.
     fn report_written(&mut self) {
         let now = self.now;
         for (number, End { near, middle, pipes, .. }) in self.ends.iter_mut().enumerate() {
@@ -582,7 +582,7 @@ impl<'p> Simulation<'p> {
             (ToServer::Body(bytes), Some(exchange)) => server.handle_body(exchange, &bytes, self.now),
             (ToServer::End, Some(exchange)) => server.handle_end(exchange, self.now),
             (ToServer::Gone, Some(exchange)) => server.handle_disconnect(exchange, self.now),
-            // It was begun at a server that is no more.
+            // The request was sent to a server that has ended.
             (ToServer::Body(_) | ToServer::End | ToServer::Gone, None) => {}
         }
     }
@@ -611,20 +611,20 @@ impl<'p> Simulation<'p> {
         }
     }
 
-    /// The stream of a subscription is over, and its client must be told that it may miss something.
+    /// The stream of a subscription has ended, and the client must be notified that it may have missed changes.
     fn on_end_of_listen(&mut self, client: usize) {
         let own = self.model.own_version(client).map(|version| version.rules().era);
         let by = match (own, self.plan.topology.has_relay()) {
             (Some(Era::Modern), false) => Some(self.now - Duration::from_nanos(1)),
             (Some(Era::Modern), true) => Some(self.now + self.model.to_client()),
-            // The relay tells its client when it listens again.
+            // The relay notifies its client once it has subscribed again.
             (Some(Era::Legacy), true) => None,
             (Some(Era::Legacy), false) | (None, _) => return,
         };
         self.model.changes.broke(client, by, self.now);
     }
 
-    /// Takes what the machines have to say, until they are silent.
+    /// Takes the output of all machines until there is none.
     fn drain(&mut self) {
         loop {
             for note in std::mem::take(&mut self.network.notes) {
@@ -676,7 +676,7 @@ impl<'p> Simulation<'p> {
                     return true;
                 }
                 Some(Output::Action(_)) => {
-                    // What was written arrives first.
+                    // Bytes that were written before the close arrive first.
                     let rest = pipes[UP].take_all();
                     macro_rules! end {
                         ($machine:expr) => {{
@@ -786,7 +786,7 @@ impl<'p> Simulation<'p> {
         }
     }
 
-    /// What a relay does on the stream towards its client.
+    /// An action of a relay on the stream to its client.
     fn on_client_action(&mut self, number: usize, action: StdioAction) {
         let now = self.now;
         let End { near, pipes, .. } = &mut self.ends[number];
@@ -795,7 +795,7 @@ impl<'p> Simulation<'p> {
             pipes[DOWN].send(bytes, now, &mut self.random);
             return;
         }
-        // What was written arrives first.
+        // Bytes that were written before the close arrive first.
         let Near::Stdio(client) = near else { return };
         for bytes in pipes[DOWN].take_all() {
             client.handle_bytes(&bytes, now);
@@ -829,7 +829,7 @@ impl<'p> Simulation<'p> {
         true
     }
 
-    /// A line of a server that is a process.
+    /// A line that a server on a byte stream writes.
     fn on_server_line(&mut self, bytes: bytes::Bytes) {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         if self.exits_when_probed && text.contains("begins with initialize") {
@@ -952,7 +952,7 @@ fn member_of(of: &Json, name: &str) -> Option<Json> {
     of.member(name).expect("names are unique")
 }
 
-/// Which client a principal is.
+/// The client that a principal stands for.
 fn client_of(principal: Option<&Principal>) -> usize {
     principal.map_or(0, |principal| principal.as_str().parse().expect("the number of a client"))
 }
@@ -974,7 +974,7 @@ fn serving(plan: &Plan) -> Far {
     Far::Http(Server::new(server::Http::new(http), config).expect("a configuration"))
 }
 
-/// What is seen of an event: all but the moments in it, which differ from run to run.
+/// An event as text, without the times in it, which differ from run to run.
 fn without_time(event: &client::Event) -> String {
     match event {
         client::Event::Unavailable { reason, .. } => format!("Unavailable {reason:?}"),
@@ -985,7 +985,7 @@ fn without_time(event: &client::Event) -> String {
     }
 }
 
-/// Makes a failing plan smaller, as long as it still fails.
+/// Removes moments from a failing plan as long as it still fails.
 pub fn shrink(plan: &Plan, fails: impl Fn(&Plan) -> bool) -> Plan {
     let mut smallest = plan.clone();
     let mut size = smallest.moments.len().div_ceil(2);

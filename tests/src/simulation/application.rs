@@ -1,4 +1,4 @@
-//! What the applications do: the clients' answer what they are asked, the server's serves calls step by step.
+//! The applications: those of the clients answer the server's requests, that of the server handles calls step by step.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::random::Random;
 #[derive(Debug)]
 pub struct Application {
     client: usize,
-    /// What it was asked, by the time at which it answers.
+    /// The requests that it has received, by the time at which it answers.
     asked: BTreeMap<(Instant, TicketKey), Question>,
 }
 
@@ -24,11 +24,11 @@ struct Question {
     ticket: Ticket,
     scope: Option<RequestKey>,
     about: Option<String>,
-    /// Its session was lost: an answer does nothing.
+    /// Whether its session was lost, so that an answer has no effect.
     is_void: bool,
 }
 
-/// The text of a call that a payload is about.
+/// The text of the call that a payload refers to.
 fn about(params: Option<&Json>, member: &str) -> Option<String> {
     member_of(params?, member)?.as_string().map(String::from)
 }
@@ -87,7 +87,7 @@ impl Application {
                         client::Scope::Request(_) | client::Scope::Connection => None,
                         scope => panic!("{scope:?} is new"),
                     };
-                    // What comes for a subscription that has ended names none.
+                    // A change for a subscription that has just ended arrives without a subscription, and is ignored.
                     let is_modern = model.own_version(client).is_some_and(|own| own.rules().era == Era::Modern);
                     if through.is_some() == is_modern {
                         model.changes.notified(client, through, number);
@@ -120,7 +120,7 @@ impl Application {
             if !is_void {
                 model.settled(self.client, scope, ticket.key(), about.as_deref(), refuses, now);
             }
-            // The text names the call wherever the answer goes.
+            // The text identifies the call wherever the answer is delivered.
             let text = about.unwrap_or_default();
             let answer = if refuses {
                 Err(ErrorObject::new(-1, &text))
@@ -140,7 +140,7 @@ pub struct Service {
     jobs: BTreeMap<(Instant, TicketKey), Job>,
     /// Calls that are never answered.
     silent: BTreeMap<TicketKey, Job>,
-    /// Log messages so far.
+    /// The number of log messages so far.
     logged: u64,
 }
 
@@ -149,19 +149,19 @@ struct Job {
     ticket: Ticket,
     /// The text of the call; empty for any other request.
     text: String,
-    /// It was called before, and needed input.
+    /// Whether the request brings the input that an earlier one required.
     has_input: bool,
     steps: u64,
 }
 
 impl Service {
-    /// The server has ended, and with it everything that it served.
+    /// Discards all requests, because the server has ended.
     pub(super) fn forget(&mut self) {
         self.jobs.clear();
         self.silent.clear();
     }
 
-    /// A client asks for something; it is known which, if the server is told.
+    /// Accepts a request of this client.
     pub(super) fn on_request(
         &mut self,
         (ticket, method, params): (Ticket, &Method, Option<&Json>),
@@ -180,7 +180,7 @@ impl Service {
         self.later(Job { ticket, text, has_input, steps: random.below(5) }, now, random);
     }
 
-    /// A client wants no answer any more.
+    /// Handles a cancellation by a client.
     pub(super) fn on_cancelled(&mut self, ticket: TicketKey, model: &mut Model) {
         let found = self.jobs.keys().find(|(_, key)| *key == ticket).copied();
         let job = found.and_then(|key| self.jobs.remove(&key)).or_else(|| self.silent.remove(&ticket));
@@ -237,12 +237,12 @@ impl Service {
                 2 => {
                     self.logged += 1;
                     let data = Json::from(format!("{}#{}", job.text, self.logged).as_str());
-                    // The session may have ended.
+                    // This fails if the session has ended.
                     let _ = server.log(&job.ticket, LoggingLevel::Info, None, &data, now);
                 }
                 3 => {
                     let call = Call::new("elicitation/create").params(question);
-                    // Where the client cannot be asked so, nothing was sent.
+                    // This fails, and sends nothing, if the client does not support the request.
                     if server.request(Scope::from(&job.ticket), call, now).is_ok() {
                         model.asks(&job.text);
                     }
@@ -263,7 +263,7 @@ impl Service {
             server.require_input(job.ticket, required, now).expect("a tool may ask");
             return;
         }
-        // Some never answer.
+        // Some calls are never answered.
         if random.one_in(40) {
             self.silent.insert(job.ticket.key(), job);
             return;

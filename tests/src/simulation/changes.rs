@@ -1,5 +1,5 @@
-//! The model of changes that a server publishes: each reaches each listener whose stream met no fault once, and a
-//! listener that may have missed one is told.
+//! The model of changes that a server publishes. Each change reaches each listener once if no fault affected its
+//! stream, and a listener that may have missed changes is notified.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,10 +9,10 @@ use mcp_proto::client::SubscriptionKey;
 
 use super::pipe;
 
-/// How long a connection must have been undisturbed before its listeners are expected to get every change.
+/// The time without a fault after which the listeners of a connection are expected to receive every change.
 const SETTLING: Duration = Duration::from_secs(10);
 
-/// Changes, and who must get them.
+/// The published changes, and which clients must receive them.
 #[derive(Debug)]
 pub struct Changes {
     published: u64,
@@ -20,36 +20,36 @@ pub struct Changes {
     delivered: u64,
 }
 
-/// Where changes come for one client: through a subscription, or for its session.
+/// Where a client receives changes: a subscription, or `None` for the session.
 type Through = Option<SubscriptionKey>;
 
 #[derive(Debug, Default)]
 struct Listener {
-    /// Since when each place is listened at.
+    /// The time since which each subscription or session is open.
     since: BTreeMap<Through, Instant>,
     /// All subscriptions that have not ended.
     open: BTreeSet<SubscriptionKey>,
     undisturbed_since: Option<Instant>,
-    /// Nothing arrives before this.
+    /// No change arrives before this time.
     delayed_until: Option<Instant>,
     seen: BTreeSet<(Through, u64)>,
     expected: BTreeMap<(Through, u64), Instant>,
-    /// A stream of changes broke; until when that must be reported.
+    /// The gap after a broken stream, and the time until which it must be reported.
     #[expect(clippy::option_option, reason = "no gap, one without a bound, and one with it")]
     gap: Option<Option<Instant>>,
-    /// When a subscription was last given up; its relay has not heard of it before its stream breaks, perhaps.
+    /// The time when a subscription last ended. Its relay may receive that only after the stream has broken.
     given_up: Option<Instant>,
-    /// The stream of a subscription or a session met a fault, and was not opened since.
+    /// Whether a fault affected the stream of a subscription or a session, which was not opened since.
     is_deaf: bool,
 }
 
 impl Changes {
-    /// Nothing was published.
+    /// A model without changes.
     pub fn new(clients: usize) -> Self {
         Self { published: 0, clients: (0..clients).map(|_| Listener::default()).collect(), delivered: 0 }
     }
 
-    /// A subscription was made.
+    /// A client has made a subscription.
     pub fn listens(&mut self, client: usize, key: SubscriptionKey) {
         assert!(self.clients[client].open.insert(key), "{key:?} names two subscriptions");
     }
@@ -59,12 +59,12 @@ impl Changes {
         self.clients[client].open.first().copied()
     }
 
-    /// A subscription is open, or a session is that gets changes without one.
+    /// A subscription was opened, or a session that receives changes without a subscription.
     pub fn opened(&mut self, client: usize, through: Through, now: Instant) {
         self.clients[client].since.insert(through, now);
     }
 
-    /// A subscription is not open any more, and its client was told.
+    /// A subscription was interrupted, and its client was notified.
     pub fn interrupted(&mut self, client: usize, key: SubscriptionKey) {
         let listener = &mut self.clients[client];
         listener.since.remove(&Some(key));
@@ -79,8 +79,8 @@ impl Changes {
         self.interrupted(client, key);
     }
 
-    /// The server publishes a change; returns its number. `latency` is how long it may take to a client, if everything
-    /// that carries it is up.
+    /// The server publishes a change; returns its number. `latency` is the longest time that the change takes to reach
+    /// a client if all connections are up.
     pub fn publish(&mut self, now: Instant, latency: impl Fn(usize, Through) -> Option<Duration>) -> u64 {
         self.published += 1;
         let number = self.published;
@@ -99,7 +99,7 @@ impl Changes {
         number
     }
 
-    /// A client was told of a change; one without a number stands for whatever it may have missed.
+    /// A client has received a change. One without a number reports that changes may have been missed.
     pub fn notified(&mut self, client: usize, through: Through, number: Option<u64>) {
         let listener = &mut self.clients[client];
         let Some(number) = number else {
@@ -112,20 +112,20 @@ impl Changes {
         self.delivered += 1;
     }
 
-    /// A fault met the exchange of a subscription.
+    /// A fault affected the exchange of a subscription.
     pub fn deafened(&mut self, client: usize, now: Instant) {
         self.disturbed(client, now);
         self.clients[client].is_deaf = true;
     }
 
-    /// A fault met what carries changes to a client.
+    /// A fault affected a connection that carries changes to a client.
     pub fn disturbed(&mut self, client: usize, now: Instant) {
         let listener = &mut self.clients[client];
         listener.undisturbed_since = listener.undisturbed_since.max(Some(now));
         listener.expected.clear();
     }
 
-    /// Nothing reaches a client before this.
+    /// Nothing reaches a client before this time.
     pub fn delayed(&mut self, client: usize, until: Instant) {
         let listener = &mut self.clients[client];
         listener.delayed_until = listener.delayed_until.max(Some(until));
@@ -137,17 +137,18 @@ impl Changes {
         }
     }
 
-    /// A stream of a subscription is over: its client must be told by then, or with `None` once there is another one.
+    /// The stream of a subscription has ended. The gap must be reported by the time `by`; with `None`, after another stream
+    /// is open.
     pub fn broke(&mut self, client: usize, by: Option<Instant>, now: Instant) {
         let listener = &self.clients[client];
-        // What has been given up misses nothing.
+        // A subscription that has ended misses nothing.
         let is_given_up = listener.given_up.is_some_and(|at| now <= at + pipe::LATENCY);
         if !listener.since.is_empty() && !is_given_up {
             self.clients[client].gap = Some(by.map(|by| self.not_before(client, by)));
         }
     }
 
-    /// Another stream has taken the place of one that broke.
+    /// Another stream has replaced the broken one.
     pub fn opened_again(&mut self, client: usize, by: Instant) {
         self.clients[client].is_deaf = false;
         let by = self.not_before(client, by);
@@ -167,7 +168,7 @@ impl Changes {
         self.clients[client].since.clear();
     }
 
-    /// What was due has come.
+    /// Checks that everything that is due has arrived.
     pub fn check(&self, now: Instant) {
         for (client, listener) in self.clients.iter().enumerate() {
             for ((through, number), due) in &listener.expected {
@@ -178,14 +179,14 @@ impl Changes {
         }
     }
 
-    /// All subscriptions have ended.
+    /// Checks that all subscriptions have ended.
     pub fn is_over(&self) {
         for (client, listener) in self.clients.iter().enumerate() {
             assert!(listener.open.is_empty(), "{:?} of client {client} never ended", listener.open);
         }
     }
 
-    /// How many notifications of changes clients were given.
+    /// The number of change notifications that clients have received.
     pub const fn delivered(&self) -> u64 {
         self.delivered
     }

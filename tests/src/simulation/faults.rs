@@ -1,11 +1,11 @@
-//! What is done to the machines on purpose, and which ends of a call each of it allows.
+//! The faults that are injected, and which failures of a call each of them allows.
 
 /// One kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
-    /// Nothing answers where the server should be.
+    /// Nothing listens at the address of the server.
     Unreachable,
-    /// Something in between answers with an HTTP error, and the server gets nothing.
+    /// An intermediary responds with this HTTP status, and the server receives nothing.
     Status(u16),
     /// The connection breaks while the request is sent.
     BrokenRequest,
@@ -13,36 +13,36 @@ pub enum Fault {
     LostHead,
     /// The connection breaks within the response.
     BrokenResponse,
-    /// The response ends in good order although there is more.
+    /// The response ends normally although it is incomplete.
     ShortResponse,
-    /// Nothing of the response arrives.
+    /// No part of the response arrives.
     SilentResponse,
-    /// The answer has the id of another request.
+    /// The response has the id of another request.
     ForeignId,
-    /// What should be the answer is no JSON.
+    /// The response is not JSON.
     Garbage,
-    /// An event before the answer that is a response to another request, or no JSON.
+    /// Before the response, there is an event with a response to another request, or without valid JSON.
     StrayEvent,
-    /// The answer comes twice.
+    /// The response arrives twice.
     Duplicate,
-    /// The server ends, and another one takes its place.
+    /// The server is replaced with another one.
     Restart,
     /// The server's process exits.
     Exit,
-    /// The server's process exits when it is probed, and is started anew.
+    /// The server's process exits when it is probed, and is started again.
     Respawn,
-    /// The clock leaps.
+    /// The clock jumps.
     Leap,
     /// The reader of a stream pauses.
     SlowReader,
-    /// The reader of a response pauses for so long that the server aborts it.
+    /// The reader of a response pauses so long that the server aborts the response.
     Unread,
-    /// Another principal presents ids of this client.
+    /// Another principal sends ids of this client.
     Intruder,
 }
 
 impl Fault {
-    /// Its name, for a report.
+    /// The name of the fault in a report.
     pub fn name(self) -> String {
         match self {
             Self::Status(status) => format!("status {status}"),
@@ -76,21 +76,21 @@ impl Fault {
         }
     }
 
-    /// The failures, by [`mcp_proto::Failed::name`], with which a call may end whose exchange it met.
+    /// The failures ([`mcp_proto::Failed::name`]) that a call may end with if this fault affected its exchange.
     pub const fn allows(self) -> &'static [&'static str] {
         match self {
             Self::Unreachable => &["unreachable", "broken"],
             Self::Status(404) => &["refused", "session_lost"],
-            // A stream that is not resumed for this reason has ended without its answer.
+            // If the resumption of a stream is refused, the stream has ended without a response.
             Self::Status(_) => &["refused", "stream_ended"],
             Self::BrokenRequest | Self::LostHead | Self::BrokenResponse | Self::Unread => &["broken"],
             Self::ShortResponse => &["stream_ended", "invalid_response", "no_answer"],
             Self::ForeignId | Self::Garbage => &["invalid_response"],
             Self::Restart => &["broken", "unreachable", "session_lost"],
             Self::Exit => &["closed"],
-            // A connection that was silent meanwhile counts as dead, and what was kept of a stream has expired.
+            // A connection without traffic during the jump counts as dead, and the events for replay have expired.
             Self::Leap => &["broken", "session_lost", "stream_ended"],
-            // Such a call ends at its timeout, which is right for every call that is not answered.
+            // The call ends at its timeout, which is valid for every call without a response.
             Self::SilentResponse
             | Self::StrayEvent
             | Self::Duplicate

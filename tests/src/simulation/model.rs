@@ -1,9 +1,9 @@
-//! The model: what must be seen of every call, predicted from what the applications did and which faults were injected.
+//! The model: predicts the outcome of every call from what the applications did and which faults were injected.
 //!
-//! A call that met no fault ends with what the server's application answered, within the latencies of its path. One
-//! that met a fault may also end with the failures that this fault allows, and when its stream is over it does so at
-//! once, or is resumed. A timeout is right only when it is due and no answer is. Nothing that a machine says of itself
-//! is believed: the model sees commands, what applications are told, and what the network carries.
+//! A call without a fault ends with the answer of the server's application, within the latencies of its path. A call
+//! with a fault may also end with the failures that this fault allows; when its stream has ended, it does so at once or
+//! is resumed. A timeout is valid only when it is due and no answer is. The model does not use the state of machines: it
+//! uses commands, events that applications receive, and what the network carries.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,69 +19,69 @@ use super::{member_of, pipe};
 
 /// The longest latency of an exchange.
 pub const LONGEST: Duration = Duration::from_millis(1500);
-/// The longest time that a client's application takes to answer a question.
+/// The longest time in which a client's application answers a request.
 pub const THINKING: Duration = Duration::from_secs(3);
-/// The longest pause before a stream is resumed: 1.1, 2.2 or 4.4 s, or what the ten attempts a minute leave.
+/// The longest pause before a stream is resumed: 1.1, 2.2 or 4.4 s, or longer after ten attempts in a minute.
 const RESUMING: Duration = Duration::from_secs(7);
-/// `client::Config::max_timeout`
+/// The value of `client::Config::max_timeout`.
 const LATEST: Duration = Duration::from_secs(600);
-/// `relay::Config::request_timeout`
+/// The value of `relay::Config::request_timeout`.
 const RELAYED: Duration = Duration::from_secs(300);
-/// `relay::Config::redelivery`, with its pauses.
+/// The value of `relay::Config::redelivery`, with its pauses.
 const REDELIVERY: Duration = Duration::from_millis(2100);
 
-/// All that is known of a simulation.
+/// The state of a simulation.
 #[derive(Debug)]
 pub struct Model {
-    /// A connection can be made, so that no failure to make one needs to be expected.
+    /// Whether a connection can certainly be made, so that a failure to connect needs a cause.
     strict: bool,
     topology: super::Topology,
     malformed: bool,
     unwritten: usize,
     calls: BTreeMap<String, Call>,
     waiting: BTreeMap<(usize, RequestKey), String>,
-    /// Requests that the server's application must stop to serve, by the time until which.
+    /// Calls that the server's application must stop handling, with the time limit.
     stopping: BTreeMap<String, Instant>,
     clients: Vec<Client>,
     exchanges: BTreeMap<ExchangeKey, Sent>,
-    /// Changes that the server publishes.
+    /// The changes that the server publishes.
     pub changes: Changes,
-    /// Faults that took effect.
+    /// The number of faults that took effect, by kind.
     pub faults: BTreeMap<String, u64>,
-    /// Calls that failed, by the reason.
+    /// The number of calls that failed, by reason.
     pub failures: BTreeMap<String, u64>,
     results: usize,
 }
 
-/// What is known of a client and its connection.
+/// The state of a client and its connection.
 #[derive(Debug, Default, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Client {
-    /// The revision that is spoken to the server, by the client or its relay.
+    /// The revision between the server and the client or its relay.
     version: Option<ProtocolVersion>,
-    /// The revision that the client itself speaks.
+    /// The revision of the client itself.
     own_version: Option<ProtocolVersion>,
-    /// The application was told that it is connected, or is so no longer.
+    /// Whether its application was notified that it is connected.
     is_connected: bool,
-    /// The connection to the server is made, and its session was not lost.
+    /// Whether the connection to the server is made, and its session was not lost.
     is_linked: bool,
     is_closed: bool,
-    /// A byte stream had more to take than it had room for.
+    /// Whether one of its byte streams has been full.
     is_full: bool,
-    /// A fault met the connection since it was made.
+    /// Whether a fault affected the connection since it was made.
     is_shaky: bool,
-    /// A fault looked like a server without a revision in common.
+    /// Whether the connection failed because no common revision was found, which a fault can cause.
     is_refused: bool,
-    /// A fault met what makes or keeps the connection, so that it may fail, for these reasons.
+    /// Failures of the connection that faults have allowed.
     connection: BTreeSet<&'static str>,
-    /// The session may be lost.
+    /// Whether the session may be lost.
     may_lose_session: bool,
-    /// Any fault met anything of this client.
+    /// Whether any fault affected this client.
     is_touched: bool,
     sessions_lost: u64,
-    /// Nothing arrives before this.
+    /// Nothing arrives before this time.
     delayed_until: Option<Instant>,
-    /// What the client's application is asked for in the name of the whole connection.
+    /// Requests to the client's application that belong to the whole connection.
     asked: BTreeSet<TicketKey>,
 }
 
@@ -92,63 +92,63 @@ struct Call {
     client: usize,
     made: Instant,
     timeout: Duration,
-    /// The last time that the deadline was moved.
+    /// The time when the deadline was last moved.
     moved: Instant,
-    /// When its request was last sent, which may be later.
+    /// The time when its request was last sent, which may be later than `made`.
     resent: Instant,
-    /// The deadline does not count: a person may be asked.
+    /// Whether the deadline is suspended, because the client's application is answering a request.
     is_paused: bool,
     cancelled: bool,
-    /// How often the server's application has begun to serve it.
+    /// How often the server's application has begun to handle it.
     begun: u32,
-    /// The server's application is at work on it.
+    /// Whether the server's application is handling it.
     is_served: bool,
     served_in: Option<SessionKey>,
-    /// The last answer of the server's application, and when it was given.
+    /// The latest answer of the server's application, and the time of the answer.
     answer: Option<(Answer, Instant)>,
-    /// The server's application wants input, and the client has not called again.
+    /// Whether the server's application requires input, and the client has not sent the call again.
     is_between: bool,
-    /// How often input was needed.
+    /// How often the server's application required input.
     rounds: u32,
-    /// How often the client was asked because of it.
+    /// How often the server sent a request to the client because of it.
     questions: u32,
-    /// The client's application has refused to answer.
+    /// Whether the client's application refused to answer such a request.
     is_refused: bool,
     /// How often its stream was released.
     releases: u32,
-    /// Faults that it met.
+    /// The faults that affected it.
     met: Vec<Fault>,
-    /// The failures that these allow.
+    /// The failures that these faults allow.
     allowed: BTreeSet<Cow<'static, str>>,
-    /// The codes of errors of the connection that it may end with.
+    /// The error codes of a failed connection, with which it may end.
     allowed_codes: BTreeSet<i64>,
-    /// The connection that it waited for could not be made in time.
+    /// Whether the connection that it waits for could not be made in time.
     is_connection_late: bool,
-    /// Nothing can have arrived before this.
+    /// Nothing can have arrived before this time.
     not_before: Instant,
     /// The latency of its exchange.
     latency: Duration,
-    /// Its request must have reached the server's application.
+    /// The time until which its request must have reached the server's application.
     reaches: Option<Instant>,
-    /// Its exchange is over without an answer: when it must have ended, or have another exchange.
+    /// After its exchange ended without an answer: the time until which it must end or have another exchange.
     adrift: Option<Instant>,
-    /// The session that it was sent in.
+    /// The number of the session in which it was sent.
     session: Option<u64>,
     has_cursor: bool,
     progress: f64,
     logs: BTreeSet<u64>,
 }
 
-/// What the server's application has answered.
+/// The kind of answer of the server's application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// The text.
+    /// A result with the text of the call.
     Echo,
     /// An error.
     Refusal,
 }
 
-/// How far the answer of an HTTP server has come.
+/// The state of a response of the HTTP server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sent {
     Streaming,
@@ -156,7 +156,7 @@ enum Sent {
 }
 
 impl Model {
-    /// Nothing has happened yet.
+    /// A model before the first event.
     pub fn new(plan: &super::Plan) -> Self {
         Self {
             strict: plan.is_joinable(),
@@ -175,7 +175,7 @@ impl Model {
         }
     }
 
-    // What the client's application does.
+    // Actions of the client's application.
 
     /// A client has made a call.
     pub fn called(&mut self, client: usize, request: RequestKey, text: &str, timeout: Duration, now: Instant) {
@@ -185,7 +185,7 @@ impl Model {
         );
         let ours = self.waiting.keys().filter(|(of, _)| *of == client).count();
         let state = &self.clients[client];
-        // With more at one time, some wait for an exchange.
+        // With more calls at one time, some are queued for an exchange.
         let is_up = state.is_connected && state.is_linked && !state.is_shaky;
         let is_sent_at_once = self.strict && is_up && ours < 40;
         let from = state.delayed_until.map_or(now, |until| until.max(now));
@@ -223,7 +223,7 @@ impl Model {
         assert!(self.calls.insert(text.to_owned(), call).is_none(), "plans call with different texts");
     }
 
-    /// A request that a client waits for.
+    /// A call of this client without an outcome, by its position modulo their number.
     pub fn nth_waiting(&self, client: usize, nth: u64) -> Option<RequestKey> {
         let waiting: Vec<_> = self.waiting.keys().filter(|(of, _)| *of == client).collect();
         let nth = usize::try_from(nth.checked_rem(waiting.len() as u64)?).expect("few");
@@ -237,7 +237,7 @@ impl Model {
         self.must_stop(&text, now);
     }
 
-    /// A client's application is asked for something because of a call, or in the name of the connection.
+    /// A client's application receives a request, which belongs to a call or to the whole connection.
     pub fn asked(
         &mut self,
         client: usize,
@@ -259,7 +259,7 @@ impl Model {
         }
     }
 
-    /// A client's application answers, or the server takes its question back.
+    /// A client's application answers a request, or the server cancels it.
     pub fn settled(
         &mut self,
         client: usize,
@@ -285,7 +285,7 @@ impl Model {
         }
     }
 
-    // What it is told.
+    // Events that the client's application receives.
 
     /// The client is connected.
     pub fn connected(&mut self, client: usize, version: ProtocolVersion, now: Instant) {
@@ -297,7 +297,7 @@ impl Model {
         }
     }
 
-    /// The connection to the server is made, by the client or by its relay.
+    /// The client or its relay is connected to the server.
     pub fn linked(&mut self, client: usize, version: ProtocolVersion, now: Instant) {
         self.changes.disturbed(client, now);
         let state = &mut self.clients[client];
@@ -308,7 +308,7 @@ impl Model {
         state.may_lose_session = false;
     }
 
-    /// The connection could not be made; what waits for it fails with this.
+    /// The connection could not be made. The calls that wait for it fail with this error.
     pub fn unavailable(&mut self, client: usize, failed: Option<&Failed>, error: Option<&ErrorObject>) {
         let has_relay = self.topology.has_relay();
         let state = &mut self.clients[client];
@@ -330,7 +330,7 @@ impl Model {
         }
     }
 
-    /// The session was lost. Whatever was sent in it ends now; `slack` is how long that takes to get to the client.
+    /// The session was lost. The calls in it end now; the client is notified within `slack`.
     pub fn session_lost(&mut self, client: usize, slack: Duration, now: Instant) {
         let state = &mut self.clients[client];
         assert!(!self.strict || state.may_lose_session, "client {client} lost its session, and no fault took it away");
@@ -343,13 +343,13 @@ impl Model {
             call.met.push(Fault::Restart);
             call.reaches = None;
             if call.session.is_none() {
-                // It waits for the next session.
+                // The call waits for the next session.
                 call.adrift = None;
             } else if call.session == Some(session) {
                 call.adrift = Some(by(now.max(call.not_before), slack + call.parked(http, pipes)));
             }
         }
-        // Nothing can be cancelled in a session that is lost.
+        // No cancellation can be delivered in a lost session.
         self.stopping.retain(|text, _| self.calls[text].client != client);
         self.changes.disturbed(client, now);
         self.clients[client].asked.clear();
@@ -366,7 +366,7 @@ impl Model {
         state.is_connected = false;
     }
 
-    /// A request has made progress.
+    /// A call has made progress.
     pub fn progressed(&mut self, client: usize, request: RequestKey, params: &Json, now: Instant) {
         let text = self.waiting.get(&(client, request));
         let text = text.unwrap_or_else(|| panic!("progress of {request:?}, which has ended")).clone();
@@ -379,7 +379,7 @@ impl Model {
         self.move_deadline(client, request, false, now);
     }
 
-    /// A log message about a call has come, which has a number.
+    /// A log message about a call has arrived; each has a unique number.
     pub fn logged(&mut self, client: usize, text: &str, number: u64) {
         let call =
             self.calls.get_mut(text).unwrap_or_else(|| panic!("a log message about {text}, which nobody called"));
@@ -387,17 +387,17 @@ impl Model {
         assert!(call.logs.insert(number), "log message {number} about {text} came twice");
     }
 
-    /// The machine has noticed that its peer did something wrong.
+    /// The machine has reported a fault of its peer.
     pub fn faulted(&self, client: usize, fault: &mcp_proto::Fault) {
         use mcp_proto::Fault as F;
         let state = &self.clients[client];
         let is_expected = match fault {
             F::Parse(_) | F::NotAMessage { .. } | F::PeerError { .. } => self.malformed,
-            // A call ends when its own exchange breaks, wherever its answer would have come.
+            // A call ends when its own exchange breaks, even if its response would arrive on another stream.
             F::UnknownResponse { .. } => {
                 self.malformed || (state.is_touched && self.topology == super::Topology::TwoEndpoints)
             }
-            // What was given up may still be answered.
+            // A call that has ended may still be answered.
             F::LateResponse { .. } | F::UnknownProgressToken | F::UnexpectedRequest { .. } => true,
             F::NotWritten { .. } => state.is_full,
             F::NotAccepted { .. } | F::NoServerStream { .. } | F::SessionNotEnded { .. } | F::Truncated { .. } => {
@@ -408,7 +408,7 @@ impl Model {
         assert!(is_expected || !self.strict, "client {client} saw a fault that nothing caused: {fault:?}");
     }
 
-    /// A request has ended.
+    /// A call has ended.
     pub fn ended(&mut self, client: usize, request: RequestKey, outcome: &Outcome, now: Instant) {
         let text = self.waiting.remove(&(client, request));
         let text = text.unwrap_or_else(|| panic!("{request:?} ended twice: {outcome:?}"));
@@ -424,7 +424,7 @@ impl Model {
         let failure = match outcome {
             Outcome::Result(result) => {
                 if member_of(result, "isError").is_some() {
-                    // BR-L-06: what a legacy client gets when the tool got no input.
+                    // A legacy client gets a tool error when the tool got no input (BR-L-06).
                     assert!(call.rounds > 0 || call.questions > 0, "{text}: an error of a tool without a cause");
                     *self.failures.entry("no_input".to_owned()).or_default() += 1;
                     return;
@@ -460,7 +460,7 @@ impl Model {
             }
             "no_input" => assert!(call.is_refused || call.rounds + call.questions > 0, "{text}: no input was needed"),
             "queue_full" => {
-                // What waits for a connection or an exchange counts, too.
+                // Calls that wait for a connection or an exchange count, too.
                 let waiting = self.waiting.keys().filter(|(of, _)| *of == client).count();
                 let is_full = self.clients[client].is_full || waiting * 400 >= self.unwritten;
                 assert!(is_full, "{text}: nothing waited to be written");
@@ -478,14 +478,14 @@ impl Model {
         }
     }
 
-    /// A call was answered with an error that is none of a relay's failures.
+    /// A call ended with an error that is not a failure of a relay.
     fn refused(&mut self, text: &str, error: &ErrorObject) {
         let call = &self.calls[text];
         *self.failures.entry(format!("error {}", error.code())).or_default() += 1;
         if matches!(call.answer, Some((Answer::Refusal, _))) && error.code() == 7 {
             return;
         }
-        // What the server's machine, or a relay, says where the client gave no input, or cannot be asked.
+        // The server's machine or a relay sends an error if the client gave no input or does not support the request.
         let is_about_input = call.rounds + call.questions > 0;
         assert!(
             is_about_input || call.allowed_codes.contains(&error.code()) || !call.met.is_empty() || !self.strict,
@@ -495,9 +495,9 @@ impl Model {
         );
     }
 
-    // What the server's application does and is told.
+    // Actions of the server's application, and events that it receives.
 
-    /// It begins to serve a call, or goes on with it after the client brought input.
+    /// It begins to handle a call, or continues after the client has sent the input.
     pub fn served(&mut self, text: &str, client: usize, session: SessionKey, is_again: bool, now: Instant) {
         let call = self.calls.get_mut(text).unwrap_or_else(|| panic!("{text} was served, which nobody called"));
         assert_eq!(call.client, client, "{text} came under the name of another client");
@@ -505,7 +505,7 @@ impl Model {
         call.served_in = Some(session);
         call.is_between = false;
         if is_again {
-            // Progress counts anew.
+            // Progress starts again.
             call.progress = f64::NEG_INFINITY;
         } else {
             call.reaches = None;
@@ -517,7 +517,7 @@ impl Model {
         }
     }
 
-    /// It answers.
+    /// It answers a call.
     pub fn answered(&mut self, text: &str, answer: Answer, now: Instant) {
         let call = self.calls.get_mut(text).expect("a call that was begun");
         assert!(call.begun > 0, "{text} was answered before it was asked");
@@ -526,7 +526,7 @@ impl Model {
         self.stopping.remove(text);
     }
 
-    /// It needs input before it goes on.
+    /// It requires input before it continues.
     pub fn needs_input(&mut self, text: &str) {
         let call = self.calls.get_mut(text).expect("a call that was begun");
         call.rounds += 1;
@@ -535,28 +535,28 @@ impl Model {
         self.stopping.remove(text);
     }
 
-    /// It asks the client something while it goes on.
+    /// It sends a request to the client while it handles a call.
     pub fn asks(&mut self, text: &str) {
         let call = self.calls.get_mut(text).expect("a call that was begun");
         call.questions += 1;
-        // A relay answers its modern client with the question, and what is answered cannot be cancelled.
+        // A relay answers its modern client with the input request, and a call that was answered cannot be cancelled.
         let is_modern = self.clients[call.client].own_version.is_some_and(|own| own.rules().era == Era::Modern);
         if self.topology.has_relay() && is_modern {
             self.stopping.remove(text);
         }
     }
 
-    /// It lets the client come back for the answer.
+    /// It ends the stream of a call, so that the client has to resume it for the answer.
     pub fn released(&mut self, text: &str) {
         let call = self.calls.get_mut(text).expect("a call that was begun");
         call.releases += 1;
         if call.releases >= 3 {
-            // Three resumptions that bring nothing are as many as are made.
+            // The client gives up after three resumptions without an event.
             call.allowed.insert("stream_ended".into());
         }
     }
 
-    /// It was told to stop.
+    /// It received a cancellation.
     pub fn stopped(&mut self, text: &str) {
         let call = self.calls.get_mut(text).expect("a call that was begun");
         let is_gone = call.cancelled || !self.waiting.values().any(|waiting| waiting == text);
@@ -568,7 +568,7 @@ impl Model {
         self.stopping.remove(text);
     }
 
-    /// The server is no more, and with it everything that it served.
+    /// The server has ended, and with it all calls that it was handling.
     pub fn forgotten(&mut self) {
         for call in self.calls.values_mut() {
             call.is_served = false;
@@ -577,7 +577,7 @@ impl Model {
         self.exchanges.clear();
     }
 
-    /// A session of a client's has expired at the server: only one may in which nothing is open.
+    /// A session of a client has expired at the server, which is valid only if nothing is open in it.
     pub fn expired(&mut self, client: usize, session: SessionKey, open: usize) {
         let serving = self.calls.values().filter(|call| call.is_served && call.served_in == Some(session)).count();
         assert!(
@@ -588,20 +588,20 @@ impl Model {
         self.clients[client].is_touched = true;
     }
 
-    // What the network does.
+    // Actions of the network.
 
     /// A fault took effect.
     pub fn count(&mut self, fault: Fault) {
         *self.faults.entry(fault.name()).or_default() += 1;
     }
 
-    /// An exchange of a call was opened, with the request itself or to go on with its stream.
+    /// An exchange was opened for a call: for its request, or to resume its stream.
     pub fn opened(&mut self, text: &str, is_request: bool, latency: Duration, now: Instant) {
         let Some(call) = self.calls.get_mut(text) else { return };
         call.latency = call.latency.max(latency);
         call.adrift = None;
         call.session = Some(self.clients[call.client].sessions_lost);
-        // A request that is made again because it needed input has its timeout again.
+        // The timeout starts again for a request that is sent again because it required input.
         let version = self.clients[call.client].own_version;
         let is_modern = version.is_some_and(|version| version.rules().era == Era::Modern);
         if is_request && is_modern && call.rounds > 0 && !self.topology.has_relay() {
@@ -609,14 +609,14 @@ impl Model {
         }
     }
 
-    /// A call whose exchange was cut may end with this, too.
+    /// Allows one more failure for a call whose exchange was cut.
     pub fn allow(&mut self, text: &str, failure: &'static str) {
         if let Some(call) = self.calls.get_mut(text) {
             call.allowed.insert(failure.into());
         }
     }
 
-    /// A fault met the exchange of a call.
+    /// A fault affected the exchange of a call.
     pub fn touched(&mut self, text: &str, fault: Fault) {
         if let Some(call) = self.calls.get_mut(text) {
             call.met.push(fault);
@@ -627,7 +627,7 @@ impl Model {
         self.stopping.remove(text);
     }
 
-    /// A fault met the connection of a client, and so everything that waits for it.
+    /// A fault affected the connection of a client, and so all calls that wait for it.
     pub fn touched_connection(&mut self, client: usize, fault: Fault, now: Instant) {
         let state = &mut self.clients[client];
         state.is_touched = true;
@@ -642,7 +642,7 @@ impl Model {
         }
     }
 
-    /// A fault met everything that a client waits for.
+    /// A fault affected everything that a client waits for.
     pub fn touched_all(&mut self, client: usize, fault: Fault, now: Instant) {
         self.touched_connection(client, fault, now);
         let texts: Vec<_> = self.texts_of(client);
@@ -652,14 +652,14 @@ impl Model {
         self.stopping.retain(|text, _| self.calls[text].client != client);
     }
 
-    /// A byte stream of a client's has not taken everything that was written: more takes longer, or is not taken.
+    /// A byte stream of a client is full: more bytes take longer, or are rejected.
     pub fn is_full(&mut self, client: usize, now: Instant) {
         self.delayed(client, now + pipe::LATENCY);
         self.changes.deafened(client, now);
         self.clients[client].is_full = true;
     }
 
-    /// The time has leapt: requests that wait to be sent again are sent now, and have their timeout from now on.
+    /// The clock has jumped. Requests that wait to be sent again are sent now, and their timeouts start again.
     pub fn leapt(&mut self, client: usize, now: Instant) {
         for text in self.texts_of(client) {
             let call = self.calls.get_mut(&text).expect("a call");
@@ -669,18 +669,18 @@ impl Model {
         }
     }
 
-    /// A fault met what is neither a call nor the connection.
+    /// A fault affected neither a call nor the connection.
     pub fn touched_other(&mut self, client: usize) {
         self.clients[client].is_touched = true;
     }
 
-    /// A session of a client's may be lost from now on.
+    /// The session of a client may be lost from now on.
     pub fn may_lose_session(&mut self, client: usize) {
         self.clients[client].may_lose_session = true;
         self.clients[client].is_touched = true;
     }
 
-    /// Nothing arrives for a client before this.
+    /// Nothing arrives for a client before this time.
     pub fn delayed(&mut self, client: usize, until: Instant) {
         let state = &mut self.clients[client];
         state.delayed_until = state.delayed_until.max(Some(until));
@@ -699,15 +699,15 @@ impl Model {
         self.changes.delayed(client, until + LONGEST);
     }
 
-    /// The client has got the id of an event of the stream of a call.
+    /// The client has received an event id on the stream of a call.
     pub fn got_cursor(&mut self, text: &str) {
         if let Some(call) = self.calls.get_mut(text) {
             call.has_cursor = true;
         }
     }
 
-    /// The exchange that carried a call is over for its client, and did not bring the answer as far as the network
-    /// knows. `is_cut` if a fault is the reason.
+    /// The exchange of a call has ended for its client, and the network saw no answer on it. `is_cut` if a fault is the
+    /// reason.
     pub fn over(&mut self, text: &str, is_cut: bool, is_undelivered: bool, now: Instant) {
         let slack = self.to_client();
         let (http, pipes) = (self.http(), self.pipes());
@@ -722,7 +722,7 @@ impl Model {
             RESUMING
         } else if is_undelivered && self.topology.has_relay() {
             call.session = None;
-            // With more, it may wait for an exchange.
+            // With more calls, this one may be queued for an exchange.
             if waiting >= 40 {
                 return;
             }
@@ -733,8 +733,8 @@ impl Model {
         call.adrift = Some(by(now.max(call.not_before), pause + slack + call.parked(http, pipes)));
     }
 
-    /// The server, or something in between, said that it does not know the session of this call, or it was surely not
-    /// delivered: it may be sent again when there is a session.
+    /// The server or an intermediary responded with a 404 for the session of this call, which may be sent again in
+    /// another session.
     pub fn may_be_sent_again(&mut self, text: &str) {
         if let Some(call) = self.calls.get_mut(text) {
             call.session = None;
@@ -743,7 +743,7 @@ impl Model {
         }
     }
 
-    /// An HTTP server sends something: never after the end.
+    /// Checks that an HTTP server sends nothing on an exchange after the end of the response.
     pub fn acted(&mut self, action: &HttpAction) {
         let (exchange, is_begun, then) = match action {
             HttpAction::Continue { .. } => return,
@@ -763,9 +763,9 @@ impl Model {
         assert_eq!(before, expected, "{action:?} in the wrong place");
     }
 
-    // What must hold at any time.
+    // Invariants that must hold at any time.
 
-    /// Everything that was due has happened.
+    /// Checks that everything that was due has happened.
     pub fn check(&self, now: Instant) {
         for ((client, _), text) in &self.waiting {
             let call = &self.calls[text];
@@ -784,7 +784,7 @@ impl Model {
                 assert!(now <= reaches, "{text} met no fault and did not reach the server's application");
             }
             let latest = call.made + LATEST.max(call.timeout);
-            // Each round begins after a pause, or is asked for by a relay.
+            // Each round begins after a pause, or is requested by a relay.
             let rounds = Duration::from_secs(9) * (call.rounds + call.questions);
             let deadline = call.moved.max(call.resent) + call.timeout + rounds;
             let deadline = if call.is_paused { latest } else { deadline.min(latest) };
@@ -797,44 +797,44 @@ impl Model {
         self.changes.check(now);
     }
 
-    /// Something waits for an outcome.
+    /// Whether a call has no outcome, or must still be stopped.
     pub fn is_busy(&self) -> bool {
         !self.waiting.is_empty() || !self.stopping.is_empty()
     }
 
-    /// Everything has had its time.
+    /// Checks that nothing is pending.
     pub fn is_settled(&self) {
         assert!(self.waiting.is_empty(), "{:?} never ended", self.waiting);
         assert!(self.stopping.is_empty(), "{:?} are still served", self.stopping);
     }
 
-    /// How many calls were made.
+    /// The number of calls.
     pub fn calls(&self) -> usize {
         self.calls.len()
     }
 
-    /// How many had their results.
+    /// The number of calls that ended with a result.
     pub fn results(&self) -> usize {
         self.results
     }
 
-    /// The revision that a client itself speaks.
+    /// The revision of the client itself.
     pub fn own_version(&self, client: usize) -> Option<ProtocolVersion> {
         self.clients[client].own_version
     }
 
-    /// The revision that is spoken to the server.
+    /// The revision between the server and the client or its relay.
     pub fn version(&self, client: usize) -> Option<ProtocolVersion> {
         self.clients[client].version
     }
 
-    /// Whether messages get through at this time.
+    /// Whether messages are delivered at this time.
     pub fn is_linked(&self, client: usize) -> bool {
         let state = &self.clients[client];
         self.strict && state.is_connected && state.is_linked && !state.is_shaky
     }
 
-    /// When the outcome must have come of a call that was answered and met no fault.
+    /// The time until which a call must have its outcome, if it was answered and no fault affected it.
     fn answer_due(&self, text: &str) -> Option<Instant> {
         let call = &self.calls[text];
         let (_, at) = call.answer.filter(|_| call.met.is_empty() && self.strict)?;
@@ -844,14 +844,14 @@ impl Model {
         Some(at.max(call.not_before) + latency + self.to_client() + asked + released)
     }
 
-    /// A call was given up by its client: the server is told.
+    /// The client of a call no longer wants the answer: the server must be notified.
     fn must_stop(&mut self, text: &str, now: Instant) {
         let call = &self.calls[text];
-        // A modern client has nothing to take back while it gathers input, and its relay parks what is open behind it.
+        // A modern client has nothing to cancel while it collects input, and its relay keeps the server's request open.
         let is_parked = call.questions + call.rounds > 0;
         let is_safe = self.strict && call.met.is_empty() && self.clients[call.client].is_linked;
         if call.is_served && is_safe && !is_parked {
-            // Cancellations share the exchanges that are kept for them.
+            // Cancellations share the exchanges that are reserved for them.
             let queue = Duration::from_millis(250) * u32::try_from(self.calls.len()).expect("few");
             let queue = if self.topology.is_http() { queue } else { Duration::ZERO };
             let from = self.clients[call.client].delayed_until.map_or(now, |until| until.max(now));
@@ -860,8 +860,8 @@ impl Model {
         }
     }
 
-    /// A question is attached to a request. A relay attaches what a legacy server asks to the only call that is open
-    /// (BR-M-05), if the call that it is about is given up; nothing else attaches a question to another call.
+    /// A request of the server is attached to a call. It must be the call that it belongs to, except that a relay
+    /// attaches a legacy server's request to the only open call if its own call has ended (BR-M-05).
     fn asked_for_another(&mut self, client: usize, request: RequestKey, about: Option<&str>, now: Instant) {
         let Some(text) = self.waiting.get(&(client, request)).filter(|text| Some(text.as_str()) != about) else {
             return;
@@ -874,7 +874,7 @@ impl Model {
         let (http, pipes) = (self.http(), self.pipes());
         let call = self.calls.get_mut(text).expect("a call");
         call.questions += 1;
-        // Its own answer may have come to the relay, which keeps it until the client calls again.
+        // The relay may have received the answer of this call, and keeps it until the client sends the call again.
         call.adrift = call.adrift.map(|until| until.max(by(now, call.parked(http, pipes))));
     }
 
@@ -906,7 +906,7 @@ impl Model {
         }
     }
 
-    /// The longest time between the client and what holds its exchanges.
+    /// The longest time between the client and the machine that opens its exchanges.
     pub fn to_client(&self) -> Duration {
         if self.topology == super::Topology::HttpRelay { pipe::LATENCY } else { self.pipes() }
     }
@@ -917,18 +917,18 @@ impl Model {
 }
 
 impl Call {
-    /// How long its answer may wait for a client that has to come back with input.
+    /// The longest time that the answer waits for a client that must return with input.
     fn parked(&self, http: Duration, pipes: Duration) -> Duration {
         (THINKING + http * 4 + pipes * 4) * (self.questions + self.rounds)
     }
 }
 
-/// The moment until which something must have happened: with no time at all, before anything else does.
+/// The time limit for an event. If `within` is zero, it must have happened before any other event.
 fn by(now: Instant, within: Duration) -> Instant {
     if within.is_zero() { now - Duration::from_nanos(1) } else { now + within }
 }
 
-/// The failure of a relay's that an error tells of.
+/// The relay's failure that an error contains.
 fn failure_of(error: &ErrorObject) -> Option<String> {
     let data = error.data()?;
     member_of(&data, "source").filter(|source| *source == Json::from("relay"))?;

@@ -1,5 +1,5 @@
-//! HTTP exchanges between machines: a bounded latency that differs from exchange to exchange, and everything that can
-//! go wrong. The network reads what it carries, so that the model learns which call an exchange, and so a fault, is about.
+//! HTTP exchanges between machines, with a bounded latency that differs between exchanges, and with faults. The network
+//! parses what it carries, so that the model receives the call that an exchange, and so a fault, belongs to.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -16,38 +16,38 @@ use super::member_of;
 use super::model::Model;
 use crate::random::Random;
 
-/// Names an exchange: the client's number, and the client's key.
+/// Identifies an exchange by the number of the client and the client's key.
 pub type Key = (usize, Asked);
 
-/// What an exchange carries.
+/// The content of an exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// `initialize` or `server/discover`.
     Opening,
     /// `notifications/initialized`.
     Confirmation,
-    /// A call, by its text.
+    /// A call, with its text.
     Call(String),
-    /// The rest of the answer to a call.
+    /// A GET that resumes the stream of a call.
     Resumption(String),
-    /// What a client answers to a question because of a call.
+    /// A client's answer to a request that belongs to a call.
     Answer(String),
     /// The cancellation of a call.
     Cancellation(String),
     /// A subscription.
     Listen,
-    /// What belongs to no request.
+    /// The GET stream of a session.
     OwnStream,
-    /// Everything that a two-endpoint server says.
+    /// The only stream of a two-endpoint session, which carries all messages of the server.
     OnlyStream,
-    /// The end of a session.
+    /// The `DELETE` that ends a session.
     End,
     /// Anything else.
     Other,
 }
 
 impl Kind {
-    /// The call that it is about.
+    /// The text of the call that it belongs to.
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Call(text) | Self::Resumption(text) | Self::Answer(text) | Self::Cancellation(text) => Some(text),
@@ -61,7 +61,7 @@ impl Kind {
         }
     }
 
-    /// The call whose answer comes on it.
+    /// The text of the call whose answer it carries.
     pub fn carries(&self) -> Option<&str> {
         match self {
             Self::Call(text) | Self::Resumption(text) => Some(text),
@@ -78,58 +78,58 @@ impl Kind {
     }
 }
 
-/// How an exchange will go.
+/// The fault of an exchange, if it has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Well,
     Unreachable,
-    /// Something in between answers with this status.
+    /// An intermediary responds with this status.
     Refused(u16),
-    /// The connection breaks after so many pieces of the request.
+    /// The connection breaks after this many pieces of the request.
     BreaksOnTheWay(u64),
     /// The connection breaks when the response begins.
     LosesHead,
-    /// The connection breaks after so many bytes of the response.
+    /// The connection breaks after this many bytes of the response.
     Breaks(usize),
-    /// The response ends in good order after so many bytes, although there is more.
+    /// The response ends normally after this many bytes, although it is incomplete.
     EndsEarly(usize),
-    /// Nothing that the server says arrives.
+    /// No part of the response arrives.
     Silent,
-    /// An answer that is a JSON body has another id, or is no JSON.
+    /// A response with a JSON body has another id, or is not JSON.
     Spoilt {
         is_json: bool,
     },
-    /// A stray event comes before what the server says first, as this kind of nonsense.
+    /// A stray event precedes the server's first event; `nth` selects its content.
     Stray {
         nth: u64,
     },
-    /// Events that end a call come twice.
+    /// Events that end a call are sent twice.
     Twice,
 }
 
-/// What arrives at a server.
+/// A piece that arrives at a server.
 #[derive(Debug)]
 pub enum ToServer {
-    /// A request has begun.
+    /// The head of a request.
     Head(Box<request::Parts>),
-    /// A piece of its body.
+    /// A piece of the body.
     Body(Bytes),
-    /// Its end.
+    /// The end of the request.
     End,
-    /// The client is gone.
+    /// The client has disconnected.
     Gone,
 }
 
-/// What arrives at a client.
+/// A piece that arrives at a client.
 #[derive(Debug)]
 pub enum ToClient {
     /// The request was written.
     Sent,
-    /// A response has begun.
+    /// The head of a response.
     Head(Box<response::Parts>),
-    /// A piece of its body.
+    /// A piece of the body.
     Body(Bytes),
-    /// Its end.
+    /// The end of the response.
     End,
     /// The exchange has failed.
     Failed(Failure),
@@ -140,35 +140,35 @@ pub enum ToClient {
 struct Flight {
     kind: Kind,
     fate: Fate,
-    /// How long a piece may take.
+    /// The longest latency of a piece.
     latency: Duration,
-    /// The request names a session.
+    /// Whether the request is part of a session.
     in_session: bool,
     session: Option<HeaderValue>,
     served: Option<Served>,
     up: VecDeque<(Instant, ToServer)>,
     down: VecDeque<(Instant, ToClient)>,
-    /// Bytes of the response that the client may still get.
+    /// The number of bytes of the response that may still reach the client.
     left: usize,
-    /// What the client has got of the body.
+    /// The part of the body that has reached the client.
     got: Vec<u8>,
     status: Option<u16>,
-    /// The server refuses with an HTTP error.
+    /// Whether the server responds with an HTTP error.
     is_refused: bool,
-    /// A fault has cut it.
+    /// Whether a fault has cut it.
     is_cut: bool,
-    /// The server has nothing more to say, or is not heard any more.
+    /// Whether the response is complete, or the rest of it is lost.
     is_over: bool,
-    /// The client has dropped it.
+    /// Whether the client has aborted it.
     is_dropped: bool,
 }
 
-/// What a client has shown of its session.
+/// Ids that a client has used or received.
 #[derive(Debug, Clone, Default)]
 pub struct Shown {
-    /// `Mcp-Session-Id`
+    /// The value of `Mcp-Session-Id`.
     pub session: Option<HeaderValue>,
-    /// The newest id of an event.
+    /// The latest event id.
     pub event: Option<String>,
 }
 
@@ -178,22 +178,22 @@ pub struct Network {
     random: Random,
     flights: BTreeMap<Key, Flight>,
     by_server: BTreeMap<Served, Key>,
-    /// The calls whose streams have these tags in the ids of their events.
+    /// The texts of calls, by the client and the tag in the event ids of their streams.
     tags: BTreeMap<(usize, String), String>,
-    /// The calls by the ids of their requests, with all the ids that there were.
+    /// The texts of calls, by the client and every request id that they have had.
     ids: BTreeMap<(usize, String), String>,
     shown: Vec<Shown>,
-    /// Nothing arrives for these clients before.
+    /// Nothing arrives for these clients before these times.
     stalled: Vec<Option<Instant>>,
-    /// These clients want nothing more of any body for now.
+    /// Whether each client accepts no body bytes for now.
     paused: Vec<bool>,
-    /// How many in a thousand go wrong.
+    /// How many exchanges in a thousand have a fault.
     pub trouble: u64,
-    /// Peers say what they should not.
+    /// Whether peers send invalid messages.
     pub malformed: bool,
-    /// What was opened, for whoever looks at a run.
+    /// A note for each opened exchange, for the trace.
     pub notes: Vec<String>,
-    /// Messages that were carried.
+    /// The number of messages that were carried.
     pub messages: u64,
 }
 
@@ -291,7 +291,7 @@ impl Network {
                 let mut at = now;
                 for piece in pieces.drain(..).take(usize::try_from(pieces_sent).expect("few")) {
                     at = at.max(now + self.random.time(latency));
-                    // All but the end: what was sent in full may have been served.
+                    // The end is never delivered, because a request that was sent in full could be handled.
                     if !matches!(piece, ToServer::End) {
                         flight.up.push_back((at, piece));
                     }
@@ -327,7 +327,7 @@ impl Network {
         assert!(before.is_none(), "{key:?} was opened twice");
     }
 
-    /// The client drops an exchange.
+    /// The client aborts an exchange.
     pub fn abort(&mut self, key: Key, now: Instant) {
         let Some(flight) = self.flights.get_mut(&key) else { return };
         assert!(!flight.is_dropped, "{key:?} was dropped twice");
@@ -339,7 +339,7 @@ impl Network {
         flight.up.push_back((at, ToServer::Gone));
     }
 
-    /// The server answers with a body of known length.
+    /// The server sends a complete response, whose body has a known length.
     pub fn respond(&mut self, served: Served, response: Response<Bytes>, now: Instant, model: &mut Model) {
         let (head, mut body) = response.into_parts();
         let found = self.by_server.get(&served).copied();
@@ -368,12 +368,12 @@ impl Network {
         self.finish(served, now, model);
     }
 
-    /// The server begins a response that is a stream.
+    /// The server begins a stream.
     pub fn stream(&mut self, served: Served, head: Response<()>, now: Instant, model: &mut Model) {
         self.down(served, ToClient::Head(Box::new(head.into_parts().0)), now, model);
     }
 
-    /// The server writes a piece of a stream: an event, a comment, or several.
+    /// The server writes to a stream: an event, a comment, or several of them.
     pub fn write(&mut self, served: Served, chunk: Bytes, now: Instant, model: &mut Model) {
         self.messages += 1;
         let Some(key) = self.by_server.get(&served).copied() else { return };
@@ -417,7 +417,7 @@ impl Network {
         }
     }
 
-    /// The server drops a response that is not read.
+    /// The server aborts a response that is not read.
     pub fn drop_unread(&mut self, served: Served, now: Instant, model: &mut Model) {
         let found = self.flights.iter_mut().find(|(_, flight)| flight.served == Some(served));
         let Some((key, flight)) = found.filter(|(_, flight)| !flight.is_dropped) else { return };
@@ -430,7 +430,7 @@ impl Network {
         self.by_server.remove(&served);
     }
 
-    /// The server ends a body.
+    /// The server ends a stream.
     pub fn finish(&mut self, served: Served, now: Instant, model: &mut Model) {
         self.down(served, ToClient::End, now, model);
         if let Some(flight) = self.by_server.remove(&served).and_then(|key| self.flights.get_mut(&key)) {
@@ -480,7 +480,7 @@ impl Network {
         touch(key.0, &flight.kind.clone(), fault, now, model);
     }
 
-    /// The server has ended, and a new one knows of nothing.
+    /// The server has ended: its exchanges break, and the new server has none of them.
     pub fn restart(&mut self, now: Instant, model: &mut Model) {
         self.by_server.clear();
         for ((client, _), flight) in &mut self.flights {
@@ -499,17 +499,17 @@ impl Network {
         }
     }
 
-    /// Nothing of what the server says arrives for a client before this.
+    /// Delays everything that arrives for a client until this time.
     pub fn stall(&mut self, client: usize, until: Instant) {
         self.stalled[client] = self.stalled[client].max(Some(until));
     }
 
-    /// Whether a client wants more of any body.
+    /// Sets whether a client accepts no body bytes.
     pub fn pause(&mut self, client: usize, is_paused: bool) {
         self.paused[client] = is_paused;
     }
 
-    /// When something arrives next.
+    /// The time of the next arrival.
     pub fn next(&self) -> Option<Instant> {
         let arrivals = self.flights.iter().flat_map(|((client, _), flight)| {
             let down = flight.down.front().filter(|_| !self.paused[*client]);
@@ -519,8 +519,8 @@ impl Network {
         arrivals.min()
     }
 
-    /// Something that has arrived at the server: for which exchange of the client's, and under which name of the server's,
-    /// if it has one.
+    /// The next piece that has arrived at the server, with the client's key of its exchange, and the server's key if it
+    /// has one.
     pub fn arrived_at_server(&mut self, now: Instant) -> Option<(Key, Option<Served>, ToServer)> {
         let is_due = |flight: &Flight| flight.up.front().is_some_and(|(at, _)| *at <= now);
         let (key, flight) = self.flights.iter_mut().find(|(_, flight)| is_due(flight))?;
@@ -528,7 +528,7 @@ impl Network {
         Some((*key, flight.served, piece))
     }
 
-    /// The server has named an exchange.
+    /// Stores the server's key of an exchange.
     pub fn named(&mut self, key: Key, served: Served) {
         self.by_server.insert(served, key);
         if let Some(flight) = self.flights.get_mut(&key) {
@@ -536,7 +536,7 @@ impl Network {
         }
     }
 
-    /// Something that has arrived at the client, and what the server calls its exchange.
+    /// The next piece that has arrived at a client, with the client's and the server's key of its exchange.
     pub fn arrived_at_client(&mut self, now: Instant, model: &mut Model) -> Option<(Key, Option<Served>, ToClient)> {
         let (stalled, paused) = (&self.stalled, &self.paused);
         let is_due = |(client, _): &Key, flight: &Flight| {
@@ -589,14 +589,14 @@ impl Network {
         Some((*key, flight.served, piece))
     }
 
-    /// Whether a stream of changes that was open is over with this piece.
+    /// Whether this piece ends the stream of an open subscription.
     pub fn is_end_of_listen(&self, key: Key, piece: &ToClient) -> bool {
         let is_end = matches!(piece, ToClient::End | ToClient::Failed(_));
         is_end
             && self.flights.get(&key).is_some_and(|flight| flight.kind == Kind::Listen && is_acknowledged(&flight.got))
     }
 
-    /// Forgets exchanges of which nothing more will be seen.
+    /// Removes exchanges that have ended and have no pieces in flight.
     pub fn sweep(&mut self) {
         let by_server = &mut self.by_server;
         self.flights.retain(|_, flight| {
@@ -610,25 +610,25 @@ impl Network {
         });
     }
 
-    /// Exchanges that the server holds open in a session.
+    /// The number of exchanges of a session that are open at the server.
     pub fn open_in_session(&self, session: &HeaderValue) -> usize {
-        // The whole request is there.
+        // The request has arrived in full, and the response is incomplete.
         let is_open =
             |flight: &&Flight| flight.served.is_some() && flight.up.is_empty() && !flight.is_over && !flight.is_dropped;
         self.flights.values().filter(|flight| flight.session.as_ref() == Some(session)).filter(is_open).count()
     }
 
-    /// What a client has shown of its session.
+    /// The ids that a client has used or received.
     pub fn shown(&self, client: usize) -> &Shown {
         &self.shown[client]
     }
 
-    /// Whether pieces are on their way.
+    /// Whether pieces are in flight.
     pub fn is_busy(&self) -> bool {
         self.flights.values().any(|flight| !flight.up.is_empty() || !flight.down.is_empty())
     }
 
-    /// What a request carries, by what can be read in it.
+    /// Determines the content of an exchange from its request.
     fn classify(&mut self, client: usize, request: &Request<Bytes>) -> Kind {
         if *request.method() == Method::DELETE {
             return Kind::End;
@@ -693,22 +693,22 @@ impl Network {
     }
 }
 
-/// Whether a stream has brought the event that acknowledges its subscription.
+/// Whether a stream has carried the acknowledgement of its subscription.
 fn is_acknowledged(got: &[u8]) -> bool {
     let got = String::from_utf8_lossy(got);
     got.find("acknowledged").is_some_and(|at| got[at..].contains("\n\n"))
 }
 
-/// Says whom a fault concerns.
+/// Reports a fault to the model for the calls and clients that it affects.
 fn touch(client: usize, kind: &Kind, fault: Fault, now: Instant, model: &mut Model) {
     model.count(fault);
     match kind {
         Kind::Call(text) | Kind::Resumption(text) | Kind::Answer(text) | Kind::Cancellation(text) => {
             model.touched(text, fault);
-            // A refusal names no call.
+            // The machine reports a refusal without its call, so the whole client may see the fault.
             model.touched_other(client);
         }
-        // With what was not read, answers are gone.
+        // The discarded events may have included responses.
         Kind::OnlyStream if fault == Fault::Unread => model.touched_all(client, fault, now),
         Kind::Opening | Kind::Confirmation | Kind::OnlyStream => model.touched_connection(client, fault, now),
         Kind::Listen | Kind::OwnStream => {

@@ -1,5 +1,5 @@
-//! A byte stream between machines: any splits and joins, a bounded latency, a buffer of bounded size, and a reader that
-//! may pause.
+//! A byte stream between machines that splits and joins writes, with a bounded latency, a bounded buffer, and a reader
+//! that may pause.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,26 +9,26 @@ use bytes::Bytes;
 use crate::random::Random;
 use mcp_proto::Instant;
 
-/// The longest time that bytes take while their reader reads and the buffer has room.
+/// The longest latency of bytes while the reader reads and the buffer has room.
 pub const LATENCY: Duration = Duration::from_millis(4);
 
-/// One direction.
+/// One direction of a stream.
 #[derive(Debug)]
 pub struct Pipe {
     capacity: usize,
-    /// What the stream has not taken.
+    /// Bytes that the buffer has no room for.
     unwritten: VecDeque<Bytes>,
-    /// What it has taken, and the reader has not.
+    /// Bytes in the buffer, with their arrival times.
     pieces: VecDeque<(Instant, Bytes)>,
     inside: usize,
-    /// Bytes that were taken and not reported.
+    /// Bytes that entered the buffer and were not yet reported.
     taken: usize,
-    /// The reader takes nothing before this.
+    /// The reader reads nothing before this time.
     stalled_until: Option<Instant>,
 }
 
 impl Pipe {
-    /// A stream that takes so many bytes before its reader does.
+    /// A stream with a buffer of this many bytes.
     pub const fn new(capacity: usize) -> Self {
         Self { capacity, unwritten: VecDeque::new(), pieces: VecDeque::new(), inside: 0, taken: 0, stalled_until: None }
     }
@@ -57,12 +57,12 @@ impl Pipe {
         }
     }
 
-    /// The reader takes nothing for a while.
+    /// Pauses the reader until this time.
     pub fn stall(&mut self, until: Instant) {
         self.stalled_until = self.stalled_until.max(Some(until));
     }
 
-    /// What has arrived.
+    /// The next bytes that have arrived.
     pub fn due(&mut self, now: Instant, random: &mut Random) -> Option<Bytes> {
         if self.next().is_none_or(|at| at > now) {
             return None;
@@ -73,28 +73,28 @@ impl Pipe {
         Some(bytes)
     }
 
-    /// When something arrives next.
+    /// The time of the next arrival.
     pub fn next(&self) -> Option<Instant> {
         self.pieces.front().map(|(at, _)| self.stalled_until.map_or(*at, |until| until.max(*at)))
     }
 
-    /// Bytes that were taken since this was last asked.
+    /// The number of bytes that entered the buffer since the last call.
     pub const fn taken(&mut self) -> usize {
         std::mem::replace(&mut self.taken, 0)
     }
 
-    /// Whether the stream has not taken everything that was written.
+    /// Whether bytes wait for room in the buffer.
     pub fn is_full(&self) -> bool {
         !self.unwritten.is_empty()
     }
 
-    /// Everything that was written, whatever its time.
+    /// Takes all bytes, including those that have not arrived.
     pub fn take_all(&mut self) -> Vec<Bytes> {
         self.inside = 0;
         self.pieces.drain(..).map(|(_, bytes)| bytes).chain(self.unwritten.drain(..)).collect()
     }
 
-    /// What was written is lost.
+    /// Discards all bytes.
     pub fn cut(&mut self) {
         *self = Self::new(self.capacity);
     }

@@ -1,4 +1,4 @@
-//! What happens in a simulation, and when.
+//! The events of a simulation and their times.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use mcp_proto::{Era, ProtocolVersion};
 
 use crate::random::Random;
 
-/// Which machines are joined, and by what.
+/// Which machines are connected, and over which transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Topology {
     /// A client and a server on a byte stream.
@@ -17,7 +17,7 @@ pub enum Topology {
     TwoEndpoints,
     /// A client on a byte stream, a relay, and a server on a byte stream.
     StdioRelay,
-    /// Clients on byte streams, each with a relay of its own, and one server over HTTP.
+    /// Clients on byte streams, each with its own relay, and one server over HTTP.
     HttpRelay,
 }
 
@@ -27,62 +27,62 @@ impl Topology {
         matches!(self, Self::Http | Self::TwoEndpoints | Self::HttpRelay)
     }
 
-    /// Whether a relay stands between client and server.
+    /// Whether there is a relay between client and server.
     pub const fn has_relay(self) -> bool {
         matches!(self, Self::StdioRelay | Self::HttpRelay)
     }
 }
 
-/// One thing that happens.
+/// One event of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Moment {
-    /// A client calls the tool that echoes, with a text that no other call has.
+    /// A client calls the echo tool, with a text that is unique in the plan.
     Call {
-        /// Which client.
+        /// The number of the client.
         client: usize,
         /// The text.
         text: String,
         /// The timeout of the call.
         timeout: Duration,
     },
-    /// A client cancels one of the calls that it waits for.
+    /// A client cancels one of its pending calls.
     Cancel {
-        /// Which client.
+        /// The number of the client.
         client: usize,
-        /// Which of its calls, modulo their number.
+        /// The position of the call among them, modulo their number.
         nth: u64,
     },
-    /// A client subscribes.
+    /// A client makes a subscription.
     Listen {
-        /// Which client.
+        /// The number of the client.
         client: usize,
     },
     /// A client ends a subscription.
     Unlisten {
-        /// Which client.
+        /// The number of the client.
         client: usize,
     },
     /// The server publishes a change.
     Publish,
-    /// The server ends, and another one takes its place; on a byte stream its process exits.
+    /// The server is replaced with another one; on a byte stream, its process exits.
     Restart,
-    /// The clock leaps: the machine was asleep.
+    /// The clock jumps, as after a suspension of the machine.
     Leap {
-        /// How far.
+        /// How far the clock jumps.
         time: Duration,
     },
-    /// Whatever reads for a client, or its relay, or its server, takes nothing for a while.
+    /// The reader of a stream of a client, its relay or its server pauses.
     Stall {
-        /// Which client.
+        /// The number of the client.
         client: usize,
         /// Which of its streams.
         stream: usize,
-        /// How long.
+        /// For how long.
         time: Duration,
     },
-    /// Another principal presents the session id and an event id of a client.
+    /// Another principal sends the session id and an event id of a client.
     Intrude {
-        /// Whose.
+        /// The number of the client.
         client: usize,
     },
 }
@@ -90,35 +90,35 @@ pub enum Moment {
 /// A whole simulation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Where the network and the applications begin.
+    /// The seed of the network and the applications.
     pub seed: u64,
-    /// Which machines are joined.
+    /// Which machines are connected.
     pub topology: Topology,
-    /// How many clients there are; one on a byte stream.
+    /// The number of clients; one if the server is on a byte stream.
     pub clients: usize,
-    /// What the clients speak.
+    /// The revisions of the clients.
     pub client: &'static [ProtocolVersion],
-    /// What the server speaks.
+    /// The revisions of the server.
     pub server: &'static [ProtocolVersion],
-    /// What a relay may speak to the server.
+    /// The revisions that a relay may use with the server.
     pub allowed: &'static [ProtocolVersion],
-    /// How many exchanges in a thousand go wrong.
+    /// How many exchanges in a thousand have a fault.
     pub trouble: u64,
-    /// The peers also say what they should not: other ids, answers twice, what is no JSON.
+    /// Whether the peers also send invalid messages: wrong ids, duplicate responses, invalid JSON.
     pub malformed: bool,
-    /// Bytes that a byte stream takes while its reader pauses.
+    /// The size of the buffer of a byte stream.
     pub capacity: usize,
-    /// `Limits::unwritten` of all machines: bytes that may wait to be written.
+    /// The value of `Limits::unwritten` of all machines: bytes that may wait to be written.
     pub unwritten: usize,
-    /// How long a session lives without a request or an open stream.
+    /// The time after which a session expires without a request or an open stream.
     pub session_idle: Duration,
-    /// A server on a byte stream exits when it is probed for the newest revision, and can be started anew (ER-06).
+    /// Whether a server on a byte stream exits when it is probed for the newest revision, and can be restarted (ER-06).
     pub exits_when_probed: bool,
-    /// What happens, each so long after what was before.
+    /// The events, each with the time since the one before.
     pub moments: Vec<(Duration, Moment)>,
 }
 
-/// What a side may speak: one revision, those of one era, or all.
+/// The revisions that a machine may have: a single one, two of one era, or all.
 const SPOKEN: [&[ProtocolVersion]; 6] = [
     &[ProtocolVersion::V2025_03_26],
     &[ProtocolVersion::V2025_06_18],
@@ -128,7 +128,7 @@ const SPOKEN: [&[ProtocolVersion]; 6] = [
     ProtocolVersion::ALL,
 ];
 
-/// What begins with `initialize`, and is what the older HTTP transport may carry.
+/// Revisions of the legacy era that include the one of the two-endpoint transport.
 const LEGACY: [&[ProtocolVersion]; 2] = [
     &[ProtocolVersion::V2024_11_05],
     &[
@@ -168,7 +168,7 @@ impl Plan {
             exits_when_probed: random.one_in(4),
             moments: Vec::new(),
         };
-        // Most pairs should have a revision in common: what cannot be joined ends at once.
+        // Most pairs should have a common revision, because a run without one ends at once.
         while !plan.is_joinable() && !random.one_in(16) {
             (plan.client, plan.server) = (*random.pick(spoken), *random.pick(spoken));
         }
@@ -177,7 +177,7 @@ impl Plan {
         }
         let count = random.below(60);
         for number in 0..count {
-            // A flood now and then.
+            // Sometimes a hundred events happen at one time.
             let repeat = if random.one_in(40) { 100 } else { 1 };
             let longest = Duration::from_millis(*random.pick(&[1, 50, 500, 5000]));
             let pause = random.time(longest);
@@ -190,7 +190,7 @@ impl Plan {
         plan
     }
 
-    /// Whether a connection can surely be made, judged without the machines. `false` says nothing.
+    /// Whether a connection can certainly be made, computed without the machines. `false` means that it is unknown.
     pub fn is_joinable(&self) -> bool {
         let newest = |versions: &[ProtocolVersion], era| {
             versions.iter().copied().filter(|version| version.rules().era == era).max()

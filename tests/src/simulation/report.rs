@@ -1,34 +1,34 @@
-//! What runs have shown, in figures.
+//! The statistics of runs.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// What one run or several have shown.
+/// The statistics of one run, or of several.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Stands for everything that was seen, in order.
+    /// A hash of the trace.
     pub hash: u64,
-    /// Plans that were run.
+    /// The number of plans that were run.
     pub seeds: u64,
-    /// Calls that were made.
+    /// The number of calls.
     pub calls: usize,
-    /// Calls that had their results.
+    /// The number of calls that ended with a result.
     pub results: usize,
-    /// Calls that ended otherwise, by the reason.
+    /// The number of calls that ended in another way, by reason.
     pub failures: BTreeMap<String, u64>,
-    /// Faults that took effect, by their kind.
+    /// The number of faults that took effect, by kind.
     pub faults: BTreeMap<String, u64>,
-    /// Notifications of changes that clients were given.
+    /// The number of change notifications that clients received.
     pub changes: u64,
-    /// Lines, requests, responses and events that the machines exchanged.
+    /// The number of lines, requests, responses and events that the machines exchanged.
     pub messages: u64,
-    /// The virtual time in which something was in flight.
+    /// The virtual time during which something was in flight.
     pub busy: Duration,
 }
 
 impl Report {
-    /// Adds what another run has shown.
+    /// Adds the statistics of another run.
     pub fn add(&mut self, other: &Self) {
         self.hash ^= other.hash.rotate_left(u32::try_from(self.seeds % 64).expect("small"));
         self.seeds += other.seeds;
