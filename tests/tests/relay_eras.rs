@@ -14,14 +14,14 @@ fn json(text: &str) -> Json {
     Json::parse(text.to_owned()).expect("the test's text is JSON")
 }
 
-/// What a modern client says of itself, with these capabilities and further members of `_meta`.
+/// The `_meta` of a modern client with these capabilities; `more` is further members.
 fn meta(capabilities: &str, more: &str) -> String {
     format!(
         r#"{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{capabilities},"io.modelcontextprotocol/clientInfo":{{"name":"editor","version":"1.0"}}{more}}}"#
     )
 }
 
-/// Parameters of a modern client's request: these members, and what it says of itself.
+/// Parameters of a modern client's request: these members and the client's `_meta`.
 fn modern(members: &str) -> String {
     modern_with(members, r#"{"elicitation":{},"sampling":{},"roots":{}}"#, "")
 }
@@ -36,7 +36,7 @@ fn discovered(capabilities: &str) -> String {
     )
 }
 
-/// The answer of a server that speaks nothing else than 2026-07-28.
+/// The answer of a server that supports no revision but 2026-07-28.
 fn only_modern(opened: &Opened) -> Reply {
     let data = r#"{"supported":["2026-07-28"],"requested":"2025-11-25"}"#;
     let error = format!(r#"{{"code":-32022,"message":"no","data":{data}}}"#);
@@ -50,7 +50,7 @@ fn initialized(opened: &Opened, capabilities: &str) -> Reply {
     Reply::json(result(&opened.id(), &result_text)).header("mcp-session-id", "session-1")
 }
 
-/// The only line that the client got.
+/// The single line that the client has received.
 fn line(world: &mut Relay) -> String {
     let mut lines = world.lines();
     assert_eq!(lines.len(), 1, "{lines:?}");
@@ -67,7 +67,7 @@ fn member(line: &str, path: &[&str]) -> Option<String> {
 
 // ---- the same era
 
-/// A modern client and a modern server, joined.
+/// A relay between a modern client and a modern server.
 fn modern_pair() -> Relay {
     let mut world = World::relay();
     world.line(&request("\"d\"", "server/discover", &modern("")));
@@ -89,7 +89,7 @@ fn br_t_09_a_modern_pair_is_joined_by_the_clients_own_words() {
     let answer = discovered(r#"{ "tools" : {} }"#);
     world.reply(opened.key, &Reply::json(result(&opened.id(), &answer)));
     assert_eq!(world.lines(), [result("\"d\"", &answer)]);
-    // No round trip of the relay's own, and every request as it is.
+    // The relay makes no round trip of its own and forwards each request unchanged.
     let params = modern_with(r#""name":"t","arguments":{"x": 1.0},"#, "{}", r#","progressToken":"p""#);
     world.line(&request("7", "tools/call", &params));
     let opened = world.opened();
@@ -140,7 +140,7 @@ fn br_t_04_a_subscription_is_known_to_each_side_by_its_own_id() {
         world.send(opened.key, event(&told(method, &opened.id())).as_bytes());
         assert_eq!(world.lines(), [told(method, "\"sub\"")]);
     }
-    // MD-L-13: it has no deadline, as long as the server shows that it is there.
+    // A subscription has no deadline as long as comments keep its stream alive (MD-L-13).
     for _ in 0..48 * 60 {
         world.pass(Duration::from_secs(30));
         world.send(opened.key, b":\n\n");
@@ -157,7 +157,7 @@ fn br_t_04_a_subscription_is_known_to_each_side_by_its_own_id() {
 
 #[test]
 fn px2_ids_tokens_and_subscriptions_of_two_clients_are_told_apart() {
-    // The ids of one client are never those of another: each has a relay, and the relay has ids of its own.
+    // Each client has its own relay, and each relay its own ids, so equal ids of two clients are never confused.
     let mut worlds = [modern_pair(), modern_pair()];
     let call = modern_with(r#""name":"t","#, "{}", r#","progressToken":1"#);
     let listen = modern(r#""notifications":{},"#);
@@ -245,7 +245,7 @@ fn defect_p6_an_initialize_behind_a_failed_discovery_reaches_the_server() {
     assert!(line(&mut world).starts_with(r#"{"jsonrpc":"2.0","id":2,"result":"#));
 }
 
-/// A legacy client of this revision that was joined to a modern server with these capabilities, and has confirmed.
+/// A legacy client of this revision, connected to a modern server with these capabilities, after its handshake.
 fn legacy_client(version: &str, client: &str, server: &str) -> Relay {
     let mut world = World::relay();
     world.line(&initialize("\"i\"", version).replace(r#"{"roots":{}}"#, client));
@@ -283,7 +283,7 @@ fn br_l_01_the_relay_is_a_legacy_server_for_a_modern_one() {
     }
     let bridging = Event::Bridging { client: Era::Legacy, server: Era::Modern };
     assert!(world.events().contains(&bridging));
-    // BR-L-03
+    // The relay answers a ping itself, and does not forward the confirmation of the handshake (BR-L-03).
     world.line(INITIALIZED);
     world.line(&request("2", "ping", "{}"));
     assert_eq!(world.lines(), [result("2", "{}")]);
@@ -293,7 +293,7 @@ fn br_l_01_the_relay_is_a_legacy_server_for_a_modern_one() {
 #[test]
 fn er_42_a_server_that_does_not_say_what_it_is_when_it_refuses_is_asked() {
     for refusals in [
-        // With the two-endpoint transport tried in between.
+        // The relay tries the two-endpoint transport in between.
         vec![Reply::html(404), Reply::status(405)],
         vec![Reply::status(400), Reply::status(404)],
         vec![Reply::json(error("1", -32602, "no _meta")).with_status(400)],
@@ -331,7 +331,7 @@ fn br_l_02_what_the_client_is_and_can_do_goes_with_each_of_its_requests() {
         assert_eq!(member(&said, &[name]).as_deref(), Some(value), "{said}");
     }
     assert_eq!(member(&said, &["io.modelcontextprotocol/logLevel"]), None);
-    // BR-L-03: the level is the relay's to remember.
+    // The relay itself stores the log level (BR-L-03).
     world.line(&request("2", "logging/setLevel", r#"{"level":"warning"}"#));
     assert_eq!(world.lines(), [result("2", "{}")]);
     world.line(&request("3", "tools/list", "{}"));
@@ -405,11 +405,11 @@ fn br_l_05_what_a_call_needs_is_asked_for_by_requests() {
     assert_ne!(again.id(), opened.id());
     assert_eq!(again.param("inputResponses"), r#"{"who":{"action":"accept","content":{"n":1.0}}}"#);
     assert_eq!(again.param("requestState"), "\"s\"");
-    // BR-L-12: the server counts anew.
+    // The server restarts its progress, so lower values are not forwarded (BR-L-12).
     let told = event(&progress("0.25")) + &event(&progress("0.75"));
     world.begin(again.key, &Reply::events(told));
     assert_eq!(world.lines(), [progress("0.75")]);
-    // BR-L-07
+    // The relay creates the ids of URL elicitations (BR-L-07).
     let url = r#"{"mode":"url","url":"https://example.com","message":"m"}"#;
     let visit = format!(r#"{{"method":"elicitation/create","params":{url}}}"#);
     let required =
@@ -418,7 +418,7 @@ fn br_l_05_what_a_call_needs_is_asked_for_by_requests() {
     let asked = world.lines();
     let [one, other] = [0, 1].map(|at| member(&asked[at], &["params", "elicitationId"]).expect("an id"));
     assert_ne!(one, other);
-    // BR-L-06: a person who could not be asked has not agreed.
+    // A failed elicitation counts as cancelled by the user (BR-L-06).
     for asked in asked {
         world.line(&error(&member(&asked, &["id"]).expect("a request"), -32603, "no window"));
     }
@@ -442,7 +442,7 @@ fn br_l_06_a_call_whose_client_gives_nothing_fails_and_is_not_made_again() {
         assert!(told.contains(expected) && told.contains(r#""id":1,"#), "{told}");
         assert!(!world.has_opened());
     }
-    // MD-I-04: what the client cannot do, it is not asked for.
+    // The client is not asked for input that it has not declared (MD-I-04).
     world.line(&request("1", "tools/call", r#"{"name":"t"}"#));
     let opened = world.opened();
     world.reply(opened.key, &input_required(&opened, "e", "elicitation/create", FORM));
@@ -469,7 +469,7 @@ fn br_l_11_a_call_that_is_taken_back_is_closed_and_what_it_asked_for_with_it() {
     assert!(!world.has_opened());
 }
 
-/// A notification of the server's that belongs to a subscription.
+/// A notification of the server that belongs to a subscription.
 fn change(method: &str, members: &str, id: &str) -> String {
     event(&format!(
         r#"{{"jsonrpc":"2.0","method":"{method}","params":{{{members}"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}}}"#
@@ -490,7 +490,7 @@ fn br_l_04_one_subscription_carries_what_the_client_has_subscribed_to() {
     world.send(first.key, change("notifications/tools/list_changed", "", &first.id()).as_bytes());
     assert_eq!(world.lines(), [r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{}}"#]);
 
-    // A filter cannot be changed: another subscription takes the place of the first, and only then is it ended.
+    // A filter cannot be changed: another subscription replaces the first, which ends when the new one is acknowledged.
     world.line(&request("5", "resources/subscribe", r#"{"uri":"a:b"}"#));
     let second = world.opened();
     assert_eq!(second.param("notifications"), r#"{"toolsListChanged":true,"resourceSubscriptions":["a:b"]}"#);
@@ -503,7 +503,7 @@ fn br_l_04_one_subscription_carries_what_the_client_has_subscribed_to() {
     let updated = r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:b"}}"#;
     assert_eq!(world.lines(), [updated]);
 
-    // After a gap, nobody knows what has changed.
+    // The changes during a gap are unknown, so the relay reports everything as changed.
     world.end(second.key);
     world.pass(Duration::from_secs(60));
     let third = world.opened();
@@ -536,7 +536,7 @@ fn md_l_14_what_a_client_subscribes_to_is_bounded() {
     for number in 0..513 {
         world.line(&request("5", "resources/subscribe", &format!(r#"{{"uri":"a:{number}"}}"#)));
     }
-    // Each replaced the one before, which nobody has acknowledged.
+    // Each subscription replaced the one before, which was not acknowledged yet.
     let told = line(&mut world);
     assert_eq!(member(&told, &["error", "message"]).as_deref(), Some("\"too many subscriptions at one time\""));
     let mut last = world.opened();
@@ -551,12 +551,12 @@ fn md_l_14_what_a_client_subscribes_to_is_bounded() {
 
 const CAPABLE: &str = r#"{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{},"tasks":{}}"#;
 
-/// A modern client that was joined to a legacy server, which keeps its GET stream open.
+/// A modern client, connected to a legacy server that keeps its GET stream open.
 fn modern_client() -> (Relay, Opened) {
     modern_client_of(World::relay())
 }
 
-/// The same, with room for four messages of a megabyte that have no outcome.
+/// The same, with room for four open messages of a megabyte.
 fn modern_client_with_little_room() -> (Relay, Opened) {
     modern_client_of(World::relay_with(|config, _| config.limits.held = 4 << 20))
 }
@@ -621,7 +621,7 @@ fn br_m_01_the_relay_is_a_modern_server_for_a_legacy_one() {
     let told = line(&mut world);
     assert_eq!(member(&told, &["result", "tools"]).as_deref(), Some(r#"[{"name":"a","inputSchema":{"x":1.0}}]"#));
     assert_eq!(member(&told, &["result", "ttlMs"]).as_deref(), Some("0"));
-    // RULES 8.4: the admission is the relay's.
+    // The relay itself checks the admission of requests (RULES 8.4).
     for (method, params, code) in [
         ("tools/list", "{}".to_owned(), "-32602"),
         ("ping", modern(""), "-32601"),
@@ -636,7 +636,7 @@ fn br_m_01_the_relay_is_a_modern_server_for_a_legacy_one() {
     assert!(!world.has_opened());
 }
 
-/// A request of the server's in the middle of a call.
+/// A request that the server sends during a call.
 fn question(id: &str, method: &str, params: &str) -> String {
     event(&request(id, method, params))
 }
@@ -663,7 +663,8 @@ fn br_m_03_a_call_whose_server_asks_is_parked_until_the_client_calls_again() {
     let question_of = |told: &str| member(told, &["result", "inputRequests", "1", "params"]);
     assert_eq!(question_of(&told), Some(format!(r#"{{"mode":"form",{}"#, &FORM[1..])));
 
-    // Without an answer, it is asked again; of another tool, or with another state, it is no answer.
+    // Without an answer, the relay returns the question again; a state is invalid for another tool, or if it is
+    // unknown.
     world.line(&request("2", "tools/call", &call(&format!(r#""requestState":{state},"#), "2")));
     assert_eq!(question_of(&line(&mut world)), question_of(&told));
     for (name, state) in [("u", &*state), ("t", "\"relay-99\""), ("t", "\"x\""), ("t", "7")] {
@@ -674,7 +675,7 @@ fn br_m_03_a_call_whose_server_asks_is_parked_until_the_client_calls_again() {
     }
     assert!(!world.has_opened());
 
-    // BR-M-04: nothing was cancelled meanwhile, and at the server it is still the same call.
+    // The call was not cancelled meanwhile, and for the server it is still the same call (BR-M-04).
     let answer = r#"{"action":"accept","content":{"n":1.0}}"#;
     let answered = call(&format!(r#""inputResponses":{{"1":{answer}}},"requestState":{state},"#), "\"new\"");
     world.line(&request("4", "tools/call", &answered));
@@ -714,7 +715,7 @@ fn defect_m1_what_a_legacy_server_asks_about_parked_calls_is_bounded_in_sum() {
         }
     }
     assert_eq!(refused, 16, "four of 1 MB are kept in 4 MiB, the others are refused at once");
-    // Small ones find their place still, and the call ends as any other.
+    // Small questions still find room, and do not end the call.
     world.send(call.key, question("200", "elicitation/create", FORM).as_bytes());
     assert!(!world.has_opened());
 }
@@ -733,7 +734,7 @@ fn defect_m1_requests_and_results_that_a_relay_keeps_are_bounded_in_sum() {
     let lines = world.lines();
     assert_eq!(lines.len(), 2, "four of 1 MB are kept in 4 MiB");
     assert!(lines.iter().all(|line| line.contains(r#""error":{"code":-32603"#)));
-    // Once they have their outcomes, there is room again.
+    // After their outcomes, there is room again.
     for _ in 0..4 {
         let call = world.opened();
         world.reply(call.key, &Reply::json(result(&call.id(), r#"{"content":[]}"#)));
@@ -751,7 +752,7 @@ fn br_m_03_what_happens_to_a_parked_call_is_known_when_the_client_calls_again() 
         let state = member(told, &["result", "requestState"]).expect("a state");
         modern(&format!(r#""name":"t","inputResponses":{answers},"requestState":{state},"#))
     };
-    // It asks for more while it is parked.
+    // The server asks again while the call is parked.
     world.line(&request("1", "tools/call", &call));
     let opened = world.opened();
     world.begin(opened.key, &Reply::events(question("1", "elicitation/create", FORM)));
@@ -766,7 +767,7 @@ fn br_m_03_what_happens_to_a_parked_call_is_known_when_the_client_calls_again() 
         member(&told, &["result", "inputRequests", "2", "method"]).as_deref(),
         Some("\"sampling/createMessage\"")
     );
-    // It does not wait for the answer.
+    // The server sends its result without waiting for the second answer.
     world.send(opened.key, event(&result(&opened.id(), r#"{"content":[]}"#)).as_bytes());
     assert!(world.lines().is_empty());
     world.line(&request("3", "tools/call", &retry(&told, r#"{"2":{"role":"assistant"}}"#)));
@@ -810,7 +811,8 @@ fn br_m_05_a_question_that_belongs_to_no_call_is_refused() {
         world.reply(opened.key, &Reply::status(202));
         code.as_deref() == Some("-32601")
     };
-    // Without any call; during a request of another method; what this client, or this request of its, cannot answer.
+    // A question is refused without a call, during a request of another method, and if the call declares no capability
+    // for it.
     world.send(stream.key, question("1", "elicitation/create", FORM).as_bytes());
     assert!(refused(&mut world));
     world.line(&request("1", "tools/list", &modern("")));
@@ -824,10 +826,10 @@ fn br_m_05_a_question_that_belongs_to_no_call_is_refused() {
     world.send(call.key, question("4", "roots/list", "{}").as_bytes());
     assert!(refused(&mut world));
     assert!(world.lines().is_empty());
-    // BR-M-07
+    // The relay answers a ping of the server itself (BR-M-07).
     world.send(call.key, question("5", "ping", "{}").as_bytes());
     assert_eq!(world.opened().body(), result("5", "{}"));
-    // With a single call, one that comes on the stream of the session is about that.
+    // If there is a single call, a question on the session's stream belongs to that call.
     world.send(stream.key, question("6", "sampling/createMessage", r#"{"messages":[]}"#).as_bytes());
     assert_eq!(member(&line(&mut world), &["result", "resultType"]).as_deref(), Some("\"input_required\""));
 }
@@ -884,7 +886,7 @@ fn br_m_08_log_messages_go_with_the_request_that_wants_them() {
     world.reply(level.key, &Reply::json(result(&level.id(), "{}")));
     world.begin(call.key, &Reply::events(event(&log("info")) + &event(&log("error"))));
     assert_eq!(world.lines(), [log("error")]);
-    // What comes on the session's stream can only be about the one that wants any.
+    // Messages on the session's stream go to the only request that wants log messages.
     world.send(stream.key, event(&log("alert")).as_bytes());
     assert_eq!(world.lines(), [log("alert")]);
     world.line(&request("2", "tools/call", &wanting("debug")));
@@ -892,7 +894,7 @@ fn br_m_08_log_messages_go_with_the_request_that_wants_them() {
     assert_eq!(level.param("level"), "\"debug\"");
     world.send(stream.key, event(&log("alert")).as_bytes());
     assert!(world.lines().is_empty());
-    // A level that asks for less changes nothing.
+    // A request for fewer messages does not change the server's level.
     world.line(&request("3", "tools/call", &wanting("error")));
     assert_eq!(world.opened().method(), "tools/call");
 }
@@ -996,7 +998,7 @@ fn a_client_that_does_not_wait_for_its_discovery_is_a_legacy_client() {
             world.line(INITIALIZED);
             world.line(&request("3", "tools/list", "{}"));
             assert!(world.opened().param("_meta").contains("clientCapabilities"));
-            // Who has begun with `initialize` does not go on otherwise.
+            // A client that began with `initialize` cannot continue with modern requests.
             world.line(&request("4", "tools/list", &modern("")));
             assert_eq!(member(&line(&mut world), &["error", "code"]).as_deref(), Some("-32600"));
         } else {
@@ -1012,25 +1014,25 @@ fn a_client_that_does_not_wait_for_its_discovery_is_a_legacy_client() {
     }
 }
 
-// ---- what the server may be spoken to in
+// ---- the revisions that the relay may use with the server
 
 #[test]
 fn only_the_revisions_that_are_allowed_are_spoken() {
     let with =
         |versions: &'static [ProtocolVersion]| World::relay_with(|config, _| config.versions = versions.to_vec());
-    // A modern server alone: it is not asked whether it is a legacy one.
+    // Only a modern revision: the relay does not try whether the server is a legacy one.
     let mut world = with(&[ProtocolVersion::V2026_07_28]);
     world.line(&initialize("1", "2025-11-25"));
     let opened = world.opened();
     assert_eq!(opened.method(), "server/discover");
     world.reply(opened.key, &Reply::json(result(&opened.id(), &discovered("{}"))));
     assert!(line(&mut world).contains(r#""protocolVersion":"2025-11-25""#));
-    // A legacy server alone: it is not asked whether it is a modern one.
+    // Only a legacy revision: the relay does not try whether the server is a modern one.
     let mut world = with(&[ProtocolVersion::V2025_11_25]);
     world.line(&request("1", "server/discover", &modern("")));
     let opened = world.opened();
     assert_eq!(opened.method(), "initialize");
-    // One revision alone: the client's offer is another one.
+    // Only one revision: the relay offers it although the client offers another.
     let mut world = with(&[ProtocolVersion::V2025_03_26]);
     world.line(&initialize("1", "2025-11-25"));
     let opened = world.opened();
@@ -1043,7 +1045,7 @@ fn only_the_revisions_that_are_allowed_are_spoken() {
 
 const ROOTS: &str = r#"{"roots":[{"uri":"file:///home"}]}"#;
 
-/// The answer to what `told` requires, which must be the client's roots, once per question.
+/// Members of a request that answer the questions in `told`, each of which must be for the client's roots.
 fn with_roots(told: &str, questions: usize) -> String {
     assert_eq!(told.matches(r#""method":"roots/list""#).count(), questions, "{told}");
     let state = member(told, &["result", "requestState"]).expect("a state");
@@ -1060,7 +1062,7 @@ fn defect_b18_roots_that_a_server_asks_for_outside_of_calls_come_with_the_next_c
     let cancelled = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"r2"}}"#;
     world.send(stream.key, event(cancelled).as_bytes());
     assert!(!world.has_opened() && world.lines().is_empty(), "nothing is answered, and nobody is asked");
-    // What is no call, or is made by a client that has declared no roots, goes as it is.
+    // Other requests, and calls of a client that has declared no roots, are forwarded unchanged.
     world.line(&request("1", "tools/list", &modern("")));
     assert_eq!(world.opened().method(), "tools/list");
     world.line(&request("2", "tools/call", &modern_with(r#""name":"t","arguments":{},"#, "{}", "")));
@@ -1081,7 +1083,7 @@ fn defect_b18_roots_that_a_server_asks_for_outside_of_calls_come_with_the_next_c
     assert_eq!((call.method().as_str(), call.param("arguments")), ("tools/call", r#"{"x": 1.0}"#.into()));
     world.reply(call.key, &Reply::json(result(&call.id(), r#"{"content":[]}"#)));
     assert!(line(&mut world).contains(r#""id":4"#));
-    // The next call asks nothing.
+    // The next call contains no question.
     world.line(&request("5", "tools/call", &modern(r#""name":"t","arguments":{},"#)));
     assert_eq!(world.opened().method(), "tools/call");
 }
@@ -1105,7 +1107,7 @@ fn defect_b18_any_of_several_calls_carries_a_question_for_roots() {
         world.reply(call.key, &Reply::json(result(&call.id(), r#"{"content":[]}"#)));
         assert!(line(&mut world).contains(&format!(r#""id":{id},"#)));
     }
-    // What is no question for roots is about one call, and it is not known which.
+    // Any other question belongs to one call, and it is unknown to which, so it is refused.
     let calls = ["4", "5"].map(|id| {
         world.line(&request(id, "tools/call", &modern(r#""name":"t","arguments":{},"#)));
         world.opened()
@@ -1126,7 +1128,7 @@ fn defect_b18_questions_for_roots_that_wait_are_bounded() {
     assert!(!world.has_opened());
     world.line(&request("1", "tools/call", &modern(r#""name":"t","arguments":{},"#)));
     with_roots(&line(&mut world), 8);
-    // The client does not come back: the server has its answers, and the call is gone.
+    // The client does not retry: the relay answers each question with an error and drops the call.
     world.pass(Duration::from_secs(601));
     let answers: Vec<_> = std::iter::from_fn(|| world.has_opened().then(|| world.opened())).collect();
     assert_eq!(answers.iter().filter(|answer| answer.body().contains("did not answer in time")).count(), 8);
@@ -1144,7 +1146,7 @@ fn defect_b18_questions_for_roots_are_gone_with_their_session() {
     assert_eq!(world.opened().method(), "tools/call");
 }
 
-/// The session with a legacy server is lost at a request with id 2, which stays open, and opened again.
+/// Loses the session with a legacy server at a request with id 2, which stays open, and opens the session again.
 fn reopen_bridge(world: &mut Relay) {
     world.line(&request("2", "tools/list", &modern("")));
     let refused = world.opened();
@@ -1160,7 +1162,7 @@ fn defect_b2_what_a_bridge_sets_itself_is_set_in_the_next_session_or_reported() 
     let (mut world, _) = modern_client();
     let listen = r#""notifications":{"resourceSubscriptions":["a:b"]},"#;
     world.line(&request("1", "subscriptions/listen", &modern(listen)));
-    // The lost session has not answered it.
+    // The session is lost before the server answers this request.
     assert_eq!(world.opened().method(), "resources/subscribe");
     reopen_bridge(&mut world);
     let mut subscribed: Vec<_> = std::iter::from_fn(|| world.has_opened().then(|| world.opened())).collect();

@@ -1,4 +1,4 @@
-//! The relay when things go away: sessions, connections, servers that are not there yet, clients that leave.
+//! The relay when sessions or connections are lost, when the server is not there yet, and when the client leaves.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tests::world::{
 
 type Relay = World<mcp_proto::Relay>;
 
-/// The machine opens the session again, privately.
+/// Answers while the relay opens the session again, which the client does not see.
 fn reopen(world: &mut Relay, session: &str) {
     let opened = world.opened();
     assert_eq!((opened.method().as_str(), opened.header("mcp-session-id")), ("initialize", ""));
@@ -45,13 +45,13 @@ fn a_lost_session_is_opened_once_and_only_what_was_refused_is_sent_again() {
     let also_in_flight = world.call("3", "tools/call");
     world.reply(refused.key, &Reply::status(404));
 
-    // Every other call in flight gets an error at once, and nobody waits for its connection.
+    // Every other call in flight fails at once, and its exchange is aborted.
     let lines = world.lines();
     assert_eq!(lines.len(), 2);
     assert!(failed_with(&lines[0], "1", "session_lost") && failed_with(&lines[1], "3", "session_lost"), "{lines:?}");
     assert!(world.is_aborted(in_flight.key) && world.is_aborted(also_in_flight.key));
 
-    // A call that comes meanwhile waits, and causes no second session.
+    // A call that is made meanwhile waits, and opens no second session.
     world.line(&request("4", "tools/list", "{}"));
     reopen(&mut world, "session-2");
     let (again, new) = (world.opened(), world.opened());
@@ -59,7 +59,7 @@ fn a_lost_session_is_opened_once_and_only_what_was_refused_is_sent_again() {
     assert_eq!(new.method(), "tools/list");
     world.reply(again.key, &Reply::json(result(&again.id(), r#"{"content":[]}"#)));
     world.reply(new.key, &Reply::json(result(&new.id(), "{}")));
-    // The client sees its answers, and nothing of the session.
+    // The client receives its answers, and nothing about the session.
     assert_eq!(world.lines(), [result("2", r#"{"content":[]}"#), result("4", "{}")]);
     assert!(!world.has_opened());
     assert!(world.events().iter().any(|event| matches!(event, Event::Connected { is_reconnect: true, .. })));
@@ -80,12 +80,12 @@ fn a_call_is_sent_again_once_and_not_for_ever() {
 #[test]
 fn several_refusals_of_one_session_cause_one_session() {
     let mut world = World::connected_relay();
-    // A notification was refused as well: it is sent again too.
+    // A notification that was refused is sent again too.
     world.line(r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#);
     let told = world.opened();
     let call = world.call("1", "tools/call");
     world.reply(told.key, &Reply::status(404));
-    // The call was in flight: its outcome came at once, and its late refusal changes nothing.
+    // The call in flight failed at once, and its late refusal changes nothing.
     assert_eq!(world.lines().len(), 1);
     assert!(world.is_aborted(call.key));
     reopen(&mut world, "session-2");
@@ -103,7 +103,7 @@ fn a_late_refusal_by_the_old_session_costs_nothing_in_the_new_one() {
         world.opened()
     });
     world.reply(first.key, &Reply::status(404));
-    // What is refused while the new session is being opened waits for it.
+    // A message that is refused while the new session is opened waits for it.
     let opened = world.opened();
     world.reply(early.key, &Reply::status(404));
     assert!(!world.has_opened());
@@ -114,7 +114,7 @@ fn a_late_refusal_by_the_old_session_costs_nothing_in_the_new_one() {
     let stream = take_stream(&mut world);
     world.reply(stream.key, &Reply::status(405));
     assert_eq!([world.opened().method(), world.opened().method()], TELLS[..2]);
-    // What is refused later is sent again at once, and the new session stays.
+    // A message that is refused later is sent again at once, and the new session stays.
     world.reply(late.key, &Reply::status(404));
     let again = world.opened();
     assert_eq!((again.method().as_str(), again.header("mcp-session-id")), (TELLS[2], "session-2"));
@@ -133,7 +133,7 @@ fn a_session_lost_as_400_is_a_lost_session_too() {
     reopen(&mut world, "session-2");
     assert_eq!(world.opened().body(), call.body());
 
-    // An error about the request itself is that request's error.
+    // An error about the request itself is the answer to that request.
     let mut world = World::connected_relay();
     let call = world.call("1", "tools/call");
     world.reply(call.key, &Reply::json(error(&call.id(), -32602, "unknown session in arguments")).with_status(400));
@@ -173,7 +173,7 @@ fn sh_c_08_what_the_old_session_asked_of_the_client_is_taken_back() {
         lines.iter().any(|line| line.contains("notifications/cancelled") && line.contains(r#""requestId":1"#)),
         "{lines:?}"
     );
-    // Its late answer goes nowhere.
+    // The client's late answer is not forwarded.
     world.line(&result("1", "{}"));
     reopen(&mut world, "session-2");
     assert_eq!(world.opened().body(), refused.body());
@@ -193,7 +193,7 @@ fn a_stream_of_the_server_that_ends_with_the_session_opens_a_new_one() {
     world.pass(Duration::from_secs(2));
     let stream = take_stream(&mut world);
     assert_eq!(stream.header("last-event-id"), "7");
-    // The server is being started again, and then has forgotten us.
+    // The server restarts and no longer has the session.
     world.refuse(stream.key);
     world.pass(Duration::from_secs(5));
     let stream = take_stream(&mut world);
@@ -204,7 +204,7 @@ fn a_stream_of_the_server_that_ends_with_the_session_opens_a_new_one() {
     let opened = world.opened();
     world.reply(opened.key, &Reply::status(202));
     let stream = take_stream(&mut world);
-    // The new session's stream is a new stream.
+    // The stream of the new session has no cursor of the old one.
     assert_eq!(stream.header("last-event-id"), "");
 }
 
@@ -225,7 +225,7 @@ fn a_404_to_the_stream_of_the_server_alone_is_no_lost_session() {
 fn a_server_that_is_down_is_told_about_and_tried_again_behind() {
     let mut world = World::relay();
     world.line(&initialize("1", "2025-11-25"));
-    // What was surely not delivered is sent again for a while.
+    // A request that was certainly not delivered is sent again for a while.
     let mut attempts = 0;
     let lines = loop {
         if world.has_opened() {
@@ -243,13 +243,13 @@ fn a_server_that_is_down_is_told_about_and_tried_again_behind() {
     assert!(failed_with(&lines[0], "1", "unreachable"), "{lines:?}");
     assert!(lines[0].contains("the server at http://server.example/mcp cannot be reached: connection refused"));
 
-    // The client has given up on that, but a connection is made behind it.
+    // The client's request has failed, but the relay still connects in the background.
     world.pass(Duration::from_secs(3));
     let opened = world.opened();
     assert_eq!(opened.method(), "initialize");
     world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", Some("session-1")));
     assert_eq!(world.lines(), [] as [&str; 0]);
-    // It tries again, and is answered at once.
+    // The client tries again, and is answered at once.
     world.line(&initialize("2", "2025-11-25"));
     assert_eq!(world.lines(), [result("2", &initialize_result("2025-11-25"))]);
     assert!(!world.has_opened());
@@ -267,7 +267,7 @@ fn an_initialize_with_other_parameters_does_not_get_the_prepared_answer() {
     let opened = world.opened();
     world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", Some("session-1")));
     world.line(&initialize("2", "2025-06-18"));
-    // The unused session is ended, a new one begins.
+    // The unused session is ended, and a new one is opened.
     let (delete, opened) = (world.opened(), world.opened());
     assert_eq!((delete.line().as_str(), delete.header("mcp-session-id")), ("DELETE /mcp", "session-1"));
     assert!(opened.body().contains("2025-06-18"));
@@ -281,14 +281,14 @@ fn an_initialize_that_the_server_refuses_is_answered_with_its_error() {
     world.line(&initialize("1", "2025-11-25"));
     let opened = world.opened();
     world.reply(opened.key, &Reply::json(error(&opened.id(), -32602, "Unsupported protocol version")));
-    // It may be a server of the other era; once that is known not to be so, the first answer holds.
+    // The server may be of the other era; once that is ruled out, the first answer is forwarded.
     let opened = world.opened();
     assert_eq!(opened.method(), "server/discover");
     world.reply(opened.key, &Reply::json(error(&opened.id(), -32601, "Method not found")));
     assert_eq!(world.lines(), [error("1", -32602, "Unsupported protocol version")]);
     world.pass(Duration::from_secs(600));
     assert!(!world.has_opened(), "an answer is an answer");
-    // The client may try another one.
+    // The client may try another revision.
     world.line(&initialize("2", "2025-03-26"));
     let opened = world.opened();
     world.reply(opened.key, &initialize_reply(&opened, "2025-03-26", None));
@@ -305,7 +305,7 @@ fn a_call_while_the_server_is_restarted_waits_and_succeeds() {
     let call = world.opened();
     world.refuse(call.key);
     world.pass(Duration::from_millis(600));
-    // Now it is back, and has forgotten the session.
+    // The server is back and no longer has the session.
     let call = world.opened();
     world.reply(call.key, &Reply::status(404));
     reopen(&mut world, "session-2");
@@ -333,7 +333,7 @@ fn a_down_server_is_not_stormed_however_many_calls_come() {
     let opened = world.opened();
     world.refuse(opened.key);
     assert!(failed_with(&world.lines()[0], "1", "unreachable"));
-    // Each call is worth an attempt, within the budget; each gets its answer.
+    // Each call causes an attempt within the budget, and each call gets its answer.
     let mut attempts = 0;
     for id in 0..100 {
         world.line(&request(&id.to_string(), "tools/call", "{}"));
@@ -380,7 +380,7 @@ fn px5_fr15_requests_that_take_too_long_are_answered_and_taken_back() {
     assert_eq!(notice.method(), "notifications/cancelled");
     world.reply(notice.key, &Reply::status(202));
     let delete = world.opened();
-    // H6: a server that does not answer does not keep us.
+    // A server that does not answer the DELETE delays the end by a bounded time only (H6).
     world.pass(Duration::from_secs(3));
     assert!(world.is_aborted(delete.key));
     assert!(matches!(world.events().last(), Some(Event::Closed(_))));
@@ -398,7 +398,7 @@ fn stopping_answers_everybody_and_ends_the_session() {
     let delete = world.opened();
     world.reply(delete.key, &Reply::status(405));
     assert!(matches!(world.events().last(), Some(Event::Closed(_))));
-    // CL3: nothing comes after that, whatever happens.
+    // No action, event or line follows `Closed`, whatever is handed in (CL3).
     world.line(&request("2", "tools/list", "{}"));
     world.machine.handle_eof(world.now);
     world.machine.close(world.now);
@@ -424,7 +424,7 @@ fn without_a_session_there_is_nothing_to_end() {
     world.machine.handle_eof(world.now);
     assert!(!world.has_opened());
     assert!(matches!(world.events().last(), Some(Event::Closed(_))));
-    // Nor before anything was said.
+    // The same holds before the first message.
     let mut world = World::relay();
     world.machine.handle_eof(world.now);
     assert!(matches!(world.events().last(), Some(Event::Closed(_))));
@@ -468,7 +468,7 @@ fn two_endpoints_the_end_of_the_stream_is_the_end_of_the_session() {
     world.reply(call.key, &Reply::status(202));
     world.end(stream.key);
     assert!(failed_with(&world.lines()[0], "1", "session_lost"));
-    // The next one is opened with the same words, over the transport that is known by now.
+    // The next session is opened with the same parameters, over the transport that was detected.
     let stream = world.opened();
     assert_eq!(stream.line(), "GET /mcp");
     world.begin(stream.key, &Reply::events("event: endpoint\ndata: /m?s=2\n\n"));
@@ -481,7 +481,7 @@ fn two_endpoints_the_end_of_the_stream_is_the_end_of_the_session() {
     world.reply(post.key, &Reply::status(202));
     let call = world.call("2", "tools/call");
     assert_eq!(call.line(), "POST /m?s=2");
-    // A POST that is refused with 404 is about the session, too.
+    // A 404 to a POST at this transport is about the session, too.
     world.reply(call.key, &Reply::status(404));
     assert_eq!(world.opened().line(), "GET /mcp");
 }
@@ -495,7 +495,7 @@ fn a_timeout_is_told_to_the_client_and_to_the_server() {
     let lines = world.lines();
     assert!(failed_with(&lines[0], "1", "timed_out") && lines[0].contains("did not answer within 60s"), "{lines:?}");
     assert_eq!(world.opened().method(), "notifications/cancelled");
-    // The late answer is swallowed.
+    // The late answer is dropped.
     world.send(call.key, event(&result(&call.id(), "{}")).as_bytes());
     assert_eq!(world.lines(), [] as [&str; 0]);
     assert!(world.events().contains(&Event::Failed(Failed::TimedOut { after: Duration::from_secs(60) })));

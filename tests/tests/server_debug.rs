@@ -1,4 +1,4 @@
-//! `Debug` of a server and of what it says shows no payload, no header and no session id.
+//! The `Debug` output of a server and of its events shows no payload, no header and no session id.
 
 use mcp_proto::server::{Config, Holder, Http, HttpConfig, PeerKey, Principal, RequestInfo, Server, TwoEndpoints};
 use mcp_proto::{Instant, Json, Output, Stdio};
@@ -31,7 +31,7 @@ fn defect_x2_servers_over_http_show_no_secrets() {
     let subscribed = site.answer(&with_secrets(Asked::post(subscribe).in_session(&id)));
     assert_eq!(subscribed.code(), 200);
     assert_hides("a change", &format!("{:?}", site.server.poll_subscription().unwrap()), &[SECRET]);
-    // A body that arrives, a request that is served, a stream, and one of the older transport.
+    // A body that arrives, a request in flight, a stream, and a stream of the two-endpoint transport.
     site.begin(&with_secrets(Asked::post(call.clone()).in_session(&id)));
     site.ask(&with_secrets(Asked::post(call).in_session(&id)));
     let ticket = site.ticket();

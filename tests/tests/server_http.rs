@@ -1,4 +1,4 @@
-//! The server over HTTP: RULES 5 and 7, rows OR, SE, RP and HT of the catalogue that concern it.
+//! The server over HTTP: RULES 5 and 7, and the rows OR, SE, RP and HT of the catalogue that apply to it.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ fn a_session_is_opened_used_and_ended_in_every_revision() {
         assert_eq!((sent.code(), sent.is_over, sent.is_stream), (200, true, false));
         assert_eq!(sent.headers["content-type"], "application/json");
         assert_eq!(sent.text(), r#"{"jsonrpc":"2.0","id":7,"result":{"content":[],"n":1.0}}"#);
-        // SH-S-45
+        // DELETE succeeds with any 2xx, and requests with the id get 404 afterwards (SH-S-45).
         assert!(site.answer(&Asked::new("DELETE", "").in_session(&id)).code() / 100 == 2);
         for method in ["POST", "GET", "DELETE"] {
             assert_eq!(site.answer(&Asked::new(method, PING).in_session(&id)).code(), 404, "SE3");
@@ -98,7 +98,7 @@ fn a_method_that_is_not_allowed_is_told_which_are() {
 
 #[test]
 fn hs_01_the_older_stream_is_where_it_was_put() {
-    // At a path of its own, at the same one as the endpoint, and with no more sessions than there may be.
+    // The stream has a path of its own or shares that of the endpoint, and its sessions count against the limit.
     let two = |stream: &str| Some(TwoEndpoints { stream: stream.into(), messages: "/messages".into() });
     let mut site = Site::with(|http, _| (http.two_endpoints, http.max_sessions) = (two("/sse"), 1));
     assert_eq!(site.answer(&Asked::post(PING).at("/sse")).headers["allow"], "GET");
@@ -156,7 +156,7 @@ fn sh_s_21_an_answer_becomes_a_stream_when_something_must_precede_it() {
                 r#"{"jsonrpc":"2.0","id":1,"result":{"done":true}}"#,
             ]
         );
-        // SH-S-54: older clients choke on an event without data.
+        // Older clients fail at an event without data, so they get no priming event (SH-S-54).
         assert_eq!(sent.text().starts_with("retry: 2000\n\nid: "), primes, "{}", sent.text());
         assert_eq!(sent.ids().len(), 3 + usize::from(primes));
         site.respond(silent_ticket, "{}");
@@ -208,7 +208,7 @@ fn what_is_asked_because_of_a_request_ends_with_it() {
         let sent = site.take(key);
         assert_eq!(sent.data().get(1).map(String::as_str), Some(gives_up), "on the stream of the request");
         assert!(sent.is_over);
-        // Nobody is left to hear of it.
+        // What the handler sends after that reaches no one.
         let late = site.server.request(during, Call::new("elicitation/create"), site.now).unwrap();
         assert!(cancelled(&site.events(), late));
         site.server.notify(during, Notification::new("late"), site.now).unwrap();
@@ -222,20 +222,20 @@ fn the_sessions_own_stream_carries_what_belongs_to_no_request() {
     let mut site = Site::new();
     let id = site.session("2025-11-25");
     let session = site.last_session();
-    // What was said before anybody listened is not lost.
+    // A notification that is sent before the client opens the stream is not lost.
     site.server.notify(session, Notification::new("early"), site.now).unwrap();
     let key = site.begin(&Asked::new("GET", "").in_session(&id));
     site.server.notify(session, Notification::new("later"), site.now).unwrap();
     let sent = site.take(key);
     assert!(sent.is_stream && !sent.is_over);
     assert_eq!(sent.data(), [r#"{"jsonrpc":"2.0","method":"early"}"#, r#"{"jsonrpc":"2.0","method":"later"}"#]);
-    // SE7, row 32
+    // A second GET stream of a session gets 409 (SE7, row 32).
     assert_eq!(site.answer(&Asked::new("GET", "").in_session(&id)).code(), 409);
     site.server.handle_disconnect(key, site.now);
     site.server.notify(session, Notification::new("unheard"), site.now).unwrap();
     let key = site.begin(&Asked::new("GET", "").in_session(&id));
     assert_eq!(site.take(key).data(), [r#"{"jsonrpc":"2.0","method":"unheard"}"#]);
-    // A silent stream is kept alive.
+    // Comments keep a silent stream alive.
     site.pass(Duration::from_secs(31));
     assert_eq!(site.take(key).text(), ":\n\n:\n\n");
     site.server.end(session, site.now);
@@ -259,7 +259,7 @@ fn sh_s_52_a_broken_stream_is_gone_on_with_where_it_broke() {
     site.server.handle_disconnect(key, site.now);
     assert!(!site.events().iter().any(|event| matches!(event, Event::Cancelled { .. })), "SH-S-16");
     site.server.progress(&ticket, &progress(3.0), site.now);
-    // After the first of two, with a third that nobody heard.
+    // The client resumes after the first of two events, and a third was sent while it was disconnected.
     let resumed = site.begin(&Asked::new("GET", "").in_session(&id).with("last-event-id", &ids[1]));
     let data = site.take(resumed).data();
     assert_eq!(data.len(), 2, "{data:?}");
@@ -269,10 +269,10 @@ fn sh_s_52_a_broken_stream_is_gone_on_with_where_it_broke() {
     let resumed = site.begin(&Asked::new("GET", "").in_session(&id).with("last-event-id", &ids[2]));
     let sent = site.take(resumed);
     assert!(sent.is_over && sent.data().last().unwrap().contains("late"), "SH-S-57");
-    // SE8, SE13: the same id in another session names nothing.
+    // An event id of one session is invalid in another (SE8, SE13).
     let stranger = site.session("2025-11-25");
     assert_eq!(site.answer(&Asked::new("GET", "").in_session(&stranger).with("last-event-id", &ids[0])).code(), 400);
-    // It is kept for a while.
+    // The events are kept for a limited time.
     site.pass(Duration::from_secs(121));
     assert_eq!(site.answer(&Asked::new("GET", "").in_session(&id).with("last-event-id", &ids[2])).code(), 400);
 }
@@ -311,7 +311,7 @@ fn se9_what_is_kept_for_replay_is_bounded() {
     assert_eq!(site.answer(&resume(&id, &ids[0])).code(), 400, "what is gone is not passed over in silence");
     let resumed = site.begin(&resume(&id, ids.last().unwrap()));
     assert_eq!(site.take(resumed).code(), 200);
-    // Without any memory there are no ids, and nothing to come back to.
+    // Without room for replay, events have no ids, and a stream cannot be resumed.
     let mut site = Site::with(|http, _| http.replay = 0);
     let id = site.session("2025-11-25");
     let (key, ticket) = site.call(&id, "1", with_progress());
@@ -319,29 +319,29 @@ fn se9_what_is_kept_for_replay_is_bounded() {
     assert!(site.take(key).ids().is_empty());
 }
 
-/// Bytes that none of these sessions fills.
+/// A number of bytes that none of these sessions fills.
 const PLENTY: usize = 1 << 20;
 
-/// How large each of the events is that were sent.
+/// The size of each event that was sent.
 fn sizes(sent: &Sent) -> Vec<usize> {
     sent.text().split_inclusive("\n\n").map(str::len).collect()
 }
 
-/// A session of whose events this many bytes are kept: its id.
+/// A site that keeps this many bytes of events for replay, and the id of a session.
 fn remembering(replay: usize) -> (Site, String) {
     let mut site = Site::with(|http, _| http.replay = replay);
     let id = site.session("2025-11-25");
     (site, id)
 }
 
-/// What was sent on an exchange, whose client goes now.
+/// What was sent on an exchange; its client disconnects.
 fn leave(site: &mut Site, key: ExchangeKey) -> Sent {
     let sent = site.take(key);
     site.server.handle_disconnect(key, site.now);
     sent
 }
 
-/// Whether a client may come back after this event.
+/// Whether a client can resume after this event.
 fn resumes(site: &mut Site, session: &str, after: &str) -> bool {
     let key = site.begin(&Asked::get().in_session(session).with("last-event-id", after));
     leave(site, key).code() == 200
@@ -349,7 +349,7 @@ fn resumes(site: &mut Site, session: &str, after: &str) -> bool {
 
 #[test]
 fn se9_answered_requests_are_forgotten_first_and_no_more_of_them_than_need_be() {
-    // Steps of a call before and after another is answered.
+    // Progress of a call before and after another call is answered.
     let play = |replay: usize| {
         let (mut site, id) = remembering(replay);
         let [(running, ticket), (answered, other)] = ["1", "2"].map(|call| site.call(&id, call, with_progress()));
@@ -360,7 +360,7 @@ fn se9_answered_requests_are_forgotten_first_and_no_more_of_them_than_need_be() 
         let [running, answered] = [running, answered].map(|key| leave(&mut site, key));
         (site, id, running, answered)
     };
-    // The first event of each is for those who come back, and is not kept.
+    // The first event of each stream is the priming event, which is not kept.
     let (_, _, running, answered) = play(PLENTY);
     let total = [running, answered].iter().flat_map(|sent| sizes(sent).split_off(1)).sum::<usize>();
     let (mut site, id, running, answered) = play(total);
@@ -372,7 +372,7 @@ fn se9_answered_requests_are_forgotten_first_and_no_more_of_them_than_need_be() 
 
 #[test]
 fn se9_what_the_session_tells_is_forgotten_before_what_its_requests_wait_for() {
-    // Two things that belong to no request, and two steps of a call.
+    // Two notifications that belong to no request, and two progress notifications of a call.
     let play = |replay: usize| {
         let (mut site, id) = remembering(replay);
         let session = site.last_session();
@@ -389,7 +389,7 @@ fn se9_what_the_session_tells_is_forgotten_before_what_its_requests_wait_for() {
     };
     let (_, _, own, running) = play(PLENTY);
     let (told, step) = (*sizes(&own).last().unwrap(), *sizes(&running).last().unwrap());
-    // One of the two is enough, and a byte less takes both.
+    // It is enough to forget one of the notifications; with one byte less, both are forgotten.
     for (replay, second) in [(2 * step + told, true), (2 * step + told - 1, false)] {
         let (mut site, id, own, running) = play(replay);
         let [.., first, last] = &own.ids()[..] else { panic!("{own:?}") };
@@ -416,7 +416,7 @@ fn se9_as_many_of_the_newest_events_are_kept_as_there_is_room_for() {
         ids.iter().map(|after| resumes(&mut site, &id, after)).collect::<Vec<_>>(),
         [false, false, true, true, true]
     );
-    // What is forgotten for its age makes room as well.
+    // Events that are forgotten for their age make room as well.
     let (mut site, id) = remembering(2 * step);
     let (_, ticket) = play(&mut site, &id, 1);
     site.respond(ticket, "{}");
@@ -487,7 +487,7 @@ fn hs_01_the_two_endpoints_of_2024_11_05_are_served_beside_the_new_one() {
     assert!(sent.ids().is_empty(), "HS-10: nothing to resume");
     assert_eq!(say(&mut site, "{"), 400);
     site.session("2025-11-25");
-    // HS-10
+    // The end of the stream ends the session (HS-10).
     site.server.handle_disconnect(stream, site.now);
     assert_eq!(say(&mut site, PING), 404);
     let gone = site.events().iter().filter(|event| matches!(event, Event::Closed { .. })).count();
@@ -526,7 +526,7 @@ fn se10_a_session_whose_client_never_heard_of_it_expires_by_itself() {
     let mut site = Site::new();
     let key = site.ask(&Asked::post(initialize("2025-11-25")));
     site.server.handle_disconnect(key, site.now);
-    // The client begins anew.
+    // The client opens another session.
     let id = site.session("2025-11-25");
     assert_eq!(site.server.sessions(), 2);
     for _ in 0..3 {
@@ -567,7 +567,7 @@ fn se1_before_initialize_is_answered_only_a_ping_is() {
     let id = opened.headers["mcp-session-id"].to_str().unwrap().to_owned();
     let session = site.last_session();
     assert_eq!(site.answer(&Asked::post(PING).in_session(&id)).code(), 200);
-    // LC-10: nor is the client asked for anything before it has confirmed.
+    // The server sends the client no request before the handshake is confirmed (LC-10).
     assert_eq!(site.server.request(session, Call::new("roots/list"), site.now), Err(UsageError::NotConnected));
     for body in [
         r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#,
@@ -578,7 +578,7 @@ fn se1_before_initialize_is_answered_only_a_ping_is() {
         assert!(!sent.headers.contains_key("mcp-session-id"));
     }
     assert_eq!(site.server.sessions(), 1, "what did not come about is none");
-    // SE5: an id that the client proposes is nothing.
+    // A session id that the client proposes is not accepted (SE5).
     assert_eq!(site.answer(&Asked::post(initialize("2025-11-25")).in_session("mine")).code(), 404);
 }
 
@@ -589,7 +589,7 @@ fn se6_sessions_are_bounded_and_expire() {
     let refused = site.answer(&Asked::post(initialize("2025-11-25")));
     assert_eq!(refused.code(), 503);
     assert!(refused.headers.contains_key("retry-after"));
-    // One is used, one is listened to, one waits for an answer.
+    // One session is used, one has a stream, and one is unused and expires.
     let stream = site.begin(&Asked::new("GET", "").in_session(&ids[1]));
     site.pass(Duration::from_secs(29 * 60));
     assert_eq!(site.answer(&Asked::post(PING).in_session(&ids[0])).code(), 200);
@@ -627,7 +627,7 @@ fn or6_a_half_sent_request_ends_by_its_deadline() {
     site.server.handle_body(key, b"{\"jsonrpc\":", site.now);
     site.pass(Duration::from_secs(31));
     assert_eq!(site.take(key).code(), 408);
-    // A late byte is a race, and nothing more.
+    // Late bytes are a race, and have no effect.
     site.server.handle_body(key, b"\"2.0\"}", site.now);
     site.server.handle_end(key, site.now);
     site.server.handle_disconnect(key, site.now);
@@ -670,7 +670,7 @@ fn rp15_errors_of_handlers_are_answers_like_any_other() {
     let sent = site.take(key);
     assert_eq!(sent.code(), 200, "row 28");
     assert!(sent.text().contains(r#""code":-32602,"message":"no such tool","data":{"n":1.0}"#), "{}", sent.text());
-    // RP5: a broken response fails what it answers, and is refused.
+    // A malformed response fails the request that it answers, and is refused (RP5).
     let session = site.last_session();
     let asked = site.server.request(session, Call::new("roots/list"), site.now).unwrap();
     let broken = r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":"m"}}"#;
@@ -718,7 +718,7 @@ fn sh_s_48_a_session_is_used_at_the_endpoint_that_it_was_opened_at() {
     let old = site.begin(&Asked::new("GET", "").at("/sse"));
     let place = site.take(old).data().remove(0);
     let id = place.split_once('=').unwrap().1;
-    // It would be dropped as one that did not come about, and its stream would stay.
+    // If the session took this `initialize`, it would be dropped as invalid while its stream stays open.
     let refused = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#;
     assert_eq!(site.answer(&Asked::post(refused).in_session(id)).code(), 404);
     site.server.close(site.now);
@@ -805,7 +805,7 @@ fn lc_20_a_client_chooses_its_log_messages() {
     }
     assert_eq!(said(&mut site).len(), 2, "a wrong level changes nothing");
     assert!(site.events().iter().all(|event| !matches!(event, Event::Requested { .. })), "the machine answers");
-    // Without the capability, the application is asked, and there is nothing to be said.
+    // Without the capability, the request goes to the application, and nothing can be logged.
     let mut site = Site::new();
     let id = site.session("2025-06-18");
     let session = site.last_session();
@@ -876,7 +876,7 @@ fn defect_b12_rp10_requests_of_all_clients_have_one_limit() {
             |event| if let Event::Faulted(Fault::TooManyRequests { limit }) = event { Some(limit) } else { None };
         site.events().into_iter().filter_map(limit).collect::<Vec<_>>()
     };
-    // Three of one session, and one more of another client.
+    // Three requests of one session, and one of another client.
     let batch = Asked::post(r#"[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":2,"method":"b"}]"#);
     let open = [site.ask(&batch.in_session(&first)), site.ask(&call(&first))];
     refused(&site.answer(&call(&first)));
@@ -885,13 +885,14 @@ fn defect_b12_rp10_requests_of_all_clients_have_one_limit() {
     refused(&site.answer(&Asked::stateless_call("1", "a", "")));
     assert_eq!(site.server.requests_in_flight(), 4);
     assert_eq!(limits(&mut site), [3, 4, 4]);
-    // What the machine answers by itself needs no room.
+    // What the machine answers itself needs no room.
     for (session, asked) in [(Some(&first), PING.to_owned()), (None, initialize("2025-11-25"))] {
         let asked = session.iter().fold(Asked::post(asked), |asked, id| asked.in_session(id));
         assert_eq!(site.answer(&asked).code(), 200);
     }
     assert_eq!(site.answer(&Asked::stateless("1", "server/discover", "")).code(), 200);
-    // However one of them ends, there is room for another one: answered, taken back, given up, with its session.
+    // The end of a request makes room for another, whether it is answered, cancelled, abandoned or ends with its
+    // session.
     site.respond(ticket, "{}");
     let alone = site.ask(&Asked::stateless_call("1", "a", ""));
     refused(&site.answer(&call(&second)));

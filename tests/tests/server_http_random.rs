@@ -6,7 +6,7 @@ use tests::random::Random;
 #[test]
 fn whatever_happens_the_invariants_hold() {
     for seed in 0_u64..2000 {
-        // The seed is in the name of the failure.
+        // The panic message contains the seed.
         let outcome = std::panic::catch_unwind(|| run(Dice::Seed(Random::new(seed)), 200));
         assert!(outcome.is_ok(), "seed {seed}");
     }

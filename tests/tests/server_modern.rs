@@ -1,4 +1,4 @@
-//! The server in revision 2026-07-28, over both transports: every request stands alone.
+//! The server in revision 2026-07-28, over both transports: each request is independent of all others.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn stream() -> ServerStream {
     ServerStream::server_with(configure)
 }
 
-/// A call with these capabilities of the client.
+/// A call of a client with these capabilities.
 fn call_with(capabilities: &str, members: &str) -> String {
     let meta = META.replace("Capabilities\":{}", &format!("Capabilities\":{capabilities}"));
     format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"a",{members}"_meta":{{{meta}}}}}}}"#)
@@ -330,7 +330,7 @@ fn md_i_02_what_is_required_is_the_result() {
 #[test]
 fn md_i_04_nothing_is_required_that_the_client_cannot_give() {
     let mut site = site();
-    // The same whether it is a command or a result.
+    // A command and a result have the same outcome.
     for is_result in [false, true] {
         let key = site.ask(&post_call(call_with(r#"{"elicitation":{"url":{}},"roots":{}}"#, "")));
         let ticket = site.ticket();
@@ -395,7 +395,7 @@ fn br_l_a_legacy_client_is_asked_by_requests_and_the_handler_is_called_again() {
         params.unwrap().to_text(),
         r#"{"requestState":"s\"1","inputResponses":{"name":{"action":"accept"},"roots":{"roots":[]}},"name":"a","n":1.0}"#
     );
-    // A state alone comes back after a moment.
+    // After a result with a state alone, the machine hands up the request again after a pause.
     stream.machine.require_input(ticket, InputRequired::new().state("2"), stream.now).unwrap();
     assert!(stream.events().is_empty() && stream.lines().is_empty());
     stream.pass(Duration::from_millis(250));
@@ -426,7 +426,7 @@ fn md_i_10_a_legacy_request_ends_without_what_it_needs() {
         assert!(stream.events().is_empty());
         assert_eq!(stream.machine.requests_in_flight(), 0);
     }
-    // What was never declared is not even asked for.
+    // The client is not asked for input that it has not declared.
     let mut stream = ServerStream::ready("2025-11-25");
     stream.line(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{}}"#);
     let ticket = stream.requested().pop().unwrap();

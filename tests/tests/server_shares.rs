@@ -1,4 +1,4 @@
-//! What one client may hold of what all clients of an HTTP server share.
+//! How much of the shared capacity of an HTTP server one client may hold.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tests::admission::PING;
 use tests::asked::{Asked, initialize};
 use tests::site::Site;
 
-/// Longer than what must be unused is kept.
+/// The time after which something unused makes room for anyone.
 const LONG: Duration = Duration::from_secs(60);
 
 fn open(site: &mut Site, asked: &Asked) -> Result<String, u16> {
@@ -31,7 +31,7 @@ fn defect_m4_a_client_with_all_sessions_makes_room_for_others() {
     let from = |peer| Asked::post(initialize("2025-06-18")).from(peer);
     let held: Vec<_> = (0..4).map(|_| open(&mut site, &from(1)).unwrap()).collect();
     assert_eq!(open(&mut site, &from(1)), Err(503), "none is unused for long");
-    // The one that was unused for longest goes: not one that was used since, nor one with a stream.
+    // The session that was unused for longest is ended: not one that was used since, nor one with a stream.
     site.pass(Duration::from_secs(1));
     assert_eq!(ping(&mut site, &held[0], None), 200);
     let stream = site.begin(&Asked::get().in_session(&held[1]).from(1));
@@ -40,10 +40,10 @@ fn defect_m4_a_client_with_all_sessions_makes_room_for_others() {
     assert!(matches!(site.events()[..], [Event::Closed { reason: CloseReason::Expired, .. }, Event::Connected { .. }]));
     let codes: Vec<_> = held.iter().map(|id| ping(&mut site, id, None)).collect();
     assert_eq!(codes, [200, 200, 404, 200]);
-    // With two each, nobody has more than a share.
+    // With two sessions each, no client has more than its share.
     open(&mut site, &from(2)).unwrap();
     assert_eq!(open(&mut site, &from(2)), Err(503));
-    // Principals are told apart where addresses are equal.
+    // Principals with equal addresses are distinct clients.
     open(&mut site, &from(2).by("ada")).unwrap();
     assert_eq!(site.server.sessions(), 4);
     assert!(!site.take(stream).is_over, "a session with a stream is in use");
@@ -87,7 +87,7 @@ fn defect_m4_a_client_with_all_streams_makes_room_for_others() {
     let mut held: Vec<_> = ids.iter().map(|id| stream(&mut site, id, 1)).collect();
     held.push(site.begin(&Asked::get().at("/sse").from(1)));
     site.pass(Duration::from_secs(1));
-    // The first is used.
+    // The first stream is used.
     let first = site_session(&mut site, 0);
     site.server.notify(first, mcp_proto::Notification::new("notifications/message"), site.now).unwrap();
     let (mine, other) = (session(&mut site, 1), session(&mut site, 2));
@@ -109,12 +109,12 @@ fn defect_m4_a_client_with_all_streams_makes_room_for_others() {
     assert_eq!(site.take(third).code(), 200);
     assert!(site.take(held[3]).is_over);
     assert!(site.events().iter().any(|event| matches!(event, Event::Closed { reason: CloseReason::Expired, .. })));
-    // Nothing is ended for what is no event of the session's.
+    // A request with an event id that is not the session's ends no stream.
     let forged = site.begin(&Asked::get().in_session(&late).with("last-event-id", "0-0").from(4));
     assert_eq!(site.take(forged).code(), 400);
 }
 
-/// The session that was opened as the nth.
+/// The key of the session that was opened as number `nth`, counted from zero.
 fn site_session(site: &mut Site, nth: usize) -> mcp_proto::SessionKey {
     let keys = site.events().into_iter().filter_map(|event| match event {
         Event::Connected { session, .. } => Some(session),
@@ -142,7 +142,7 @@ fn defect_m4_a_client_with_all_subscriptions_makes_room_for_others() {
     let ended = site.take(held[0]);
     assert!(ended.is_over && ended.text().contains("\"result\""), "{}", ended.text());
     assert_eq!(site.server.subscriptions(), 3);
-    // A request that is refused ends nothing.
+    // A request that is refused ends no subscription.
     let bad = Asked::stateless("1", "subscriptions/listen", r#""notifications":1,"#).from(3);
     assert_eq!(site.answer(&bad).code(), 400);
     assert_eq!(site.server.subscriptions(), 3);

@@ -1,4 +1,4 @@
-//! Subscriptions to resources: `resources/subscribe` in sessions, `subscriptions/listen` beside it (B22, RULES 8.7, LC-18).
+//! Subscriptions to resources: `resources/subscribe` in sessions, and `subscriptions/listen` (B22, RULES 8.7, LC-18).
 
 use mcp_proto::server::{Config, Event, SubscriptionChange};
 use mcp_proto::{ErrorObject, Fault, Json, Notification};
@@ -30,7 +30,7 @@ fn uri(uri: &str) -> String {
     format!(r#"{{"uri":"{uri}"}}"#)
 }
 
-/// What the client is answered.
+/// The answer to a request of the client.
 fn answer(stream: &mut ServerStream, method: &str, params: &str) -> String {
     stream.line(request("1", method, params));
     let mut lines = stream.lines();
@@ -38,7 +38,7 @@ fn answer(stream: &mut ServerStream, method: &str, params: &str) -> String {
     lines.remove(0)
 }
 
-/// How many lines tell of a change of this resource.
+/// How many lines report a change of this resource.
 fn told(stream: &mut ServerStream, uri: &str) -> usize {
     stream.machine.publish(updated(uri), stream.now).expect("it is declared");
     stream.lines().len()
@@ -66,7 +66,7 @@ fn defect_b22_the_machine_answers_who_subscribes_in_a_session() {
                 assert!(answer.contains("\"code\":-32602"), "{version} {params}: {answer}");
             }
         }
-        // Twice is as good as once.
+        // A second subscription to a resource has no further effect.
         for _ in 0..2 {
             assert_eq!(answer(&mut stream, "resources/subscribe", &uri("a:b")), result("1", "{}"), "{version}");
         }
@@ -98,7 +98,7 @@ fn defect_b22_md_v_05_subscriptions_do_not_exist_unless_they_are_declared() {
 fn defect_b22_md_l_14_a_subscription_that_cannot_be_kept_is_refused() {
     let mut stream = ServerStream::ready_with("2025-03-26", declared);
     let refused = error("1", -32603, "too many subscriptions at one time");
-    // 512 of them, and 32 KiB of their names.
+    // A client may have 512 subscriptions, and 32 KiB of URIs.
     for number in 0..512 {
         assert_eq!(answer(&mut stream, "resources/subscribe", &uri(&format!("a:{number}"))), result("1", "{}"));
     }
@@ -106,7 +106,7 @@ fn defect_b22_md_l_14_a_subscription_that_cannot_be_kept_is_refused() {
     assert_eq!(answer(&mut stream, "resources/subscribe", &uri("b")), refused);
     assert!(matches!(&stream.events()[..], [Event::Faulted(Fault::TooManySubscriptions)]));
     assert_eq!(told(&mut stream, "b"), 0);
-    // One that there is can be made again, also in a batch, and one that ends makes room.
+    // A subscription that exists can be made again, also in a batch, and one that ends makes room.
     stream.line(format!(
         "[{},{}]",
         request("1", "resources/subscribe", &uri("a:0")),
@@ -171,7 +171,7 @@ fn defect_b22_sessions_over_http_have_subscriptions_of_their_own() {
         assert!(data.len() == 1 && data[0].contains(name), "{data:?}");
     }
     assert_eq!(changes(|| site.server.poll_subscription()), ["+a:b", "+c:d"]);
-    // A second subscription to a resource is not reported, nor the end of one of two.
+    // A second subscription to a resource is not reported, and neither is the end of one of two.
     subscribe(&mut site, &second, "resources/subscribe", "a:b");
     assert!(site.answer(&Asked::new("DELETE", "").in_session(&first)).code() / 100 == 2);
     assert!(changes(|| site.server.poll_subscription()).is_empty());
@@ -200,7 +200,7 @@ fn defect_b22_subscriptions_of_both_eras_are_reported_alike() {
         |id: &str| format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#);
     stream.line(cancel("1"));
     assert_eq!(changes_of(&mut stream), ["-a:1"]);
-    // Nothing accumulates for an application that does not ask.
+    // Changes do not accumulate if the application does not poll them.
     for _ in 0..1000 {
         stream.line(request("4", "resources/unsubscribe", &uri("a:2")));
         stream.line(request("4", "resources/subscribe", &uri("a:2")));
@@ -209,13 +209,13 @@ fn defect_b22_subscriptions_of_both_eras_are_reported_alike() {
     stream.eof();
     assert_eq!(changes_of(&mut stream), ["-a:2", "-a:3"]);
 
-    // Over HTTP, a subscription of the newer era ends with its exchange.
+    // Over HTTP, a subscription of the modern era ends with its exchange.
     let mut site = Site::with(|_, config| declared(config));
     let listening = site.ask(&Asked::post(listen("1", r#"["a:1"]"#)).mirrored("subscriptions/listen"));
     assert_eq!(changes(|| site.server.poll_subscription()), ["+a:1"]);
     site.server.handle_disconnect(listening, site.now);
     assert_eq!(changes(|| site.server.poll_subscription()), ["-a:1"]);
-    // What is not declared is not honoured, and so not reported.
+    // Without the capability, a subscription is not honoured and therefore not reported.
     let mut site = Site::new();
     site.ask(&Asked::post(listen("1", r#"["a:1"]"#)).mirrored("subscriptions/listen"));
     assert!(changes(|| site.server.poll_subscription()).is_empty());

@@ -1,4 +1,4 @@
-//! Shares of what there is a limited number of, beside a list that is searched.
+//! `Shares` and `Connections` agree with naive models that search a list.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use mcp_proto::Instant;
 use mcp_proto::server::{Admission, ConnectionKey, Connections, Holder, PeerKey, Shares};
 
-/// What is held, by a list that is searched.
+/// A naive model of `Shares`: a list of keys, their holders, and since when each is unused.
 #[derive(Default)]
 struct Naive(Vec<(u8, u8, Option<u8>)>);
 
@@ -69,12 +69,12 @@ proptest! {
     }
 }
 
-/// A connection of a server with four places and two more, by a list that is searched.
+/// A connection in a naive model of a server that serves four connections and keeps two more.
 struct Connection {
     key: ConnectionKey,
     peer: u8,
     number: usize,
-    /// `None` if it is not served: it is refused, or has to close.
+    /// `None` if the connection is not served: it is refused, or must close.
     state: Option<Use>,
 }
 
@@ -135,7 +135,9 @@ proptest! {
     }
 }
 
-/// Of the peer with the most connections, if that is more than this one would have, what is unused for longest; else of all.
+/// The position of the unused connection that makes room for a newcomer. If the peer with the most connections has more
+/// than the newcomer's peer would have, it is that peer's longest unused one; otherwise it is the longest unused one of
+/// all.
 fn longest_unused(open: &[Connection], newcomer: u8) -> Option<usize> {
     let count = |peer| open.iter().filter(|one| one.state.is_some() && one.peer == peer).count();
     let unused = |one: &Connection| if let Some(Use::UnusedSince(since)) = one.state { Some(since) } else { None };

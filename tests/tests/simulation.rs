@@ -1,4 +1,4 @@
-//! Machines in a simulated network: plans of fixed seeds.
+//! Machines in a simulated network, with plans from fixed seeds.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use mcp_proto::ProtocolVersion;
 use tests::simulation::{Moment, Plan, Report, Topology, run};
 use tests::transcript;
 
-/// As many as take less than twenty seconds on an idle machine.
+/// The number of plans that takes less than twenty seconds on an idle machine.
 const SEEDS: u64 = 300;
 
 #[test]
@@ -21,12 +21,12 @@ fn defect_p1_p2_p3_b22_b3_b4_b5_every_call_ends_as_its_faults_allow_in_every_pla
         sum.add(&report);
     }
     println!("{sum}");
-    // P1: a model that accepts everything would accept a network in which nothing works.
+    // A model that accepts everything would also accept a network in which nothing works (P1).
     assert!(sum.results * 4 > sum.calls, "{} results of {} calls", sum.results, sum.calls);
     assert!(sum.changes > 1000, "{} changes delivered", sum.changes);
-    // P2: time counts while something is in flight.
+    // Time counts while a request is in flight (P2).
     assert!(sum.busy > Duration::from_secs(3600), "{:?}", sum.busy);
-    // P3: everything that can be injected was.
+    // Every kind of fault was injected (P3).
     for fault in [
         "unreachable",
         "broken request",
@@ -76,14 +76,14 @@ fn in_a_calm_network_every_pair_that_can_be_joined_answers() {
                     Moment::Call { client, .. } => *client < clients,
                     moment => matches!(moment, Moment::Publish),
                 });
-                // A flood takes a while, and some calls wait half a second only.
+                // A long plan takes a while, and some calls wait for half a second only.
                 plan.moments.truncate(40);
                 let report = run(&plan, None);
                 assert_eq!(report.faults.values().sum::<u64>() - report.faults.get("respawn").unwrap_or(&0), 0);
                 calls += report.calls;
                 results += report.results;
             }
-            // One in six is refused, some are never answered, some take too long, and some users refuse.
+            // One call in six is refused, some are never answered, some take too long, and some users refuse.
             let is_joined = client == server || topology.has_relay();
             let answers = if is_joined { results * 10 > calls * 4 } else { results == 0 };
             assert!(answers, "{topology:?} {client} {server}: {results} results of {calls} calls");

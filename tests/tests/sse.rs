@@ -90,7 +90,7 @@ fn check_vector(vector: &Vector, pieces: &[&[u8]]) {
     assert_eq!(decoder.cursor().map(EventId::as_str).unwrap_or_default(), vector.last_event_id, "{}", vector.name);
     match &vector.retry {
         None => assert_eq!(retry, None, "{}", vector.name),
-        // A number beyond u64 saturates.
+        // A number above `u64::MAX` saturates.
         Some(number) => {
             let expected = Duration::from_millis(number.as_u64().unwrap_or(u64::MAX));
             assert_eq!(retry, Some(expected), "{}", vector.name);
@@ -225,12 +225,12 @@ fn what_the_other_encoders_write_is_read_back() {
     encode_cursor(&id, &mut stream);
     let (items, end) = decode(&[&stream], ROOMY, ROOMY);
     assert_eq!(end, End::Clean);
-    // EV-20: with a data line that is empty, the block is an event; its data is nothing to parse.
+    // A block with an empty data line is an event, whose data is not parsed (EV-20).
     let cursor = SseItem::Event { name: "message".into(), data: Vec::new(), id: "a/1".into() };
     assert_eq!(items, [Ok(SseItem::Comment), Ok(SseItem::Retry(1500)), Ok(cursor)]);
 }
 
-/// Streams that are made of what matters to the grammar.
+/// Streams of the tokens that matter to the grammar.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
     let token = prop_oneof![
         4 => prop::sample::select(vec![

@@ -1,5 +1,5 @@
-//! What all exchanges, calls, batches and answers hold together (M3): it has a bound, whoever is refused learns why, and
-//! small messages get through whatever the large ones do.
+//! The memory of all exchanges, calls, batches and answers together is bounded (M3). Each refused peer receives the
+//! reason, and small messages get through while large ones fill the room.
 
 use std::time::Duration;
 
@@ -26,13 +26,13 @@ fn no_room() -> Outcome {
     Outcome::Failed(Failed::NoRoom { limit: HELD })
 }
 
-// ---- a client, whose server begins many answers and ends none
+// ---- a client whose server begins many answers and ends none
 
 type Opening = fn() -> Reply;
 type Rest = fn(&str) -> String;
 type End = fn(&mut World<Client<Http>>, RequestKey, ExchangeKey);
 
-/// How an answer of a megabyte begins, and how it ends.
+/// The kind of an answer of a megabyte, its beginning and its end.
 const ANSWERS: [(&str, Opening, Rest); 2] = [
     ("JSON", || Reply::json("{\"x\":\""), |id| format!("\",\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}")),
     (
@@ -82,7 +82,7 @@ fn defect_m3_answers_that_arrive_at_a_client_are_bounded_in_sum() {
             let outcome = world.outcomes().remove(request);
             assert!(matches!(outcome, Some(Outcome::Result(_))), "{what}: {outcome:?}");
         }
-        // Then there is room for others, and for one that is larger than what all may have.
+        // Then there is room for other answers, even for a single one that is larger than the limit.
         for length in [HELD / 4, 2 * HELD] {
             let (request, opened) = world.request("tools/list");
             world.begin(opened.key, &begins());
@@ -124,7 +124,7 @@ fn defect_m3_answers_that_break_off_leave_room_for_others() {
             for (request, exchange) in &begun[..4] {
                 end(&mut world, *request, *exchange);
             }
-            // What was cancelled is read on for a moment.
+            // The body of a cancelled request is still read for a short time.
             world.pass(Duration::from_secs(60));
             assert_eq!(world.outcomes().len(), 4, "{what}, {number}");
             while world.has_opened() {
@@ -162,7 +162,7 @@ fn defect_m3_the_stream_of_the_server_is_opened_again_if_an_event_found_no_room(
     assert_eq!(world.opened().body(), result("7", "{}"));
 }
 
-// ---- a client, whose server asks
+// ---- a client whose server sends requests
 
 #[test]
 fn defect_m3_questions_that_are_not_answered_are_bounded_in_sum() {
@@ -239,7 +239,7 @@ fn defect_m3_answers_that_a_server_over_http_does_not_take_are_bounded_in_sum() 
         results += usize::from(opened.body().contains(r#""result""#));
         errors += usize::from(opened.body().contains(r#""code":-32603"#));
     }
-    // The rest are errors that wait for an exchange.
+    // The others are errors, some of which wait for an exchange.
     assert_eq!(results, 4);
     assert!(errors > 40, "{errors}");
 }
@@ -285,7 +285,7 @@ fn defect_m3_the_input_of_modern_calls_is_bounded_in_sum_until_they_are_made_aga
         config.limits.held = HELD;
         config.capabilities = Json::parse(r#"{"sampling":{},"roots":{}}"#).expect("JSON");
     });
-    // Each call waits for two things, of which one is given.
+    // Each call needs two inputs, one of which the application gives.
     let wish =
         r#"{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"},"b":{"method":"roots/list"}}}"#;
     let (mut waiting, mut failed) = (Vec::new(), 0);
@@ -307,7 +307,7 @@ fn defect_m3_the_input_of_modern_calls_is_bounded_in_sum_until_they_are_made_aga
         stream.machine.answer(second, Ok(Json::empty_object()), stream.now);
     }
     assert_eq!(stream.lines().len(), 4, "four are made again");
-    // What was sent is kept no longer.
+    // Input that was sent is no longer stored.
     let (_, id) = stream.request("tools/call");
     stream.line(result(&id, wish));
     for event in stream.events() {
@@ -369,8 +369,8 @@ fn defect_m3_answers_that_a_client_does_not_take_are_bounded_in_sum() {
     assert!(stream.lines()[0].contains(r#""result""#));
 }
 
-/// A batch of ten calls arrives, of which as many as are handed up but one are answered; the other is left. Returns how many
-/// were answered, each with 10 kB.
+/// Sends a batch of ten calls and answers those that are handed up, each with 10 kB, except the last, whose ticket goes
+/// to `left`. Returns how many were answered.
 fn answer_all_but_one(stream: &mut ServerStream, left: &mut Vec<Ticket>) -> usize {
     let calls: Vec<_> = (0..10).map(|id| request(&id.to_string(), "tools/call", "{}")).collect();
     stream.line(format!("[{}]", calls.join(",")));
@@ -389,7 +389,7 @@ fn defect_m3_answers_that_wait_for_their_batches_count_among_the_requests() {
         config.limits.requests_in = 50;
         config.limits.held = HELD;
     });
-    // Of each batch, all but one are answered; each of the answers is small.
+    // All calls of each batch but one are answered, with small answers.
     let mut left = Vec::new();
     let mut answered = 0;
     for _ in 0..20 {
@@ -458,7 +458,7 @@ fn defect_m3_small_bodies_arrive_while_large_ones_take_all_room() {
     let (key, ticket) = site.call(&id, "1", r#"{"name":"t"}"#);
     site.respond(ticket, "{}");
     assert_eq!(site.take(key).code(), 200);
-    // Nobody but the one with the large body is refused.
+    // Only the request with the large body is refused.
     let key = ask(&mut site, &Asked::post(large_call(2)).in_session(&id));
     let sent = site.take(key);
     assert_eq!((sent.code(), sent.headers["retry-after"].as_bytes()), (503, &b"5"[..]));
@@ -480,7 +480,7 @@ fn defect_m3_requests_of_all_sessions_that_are_not_answered_are_bounded_in_sum()
             let sent = site.take(key);
             assert_eq!((sent.code(), sent.headers["retry-after"].as_bytes()), (503, &b"5"[..]));
         }
-        // Small ones find room all the same.
+        // Small requests still find room.
         for id in &ids {
             let (key, ticket) = site.call(id, "2", &text(10_000).to_text());
             site.respond(ticket, "{}");
@@ -507,7 +507,7 @@ fn defect_m3_requests_that_stand_alone_are_bounded_in_sum_and_refused_with_503()
     assert_eq!(tickets.len(), 4);
     let sent = site.take(large[4]);
     assert_eq!((sent.code(), sent.headers["retry-after"].as_bytes()), (503, &b"5"[..]));
-    // One whose client is gone leaves its room to others; small ones find room in any case.
+    // A call whose client disconnects makes room for others; small ones find room in any case.
     let key = site.ask(&Asked::stateless_call("8", "t", ""));
     let ticket = site.ticket();
     site.respond(ticket, "{}");
@@ -530,7 +530,7 @@ fn defect_m3_what_parked_calls_were_given_is_bounded_in_sum() {
         let names = (0..THINGS).map(|name| name.to_string());
         let required = names.fold(InputRequired::new(), |it, name| it.ask(&name, "roots/list", Json::empty_object()));
         site.server.require_input(ticket, required, site.now).expect("input");
-        // All but one of the things are given; each is small.
+        // All inputs but one are given, and each is small.
         let asked = site.take(key).data();
         let of =
             |line: &String| line.split("\"id\":").nth(1).and_then(|rest| rest.split(',').next()).map(str::to_owned);
@@ -554,7 +554,7 @@ fn defect_m3_what_parked_calls_were_given_is_bounded_in_sum() {
     assert_eq!(requested(&mut site).len(), 7, "the others go on");
 }
 
-/// A call that was answered with so many bytes; its exchange.
+/// Makes a call and answers it with about this many bytes; returns its exchange.
 fn answered(site: &mut Site, id: &str, length: usize) -> server::ExchangeKey {
     let (key, ticket) = site.call(id, "1", r#"{"name":"t"}"#);
     site.respond(ticket, &text(length).to_text());
@@ -577,7 +577,7 @@ fn defect_m3_answers_that_clients_of_a_site_do_not_take_are_bounded_in_sum() {
     assert_eq!(refused, [false, false, false, false, true, true, true, true, true, true]);
     let small = answered(&mut site, &id, 10_000);
     assert!(!is_refused(&mut site, small));
-    // As soon as one was taken, or its client is gone, there is room for another.
+    // When a client reads its answer or disconnects, there is room for another.
     site.server.handle_written(keys[0], MEGABYTE, site.now);
     let next = answered(&mut site, &id, MEGABYTE - 10_000);
     assert!(!is_refused(&mut site, next));
@@ -600,13 +600,13 @@ fn defect_m3_what_was_not_taken_for_ten_seconds_makes_room_for_others() {
     site.pass(Duration::from_millis(8900));
     let next = answered(&mut site, &id, MEGABYTE - 10_000);
     assert!(is_refused(&mut site, next) && site.aborted.is_empty(), "it has waited for less");
-    // A client that takes its answer slowly is no better than one that does not.
+    // A client that reads its answer slowly is treated as one that does not read.
     site.server.handle_written(first, 1000, site.now);
     site.pass(Duration::from_millis(100));
     let next = answered(&mut site, &id, MEGABYTE - 10_000);
     assert!(!is_refused(&mut site, next));
     assert_eq!(site.aborted, [first]);
-    // Without need, nobody is aborted so soon.
+    // A response is not aborted so soon unless its room is needed.
     site.pass(Duration::from_secs(10));
     let small = answered(&mut site, &id, 10_000);
     assert!(!is_refused(&mut site, small));
@@ -634,7 +634,7 @@ fn defect_m3_a_response_of_which_nothing_is_taken_is_aborted() {
     assert_eq!(site.aborted, [deaf]);
     site.pass(Duration::from_millis(200));
     assert_eq!(site.aborted, [deaf, slow]);
-    // Reports that come late are of no account.
+    // Late reports about an aborted exchange have no effect.
     site.server.handle_written(slow, 1, site.now);
     site.server.handle_disconnect(slow, site.now);
     site.pass(Duration::from_secs(100));
@@ -665,7 +665,7 @@ fn defect_m3_the_call_of_a_stream_that_is_not_taken_goes_on_or_is_cancelled() {
     assert_eq!(site.aborted, [key, alone]);
     let cancelled = site.events();
     assert!(matches!(&cancelled[..], [Event::Cancelled { ticket, .. }] if *ticket == lone.key()), "{cancelled:?}");
-    // SH-S-16: in a session, what was asked for is done, and the client may come back for it.
+    // In a session, the call continues, and the client may come back for its result (SH-S-16).
     site.respond(ticket, "{}");
     assert!(!site.take(key).text().contains("result"));
 }

@@ -1,4 +1,4 @@
-//! Recorded sessions that end at every byte, and arrive in every two pieces.
+//! Recorded sessions that end at every byte, or arrive in two pieces with every split.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use tests::stream::{ClientStream, ServerStream};
 use tests::vectors::{Capture, Side};
 use tests::world::{Reply, World, broken};
 
-/// As much of a recorded stream as is tortured: what comes later is more of the same.
+/// The number of bytes of a recorded stream that are tested: what follows is similar.
 const ENOUGH: usize = 6000;
 
-/// A server that has heard these pieces, and then answers everything: what it wrote.
+/// A server that receives these pieces and then answers every request, and the lines that it writes.
 fn served(pieces: &[&[u8]]) -> (ServerStream, Vec<String>) {
     let mut server = ServerStream::server();
     for piece in pieces {
@@ -79,7 +79,7 @@ fn b9_a_recorded_client_that_goes_at_any_byte_leaves_nothing_open() {
     }
 }
 
-/// A client with requests under the ids of the recording, which hears these pieces, and then the end: how each ended.
+/// Hands these pieces, and then the end, to a client with requests under the ids of the recording; returns its events.
 fn heard(pieces: &[&[u8]], is_modern: bool) -> Vec<String> {
     let mut client = if is_modern { ClientStream::modern_with(|_| {}) } else { ClientStream::connected() };
     let mut waiting: BTreeSet<_> = (0..12)
@@ -114,7 +114,7 @@ fn b8_b9_a_recorded_server_that_goes_at_any_byte_leaves_nobody_waiting() {
     }
 }
 
-/// The recorded answers to POSTs that are events or JSON, with the ids of what they answer.
+/// The recorded answers to POST requests as event streams or JSON, with the ids of the requests.
 fn recorded_answers() -> Vec<(String, Exchange, String)> {
     let mut answers = Vec::new();
     for capture in Capture::all("server-") {
@@ -134,10 +134,10 @@ fn recorded_answers() -> Vec<(String, Exchange, String)> {
     answers
 }
 
-/// The outcome of a call to which this much of a recorded answer comes.
+/// The outcome of a call that receives these pieces of a recorded answer.
 fn outcome(response: &Exchange, id: &str, pieces: &[&[u8]], is_cut: bool) -> Outcome {
     let mut world = World::connected_client();
-    // The id of the recording, or one that nobody waits for.
+    // The call has the id of the recording, or else one that no answer matches.
     let number: u64 = id.parse().unwrap_or(0);
     let (mut key, mut opened) = world.request("tools/call");
     while opened.id().parse::<u64>().is_ok_and(|own| own < number) {
@@ -148,7 +148,7 @@ fn outcome(response: &Exchange, id: &str, pieces: &[&[u8]], is_cut: bool) -> Out
     for piece in pieces {
         world.send(opened.key, piece);
     }
-    // What was resumed is not answered either.
+    // Resumptions get no answer either.
     if is_cut {
         world.fail(opened.key, broken());
         for _ in 0..20 {
@@ -172,7 +172,7 @@ fn b8_b9_a_recorded_answer_that_breaks_off_at_any_byte_ends_its_call_once() {
     let mut seen = BTreeSet::new();
     let mut tortured = 0;
     for (name, response, id) in &answers {
-        // Recordings are much alike: each kind of server and answer once.
+        // Recordings are similar, so each kind of server and answer is tested once.
         let kind =
             (name.split('-').nth(1).unwrap_or_default(), response.header("content-type"), response.body.len() / 300);
         if !seen.insert(kind) || id.parse::<u64>().map_or(true, |id| id > 40) {

@@ -1,4 +1,4 @@
-//! Counts the answers to requests that are wrong in every way of which there is a collection.
+//! Counts the answers to requests that are malformed in each way that the collection of JSON texts contains.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use mcp_proto::{Json, ProtocolVersion};
 use tests::stream::ServerStream;
 use tests::world::request;
 
-/// The lines that a server of a revision answers to a line, whose requests it answers with an empty object.
+/// The lines that a server of a revision writes after this line; its application answers requests with an empty object.
 fn answers(version: &str, line: &[u8]) -> Vec<String> {
     let mut stream = ServerStream::ready(version);
     stream.line(line);
@@ -20,7 +20,7 @@ fn answers(version: &str, line: &[u8]) -> Vec<String> {
     stream.lines()
 }
 
-/// Texts of the collection of JSON texts, as far as they are one line.
+/// The texts of the collection that are a single line of less than 10,000 bytes.
 fn texts() -> Vec<(String, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors/json/test_parsing");
     let entries = fs::read_dir(folder).expect("the collection").map(|entry| entry.expect("an entry").path());
@@ -29,7 +29,7 @@ fn texts() -> Vec<(String, Vec<u8>)> {
             (path.file_name().expect("a name").to_string_lossy().into_owned(), fs::read(&path).expect("a text"))
         })
         .filter(|(_, text)| !text.contains(&b'\n') && text.len() < 10_000)
-        // It ends the message, and what follows is a second text on the line: neither has an id then (FR11).
+        // This text ends the message, so a second text follows on the line, and neither has an id (FR11).
         .filter(|(name, _)| name != "n_structure_object_followed_by_closing_object.json")
         .collect();
     texts.sort();
@@ -41,7 +41,7 @@ fn texts() -> Vec<(String, Vec<u8>)> {
 fn b2_every_bad_request_whose_id_can_be_read_has_one_answer_with_it() {
     let mut requests = Vec::new();
     for (name, text) in texts() {
-        // Before what may be wrong stands what makes it a request.
+        // The members that make it a request precede the part that may be malformed.
         for member in ["params", "jsonrpc", "method", "x"] {
             let mut line = format!(r#"{{"id":"a","method":"tools/call","{member}":"#).into_bytes();
             line.extend(&text);

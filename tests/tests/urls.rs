@@ -20,7 +20,7 @@ fn defect_x1_b20_a_url_has_one_reading_or_is_refused() {
     }
     let long = format!("http://example.com/{}", "x".repeat(70_000));
     assert_eq!(HttpConfig::new(&long).unwrap_err(), UsageError::Endpoint(InvalidUrl::TooLong));
-    // Percent-encoding makes it too long.
+    // The URL is too long after percent-encoding.
     let long = format!("http://example.com/{}", "é".repeat(12_000));
     assert_eq!(HttpConfig::new(&long).unwrap_err(), UsageError::Endpoint(InvalidUrl::TooLong));
 }
