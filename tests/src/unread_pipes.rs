@@ -222,7 +222,7 @@ impl Shared {
             Some(_) => ("202 Accepted", String::new()),
             None => ("405 Method Not Allowed", String::new()),
         };
-        // This is set before the response, because the next request may follow it at once.
+        // The flag is set before the response, because the next request may follow it at once.
         self.state().is_initialized |= asked.is_some_and(|asked| asked.method == "notifications/initialized");
         let fields = format!("content-type: application/json\r\ncontent-length: {}\r\nconnection: close", body.len());
         stream.write_all(format!("HTTP/1.1 {status}\r\n{fields}\r\n\r\n{body}").as_bytes())

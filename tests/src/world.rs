@@ -35,7 +35,7 @@ pub enum Step<E> {
 pub trait Machine {
     /// The events that it reports.
     type Event;
-    /// Its next output.
+    /// The next output.
     fn step(&mut self, now: Instant) -> Option<Step<Self::Event>>;
     /// See `Client::handle_sent`.
     fn sent(&mut self, exchange: ExchangeKey, now: Instant);
@@ -133,7 +133,7 @@ pub struct World<M: Machine> {
 /// An exchange that the machine opened.
 #[derive(Debug)]
 pub struct Opened {
-    /// Its key.
+    /// The key of the exchange.
     pub key: ExchangeKey,
     /// The HTTP request.
     pub request: Request<Bytes>,

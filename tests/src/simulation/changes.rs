@@ -137,8 +137,8 @@ impl Changes {
         }
     }
 
-    /// The stream of a subscription has ended. The gap must be reported by the time `by`; with `None`, after another stream
-    /// is open.
+    /// The stream of a subscription has ended. The gap must be reported by the time `by`; with `None`, after another
+    /// stream is open.
     pub fn broke(&mut self, client: usize, by: Option<Instant>, now: Instant) {
         let listener = &self.clients[client];
         // A subscription that has ended misses nothing.

@@ -2,8 +2,8 @@
 //!
 //! A call without a fault ends with the answer of the server's application, within the latencies of its path. A call
 //! with a fault may also end with the failures that this fault allows; when its stream has ended, it does so at once or
-//! is resumed. A timeout is valid only when it is due and no answer is. The model does not use the state of machines: it
-//! uses commands, events that applications receive, and what the network carries.
+//! is resumed. A timeout is valid only when it is due and no answer is. The model does not use the state of machines:
+//! it uses commands, events that applications receive, and what the network carries.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -497,7 +497,7 @@ impl Model {
 
     // Actions of the server's application, and events that it receives.
 
-    /// It begins to handle a call, or continues after the client has sent the input.
+    /// The application begins to handle a call, or continues after the client has sent the input.
     pub fn served(&mut self, text: &str, client: usize, session: SessionKey, is_again: bool, now: Instant) {
         let call = self.calls.get_mut(text).unwrap_or_else(|| panic!("{text} was served, which nobody called"));
         assert_eq!(call.client, client, "{text} came under the name of another client");
@@ -517,7 +517,7 @@ impl Model {
         }
     }
 
-    /// It answers a call.
+    /// The application answers a call.
     pub fn answered(&mut self, text: &str, answer: Answer, now: Instant) {
         let call = self.calls.get_mut(text).expect("a call that was begun");
         assert!(call.begun > 0, "{text} was answered before it was asked");
@@ -526,7 +526,7 @@ impl Model {
         self.stopping.remove(text);
     }
 
-    /// It requires input before it continues.
+    /// The application requires input before it continues.
     pub fn needs_input(&mut self, text: &str) {
         let call = self.calls.get_mut(text).expect("a call that was begun");
         call.rounds += 1;
@@ -535,7 +535,7 @@ impl Model {
         self.stopping.remove(text);
     }
 
-    /// It sends a request to the client while it handles a call.
+    /// The application sends a request to the client while it handles a call.
     pub fn asks(&mut self, text: &str) {
         let call = self.calls.get_mut(text).expect("a call that was begun");
         call.questions += 1;
@@ -546,7 +546,7 @@ impl Model {
         }
     }
 
-    /// It ends the stream of a call, so that the client has to resume it for the answer.
+    /// The application ends the stream of a call, so that the client has to resume it for the answer.
     pub fn released(&mut self, text: &str) {
         let call = self.calls.get_mut(text).expect("a call that was begun");
         call.releases += 1;
@@ -556,7 +556,7 @@ impl Model {
         }
     }
 
-    /// It received a cancellation.
+    /// The application received a cancellation.
     pub fn stopped(&mut self, text: &str) {
         let call = self.calls.get_mut(text).expect("a call that was begun");
         let is_gone = call.cancelled || !self.waiting.values().any(|waiting| waiting == text);
