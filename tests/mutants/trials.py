@@ -112,8 +112,8 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 def seconds_of(program: Program, process: int, start: float) -> float:
-    """The time of a process: its processor time if its tests only compute, because the load of the computer changes that
-    little; else the elapsed time."""
+    """The seconds that a process has taken: processor time if its tests only compute, because the load of the computer
+    changes that little; else elapsed time."""
     wall = time.monotonic() - start
     if program.waits:
         return wall
