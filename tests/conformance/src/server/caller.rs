@@ -106,7 +106,7 @@ impl Caller<'_> {
     }
 }
 
-/// Runs a future that is ready at its first poll, because all that it awaits blocks.
+/// Polls a future until it is ready, without a waker: everything that it awaits blocks instead.
 pub(super) fn run<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     loop {
