@@ -61,6 +61,6 @@ fn print(name: &str, figures: &[f64; 4]) {
         shown[3],
         ratios[0],
         ratios[1],
-        table::detected_era(ratios.iter().all(|ratio| *ratio <= BRIDGED))
+        table::met_or_missed(ratios.iter().all(|ratio| *ratio <= BRIDGED))
     );
 }

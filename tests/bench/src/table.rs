@@ -50,8 +50,8 @@ impl Figure {
         let cost = |own: f64, other: f64| if matches!(self.unit, Unit::Rate) { other / own } else { own / other };
         let target = match self.target {
             None => String::new(),
-            Some(Target::AtMost(most)) => format!("<= {} {}", shown(most, self.unit), detected_era(own <= most)),
-            Some(Target::TimesBare(times)) => format!("<= {times} x bare {}", detected_era(own <= bare * times)),
+            Some(Target::AtMost(most)) => format!("<= {} {}", shown(most, self.unit), met_or_missed(own <= most)),
+            Some(Target::TimesBare(times)) => format!("<= {times} x bare {}", met_or_missed(own <= bare * times)),
         };
         let ahead = 1.0 / cost(own, peer);
         println!(
@@ -61,7 +61,7 @@ impl Figure {
             shown(bare, self.unit),
             shown(peer, self.unit),
             times(cost(own, bare)),
-            if self.is_ahead_wanted { detected_era(ahead >= AHEAD) } else { "" },
+            if self.is_ahead_wanted { met_or_missed(ahead >= AHEAD) } else { "" },
         );
     }
 }
@@ -76,7 +76,7 @@ pub fn print_head([own, bare, peer]: &[&str; 3]) {
     );
 }
 
-pub fn detected_era(is_met: bool) -> &'static str {
+pub fn met_or_missed(is_met: bool) -> &'static str {
     if is_met { "met" } else { "missed" }
 }
 

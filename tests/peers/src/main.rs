@@ -142,14 +142,14 @@ fn print(name: &str, [own, peer]: [f64; 2], target: Target) {
         Target::Below(most) => (format!("<= {most:.0}"), own <= most),
         Target::None => (String::new(), true),
     };
-    let detected_era = if wanted.is_empty() {
+    let rating = if wanted.is_empty() {
         ""
     } else if is_met {
         "met"
     } else {
         "missed"
     };
-    println!("  {name:<50}{:>10}{:>10}{ratio:>8.2}  {wanted:<15} {detected_era}", shown(own), shown(peer));
+    println!("  {name:<50}{:>10}{:>10}{ratio:>8.2}  {wanted:<15} {rating}", shown(own), shown(peer));
 }
 
 fn shown(value: f64) -> String {
