@@ -89,4 +89,6 @@ pub use client::{
 };
 pub use http_client::{HttpOptions, InvalidProxy, OptionsError};
 pub use proxy::{Observer, Proxy, Stopper};
-pub use server::{Incoming, Server, ServerPublisher, ServerStopper, Service, StateKeys};
+pub use server::{
+    Incoming, Server, ServerPublisher, ServerStopper, Service, StateKeys, StdioServer, StdioServerStopper,
+};

@@ -1,4 +1,4 @@
-//! A blocking server over HTTP, on `std::net`.
+//! Blocking servers: over HTTP on `std::net`, and on a byte stream.
 //!
 //! One thread owns the machine, each connection has a thread, and requests are served on a pool of threads. The number
 //! of connections and the size of the pool are bounded.
@@ -9,6 +9,8 @@
 //! | `connection` | requests and responses of one connection |
 //! | `connections` | limits the connections, and closes one to make room for another |
 //! | `driver` | the thread that owns the machine |
+//! | `http_io` | feeds the machine with the requests of connections, and hands them its responses |
+//! | `stdio` | a server on a byte stream |
 //! | `handlers` | the threads on which requests are served |
 //! | `subscriptions` | a queue of subscription changes for the service |
 //! | `incoming` | a request as its handler gets it |
@@ -19,8 +21,10 @@ mod connections;
 mod driver;
 mod handlers;
 mod http1;
+mod http_io;
 mod incoming;
 mod state;
+mod stdio;
 mod subscriptions;
 
 use std::fmt;
@@ -40,9 +44,11 @@ use connection::{Connection, Times, refuse_at_once};
 use connections::{Admitted, Connections};
 use driver::{Driver, Input};
 use handlers::Handlers;
+use http_io::HttpIo;
 
 pub use incoming::{Incoming, ServerPublisher};
 pub use state::StateKeys;
+pub use stdio::{StdioServer, StdioServerStopper};
 
 /// The application's side of a server: serves requests. A closure implements it.
 ///
@@ -260,7 +266,8 @@ impl Server {
         http.max_streams = http.max_streams.min(max_connections.div_ceil(2));
         config.limits.subscriptions = config.limits.subscriptions.min(max_connections.div_ceil(4));
         let machine = mcp_proto::Server::new(Http::new(http), config).map_err(unusable)?;
-        let driver = Driver::new(machine, inbox.clone(), Handlers::new(max_handlers), Arc::new(service));
+        let driver =
+            Driver::new(machine, HttpIo::default(), inbox.clone(), Handlers::new(max_handlers), Arc::new(service));
         let driver = thread::Builder::new().name("mcp-server".to_owned()).spawn(move || driver.run(&inputs))?;
         let connections = Arc::new(Connections::new(max_connections));
         let answering = Arc::new(AtomicUsize::new(0));

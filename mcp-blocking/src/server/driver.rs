@@ -5,18 +5,19 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 
 use http::request::Parts;
-use mcp_proto::client::{Call, Outcome};
-use mcp_proto::server::{
-    Event, ExchangeKey, Http, HttpAction, LoggingLevel, PeerKey, Progress, RequestInfo, Scope, Server,
+use mcp_proto::client::{Call, CloseReason, Outcome};
+use mcp_proto::server::{Carrier, Event, LoggingLevel, PeerKey, Progress, Scope, Server};
+use mcp_proto::{
+    ErrorObject, Instant, Json, Notification, Output, RequestKey, Ticket, TicketKey, Transport, UsageError,
 };
-use mcp_proto::{ErrorObject, Instant, Json, Notification, Output, RequestKey, Ticket, TicketKey, UsageError};
 
 use super::Service;
-use super::connection::{Replies, Reply, Unwritten};
+use super::connection::Replies;
 use super::handlers::{Handlers, Job};
 use super::incoming::{Context, Incoming, ServerPublisher, Shared};
 use super::subscriptions::Subscriptions;
 use crate::clock;
+use crate::stdio::Happened;
 
 /// Input to the driver.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub(super) enum Input {
     Body { request: u64, body: Vec<u8>, is_last: bool },
     /// Its connection is gone, or the request was answered and the connection is being closed.
     Gone(u64),
+    /// The thread that reads or writes a byte stream reports something.
+    Happened(Happened),
     /// A handler has answered.
     Answer { ticket: TicketKey, answer: Result<Json, ErrorObject> },
     /// A handler reports its progress.
@@ -53,27 +56,59 @@ pub(super) enum Input {
     Stop,
 }
 
-pub(super) struct Driver {
-    machine: Server<Http>,
+/// Carries out the actions of a server's machine, and hands in what arrives.
+pub(super) trait Io {
+    /// The transport of the machine.
+    type Transport: Carrier;
+
+    /// The machine's only session is over: nothing is left to serve.
+    const ENDS_WITH_SESSION: bool;
+
+    /// Hands in what has arrived; commands of handlers are not for this method.
+    fn on_input(&mut self, machine: &mut Server<Self::Transport>, input: Input, now: Instant);
+
+    /// Carries out an action.
+    fn act(
+        &mut self,
+        machine: &mut Server<Self::Transport>,
+        action: <Self::Transport as Transport>::Action,
+        now: Instant,
+    );
+
+    /// Reports to the machine what was written since the last call.
+    fn report_written(&mut self, machine: &mut Server<Self::Transport>, now: Instant);
+
+    /// Called when nothing is left to carry out. Returns `false` if more was written meanwhile, which the machine must
+    /// be told before the driver waits.
+    fn may_wait(&mut self, machine: &Server<Self::Transport>) -> bool;
+
+    /// Lets what is due happen.
+    fn handle_timeout(machine: &mut Server<Self::Transport>, now: Instant);
+
+    /// Closes the machine.
+    fn close(machine: &mut Server<Self::Transport>, now: Instant);
+}
+
+pub(super) struct Driver<I: Io> {
+    machine: Server<I::Transport>,
+    io: I,
     inbox: SyncSender<Input>,
     handlers: Handlers,
     service: Arc<dyn Service>,
-    exchanges: BTreeMap<u64, ExchangeKey>,
-    replies: BTreeMap<ExchangeKey, (u64, Replies)>,
     tickets: BTreeMap<TicketKey, (Ticket, Arc<Shared>)>,
     /// The handlers that wait for a client's response to their request.
     asked: BTreeMap<RequestKey, SyncSender<Result<Outcome, UsageError>>>,
-    /// Responses that connections have not written in full, with the number of their bytes that the machine counts as
-    /// unwritten.
-    unwritten: BTreeMap<ExchangeKey, (Unwritten, usize)>,
     subscriptions: Arc<Subscriptions>,
     /// The service is still handling subscription changes. Meanwhile, the machine collects further ones.
     is_reporting: bool,
+    /// Why the only session has ended, if there is only one.
+    closed: Option<CloseReason>,
 }
 
-impl Driver {
+impl<I: Io> Driver<I> {
     pub(super) fn new(
-        machine: Server<Http>,
+        machine: Server<I::Transport>,
+        io: I,
         inbox: SyncSender<Input>,
         handlers: Handlers,
         service: Arc<dyn Service>,
@@ -81,21 +116,20 @@ impl Driver {
         let subscriptions = Subscriptions::new(ServerPublisher { inbox: inbox.clone() });
         Self {
             machine,
+            io,
             inbox,
             handlers,
             service,
-            exchanges: BTreeMap::new(),
-            replies: BTreeMap::new(),
             tickets: BTreeMap::new(),
             asked: BTreeMap::new(),
-            unwritten: BTreeMap::new(),
             subscriptions,
             is_reporting: false,
+            closed: None,
         }
     }
 
-    /// Runs until the server is stopped.
-    pub(super) fn run(mut self, inputs: &Receiver<Input>) {
+    /// Runs until the server is stopped, or its only session has ended. Returns why it has, if there is one.
+    pub(super) fn run(mut self, inputs: &Receiver<Input>) -> (I, Option<CloseReason>) {
         loop {
             let due = self.machine.poll_timeout();
             let input = match due {
@@ -103,24 +137,44 @@ impl Driver {
                 None => inputs.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             let now = clock::now();
-            self.report_written(now);
-            match input {
-                Ok(Input::Stop) | Err(RecvTimeoutError::Disconnected) => {
-                    self.machine.close(now);
-                    self.settle(now);
-                    self.report_subscriptions();
-                    return;
+            self.io.report_written(&mut self.machine, now);
+            let is_stopped = match input {
+                Ok(Input::Stop) | Err(RecvTimeoutError::Disconnected) => true,
+                Ok(input) => {
+                    self.on_input(input, now);
+                    false
                 }
-                Ok(input) => self.on_input(input, now),
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-            if self.machine.poll_timeout().is_some_and(|at| at <= now) {
-                self.machine.handle_timeout(now);
+                Err(RecvTimeoutError::Timeout) => false,
+            };
+            if is_stopped {
+                I::close(&mut self.machine, now);
+            } else if self.machine.poll_timeout().is_some_and(|at| at <= now) {
+                I::handle_timeout(&mut self.machine, now);
             }
             self.settle(now);
+            if is_stopped || self.closed.is_some() {
+                self.report_subscriptions();
+                return (self.io, self.closed);
+            }
             if !self.is_reporting {
                 self.report_subscriptions();
             }
+        }
+    }
+
+    /// Carries out all that the machine returns.
+    fn settle(&mut self, now: Instant) {
+        loop {
+            while let Some(output) = self.machine.poll_output() {
+                match output {
+                    Output::Action(action) => self.io.act(&mut self.machine, action, now),
+                    Output::Event(event) => self.on_event(event),
+                }
+            }
+            if self.io.may_wait(&self.machine) {
+                return;
+            }
+            self.io.report_written(&mut self.machine, now);
         }
     }
 
@@ -136,29 +190,8 @@ impl Driver {
 
     fn on_input(&mut self, input: Input, now: Instant) {
         match input {
-            Input::Request { request, head, peer, body, is_whole, replies } => {
-                let mut nonce = [0; 32];
-                if let Err(error) = getrandom::fill(&mut nonce) {
-                    // Without random bytes, ids would be guessable. The connection ends without a response.
-                    log::error!("the system has no random bytes: {error}");
-                    return;
-                }
-                let exchange = self.machine.handle_request(
-                    *head,
-                    RequestInfo { principal: None, peer: Some(peer), is_routed: false, nonce },
-                    now,
-                );
-                self.exchanges.insert(request, exchange);
-                self.replies.insert(exchange, (request, replies));
-                self.feed(request, &body, is_whole, now);
-            }
-            Input::Body { request, body, is_last } => self.feed(request, &body, is_last, now),
-            Input::Gone(request) => {
-                if let Some(exchange) = self.exchanges.remove(&request) {
-                    self.replies.remove(&exchange);
-                    self.unwritten.remove(&exchange);
-                    self.machine.handle_disconnect(exchange, now);
-                }
+            input @ (Input::Request { .. } | Input::Body { .. } | Input::Gone(_) | Input::Happened(_)) => {
+                self.io.on_input(&mut self.machine, input, now);
             }
             Input::Answer { ticket, answer } => {
                 if let Some((ticket, _)) = self.tickets.remove(&ticket) {
@@ -200,74 +233,7 @@ impl Driver {
         }
     }
 
-    fn feed(&mut self, request: u64, body: &[u8], is_last: bool, now: Instant) {
-        let Some(&exchange) = self.exchanges.get(&request) else { return };
-        if !body.is_empty() {
-            self.machine.handle_body(exchange, body, now);
-        }
-        if is_last {
-            self.machine.handle_end(exchange, now);
-        }
-    }
-
-    fn settle(&mut self, now: Instant) {
-        while let Some(output) = self.machine.poll_output() {
-            match output {
-                Output::Action(HttpAction::Continue { exchange }) => self.reply(exchange, Reply::Continue, false, now),
-                Output::Action(HttpAction::Respond { exchange, response }) => {
-                    self.reply(exchange, Reply::Whole(response), true, now);
-                }
-                Output::Action(HttpAction::Stream { exchange, head }) => {
-                    self.reply(exchange, Reply::Stream(head), false, now);
-                }
-                Output::Action(HttpAction::Write { exchange, chunk }) => {
-                    self.reply(exchange, Reply::Piece(chunk), false, now);
-                }
-                Output::Action(HttpAction::Finish { exchange }) => self.reply(exchange, Reply::End, true, now),
-                Output::Action(HttpAction::Abort { exchange }) => {
-                    if let Some((unwritten, _)) = self.unwritten.remove(&exchange) {
-                        unwritten.abort();
-                    }
-                    if let Some((request, _)) = self.replies.remove(&exchange) {
-                        self.exchanges.remove(&request);
-                    }
-                }
-                Output::Action(_) => {}
-                Output::Event(event) => self.on_event(event),
-            }
-        }
-    }
-
-    /// Reports to the machine what connections have written since the last call.
-    fn report_written(&mut self, now: Instant) {
-        let Self { machine, unwritten, .. } = self;
-        unwritten.retain(|exchange, (left, counted)| {
-            let bytes = left.bytes();
-            machine.handle_written(*exchange, counted.saturating_sub(bytes), now);
-            *counted = bytes;
-            bytes > 0
-        });
-    }
-
-    fn reply(&mut self, exchange: ExchangeKey, reply: Reply, is_last: bool, now: Instant) {
-        let Some((request, replies)) = self.replies.get(&exchange) else { return };
-        let request = *request;
-        let sent = replies.send(reply);
-        if let Some(bytes) = sent.filter(|bytes| *bytes > 0) {
-            let (_, counted) = self.unwritten.entry(exchange).or_insert_with(|| (replies.unwritten(), 0));
-            *counted += bytes;
-        }
-        let is_taken = sent.is_some();
-        if is_last || !is_taken {
-            self.replies.remove(&exchange);
-            self.exchanges.remove(&request);
-        }
-        if !is_last && !is_taken {
-            self.machine.handle_disconnect(exchange, now);
-        }
-    }
-
-    #[expect(clippy::wildcard_enum_match_arm, reason = "what else is told concerns no handler")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the other events concern no handler")]
     fn on_event(&mut self, event: Event) {
         match event {
             Event::Requested { ticket, method, params } => {
@@ -298,6 +264,9 @@ impl Driver {
             }
             Event::Faulted(fault) => log::info!("a client did something wrong: {fault}"),
             Event::Closed { reason, .. } => {
+                if I::ENDS_WITH_SESSION {
+                    self.closed = Some(reason);
+                }
                 self.handlers.push(Job::Ended { service: Arc::clone(&self.service), reason });
             }
             _ => {}
@@ -312,19 +281,20 @@ mod tests {
     use std::sync::mpsc::sync_channel;
 
     use ::tests::waiting::soon;
-    use mcp_proto::server::{Config, HttpConfig};
+    use mcp_proto::server::{Config, Http, HttpConfig};
 
-    use super::super::connection::replies;
+    use super::super::connection::{Reply, replies};
+    use super::super::http_io::HttpIo;
     use super::*;
 
     /// A driver without handler threads, so that all calls stay queued, and a connection.
-    fn without_threads(service: &Arc<dyn Service>) -> (Driver, Arc<TcpStream>) {
+    fn without_threads(service: &Arc<dyn Service>) -> (Driver<HttpIo>, Arc<TcpStream>) {
         let (inbox, _) = sync_channel(1);
         let config = Config::new("s", "1").with_capabilities(Json::parse(r#"{"tools":{}}"#).unwrap());
         let machine = Server::new(Http::new(HttpConfig::new()), config).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = Arc::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
-        (Driver::new(machine, inbox, Handlers::new(0), Arc::clone(service)), stream)
+        (Driver::new(machine, HttpIo::default(), inbox, Handlers::new(0), Arc::clone(service)), stream)
     }
 
     /// The head of a call of the tool `t` in revision 2026-07-28.
@@ -351,7 +321,7 @@ mod tests {
             driver.on_input(Input::Gone(request), now);
             driver.settle(now);
             assert_eq!(Arc::strong_count(&service), before, "it waits no longer");
-            assert_eq!((driver.tickets.len(), driver.replies.len(), driver.exchanges.len()), (0, 0, 0));
+            assert_eq!((driver.tickets.len(), driver.io.replies.len(), driver.io.exchanges.len()), (0, 0, 0));
         }
     }
 
@@ -378,15 +348,15 @@ mod tests {
                 now,
             );
             driver.settle(now);
-            let left = (driver.tickets.len(), driver.replies.len(), driver.exchanges.len());
+            let left = (driver.tickets.len(), driver.io.replies.len(), driver.io.exchanges.len());
             assert_eq!(left, if is_taken { (1, 1, 1) } else { (0, 0, 0) });
             // The answer removes all remaining state.
             driver.on_input(Input::Answer { ticket, answer: Ok(Json::empty_object()) }, now);
             driver.settle(now);
-            assert_eq!((driver.tickets.len(), driver.replies.len(), driver.exchanges.len()), (0, 0, 0));
+            assert_eq!((driver.tickets.len(), driver.io.replies.len(), driver.io.exchanges.len()), (0, 0, 0));
             drop(responses);
-            driver.report_written(now);
-            assert!(driver.unwritten.is_empty());
+            driver.io.report_written(&mut driver.machine, now);
+            assert!(driver.io.unwritten.is_empty());
         }
     }
 
@@ -408,10 +378,10 @@ mod tests {
         driver.settle(now);
         assert!(matches!(responses.try_recv(), Ok(Reply::Stream(_))));
         assert!(matches!(responses.try_recv(), Ok(Reply::Piece(_))));
-        assert_eq!(driver.unwritten.len(), 1);
+        assert_eq!(driver.io.unwritten.len(), 1);
         driver.on_input(Input::Gone(1), now);
         driver.settle(now);
-        assert_eq!((driver.replies.len(), driver.exchanges.len(), driver.unwritten.len()), (0, 0, 0));
+        assert_eq!((driver.io.replies.len(), driver.io.exchanges.len(), driver.io.unwritten.len()), (0, 0, 0));
     }
 
     /// The connection that writes the stream is shut down, because it may be blocked in a write to its client.
@@ -439,11 +409,11 @@ mod tests {
             let progress = Progress { progress: f64::from(step), total: None, message: message.clone() };
             driver.on_input(Input::Progress { ticket, progress }, now);
             driver.settle(now);
-            if driver.unwritten.is_empty() {
+            if driver.io.unwritten.is_empty() {
                 break;
             }
         }
-        assert!(driver.unwritten.is_empty() && driver.replies.is_empty());
+        assert!(driver.io.unwritten.is_empty() && driver.io.replies.is_empty());
         soon(|| is_shut(&mut client.try_clone().unwrap()));
     }
 

@@ -212,9 +212,9 @@ fn check_tells_what_a_server_over_stdio_is() {
     };
     let all = ProtocolVersion::ALL;
     let legacy = [ProtocolVersion::V2025_03_26, ProtocolVersion::V2025_06_18];
-    found(&[], &[], &all, "2026-07-28", "modern: it answered server/discover");
-    found(&["--protocol", "legacy"], &[], &all, "2025-11-25", "legacy: nothing else was allowed");
-    found(&["--protocol", "2025-03-26"], &[], &all, "2025-03-26", "legacy: nothing else was allowed");
+    found(&[], &[], all, "2026-07-28", "modern: it answered server/discover");
+    found(&["--protocol", "legacy"], &[], all, "2025-11-25", "legacy: nothing else was allowed");
+    found(&["--protocol", "2025-03-26"], &[], all, "2025-03-26", "legacy: nothing else was allowed");
     found(&[], &[], &legacy, "2025-06-18", "legacy: it answered server/discover with error");
     found(&[], &["--ends-when-probed"], &legacy, "2025-06-18", "legacy: it ended when it was asked server/discover");
     for (script, text) in [

@@ -1,0 +1,133 @@
+//! The server's machine over HTTP: connections hand in requests, and write the responses.
+
+use std::collections::BTreeMap;
+
+use mcp_proto::Instant;
+use mcp_proto::server::{ExchangeKey, Http, HttpAction, RequestInfo, Server};
+
+use super::connection::{Replies, Reply, Unwritten};
+use super::driver::{Input, Io};
+
+/// The exchanges of all connections.
+#[derive(Default)]
+pub(super) struct HttpIo {
+    pub(super) exchanges: BTreeMap<u64, ExchangeKey>,
+    pub(super) replies: BTreeMap<ExchangeKey, (u64, Replies)>,
+    /// Responses that connections have not written in full, with the number of their bytes that the machine counts as
+    /// unwritten.
+    pub(super) unwritten: BTreeMap<ExchangeKey, (Unwritten, usize)>,
+}
+
+impl HttpIo {
+    fn feed(&self, machine: &mut Server<Http>, request: u64, body: &[u8], is_last: bool, now: Instant) {
+        let Some(&exchange) = self.exchanges.get(&request) else { return };
+        if !body.is_empty() {
+            machine.handle_body(exchange, body, now);
+        }
+        if is_last {
+            machine.handle_end(exchange, now);
+        }
+    }
+
+    fn reply(&mut self, machine: &mut Server<Http>, exchange: ExchangeKey, reply: Reply, is_last: bool, now: Instant) {
+        let Some((request, replies)) = self.replies.get(&exchange) else { return };
+        let request = *request;
+        let sent = replies.send(reply);
+        if let Some(bytes) = sent.filter(|bytes| *bytes > 0) {
+            let (_, counted) = self.unwritten.entry(exchange).or_insert_with(|| (replies.unwritten(), 0));
+            *counted += bytes;
+        }
+        let is_taken = sent.is_some();
+        if is_last || !is_taken {
+            self.replies.remove(&exchange);
+            self.exchanges.remove(&request);
+        }
+        if !is_last && !is_taken {
+            machine.handle_disconnect(exchange, now);
+        }
+    }
+}
+
+impl Io for HttpIo {
+    type Transport = Http;
+
+    const ENDS_WITH_SESSION: bool = false;
+
+    fn on_input(&mut self, machine: &mut Server<Http>, input: Input, now: Instant) {
+        match input {
+            Input::Request { request, head, peer, body, is_whole, replies } => {
+                let mut nonce = [0; 32];
+                if let Err(error) = getrandom::fill(&mut nonce) {
+                    // Without random bytes, ids would be guessable. The connection ends without a response.
+                    log::error!("the system has no random bytes: {error}");
+                    return;
+                }
+                let info = RequestInfo { principal: None, peer: Some(peer), is_routed: false, nonce };
+                let exchange = machine.handle_request(*head, info, now);
+                self.exchanges.insert(request, exchange);
+                self.replies.insert(exchange, (request, replies));
+                self.feed(machine, request, &body, is_whole, now);
+            }
+            Input::Body { request, body, is_last } => self.feed(machine, request, &body, is_last, now),
+            Input::Gone(request) => {
+                if let Some(exchange) = self.exchanges.remove(&request) {
+                    self.replies.remove(&exchange);
+                    self.unwritten.remove(&exchange);
+                    machine.handle_disconnect(exchange, now);
+                }
+            }
+            Input::Happened(_)
+            | Input::Answer { .. }
+            | Input::Progress { .. }
+            | Input::Release(_)
+            | Input::Notify { .. }
+            | Input::Log { .. }
+            | Input::Publish { .. }
+            | Input::Ask { .. }
+            | Input::Reported
+            | Input::Stop => {}
+        }
+    }
+
+    fn act(&mut self, machine: &mut Server<Http>, action: HttpAction, now: Instant) {
+        match action {
+            HttpAction::Continue { exchange } => self.reply(machine, exchange, Reply::Continue, false, now),
+            HttpAction::Respond { exchange, response } => {
+                self.reply(machine, exchange, Reply::Whole(response), true, now);
+            }
+            HttpAction::Stream { exchange, head } => self.reply(machine, exchange, Reply::Stream(head), false, now),
+            HttpAction::Write { exchange, chunk } => self.reply(machine, exchange, Reply::Piece(chunk), false, now),
+            HttpAction::Finish { exchange } => self.reply(machine, exchange, Reply::End, true, now),
+            HttpAction::Abort { exchange } => {
+                if let Some((unwritten, _)) = self.unwritten.remove(&exchange) {
+                    unwritten.abort();
+                }
+                if let Some((request, _)) = self.replies.remove(&exchange) {
+                    self.exchanges.remove(&request);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn report_written(&mut self, machine: &mut Server<Http>, now: Instant) {
+        self.unwritten.retain(|exchange, (left, counted)| {
+            let bytes = left.bytes();
+            machine.handle_written(*exchange, counted.saturating_sub(bytes), now);
+            *counted = bytes;
+            bytes > 0
+        });
+    }
+
+    fn may_wait(&mut self, _: &Server<Http>) -> bool {
+        true
+    }
+
+    fn handle_timeout(machine: &mut Server<Http>, now: Instant) {
+        machine.handle_timeout(now);
+    }
+
+    fn close(machine: &mut Server<Http>, now: Instant) {
+        machine.close(now);
+    }
+}
