@@ -281,9 +281,10 @@ mod tests {
         served.write(&request("3", "ping", "{}"));
         assert_eq!(served.line(), result("3", "{}"), "the call is with its handler");
         served.stopper.stop();
-        let (reason, rest) = served.ends();
-        assert!(rest.starts_with(r#"{"jsonrpc":"2.0","id":2,"error":"#), "{rest}");
-        assert_eq!(reason.unwrap(), CloseReason::Local);
+        let line = served.line();
+        assert!(line.starts_with(r#"{"jsonrpc":"2.0","id":2,"error":"#), "{line}");
+        soon(|| served.thread.is_finished());
+        assert_eq!(served.thread.join().unwrap().unwrap(), CloseReason::Local);
     }
 
     #[test]
