@@ -12,7 +12,7 @@ use std::{env, fs};
 
 use bytes::Bytes;
 use http::HeaderMap;
-use mcp_proto::client::{self, NotRestored, Outcome, Unavailable};
+use mcp_proto::client::{self, DetectedEra, NotRestored, Outcome, Unavailable};
 use mcp_proto::{ErrorObject, Instant, Json, Load, Output, StdioAction, relay, server};
 
 /// The environment variable with which [`compare`] writes the current digests to the file.
@@ -200,9 +200,9 @@ impl Said for client::Event {
     fn text(&self) -> String {
         match self {
             Self::Connected { version, result, is_reconnect, detected_era, is_downgrade } => {
-                let (how, era, by) = (if *is_reconnect { "Again" } else { "First" }, detected_era.era, detected_era.by);
-                let detected = format!("Verdict {{ era: {era:?}, evidence: {by:?} }}");
-                format!("connected: {version} {how} {detected} {is_downgrade} {}", json(result))
+                let how = if *is_reconnect { "again" } else { "first" };
+                let DetectedEra { era, by } = detected_era;
+                format!("connected {how}: {version}, {era}: {by}, downgrade {is_downgrade}, {}", json(result))
             }
             Self::Unavailable { reason, retry_in } => unavailable(reason, *retry_in),
             Self::SessionLost => "session lost".to_owned(),
@@ -262,8 +262,8 @@ impl Said for relay::Event {
     fn text(&self) -> String {
         match self {
             Self::Connected { version, result, is_reconnect } => {
-                let how = if *is_reconnect { "Again" } else { "First" };
-                format!("connected: {version} {how} {}", json(result))
+                let how = if *is_reconnect { "again" } else { "first" };
+                format!("connected {how}: {version} {}", json(result))
             }
             Self::Bridging { client, server } => format!("bridging: {client:?} and {server:?}"),
             Self::Unavailable { reason, retry_in } => unavailable(reason, *retry_in),
