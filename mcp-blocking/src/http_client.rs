@@ -156,8 +156,9 @@ impl<I: From<(ExchangeKey, Received)> + Send + 'static> Pool<I> {
         self.waiting.retain(|(waiting, _)| *waiting != exchange);
         if let Some(busy) = self.busy.get_mut(&exchange) {
             busy.is_aborted = true;
-            busy.worker.abort(&self.options, &self.names);
+            // The flag comes first: a worker that has not begun sees it, or still uses the agent that is closed next.
             self.backpressure.abort(&busy.aborted);
+            busy.worker.abort(&self.options, &self.names);
         }
     }
 

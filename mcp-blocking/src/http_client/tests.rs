@@ -173,6 +173,21 @@ fn what_comes_of_an_exchange_is_told_in_its_order() {
     }
 }
 
+/// The worker may not have begun when its request is aborted, and then has no connection that could be closed.
+#[test]
+fn k6_a_request_that_is_aborted_before_its_worker_begins_is_not_sent() {
+    for _ in 0..50 {
+        let mut world = Pooled::new(1);
+        let key = world.keys[0];
+        world.open(key, "/hang", None);
+        world.abort(key);
+        while world.counts() != (1, 0, 0) {
+            world.step();
+        }
+        assert_eq!(world.reported.of(key), [] as [&str; 0]);
+    }
+}
+
 #[test]
 fn requests_wait_for_a_worker_and_those_that_are_aborted_do_not() {
     let mut world = Pooled::new(2);

@@ -82,7 +82,12 @@ fn run<I: From<(ExchangeKey, Received)>>(
         let agent = agent.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let hand_in = |received| inbox.send(I::from((exchange, received)));
         let wait = || backpressure.wait_unless(&aborted);
-        let last = carry(&agent, request, &sent, &mut buffers, &wait, &hand_in);
+        let last = if aborted.load(Ordering::Acquire) {
+            // It has no connection yet that the abort could close. The pool waits only for the end of the exchange.
+            Some(Received::Failed(Failure::Broken { detail: "aborted".into() }))
+        } else {
+            carry(&agent, request, &sent, &mut buffers, &wait, &hand_in)
+        };
         drop(agent);
         if matches!(last, Some(Received::Failed(Failure::Unreachable { .. }))) {
             names.forget();
