@@ -23,7 +23,7 @@
 //! | `batch` | batches of 2025-03-26 |
 //! | `logging` | the levels of log messages |
 //! | `era` | stateless requests: admits them and completes their results |
-//! | `handover` | changes a relay's server from forwarding to serving |
+//! | `takeover` | changes a relay's server from forwarding to serving |
 //! | `context` | the revision, client and settings that apply to one request |
 //! | `input` | input that a request needs from its client |
 //! | `state` | authenticated `requestState` that clients cannot alter |
@@ -45,7 +45,6 @@ mod connections;
 mod context;
 mod era;
 mod event;
-mod handover;
 mod http;
 mod inbound;
 mod input;
@@ -56,6 +55,7 @@ mod shares;
 mod state;
 mod stdio;
 mod subscribed;
+mod takeover;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -86,7 +86,6 @@ pub use connections::{Admission, ConnectionKey, Connections};
 pub use context::Context;
 pub use era::CacheScope;
 pub use event::Event;
-pub(crate) use handover::Identity;
 pub use http::{
     Access, ExchangeKey, Http, HttpAction, HttpConfig, Principal, RequestInfo, TwoEndpoints, expects_continue,
     server_stopped, too_many_connections,
@@ -101,6 +100,7 @@ pub use state::HmacKey;
 pub use state::{StateBinding, StateKey, StateKeys};
 pub(crate) use subscribed::Names;
 pub use subscribed::SubscriptionChange;
+pub(crate) use takeover::Identity;
 
 /// The server side of one connection on a byte stream, or of all connections over HTTP.
 ///

@@ -166,7 +166,7 @@ impl<T: ClientTransport> Relay<T> {
                     ErrorObject::new(code::INVALID_REQUEST, "the connection was begun in another way meanwhile");
                 self.respond(ticket, Err(error), now);
             } else if era == Era::Legacy {
-                self.server.reconsider(ticket, method, params, now);
+                self.server.redispatch(ticket, method, params, now);
             } else if method == Method::SERVER_DISCOVER && params.as_ref() == Some(asked) {
                 self.respond(ticket, Ok(result.clone()), now);
             } else {
@@ -243,7 +243,7 @@ impl<T: ClientTransport> Relay<T> {
         let server_info = server_info.filter(Json::is_object).unwrap_or_else(convert::unknown);
         self.server.serve_as(Identity::new(discovered, server_info, capabilities), Era::Legacy);
         self.client.speak_for_itself();
-        self.server.reconsider(ticket, Method::INITIALIZE, Some(params), now);
+        self.server.redispatch(ticket, Method::INITIALIZE, Some(params), now);
     }
 
     /// Joins a modern client to a legacy server: from here on, the relay is the client's server (BR-M-01).

@@ -72,7 +72,7 @@ impl Server<Stdio> {
 
     /// Handles a request that was already reported as if it had only arrived now.
     #[expect(clippy::needless_pass_by_value, reason = "a ticket is good for one answer")]
-    pub(crate) fn reconsider(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
+    pub(crate) fn redispatch(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
         let (peers, shared) = &mut self.split(now);
         let Some(peer) = peers.get_mut(&SessionKey::ONLY) else { return };
         let Some((id, origin)) = peer.end_request(ticket.key(), shared) else { return };
