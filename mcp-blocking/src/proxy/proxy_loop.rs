@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use mcp_proto::client::{ClientTransport, CloseReason};
 use mcp_proto::relay::{Action, Event, Relay};
-use mcp_proto::{Instant, Output as Said, StdioAction};
+use mcp_proto::{Instant, StdioAction};
 
 use super::Observer;
 use crate::backpressure::Backpressure;
@@ -353,14 +353,14 @@ where
     fn drain(&mut self) -> Option<CloseReason> {
         while let Some(output) = self.relay.poll_output() {
             match output {
-                Said::Action(Action::Client(StdioAction::Write(bytes))) => {
+                mcp_proto::Output::Action(Action::Client(StdioAction::Write(bytes))) => {
                     self.observer.written(&bytes);
                     self.writer.push(bytes);
                 }
-                Said::Action(Action::Client(StdioAction::CloseWrite)) => self.writer.close(),
-                Said::Action(Action::Client(_)) => {}
-                Said::Action(Action::Server(action)) => self.link.act(action),
-                Said::Event(event) => {
+                mcp_proto::Output::Action(Action::Client(StdioAction::CloseWrite)) => self.writer.close(),
+                mcp_proto::Output::Action(Action::Client(_)) => {}
+                mcp_proto::Output::Action(Action::Server(action)) => self.link.act(action),
+                mcp_proto::Output::Event(event) => {
                     self.observer.event(&event);
                     if let Event::Closed(reason) = event {
                         return Some(reason);
