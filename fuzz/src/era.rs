@@ -11,7 +11,7 @@ use crate::script::Script;
 
 /// How a server responds to `server/discover` or `initialize`.
 #[derive(Debug, Clone, Copy)]
-enum Said {
+enum Reaction {
     /// A result that lists the revisions whose bits are set.
     Versions(u8),
     /// Error -32022, with the supported revisions if its data can be read.
@@ -35,7 +35,7 @@ enum Said {
 const CODES: [i64; 8] = [-32601, -32602, -32600, -32603, -32020, -32021, -32000, 7];
 const STATUSES: [u16; 12] = [400, 404, 405, 401, 403, 407, 408, 425, 429, 500, 503, 422];
 
-impl Said {
+impl Reaction {
     fn of(script: &mut Script<'_>) -> Option<Self> {
         Some(match script.byte()? % 10 {
             0 => Self::Versions(script.byte()?),
@@ -139,21 +139,21 @@ impl Table {
         self.newest(false, ProtocolVersion::ALL).map_or(Next::Nothing, Next::Initialize)
     }
 
-    fn next(&mut self, said: Said) -> Next {
-        let next = match (said, self.last) {
-            (Said::Late, _) => return Next::Wait,
+    fn next(&mut self, reaction: Reaction) -> Next {
+        let next = match (reaction, self.last) {
+            (Reaction::Late, _) => return Next::Wait,
             // A legacy server may exit at the probe, so it is started again with `initialize` (ER-06).
-            (Said::Gone, _) if self.is_stream && self.has(false) && self.so_far.has_probed => {
+            (Reaction::Gone, _) if self.is_stream && self.has(false) && self.so_far.has_probed => {
                 self.so_far.has_probed = false;
                 self.initialize()
             }
             // These failures state nothing about the era (ER-26, ER-29).
-            (Said::Gone | Said::Status(401 | 403 | 407 | 408 | 425 | 429 | 500..), _) => Next::Nothing,
-            (said, Next::Discover) => self.probed(said),
+            (Reaction::Gone | Reaction::Status(401 | 403 | 407 | 408 | 425 | 429 | 500..), _) => Next::Nothing,
+            (reaction, Next::Discover) => self.probed(reaction),
             // A session is used only if the client supports its revision (LC-06).
-            (Said::Session(version), _) if self.newest(false, &[version]).is_some() => Next::Connected(Era::Legacy),
+            (Reaction::Session(version), _) if self.newest(false, &[version]).is_some() => Next::Connected(Era::Legacy),
             // A modern server refuses `initialize`, so the client probes once more (ER-08, ER-42).
-            (Said::Unsupported(_) | Said::Error(-32601 | -32602 | -32020) | Said::Status(_), _)
+            (Reaction::Unsupported(_) | Reaction::Error(-32601 | -32602 | -32020) | Reaction::Status(_), _)
                 if self.has(true) && !self.so_far.was_refused =>
             {
                 self.so_far.was_refused = true;
@@ -166,15 +166,15 @@ impl Table {
         next
     }
 
-    fn probed(&mut self, said: Said) -> Next {
-        let (chosen, is_result) = match said {
-            Said::Versions(chosen) => (chosen, true),
-            Said::Unsupported(Some(chosen)) => (chosen, false),
+    fn probed(&mut self, reaction: Reaction) -> Next {
+        let (chosen, is_result) = match reaction {
+            Reaction::Versions(chosen) => (chosen, true),
+            Reaction::Unsupported(Some(chosen)) => (chosen, false),
             // Only a modern server sends these errors (ER-22, ER-24).
-            Said::Error(-32020 | -32021) => return Next::Nothing,
+            Reaction::Error(-32020 | -32021) => return Next::Nothing,
             // Over HTTP, a timeout states nothing about the era (ER-26). On a byte stream it means a legacy server
             // (ER-04), unless the server is known to be modern.
-            Said::Nothing if !self.is_stream || self.is_sure() => return Next::Nothing,
+            Reaction::Nothing if !self.is_stream || self.is_sure() => return Next::Nothing,
             // Any other answer means a legacy server (ER-04, ER-05, ER-23, ER-25), unless it has refused `initialize`.
             _ if self.so_far.was_refused => return Next::Nothing,
             _ => return self.initialize(),
@@ -204,7 +204,7 @@ impl Table {
 trait Client {
     /// The request that it has sent since the last call, by method and offered revision.
     fn asked(&mut self) -> Next;
-    fn hear(&mut self, said: Said);
+    fn react(&mut self, reaction: Reaction);
     fn connect(&mut self) -> bool;
     fn detected_era(&self) -> Option<DetectedEra>;
     fn is_connected(&self) -> bool;
@@ -239,16 +239,16 @@ impl Client for OverHttp {
         next
     }
 
-    fn hear(&mut self, said: Said) {
-        let Some(opened) = self.open.as_ref().filter(|_| !matches!(said, Said::Late)) else { return };
+    fn react(&mut self, reaction: Reaction) {
+        let Some(opened) = self.open.as_ref().filter(|_| !matches!(reaction, Reaction::Late)) else { return };
         let key = opened.key;
-        match (said.message(&opened.id()), said) {
-            (Some(message), Said::Error(code)) if code % 2 == 0 => {
+        match (reaction.message(&opened.id()), reaction) {
+            (Some(message), Reaction::Error(code)) if code % 2 == 0 => {
                 self.world.reply(key, &Reply::json(message).with_status(400));
             }
             (Some(message), _) => self.world.reply(key, &Reply::json(message)),
-            (None, Said::Status(status)) => self.world.reply(key, &Reply::html(status)),
-            (None, Said::Gone) => self.world.fail(key, world::broken()),
+            (None, Reaction::Status(status)) => self.world.reply(key, &Reply::html(status)),
+            (None, Reaction::Gone) => self.world.fail(key, world::broken()),
             (None, _) => self.world.pass(Duration::from_secs(31)),
         }
     }
@@ -287,16 +287,16 @@ impl Client for OnStream {
         next
     }
 
-    fn hear(&mut self, said: Said) {
+    fn react(&mut self, reaction: Reaction) {
         let [earlier @ .., id] = &self.ids[..] else { return };
-        match (said.message(id), said) {
+        match (reaction.message(id), reaction) {
             (Some(message), _) => self.stream.line(message),
-            (None, Said::Late) => {
+            (None, Reaction::Late) => {
                 if let Some(earlier) = earlier.last() {
                     self.stream.line(world::result(earlier, world::DISCOVERED));
                 }
             }
-            (None, Said::Gone) => self.stream.eof(),
+            (None, Reaction::Gone) => self.stream.eof(),
             (None, _) => self.stream.pass(Duration::from_secs(31)),
         }
     }
@@ -335,27 +335,27 @@ pub fn era(data: &[u8]) {
     let mut client = client(&table);
     assert_eq!(client.asked(), begun, "the first question");
     let mut script = Script(&data[2..]);
-    while let Some(said) = Said::of(&mut script) {
-        if table.is_stream && matches!(said, Said::Status(_)) {
+    while let Some(reaction) = Reaction::of(&mut script) {
+        if table.is_stream && matches!(reaction, Reaction::Status(_)) {
             continue;
         }
         let before = client.detected_era();
-        client.hear(said);
-        let next = table.next(said);
+        client.react(reaction);
+        let next = table.next(reaction);
         let asked = match next {
             Next::Discover | Next::Initialize(_) => next,
             Next::Connected(_) | Next::Nothing | Next::Wait => Next::Wait,
         };
-        assert_eq!(client.asked(), asked, "after {said:?}");
+        assert_eq!(client.asked(), asked, "after {reaction:?}");
         match next {
             Next::Connected(era) => {
                 assert!(client.is_connected());
-                assert_eq!(client.detected_era().map(|detected_era| detected_era.era), Some(era), "after {said:?}");
+                assert_eq!(client.detected_era().map(|detected_era| detected_era.era), Some(era), "after {reaction:?}");
                 return remembers(table, era);
             }
             Next::Nothing => {
-                if !matches!(said, Said::Versions(_) | Said::Unsupported(_)) {
-                    assert_eq!(client.detected_era(), before, "{said:?} told nothing");
+                if !matches!(reaction, Reaction::Versions(_) | Reaction::Unsupported(_)) {
+                    assert_eq!(client.detected_era(), before, "{reaction:?} shows no era");
                 }
                 let (connected, begun) = (client.connect(), table.begin());
                 if !connected {
@@ -363,7 +363,7 @@ pub fn era(data: &[u8]) {
                 }
                 assert_eq!(client.asked(), begun, "the first question of the next attempt");
             }
-            Next::Discover | Next::Initialize(_) | Next::Wait => assert!(!client.is_connected(), "after {said:?}"),
+            Next::Discover | Next::Initialize(_) | Next::Wait => assert!(!client.is_connected(), "after {reaction:?}"),
         }
     }
 }

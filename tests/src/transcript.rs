@@ -71,13 +71,13 @@ pub fn begin(now: Instant) {
 }
 
 /// Adds an output of a machine, if there is one, and returns it.
-pub fn added<S: Said>(now: Instant, who: &'static str, said: Option<S>) -> Option<S> {
+pub fn added<S: Described>(now: Instant, who: &'static str, output: Option<S>) -> Option<S> {
     TAKEN.with_borrow_mut(|taken| {
-        if let (Some(taken), Some(said)) = (taken, &said) {
-            taken.add(now, who, &said.text());
+        if let (Some(taken), Some(output)) = (taken, &output) {
+            taken.add(now, who, &output.text());
         }
     });
-    said
+    output
 }
 
 /// Adds the state of a machine if it has changed: its next timeout, its load, and which inputs it accepts.
@@ -125,12 +125,12 @@ pub fn compare(file: &Path, digests: &[u32], command: impl Fn(usize) -> String) 
 }
 
 /// An output of a machine.
-pub trait Said {
+pub trait Described {
     /// The output as text.
     fn text(&self) -> String;
 }
 
-impl<A: Said, E: Said> Said for Output<A, E> {
+impl<A: Described, E: Described> Described for Output<A, E> {
     fn text(&self) -> String {
         match self {
             Self::Action(action) => action.text(),
@@ -139,7 +139,7 @@ impl<A: Said, E: Said> Said for Output<A, E> {
     }
 }
 
-impl Said for StdioAction {
+impl Described for StdioAction {
     fn text(&self) -> String {
         match self {
             Self::Write(bytes) => format!("writes {}", shown(bytes)),
@@ -150,7 +150,7 @@ impl Said for StdioAction {
     }
 }
 
-impl Said for client::HttpAction {
+impl Described for client::HttpAction {
     fn text(&self) -> String {
         match self {
             Self::Open { exchange, request } => format!(
@@ -166,7 +166,7 @@ impl Said for client::HttpAction {
     }
 }
 
-impl Said for server::HttpAction {
+impl Described for server::HttpAction {
     fn text(&self) -> String {
         match self {
             Self::Continue { exchange } => format!("continues {exchange:?}"),
@@ -187,7 +187,7 @@ impl Said for server::HttpAction {
     }
 }
 
-impl<A: Said> Said for relay::Action<A> {
+impl<A: Described> Described for relay::Action<A> {
     fn text(&self) -> String {
         match self {
             Self::Client(action) => format!("to the client: {}", action.text()),
@@ -196,7 +196,7 @@ impl<A: Said> Said for relay::Action<A> {
     }
 }
 
-impl Said for client::Event {
+impl Described for client::Event {
     fn text(&self) -> String {
         match self {
             Self::Connected { version, result, is_reconnect, detected_era, is_downgrade } => {
@@ -234,7 +234,7 @@ impl Said for client::Event {
     }
 }
 
-impl Said for server::Event {
+impl Described for server::Event {
     fn text(&self) -> String {
         match self {
             Self::Connected { session, version, params } => {
@@ -258,7 +258,7 @@ impl Said for server::Event {
     }
 }
 
-impl Said for relay::Event {
+impl Described for relay::Event {
     fn text(&self) -> String {
         match self {
             Self::Connected { version, result, is_reconnect } => {
