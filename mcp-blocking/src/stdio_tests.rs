@@ -72,7 +72,7 @@ fn what_was_written_is_counted_and_told_of_if_that_is_wanted() {
     assert!(inputs.try_recv().is_err(), "nobody wanted to know");
     assert!(!writer.is_done());
     writer.close();
-    assert!(matches!(inputs.recv_timeout(LONG), Ok(Happened::Written)), "the end is told");
+    assert!(matches!(inputs.recv_timeout(LONG), Ok(Happened::Written)), "the end is reported");
     assert_eq!((writer.is_done(), writer.take_written()), (true, 1));
     assert_eq!(*flushed.lock().unwrap(), b"abcdef");
     // Bytes that are pushed too late are counted as written.

@@ -814,19 +814,19 @@ fn rp12_a_flood_of_progress_is_reduced_to_the_newest_and_what_is_lost_is_counted
             stream.machine.handle_bytes(line.as_bytes(), stream.now);
         }
         let (_, others) = stream.outcomes();
-        let (mut told, mut dropped, mut newest) = (0, 0, String::new());
+        let (mut reported, mut dropped, mut newest) = (0, 0, String::new());
         for event in &others {
             match event {
                 ClientEvent::Progressed { params, .. } => {
-                    told += 1;
+                    reported += 1;
                     newest = params.to_text().into_owned();
                 }
                 ClientEvent::Faulted(Fault::Dropped { count }) => dropped += count,
                 other => panic!("{other:?}"),
             }
         }
-        assert!(told < 2100, "{told}");
-        assert_eq!(told + dropped, count, "each is told or counted");
+        assert!(reported < 2100, "{reported}");
+        assert_eq!(reported + dropped, count, "each is reported or counted");
         assert_eq!(newest.contains(&format!(r#""progress":{count},"#)), keeps_newest, "{padding}");
     }
 }
@@ -1079,11 +1079,11 @@ fn cl3_a_connection_that_ends_before_it_was_made_is_told_to_be_unavailable() {
             stream.eof();
         }
         let events = stream.events();
-        let told = |wanted: &ClientEvent| events.iter().filter(|event| *event == wanted).count();
+        let reported = |wanted: &ClientEvent| events.iter().filter(|event| *event == wanted).count();
         let reason = Unavailable::Failed(Failed::Closed);
-        assert_eq!(told(&ClientEvent::Unavailable { reason, retry_in: None }), 1, "{events:?}");
+        assert_eq!(reported(&ClientEvent::Unavailable { reason, retry_in: None }), 1, "{events:?}");
         assert_eq!(
-            told(&ClientEvent::Responded { request, outcome: Outcome::Failed(Failed::Closed) }),
+            reported(&ClientEvent::Responded { request, outcome: Outcome::Failed(Failed::Closed) }),
             1,
             "{events:?}"
         );

@@ -604,7 +604,7 @@ fn the_demonstration_shows_a_whole_dialogue() {
         "    editor  > {\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n",
         "\nIt asks for the tools.\n",
         r#"editor  < {"jsonrpc":"2.0","id":2,"result":{"tools""#,
-        "\nIt calls one, and asks to be told how far that is. The server's answer becomes a stream.\n",
+        "\nIt calls one, and asks for its progress. The server's answer becomes a stream.\n",
         r#""progress":1.0"#,
         r#""progress":2.0"#,
         r#""progress":3.0"#,

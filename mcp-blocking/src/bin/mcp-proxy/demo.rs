@@ -39,7 +39,7 @@ pub(crate) fn run(out: &mut impl Write) -> io::Result<()> {
     editor.say(INITIALIZED)?;
     editor.report("It asks for the tools.")?;
     editor.ask(LIST)?;
-    editor.report("It calls one, and asks to be told how far that is. The server's answer becomes a stream.")?;
+    editor.report("It calls one, and asks for its progress. The server's answer becomes a stream.")?;
     editor.ask(COUNT)?;
     editor.report("It calls another, which asks the person in front of the editor for a name before it answers.")?;
     editor.ask(GREET)?;
