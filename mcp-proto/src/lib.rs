@@ -151,7 +151,6 @@ pub use codec::buffer::CowBytes;
 pub use codec::json::{DuplicateKey, Json, JsonError};
 pub use codec::jsonrpc::{
     ErrorObject, Frame, Message, Notification, ParseError, ParseErrorKind, Request, RequestId, Response, Subject,
-    UnreadableId,
 };
 pub use codec::text::{Excerpt, escape_text};
 pub use codec::{line, sse};
@@ -162,7 +161,7 @@ pub use limits::{Ceilings, Intake, Limits, Load};
 pub use relay::Relay;
 pub use server::Server;
 pub use spec::param_headers::InvalidAnnotation;
-pub use spec::{CancelBy, Era, FallbackOn, Method, ProtocolVersion, Rules, code};
+pub use spec::{Era, Method, ProtocolVersion, Rules, code};
 pub use time::Instant;
 pub use transport::{Stdio, StdioAction, Transport};
 

@@ -11,4 +11,5 @@ mod revision;
 
 pub use method::Method;
 pub(crate) use method::{Change, List, SettingChange, TASKS_EXTENSION};
-pub use revision::{CancelBy, Era, FallbackOn, ProtocolVersion, Rules};
+pub(crate) use revision::{CancelBy, FallbackOn, UnreadableId};
+pub use revision::{Era, ProtocolVersion, Rules};

@@ -8,13 +8,13 @@ use bytes::Bytes;
 
 use crate::Instant;
 use crate::codec::jsonrpc::recover_id::recover_id;
-use crate::codec::jsonrpc::{ErrorObject, Frame, Message, ParseError, Subject, UnreadableId};
+use crate::codec::jsonrpc::{ErrorObject, Frame, Message, ParseError, Subject};
 use crate::codec::line::Decoder;
 use crate::codec::text::Excerpt;
 use crate::conversation::outbox::{Outbox, Weight};
 use crate::error::Fault;
 use crate::limits::{Limits, Load};
-use crate::spec::code;
+use crate::spec::{UnreadableId, code};
 
 pub(crate) mod sealed {
     /// Prevents implementations of `Transport` outside of this crate.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use mcp_proto::{ErrorObject, Frame, Limits, Message, Notification, ParseError, Request, RequestId, Response, Subject};
-use mcp_proto::{Json, UnreadableId};
+use mcp_proto::{Json, ProtocolVersion};
 use proptest::prelude::*;
 use tests::json_text;
 use tests::vectors::{Capture, Side};
@@ -187,11 +187,11 @@ fn rp8_batches_are_read_element_by_element_up_to_the_limit() {
 fn a28_an_unreadable_id_is_null_or_absent_as_the_revision_wants() {
     let message = Message::from(Response::Error { id: None, error: ErrorObject::new(-32700, "not JSON") });
     assert_eq!(
-        message.to_bytes_with(UnreadableId::Null),
+        message.to_bytes_for(ProtocolVersion::V2025_06_18),
         r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"not JSON"}}"#
     );
     assert_eq!(
-        message.to_bytes_with(UnreadableId::Omitted),
+        message.to_bytes_for(ProtocolVersion::V2025_11_25),
         r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"not JSON"}}"#
     );
 }

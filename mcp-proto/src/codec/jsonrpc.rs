@@ -17,7 +17,6 @@ pub(crate) mod recover_id;
 use crate::codec::json::Json;
 use crate::spec::Method;
 
-pub use encode::UnreadableId;
 pub use error::ErrorObject;
 pub use id::RequestId;
 pub use parse::{Frame, ParseError, ParseErrorKind, Subject};

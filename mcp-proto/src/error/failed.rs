@@ -9,6 +9,7 @@ use crate::codec::json::JsonError;
 use crate::codec::jsonrpc::{ParseError, ParseErrorKind};
 use crate::codec::text::Excerpt;
 use crate::spec::ProtocolVersion;
+use crate::spec::header::BodyKind;
 
 /// Why a request ended without a response from the peer.
 ///
@@ -341,36 +342,6 @@ impl fmt::Debug for Refusal {
             .field("challenges", &self.challenges.len())
             .finish()
     }
-}
-
-/// The kind of body of an HTTP response, according to its headers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum BodyKind {
-    /// No body.
-    #[error("no body")]
-    Empty,
-    /// `application/json`
-    #[error("JSON")]
-    Json,
-    /// `text/event-stream`
-    #[error("a stream of events")]
-    EventStream,
-    /// `text/html`
-    #[error("an HTML page")]
-    Html,
-    /// `text/plain`
-    #[error("plain text")]
-    PlainText,
-    /// Two `Content-Type` headers, or one that cannot be parsed.
-    #[error("a body of unclear type")]
-    Unclear,
-    /// No `Content-Type` header.
-    #[error("a body without a type")]
-    Untyped,
-    /// Anything else.
-    #[error("a body of another type")]
-    Other,
 }
 
 /// What is wrong with a response.

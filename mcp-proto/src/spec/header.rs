@@ -3,8 +3,6 @@
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName};
 
-use crate::error::BodyKind;
-
 pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 /// Repeats the method of the body (RULES 8.2).
@@ -14,6 +12,36 @@ pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
 /// Prefix of the names of headers that repeat arguments of a tool (RULES 8.3).
 pub(crate) const PARAM_PREFIX: &str = "mcp-param-";
 pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// The kind of body of an HTTP response, according to its headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BodyKind {
+    /// No body.
+    #[error("no body")]
+    Empty,
+    /// `application/json`
+    #[error("JSON")]
+    Json,
+    /// `text/event-stream`
+    #[error("a stream of events")]
+    EventStream,
+    /// `text/html`
+    #[error("an HTML page")]
+    Html,
+    /// `text/plain`
+    #[error("plain text")]
+    PlainText,
+    /// Two `Content-Type` headers, or one that cannot be parsed.
+    #[error("a body of unclear type")]
+    Unclear,
+    /// No `Content-Type` header.
+    #[error("a body without a type")]
+    Untyped,
+    /// Anything else.
+    #[error("a body of another type")]
+    Other,
+}
 
 /// SH-C-04, HT5, EV-23: compares the media type's essence without regard to case; parameters are ignored.
 pub(crate) fn body_kind(headers: &HeaderMap) -> BodyKind {

@@ -4,7 +4,6 @@
 
 use std::fmt;
 
-use crate::codec::jsonrpc::UnreadableId;
 use crate::spec::{Method, code};
 
 /// A published revision of the Model Context Protocol.
@@ -111,7 +110,7 @@ impl fmt::Display for Era {
 
 /// How a client cancels a request over HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CancelBy {
+pub(crate) enum CancelBy {
     /// By sending `notifications/cancelled` in a POST (CX-01, CX-09).
     Notification,
     /// By closing the exchange (CX-07).
@@ -120,13 +119,21 @@ pub enum CancelBy {
 
 /// The HTTP statuses of a response to `initialize` that indicate a server of 2024-11-05 (ER-27).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FallbackOn {
-    /// None: there is no older transport to fall back to, or no handshake.
-    Nothing,
+pub(crate) enum FallbackOn {
     /// Any 4xx.
     AnyClientError,
     /// 400, 404 and 405.
     NoSuchEndpoint,
+}
+
+/// How an error is written whose request id could not be read (A28): the schemas before 2025-11-25 require `null`, the
+/// later ones allow only its absence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UnreadableId {
+    /// `"id":null`
+    Null,
+    /// No member `id`.
+    Omitted,
 }
 
 /// The rules of one revision.
@@ -157,15 +164,15 @@ pub struct Rules {
     /// A client cancels a request by closing its connection (SH-S-16, SH-S-17).
     pub disconnect_cancels: bool,
     /// How a client cancels a request over HTTP.
-    pub cancel_by: CancelBy,
+    pub(crate) cancel_by: CancelBy,
     /// How an error is written if the request's id could not be read (A28).
-    pub unreadable_id: UnreadableId,
+    pub(crate) unreadable_id: UnreadableId,
     /// Servers may request that a user fills in a form.
     pub elicitation: bool,
     /// Servers may request that a user visits a URL.
     pub url_elicitation: bool,
     /// The responses to `initialize` after which a client tries the two-endpoint transport.
-    pub fallback_on: FallbackOn,
+    pub(crate) fallback_on: FallbackOn,
     /// The range of codes, inclusive, that an application's error may not have (RP15), except `allowed_codes`.
     pub reserved_codes: (i64, i64),
     /// Codes that the revision itself defines within or next to the reserved ones.

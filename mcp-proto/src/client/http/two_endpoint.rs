@@ -64,7 +64,6 @@ impl Http {
         // The server's revision is not known before it has answered, so the fallback is allowed if any revision allows
         // it.
         let allows = |rule: FallbackOn| match rule {
-            FallbackOn::Nothing => false,
             FallbackOn::AnyClientError => status.is_client_error(),
             FallbackOn::NoSuchEndpoint => matches!(status.as_u16(), 400 | 404 | 405),
         };

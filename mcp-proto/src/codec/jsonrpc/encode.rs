@@ -5,6 +5,7 @@ use bytes::Bytes;
 use super::{ErrorObject, Message, Notification, Request, RequestId, Response};
 use crate::codec::json::Json;
 use crate::codec::json::string::quote_into;
+use crate::spec::{ProtocolVersion, UnreadableId};
 
 /// Payloads of at least this many bytes are shared instead of copied into the frame.
 const SHARED_FROM: usize = 16 * 1024;
@@ -13,16 +14,6 @@ const SHARED_FROM: usize = 16 * 1024;
 /// searched.
 const PIECE: usize = 16 * 1024;
 
-/// How an error is written whose request id could not be read (A28): the schemas before 2025-11-25 require `null`, the
-/// later ones allow only its absence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UnreadableId {
-    /// `"id":null`
-    Null,
-    /// No member `id`.
-    Omitted,
-}
-
 impl Message {
     /// The message as one line of JSON, without a line terminator.
     #[must_use]
@@ -30,9 +21,14 @@ impl Message {
         self.to_bytes_with(UnreadableId::Null)
     }
 
-    /// As [`Message::to_bytes`], with the choice of how an unreadable id is written.
+    /// As [`Message::to_bytes`], as a peer of this revision reads it: an error whose request id could not be read has
+    /// `"id":null` before 2025-11-25, and no member `id` since then (A28).
     #[must_use]
-    pub fn to_bytes_with(&self, unreadable_id: UnreadableId) -> Bytes {
+    pub fn to_bytes_for(&self, version: ProtocolVersion) -> Bytes {
+        self.to_bytes_with(version.rules().unreadable_id)
+    }
+
+    pub(crate) fn to_bytes_with(&self, unreadable_id: UnreadableId) -> Bytes {
         let payload = self.payload();
         let mut frame = self.head(unreadable_id, payload.map_or(0, Json::len) + END.len());
         if let Some(payload) = payload {

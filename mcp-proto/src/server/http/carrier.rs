@@ -10,14 +10,14 @@ use super::refusal::{empty, json, refused};
 use super::{ExchangeKey, Http, HttpAction, Principal, Timer};
 use crate::Instant;
 use crate::client::Forwarding;
-use crate::codec::jsonrpc::{Message, Response as Answer, UnreadableId};
+use crate::codec::jsonrpc::{Message, Response as Answer};
 use crate::conversation::pending::SessionKey;
 use crate::error::UsageError;
 use crate::limits::Load;
 use crate::server::Config;
 use crate::server::carrier::{Carrier, Kind, Route, Wire};
 use crate::spec::header::SESSION_ID;
-use crate::spec::{Era, ProtocolVersion};
+use crate::spec::{Era, ProtocolVersion, UnreadableId};
 
 /// Bytes of an event and a message in addition to the payload and the ids.
 const ENVELOPE: usize = 256;

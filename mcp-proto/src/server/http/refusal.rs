@@ -7,8 +7,8 @@ use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 
 use super::admission;
-use crate::codec::jsonrpc::{ErrorObject, Message, ParseError, Response as Answer, UnreadableId};
-use crate::spec::code;
+use crate::codec::jsonrpc::{ErrorObject, Message, ParseError, Response as Answer};
+use crate::spec::{UnreadableId, code};
 
 /// The value of `Retry-After` for 503, in seconds.
 const RETRY: HeaderValue = HeaderValue::from_static("5");

@@ -1,0 +1,166 @@
+//! Mistakes and deviations of the peer.
+
+use super::Failed;
+use crate::codec::jsonrpc::{ParseError, RequestId};
+use crate::codec::text::Excerpt;
+use crate::spec::Method;
+use crate::spec::param_headers::InvalidAnnotation;
+
+/// A mistake of the peer. The connection continues unless a `Closed` event follows.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// A line, body or event is not a JSON-RPC message. It was skipped, or answered if it was a request.
+    #[error("{0}")]
+    Parse(ParseError),
+    /// A server on a byte stream printed something that does not even begin like a message; it was skipped (FR10).
+    #[error("a line on stdout is no message: {line} (a server's logs belong on its stderr)")]
+    NotAMessage {
+        /// The beginning of the line.
+        line: Excerpt,
+    },
+    /// The parameters of a message have two members with the same name (JS6). A request was refused, a notification
+    /// ignored.
+    #[error("parameters with two members of one name")]
+    DuplicateKey,
+    /// A line was longer than the limit, and was skipped (FR1).
+    #[error("a line longer than {limit} bytes was skipped")]
+    LineTooLong {
+        /// `Limits::message`.
+        limit: usize,
+    },
+    /// The stream ended inside a line, which was dropped (FR9).
+    #[error("the stream ended {bytes} bytes into a line")]
+    Truncated {
+        /// Bytes of the line that had arrived.
+        bytes: usize,
+    },
+    /// A response to a request that was not sent, or that was answered before (RP1, RP2).
+    #[error("a response to the unknown request {id}")]
+    UnknownResponse {
+        /// Its id.
+        id: RequestId,
+    },
+    /// A response after the request was cancelled or timed out; it was ignored (RP11, RP13).
+    #[error("a late response to request {id}")]
+    LateResponse {
+        /// Its id.
+        id: RequestId,
+    },
+    /// An error that answers no request (RP7).
+    #[error("an error with code {code} that names no request")]
+    PeerError {
+        /// Its code.
+        code: i64,
+    },
+    /// Progress with a token that belongs to no request in flight (RP12).
+    #[error("progress for an unknown token")]
+    UnknownProgressToken,
+    /// A request with the id of one that is not answered yet (RP4). Both are served.
+    #[error("the id {id} is in use by another request")]
+    DuplicateId {
+        /// The id.
+        id: RequestId,
+    },
+    /// A request of a kind that the peer may not send here; answered with an error (RP14).
+    #[error("the request '{method}' is not allowed here")]
+    UnexpectedRequest {
+        /// Its method.
+        method: Method,
+    },
+    /// A batch where the revision has none (JR-37).
+    #[error("a batch where the revision has none")]
+    UnexpectedBatch,
+    /// The limit of unanswered requests of the peer is reached; this one was refused (RP10).
+    #[error("{limit} requests of the peer are unanswered, which is the limit; one more was refused")]
+    TooManyRequests {
+        /// `Limits::requests_in`, or `Limits::requests_in_total` for the requests of all clients of a server.
+        limit: usize,
+    },
+    /// The limit of open subscriptions, of this client or of all, is reached; this one was refused (MD-L-14).
+    #[error("as many subscriptions are open as the limits allow; one more was refused")]
+    TooManySubscriptions,
+    /// Notifications were dropped, because the application did not read the events in time (RP9).
+    #[error("{count} notifications were dropped because the application did not take them in time")]
+    Dropped {
+        /// How many.
+        count: u64,
+    },
+    /// The peer reads nothing, and the limit of unwritten bytes is reached: notifications were not sent.
+    #[error("{count} notifications were not sent because the peer reads nothing")]
+    NotWritten {
+        /// How many since the last fault of this kind.
+        count: u64,
+    },
+    /// The server did not accept a notification or a response.
+    #[error("the server did not accept a message: {}", reason.describe("it"))]
+    NotAccepted {
+        /// Why.
+        reason: Failed,
+    },
+    /// The stream for the server's own messages could not be opened, or was lost permanently.
+    #[error("no stream for the server's own messages: {}", reason.describe("the server"))]
+    NoServerStream {
+        /// Why.
+        reason: Failed,
+    },
+    /// An SSE event of an unknown type, which was ignored (EV-19).
+    #[error("an event of an unknown type")]
+    UnknownEvent,
+    /// A session id in a response that must not set one (HT4).
+    #[error("the session id changed in a later response")]
+    SessionIdChanged,
+    /// An `endpoint` event where none is allowed (LE2).
+    #[error("a second endpoint event")]
+    SecondEndpoint,
+    /// A tool cannot be called over HTTP, and was removed from the list (MD-P-05).
+    #[error("the tool {tool:?} was taken out of the list: {reason}")]
+    InvalidTool {
+        /// Its name, or the beginning of it.
+        tool: Box<str>,
+        /// Why not.
+        reason: InvalidAnnotation,
+    },
+    /// The request to the server to end the session failed.
+    #[error("the session could not be ended: {}", reason.describe("the server"))]
+    SessionNotEnded {
+        /// Why.
+        reason: Failed,
+    },
+}
+
+/// A deviation that was tolerated, reported for the operator of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+#[non_exhaustive]
+pub enum Quirk {
+    /// A single request was answered with an array of one response.
+    #[error("answers a single request with an array")]
+    ResponseInArray,
+    /// A notification was answered with a status other than 202.
+    #[error("answers a notification with another status than 202")]
+    NotificationNotAccepted202,
+    /// A lost session was reported as 400 instead of 404.
+    #[error("reports a lost session with status 400 instead of 404")]
+    SessionLostAsBadRequest,
+    /// A GET for the server's own messages was answered with 404 instead of 405.
+    #[error("answers GET with 404 instead of 405")]
+    GetNotFound,
+    /// A tool result has no `content`.
+    #[error("a tool result has no 'content'")]
+    ToolResultWithoutContent,
+    /// A JSON-RPC message arrived in an event of another type than `message`.
+    #[error("sends messages in events of another type than 'message'")]
+    MessageInOtherEvent,
+    /// The first revision, which has a transport of its own, was negotiated over Streamable HTTP.
+    #[error("negotiates 2024-11-05 over Streamable HTTP")]
+    FirstRevisionOverStreamableHttp,
+    /// A body began with a byte order mark.
+    #[error("begins a body with a byte order mark")]
+    ByteOrderMark,
+    /// A result of revision 2026-07-28 has no `resultType` (JR-16, A7).
+    #[error("sends results without 'resultType'")]
+    ResultTypeMissing,
+    /// An HTTP error contained a JSON-RPC error whose id was not the request's.
+    #[error("explains HTTP errors with a foreign request id")]
+    ForeignErrorId,
+}
