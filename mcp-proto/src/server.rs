@@ -166,6 +166,7 @@ enum Timer {
 
 /// What a message from the server relates to: a session or one request of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Scope {
     /// A session, but none of its requests.
     Session(SessionKey),

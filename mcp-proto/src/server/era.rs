@@ -164,6 +164,7 @@ fn milliseconds(time: Duration) -> i64 {
 
 /// Who may use a cached result (MD-K-01).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum CacheScope {
     /// Only the client that sent the request.
     #[default]

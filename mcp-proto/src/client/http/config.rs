@@ -10,6 +10,7 @@ use crate::error::UsageError;
 
 /// Which of the two HTTP transports is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum HttpTransport {
     /// Streamable HTTP, or the two-endpoint transport of 2024-11-05 if the server turns out to have only that (ER-27).
     #[default]
