@@ -1,6 +1,6 @@
 //! Types that many messages share.
 
-use super::define::{object, words};
+use super::define::{object, string_enum};
 use super::value::{Meta, Number, ProgressToken};
 use crate::codec::jsonrpc::RequestId;
 
@@ -112,7 +112,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// The theme that an [`Icon`] is drawn for.
     IconTheme {
         /// A light background.
@@ -122,7 +122,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// The sender or recipient of a message.
     Role {
         /// The user.

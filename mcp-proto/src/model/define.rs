@@ -149,7 +149,7 @@ macro_rules! default {
 }
 
 /// A string enum with an additional variant for unknown values.
-macro_rules! words {
+macro_rules! string_enum {
     ($(#[$doc:meta])* $name:ident { $($(#[$word_doc:meta])* $word:ident = $text:literal,)+ }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -249,4 +249,4 @@ macro_rules! union {
     };
 }
 
-pub(super) use {constructor, default, object, payload, union, words};
+pub(super) use {constructor, default, object, payload, string_enum, union};

@@ -1,6 +1,6 @@
 //! Elicitation: a server requests input from the client's user (since 2025-06-18).
 
-use super::define::{object, union, words};
+use super::define::{object, string_enum, union};
 use super::error::ModelError;
 use super::form::RequestedSchema;
 use super::object::{Value, optional_tag};
@@ -127,7 +127,7 @@ impl ElicitResult {
     }
 }
 
-words! {
+string_enum! {
     /// The user's response to an elicitation.
     ElicitAction {
         /// The user accepted.

@@ -1,6 +1,6 @@
 //! Forms: the subset of JSON Schema that an elicitation may use.
 
-use super::define::{object, union, words};
+use super::define::{object, string_enum, union};
 use super::error::{ModelError, Problem};
 use super::object::{Reader, Value, Writer, has, tag};
 use super::value::Number;
@@ -136,7 +136,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// The format of a string.
     StringFormat {
         /// An email address.
@@ -172,7 +172,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// Whether a number must be an integer.
     NumberKind {
         /// An integer.

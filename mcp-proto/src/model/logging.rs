@@ -1,6 +1,6 @@
 //! Log messages.
 
-use super::define::{object, words};
+use super::define::{object, string_enum};
 use super::value::Meta;
 use crate::codec::json::Json;
 
@@ -36,7 +36,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// The severity of a log message, as in RFC 5424.
     LoggingLevel {
         /// Details for debugging.

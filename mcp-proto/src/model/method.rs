@@ -31,7 +31,7 @@ use crate::spec::Method;
 /// let params = Json::parse(r#"{"name":"hello"}"#).unwrap();
 /// assert_eq!(call_tool(Some(&params)).unwrap().as_bytes(), br#"{"content":[{"type":"text","text":"Hello from hello!"}]}"#);
 ///
-/// // Bad parameters are told to the caller.
+/// // Invalid parameters are an error for the caller.
 /// let error = call_tool(None).unwrap_err();
 /// assert_eq!((error.code(), error.message().as_str()), (-32602, "invalid params: name: missing"));
 /// ```
@@ -60,11 +60,11 @@ pub trait Request {
 /// ```
 /// use mcp_proto::model::{Notification, ResourceUpdatedNotification, ResourceUpdatedNotificationParams};
 ///
-/// let told = ResourceUpdatedNotification::message(&ResourceUpdatedNotificationParams::new("file:///notes.txt"));
-/// assert_eq!(told.method, ResourceUpdatedNotification::METHOD);
+/// let sent = ResourceUpdatedNotification::message(&ResourceUpdatedNotificationParams::new("file:///notes.txt"));
+/// assert_eq!(sent.method, ResourceUpdatedNotification::METHOD);
 ///
-/// let heard = ResourceUpdatedNotification::params(told.params.as_ref())?;
-/// assert_eq!(heard.uri, "file:///notes.txt");
+/// let received = ResourceUpdatedNotification::params(sent.params.as_ref())?;
+/// assert_eq!(received.uri, "file:///notes.txt");
 /// # Ok::<(), mcp_proto::model::ModelError>(())
 /// ```
 pub trait Notification {

@@ -2,7 +2,7 @@
 
 use super::common::Role;
 use super::content::SamplingMessageContentBlock;
-use super::define::{object, payload, words};
+use super::define::{object, payload, string_enum};
 use super::error::ModelError;
 use super::object::Value;
 use super::tasks::TaskMetadata;
@@ -143,7 +143,7 @@ impl Value for SamplingContent {
 
 payload! { SamplingContent }
 
-words! {
+string_enum! {
     /// The context that is included in the prompt.
     IncludeContext {
         /// No context.
@@ -191,7 +191,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// Whether a language model uses tools.
     ToolChoiceMode {
         /// The model decides.
@@ -223,7 +223,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// Why a language model stopped; providers may use other values.
     StopReason {
         /// The message was complete.

@@ -1,6 +1,6 @@
 //! Tasks (2025-11-25 only): requests whose results are fetched later.
 
-use super::define::{object, payload, words};
+use super::define::{object, payload, string_enum};
 use super::error::ModelError;
 use super::object::Value;
 use super::value::{Meta, Number};
@@ -78,7 +78,7 @@ macro_rules! from_task {
 
 from_task! { GetTaskResult CancelTaskResult TaskStatusNotificationParams }
 
-words! {
+string_enum! {
     /// The status of a task.
     TaskStatus {
         /// The task is running.

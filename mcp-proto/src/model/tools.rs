@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::common::Icon;
 use super::content::{AudioContent, ContentBlock, EmbeddedResource, ImageContent, ResourceLink};
-use super::define::{object, words};
+use super::define::{object, string_enum};
 use super::resources::ResourceContents;
 use super::tasks::TaskMetadata;
 use super::value::{JsonObject, Meta};
@@ -42,7 +42,7 @@ object! {
     ///
     /// let schema = JsonObject::from_serialize(&Schema { r#type: "object", required: ["city"] })?;
     /// let tool = Tool::new("weather", schema)
-    ///     .description("Tells the weather.")
+    ///     .description("Returns the weather.")
     ///     .annotations(ToolAnnotations::new().read_only_hint(true));
     /// assert_eq!(tool.input_schema.as_json().as_bytes(), br#"{"type":"object","required":["city"]}"#);
     /// # Ok::<(), serde_json::Error>(())
@@ -109,7 +109,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// Whether a tool's call may be answered with a task.
     TaskSupport {
         /// It must not.
