@@ -9,7 +9,7 @@ use mcp_proto::relay::{self, Relay};
 use mcp_proto::server::{self, InputRequired, LoggingLevel, Principal, Progress, RequestInfo, Server};
 use mcp_proto::{ErrorObject, Instant, Json, Notification, Output, RequestKey, Stdio, Ticket};
 
-use tests::transcript;
+use mcp_testkit::transcript;
 
 use crate::script::Script;
 

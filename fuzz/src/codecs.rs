@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use mcp_proto::{Frame, Json, Limits, Message, line, sse};
+use mcp_testkit::chunks::cut;
+use mcp_testkit::oracle::{self, SseItem};
 use serde_json::value::RawValue;
-use tests::chunks::cut;
-use tests::oracle::{self, SseItem};
 
 use crate::script::Script;
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use mcp_proto::client::{Config, DetectedEra, HttpTransport};
 use mcp_proto::{Era, ProtocolVersion};
-use tests::stream::ClientStream;
-use tests::world::{self, Opened, Reply, World};
+use mcp_testkit::stream::ClientStream;
+use mcp_testkit::world::{self, Opened, Reply, World};
 
 use crate::script::Script;
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use tests::random::Random;
+use mcp_testkit::random::Random;
 
 /// The inputs of `corpus/NAME`, which has one per line, in base64; see `fuzz/corpora`.
 #[must_use]

@@ -16,7 +16,7 @@ mod mirror;
 mod script;
 mod streams;
 
-use tests::crowd::{self, Dice};
+use mcp_testkit::crowd::{self, Dice};
 
 pub use api::api;
 pub use codecs::{line, message, splice, sse};

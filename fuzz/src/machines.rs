@@ -8,7 +8,7 @@ use mcp_proto::{
     Client, ErrorObject, Failed, Frame, Instant, Json, Limits, Message, Notification, Relay, Request, RequestKey,
     Response, Ticket, relay,
 };
-use tests::world::{self, Machine, Opened, Reply, World};
+use mcp_testkit::world::{self, Machine, Opened, Reply, World};
 
 use crate::script::Script;
 use crate::streams::{number, numbered};

@@ -2,9 +2,9 @@
 
 use mcp_proto::Json;
 use mcp_proto::server::Event;
-use tests::asked::{Asked, modern};
-use tests::site::Site;
-use tests::world::{Reply, World, result};
+use mcp_testkit::asked::{Asked, modern};
+use mcp_testkit::site::Site;
+use mcp_testkit::world::{Reply, World, result};
 
 use crate::script::Script;
 

@@ -9,9 +9,9 @@ use mcp_proto::server;
 use mcp_proto::{
     ErrorObject, Failed, Frame, Json, Limits, Message, ParseError, RequestId, RequestKey, Response, Subject,
 };
-use tests::chunks::cut;
-use tests::oracle;
-use tests::stream::{ClientStream, ServerStream};
+use mcp_testkit::chunks::cut;
+use mcp_testkit::oracle;
+use mcp_testkit::stream::{ClientStream, ServerStream};
 
 use crate::script::Script;
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fuzz::{TARGETS, inputs};
-use tests::transcript;
+use mcp_testkit::transcript;
 
 #[expect(clippy::print_stdout, reason = "the last line of a failed test names its input")]
 fn replay(name: &str, run: fn(&[u8])) {

@@ -1,7 +1,7 @@
 //! Runs the fuzz targets that are controlled by scripts with scripts that are generated from seeds.
 
 use fuzz::inputs;
-use tests::transcript;
+use mcp_testkit::transcript;
 
 /// Runs every script, and compares the transcripts of the machines with the stored ones.
 fn run(name: &str, target: fn(&[u8])) {

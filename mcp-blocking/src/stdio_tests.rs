@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use ::tests::waiting::{LONG, soon};
+use ::mcp_testkit::waiting::{LONG, soon};
 use bytes::Bytes;
 
 use crate::backpressure::Backpressure;

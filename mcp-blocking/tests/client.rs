@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 use mcp_blocking::{Change, Client, Error, Handler, Observation};
 use mcp_proto::client::{self, Call, DetectedBy, DetectedEra, HttpTransport, Unavailable};
 use mcp_proto::{Era, ErrorObject, Failed, Json, Limits, Method, Notification, ProtocolVersion};
+use mcp_testkit::loopback::{Asked, Connection, Loopback, echo_server, mcp_server, modern_server};
+use mcp_testkit::world::{DISCOVERED, complete, error, event, initialize_result, request, result};
 use tests::bad_answers::BAD_ANSWERS;
 use tests::bad_handshakes::BAD_HANDSHAKES;
 use tests::bad_servers::BAD_SERVERS;
 use tests::late_answers::{LATE_ANSWERS, PATIENCE};
-use tests::loopback::{Asked, Connection, Loopback, echo_server, mcp_server, modern_server};
 use tests::modern_answers::{CAPABILITIES, FOUND, MODERN_ANSWERS, NEXT, ROOTS};
 use tests::urls::{ACCEPTED_URLS, REFUSED_URLS};
-use tests::world::{DISCOVERED, complete, error, event, initialize_result, request, result};
 
 fn connect(server: &Loopback) -> Client {
     Client::builder(&server.url()).unwrap().connect().unwrap()
@@ -716,7 +716,7 @@ fn dropping_a_call_tells_the_server_at_once() {
     let call = client.call(Call::new("tools/call").params(json(r#"{"forever":1}"#))).unwrap();
     let has_seen = |text: &str| {
         let seen = |server: &Loopback| {
-            let found = |request: &tests::http1::Exchange| String::from_utf8_lossy(&request.body).contains(text);
+            let found = |request: &mcp_testkit::http1::Exchange| String::from_utf8_lossy(&request.body).contains(text);
             server.requests().iter().any(found).then_some(())
         };
         assert!(server.wait(seen).is_some(), "{text}");

@@ -6,8 +6,8 @@ use std::thread;
 use mcp_blocking::{Incoming, Server, StateKeys};
 use mcp_proto::Json;
 use mcp_proto::server::Config;
-use tests::asked::Asked;
-use tests::socket::Remote;
+use mcp_testkit::asked::Asked;
+use mcp_testkit::socket::Remote;
 
 const SECRET: &str = "hush-5f1e";
 

@@ -8,8 +8,8 @@ use log::{LevelFilter, Log, Metadata, Record};
 use mcp_blocking::{Incoming, Server};
 use mcp_proto::Json;
 use mcp_proto::server::Config;
-use tests::asked::Asked;
-use tests::socket::Remote;
+use mcp_testkit::asked::Asked;
+use mcp_testkit::socket::Remote;
 
 /// Everything that this process has logged.
 struct Journal(Mutex<Vec<String>>);

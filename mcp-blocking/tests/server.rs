@@ -16,9 +16,9 @@ use mcp_blocking::{Change, Client, Error, Handler, Incoming, Server, ServerPubli
 use mcp_proto::client::{Call, CloseReason, Outcome};
 use mcp_proto::server::{Config, Progress, TwoEndpoints};
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, code};
+use mcp_testkit::asked::Asked;
+use mcp_testkit::socket::Remote;
 use running::{Running, json};
-use tests::asked::Asked;
-use tests::socket::Remote;
 
 impl Running {
     fn client(&self) -> Client {
@@ -45,7 +45,7 @@ macro_rules! crowded_tests {
             #[test]
             fn $scenario() {
                 let server = Running::crowded();
-                tests::on_the_wire::$scenario(&tests::socket::Remote::new(&server.address));
+                tests::on_the_wire::$scenario(&mcp_testkit::socket::Remote::new(&server.address));
             }
         )*
     };

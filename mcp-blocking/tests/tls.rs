@@ -8,7 +8,7 @@ use std::process::Command;
 
 use authority::{Authority, Identity, self_signed, server, server_with, url};
 use mcp_blocking::Client;
-use tests::loopback::Loopback;
+use mcp_testkit::loopback::Loopback;
 
 fn connect(server: &Loopback, authority: Option<&Authority>, identity: Option<&Identity>) -> Result<Client, String> {
     let builder = Client::builder(&url(server)).unwrap().configure(|_, _, options| {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use mcp_blocking::{Client, Error, InFlight};
 use mcp_proto::client::Call;
 use mcp_proto::{Failed, ProtocolVersion, UsageError};
-use tests::cells::{Cell, at_once, cell};
+use mcp_testkit::cells::{Cell, at_once, cell};
 use tests::unread_pipes::{Life, MORE_THAN_A_PIPE, MORE_THAN_A_SOCKET, Reading, UnreadServer, params};
 
 /// A time that is longer than any test.

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use mcp_proto::server::{Config, HttpConfig};
 use mcp_proto::{ErrorObject, Json};
+use mcp_testkit::asked::initialize;
 use mcp_tokio::{HttpService, Incoming, Server};
-use tests::asked::initialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;

@@ -12,9 +12,9 @@ use mcp_proto::client::Call;
 use mcp_proto::model::{ListToolsRequest, PaginatedRequestParams, ServerCapabilities, ToolsCapability};
 use mcp_proto::server::{Config, HttpConfig, Principal};
 use mcp_proto::{ErrorObject, Json, Notification, ProtocolVersion};
+use mcp_testkit::loopback::{Loopback, mcp_server, modern_server};
+use mcp_testkit::world::{INITIALIZED, initialize, request, result};
 use mcp_tokio::{Change, Client, Error, Incoming, Server, StateKeys, reqwest};
-use tests::loopback::{Loopback, mcp_server, modern_server};
-use tests::world::{INITIALIZED, initialize, request, result};
 use tower_service::Service as _;
 
 /// The text that must not be printed, neither as text nor as a list of numbers.

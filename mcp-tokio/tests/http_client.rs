@@ -21,14 +21,14 @@ use authority::Authority;
 use mcp_proto::client::{Call, HttpConfig, HttpTransport};
 use mcp_proto::server::TwoEndpoints;
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, RedirectRefused};
+use mcp_testkit::loopback::{Duplex, Loopback, echo_server, mcp_server};
+use mcp_testkit::world::{event, result};
 use mcp_tokio::{Client, Error, Handler, reqwest};
 use running::{Running, json};
 use tests::bad_answers::BAD_ANSWERS;
 use tests::bad_handshakes::BAD_HANDSHAKES;
 use tests::late_answers::{LATE_ANSWERS, PATIENCE};
-use tests::loopback::{Duplex, Loopback, echo_server, mcp_server};
 use tests::urls::{ACCEPTED_URLS, REFUSED_URLS};
-use tests::world::{event, result};
 use tokio::time::timeout;
 
 async fn connect(url: &str) -> Client {

@@ -94,7 +94,7 @@ def copy_tree() -> str:
     digest = hashlib.sha256()
     for name in names:
         content = (REPOSITORY / name).read_bytes()
-        if name.startswith((*PACKAGES, "tests/src", "tests/tests", "tests/vectors", "tests/Cargo", "Cargo")):
+        if name.startswith((*PACKAGES, "tests/src", "tests/testkit", "tests/tests", "tests/vectors", "tests/Cargo", "Cargo")):
             digest.update(f"{name} {len(content)}\n".encode() + content)
         if name.startswith(tuple(f"{package}/src/" for package in PACKAGES)):
             (TREE / name).parent.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,7 @@
 use mcp_proto::Json;
 use mcp_proto::server::{Config, HttpConfig, TwoEndpoints};
 
-use crate::asked::{Asked, META, initialize, modern};
+use mcp_testkit::asked::{Asked, META, initialize, modern};
 
 /// A request that is always answered with a result.
 pub const PING: &str = r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#;

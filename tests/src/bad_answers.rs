@@ -8,8 +8,8 @@ use std::io;
 
 use mcp_proto::Json;
 
-use crate::loopback::{Asked, Connection, Loopback, mcp_server};
-use crate::world::{NOTIFICATION, event, request, result};
+use mcp_testkit::loopback::{Asked, Connection, Loopback, mcp_server};
+use mcp_testkit::world::{NOTIFICATION, event, request, result};
 
 /// A bad response to a tool call.
 #[derive(Debug, Clone, Copy)]

@@ -9,9 +9,9 @@ use std::io;
 use mcp_proto::Json;
 
 use crate::bad_answers::{RESULT, judge, ok, or_result};
-use crate::http1::Exchange;
-use crate::loopback::{Asked, Connection, Loopback, mcp_server, two_endpoint_server};
-use crate::world::{initialize_result, result};
+use mcp_testkit::http1::Exchange;
+use mcp_testkit::loopback::{Asked, Connection, Loopback, mcp_server, two_endpoint_server};
+use mcp_testkit::world::{initialize_result, result};
 
 /// A server that behaves badly during the handshake.
 #[derive(Debug, Clone, Copy)]

@@ -256,7 +256,16 @@ pub(crate) fn names() -> Vec<(String, String)> {
 fn texts() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut files = Vec::new();
-    for folder in ["tests/tests", "tests/src", "mcp-proto/src", "mcp-tokio", "mcp-blocking", "fuzz/src", "fuzz/tests"] {
+    for folder in [
+        "tests/tests",
+        "tests/src",
+        "tests/testkit/src",
+        "mcp-proto/src",
+        "mcp-tokio",
+        "mcp-blocking",
+        "fuzz/src",
+        "fuzz/tests",
+    ] {
         sources(&root.join(folder), &mut files);
     }
     let read = |file: PathBuf| {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::{Child, Command};
 
-use crate::socket::Remote;
+use mcp_testkit::socket::Remote;
 
 /// The command that runs the example `name`. `cargo test` builds the examples together with the tests, unless a single
 /// test target is selected.

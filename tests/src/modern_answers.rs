@@ -10,8 +10,8 @@ use std::io;
 use mcp_proto::Json;
 
 use crate::bad_answers::{RESULT, judge};
-use crate::loopback::{Asked, Connection, Loopback, mcp_server};
-use crate::world::{COMPLETE, DISCOVERED, complete, event, request, result};
+use mcp_testkit::loopback::{Asked, Connection, Loopback, mcp_server};
+use mcp_testkit::world::{COMPLETE, DISCOVERED, complete, event, request, result};
 
 /// The capabilities that the client declares.
 pub const CAPABILITIES: &str = r#"{"roots":{}}"#;

@@ -26,8 +26,8 @@ use std::time::Duration;
 use mcp_proto::server::{Config, HttpConfig};
 
 use crate::admission::{self, PING, Row};
-use crate::asked::{Asked, Sent, initialize, modern};
-use crate::socket::{Conversation, Remote, text};
+use mcp_testkit::asked::{Asked, Sent, initialize, modern};
+use mcp_testkit::socket::{Conversation, Remote, text};
 
 /// Generates a test from each scenario. Its argument is a function that takes a configuring function, starts a server
 /// that is configured by it, and returns a value with an `address` that stops the server on drop.
@@ -95,7 +95,7 @@ macro_rules! wire_tests {
             #[test]
             fn $scenario() {
                 let server = $start($crate::on_the_wire::$configure);
-                let held = $crate::on_the_wire::$scenario(&$crate::socket::Remote::new(&server.address));
+                let held = $crate::on_the_wire::$scenario(&::mcp_testkit::socket::Remote::new(&server.address));
                 let began = std::time::Instant::now();
                 drop(server);
                 // The documented limit is 5 s. The server must not wait for a blocked write, which fails after 30 s.
@@ -109,7 +109,7 @@ macro_rules! wire_tests {
             #[test]
             fn $scenario() {
                 let server = $start($crate::on_the_wire::$configure);
-                $crate::on_the_wire::$scenario(&$crate::socket::Remote::new(&server.address));
+                $crate::on_the_wire::$scenario(&::mcp_testkit::socket::Remote::new(&server.address));
             }
         )*
     };
@@ -845,7 +845,7 @@ pub fn defect_m4_connections_beyond_all_limits_are_refused_with_a_status(server:
     let id = server.session("2025-06-18");
     let mut busy: Vec<_> = (0..CONNECTIONS).map(|n| served(server, &id, &n.to_string())).collect();
     // More connections than the server reads requests from. They send nothing, a part of a request, or a whole one.
-    let ping = crate::socket::text(&Asked::post(PING).in_session(&id));
+    let ping = mcp_testkit::socket::text(&Asked::post(PING).in_session(&id));
     let crowd: Vec<_> = (0..120)
         .map(|n| {
             let mut client = server.connect();

@@ -1,7 +1,7 @@
 //! Plays: one machine with a peer and an application that behave randomly, correctly or not, as a seed determines.
 //! Limits are small and times short, so that all of them are reached.
 //!
-//! The output of a machine in a play is compared with its earlier output ([`crate::transcript`]). A play also checks
+//! The output of a machine in a play is compared with its earlier output ([`mcp_testkit::transcript`]). A play also checks
 //! that each request of a client ends exactly once, and that everything ends when the machine is closed.
 //!
 //! | file | content |
@@ -26,9 +26,9 @@ use mcp_proto::{Json, Limits, Load, ProtocolVersion};
 
 use self::calls::Calls;
 use self::site::Site;
-use crate::random::Random;
-use crate::stream::ClientStream;
-use crate::world::World;
+use mcp_testkit::random::Random;
+use mcp_testkit::stream::ClientStream;
+use mcp_testkit::world::World;
 
 pub use self::served::server;
 pub use self::visited::server_http;

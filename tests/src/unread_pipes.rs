@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use mcp_proto::Json;
 
-use crate::http1;
-use crate::loopback::Asked;
-use crate::world::{initialize_result, result};
+use mcp_testkit::http1;
+use mcp_testkit::loopback::Asked;
+use mcp_testkit::world::{initialize_result, result};
 
 /// Bytes of parameters that exceed any pipe (64 KiB on Linux), but not `Limits::queue_bytes`.
 pub const MORE_THAN_A_PIPE: usize = 1 << 20;

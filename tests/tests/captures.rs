@@ -4,14 +4,14 @@ use bytes::Bytes;
 use mcp_proto::server::Event;
 use mcp_proto::sse::{Decoder, Item};
 use mcp_proto::{Frame, Json, Limits, Message};
+use mcp_testkit::asked::Asked;
+use mcp_testkit::chunks::cut;
+use mcp_testkit::http1::{self, Exchange};
+use mcp_testkit::site::Site;
+use mcp_testkit::stream::ServerStream;
+use mcp_testkit::vectors::{Capture, Side};
+use mcp_testkit::world::{Reply, World};
 use serde_json::Value;
-use tests::asked::Asked;
-use tests::chunks::cut;
-use tests::http1::{self, Exchange};
-use tests::site::Site;
-use tests::stream::ServerStream;
-use tests::vectors::{Capture, Side};
-use tests::world::{Reply, World};
 
 /// The data of the events of a body that is fed in pieces of `size` bytes.
 fn events(body: &[u8], size: usize) -> Vec<Vec<u8>> {
@@ -191,7 +191,10 @@ fn br_t_01_recorded_conversations_of_the_newest_revision_cross_a_relay_unchanged
                 world.line(&asked.to_string());
                 let mut opened = world.opened();
                 if opened.method() == "server/discover" && asked["method"] != "server/discover" {
-                    world.reply(opened.key, &Reply::json(tests::world::result(&opened.id(), tests::world::DISCOVERED)));
+                    world.reply(
+                        opened.key,
+                        &Reply::json(mcp_testkit::world::result(&opened.id(), mcp_testkit::world::DISCOVERED)),
+                    );
                     opened = world.opened();
                 }
                 let what = format!("{}: {asked}", capture.name);
@@ -208,7 +211,7 @@ fn br_t_01_recorded_conversations_of_the_newest_revision_cross_a_relay_unchanged
                 let mut body = String::new();
                 for text in &texts {
                     expected.push(serde_json::from_slice::<Value>(text).expect("a recorded message"));
-                    body += &tests::world::event(&with_id(text, &asked["id"], &sent["id"]).to_string());
+                    body += &mcp_testkit::world::event(&with_id(text, &asked["id"], &sent["id"]).to_string());
                 }
                 if is_events {
                     world.begin(opened.key, &Reply::events(body));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_proto::client::{Call, CloseReason, Event, Failure, HttpConfig, HttpTransport, Outcome, Unavailable};
 use mcp_proto::{BodyKind, Failed, Fault, InvalidResponse, Json, Notification, RedirectRefused, UsageError};
-use tests::world::{
+use mcp_testkit::world::{
     INITIALIZED, Opened, Reply, World, broken, error, event, initialize_reply, initialize_result, request, result,
 };
 

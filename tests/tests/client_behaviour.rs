@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_proto::client::{Call, Client, Event, Http, NotRestored, Outcome};
 use mcp_proto::{Failed, Fault, Json, Method, Notification, relay};
-use tests::world::{INITIALIZED, Opened, Reply, World, error, event, initialize_reply, request, result};
+use mcp_testkit::world::{INITIALIZED, Opened, Reply, World, error, event, initialize_reply, request, result};
 
 type HttpClient = World<Client<Http>>;
 type Relay = World<mcp_proto::Relay>;
@@ -23,7 +23,7 @@ fn set(world: &mut HttpClient, method: &str, params: &str) {
 
 /// Refuses this request with a 404, so that the session is lost, and opens the next session. Returns the exchanges that
 /// were opened after its confirmation; the GET stream of the server is the one with an empty body.
-fn next_session<M: tests::world::Machine>(world: &mut World<M>, refused: &Opened, session: &str) -> Vec<Opened> {
+fn next_session<M: mcp_testkit::world::Machine>(world: &mut World<M>, refused: &Opened, session: &str) -> Vec<Opened> {
     world.reply(refused.key, &Reply::status(404));
     let opened = world.opened();
     assert_eq!(opened.method(), "initialize");

@@ -6,8 +6,10 @@ use mcp_proto::client::{
     Client, CloseReason, DetectedBy, DetectedEra, Event, Http, HttpTransport, Outcome, Unavailable,
 };
 use mcp_proto::{Era, Failed, ProtocolVersion};
-use tests::stream::ClientStream;
-use tests::world::{DISCOVERED, Opened, Reply, World, broken, error, initialize_reply, initialize_result, result};
+use mcp_testkit::stream::ClientStream;
+use mcp_testkit::world::{
+    DISCOVERED, Opened, Reply, World, broken, error, initialize_reply, initialize_result, result,
+};
 
 const MODERN: [ProtocolVersion; 1] = [ProtocolVersion::V2026_07_28];
 
@@ -218,7 +220,7 @@ fn requests_that_come_early_are_made_in_the_era_that_is_found() {
     world.reply(opened.key, &Reply::json(result(&opened.id(), DISCOVERED)));
     let opened = world.opened();
     assert!(opened.body().contains("io.modelcontextprotocol/protocolVersion"));
-    world.reply(opened.key, &Reply::json(tests::world::complete(&opened.id())));
+    world.reply(opened.key, &Reply::json(mcp_testkit::world::complete(&opened.id())));
     assert!(matches!(world.outcomes().remove(&request), Some(Outcome::Result(_))));
 }
 

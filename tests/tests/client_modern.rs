@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use mcp_proto::client::{Call, Event, Outcome, Scope};
 use mcp_proto::{ErrorObject, Failed, Fault, InvalidResponse, Json, Limits, NoInput, Notification, Quirk, Ticket};
-use tests::stream::ClientStream;
-use tests::world::{Opened, Reply, World, broken, complete, error, event, request, result};
+use mcp_testkit::stream::ClientStream;
+use mcp_testkit::world::{Opened, Reply, World, broken, complete, error, event, request, result};
 
 type ClientWorld = World<mcp_proto::Client<mcp_proto::client::Http>>;
 
@@ -41,7 +41,7 @@ fn md_m_01_every_request_says_revision_capabilities_and_name_in_body_and_headers
     assert_eq!(discover.param("_meta"), format!("{meta}}}"));
     assert_eq!(discover.header("mcp-protocol-version"), "2026-07-28");
     assert_eq!(discover.header("mcp-method"), "server/discover");
-    world.reply(discover.key, &Reply::json(result("1", tests::world::DISCOVERED)));
+    world.reply(discover.key, &Reply::json(result("1", mcp_testkit::world::DISCOVERED)));
     let (_, call) =
         world.call("tools/call", r#"{"name":"naïve tool","arguments":{"n":1.0},"_meta":{"traceparent":"x"}}"#);
     assert_eq!(call.param("_meta"), format!(r#"{meta},"traceparent":"x"}}"#));
@@ -65,7 +65,7 @@ fn md_m_01_every_request_says_revision_capabilities_and_name_in_body_and_headers
 fn nothing_opens_a_session_or_a_stream_of_the_server() {
     let mut world = World::detecting_client();
     let opened = world.opened();
-    let reply = Reply::json(result(&opened.id(), tests::world::DISCOVERED)).header("mcp-session-id", "s");
+    let reply = Reply::json(result(&opened.id(), mcp_testkit::world::DISCOVERED)).header("mcp-session-id", "s");
     world.reply(opened.key, &reply);
     assert!(!world.has_opened());
     let (_, opened) = world.request("tools/list");

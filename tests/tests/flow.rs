@@ -6,10 +6,10 @@ use mcp_proto::client::{self, Call, CloseReason, Outcome};
 use mcp_proto::relay::{self, Action, Relay};
 use mcp_proto::server::{self, InputRequired};
 use mcp_proto::{Failed, Fault, Instant, Json, Limits, Method, Notification, Output, RequestKey, Stdio, StdioAction};
-use tests::asked::Asked;
-use tests::site::Site;
-use tests::stream::{ClientStream, ServerStream};
-use tests::world::{INITIALIZED, World, initialize, initialize_result, request, result};
+use mcp_testkit::asked::Asked;
+use mcp_testkit::site::Site;
+use mcp_testkit::stream::{ClientStream, ServerStream};
+use mcp_testkit::world::{INITIALIZED, World, initialize, initialize_result, request, result};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_proto::client::{DetectedEra, Event, Outcome, Unavailable};
 use mcp_proto::{Era, Failed, ProtocolVersion};
-use tests::world::{INITIALIZED, Reply, World, error, initialize_reply, result};
+use mcp_testkit::world::{INITIALIZED, Reply, World, error, initialize_reply, result};
 
 #[test]
 fn defect_p1_a_cancellation_is_sent_although_its_request_was_never_reported_as_sent() {

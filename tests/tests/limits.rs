@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_proto::server::{self, HttpConfig, Server};
 use mcp_proto::{Ceilings, Intake, Json, Limits, Load, Stdio, UsageError};
-use tests::world::{Reply, World, result};
+use mcp_testkit::world::{Reply, World, result};
 
 /// A field of `Limits`: its name, its accessor, and its largest value.
 type Field = (&'static str, fn(&mut Limits) -> &mut usize, usize);

@@ -2,9 +2,9 @@
 
 use mcp_proto::CowBytes;
 use mcp_proto::line::{Decoder, TooLong, Truncated};
+use mcp_testkit::chunks::{cut, each_cut};
+use mcp_testkit::oracle;
 use proptest::prelude::*;
-use tests::chunks::{cut, each_cut};
-use tests::oracle;
 
 type Line = Result<Vec<u8>, TooLong>;
 

@@ -16,14 +16,14 @@ use bytes::Bytes;
 use mcp_proto::client::HttpTransport;
 use mcp_proto::server::{HttpConfig, Progress};
 use mcp_proto::{Ceilings, Instant, Intake, Json, Limits, Notification, ProtocolVersion, Relay, Stdio, relay};
-use peak_alloc::PeakAlloc;
-use tests::asked::{Asked, initialize};
-use tests::json_text::keys;
-use tests::site::Site;
-use tests::stream::{ClientStream, ServerStream};
-use tests::world::{
+use mcp_testkit::asked::{Asked, initialize};
+use mcp_testkit::json_text::keys;
+use mcp_testkit::site::Site;
+use mcp_testkit::stream::{ClientStream, ServerStream};
+use mcp_testkit::world::{
     INITIALIZED, Reply, World, event, initialize as initialize_line, initialize_result, request, result,
 };
+use peak_alloc::PeakAlloc;
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;

@@ -5,13 +5,13 @@ use std::time::Duration;
 use mcp_proto::client::{Call, Client, Event, Http, HttpTransport, Outcome};
 use mcp_proto::server::{InputRequired, Scope, TwoEndpoints};
 use mcp_proto::{ErrorObject, Failed, Fault, Json, Method, Notification, Quirk, UsageError, server};
-use tests::admission::PING;
-use tests::asked::{Asked, initialize};
-use tests::site::Site;
-use tests::stream::{ClientStream, ServerStream};
-use tests::world::{
+use mcp_testkit::asked::{Asked, initialize};
+use mcp_testkit::site::Site;
+use mcp_testkit::stream::{ClientStream, ServerStream};
+use mcp_testkit::world::{
     DISCOVERED, INITIALIZED, Opened, Reply, World, event, initialize_reply, initialize_result, request, result,
 };
+use tests::admission::PING;
 
 type HttpClient = World<Client<Http>>;
 
@@ -73,7 +73,7 @@ fn defect_p_the_deadline_of_a_call_runs_again_once_the_server_has_its_answer() {
 #[test]
 fn defect_p_a_session_id_is_not_kept_where_the_revision_has_no_sessions() {
     let mut world = World::relay();
-    world.line(&tests::world::initialize("\"i\"", "2025-11-25"));
+    world.line(&mcp_testkit::world::initialize("\"i\"", "2025-11-25"));
     let first = world.opened();
     let only_modern = format!(
         r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":-32022,"message":"no","data":{{"supported":["2026-07-28"],"requested":"2025-11-25"}}}}}}"#,
@@ -287,7 +287,7 @@ fn defect_p_a_request_that_was_cancelled_is_not_sent_to_where_a_redirect_leads()
 #[test]
 fn defect_p_lc_14_a_relay_does_not_let_initialize_be_cancelled() {
     let mut world = World::relay();
-    world.line(&tests::world::initialize("\"i\"", "2025-11-25"));
+    world.line(&mcp_testkit::world::initialize("\"i\"", "2025-11-25"));
     let sent = world.opened();
     world.line(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"i"}}"#);
     assert!(!world.has_opened() && !world.is_aborted(sent.key));
@@ -548,7 +548,7 @@ fn defect_p_a_request_may_need_input_as_often_as_the_limit_says() {
 fn ht8_the_beginning_of_an_explanation_that_is_too_long_explains_nothing() {
     let mut world = World::connected_client_with(|config, _| config.limits.error_body = 200);
     let (request, opened) = world.request("tools/list");
-    let reply = Reply::json(tests::world::error(&opened.id(), -32_602, "m")).with_status(400);
+    let reply = Reply::json(mcp_testkit::world::error(&opened.id(), -32_602, "m")).with_status(400);
     world.begin(opened.key, &reply);
     world.send(opened.key, " ".repeat(200).as_bytes());
     let outcomes = world.outcomes();
@@ -560,7 +560,7 @@ fn sh_c_15_an_error_that_names_another_request_explains_nothing() {
     for (id, is_explanation) in [("null", true), ("\"server-error\"", true), ("99", false)] {
         let mut world = World::connected_client();
         let (_, opened) = world.request("tools/list");
-        world.reply(opened.key, &Reply::json(tests::world::error(id, -32_602, "m")).with_status(400));
+        world.reply(opened.key, &Reply::json(mcp_testkit::world::error(id, -32_602, "m")).with_status(400));
         assert_eq!(matches!(world.outcome(), Outcome::Error(_)), is_explanation, "{id}");
     }
 }
@@ -569,7 +569,7 @@ fn sh_c_15_an_error_that_names_another_request_explains_nothing() {
 fn md_p_12_pages_of_tools_are_fetched_up_to_a_bound() {
     let mut world = World::modern_client();
     let (_, opened) = world.call("tools/call", r#"{"name":"x"}"#);
-    world.reply(opened.key, &Reply::json(tests::world::error(&opened.id(), -32_020, "m")).with_status(400));
+    world.reply(opened.key, &Reply::json(mcp_testkit::world::error(&opened.id(), -32_020, "m")).with_status(400));
     for page in 0..32 {
         let opened = world.opened();
         assert_eq!(opened.method(), "tools/list", "page {page}");

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use tests::{plays, transcript};
+use mcp_testkit::transcript;
+use tests::plays;
 
 fn play(name: &str) {
     let (_, play) = plays::ALL.iter().find(|(of, _)| *of == name).expect("a play of that name");

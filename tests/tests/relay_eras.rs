@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use mcp_proto::relay::Event;
 use mcp_proto::{Era, Json, ProtocolVersion};
-use tests::world::{INITIALIZED, Opened, Reply, World, error, event, initialize, initialize_reply, request, result};
+use mcp_testkit::world::{
+    INITIALIZED, Opened, Reply, World, error, event, initialize, initialize_reply, request, result,
+};
 
 type Relay = World<mcp_proto::Relay>;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mcp_proto::client::CloseReason;
 use mcp_proto::relay::Event;
 use mcp_proto::{Failed, Quirk};
-use tests::world::{
+use mcp_testkit::world::{
     INITIALIZED, Opened, Reply, World, broken, error, event, initialize, initialize_reply, initialize_result, request,
     result,
 };

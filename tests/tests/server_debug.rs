@@ -4,8 +4,8 @@ use mcp_proto::server::{Config, Holder, Http, HttpConfig, PeerKey, Principal, Re
 use mcp_proto::{Instant, Json, Output, Stdio};
 use std::fmt::Write as _;
 
-use tests::asked::{Asked, initialize};
-use tests::site::Site;
+use mcp_testkit::asked::{Asked, initialize};
+use mcp_testkit::site::Site;
 
 const SECRET: &str = "hush-5f1e";
 

@@ -7,9 +7,9 @@ use mcp_proto::server::{
     Access, Config, Event, ExchangeKey, Http, HttpConfig, LoggingLevel, Progress, Scope, Server, TwoEndpoints,
 };
 use mcp_proto::{ErrorObject, Failed, Fault, Json, Notification, RequestKey, UsageError};
+use mcp_testkit::asked::{Asked, Sent, initialize};
+use mcp_testkit::site::Site;
 use tests::admission::{self, PING, Row};
-use tests::asked::{Asked, Sent, initialize};
-use tests::site::Site;
 
 const VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 

@@ -1,7 +1,7 @@
 //! A server over HTTP under random drivers.
 
-use tests::crowd::{Dice, run};
-use tests::random::Random;
+use mcp_testkit::crowd::{Dice, run};
+use mcp_testkit::random::Random;
 
 #[test]
 fn whatever_happens_the_invariants_hold() {

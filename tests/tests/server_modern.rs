@@ -5,9 +5,9 @@ use std::time::Duration;
 use mcp_proto::client::Call;
 use mcp_proto::server::{CacheScope, Config, Event, InputRequired, LoggingLevel, Principal, Progress, Scope};
 use mcp_proto::{Era, ErrorObject, Json, Method, Notification, ProtocolVersion, Ticket, UsageError};
-use tests::asked::{Asked, META, Sent, initialize, modern};
-use tests::site::Site;
-use tests::stream::ServerStream;
+use mcp_testkit::asked::{Asked, META, Sent, initialize, modern};
+use mcp_testkit::site::Site;
+use mcp_testkit::stream::ServerStream;
 
 const CAPABILITIES: &str = r#"{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true},"logging":{}}"#;
 const SERVER: &str = r#""_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}"#;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use mcp_proto::client::CloseReason;
 use mcp_proto::server::{Event, ExchangeKey, TwoEndpoints};
+use mcp_testkit::asked::{Asked, initialize};
+use mcp_testkit::site::Site;
 use tests::admission::PING;
-use tests::asked::{Asked, initialize};
-use tests::site::Site;
 
 /// The time after which something unused makes room for anyone.
 const LONG: Duration = Duration::from_secs(60);

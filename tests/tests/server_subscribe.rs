@@ -2,10 +2,10 @@
 
 use mcp_proto::server::{Config, Event, SubscriptionChange};
 use mcp_proto::{ErrorObject, Fault, Json, Notification};
-use tests::asked::{Asked, modern};
-use tests::site::Site;
-use tests::stream::ServerStream;
-use tests::world::{World, error, request, result};
+use mcp_testkit::asked::{Asked, modern};
+use mcp_testkit::site::Site;
+use mcp_testkit::stream::ServerStream;
+use mcp_testkit::world::{World, error, request, result};
 
 const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
@@ -188,7 +188,7 @@ fn defect_b22_sessions_over_http_have_subscriptions_of_their_own() {
 #[test]
 fn defect_b22_subscriptions_of_both_eras_are_reported_alike() {
     let mut stream = ServerStream::server_with(declared);
-    stream.line(tests::world::initialize("0", "2025-11-25"));
+    stream.line(mcp_testkit::world::initialize("0", "2025-11-25"));
     let listen = |id: &str, uris: &str| {
         modern(id, "subscriptions/listen", &format!(r#""notifications":{{"resourceSubscriptions":{uris}}},"#))
     };
@@ -229,7 +229,7 @@ fn defect_b22_a_relay_leaves_subscriptions_to_its_server() {
         let opened = world.opened();
         assert_eq!((opened.method().as_str(), opened.param("uri").as_str()), (method, "\"a:b\""));
         assert!(world.lines().is_empty(), "it waits for the server");
-        world.reply(opened.key, &tests::world::Reply::json(result(&opened.id(), answer)));
+        world.reply(opened.key, &mcp_testkit::world::Reply::json(result(&opened.id(), answer)));
         assert_eq!(world.lines(), [result("1", answer)]);
     }
 }

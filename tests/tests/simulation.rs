@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use mcp_proto::ProtocolVersion;
-use tests::simulation::{Moment, Plan, Report, Topology, run};
-use tests::transcript;
+use mcp_testkit::simulation::{Moment, Plan, Report, Topology, run};
+use mcp_testkit::transcript;
 
 /// The number of plans that takes less than twenty seconds on an idle machine.
 const SEEDS: u64 = 300;

@@ -6,10 +6,10 @@ use std::time::Duration;
 use mcp_proto::client::{self, Client, ExchangeKey, Http, Outcome};
 use mcp_proto::server::{self, Event, InputRequired};
 use mcp_proto::{Failed, Fault, Json, NoInput, Notification, RequestKey, Ticket};
-use tests::asked::Asked;
-use tests::site::Site;
-use tests::stream::{ClientStream, ServerStream};
-use tests::world::{Opened, Reply, World, event, request, result};
+use mcp_testkit::asked::Asked;
+use mcp_testkit::site::Site;
+use mcp_testkit::stream::{ClientStream, ServerStream};
+use mcp_testkit::world::{Opened, Reply, World, event, request, result};
 
 const MEGABYTE: usize = 1 << 20;
 /// `Limits::held` in these tests: four messages of a megabyte.
@@ -112,7 +112,7 @@ fn defect_m3_answers_that_break_off_leave_room_for_others() {
             calls.into_iter().map(|(request, opened)| (request, opened.key)).collect()
         };
         let ends: [End; 4] = [
-            |world, _, exchange| world.fail(exchange, tests::world::broken()),
+            |world, _, exchange| world.fail(exchange, mcp_testkit::world::broken()),
             |world, _, exchange| world.end(exchange),
             |world, request, _| world.machine.cancel(request, None, world.now),
             |world, _, _| world.pass(Duration::from_secs(3600)),
@@ -139,7 +139,7 @@ fn defect_m3_answers_that_break_off_leave_room_for_others() {
 fn defect_m3_the_stream_of_the_server_is_opened_again_if_an_event_found_no_room() {
     let mut world = World::client_with(|config, _| config.limits.held = HELD);
     let opened = world.opened();
-    world.reply(opened.key, &tests::world::initialize_reply(&opened, "2025-11-25", Some("session-1")));
+    world.reply(opened.key, &mcp_testkit::world::initialize_reply(&opened, "2025-11-25", Some("session-1")));
     let opened = world.opened();
     world.reply(opened.key, &Reply::status(202));
     let stream = world.opened();
@@ -273,7 +273,7 @@ fn defect_m3_what_modern_calls_are_asked_for_is_bounded_in_sum() {
         }
         for line in stream.lines().into_iter().filter(|line| line.contains("inputResponses")) {
             let id = line.split("\"id\":").nth(1).and_then(|rest| rest.split(',').next()).expect("an id");
-            stream.line(result(id, tests::world::COMPLETE));
+            stream.line(result(id, mcp_testkit::world::COMPLETE));
         }
         assert_eq!(stream.outcomes().0.len(), 4);
     }
@@ -521,11 +521,12 @@ fn defect_m3_requests_that_stand_alone_are_bounded_in_sum_and_refused_with_503()
 fn defect_m3_what_parked_calls_were_given_is_bounded_in_sum() {
     const THINGS: usize = 40;
     let mut site = site();
-    let able = tests::asked::initialize("2025-11-25").replace(r#""capabilities":{}"#, r#""capabilities":{"roots":{}}"#);
+    let able =
+        mcp_testkit::asked::initialize("2025-11-25").replace(r#""capabilities":{}"#, r#""capabilities":{"roots":{}}"#);
     let mut calls = Vec::new();
     for number in 0..10 {
         let id = site.answer(&Asked::post(able.clone())).headers["mcp-session-id"].to_str().expect("text").to_owned();
-        site.answer(&Asked::post(tests::world::INITIALIZED).in_session(&id));
+        site.answer(&Asked::post(mcp_testkit::world::INITIALIZED).in_session(&id));
         let (key, ticket) = site.call(&id, "1", r#"{"name":"t"}"#);
         let names = (0..THINGS).map(|name| name.to_string());
         let required = names.fold(InputRequired::new(), |it, name| it.ask(&name, "roots/list", Json::empty_object()));

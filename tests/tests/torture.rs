@@ -8,11 +8,11 @@ use mcp_proto::client::{Call, Event, Outcome};
 use mcp_proto::server;
 use mcp_proto::sse::{Decoder, Item};
 use mcp_proto::{Frame, Json, Limits, Message};
-use tests::chunks::each_cut;
-use tests::http1::{self, Exchange};
-use tests::stream::{ClientStream, ServerStream};
-use tests::vectors::{Capture, Side};
-use tests::world::{Reply, World, broken};
+use mcp_testkit::chunks::each_cut;
+use mcp_testkit::http1::{self, Exchange};
+use mcp_testkit::stream::{ClientStream, ServerStream};
+use mcp_testkit::vectors::{Capture, Side};
+use mcp_testkit::world::{Reply, World, broken};
 
 /// The number of bytes of a recorded stream that are tested: what follows is similar.
 const ENOUGH: usize = 6000;

@@ -10,7 +10,7 @@
 use std::process::ExitCode;
 
 use fuzz::{Target, inputs};
-use tests::transcript;
+use mcp_testkit::transcript;
 
 /// The named target, and its input.
 fn input(args: &[String]) -> Option<(Target, Vec<u8>)> {

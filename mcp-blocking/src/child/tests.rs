@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
-use ::tests::waiting::{LONG, soon};
+use ::mcp_testkit::waiting::{LONG, soon};
 
 use super::*;
 use crate::clock;

@@ -3,9 +3,9 @@
 use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::thread;
 
-use ::tests::loopback::Loopback;
-use ::tests::waiting::{LONG, soon};
-use ::tests::world::World;
+use ::mcp_testkit::loopback::Loopback;
+use ::mcp_testkit::waiting::{LONG, soon};
+use ::mcp_testkit::world::World;
 use http::StatusCode;
 
 use super::*;

@@ -492,7 +492,7 @@ mod tests {
     use std::sync::mpsc::sync_channel;
     use std::thread::{self, JoinHandle};
 
-    use ::tests::waiting::{LONG, soon};
+    use ::mcp_testkit::waiting::{LONG, soon};
 
     use super::super::connections::{Admitted, Connections};
     use super::*;

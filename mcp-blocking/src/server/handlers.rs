@@ -214,7 +214,7 @@ impl Drop for Handlers {
 mod tests {
     use std::sync::mpsc::sync_channel;
 
-    use ::tests::waiting::soon;
+    use ::mcp_testkit::waiting::soon;
     use http::HeaderMap;
     use mcp_proto::server::{Config, Event, Server};
     use mcp_proto::{Json, Output, Stdio, Ticket};

@@ -205,8 +205,8 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::thread::{self, JoinHandle};
 
-    use ::tests::waiting::{LONG, soon};
-    use ::tests::world::{INITIALIZED, initialize, request, result};
+    use ::mcp_testkit::waiting::{LONG, soon};
+    use ::mcp_testkit::world::{INITIALIZED, initialize, request, result};
     use mcp_proto::Json;
 
     use super::*;
@@ -259,7 +259,7 @@ mod tests {
         served.write(INITIALIZED);
         served.write(&request("2", "tools/call", r#"{"n":1.0}"#));
         assert_eq!(served.line(), result("2", r#"{"n":1.0}"#));
-        served.write(&::tests::asked::modern("3", "tools/list", ""));
+        served.write(&::mcp_testkit::asked::modern("3", "tools/list", ""));
         let line = served.line();
         assert!(line.contains(r#""id":3"#) && line.contains(r#""resultType":"complete""#), "{line}");
         served.write(&request("4", "tools/call", "{}"));

@@ -3,12 +3,12 @@
 use std::net::TcpStream;
 use std::sync::Arc;
 
+use mcp_testkit::loopback::{Duplex, Loopback, mcp_server};
+use mcp_testkit::world::result;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{WantsServerCert, WebPkiClientVerifier};
 use rustls::{ConfigBuilder, RootCertStore, ServerConfig, ServerConnection, StreamOwned};
-use tests::loopback::{Duplex, Loopback, mcp_server};
-use tests::world::result;
 
 /// A certificate authority for tests.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);

@@ -3,10 +3,10 @@
 use std::process::Command;
 
 use mcp_proto::{Json, ProtocolVersion};
-use tests::asked::modern;
+use mcp_testkit::asked::modern;
+use mcp_testkit::world::{INITIALIZED, initialize, initialize_result, request, result};
 use tests::bad_servers::BAD_SERVERS;
 use tests::tools;
-use tests::world::{INITIALIZED, initialize, initialize_result, request, result};
 
 use crate::editor::{Proxy, command};
 use crate::eras::over_stdio;

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::thread;
 
-use tests::loopback::{Connection, Loopback, echo_server, mcp_server};
+use mcp_testkit::loopback::{Connection, Loopback, echo_server, mcp_server};
+use mcp_testkit::world::{event, request, result};
 use tests::urls::{ACCEPTED_URLS, REFUSED_URLS};
-use tests::world::{event, request, result};
 
 use crate::editor::{Proxy, command};
 
@@ -332,7 +332,7 @@ fn defect_x7_what_has_no_glyph_reaches_neither_log_nor_check() {
     let answer = format!(
         r#"{{"protocolVersion":"2025-11-25","capabilities":{{"{name}":{{}}}},"serverInfo":{{"name":"{name}","version":"1"}}}}"#
     );
-    let server = Loopback::start(move |request: &tests::http1::Exchange, connection: &mut Connection| {
+    let server = Loopback::start(move |request: &mcp_testkit::http1::Exchange, connection: &mut Connection| {
         let body = String::from_utf8_lossy(&request.body).into_owned();
         if body.contains("server/discover") {
             return connection.reply("404 Not Found", &[], "");
@@ -370,7 +370,7 @@ fn defect_b8_b20_what_a_server_prints_and_that_it_has_ended_is_said() {
     assert!(found.contains("server:       sh (and 2 arguments, not shown because they may be secret)"), "{found}");
 
     let mut proxy = Proxy::start(&["--", "sh", "-c", "read line"]);
-    proxy.write(&tests::world::initialize("0", "2025-11-25"));
+    proxy.write(&mcp_testkit::world::initialize("0", "2025-11-25"));
     proxy.line();
     let (status, _) = proxy.wait();
     assert_eq!(status.code(), Some(1));

@@ -8,11 +8,11 @@ use std::time::Duration;
 use mcp_blocking::{Incoming, Server, ServerStopper};
 use mcp_proto::server::HttpConfig;
 use mcp_proto::{Era, ErrorObject, Json, ProtocolVersion};
-use tests::asked::modern;
+use mcp_testkit::asked::modern;
+use mcp_testkit::world::{INITIALIZED, request, result};
 use tests::bad_answers::RESULT;
 use tests::modern_answers::{MODERN_ANSWERS, NEXT, ROOTS};
 use tests::tools::{self, Served};
-use tests::world::{INITIALIZED, request, result};
 
 use crate::editor::{Proxy, command};
 

@@ -9,13 +9,13 @@ use std::thread;
 use std::time::Duration;
 
 use mcp_proto::Json;
+use mcp_testkit::http1::Exchange;
+use mcp_testkit::loopback::{Connection, Loopback, echo_server, mcp_server, two_endpoint_server};
+use mcp_testkit::world::{INITIALIZED, event, initialize, initialize_result, request, result};
 use tests::bad_answers::BAD_ANSWERS;
 use tests::bad_handshakes::BAD_HANDSHAKES;
 use tests::bad_lines::BAD_LINES;
-use tests::http1::Exchange;
 use tests::late_answers::{LATE_ANSWERS, PATIENCE};
-use tests::loopback::{Connection, Loopback, echo_server, mcp_server, two_endpoint_server};
-use tests::world::{INITIALIZED, event, initialize, initialize_result, request, result};
 
 use crate::editor::{Proxy, command};
 

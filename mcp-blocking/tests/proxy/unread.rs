@@ -8,10 +8,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mcp_proto::Json;
-use tests::cells::{at_once, cell};
-use tests::loopback::{Asked, Loopback, mcp_server};
+use mcp_testkit::cells::{at_once, cell};
+use mcp_testkit::loopback::{Asked, Loopback, mcp_server};
+use mcp_testkit::world::{INITIALIZED, event, initialize, request, result};
 use tests::unread_pipes::{Life, MORE_THAN_A_PIPE, MORE_THAN_A_SOCKET, Reading, params};
-use tests::world::{INITIALIZED, event, initialize, request, result};
 
 use crate::editor::command;
 

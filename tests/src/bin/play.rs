@@ -2,7 +2,8 @@
 //! N seeds from SEED on without printing, and stops at the first that fails.
 
 use clap::Parser;
-use tests::{plays, transcript};
+use mcp_testkit::transcript;
+use tests::plays;
 
 /// Runs a machine with a randomly behaving peer and application.
 #[derive(Parser)]

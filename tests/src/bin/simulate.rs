@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use tests::simulation::{Plan, Report, run, shrink};
-use tests::transcript;
+use mcp_testkit::simulation::{Plan, Report, run, shrink};
+use mcp_testkit::transcript;
 
 /// Client, relay and server machines in a simulated network.
 #[derive(Parser)]

@@ -5,11 +5,11 @@ use std::env;
 
 use bytes::Bytes;
 use mcp_proto::{Frame, Json, Limits, Output, line, relay, sse};
-use tests::asked::{Asked, initialize};
-use tests::json_text::keys;
-use tests::site::Site;
-use tests::stream::{ClientStream, ServerStream};
-use tests::world::{Reply, World, event, request, result};
+use mcp_testkit::asked::{Asked, initialize};
+use mcp_testkit::json_text::keys;
+use mcp_testkit::site::Site;
+use mcp_testkit::stream::{ClientStream, ServerStream};
+use mcp_testkit::world::{Reply, World, event, request, result};
 
 /// A parser or machine, and a function that runs it over about so many bytes of its worst input.
 struct Pass {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use mcp_proto::client::{Call, Client, ClientTransport, Event, SubscriptionKey};
 use mcp_proto::{ErrorObject, Instant, Json, Notification, RequestKey, Ticket};
 
-use crate::random::Random;
+use mcp_testkit::random::Random;
 
 /// The requests that the application has made and received.
 #[derive(Default)]

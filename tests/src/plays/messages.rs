@@ -2,9 +2,9 @@
 
 use mcp_proto::Json;
 
-use crate::asked::modern;
-use crate::random::Random;
-use crate::world::{self, DISCOVERED, INITIALIZED};
+use mcp_testkit::asked::modern;
+use mcp_testkit::random::Random;
+use mcp_testkit::world::{self, DISCOVERED, INITIALIZED};
 
 /// A member of a JSON object.
 fn part(json: &Json, name: &str) -> Option<Json> {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use mcp_proto::client::{ExchangeKey, Failure};
 
 use super::messages::Asked;
-use crate::random::Random;
-use crate::world::{Machine, Opened, Reply, World, event};
+use mcp_testkit::random::Random;
+use mcp_testkit::world::{Machine, Opened, Reply, World, event};
 
 /// An exchange that is open.
 struct Exchange {

@@ -8,10 +8,10 @@ use mcp_proto::server::{ExchangeKey, TwoEndpoints};
 use super::messages::{LEGACY, MODERN};
 use super::served::Application;
 use super::{LONG, STEPS, limits, random_time};
-use crate::asked::{Asked, initialize};
-use crate::random::Random;
-use crate::site::Site;
-use crate::world::{self, INITIALIZED};
+use mcp_testkit::asked::{Asked, initialize};
+use mcp_testkit::random::Random;
+use mcp_testkit::site::Site;
+use mcp_testkit::world::{self, INITIALIZED};
 
 /// The data that clients have received from a server.
 struct Clients {

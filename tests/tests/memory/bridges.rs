@@ -9,7 +9,7 @@ use mcp_proto::client::{ExchangeKey, Http, HttpAction, HttpConfig};
 use mcp_proto::relay::{self, Action};
 use mcp_proto::server::HttpConfig as ServerConfig;
 use mcp_proto::{Ceilings, Instant, Limits, Output, Relay, Stdio, StdioAction};
-use tests::world::{INITIALIZED, URL, event, initialize, initialize_result, request, result};
+use mcp_testkit::world::{INITIALIZED, URL, event, initialize, initialize_result, request, result};
 
 use super::sums::{LARGE, MANY};
 use super::{Account, CHUNK, INTAKE, answers, limits, lines, messages};

@@ -3,10 +3,10 @@
 use mcp_proto::client::{self, Outcome};
 use mcp_proto::server::{Event, HttpConfig, InputRequired};
 use mcp_proto::{Ceilings, Failed, Intake, Json, Limits, Notification, ProtocolVersion, Ticket};
-use tests::asked::{Asked, initialize};
-use tests::site::Site;
-use tests::stream::{ClientStream, ServerStream};
-use tests::world::{INITIALIZED, Reply, World, event, request, result};
+use mcp_testkit::asked::{Asked, initialize};
+use mcp_testkit::site::Site;
+use mcp_testkit::stream::{ClientStream, ServerStream};
+use mcp_testkit::world::{INITIALIZED, Reply, World, event, request, result};
 
 use super::{Account, CHUNK, INTAKE, limits};
 
@@ -171,7 +171,7 @@ fn what_servers_ask(account: &mut Account) {
                     stream.lines();
                 }
                 let (call, id) = stream.request("tools/call");
-                stream.line(result(&id, tests::world::COMPLETE));
+                stream.line(result(&id, mcp_testkit::world::COMPLETE));
                 let is_it = |(key, outcome): &_| *key == call && matches!(outcome, Outcome::Result(_));
                 assert!(stream.outcomes().0.iter().any(is_it));
             },
@@ -410,7 +410,7 @@ fn answers_over_http(account: &mut Account) {
                     unread.extend(std::iter::from_fn(|| site.server.poll_output()));
                     // An event stream has its head and an event before the answer.
                     if is_small && !is_stream {
-                        assert_eq!(site.peek(key).map(tests::asked::Sent::code), None, "it was handed out");
+                        assert_eq!(site.peek(key).map(mcp_testkit::asked::Sent::code), None, "it was handed out");
                     }
                 }
                 let Some(mcp_proto::Output::Action(last)) = unread.pop() else { panic!("an answer was handed out") };

@@ -308,9 +308,9 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
 
-    use ::tests::http1::Exchange;
-    use ::tests::loopback::{Asked, Connection, Loopback, mcp_server};
-    use ::tests::world::{DISCOVERED, initialize_result, result};
+    use ::mcp_testkit::http1::Exchange;
+    use ::mcp_testkit::loopback::{Asked, Connection, Loopback, mcp_server};
+    use ::mcp_testkit::world::{DISCOVERED, initialize_result, result};
     use clap::Parser;
 
     use super::*;

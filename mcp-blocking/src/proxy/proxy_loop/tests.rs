@@ -5,8 +5,8 @@ use std::process::Command;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 
-use ::tests::waiting::{LONG, soon};
-use ::tests::world::{INITIALIZED, initialize, initialize_result, request, result};
+use ::mcp_testkit::waiting::{LONG, soon};
+use ::mcp_testkit::world::{INITIALIZED, initialize, initialize_result, request, result};
 use mcp_proto::Stdio;
 use mcp_proto::relay::Config;
 

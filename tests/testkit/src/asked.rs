@@ -50,12 +50,18 @@ impl Sent {
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Asked {
-    pub(crate) method: &'static str,
-    pub(crate) target: String,
-    pub(crate) fields: Vec<(String, String)>,
-    pub(crate) body: Bytes,
-    pub(crate) principal: Option<Principal>,
-    pub(crate) peer: Option<PeerKey>,
+    /// The method.
+    pub method: &'static str,
+    /// The target, such as `/mcp`.
+    pub target: String,
+    /// The headers, in order.
+    pub fields: Vec<(String, String)>,
+    /// The body.
+    pub body: Bytes,
+    /// The authenticated principal.
+    pub principal: Option<Principal>,
+    /// The address of the client.
+    pub peer: Option<PeerKey>,
 }
 
 impl Asked {

@@ -228,7 +228,7 @@ fn is_reset(error: &io::Error) -> bool {
 }
 
 /// The bytes of a request with `connection: close`.
-pub(crate) fn text(asked: &Asked) -> Vec<u8> {
+pub fn text(asked: &Asked) -> Vec<u8> {
     let Asked { method, target, fields, body, .. } = asked;
     let mut lines = vec![format!("{method} {target} HTTP/1.1")];
     lines.extend(fields.iter().map(|(name, value)| format!("{name}: {value}")));
