@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use mcp_proto::client::{Config, DetectedEra, HttpTransport};
 use mcp_proto::{Era, ProtocolVersion};
-use mcp_testkit::stream::ClientStream;
-use mcp_testkit::world::{self, Opened, Reply, World};
+use mcp_testkit::byte_stream::ClientStream;
+use mcp_testkit::http_client::{self, HttpClientHarness, Opened, Reply};
+use mcp_testkit::messages;
 
 use crate::script::Script;
 
@@ -59,13 +60,13 @@ impl Reaction {
         };
         Some(match self {
             Self::Versions(chosen) => {
-                world::result(id, &format!(r#"{{"resultType":"complete","supportedVersions":{}}}"#, named(chosen)))
+                messages::result(id, &format!(r#"{{"resultType":"complete","supportedVersions":{}}}"#, named(chosen)))
             }
             Self::Unsupported(Some(chosen)) => unsupported(&format!(r#"{{"supported":{}}}"#, named(chosen))),
             Self::Unsupported(None) => unsupported("[]"),
-            Self::Error(code) => world::error(id, code, "no"),
-            Self::Session(version) => world::result(id, &world::initialize_result(version.as_str())),
-            Self::Nonsense => world::result(id, r#"{"content":[]}"#),
+            Self::Error(code) => messages::error(id, code, "no"),
+            Self::Session(version) => messages::result(id, &messages::initialize_result(version.as_str())),
+            Self::Nonsense => messages::result(id, r#"{"content":[]}"#),
             Self::Nothing | Self::Late | Self::Status(_) | Self::Gone => return None,
         })
     }
@@ -219,7 +220,7 @@ fn offered(method: &str, version: &str) -> Next {
 }
 
 struct OverHttp {
-    world: World<mcp_proto::Client<mcp_proto::client::Http>>,
+    harness: HttpClientHarness<mcp_proto::Client<mcp_proto::client::Http>>,
     open: Option<Opened>,
 }
 
@@ -229,9 +230,9 @@ impl Client for OverHttp {
             return Next::Wait;
         }
         let mut next = Next::Wait;
-        while self.world.has_opened() {
+        while self.harness.has_opened() {
             assert_eq!(next, Next::Wait, "two questions at once");
-            let opened = self.world.opened();
+            let opened = self.harness.opened();
             let version = if opened.method() == "initialize" { opened.param("protocolVersion") } else { String::new() };
             next = offered(&opened.method(), &version);
             self.open = Some(opened);
@@ -244,25 +245,25 @@ impl Client for OverHttp {
         let key = opened.key;
         match (reaction.message(&opened.id()), reaction) {
             (Some(message), Reaction::Error(code)) if code % 2 == 0 => {
-                self.world.reply(key, &Reply::json(message).with_status(400));
+                self.harness.reply(key, &Reply::json(message).with_status(400));
             }
-            (Some(message), _) => self.world.reply(key, &Reply::json(message)),
-            (None, Reaction::Status(status)) => self.world.reply(key, &Reply::html(status)),
-            (None, Reaction::Gone) => self.world.fail(key, world::broken()),
-            (None, _) => self.world.pass(Duration::from_secs(31)),
+            (Some(message), _) => self.harness.reply(key, &Reply::json(message)),
+            (None, Reaction::Status(status)) => self.harness.reply(key, &Reply::html(status)),
+            (None, Reaction::Gone) => self.harness.fail(key, http_client::broken()),
+            (None, _) => self.harness.pass(Duration::from_secs(31)),
         }
     }
 
     fn connect(&mut self) -> bool {
-        self.world.machine.connect(self.world.now).is_ok()
+        self.harness.machine.connect(self.harness.now).is_ok()
     }
 
     fn detected_era(&self) -> Option<DetectedEra> {
-        self.world.machine.detected_era()
+        self.harness.machine.detected_era()
     }
 
     fn is_connected(&self) -> bool {
-        self.world.machine.version().is_some()
+        self.harness.machine.version().is_some()
     }
 }
 
@@ -293,7 +294,7 @@ impl Client for OnStream {
             (Some(message), _) => self.stream.line(message),
             (None, Reaction::Late) => {
                 if let Some(earlier) = earlier.last() {
-                    self.stream.line(world::result(earlier, world::DISCOVERED));
+                    self.stream.line(messages::result(earlier, messages::DISCOVERED));
                 }
             }
             (None, Reaction::Gone) => self.stream.eof(),
@@ -383,10 +384,10 @@ fn client(table: &Table) -> Box<dyn Client> {
     if table.is_stream {
         Box::new(OnStream { stream: ClientStream::detecting_with(configure), ids: Vec::new() })
     } else {
-        let world = World::detecting_client_with(|config, http| {
+        let harness = HttpClientHarness::detecting_client_with(|config, http| {
             configure(config);
             http.transport = HttpTransport::StreamableHttp;
         });
-        Box::new(OverHttp { world, open: None })
+        Box::new(OverHttp { harness, open: None })
     }
 }

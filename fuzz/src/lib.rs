@@ -16,7 +16,8 @@ mod mirror;
 mod script;
 mod streams;
 
-use mcp_testkit::crowd::{self, Dice};
+use mcp_testkit::random::Choices;
+use mcp_testkit::random_clients;
 
 pub use api::api;
 pub use codecs::{line, message, splice, sse};
@@ -47,5 +48,5 @@ pub const TARGETS: [Target; 12] = [
 /// The server machine over HTTP, for both eras at once, with many clients: every complete request is answered once or
 /// cancelled by its client, no client receives the answer to another, and the machine holds nothing at the end.
 pub fn server(data: &[u8]) {
-    crowd::run(Dice::Script(data), 2000);
+    random_clients::run(Choices::Bytes(data), 2000);
 }

@@ -8,7 +8,8 @@ use mcp_proto::{
     Client, ErrorObject, Failed, Frame, Instant, Json, Limits, Message, Notification, Relay, Request, RequestKey,
     Response, Ticket, relay,
 };
-use mcp_testkit::world::{self, Machine, Opened, Reply, World};
+use mcp_testkit::http_client::{HttpClientHarness, Machine, Opened, Reply};
+use mcp_testkit::messages;
 
 use crate::script::Script;
 use crate::streams::{number, numbered};
@@ -95,13 +96,13 @@ const STATUSES: [u16; 16] = [200, 202, 204, 301, 307, 308, 400, 401, 404, 405, 4
 
 impl Server {
     /// Adds the exchanges that the machine has opened since the last call, and removes those that it has aborted.
-    fn look<M: Machine>(&mut self, world: &mut World<M>) {
-        while world.has_opened() {
-            let opened = world.opened();
+    fn look<M: Machine>(&mut self, harness: &mut HttpClientHarness<M>) {
+        while harness.has_opened() {
+            let opened = harness.opened();
             self.ledger.opened(&opened);
             self.open.insert(opened.key, opened);
         }
-        let dropped: Vec<_> = self.open.keys().copied().filter(|key| world.is_aborted(*key)).collect();
+        let dropped: Vec<_> = self.open.keys().copied().filter(|key| harness.is_aborted(*key)).collect();
         for key in dropped {
             self.open.remove(&key);
             self.begun.remove(&key);
@@ -109,7 +110,7 @@ impl Server {
     }
 
     /// Performs one action on one of the open exchanges.
-    fn act<M: Machine>(&mut self, world: &mut World<M>, script: &mut Script<'_>) -> Option<()> {
+    fn act<M: Machine>(&mut self, harness: &mut HttpClientHarness<M>, script: &mut Script<'_>) -> Option<()> {
         let count = self.open.len();
         let pick = usize::from(script.byte()?);
         let what = script.byte()?;
@@ -125,10 +126,10 @@ impl Server {
             0..=2 if !has_begun => {
                 let reply = right_answer(opened, what, &mut self.ledger);
                 self.open.remove(&key);
-                world.reply(key, &reply);
+                harness.reply(key, &reply);
             }
             3 if !has_begun => {
-                world.begin(key, &Reply::events(": here\n\n"));
+                harness.begin(key, &Reply::events(": here\n\n"));
                 self.begun.insert(key);
             }
             4 if !has_begun => {
@@ -139,7 +140,7 @@ impl Server {
                 self.ledger.raw.extend(text);
                 let reply = reply.header("location", "/elsewhere").body(text);
                 self.open.remove(&key);
-                world.reply(key, &reply);
+                harness.reply(key, &reply);
             }
             // A notification of a subscription.
             3 => {
@@ -149,44 +150,44 @@ impl Server {
                         [usize::from(what / 12 % 2)],
                     if opened.request.body().is_empty() { "1".to_owned() } else { opened.id() },
                 );
-                world.send(key, world::event(&notice).as_bytes());
+                harness.send(key, messages::event(&notice).as_bytes());
             }
             0 if !opened.request.body().is_empty() && !opened.id().is_empty() => {
                 let text = correction(opened, what / 12, &mut self.ledger);
-                world.send(key, world::event(&text).as_bytes());
+                harness.send(key, messages::event(&text).as_bytes());
             }
             5 => {
                 self.forget(key);
-                world.fail(key, Failure::Unreachable { detail: "x".into() });
+                harness.fail(key, Failure::Unreachable { detail: "x".into() });
             }
             6 => {
                 self.forget(key);
-                world.fail(key, Failure::Broken { detail: "x".into() });
+                harness.fail(key, Failure::Broken { detail: "x".into() });
             }
             // A stream continues with the right answer, with one to another id, with a request, or with any bytes.
             7 if has_begun => {
-                let text = world::event(&right_result(opened, &mut self.ledger));
-                world.send(key, text.as_bytes());
+                let text = messages::event(&right_result(opened, &mut self.ledger));
+                harness.send(key, text.as_bytes());
             }
             8 if has_begun => {
                 let id = (script.byte()? % 16).to_string();
                 let payload = numbered(self.ledger.answer(opened, &id));
-                world.send(key, world::event(&world::result(&id, &payload.to_text())).as_bytes());
+                harness.send(key, messages::event(&messages::result(&id, &payload.to_text())).as_bytes());
             }
             9 if has_begun => {
                 let method = ["roots/list", "elicitation/create"][usize::from(what / 12 % 2)];
                 self.ledger.parked.insert(key);
-                let text = world::event(&world::request(&script.byte()?.to_string(), method, "{}"));
-                world.send(key, format!("id: {}\n{text}", what / 12).as_bytes());
+                let text = messages::event(&messages::request(&script.byte()?.to_string(), method, "{}"));
+                harness.send(key, format!("id: {}\n{text}", what / 12).as_bytes());
             }
             10 if has_begun => {
                 let text = script.text()?;
                 self.ledger.raw.extend(text);
-                world.send(key, text);
+                harness.send(key, text);
             }
             11 if has_begun => {
                 self.forget(key);
-                world.end(key);
+                harness.end(key);
             }
             _ => {}
         }
@@ -202,9 +203,9 @@ impl Server {
 fn result_for(opened: &Opened) -> String {
     match opened.method().as_str() {
         "initialize" => {
-            world::initialize_result(["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"][opened.body().len() % 4])
+            messages::initialize_result(["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"][opened.body().len() % 4])
         }
-        "server/discover" => world::DISCOVERED.to_owned(),
+        "server/discover" => messages::DISCOVERED.to_owned(),
         "tools/list" => r#"{"resultType":"complete","tools":[{"name":"x","inputSchema":{"properties":{"a":{"type":"string","x-mcp-header":"A"}}}},{"name":"y","inputSchema":{"x-mcp-header":""}}]}"#.to_owned(),
         "tools/call" if opened.header("mcp-method").is_empty() => r#"{"content":[]}"#.to_owned(),
         "tools/call" => [
@@ -236,7 +237,7 @@ fn right_result(opened: &Opened, ledger: &mut Ledger) -> String {
         let is_last = !result.to_text().contains("input_required") && !ledger.parked.contains(&opened.key);
         ledger.due = is_last.then_some((request, number));
     }
-    world::result(&id, &result.to_text())
+    messages::result(&id, &result.to_text())
 }
 
 fn right_answer(opened: &Opened, how: u8, ledger: &mut Ledger) -> Reply {
@@ -250,7 +251,7 @@ fn right_answer(opened: &Opened, how: u8, ledger: &mut Ledger) -> Reply {
     let text = right_result(opened, ledger);
     let reply = match how % 3 {
         0 => Reply::json(text),
-        1 => Reply::events(world::event(&text)),
+        1 => Reply::events(messages::event(&text)),
         _ => {
             // Only 2025-03-26 has batches.
             ledger.due = None;
@@ -267,27 +268,29 @@ pub fn client(data: &[u8]) {
     let mut script = Script(data);
     // The highest bit of the first byte decides nothing else.
     let may_be_modern = data.first().is_some_and(|byte| byte & 0x80 != 0);
-    let mut world = if may_be_modern {
-        World::detecting_client_with(|config, _| config.capabilities = Json::parse(r#"{"roots":{}}"#).expect("JSON"))
+    let mut harness = if may_be_modern {
+        HttpClientHarness::detecting_client_with(|config, _| {
+            config.capabilities = Json::parse(r#"{"roots":{}}"#).expect("JSON")
+        })
     } else {
-        World::client()
+        HttpClientHarness::client()
     };
     let mut server = Server::default();
     let mut app = App::default();
-    while client_step(&mut world, &mut server, &mut script, &mut app).is_some() {
-        app.look(&mut world, &mut server.ledger);
+    while client_step(&mut harness, &mut server, &mut script, &mut app).is_some() {
+        app.look(&mut harness, &mut server.ledger);
     }
-    app.look(&mut world, &mut server.ledger);
-    world.pass(LONGEST);
-    app.look(&mut world, &mut server.ledger);
+    app.look(&mut harness, &mut server.ledger);
+    harness.pass(LONGEST);
+    app.look(&mut harness, &mut server.ledger);
     assert!(app.waiting.is_empty(), "{:?} outlived every timeout", app.waiting);
-    world.machine.close(world.now);
+    harness.machine.close(harness.now);
     app.is_closed = true;
-    world.pass(Duration::from_secs(3));
-    app.look(&mut world, &mut server.ledger);
+    harness.pass(Duration::from_secs(3));
+    app.look(&mut harness, &mut server.ledger);
     assert!(app.listening.is_empty(), "{:?} never ended", app.listening);
-    assert!(world.machine.is_closed());
-    assert_eq!(world.machine.poll_timeout(), None);
+    assert!(harness.machine.is_closed());
+    assert_eq!(harness.machine.poll_timeout(), None);
 }
 
 /// The default timeout of a request without progress.
@@ -308,28 +311,28 @@ struct App {
 }
 
 impl App {
-    fn ask(&mut self, world: &mut World<Client<Http>>, method: &str, params: &Json) {
+    fn ask(&mut self, harness: &mut HttpClientHarness<Client<Http>>, method: &str, params: &Json) {
         let number = self.asked.len();
         let params = params.with_member("n", &Json::parse(number.to_string()).expect("JSON"));
         let call = Call::new(method).params(params);
         let call = if method == "tools/call" { call.with_progress() } else { call };
-        if let Ok(request) = world.machine.request(call, world.now) {
-            assert!(self.asked.insert(request, (number, world.now)).is_none(), "a key was used twice");
+        if let Ok(request) = harness.machine.request(call, harness.now) {
+            assert!(self.asked.insert(request, (number, harness.now)).is_none(), "a key was used twice");
             self.waiting.insert(request);
         }
     }
 
     /// Checks the events of the machine.
-    fn look(&mut self, world: &mut World<Client<Http>>, ledger: &mut Ledger) {
+    fn look(&mut self, harness: &mut HttpClientHarness<Client<Http>>, ledger: &mut Ledger) {
         let due = ledger.due.take();
         let due = due.filter(|(due, _)| self.waiting.iter().any(|request| self.asked[request].0 == *due));
         let mut ended = BTreeMap::new();
-        for event in world.events() {
+        for event in harness.events() {
             match event {
                 Event::Responded { request, outcome } => {
                     assert!(self.waiting.remove(&request), "{request:?} ended twice");
                     let (number, since) = self.asked[&request];
-                    self.judge(request, &outcome, ledger, world.now - since);
+                    self.judge(request, &outcome, ledger, harness.now - since);
                     ended.insert(number, outcome);
                 }
                 Event::ListeningEnded { subscription, .. } => {
@@ -365,61 +368,61 @@ impl App {
 }
 
 fn client_step(
-    world: &mut World<Client<Http>>,
+    harness: &mut HttpClientHarness<Client<Http>>,
     server: &mut Server,
     script: &mut Script<'_>,
     app: &mut App,
 ) -> Option<()> {
-    server.look(world);
-    let now = world.now;
+    server.look(harness);
+    let now = harness.now;
     match script.byte()? % 8 {
         0 => {
             let params = Json::parse(r#"{"name":"x","arguments":{"a":"\u00e9"}}"#).expect("JSON");
-            app.ask(world, "tools/call", &params);
+            app.ask(harness, "tools/call", &params);
         }
         1 => {
             let pick = usize::from(script.byte()?);
             if let Some(request) = app.waiting.iter().nth(pick % app.waiting.len().max(1)).copied() {
-                world.machine.cancel(request, None, now);
+                harness.machine.cancel(request, None, now);
                 app.cancelled.insert(request);
             }
         }
-        2 => world.pass(Duration::from_millis(u64::from(script.byte()?).pow(2))),
+        2 => harness.pass(Duration::from_millis(u64::from(script.byte()?).pow(2))),
         3 => {
             // Calls that an application may make at any time.
             match script.byte()? % 10 {
-                0 => drop(world.machine.connect(now)),
-                1 => drop(world.machine.confirm(None, now)),
-                2 => drop(world.machine.notify(Notification::new("n"), now)),
-                3 => world.machine.handle_timeout(now),
+                0 => drop(harness.machine.connect(now)),
+                1 => drop(harness.machine.confirm(None, now)),
+                2 => drop(harness.machine.notify(Notification::new("n"), now)),
+                3 => harness.machine.handle_timeout(now),
                 4 => {
                     if let Some(ticket) = app.tickets.pop() {
-                        world.machine.answer(ticket, Ok(Json::empty_object()), now);
+                        harness.machine.answer(ticket, Ok(Json::empty_object()), now);
                     }
                 }
                 5 => {
-                    if let Ok(subscription) = world.machine.listen(Json::empty_object(), now) {
+                    if let Ok(subscription) = harness.machine.listen(Json::empty_object(), now) {
                         assert!(app.listening.insert(subscription), "a key was used twice");
                     }
                 }
                 6 => {
                     if let Some(subscription) = app.listening.first().copied() {
-                        world.machine.unlisten(subscription, now);
+                        harness.machine.unlisten(subscription, now);
                     }
                 }
                 7 => {
                     if let Some(ticket) = app.tickets.pop() {
-                        world.machine.answer(ticket, Err(ErrorObject::new(-1, "no")), now);
+                        harness.machine.answer(ticket, Err(ErrorObject::new(-1, "no")), now);
                     }
                 }
-                8 => app.ask(world, "tools/list", &Json::empty_object()),
+                8 => app.ask(harness, "tools/list", &Json::empty_object()),
                 _ => {
                     app.is_closed = true;
-                    world.machine.close(now);
+                    harness.machine.close(now);
                 }
             }
         }
-        _ => server.act(world, script)?,
+        _ => server.act(harness, script)?,
     }
     Some(())
 }
@@ -429,35 +432,35 @@ fn client_step(
 /// is sent to the server is one message.
 pub fn relay(data: &[u8]) {
     let mut script = Script(data);
-    let mut world = World::relay();
+    let mut harness = HttpClientHarness::relay();
     let mut server = Server::default();
     let mut editor = Editor::default();
-    while relay_step(&mut world, &mut server, &mut script, &mut editor).is_some() {
-        editor.read(&mut world, &mut server.ledger);
+    while relay_step(&mut harness, &mut server, &mut script, &mut editor).is_some() {
+        editor.read(&mut harness, &mut server.ledger);
     }
-    editor.read(&mut world, &mut server.ledger);
+    editor.read(&mut harness, &mut server.ledger);
     if data.first().is_some_and(|byte| byte & 0x80 != 0) {
-        world.pass(LONGEST);
-        editor.read(&mut world, &mut server.ledger);
+        harness.pass(LONGEST);
+        editor.read(&mut harness, &mut server.ledger);
         let mut calls = editor.waiting.difference(&editor.subscriptions);
         assert!(calls.next().is_none(), "{:?} outlived every timeout", editor.waiting);
     }
-    world.machine.handle_eof(world.now);
-    world.pass(Duration::from_secs(60));
-    world.machine.close(world.now);
-    world.pass(Duration::from_secs(10));
-    editor.read(&mut world, &mut server.ledger);
+    harness.machine.handle_eof(harness.now);
+    harness.pass(Duration::from_secs(60));
+    harness.machine.close(harness.now);
+    harness.pass(Duration::from_secs(10));
+    editor.read(&mut harness, &mut server.ledger);
     assert!(editor.waiting.is_empty(), "{:?} were never answered", editor.waiting);
     assert!(editor.is_closed);
 }
 
 fn relay_step(
-    world: &mut World<Relay>,
+    harness: &mut HttpClientHarness<Relay>,
     server: &mut Server,
     script: &mut Script<'_>,
     editor: &mut Editor,
 ) -> Option<()> {
-    server.look(world);
+    server.look(harness);
     for opened in server.open.values() {
         if opened.request.method() == "POST" {
             let frame = Frame::parse(opened.request.body(), &Limits::default());
@@ -467,27 +470,27 @@ fn relay_step(
     match script.byte()? % 12 {
         0 => {
             let params = r#"{"protocolVersion":"2025-11-25","capabilities":{"roots":{},"elicitation":{}}}"#;
-            editor.ask(world, "initialize", params);
+            editor.ask(harness, "initialize", params);
         }
-        1 => editor.ask(world, "tools/call", r#"{"name":"x","_meta":{"progressToken":1}}"#),
-        2 => world.line(world::INITIALIZED),
+        1 => editor.ask(harness, "tools/call", r#"{"name":"x","_meta":{"progressToken":1}}"#),
+        2 => harness.line(messages::INITIALIZED),
         3 => {
             let id = script.byte()?;
-            world.line(&format!(
+            harness.line(&format!(
                 r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#
             ));
             editor.take_back(i64::from(id));
         }
-        4 => world.pass(Duration::from_millis(u64::from(script.byte()?).pow(2))),
-        5 => editor.ask(world, "resources/subscribe", r#"{"uri":"a:b"}"#),
+        4 => harness.pass(Duration::from_millis(u64::from(script.byte()?).pow(2))),
+        5 => editor.ask(harness, "resources/subscribe", r#"{"uri":"a:b"}"#),
         6 => {
             let (method, members) = MODERN[usize::from(script.byte()?) % MODERN.len()];
             let state =
                 editor.state.as_ref().map_or_else(|| "\"relay-1\"".to_owned(), |state| state.to_text().into_owned());
             let members = members.replace("STATE", &state);
-            editor.ask(world, method, &format!(r#"{{{members}"_meta":{MODERN_META}}}"#));
+            editor.ask(harness, method, &format!(r#"{{{members}"_meta":{MODERN_META}}}"#));
         }
-        _ => server.act(world, script)?,
+        _ => server.act(harness, script)?,
     }
     Some(())
 }
@@ -520,7 +523,7 @@ struct Editor {
 }
 
 impl Editor {
-    fn ask(&mut self, world: &mut World<Relay>, method: &str, params: &str) {
+    fn ask(&mut self, harness: &mut HttpClientHarness<Relay>, method: &str, params: &str) {
         let id = self.next;
         self.next += 1;
         self.waiting.insert(id);
@@ -529,7 +532,7 @@ impl Editor {
         }
         let params = Json::parse(params.to_owned()).expect("JSON");
         let params = params.with_member("n", &Json::parse(id.to_string()).expect("JSON"));
-        world.line(&world::request(&id.to_string(), method, &params.to_text()));
+        harness.line(&messages::request(&id.to_string(), method, &params.to_text()));
     }
 
     fn take_back(&mut self, id: i64) {
@@ -538,12 +541,12 @@ impl Editor {
         }
     }
 
-    fn read(&mut self, world: &mut World<Relay>, ledger: &mut Ledger) {
+    fn read(&mut self, harness: &mut HttpClientHarness<Relay>, ledger: &mut Ledger) {
         let due = ledger.due.take();
         let due = due.filter(|(due, _)| i64::try_from(*due).is_ok_and(|due| self.waiting.contains(&due)));
         let mut ended = BTreeMap::new();
-        self.is_closed |= world.events().iter().any(|event| matches!(event, relay::Event::Closed(_)));
-        for line in world.lines() {
+        self.is_closed |= harness.events().iter().any(|event| matches!(event, relay::Event::Closed(_)));
+        for line in harness.lines() {
             let frame = Frame::parse(&line.into(), &Limits::default()).expect("the relay writes messages");
             match frame {
                 Frame::Single(Message::Response(response)) => {
@@ -564,7 +567,7 @@ impl Editor {
                     }
                 }
                 Frame::Single(Message::Request(Request { id, .. })) => {
-                    world.line(&world::result(&id.to_string(), "{}"));
+                    harness.line(&messages::result(&id.to_string(), "{}"));
                 }
                 Frame::Single(Message::Notification(_)) => {}
                 Frame::Batch(_) => panic!("nobody asked for a batch"),

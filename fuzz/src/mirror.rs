@@ -2,9 +2,10 @@
 
 use mcp_proto::Json;
 use mcp_proto::server::Event;
-use mcp_testkit::asked::{Asked, modern};
-use mcp_testkit::site::Site;
-use mcp_testkit::world::{Reply, World, result};
+use mcp_testkit::http_client::{HttpClientHarness, Reply};
+use mcp_testkit::http_exchange::{TestRequest, modern};
+use mcp_testkit::http_server::HttpServerHarness;
+use mcp_testkit::messages::result;
 
 use crate::script::Script;
 
@@ -28,17 +29,18 @@ pub fn mirror(data: &[u8]) {
     );
     let tools = format!(r#"{{"resultType":"complete","tools":[{{"name":{},"inputSchema":{schema}}}]}}"#, quoted(&name));
 
-    let mut client = World::modern_client();
+    let mut client = HttpClientHarness::modern_client();
     let (_, list) = client.request("tools/list");
     client.reply(list.key, &Reply::json(result(&list.id(), &tools)));
     let arguments = format!(r#"{{"a":{value},"b":"c"}}"#);
     let (_, call) = client.call("tools/call", &format!(r#"{{"name":{},"arguments":{arguments}}}"#, quoted(&name)));
 
-    let mut site = Site::with(|_, config| config.capabilities = Json::parse(r#"{"tools":{}}"#).expect("JSON"));
-    site.ask(&Asked::post(modern("1", "tools/list", "")).mirrored("tools/list"));
-    let ticket = site.ticket();
-    site.respond(ticket, &tools);
-    site.events();
+    let mut harness =
+        HttpServerHarness::with(|_, config| config.capabilities = Json::parse(r#"{"tools":{}}"#).expect("JSON"));
+    harness.ask(&TestRequest::post(modern("1", "tools/list", "")).mirrored("tools/list"));
+    let ticket = harness.ticket();
+    harness.respond(ticket, &tools);
+    harness.events();
     let headers: Vec<_> = call
         .request
         .headers()
@@ -47,11 +49,11 @@ pub fn mirror(data: &[u8]) {
         .map(|(name, value)| (name.as_str().to_owned(), value.to_str().expect("the client writes ASCII").to_owned()))
         .collect();
     let with = |headers: &[(String, String)]| {
-        headers.iter().fold(Asked::post(call.body().to_owned()), |asked, (name, value)| asked.with(name, value))
+        headers.iter().fold(TestRequest::post(call.body().to_owned()), |asked, (name, value)| asked.with(name, value))
     };
-    let key = site.ask(&with(&headers));
-    let reached = site.events().iter().any(|event| matches!(event, Event::Requested { .. }));
-    assert!(reached, "{headers:?} of {}: {}", call.body(), site.take(key).text());
+    let key = harness.ask(&with(&headers));
+    let reached = harness.events().iter().any(|event| matches!(event, Event::Requested { .. }));
+    assert!(reached, "{headers:?} of {}: {}", call.body(), harness.take(key).text());
 
     // A header with another meaning contradicts the body.
     let Some(at) = script.byte() else { return };
@@ -63,9 +65,9 @@ pub fn mirror(data: &[u8]) {
         return;
     }
     changed[which].1 = other;
-    let key = site.ask(&with(&changed));
-    let reached = site.events().iter().any(|event| matches!(event, Event::Requested { .. }));
-    let sent = site.take(key);
+    let key = harness.ask(&with(&changed));
+    let reached = harness.events().iter().any(|event| matches!(event, Event::Requested { .. }));
+    let sent = harness.take(key);
     assert!(!reached && sent.code() / 100 == 4, "{changed:?} of {}: {}", call.body(), sent.text());
 }
 

@@ -9,9 +9,9 @@ use mcp_proto::server;
 use mcp_proto::{
     ErrorObject, Failed, Frame, Json, Limits, Message, ParseError, RequestId, RequestKey, Response, Subject,
 };
+use mcp_testkit::byte_stream::{ClientStream, ServerStream};
 use mcp_testkit::chunks::cut;
 use mcp_testkit::oracle;
-use mcp_testkit::stream::{ClientStream, ServerStream};
 
 use crate::script::Script;
 
@@ -22,27 +22,27 @@ use crate::script::Script;
 /// The first byte chooses how the stream begins, the second how it is cut.
 pub fn server_stdio(data: &[u8]) {
     let [how, piece, stream @ ..] = data else { return };
-    let mut world = if how % 2 == 0 { ServerStream::server() } else { ServerStream::ready("2025-03-26") };
+    let mut harness = if how % 2 == 0 { ServerStream::server() } else { ServerStream::ready("2025-03-26") };
     // The requests that the application received, by the number in its answer.
     let mut served = Vec::new();
     for bytes in cut(stream, &[usize::from(*piece) + 1]) {
-        world.bytes(bytes);
-        for event in world.events() {
+        harness.bytes(bytes);
+        for event in harness.events() {
             let server::Event::Requested { ticket, method, params } = event else { continue };
             let number = numbered(served.len());
             let answer = if served.len() % 3 == 2 { Err(ErrorObject::with_data(7, "no", &number)) } else { Ok(number) };
             served.push((method, params));
-            world.machine.respond(ticket, answer, world.now).expect("a code that may be used");
+            harness.machine.respond(ticket, answer, harness.now).expect("a code that may be used");
         }
-        world.drain();
+        harness.drain();
     }
-    let was_closed = world.machine.is_closed();
-    world.eof();
+    let was_closed = harness.machine.is_closed();
+    harness.eof();
     // If a session was opened before, the input is not the beginning of the stream.
     let earlier: &[u8] = if how % 2 == 0 { b"" } else { b"\n" };
     let arrived = Arrived::read(&[earlier, stream].concat());
     let mut answers: BTreeMap<Option<String>, usize> = BTreeMap::new();
-    for line in world.lines() {
+    for line in harness.lines() {
         let frame = Frame::parse(&line.into(), &Limits::default()).expect("it writes messages");
         for message in messages(frame) {
             let Ok(Message::Response(response)) = message else { continue };
@@ -158,30 +158,30 @@ pub fn client_stdio(data: &[u8]) {
     let capable = |config: &mut mcp_proto::client::Config| {
         config.capabilities = Json::parse(r#"{"roots":{},"elicitation":{}}"#).expect("JSON");
     };
-    let world = match how % 3 {
+    let harness = match how % 3 {
         0 => ClientStream::connected_with(capable),
         1 => ClientStream::modern_with(capable),
         _ => ClientStream::detecting_with(capable),
     };
-    let mut app = App::begin(world);
+    let mut app = App::begin(harness);
     let mut script = Script(&data[..2]);
     for bytes in cut(stream, &[usize::from(*piece) + 1]) {
-        app.world.bytes(bytes);
+        app.harness.bytes(bytes);
         app.look(&mut script);
     }
-    let was_closed = app.world.machine.is_closed();
+    let was_closed = app.harness.machine.is_closed();
     let waits = how & 0x40 != 0;
     if waits {
         // This is longer than any request may take.
-        app.world.pass(Duration::from_secs(700));
+        app.harness.pass(Duration::from_secs(700));
         app.look(&mut script);
         assert!(app.waiting.is_empty(), "{:?} outlived every timeout", app.waiting);
     }
-    app.world.eof();
-    app.world.pass(Duration::from_secs(1));
-    app.world.eof();
+    app.harness.eof();
+    app.harness.pass(Duration::from_secs(1));
+    app.harness.eof();
     app.look(&mut script);
-    if app.world.machine.is_closed() {
+    if app.harness.machine.is_closed() {
         assert!(app.waiting.is_empty() && app.listening.is_empty(), "{:?} {:?}", app.waiting, app.listening);
     }
     // The server has answered `initialize` before, so the input is not the beginning of the stream.
@@ -190,7 +190,7 @@ pub fn client_stdio(data: &[u8]) {
 
 /// The application of a client, and the outcomes that it received.
 struct App {
-    world: ClientStream,
+    harness: ClientStream,
     asked: Vec<RequestKey>,
     waiting: BTreeSet<RequestKey>,
     listening: BTreeSet<mcp_proto::client::SubscriptionKey>,
@@ -200,27 +200,28 @@ struct App {
 }
 
 impl App {
-    fn begin(mut world: ClientStream) -> Self {
-        let mut request =
-            |method: &&str| world.machine.request(Call::new(*method).with_progress(), world.now).expect("a request");
+    fn begin(mut harness: ClientStream) -> Self {
+        let mut request = |method: &&str| {
+            harness.machine.request(Call::new(*method).with_progress(), harness.now).expect("a request")
+        };
         let asked: Vec<_> = METHODS.iter().map(&mut request).collect();
         // Revisions without subscriptions refuse this, which is fine.
-        let listening = world.machine.listen(Json::empty_object(), world.now).into_iter().collect();
+        let listening = harness.machine.listen(Json::empty_object(), harness.now).into_iter().collect();
         let waiting = asked.iter().copied().collect();
-        let mut app = Self { world, asked, waiting, listening, outcomes: BTreeMap::new(), ids: BTreeMap::new() };
+        let mut app = Self { harness, asked, waiting, listening, outcomes: BTreeMap::new(), ids: BTreeMap::new() };
         app.read();
         app
     }
 
     fn look(&mut self, script: &mut Script<'_>) {
-        for event in self.world.events() {
+        for event in self.harness.events() {
             match event {
                 Event::Requested { ticket, .. } => {
                     let answer = match script.byte() {
                         Some(byte) if byte % 2 == 0 => Err(ErrorObject::new(-1, "no")),
                         _ => Ok(Json::empty_object()),
                     };
-                    self.world.machine.answer(ticket, answer, self.world.now);
+                    self.harness.machine.answer(ticket, answer, self.harness.now);
                 }
                 Event::Responded { request, outcome } => {
                     assert!(self.waiting.remove(&request), "{request:?} ended twice");
@@ -237,7 +238,7 @@ impl App {
 
     /// Reads the messages that the client has written.
     fn read(&mut self) {
-        for line in self.world.lines() {
+        for line in self.harness.lines() {
             let frame = Frame::parse(&line.into(), &Limits::default());
             let Ok(Frame::Single(message)) = frame else { panic!("it writes messages: {frame:?}") };
             if let Message::Request(request) = message {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use ::mcp_testkit::waiting::{LONG, soon};
+use ::mcp_testkit::waiting::{LONG, wait_until};
 use bytes::Bytes;
 
 use crate::backpressure::Backpressure;
@@ -62,13 +62,13 @@ fn what_was_written_is_counted_and_told_of_if_that_is_wanted() {
     allow.send(Ok(())).unwrap();
     allow.send(Ok(())).unwrap();
     assert!(matches!(inputs.recv_timeout(LONG), Ok(Happened::Written)));
-    soon(|| writer.waiting() == 0 && *flushed.lock().unwrap() == b"abcde");
+    wait_until(|| writer.waiting() == 0 && *flushed.lock().unwrap() == b"abcde");
     // There are unreported bytes now, so no message follows.
     assert!(!writer.wake_when_written());
     assert_eq!((writer.take_written(), writer.take_written()), (5, 0));
     writer.push(Bytes::from_static(b"f"));
     allow.send(Ok(())).unwrap();
-    soon(|| writer.waiting() == 0);
+    wait_until(|| writer.waiting() == 0);
     assert!(inputs.try_recv().is_err(), "nobody wanted to know");
     assert!(!writer.is_done());
     writer.close();
@@ -92,7 +92,7 @@ fn a_large_message_is_counted_while_it_is_written() {
         assert!(matches!(inputs.recv_timeout(LONG), Ok(Happened::Written)));
         assert_eq!(writer.take_written(), CHUNK);
     }
-    soon(|| writer.is_done());
+    wait_until(|| writer.is_done());
     assert_eq!(writer.waiting(), 0);
 }
 
@@ -107,7 +107,7 @@ fn an_output_that_takes_no_more_is_told_of_and_leaves_nothing_waiting() {
         if is_discarded {
             writer.discard();
             allow.send(Ok(())).unwrap();
-            soon(|| writer.is_done());
+            wait_until(|| writer.is_done());
             assert!(inputs.try_iter().all(|happened| matches!(happened, Happened::Written)));
         } else {
             allow.send(Err(ErrorKind::BrokenPipe.into())).unwrap();
@@ -127,7 +127,7 @@ fn an_output_that_has_ended_is_known_to_have_ended_before_that_is_taken() {
     let writer = Writer::spawn(Unknown(output), Arc::new(inbox), |happened| happened).unwrap();
     writer.push(Bytes::from_static(b"abc"));
     allow.send(Err(ErrorKind::BrokenPipe.into())).unwrap();
-    soon(|| writer.is_done());
+    wait_until(|| writer.is_done());
     assert_eq!((writer.waiting(), writer.take_written()), (0, 3));
     assert!(matches!(inputs.recv_timeout(LONG), Ok(Happened::InputEnded)));
     assert!(matches!(inputs.recv_timeout(LONG), Ok(Happened::OutputClosed)));
@@ -182,17 +182,17 @@ fn an_input_is_read_until_its_end_whatever_interrupts_it() {
 #[test]
 fn nothing_is_read_while_the_gate_is_closed_or_when_nobody_takes_it() {
     let (give, reads, inputs, backpressure) = reading();
-    soon(|| *reads.lock().unwrap() == 1);
+    wait_until(|| *reads.lock().unwrap() == 1);
     backpressure.set(false);
     give.send(Ok(b"abc")).unwrap();
     assert!(matches!(inputs.recv_timeout(LONG), Ok(Happened::Read(_))));
     thread::sleep(Duration::from_millis(50));
     assert_eq!(*reads.lock().unwrap(), 1);
     backpressure.set(true);
-    soon(|| *reads.lock().unwrap() == 2);
+    wait_until(|| *reads.lock().unwrap() == 2);
     drop(inputs);
     give.send(Ok(b"de")).unwrap();
     // The input is dropped with the thread.
-    soon(|| Arc::strong_count(&reads) == 1);
+    wait_until(|| Arc::strong_count(&reads) == 1);
     assert_eq!(*reads.lock().unwrap(), 2);
 }

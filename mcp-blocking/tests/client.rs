@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use mcp_blocking::{Change, Client, Error, Handler, Observation};
 use mcp_proto::client::{self, Call, DetectedBy, DetectedEra, HttpTransport, Unavailable};
 use mcp_proto::{Era, ErrorObject, Failed, Json, Limits, Method, Notification, ProtocolVersion};
-use mcp_testkit::loopback::{Asked, Connection, Loopback, echo_server, mcp_server, modern_server};
-use mcp_testkit::world::{DISCOVERED, complete, error, event, initialize_result, request, result};
+use mcp_testkit::loopback_server::{Connection, LoopbackServer, PostedMessage, echo_server, mcp_server, modern_server};
+use mcp_testkit::messages::{DISCOVERED, complete, error, event, initialize_result, request, result};
 use tests::bad_answers::BAD_ANSWERS;
 use tests::bad_handshakes::BAD_HANDSHAKES;
 use tests::bad_servers::BAD_SERVERS;
@@ -23,7 +23,7 @@ use tests::late_answers::{LATE_ANSWERS, PATIENCE};
 use tests::modern_answers::{CAPABILITIES, FOUND, MODERN_ANSWERS, NEXT, ROOTS};
 use tests::urls::{ACCEPTED_URLS, REFUSED_URLS};
 
-fn connect(server: &Loopback) -> Client {
+fn connect(server: &LoopbackServer) -> Client {
     Client::builder(&server.url()).unwrap().connect().unwrap()
 }
 
@@ -91,7 +91,7 @@ fn one_call_after_the_other_uses_one_connection() {
 fn a_slow_call_delays_no_other() {
     let (finish, finished) = channel::<()>();
     let finished = Mutex::new(finished);
-    let server = Loopback::start(mcp_server(move |asked, connection| {
+    let server = LoopbackServer::start(mcp_server(move |asked, connection| {
         if asked.params.contains("slow") {
             finished.lock().unwrap().recv().unwrap();
         }
@@ -108,7 +108,7 @@ fn a_slow_call_delays_no_other() {
 
 #[test]
 fn progress_arrives_while_waiting_and_a_cancelled_call_ends_at_once() {
-    let server = Loopback::start(mcp_server(|asked, connection| {
+    let server = LoopbackServer::start(mcp_server(|asked, connection| {
         connection.begin_events()?;
         if asked.params.contains("forever") {
             return connection.hang();
@@ -141,7 +141,7 @@ fn progress_arrives_while_waiting_and_a_cancelled_call_ends_at_once() {
 
 #[test]
 fn aborting_closes_the_connection_of_a_server_that_is_silent() {
-    let server = Loopback::start(mcp_server(|asked, connection| {
+    let server = LoopbackServer::start(mcp_server(|asked, connection| {
         if asked.params.contains("silent") {
             return connection.hang();
         }
@@ -181,7 +181,7 @@ impl Handler for Listener {
     }
 }
 
-fn listening(server: &Loopback) -> (Client, Receiver<String>) {
+fn listening(server: &LoopbackServer) -> (Client, Receiver<String>) {
     let (told, heard) = channel();
     let client = Client::builder(&server.url())
         .unwrap()
@@ -194,7 +194,7 @@ fn listening(server: &Loopback) -> (Client, Receiver<String>) {
 
 #[test]
 fn the_handler_hears_what_the_server_tells_and_answers_what_it_asks() {
-    let server = Loopback::start(mcp_server(|asked, connection| {
+    let server = LoopbackServer::start(mcp_server(|asked, connection| {
         connection.begin_events()?;
         connection.chunk(event(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#))?;
         connection.chunk(event(&request("\"q\"", "elicitation/create", r#"{"message":"?"}"#)))?;
@@ -314,7 +314,7 @@ fn bad_lines_of_a_child_are_outcomes_at_once_and_the_next_call_succeeds() {
 
 #[test]
 fn sp_interim_responses_and_lower_case_chunks_are_part_of_http() {
-    let server = Loopback::start(mcp_server(|asked, connection| {
+    let server = LoopbackServer::start(mcp_server(|asked, connection| {
         connection.raw("HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n")?;
         connection.raw(
             "HTTP/1.1 200 OK\r\nContent-Type: Application/JSON; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -335,7 +335,7 @@ fn sp_interim_responses_and_lower_case_chunks_are_part_of_http() {
 fn rp16_a_lost_session_is_opened_again_and_the_refused_call_succeeds() {
     let lost = AtomicUsize::new(0);
     let serve = mcp_server(|asked, connection| connection.json(result(&asked.id, r#"{"content":[]}"#)));
-    let server = Loopback::start(move |request, connection| {
+    let server = LoopbackServer::start(move |request, connection| {
         let is_call = request.body.windows(10).any(|text| text == b"tools/call");
         if is_call && lost.fetch_add(1, Ordering::SeqCst) == 1 {
             return connection.reply("404 Not Found", &[], "");
@@ -371,7 +371,7 @@ fn a_handler_may_use_the_client_and_a_flood_of_events_harms_nobody() {
             let _ = self.heard.send(self.count);
         }
     }
-    let server = Loopback::start(mcp_server(|asked, connection| {
+    let server = LoopbackServer::start(mcp_server(|asked, connection| {
         if asked.method == "tools/list" {
             return connection.json(result(&asked.id, "{}"));
         }
@@ -407,7 +407,7 @@ fn defect_k7_a_handler_that_panics_is_answered_for_and_called_again() {
             Ok(json("{}"))
         }
     }
-    let server = Loopback::start(mcp_server(|asked, connection| {
+    let server = LoopbackServer::start(mcp_server(|asked, connection| {
         connection.begin_events()?;
         connection.chunk(event(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#))?;
         connection.chunk(event(&request("\"first\"", "roots/list", "{}")))?;
@@ -420,7 +420,7 @@ fn defect_k7_a_handler_that_panics_is_answered_for_and_called_again() {
     let _call = client.call(Call::new("tools/call")).unwrap();
     let answer = |id: &str| {
         let start = format!(r#"{{"jsonrpc":"2.0","id":"{id}","#);
-        let find = |server: &Loopback| {
+        let find = |server: &LoopbackServer| {
             let bodies = server.requests().into_iter().map(|request| String::from_utf8(request.body).unwrap());
             bodies.into_iter().find(|body| body.starts_with(&start))
         };
@@ -442,8 +442,8 @@ fn defect_b10_the_reason_why_there_is_no_connection_is_the_servers_own() {
     }
     let opened = AtomicUsize::new(0);
     let serve = mcp_server(|_, connection| connection.reply("404 Not Found", &[], ""));
-    let server = Loopback::start(move |request, connection| {
-        let asked = Asked::of(request).filter(|asked| asked.method == "initialize");
+    let server = LoopbackServer::start(move |request, connection| {
+        let asked = PostedMessage::of(request).filter(|asked| asked.method == "initialize");
         match asked.filter(|_| opened.fetch_add(1, Ordering::SeqCst) > 0) {
             Some(asked) => connection.json(error(&asked.id, -32_001, "the licence has expired")),
             None => serve(request, connection),
@@ -471,7 +471,7 @@ fn a_request_that_a_busy_handler_has_no_room_for_is_answered() {
             Ok(json("{}"))
         }
     }
-    let server = Loopback::start(mcp_server(|asked, connection| {
+    let server = LoopbackServer::start(mcp_server(|asked, connection| {
         connection.begin_events()?;
         for id in 0..REQUESTS {
             connection.chunk(event(&request(&format!("\"q{id}\""), "elicitation/create", "{}")))?;
@@ -483,7 +483,7 @@ fn a_request_that_a_busy_handler_has_no_room_for_is_answered() {
     let client = Client::builder(&server.url()).unwrap();
     let client = client.capabilities(json(r#"{"elicitation":{}}"#)).handler(Busy(waiting)).connect().unwrap();
     let _call = client.call(Call::new("tools/call")).unwrap();
-    let answers = |server: &Loopback| {
+    let answers = |server: &LoopbackServer| {
         let is_answer = |body: &[u8]| body.starts_with(br#"{"jsonrpc":"2.0","id":"q"#);
         server.requests().into_iter().filter(|request| is_answer(&request.body)).count()
     };
@@ -497,7 +497,7 @@ fn a_request_that_a_busy_handler_has_no_room_for_is_answered() {
 
 #[test]
 fn calls_that_were_cancelled_before_their_exchange_are_not_made() {
-    let server = Loopback::start(mcp_server(|asked, connection| {
+    let server = LoopbackServer::start(mcp_server(|asked, connection| {
         if asked.params.contains("forever") { connection.hang() } else { connection.json(result(&asked.id, "{}")) }
     }));
     let builder = Client::builder(&server.url()).unwrap().configure(|_, _, options| options.max_workers = 2);
@@ -515,8 +515,10 @@ fn calls_that_were_cancelled_before_their_exchange_are_not_made() {
 }
 
 /// A server of 2026-07-28 whose subscriptions begin with `listening`, which gets the id of the request.
-fn subscribed(listening: impl Fn(&str, &mut Connection) -> std::io::Result<()> + Send + Sync + 'static) -> Loopback {
-    Loopback::start(mcp_server(move |asked, connection| match asked.method.as_str() {
+fn subscribed(
+    listening: impl Fn(&str, &mut Connection) -> std::io::Result<()> + Send + Sync + 'static,
+) -> LoopbackServer {
+    LoopbackServer::start(mcp_server(move |asked, connection| match asked.method.as_str() {
         "server/discover" => connection.json(result(&asked.id, DISCOVERED)),
         "subscriptions/listen" => {
             connection.begin_events()?;
@@ -626,7 +628,7 @@ fn a_child_that_does_not_read_its_answers_is_not_read_without_end() {
 
 #[test]
 fn memory_of_a_large_answer_is_given_back_and_a_larger_one_is_refused() {
-    let server = Loopback::start(mcp_server(|asked, connection| {
+    let server = LoopbackServer::start(mcp_server(|asked, connection| {
         let size = if asked.params.contains("large") { 20 << 20 } else { 10 << 20 };
         connection.json(result(&asked.id, &format!("\"{}\"", "x".repeat(size))))
     }));
@@ -708,15 +710,16 @@ fn the_server_is_told_what_the_builder_was() {
 /// The cancellation is sent because the request was sent, not because the response is given up, an hour later.
 #[test]
 fn dropping_a_call_tells_the_server_at_once() {
-    let server = Loopback::start(mcp_server(|asked, connection| {
+    let server = LoopbackServer::start(mcp_server(|asked, connection| {
         if asked.params.contains("forever") { connection.hang() } else { connection.json(result(&asked.id, "{}")) }
     }));
     let builder = Client::builder(&server.url()).unwrap();
     let client = builder.configure(|_, http, _| http.linger = Duration::from_secs(3600)).connect().unwrap();
     let call = client.call(Call::new("tools/call").params(json(r#"{"forever":1}"#))).unwrap();
     let has_seen = |text: &str| {
-        let seen = |server: &Loopback| {
-            let found = |request: &mcp_testkit::http1::Exchange| String::from_utf8_lossy(&request.body).contains(text);
+        let seen = |server: &LoopbackServer| {
+            let found =
+                |request: &mcp_testkit::http1::HttpMessage| String::from_utf8_lossy(&request.body).contains(text);
             server.requests().iter().any(found).then_some(())
         };
         assert!(server.wait(seen).is_some(), "{text}");
@@ -732,7 +735,7 @@ fn dropping_a_call_tells_the_server_at_once() {
 fn rp16_a_session_that_could_not_be_opened_again_is_opened_by_and_by() {
     let opened = AtomicUsize::new(0);
     let serve = mcp_server(|_, connection| connection.reply("404 Not Found", &[], ""));
-    let server = Loopback::start(move |request, connection| {
+    let server = LoopbackServer::start(move |request, connection| {
         let is_initialize = String::from_utf8_lossy(&request.body).contains(r#""method":"initialize""#);
         if is_initialize && opened.fetch_add(1, Ordering::SeqCst) == 1 {
             return connection.reply("503 Service Unavailable", &[], "");
@@ -761,11 +764,11 @@ fn observing(builder: mcp_blocking::Builder) -> (Client, Receiver<Observation>) 
 
 #[test]
 fn defect_b3_as_many_requests_are_with_the_server_as_there_are_workers_for_and_more_are_told_of() {
-    let server = Loopback::start(mcp_server(|_, connection| connection.hang()));
+    let server = LoopbackServer::start(mcp_server(|_, connection| connection.hang()));
     let builder = Client::builder(&server.url()).unwrap();
     let workers = Limits::exchanges_for(3);
     let (client, observed) = observing(builder.configure(|_, _, options| options.max_workers = workers));
-    let count = |server: &Loopback| server.asked().iter().filter(|asked| asked.method == "tools/call").count();
+    let count = |server: &LoopbackServer| server.asked().iter().filter(|asked| asked.method == "tools/call").count();
     let mut calls: Vec<_> = (0..3).map(|_| client.call(Call::new("tools/call")).unwrap()).collect();
     assert!(server.wait(|server| (count(server) == 3).then_some(())).is_some());
     let waits = |observation: &Observation| matches!(observation, Observation::RequestWaits { .. });

@@ -6,8 +6,8 @@ use std::thread;
 use mcp_blocking::{Incoming, Server, StateKeys};
 use mcp_proto::Json;
 use mcp_proto::server::Config;
-use mcp_testkit::asked::Asked;
-use mcp_testkit::socket::Remote;
+use mcp_testkit::http_exchange::TestRequest;
+use mcp_testkit::raw_client::RawClient;
 
 const SECRET: &str = "hush-5f1e";
 
@@ -15,7 +15,7 @@ const SECRET: &str = "hush-5f1e";
 fn defect_x2_what_a_server_hands_out_shows_no_secrets() {
     let (tell, told) = sync_channel(4);
     let server = Server::bind("127.0.0.1:0", Config::new("s", "1")).unwrap();
-    let (remote, stopper) = (Remote::new(&server.address().to_string()), server.stopper());
+    let (remote, stopper) = (RawClient::new(&server.address().to_string()), server.stopper());
     let mut shown = vec![format!("{server:?}"), format!("{stopper:?}"), format!("{:?}", server.publisher())];
     shown.push(format!("{:?}", StateKeys::new([171; 32])));
     let serving = thread::spawn(move || {
@@ -28,7 +28,7 @@ fn defect_x2_what_a_server_hands_out_shows_no_secrets() {
     });
     let session = remote.session("2025-06-18");
     let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"a":"{SECRET}"}}}}"#);
-    let call = Asked::post(call).in_session(&session).with("authorization", SECRET).with("cookie", SECRET);
+    let call = TestRequest::post(call).in_session(&session).with("authorization", SECRET).with("cookie", SECRET);
     assert_eq!(remote.answer(&call).code(), 200);
     shown.push(told.recv().unwrap());
     assert!(shown.last().unwrap().contains("tools/call"), "{shown:?}");

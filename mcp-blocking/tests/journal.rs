@@ -8,8 +8,8 @@ use log::{LevelFilter, Log, Metadata, Record};
 use mcp_blocking::{Incoming, Server};
 use mcp_proto::Json;
 use mcp_proto::server::Config;
-use mcp_testkit::asked::Asked;
-use mcp_testkit::socket::Remote;
+use mcp_testkit::http_exchange::TestRequest;
+use mcp_testkit::raw_client::RawClient;
 
 /// Everything that this process has logged.
 struct Journal(Mutex<Vec<String>>);
@@ -47,13 +47,13 @@ fn what_a_client_of_a_server_does_wrong_and_handlers_that_panic_are_told_without
     log::set_logger(&JOURNAL).unwrap();
     log::set_max_level(LevelFilter::Trace);
     let server = Server::bind("127.0.0.1:0", Config::new("s", "1")).unwrap();
-    let (remote, stopper) = (Remote::new(&server.address().to_string()), server.stopper());
+    let (remote, stopper) = (RawClient::new(&server.address().to_string()), server.stopper());
     let serve = |_: &Incoming| -> Result<Json, mcp_proto::ErrorObject> { panic!("a handler may fail") };
     let running = thread::spawn(move || server.run(serve).unwrap());
     let id = remote.session("2025-06-18");
-    assert_eq!(remote.answer(&Asked::post("{\"secret").in_session(&id)).code(), 400);
+    assert_eq!(remote.answer(&TestRequest::post("{\"secret").in_session(&id)).code(), 400);
     assert!(line("a client did something wrong: not JSON at byte ").starts_with("INFO mcp_blocking"));
-    let call = Asked::post(r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"secret":1}}"#).in_session(&id);
+    let call = TestRequest::post(r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"secret":1}}"#).in_session(&id);
     assert!(remote.answer(&call).text().contains("-32603"));
     assert!(line("the handler of m panicked").starts_with("ERROR mcp_blocking"));
     stopper.stop();

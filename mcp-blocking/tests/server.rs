@@ -16,8 +16,8 @@ use mcp_blocking::{Change, Client, Error, Handler, Incoming, Server, ServerPubli
 use mcp_proto::client::{Call, CloseReason, Outcome};
 use mcp_proto::server::{Config, Progress, TwoEndpoints};
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, code};
-use mcp_testkit::asked::Asked;
-use mcp_testkit::socket::Remote;
+use mcp_testkit::http_exchange::TestRequest;
+use mcp_testkit::raw_client::RawClient;
 use running::{Running, json};
 
 impl Running {
@@ -45,7 +45,7 @@ macro_rules! crowded_tests {
             #[test]
             fn $scenario() {
                 let server = Running::crowded();
-                tests::on_the_wire::$scenario(&mcp_testkit::socket::Remote::new(&server.address));
+                tests::on_the_wire::$scenario(&mcp_testkit::raw_client::RawClient::new(&server.address));
             }
         )*
     };
@@ -295,10 +295,10 @@ fn defect_b12_rp10_calls_that_wait_for_one_thread_are_all_served() {
             .unwrap();
     });
     let server = Running { url: format!("http://{address}/mcp"), address, stopper, thread: Some(thread) };
-    let session = Remote::new(&server.address).session("2025-03-26");
+    let session = RawClient::new(&server.address).session("2025-03-26");
     let calls: Vec<_> = (0..CALLS).map(|id| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"echo"}}"#)).collect();
-    let batch = Asked::post(format!("[{}]", calls.join(","))).in_session(&session);
-    let answer = Remote::new(&server.address).answer(&batch).text();
+    let batch = TestRequest::post(format!("[{}]", calls.join(","))).in_session(&session);
+    let answer = RawClient::new(&server.address).answer(&batch).text();
     assert_eq!(answer.matches(r#""result":{}"#).count(), CALLS);
 }
 
@@ -392,8 +392,8 @@ fn waiting(calls: usize) -> (Running, Arc<AtomicUsize>, Arc<AtomicBool>) {
 fn defect_k6_calls_whose_clients_are_gone_are_not_run() {
     const CALLS: usize = 40;
     let (server, begun, may_end) = waiting(CALLS);
-    let remote = Remote::new(&server.address);
-    let call = Asked::stateless("1", "call", "");
+    let remote = RawClient::new(&server.address);
+    let call = TestRequest::stateless("1", "call", "");
     // The first call runs and blocks; the others are queued for the thread.
     let first = remote.open(&call);
     while begun.load(Ordering::Acquire) == 0 {
@@ -439,10 +439,10 @@ fn defect_fr14_rp10_what_waits_for_a_client_that_does_not_read_is_bounded() {
         server.run(serve).unwrap();
     });
     let server = Running { url: String::new(), address, stopper, thread: Some(thread) };
-    let remote = Remote::new(&server.address);
+    let remote = RawClient::new(&server.address);
     let session = remote.session("2025-06-18");
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"flood","params":{"_meta":{"progressToken":1}}}"#;
-    let mut unread = remote.open(&Asked::post(call).in_session(&session));
+    let mut unread = remote.open(&TestRequest::post(call).in_session(&session));
     while !is_over.load(Ordering::Acquire) {
         thread::sleep(Duration::from_millis(10));
     }
@@ -519,7 +519,7 @@ fn defect_b22_a_service_hears_which_resources_it_has_to_watch() {
 #[test]
 fn defect_m4_a_request_behind_the_end_of_the_server_is_refused_with_a_status() {
     let server = Running::new();
-    let mut client = Remote::new(&server.address).connect();
+    let mut client = RawClient::new(&server.address).connect();
     client.write(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n");
     assert_eq!(client.until(|sent| sent.is_over).code(), 404);
     drop(server);
@@ -545,9 +545,9 @@ fn defect_m4_what_is_held_open_leaves_room_for_requests() {
     let open = firsts.iter().filter(|change| matches!(change, Change::Listening(_))).count();
     assert_eq!(open, 2, "a quarter of the connections: {firsts:?}");
     drop((listening, client));
-    let remote = Remote::new(&running.address);
+    let remote = RawClient::new(&running.address);
     let mut streams: Vec<_> =
-        (0..6).map(|_| remote.open(&Asked::get().in_session(&remote.session("2025-06-18")))).collect();
+        (0..6).map(|_| remote.open(&TestRequest::get().in_session(&remote.session("2025-06-18")))).collect();
     let codes: Vec<_> = streams.iter_mut().map(|stream| stream.until(|sent| sent.code() != 0).code()).collect();
     assert_eq!(codes.iter().filter(|code| **code == 200).count(), 4, "half of the connections: {codes:?}");
 }
@@ -571,9 +571,9 @@ fn fr14_a_client_that_reads_is_sent_more_than_may_wait() {
         server.run(serve).unwrap();
     });
     let running = Running { url: String::new(), address, stopper, thread: Some(thread) };
-    let remote = Remote::new(&running.address);
-    let mut flood =
-        remote.open(&Asked::post(r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#).in_session(&remote.session("2025-06-18")));
+    let remote = RawClient::new(&running.address);
+    let mut flood = remote
+        .open(&TestRequest::post(r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#).in_session(&remote.session("2025-06-18")));
     let events = flood.until(|sent| sent.is_over).data();
     assert_eq!(events.len(), 101, "one of them the answer");
     assert!(events[100].contains(r#""id":1,"result":{}"#));
@@ -631,8 +631,8 @@ fn a_call_that_is_released_holds_no_connection_open() {
         server.run(serve).unwrap();
     });
     let running = Running { url: String::new(), address, stopper, thread: Some(thread) };
-    let remote = Remote::new(&running.address);
-    let call = Asked::post(r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#).in_session(&remote.session("2025-11-25"));
+    let remote = RawClient::new(&running.address);
+    let call = TestRequest::post(r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#).in_session(&remote.session("2025-11-25"));
     let released = remote.open(&call).until(|sent| sent.is_over);
     assert!(!released.text().contains("result") && !released.ids().is_empty(), "{}", released.text());
     end.send(()).unwrap();

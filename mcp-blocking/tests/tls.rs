@@ -8,9 +8,13 @@ use std::process::Command;
 
 use authority::{Authority, Identity, self_signed, server, server_with, url};
 use mcp_blocking::Client;
-use mcp_testkit::loopback::Loopback;
+use mcp_testkit::loopback_server::LoopbackServer;
 
-fn connect(server: &Loopback, authority: Option<&Authority>, identity: Option<&Identity>) -> Result<Client, String> {
+fn connect(
+    server: &LoopbackServer,
+    authority: Option<&Authority>,
+    identity: Option<&Identity>,
+) -> Result<Client, String> {
     let builder = Client::builder(&url(server)).unwrap().configure(|_, _, options| {
         if let Some(authority) = authority {
             options.trust(authority.pem().as_bytes()).unwrap();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use mcp_blocking::{Client, Error, InFlight};
 use mcp_proto::client::Call;
 use mcp_proto::{Failed, ProtocolVersion, UsageError};
-use mcp_testkit::cells::{Cell, at_once, cell};
+use mcp_testkit::parallel::{Case, case, run_all};
 use tests::unread_pipes::{Life, MORE_THAN_A_PIPE, MORE_THAN_A_SOCKET, Reading, UnreadServer, params};
 
 /// A time that is longer than any test.
@@ -89,13 +89,13 @@ fn over_socket(server: &UnreadServer, how: End) -> Client {
 
 #[test]
 fn defect_k1_k2_calls_end_and_closing_ends_whatever_a_child_does_not_read() {
-    let mut cells = Vec::new();
+    let mut cases = Vec::new();
     for reading in Reading::OF_CHILDREN {
         for how in End::ALL {
             if (reading, how) == (Reading::Flooding, End::ServerEnds) {
                 continue;
             }
-            cells.push(cell(format!("{reading:?}, {how:?}"), move || {
+            cases.push(case(format!("{reading:?}, {how:?}"), move || {
                 let ends = how == End::ServerEnds;
                 let mut command = if ends { reading.child_whose_output_ends() } else { reading.child() };
                 let life = Life::of(&mut command);
@@ -104,14 +104,14 @@ fn defect_k1_k2_calls_end_and_closing_ends_whatever_a_child_does_not_read() {
             }));
         }
     }
-    at_once(cells);
+    run_all(cases);
 }
 
 #[test]
 fn defect_k1_k2_calls_end_and_closing_ends_whatever_a_server_on_a_socket_does_not_read() {
-    let cells = Reading::OF_SOCKETS.into_iter().flat_map(|reading| {
+    let cases = Reading::OF_SOCKETS.into_iter().flat_map(|reading| {
         End::ALL.map(|how| {
-            cell(format!("{reading:?}, {how:?}"), move || {
+            case(format!("{reading:?}, {how:?}"), move || {
                 let server = reading.server();
                 let client = over_socket(&server, how);
                 end(how, client, MORE_THAN_A_SOCKET, || {
@@ -121,5 +121,5 @@ fn defect_k1_k2_calls_end_and_closing_ends_whatever_a_server_on_a_socket_does_no
             })
         })
     });
-    at_once(cells.collect::<Vec<Cell>>());
+    run_all(cases.collect::<Vec<Case>>());
 }

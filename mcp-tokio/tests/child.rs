@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use mcp_proto::{Failed, Json, ProtocolVersion, client};
-use mcp_testkit::world::{initialize_result, result};
+use mcp_testkit::messages::{initialize_result, result};
 use mcp_tokio::{Client, Error};
 use tests::bad_servers::BAD_SERVERS;
 use tests::unread_pipes::Life;

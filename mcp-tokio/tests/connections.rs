@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mcp_proto::server::{Config, HttpConfig};
 use mcp_proto::{ErrorObject, Json};
-use mcp_testkit::asked::initialize;
+use mcp_testkit::http_exchange::initialize;
 use mcp_tokio::{HttpService, Incoming, Server};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

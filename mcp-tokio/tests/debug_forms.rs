@@ -12,8 +12,8 @@ use mcp_proto::client::Call;
 use mcp_proto::model::{ListToolsRequest, PaginatedRequestParams, ServerCapabilities, ToolsCapability};
 use mcp_proto::server::{Config, HttpConfig, Principal};
 use mcp_proto::{ErrorObject, Json, Notification, ProtocolVersion};
-use mcp_testkit::loopback::{Loopback, mcp_server, modern_server};
-use mcp_testkit::world::{INITIALIZED, initialize, request, result};
+use mcp_testkit::loopback_server::{LoopbackServer, mcp_server, modern_server};
+use mcp_testkit::messages::{INITIALIZED, initialize, request, result};
 use mcp_tokio::{Change, Client, Error, Incoming, Server, StateKeys, reqwest};
 use tower_service::Service as _;
 
@@ -43,7 +43,7 @@ fn secret() -> Json {
 
 /// All types of a client.
 async fn client_forms(forms: &mut Forms) {
-    let server = Loopback::start(mcp_server(|asked, connection| {
+    let server = LoopbackServer::start(mcp_server(|asked, connection| {
         if asked.method == "wait" {
             return connection.hang();
         }

@@ -21,8 +21,8 @@ use authority::Authority;
 use mcp_proto::client::{Call, HttpConfig, HttpTransport};
 use mcp_proto::server::TwoEndpoints;
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, RedirectRefused};
-use mcp_testkit::loopback::{Duplex, Loopback, echo_server, mcp_server};
-use mcp_testkit::world::{event, result};
+use mcp_testkit::loopback_server::{Duplex, LoopbackServer, echo_server, mcp_server};
+use mcp_testkit::messages::{event, result};
 use mcp_tokio::{Client, Error, Handler, reqwest};
 use running::{Running, json};
 use tests::bad_answers::BAD_ANSWERS;
@@ -43,7 +43,7 @@ fn failure(outcome: Result<Json, Error>) -> Failed {
 }
 
 /// Whether a server has received a request whose body contains this text.
-fn has_seen(server: &Loopback, text: &str) -> bool {
+fn has_seen(server: &LoopbackServer, text: &str) -> bool {
     server.requests().iter().any(|request| String::from_utf8_lossy(&request.body).contains(text))
 }
 
@@ -62,7 +62,7 @@ async fn defect_x1_a_url_that_has_no_one_reading_is_refused() {
 }
 
 /// Waits on a separate thread, so that the runtime continues to run.
-async fn eventually(server: &Loopback, text: &'static str) {
+async fn eventually(server: &LoopbackServer, text: &'static str) {
     let server = server.clone();
     let seen = tokio::task::spawn_blocking(move || server.wait(|server| has_seen(server, text).then_some(())));
     assert!(seen.await.unwrap().is_some(), "no {text}");
@@ -141,7 +141,7 @@ async fn many_calls_at_one_time_each_get_their_own_answer() {
 
 #[tokio::test]
 async fn dropping_a_call_tells_the_server_and_delays_no_other() {
-    let server = Loopback::start(mcp_server(|asked, connection| {
+    let server = LoopbackServer::start(mcp_server(|asked, connection| {
         if asked.params.contains("forever") {
             return connection.hang();
         }
@@ -162,7 +162,7 @@ async fn dropping_a_call_tells_the_server_and_delays_no_other() {
 async fn rp16_a_lost_session_is_opened_again_and_the_refused_call_succeeds() {
     let calls = AtomicUsize::new(0);
     let serve = mcp_server(|asked, connection| connection.json(result(&asked.id, "{}")));
-    let server = Loopback::start(move |request, connection| {
+    let server = LoopbackServer::start(move |request, connection| {
         let is_call = String::from_utf8_lossy(&request.body).contains("tools/call");
         if is_call && calls.fetch_add(1, Ordering::SeqCst) == 1 {
             return connection.reply("404 Not Found", &[], "");
@@ -184,7 +184,7 @@ async fn rp16_a_lost_session_is_opened_again_and_the_refused_call_succeeds() {
 async fn rp16_a_session_that_could_not_be_opened_again_is_opened_by_and_by() {
     let opened = AtomicUsize::new(0);
     let serve = mcp_server(|_, connection| connection.reply("404 Not Found", &[], ""));
-    let server = Loopback::start(move |request, connection| {
+    let server = LoopbackServer::start(move |request, connection| {
         let is_initialize = String::from_utf8_lossy(&request.body).contains(r#""method":"initialize""#);
         if is_initialize && opened.fetch_add(1, Ordering::SeqCst) == 1 {
             return connection.reply("503 Service Unavailable", &[], "");
@@ -194,7 +194,7 @@ async fn rp16_a_session_that_could_not_be_opened_again_is_opened_by_and_by() {
     let client = connect(&server.url()).await;
     assert!(client.request("tools/call", None).await.is_err());
     let seen = server.clone();
-    let count = |server: &Loopback| server.asked().iter().filter(|asked| asked.method == "initialize").count();
+    let count = |server: &LoopbackServer| server.asked().iter().filter(|asked| asked.method == "initialize").count();
     let again = move || seen.wait(|server| (count(server) >= 3).then_some(()));
     assert!(tokio::task::spawn_blocking(again).await.unwrap().is_some(), "{} times", count(&server));
 }
@@ -202,7 +202,7 @@ async fn rp16_a_session_that_could_not_be_opened_again_is_opened_by_and_by() {
 /// All exchanges of a client end before `close` returns, because nothing may run the runtime after that.
 #[test]
 fn closing_ends_every_exchange() {
-    let server = Loopback::start(mcp_server(|_, connection| connection.hang()));
+    let server = LoopbackServer::start(mcp_server(|_, connection| connection.hang()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let patient = |http: &mut HttpConfig| http.linger = Duration::from_secs(3600);
@@ -267,7 +267,7 @@ async fn credentials_stay_on_their_origin() {
     let elsewhere = echo_server();
     let away = elsewhere.url();
     let serve = mcp_server(|asked, connection| connection.json(result(&asked.id, "{}")));
-    let server = Loopback::start(move |request, connection| {
+    let server = LoopbackServer::start(move |request, connection| {
         let to = match request.line.split(' ').nth(1) {
             // Only the first redirect leads to another origin.
             Some("/mcp") if String::from_utf8_lossy(&request.body).contains("away") => away.as_str(),
@@ -290,7 +290,7 @@ async fn credentials_stay_on_their_origin() {
     }
 
     let far = elsewhere.url();
-    let server = Loopback::start(move |request, connection| {
+    let server = LoopbackServer::start(move |request, connection| {
         if request.line.starts_with("POST") {
             return connection.reply("404 Not Found", &[], "");
         }
@@ -333,7 +333,7 @@ async fn a_server_that_is_not_there_is_an_error_in_words() {
 async fn a_large_answer_is_read_and_one_without_end_is_not() {
     let (sent, is_closed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (server_sent, server_closed) = (Arc::clone(&sent), Arc::clone(&is_closed));
-    let server = Loopback::start(mcp_server(move |asked, connection| {
+    let server = LoopbackServer::start(mcp_server(move |asked, connection| {
         if asked.params.contains("large") {
             return connection.json(result(&asked.id, &format!("\"{}\"", "x".repeat(10 << 20))));
         }
@@ -364,7 +364,7 @@ async fn while_the_application_is_behind_nothing_is_read_on() {
     const ALL: usize = 64 << 20;
     let sent = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&sent);
-    let server = Loopback::start(mcp_server(move |asked, connection| {
+    let server = LoopbackServer::start(mcp_server(move |asked, connection| {
         connection.begin_events()?;
         let told = event(&format!(
             r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"data":"{}"}}}}"#,
@@ -394,13 +394,13 @@ async fn while_the_application_is_behind_nothing_is_read_on() {
 #[tokio::test]
 async fn defect_b3_as_many_requests_are_with_the_server_as_the_application_allows() {
     const MANY: usize = 70;
-    let server = Loopback::start(mcp_server(|_, connection| connection.hang()));
+    let server = LoopbackServer::start(mcp_server(|_, connection| connection.hang()));
     let client = Client::builder().http(&server.url()).unwrap().max_requests(MANY).connect().await.unwrap();
     let mut calls = Vec::new();
     for _ in 0..=MANY {
         calls.push(client.call(Call::new("tools/call")).await.unwrap());
     }
-    let count = |server: &Loopback| server.asked().iter().filter(|asked| asked.method == "tools/call").count();
+    let count = |server: &LoopbackServer| server.asked().iter().filter(|asked| asked.method == "tools/call").count();
     let seen = server.clone();
     let all = move || seen.wait(|server| (count(server) >= MANY).then_some(()));
     assert!(tokio::task::spawn_blocking(all).await.unwrap().is_some(), "{} of {MANY}", count(&server));
@@ -420,7 +420,7 @@ async fn defect_b20_a_url_with_the_wrong_scheme_is_an_error_that_says_so() {
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")?;
         Ok(Box::new(stream) as Box<dyn Duplex>)
     };
-    let plain = Loopback::start_with(refuse, |_, connection| connection.hang());
+    let plain = LoopbackServer::start_with(refuse, |_, connection| connection.hang());
     let url = plain.url().replace("http:", "https:");
     let outcome = Client::builder().http(&url).unwrap().http_client(direct()).connect().await;
     assert_eq!(
@@ -432,7 +432,7 @@ async fn defect_b20_a_url_with_the_wrong_scheme_is_an_error_that_says_so() {
     );
 
     // The alert that a TLS server sends to a client without TLS.
-    let encrypted = Loopback::start(|_, connection| {
+    let encrypted = LoopbackServer::start(|_, connection| {
         connection.close();
         connection.raw(b"\x15\x03\x01\x00\x02\x02\x46")
     });

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use mcp_proto::server::Config;
 use mcp_proto::{Json, Notification};
-use mcp_testkit::loopback::echo_server;
-use mcp_testkit::world::{initialize_result, result};
+use mcp_testkit::loopback_server::echo_server;
+use mcp_testkit::messages::{initialize_result, result};
 use mcp_tokio::{Client, Handler, Incoming, Server};
 use tokio::io::{duplex, split};
 use tokio::process::Command;
@@ -149,7 +149,7 @@ async fn what_a_client_of_a_server_does_wrong_is_told() {
     let serve = async |_: Incoming| Ok(Json::empty_object());
     let serving =
         tokio::spawn(async move { Server::new(Config::new("s", "1"), serve).serve_stream(read, write).await });
-    let opening = mcp_testkit::world::initialize("1", "2025-11-25");
+    let opening = mcp_testkit::messages::initialize("1", "2025-11-25");
     ours.write_all(format!("{opening}\n{{\"secret\n").as_bytes()).await.unwrap();
     ours.shutdown().await.unwrap();
     ours.read_to_end(&mut Vec::new()).await.unwrap();

@@ -25,7 +25,7 @@ impl Handler for Roots {
 async fn input_subscriptions_and_cancellation_over_http() {
     use mcp_tokio::Change;
 
-    let server = mcp_testkit::loopback::modern_server();
+    let server = mcp_testkit::loopback_server::modern_server();
     let builder = Client::builder().versions(ProtocolVersion::ALL.iter().copied()).handler(Roots);
     let builder = builder.capabilities(json(CAPABILITIES));
     let client = builder.http(&server.url()).unwrap().connect().await.unwrap();
@@ -88,7 +88,7 @@ async fn modern_answers_are_outcomes_at_once_and_the_next_call_succeeds() {
 #[tokio::test]
 async fn er_06_a_child_that_ends_when_it_is_asked_is_started_once_more() {
     let marker = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("asked-{}", std::process::id()));
-    let answer = mcp_testkit::world::result("2", &mcp_testkit::world::initialize_result("2025-11-25"));
+    let answer = mcp_testkit::messages::result("2", &mcp_testkit::messages::initialize_result("2025-11-25"));
     let mut command = tokio::process::Command::new("sh");
     let script = r#"read -r line; if [ -e "$0" ]; then printf '%s\n' "$1"; cat >/dev/null; else : >"$0"; exit 1; fi"#;
     command.args(["-c", script]).arg(&marker).arg(answer);

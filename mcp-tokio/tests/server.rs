@@ -10,9 +10,9 @@ use std::time::Duration;
 use mcp_proto::client::{Call, CloseReason, Outcome};
 use mcp_proto::server::{Config, HttpConfig, InputRequired, LoggingLevel, Principal, Progress};
 use mcp_proto::{ErrorObject, Json, Method, Notification, SessionKey, code};
-use mcp_testkit::asked::{Asked, initialize};
-use mcp_testkit::socket::Remote;
-use mcp_testkit::world::{self, INITIALIZED};
+use mcp_testkit::http_exchange::{TestRequest, initialize};
+use mcp_testkit::messages::{self, INITIALIZED};
+use mcp_testkit::raw_client::RawClient;
 use mcp_tokio::{Builder, Client, Error, Handler, HttpService, Incoming, Server, ServerPublisher, Service, StateKeys};
 use tests::bad_lines::BAD_LINES;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, duplex, split};
@@ -30,7 +30,7 @@ macro_rules! crowded_tests {
             #[test]
             fn $scenario() {
                 let server = Running::crowded();
-                tests::on_the_wire::$scenario(&Remote::new(&server.address));
+                tests::on_the_wire::$scenario(&RawClient::new(&server.address));
             }
         )*
     };
@@ -221,7 +221,10 @@ async fn bad_lines_are_answered_and_the_next_request_is_served() {
         let serving = tokio::spawn(async move { Server::new(config(), echo).serve_stream(read, write).await });
         let (read, mut write) = split(ours);
         let mut lines = BufReader::new(read).lines();
-        write.write_all((world::initialize("0", "2025-11-25") + "\n" + INITIALIZED + "\n").as_bytes()).await.unwrap();
+        write
+            .write_all((messages::initialize("0", "2025-11-25") + "\n" + INITIALIZED + "\n").as_bytes())
+            .await
+            .unwrap();
         lines.next_line().await.unwrap().unwrap();
         let writing = tokio::spawn(async move {
             write.write_all(&case.all()).await.unwrap();
@@ -250,8 +253,9 @@ async fn fr8_fr9_lines_may_come_a_byte_at_a_time_and_an_unfinished_one_is_no_mes
     let (read, write) = split(theirs);
     let serving = tokio::spawn(async move { Server::new(config(), echo).serve_stream(read, write).await });
     let (read, mut write) = split(ours);
-    let said = [&world::initialize("0", "2025-11-25"), INITIALIZED, &world::request("1", "echo", r#"{"é":"😀"}"#), ""];
-    let said = said.join("\r\n") + &world::request("2", "echo", "{}");
+    let said =
+        [&messages::initialize("0", "2025-11-25"), INITIALIZED, &messages::request("1", "echo", r#"{"é":"😀"}"#), ""];
+    let said = said.join("\r\n") + &messages::request("2", "echo", "{}");
     tokio::spawn(async move {
         write.write_all(said.as_bytes()).await.unwrap();
         write.shutdown().await.unwrap();
@@ -259,7 +263,7 @@ async fn fr8_fr9_lines_may_come_a_byte_at_a_time_and_an_unfinished_one_is_no_mes
     let mut answers = String::new();
     BufReader::new(read).read_to_string(&mut answers).await.unwrap();
     let answers: Vec<_> = answers.lines().collect();
-    assert_eq!(answers[1..], [world::result("1", r#"{"é":"😀"}"#)]);
+    assert_eq!(answers[1..], [messages::result("1", r#"{"é":"😀"}"#)]);
     serving.await.unwrap().unwrap();
 }
 
@@ -355,11 +359,11 @@ async fn rp10_a_handler_waits_for_a_client_that_does_not_read_its_response() {
     let (service, said) = flooding();
     let service = Server::new(config(), service).http(HttpConfig::new()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let remote = Remote::new(&listener.local_addr().unwrap().to_string());
+    let remote = RawClient::new(&listener.local_addr().unwrap().to_string());
     let serving = service.clone();
     tokio::spawn(async move { serving.serve(listener).await });
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"flood"}"#;
-    let flood = spawn_blocking(move || remote.open(&Asked::post(call).in_session(&remote.session("2025-06-18"))));
+    let flood = spawn_blocking(move || remote.open(&TestRequest::post(call).in_session(&remote.session("2025-06-18"))));
     let mut flood = flood.await.unwrap();
     let seen = silence(&said).await;
     // The sockets' own buffers hold several megabytes.
@@ -531,7 +535,7 @@ async fn defect_b22_over_http_the_end_of_the_service_ends_what_is_subscribed_to(
 async fn st_a_client_that_reads_no_more_has_gone() {
     let ((mut input, read), (write, output)) = (duplex(4096), duplex(4096));
     let serving = tokio::spawn(async move { Server::new(config(), serve).serve_stream(read, write).await });
-    let call = |id, method| world::request(id, method, "{}") + "\n";
+    let call = |id, method| messages::request(id, method, "{}") + "\n";
     input.write_all((initialize("2025-11-25") + "\n" + &call("1", "wait")).as_bytes()).await.unwrap();
     let mut lines = BufReader::new(output).lines();
     lines.next_line().await.unwrap().unwrap();
@@ -590,12 +594,12 @@ async fn st_a_stream_that_ends_in_mid_call_is_still_answered() {
 async fn closing_answers_everybody_and_ends_the_listening() {
     let service = Server::new(config(), serve).http(HttpConfig::new()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let remote = Remote::new(&listener.local_addr().unwrap().to_string());
+    let remote = RawClient::new(&listener.local_addr().unwrap().to_string());
     let serving = service.clone();
     let serving = tokio::spawn(async move { serving.serve(listener).await });
     let waiting = spawn_blocking(move || {
         let id = remote.session("2025-06-18");
-        let call = Asked::post(r#"{"jsonrpc":"2.0","id":1,"method":"wait"}"#).in_session(&id);
+        let call = TestRequest::post(r#"{"jsonrpc":"2.0","id":1,"method":"wait"}"#).in_session(&id);
         (0..4).map(|_| remote.open(&call)).collect::<Vec<_>>()
     });
     let waiting = waiting.await.unwrap();
@@ -626,12 +630,12 @@ async fn se4_se_02_in_a_router_of_axum_sessions_belong_to_whom_the_router_names(
     };
     let app = axum::Router::new().route_service("/mcp", service).layer(axum::middleware::from_fn(name));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let remote = Remote::new(&listener.local_addr().unwrap().to_string());
+    let remote = RawClient::new(&listener.local_addr().unwrap().to_string());
     tokio::spawn(async { axum::serve(listener, app).await });
     spawn_blocking(move || {
-        let opened = remote.answer(&Asked::post(initialize("2025-06-18")).and("x-user", "ada"));
+        let opened = remote.answer(&TestRequest::post(initialize("2025-06-18")).and("x-user", "ada"));
         let id = opened.headers["mcp-session-id"].to_str().unwrap();
-        let call = Asked::post(r#"{"jsonrpc":"2.0","id":1,"method":"whoami"}"#).in_session(id);
+        let call = TestRequest::post(r#"{"jsonrpc":"2.0","id":1,"method":"whoami"}"#).in_session(id);
         assert_eq!(remote.answer(&call.clone().and("x-user", "eve")).code(), 404, "SE4");
         assert_eq!(remote.answer(&call).code(), 404, "SE4");
         assert!(remote.answer(&call.and("x-user", "ada")).text().ends_with(r#""result":"ada"}"#));
@@ -651,11 +655,11 @@ async fn defect_b21_the_service_is_found_wherever_a_router_has_mounted_it() {
         .nest("/api", inner)
         .fallback_service(service);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let remote = Remote::new(&listener.local_addr().unwrap().to_string());
+    let remote = RawClient::new(&listener.local_addr().unwrap().to_string());
     tokio::spawn(async { axum::serve(listener, app).await });
     spawn_blocking(move || {
         for path in ["/mcp", "/other", "/nested", "/nested/mcp", "/api/deep", "/elsewhere"] {
-            assert_eq!(remote.answer(&Asked::post(initialize("2025-06-18")).at(path)).code(), 200, "{path}");
+            assert_eq!(remote.answer(&TestRequest::post(initialize("2025-06-18")).at(path)).code(), 200, "{path}");
         }
     })
     .await
@@ -672,7 +676,8 @@ async fn ten_megabytes_cross_in_both_directions() {
 /// The bytes of a client that opens a session and sends this many calls of `echo`, each with a kilobyte.
 fn many_calls(count: usize) -> Vec<u8> {
     let text = "x".repeat(1000);
-    let calls = (1..=count).map(|id| world::request(&id.to_string(), "echo", &format!(r#"{{"x":"{text}"}}"#)) + "\n");
+    let calls =
+        (1..=count).map(|id| messages::request(&id.to_string(), "echo", &format!(r#"{{"x":"{text}"}}"#)) + "\n");
     [initialize("2025-11-25") + "\n"].into_iter().chain(calls).collect::<String>().into_bytes()
 }
 
@@ -760,7 +765,7 @@ fn defect_k4_a_process_whose_stdout_is_not_read_ends_after_its_stdin() {
         tests::examples::example("tokio_server").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut input = process.stdin.take().unwrap();
     // Answers with a megabyte in total, more than a pipe holds.
-    let calls: String = (1..10_000).map(|id| world::request(&id.to_string(), "tools/list", "{}") + "\n").collect();
+    let calls: String = (1..10_000).map(|id| messages::request(&id.to_string(), "tools/list", "{}") + "\n").collect();
     input.write_all((initialize("2025-11-25") + "\n" + &calls).as_bytes()).unwrap();
     drop(input);
     let ended = (0..600).any(|_| {
@@ -782,7 +787,7 @@ fn a_process_on_stdio_answers_to_the_last_byte() {
         tests::examples::example("tokio_server").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut input = process.stdin.take().unwrap();
     let writing = thread::spawn(move || {
-        let calls: String = (1..3000).map(|id| world::request(&id.to_string(), "tools/list", "{}") + "\n").collect();
+        let calls: String = (1..3000).map(|id| messages::request(&id.to_string(), "tools/list", "{}") + "\n").collect();
         input.write_all((initialize("2025-11-25") + "\n" + &calls).as_bytes()).unwrap();
     });
     // Slowly, so that a pipe is still full of data when the last answer is written to it.

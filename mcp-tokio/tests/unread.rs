@@ -171,7 +171,7 @@ async fn defect_k1_an_answer_that_follows_a_closed_stdin_is_delivered() {
                   read -r call <&3; exec 3<&-; sleep 0.6; echo '{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"late\":1}}'; \
                   sleep 1000";
     let mut command = Command::new("sh");
-    let answer = mcp_testkit::world::result("1", &mcp_testkit::world::initialize_result("2025-11-25"));
+    let answer = mcp_testkit::messages::result("1", &mcp_testkit::messages::initialize_result("2025-11-25"));
     command.args(["-c", script, &answer]);
     let client = Client::builder().configure(configure(Ending::Close)).spawn(command).await.unwrap();
     let first = client.call(Call::new("tools/call").params(params(10))).await.unwrap();

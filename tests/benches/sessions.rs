@@ -8,7 +8,7 @@ use http::Request;
 use mcp_proto::server::Event;
 use mcp_proto::server::{Config, Http, HttpAction, HttpConfig, RequestInfo, Server};
 use mcp_proto::{Instant, Output};
-use mcp_testkit::asked::initialize;
+use mcp_testkit::http_exchange::initialize;
 
 const SESSIONS: usize = 100_000;
 

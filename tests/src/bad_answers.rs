@@ -8,15 +8,15 @@ use std::io;
 
 use mcp_proto::Json;
 
-use mcp_testkit::loopback::{Asked, Connection, Loopback, mcp_server};
-use mcp_testkit::world::{NOTIFICATION, event, request, result};
+use mcp_testkit::loopback_server::{Connection, LoopbackServer, PostedMessage, mcp_server};
+use mcp_testkit::messages::{NOTIFICATION, event, request, result};
 
 /// A bad response to a tool call.
 #[derive(Debug, Clone, Copy)]
 pub struct BadAnswer {
     /// The rows of the catalogue, and what is wrong.
     pub name: &'static str,
-    pub(crate) answer: fn(&Asked, &mut Connection) -> io::Result<()>,
+    pub(crate) answer: fn(&PostedMessage, &mut Connection) -> io::Result<()>,
     /// A part of the client's error; `None` where the client accepts the response, whose result is [`RESULT`].
     pub(crate) fails: Option<&'static str>,
 }
@@ -26,9 +26,9 @@ pub const RESULT: &str = r#"{"content":[]}"#;
 
 impl BadAnswer {
     /// Starts a server that answers tool calls with this response and everything else correctly.
-    pub fn server(&self) -> Loopback {
+    pub fn server(&self) -> LoopbackServer {
         let answer = self.answer;
-        Loopback::start(mcp_server(move |asked, connection| {
+        LoopbackServer::start(mcp_server(move |asked, connection| {
             if asked.method == "tools/call" {
                 answer(asked, connection)
             } else {
@@ -59,12 +59,12 @@ pub(crate) fn judge(name: &str, expected: Result<&str, &str>, outcome: Result<Js
 const JSON: (&str, &str) = ("content-type", "application/json");
 const EVENTS: (&str, &str) = ("content-type", "text/event-stream");
 
-pub(crate) fn ok(asked: &Asked) -> String {
+pub(crate) fn ok(asked: &PostedMessage) -> String {
     result(&asked.id, RESULT)
 }
 
 /// Sends a stream of events with `text` before the result.
-fn before(asked: &Asked, connection: &mut Connection, text: &str) -> io::Result<()> {
+fn before(asked: &PostedMessage, connection: &mut Connection, text: &str) -> io::Result<()> {
     stream(connection, format!("{text}{}", event(&ok(asked))))
 }
 
@@ -82,7 +82,7 @@ fn raw(connection: &mut Connection, text: impl AsRef<[u8]>) -> io::Result<()> {
 }
 
 /// A response with these members and the id of the request.
-fn members(asked: &Asked, members: &str) -> String {
+fn members(asked: &PostedMessage, members: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{},{members}}}"#, asked.id)
 }
 

@@ -9,9 +9,9 @@ use std::io;
 use mcp_proto::Json;
 
 use crate::bad_answers::{RESULT, judge, ok, or_result};
-use mcp_testkit::http1::Exchange;
-use mcp_testkit::loopback::{Asked, Connection, Loopback, mcp_server, two_endpoint_server};
-use mcp_testkit::world::{initialize_result, result};
+use mcp_testkit::http1::HttpMessage;
+use mcp_testkit::loopback_server::{Connection, LoopbackServer, PostedMessage, mcp_server, two_endpoint_server};
+use mcp_testkit::messages::{initialize_result, result};
 
 /// A server that behaves badly during the handshake.
 #[derive(Debug, Clone, Copy)]
@@ -19,7 +19,7 @@ pub struct BadHandshake {
     /// The rows of the catalogue, and what is wrong.
     pub name: &'static str,
     /// Starts the server.
-    pub server: fn() -> Loopback,
+    pub server: fn() -> LoopbackServer,
     /// A part of the client's error; `None` where the client connects and a call succeeds with [`RESULT`].
     fails: Option<&'static str>,
 }
@@ -32,25 +32,27 @@ impl BadHandshake {
 }
 
 /// Starts a server that behaves correctly except for the requests that `answer` handles.
-fn otherwise(answer: fn(&Exchange, &mut Connection) -> Option<io::Result<()>>) -> Loopback {
+fn otherwise(answer: fn(&HttpMessage, &mut Connection) -> Option<io::Result<()>>) -> LoopbackServer {
     let sane = mcp_server(|asked, connection| connection.json(result(&asked.id, RESULT)));
-    Loopback::start(move |request, connection| answer(request, connection).unwrap_or_else(|| sane(request, connection)))
+    LoopbackServer::start(move |request, connection| {
+        answer(request, connection).unwrap_or_else(|| sane(request, connection))
+    })
 }
 
-fn is(method: &str, request: &Exchange) -> bool {
-    Asked::of(request).is_some_and(|asked| asked.method == method)
+fn is(method: &str, request: &HttpMessage) -> bool {
+    PostedMessage::of(request).is_some_and(|asked| asked.method == method)
 }
 
 /// Answers `initialize` with one `Mcp-Session-Id` header for each of these ids.
-fn sessions(ids: &[&str], request: &Exchange, connection: &mut Connection) -> Option<io::Result<()>> {
-    let asked = Asked::of(request).filter(|asked| asked.method == "initialize")?;
+fn sessions(ids: &[&str], request: &HttpMessage, connection: &mut Connection) -> Option<io::Result<()>> {
+    let asked = PostedMessage::of(request).filter(|asked| asked.method == "initialize")?;
     let mut headers = vec![("content-type", "application/json")];
     headers.extend(ids.iter().map(|id| ("mcp-session-id", *id)));
     Some(connection.reply("200 OK", &headers, result(&asked.id, &initialize_result("2025-11-25"))))
 }
 
 /// Acts as a server of the two-endpoint transport whose stream begins with this text.
-fn older(stream: &str, request: &Exchange, connection: &mut Connection) -> io::Result<()> {
+fn older(stream: &str, request: &HttpMessage, connection: &mut Connection) -> io::Result<()> {
     if request.line.starts_with("GET") {
         connection.close();
         let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";

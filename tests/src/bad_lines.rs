@@ -2,7 +2,7 @@
 //!
 //! Each name begins with the rows of the catalogue that it belongs to.
 
-use mcp_testkit::world::{NOTIFICATION, request, result};
+use mcp_testkit::messages::{NOTIFICATION, request, result};
 
 /// Bytes that a client writes to a server of 2025-11-25 after the handshake.
 #[derive(Debug, Clone, Copy)]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::{Child, Command};
 
-use mcp_testkit::socket::Remote;
+use mcp_testkit::raw_client::RawClient;
 
 /// The command that runs the example `name`. `cargo test` builds the examples together with the tests, unless a single
 /// test target is selected.
@@ -18,13 +18,13 @@ pub fn example(name: &str) -> Command {
 #[derive(Debug)]
 pub struct Serving {
     process: Child,
-    remote: Remote,
+    remote: RawClient,
 }
 
 impl Serving {
     /// Starts the example `name` with an address to listen on, and waits until it listens.
     pub fn start(name: &str) -> Self {
-        let remote = Remote::free();
+        let remote = RawClient::free();
         let process = example(name).arg(remote.address()).spawn();
         let process = process.expect("`cargo test` builds the examples, unless it is asked for one test");
         let serving = Self { process, remote };

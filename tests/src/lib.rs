@@ -1,4 +1,20 @@
-//! Code that the tests share: inputs, oracles, and the simulated environments in which machines run.
+//! The scenarios of this workspace: tables of input and outcomes that the core, both drivers and the proxy run.
+//!
+//! What builds and runs such scenarios is the crate `mcp-testkit`, in `tests/testkit`.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`admission`] | requests that an HTTP server must refuse |
+//! | [`bad_answers`], [`modern_answers`], [`late_answers`] | HTTP responses that are invalid, unusual or late, and the outcomes that a client must report |
+//! | [`bad_handshakes`] | the same for the beginning of a connection |
+//! | [`bad_lines`], [`bad_servers`] | invalid lines on byte streams, of clients and of servers |
+//! | [`unread_pipes`] | servers that do not read their input |
+//! | [`on_the_wire`] | scenarios for servers that listen on sockets |
+//! | [`plays`] | one machine with a peer and an application that behave randomly, correctly or not |
+//! | [`tools`] | the tools of the servers in tests of proxies |
+//! | [`urls`] | URLs of servers in the spellings that users write |
+//! | [`examples`] | runs the examples of the drivers |
+//! | [`catalogue`], [`defects`], [`error_texts`] | the tables `CATALOGUE.md`, `DEFECTS.md` and `ERRORS.md`, and the tests that belong to their rows |
 
 pub mod admission;
 pub mod bad_answers;

@@ -10,8 +10,8 @@ use std::io;
 use mcp_proto::Json;
 
 use crate::bad_answers::{RESULT, judge};
-use mcp_testkit::loopback::{Asked, Connection, Loopback, mcp_server};
-use mcp_testkit::world::{COMPLETE, DISCOVERED, complete, event, request, result};
+use mcp_testkit::loopback_server::{Connection, LoopbackServer, PostedMessage, mcp_server};
+use mcp_testkit::messages::{COMPLETE, DISCOVERED, complete, event, request, result};
 
 /// The capabilities that the client declares.
 pub const CAPABILITIES: &str = r#"{"roots":{}}"#;
@@ -29,16 +29,16 @@ pub struct ModernAnswer {
     pub name: &'static str,
     /// The method of the request. With `server/discover`, the client fails to connect.
     pub method: &'static str,
-    answer: fn(&Asked, &mut Connection) -> io::Result<()>,
+    answer: fn(&PostedMessage, &mut Connection) -> io::Result<()>,
     /// The result that the client accepts, or a part of its error.
     expected: Result<&'static str, &'static str>,
 }
 
 impl ModernAnswer {
     /// Starts a server that answers this method with the bad response, and everything else correctly.
-    pub fn server(&self) -> Loopback {
+    pub fn server(&self) -> LoopbackServer {
         let Self { method, answer, .. } = *self;
-        Loopback::start(mcp_server(move |asked, connection| match asked.method.as_str() {
+        LoopbackServer::start(mcp_server(move |asked, connection| match asked.method.as_str() {
             wrong if wrong == method => answer(asked, connection),
             "server/discover" => connection.json(result(&asked.id, DISCOVERED)),
             _ => connection.json(complete(&asked.id)),
@@ -63,7 +63,7 @@ impl ModernAnswer {
 }
 
 /// Sends a result that requires input and has these further members.
-fn required(asked: &Asked, connection: &mut Connection, members: &str) -> io::Result<()> {
+fn required(asked: &PostedMessage, connection: &mut Connection, members: &str) -> io::Result<()> {
     connection.json(result(&asked.id, &format!(r#"{{"resultType":"input_required",{members}}}"#)))
 }
 

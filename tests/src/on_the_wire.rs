@@ -26,8 +26,8 @@ use std::time::Duration;
 use mcp_proto::server::{Config, HttpConfig};
 
 use crate::admission::{self, PING, Row};
-use mcp_testkit::asked::{Asked, Sent, initialize, modern};
-use mcp_testkit::socket::{Conversation, Remote, text};
+use mcp_testkit::http_exchange::{TestRequest, TestResponse, initialize, modern};
+use mcp_testkit::raw_client::{RawClient, RawConnection, text};
 
 /// Generates a test from each scenario. Its argument is a function that takes a configuring function, starts a server
 /// that is configured by it, and returns a value with an `address` that stops the server on drop.
@@ -95,7 +95,7 @@ macro_rules! wire_tests {
             #[test]
             fn $scenario() {
                 let server = $start($crate::on_the_wire::$configure);
-                let held = $crate::on_the_wire::$scenario(&::mcp_testkit::socket::Remote::new(&server.address));
+                let held = $crate::on_the_wire::$scenario(&::mcp_testkit::raw_client::RawClient::new(&server.address));
                 let began = std::time::Instant::now();
                 drop(server);
                 // The documented limit is 5 s. The server must not wait for a blocked write, which fails after 30 s.
@@ -109,7 +109,7 @@ macro_rules! wire_tests {
             #[test]
             fn $scenario() {
                 let server = $start($crate::on_the_wire::$configure);
-                $crate::on_the_wire::$scenario(&::mcp_testkit::socket::Remote::new(&server.address));
+                $crate::on_the_wire::$scenario(&::mcp_testkit::raw_client::RawClient::new(&server.address));
             }
         )*
     };
@@ -178,8 +178,9 @@ pub fn configure_brief(http: &mut HttpConfig, config: &mut Config) {
 /// The result of `tools/list`.
 pub const TOOLS: &str = r#"{"tools":[{"name":"hello","description":"Says hello.","inputSchema":{"type":"object"}},{"name":"who","inputSchema":{"type":"object","properties":{"page":{"type":"integer","x-mcp-header":"Page"}}}}]}"#;
 
-fn call(session: &str, id: &str, method: &str, params: &str) -> Asked {
-    Asked::post(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)).in_session(session)
+fn call(session: &str, id: &str, method: &str, params: &str) -> TestRequest {
+    TestRequest::post(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#))
+        .in_session(session)
 }
 
 fn result(id: &str, result: &str) -> String {
@@ -188,30 +189,30 @@ fn result(id: &str, result: &str) -> String {
 
 const WITH_PROGRESS: &str = r#"{"_meta":{"progressToken":"t"}}"#;
 
-pub fn the_ladder_answers_as_its_table_says(server: &Remote) {
+pub fn the_ladder_answers_as_its_table_says(server: &RawClient) {
     let id = server.session("2025-11-25");
     for Row { name, asked, status, code } in admission::rows(&id) {
         let sent = server.answer(&asked);
         assert_eq!(sent.code(), status, "{name}: {}", sent.text());
         assert!(sent.text().contains(&format!("\"code\":{code}")), "{name}: {}", sent.text());
     }
-    assert_eq!(server.answer(&Asked::post(PING).in_session(&id)).code(), 200, "the session is as it was");
+    assert_eq!(server.answer(&TestRequest::post(PING).in_session(&id)).code(), 200, "the session is as it was");
 }
 
-pub fn or6_a_half_sent_request_ends_by_its_deadline(server: &Remote) {
+pub fn or6_a_half_sent_request_ends_by_its_deadline(server: &RawClient) {
     let id = server.session("2025-06-18");
-    let half = Asked::post("{").in_session(&id).with("content-length", "100");
+    let half = TestRequest::post("{").in_session(&id).with("content-length", "100");
     assert_eq!(server.answer(&half).code(), 408);
 }
 
-pub fn or6_a_body_of_unknown_length_is_bounded(server: &Remote) {
+pub fn or6_a_body_of_unknown_length_is_bounded(server: &RawClient) {
     let head = "POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: */*\r\ncontent-type: application/json\r\n";
     let text = format!("{head}transfer-encoding: chunked\r\nconnection: close\r\n\r\n7d0\r\n{}", "x".repeat(2000));
     let sent = server.raw(text.as_bytes());
     assert!(sent.starts_with("HTTP/1.1 413 "), "{sent}");
 }
 
-pub fn or7_pipelined_requests_keep_their_order(server: &Remote) {
+pub fn or7_pipelined_requests_keep_their_order(server: &RawClient) {
     let id = server.session("2025-06-18");
     let head = format!(
         "POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: */*\r\ncontent-type: application/json\r\nmcp-session-id: {id}\r\n"
@@ -233,7 +234,7 @@ pub fn or7_pipelined_requests_keep_their_order(server: &Remote) {
     assert!(answers.contains("HTTP/1.1 100 Continue\r\n\r\n"), "{answers}");
 }
 
-pub fn rp3_requests_of_one_id_each_get_their_own_answer(server: &Remote) {
+pub fn rp3_requests_of_one_id_each_get_their_own_answer(server: &RawClient) {
     let sessions = [server.session("2025-06-18"), server.session("2025-11-25")];
     let mut open: Vec<_> = (0..16)
         .map(|n| {
@@ -246,7 +247,7 @@ pub fn rp3_requests_of_one_id_each_get_their_own_answer(server: &Remote) {
     }
 }
 
-pub fn rp6_rp8_broken_messages_are_answered_and_cost_nothing_else(server: &Remote) {
+pub fn rp6_rp8_broken_messages_are_answered_and_cost_nothing_else(server: &RawClient) {
     let (id, old) = (server.session("2025-06-18"), server.session("2025-03-26"));
     for (body, session, status, code) in [
         (r#"{"jsonrpc":"2.0","id":1,"method":"echo","result":{}}"#, &id, 400, "-32600"),
@@ -260,12 +261,12 @@ pub fn rp6_rp8_broken_messages_are_answered_and_cost_nothing_else(server: &Remot
         ("\u{feff}{}", &id, 400, "-32"),
         (r#"{"jsonrpc":"2.0","id":1,"method":"nothing"}"#, &id, 200, "-32601"),
     ] {
-        let sent = server.answer(&Asked::post(body).in_session(session));
+        let sent = server.answer(&TestRequest::post(body).in_session(session));
         assert_eq!(sent.code(), status, "{body}: {}", sent.text());
         assert!(sent.text().contains(&format!("\"code\":{code}")), "{body}: {}", sent.text());
     }
     let batch = r#"[{"jsonrpc":"2.0","id":"a","method":"echo"},{"jsonrpc":"2.0","method":"n"},1,{"jsonrpc":"2.0","id":"a","method":"nap"}]"#;
-    let sent = server.answer(&Asked::post(batch).in_session(&old)).text();
+    let sent = server.answer(&TestRequest::post(batch).in_session(&old)).text();
     assert_eq!(sent.matches(&result("\"a\"", "{}")).count(), 2, "{sent}");
     assert_eq!((sent.matches("jsonrpc").count(), sent.matches("-32600").count()), (3, 1), "{sent}");
     for session in [&id, &old] {
@@ -273,17 +274,17 @@ pub fn rp6_rp8_broken_messages_are_answered_and_cost_nothing_else(server: &Remot
     }
 }
 
-pub fn rp1_rp2_answers_that_nobody_waits_for_change_nothing(server: &Remote) {
+pub fn rp1_rp2_answers_that_nobody_waits_for_change_nothing(server: &RawClient) {
     let id = server.session("2025-06-18");
     for body in [result("77", "{}"), r#"{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"m"}}"#.to_owned()] {
         for _ in 0..2 {
-            assert_eq!(server.answer(&Asked::post(body.clone()).in_session(&id)).code(), 202, "{body}");
+            assert_eq!(server.answer(&TestRequest::post(body.clone()).in_session(&id)).code(), 202, "{body}");
         }
     }
     assert_eq!(server.answer(&call(&id, "77", "echo", "{}")).text(), result("77", "{}"));
 }
 
-pub fn rp9_a_flood_of_notifications_is_taken(server: &Remote) {
+pub fn rp9_a_flood_of_notifications_is_taken(server: &RawClient) {
     let id = server.session("2025-06-18");
     let body = r#"{"jsonrpc":"2.0","method":"notifications/flood"}"#;
     let one = format!(
@@ -297,64 +298,64 @@ pub fn rp9_a_flood_of_notifications_is_taken(server: &Remote) {
     assert_eq!(server.answer(&call(&id, "1", "echo", "{}")).text(), result("1", "{}"));
 }
 
-pub fn rp11_a_call_can_be_taken_back(server: &Remote) {
+pub fn rp11_a_call_can_be_taken_back(server: &RawClient) {
     let (id, other) = (server.session("2025-06-18"), server.session("2025-06-18"));
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"w"}}"#;
     let (mut cancelled, mut foreign) = (served(server, &id, "\"w\""), served(server, &id, "8"));
     // A cancellation in another session, or with an id of another type, refers to another request.
     for (body, session) in [(cancel, &other), (&cancel.replace("\"w\"", "\"8\""), &id)] {
-        assert_eq!(server.answer(&Asked::post(body.to_owned()).in_session(session)).code(), 202);
+        assert_eq!(server.answer(&TestRequest::post(body.to_owned()).in_session(session)).code(), 202);
     }
     assert!(cancelled.is_silent() && foreign.is_silent());
-    assert_eq!(server.answer(&Asked::post(cancel).in_session(&id)).code(), 202);
+    assert_eq!(server.answer(&TestRequest::post(cancel).in_session(&id)).code(), 202);
     let data = cancelled.until(|sent| sent.is_over).data();
     assert!(!data.iter().any(|data| data.contains(r#""id":"w""#)), "it is not answered: {data:?}");
     assert!(foreign.is_silent());
 }
 
 /// A call that the server is certainly serving, because the client has received a request from it.
-fn served(server: &Remote, session: &str, id: &str) -> Conversation {
+fn served(server: &RawClient, session: &str, id: &str) -> RawConnection {
     let mut conversation = server.open(&call(session, id, "ask", "{}"));
     conversation.events(1);
     conversation
 }
 
-pub fn rp15_a_handler_that_panics_fails_its_own_request(server: &Remote) {
+pub fn rp15_a_handler_that_panics_fails_its_own_request(server: &RawClient) {
     let id = server.session("2025-06-18");
     let sent = server.answer(&call(&id, "1", "panic", "{}"));
     assert!(sent.text().contains("\"code\":-32603"), "{}", sent.text());
     assert_eq!(server.answer(&call(&id, "2", "echo", "{}")).text(), result("2", "{}"));
 }
 
-pub fn se1_se2_a_session_begins_once(server: &Remote) {
-    assert_eq!(server.answer(&Asked::post(PING)).code(), 400, "there is no session");
+pub fn se1_se2_a_session_begins_once(server: &RawClient) {
+    assert_eq!(server.answer(&TestRequest::post(PING)).code(), 400, "there is no session");
     let id = server.session("2025-03-26");
-    let again = server.answer(&Asked::post(initialize("2025-11-25")).in_session(&id));
+    let again = server.answer(&TestRequest::post(initialize("2025-11-25")).in_session(&id));
     assert_eq!(again.code(), 400);
     assert!(again.text().contains("-32600"), "{}", again.text());
     // The revision of the session stays in force: it supports batches.
-    let batch = server.answer(&Asked::post(format!("[{PING}]")).in_session(&id));
+    let batch = server.answer(&TestRequest::post(format!("[{PING}]")).in_session(&id));
     assert_eq!(batch.text(), format!("[{}]", result("\"p\"", "{}")));
 }
 
-pub fn se3_se11_a_session_that_has_ended_is_unknown(server: &Remote) {
+pub fn se3_se11_a_session_that_has_ended_is_unknown(server: &RawClient) {
     let id = server.session("2025-06-18");
-    let mut own = server.open(&Asked::get().in_session(&id));
+    let mut own = server.open(&TestRequest::get().in_session(&id));
     assert_eq!(own.until(|sent| sent.code() != 0).code(), 200);
     let mut waiting = served(server, &id, "1");
-    let delete = Asked::new("DELETE", "");
+    let delete = TestRequest::new("DELETE", "");
     assert_eq!(server.answer(&delete.clone().in_session("0123456789abcdef")).code(), 404, "nobody else's");
     assert_eq!(server.answer(&delete.clone().in_session(&id)).code() / 100, 2);
     assert!(own.until(|sent| sent.is_over).is_stream);
     assert!(waiting.until(|sent| sent.is_over).text().contains("-32603"), "whoever waits is answered");
-    for asked in [Asked::post(PING), Asked::get(), delete] {
+    for asked in [TestRequest::post(PING), TestRequest::get(), delete] {
         assert_eq!(server.answer(&asked.in_session(&id)).code(), 404);
     }
 }
 
-pub fn se5_clients_do_not_name_sessions(server: &Remote) {
+pub fn se5_clients_do_not_name_sessions(server: &RawClient) {
     let mine = "0123456789abcdef0123456789abcdef";
-    assert_eq!(server.answer(&Asked::post(initialize("2025-06-18")).in_session(mine)).code(), 404);
+    assert_eq!(server.answer(&TestRequest::post(initialize("2025-06-18")).in_session(mine)).code(), 404);
     let ids: Vec<_> = (0..4).map(|_| server.session("2025-06-18")).collect();
     for id in &ids {
         assert!(id.len() >= 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
@@ -362,18 +363,18 @@ pub fn se5_clients_do_not_name_sessions(server: &Remote) {
     }
 }
 
-pub fn se6_sessions_are_bounded(server: &Remote) {
+pub fn se6_sessions_are_bounded(server: &RawClient) {
     for _ in 0..SESSIONS {
         server.session("2025-06-18");
     }
-    let refused = server.answer(&Asked::post(initialize("2025-06-18")));
+    let refused = server.answer(&TestRequest::post(initialize("2025-06-18")));
     assert_eq!(refused.code(), 503);
     assert!(refused.headers.contains_key("retry-after"));
 }
 
-pub fn se7_a_session_has_one_stream_of_its_own(server: &Remote) {
+pub fn se7_a_session_has_one_stream_of_its_own(server: &RawClient) {
     let id = server.session("2025-06-18");
-    let get = Asked::get().in_session(&id);
+    let get = TestRequest::get().in_session(&id);
     let mut first = server.open(&get);
     first.until(|sent| sent.code() == 200);
     assert_eq!(server.answer(&get).code(), 409);
@@ -387,7 +388,7 @@ pub fn se7_a_session_has_one_stream_of_its_own(server: &Remote) {
     assert!(codes.any(|code| code == 200));
 }
 
-pub fn se8_nothing_is_replayed_for_a_forged_event(server: &Remote) {
+pub fn se8_nothing_is_replayed_for_a_forged_event(server: &RawClient) {
     let (id, other) = (server.session("2025-11-25"), server.session("2025-11-25"));
     let sent = server.answer(&call(&id, "1", "count", WITH_PROGRESS));
     let ids = sent.ids();
@@ -397,28 +398,28 @@ pub fn se8_nothing_is_replayed_for_a_forged_event(server: &Remote) {
     for (session, event) in
         [(&other, last.as_str()), (&id, "0-0"), (&id, future.as_str()), (&id, ""), (&id, "x".repeat(5000).as_str())]
     {
-        let sent = server.answer(&Asked::get().in_session(session).with("last-event-id", event));
+        let sent = server.answer(&TestRequest::get().in_session(session).with("last-event-id", event));
         assert_eq!(sent.code(), 400, "{event}");
     }
-    let replayed = server.answer(&Asked::get().in_session(&id).with("last-event-id", &ids[1]));
+    let replayed = server.answer(&TestRequest::get().in_session(&id).with("last-event-id", &ids[1]));
     assert_eq!(replayed.ids(), ids[2..], "its own are");
 }
 
-pub fn se9_what_was_evicted_is_not_passed_over_in_silence(server: &Remote) {
+pub fn se9_what_was_evicted_is_not_passed_over_in_silence(server: &RawClient) {
     let id = server.session("2025-11-25");
     let began = server.open(&call(&id, "1", "flood", "{}")).until(|sent| !sent.ids().is_empty()).ids();
     // The server continues to write, and discards events beyond the replay limit.
-    let back = Asked::get().in_session(&id).with("last-event-id", &began[0]);
+    let back = TestRequest::get().in_session(&id).with("last-event-id", &began[0]);
     let mut codes = (0..100).map(|_| {
         thread::sleep(Duration::from_millis(50));
         server.open(&back).until(|sent| sent.code() != 0).code()
     });
     assert!(codes.any(|code| code == 400));
-    assert_eq!(server.answer(&Asked::post(PING).in_session(&id)).code(), 200);
+    assert_eq!(server.answer(&TestRequest::post(PING).in_session(&id)).code(), 200);
 }
 
-pub fn se10_a_session_whose_client_never_heard_of_it_expires_by_itself(server: &Remote) {
-    let open = Asked::post(initialize("2025-11-25"));
+pub fn se10_a_session_whose_client_never_heard_of_it_expires_by_itself(server: &RawClient) {
+    let open = TestRequest::post(initialize("2025-11-25"));
     server.open(&open).until(|sent| sent.code() == 200);
     let mut codes = (0..100).map(|_| {
         thread::sleep(Duration::from_millis(50));
@@ -427,10 +428,10 @@ pub fn se10_a_session_whose_client_never_heard_of_it_expires_by_itself(server: &
     assert!(codes.any(|code| code == 200));
 }
 
-pub fn se12_the_header_of_the_revision_is_checked_in_every_revision(server: &Remote) {
+pub fn se12_the_header_of_the_revision_is_checked_in_every_revision(server: &RawClient) {
     for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
         let id = server.session(version);
-        let ping = Asked::post(PING).in_session(&id);
+        let ping = TestRequest::post(PING).in_session(&id);
         for (named, status) in [(version, 200), ("2024-10-07", 400), ("draft", 400)] {
             assert_eq!(server.answer(&ping.clone().with("mcp-protocol-version", named)).code(), status, "{named}");
         }
@@ -438,16 +439,16 @@ pub fn se12_the_header_of_the_revision_is_checked_in_every_revision(server: &Rem
     }
 }
 
-pub fn sh_s_13_what_is_asked_travels_with_its_request(server: &Remote) {
+pub fn sh_s_13_what_is_asked_travels_with_its_request(server: &RawClient) {
     let id = server.session("2025-06-18");
     let mut asking = server.open(&call(&id, "1", "ask", "{}"));
     assert_eq!(asking.events(1), [r#"{"jsonrpc":"2.0","id":1,"method":"elicitation/create"}"#]);
     let accept = r#"{"action":"accept"}"#;
-    assert_eq!(server.answer(&Asked::post(result("1", accept)).in_session(&id)).code(), 202);
+    assert_eq!(server.answer(&TestRequest::post(result("1", accept)).in_session(&id)).code(), 202);
     assert_eq!(asking.until(|sent| sent.is_over).data()[1], result("1", accept));
 }
 
-pub fn sh_s_21_an_answer_becomes_a_stream_when_something_precedes_it(server: &Remote) {
+pub fn sh_s_21_an_answer_becomes_a_stream_when_something_precedes_it(server: &RawClient) {
     let id = server.session("2025-06-18");
     let plain = server.answer(&call(&id, "1", "echo", WITH_PROGRESS));
     assert!(!plain.is_stream);
@@ -459,18 +460,18 @@ pub fn sh_s_21_an_answer_becomes_a_stream_when_something_precedes_it(server: &Re
     assert_eq!(data[4], result("1", r#"{"counted":3}"#));
 }
 
-pub fn sh_s_52_a_call_survives_its_connection(server: &Remote) {
+pub fn sh_s_52_a_call_survives_its_connection(server: &RawClient) {
     let id = server.session("2025-11-25");
     let mut asking = server.open(&call(&id, "1", "ask", "{}"));
     let began = asking.until(|sent| sent.data().len() == 1).ids();
     drop(asking);
     let accept = r#"{"action":"accept"}"#;
-    assert_eq!(server.answer(&Asked::post(result("1", accept)).in_session(&id)).code(), 202);
-    let resumed = server.answer(&Asked::get().in_session(&id).with("last-event-id", &began[1]));
+    assert_eq!(server.answer(&TestRequest::post(result("1", accept)).in_session(&id)).code(), 202);
+    let resumed = server.answer(&TestRequest::get().in_session(&id).with("last-event-id", &began[1]));
     assert_eq!(resumed.data(), [result("1", accept)]);
 }
 
-pub fn sh_s_54_priming_events_are_only_for_those_who_know_them(server: &Remote) {
+pub fn sh_s_54_priming_events_are_only_for_those_who_know_them(server: &RawClient) {
     for (version, ids) in [("2025-11-25", 6), ("2025-06-18", 5)] {
         let id = server.session(version);
         let sent = server.answer(&call(&id, "1", "count", WITH_PROGRESS));
@@ -478,11 +479,11 @@ pub fn sh_s_54_priming_events_are_only_for_those_who_know_them(server: &Remote) 
     }
 }
 
-pub fn le4_hs_04_a_two_endpoint_session_answers_on_its_stream(server: &Remote) {
-    let mut stream = server.open(&Asked::get().at("/sse"));
+pub fn le4_hs_04_a_two_endpoint_session_answers_on_its_stream(server: &RawClient) {
+    let mut stream = server.open(&TestRequest::get().at("/sse"));
     let place = stream.events(1)[0].clone();
     assert!(place.starts_with("/messages?"), "{place}");
-    let post = |body: String| server.answer(&Asked::post(body).at(&place));
+    let post = |body: String| server.answer(&TestRequest::post(body).at(&place));
     assert_eq!(post(initialize("2024-11-05")).code(), 202);
     assert!(stream.events(2)[1].contains(r#""protocolVersion":"2024-11-05""#));
     assert_eq!(post(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_owned()).code(), 202);
@@ -497,8 +498,8 @@ pub fn le4_hs_04_a_two_endpoint_session_answers_on_its_stream(server: &Remote) {
     assert!(codes.any(|code| code == 404));
 }
 
-pub fn hm5_headers_that_repeat_arguments_say_the_same(server: &Remote) {
-    assert_eq!(server.answer(&Asked::stateless("1", "tools/list", "")).code(), 200);
+pub fn hm5_headers_that_repeat_arguments_say_the_same(server: &RawClient) {
+    assert_eq!(server.answer(&TestRequest::stateless("1", "tools/list", "")).code(), 200);
     for (argument, page, status) in [
         ("42", Some("42"), 200),
         ("42", Some("42.0"), 200),
@@ -509,7 +510,7 @@ pub fn hm5_headers_that_repeat_arguments_say_the_same(server: &Remote) {
     ] {
         let body = modern("1", "tools/call", &format!(r#""name":"who","arguments":{{"page":{argument}}},"#))
             .replace("apabilities\":{}", r#"apabilities":{"elicitation":{}}"#);
-        let mut asked = Asked::post(body).mirrored("tools/call").with("mcp-name", "who");
+        let mut asked = TestRequest::post(body).mirrored("tools/call").with("mcp-name", "who");
         asked = page.iter().fold(asked, |asked, page| asked.with("mcp-param-page", page));
         let sent = server.answer(&asked);
         assert_eq!(sent.code(), status, "{argument} {page:?}: {}", sent.text());
@@ -517,9 +518,9 @@ pub fn hm5_headers_that_repeat_arguments_say_the_same(server: &Remote) {
     }
 }
 
-pub fn hm10_a_client_of_the_newer_revision_that_goes_has_cancelled(server: &Remote) {
-    let mut waiting: Vec<_> = (0..FEW).map(|_| server.open(&Asked::stateless("1", "wait", ""))).collect();
-    let echo = Asked::stateless("1", "echo", "");
+pub fn hm10_a_client_of_the_newer_revision_that_goes_has_cancelled(server: &RawClient) {
+    let mut waiting: Vec<_> = (0..FEW).map(|_| server.open(&TestRequest::stateless("1", "wait", ""))).collect();
+    let echo = TestRequest::stateless("1", "echo", "");
     // The server's threads read requests, and detect disconnected clients, with a delay.
     let soon = |code: u16| {
         (0..500).any(|_| {
@@ -535,10 +536,10 @@ pub fn hm10_a_client_of_the_newer_revision_that_goes_has_cancelled(server: &Remo
     }
 }
 
-pub fn defect_b12_rp10_as_many_requests_are_served_as_the_limit_of_the_machine_allows(server: &Remote) {
+pub fn defect_b12_rp10_as_many_requests_are_served_as_the_limit_of_the_machine_allows(server: &RawClient) {
     const BEYOND: usize = 5;
     let (id, other) = (server.session("2025-03-26"), server.session("2025-03-26"));
-    let batch = |messages: Vec<String>| Asked::post(format!("[{}]", messages.join(","))).in_session(&id);
+    let batch = |messages: Vec<String>| TestRequest::post(format!("[{}]", messages.join(","))).in_session(&id);
     let calls = (0..FLOOD + BEYOND).map(|n| format!(r#"{{"jsonrpc":"2.0","id":{n},"method":"wait"}}"#));
     let mut flood = server.open(&batch(calls.collect()));
     // Requests beyond the limit are refused with a `Retry-After`.
@@ -549,7 +550,11 @@ pub fn defect_b12_rp10_as_many_requests_are_served_as_the_limit_of_the_machine_a
     });
     assert!(full, "more are served than may be");
     assert!(echo(&id).text().contains("too much is being done at this time"));
-    assert_eq!(server.answer(&Asked::post(PING).in_session(&other)).code(), 200, "other clients are not concerned");
+    assert_eq!(
+        server.answer(&TestRequest::post(PING).in_session(&other)).code(),
+        200,
+        "other clients are not concerned"
+    );
     assert!(flood.is_silent());
     // Only the requests beyond the limit were refused. The others are cancelled and get no response.
     let cancelled = (0..FLOOD)
@@ -564,8 +569,8 @@ pub fn defect_b12_rp10_as_many_requests_are_served_as_the_limit_of_the_machine_a
     assert_eq!(echo(&id).text(), result("\"e\"", "{}"));
 }
 
-pub fn hm11_requests_of_one_id_that_stand_alone_each_get_their_own_answer(server: &Remote) {
-    let asked = |n: u32| Asked::stateless("1", "nap", &format!(r#""n":{n},"#));
+pub fn hm11_requests_of_one_id_that_stand_alone_each_get_their_own_answer(server: &RawClient) {
+    let asked = |n: u32| TestRequest::stateless("1", "nap", &format!(r#""n":{n},"#));
     let mut open: Vec<_> = (0..3).map(|n| (n, server.open(&asked(n)))).collect();
     for (n, client) in &mut open {
         let text = client.until(|sent| sent.is_over).text();
@@ -573,28 +578,28 @@ pub fn hm11_requests_of_one_id_that_stand_alone_each_get_their_own_answer(server
     }
 }
 
-pub fn md_l_who_listens_is_told_of_changes(server: &Remote) {
+pub fn md_l_who_listens_is_told_of_changes(server: &RawClient) {
     let listen = |id: &str, filter: &str| {
-        server.open(&Asked::stateless(id, "subscriptions/listen", &format!(r#""notifications":{filter},"#)))
+        server.open(&TestRequest::stateless(id, "subscriptions/listen", &format!(r#""notifications":{filter},"#)))
     };
     let (mut told, mut silent) = (listen("1", r#"{"toolsListChanged":true}"#), listen("1", "{}"));
     assert!(told.events(1)[0].contains("notifications/subscriptions/acknowledged"));
     assert_eq!(silent.events(1).len(), 1);
-    assert_eq!(server.answer(&Asked::stateless("\"c\"", "change", "")).code(), 200);
+    assert_eq!(server.answer(&TestRequest::stateless("\"c\"", "change", "")).code(), 200);
     let events = told.events(2);
     assert!(events[1].contains("notifications/tools/list_changed") && events[1].contains(r#"subscriptionId":1"#));
     assert!(silent.is_silent());
 }
 
-pub fn defect_b22_who_subscribes_is_answered_by_the_server_and_told_of_changes(server: &Remote) {
+pub fn defect_b22_who_subscribes_is_answered_by_the_server_and_told_of_changes(server: &RawClient) {
     let (id, other) = (server.session("2025-06-18"), server.session("2025-11-25"));
     let [mut own, mut silent] = [&id, &other].map(|id| {
-        let mut stream = server.open(&Asked::get().in_session(id));
+        let mut stream = server.open(&TestRequest::get().in_session(id));
         stream.until(|sent| sent.code() == 200);
         stream
     });
     let filter = r#""notifications":{"resourceSubscriptions":["a:b"]},"#;
-    let mut listening = server.open(&Asked::stateless("7", "subscriptions/listen", filter));
+    let mut listening = server.open(&TestRequest::stateless("7", "subscriptions/listen", filter));
     assert_eq!(listening.events(1).len(), 1);
     let (resource, another) = (r#"{"uri":"a:b"}"#, r#"{"uri":"c:d"}"#);
     let ask = |method: &str, params: &str| server.answer(&call(&id, "1", method, params)).text();
@@ -614,12 +619,12 @@ pub fn defect_b22_who_subscribes_is_answered_by_the_server_and_told_of_changes(s
     assert!(silent.is_silent());
 }
 
-pub fn mr1_mr4_md_i_input_is_required_in_both_eras_alike(server: &Remote) {
+pub fn mr1_mr4_md_i_input_is_required_in_both_eras_alike(server: &RawClient) {
     let answer = r#"{"action":"accept"}"#;
     let elicits = |body: String| body.replace("apabilities\":{}", r#"apabilities":{"elicitation":{}}"#);
     let ask = |members: &str| {
         let body = elicits(modern("1", "tools/call", &format!(r#""name":"who",{members}"#)));
-        server.answer(&Asked::post(body).mirrored("tools/call").with("mcp-name", "who")).text()
+        server.answer(&TestRequest::post(body).mirrored("tools/call").with("mcp-name", "who")).text()
     };
     let required = ask("");
     assert!(required.contains(r#""resultType":"input_required""#), "{required}");
@@ -630,23 +635,23 @@ pub fn mr1_mr4_md_i_input_is_required_in_both_eras_alike(server: &Remote) {
     // A `requestState` that was altered is refused (MR1).
     assert!(retry(&format!("{state}A")).contains("\"code\":-32602"));
 
-    let opened = server.answer(&Asked::post(elicits(initialize("2025-11-25"))));
+    let opened = server.answer(&TestRequest::post(elicits(initialize("2025-11-25"))));
     let id = opened.headers["mcp-session-id"].to_str().expect("text").to_owned();
-    let confirmed = Asked::post(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).in_session(&id);
+    let confirmed = TestRequest::post(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).in_session(&id);
     assert_eq!(server.answer(&confirmed).code(), 202);
     let mut calling = server.open(&call(&id, "7", "tools/call", r#"{"name":"who"}"#));
     assert!(calling.events(1)[0].contains("elicitation/create"));
-    assert_eq!(server.answer(&Asked::post(result("1", answer)).in_session(&id)).code(), 202);
+    assert_eq!(server.answer(&TestRequest::post(result("1", answer)).in_session(&id)).code(), 202);
     assert!(calling.until(|sent| sent.is_over).data()[1].contains(&given));
 }
 
-pub fn b9_a_client_that_goes_at_any_byte_disturbs_nobody(server: &Remote) {
+pub fn b9_a_client_that_goes_at_any_byte_disturbs_nobody(server: &RawClient) {
     let id = server.session("2025-11-25");
     for asked in [
         call(&id, "1", "echo", "{}"),
         call(&id, "2", "count", WITH_PROGRESS),
-        Asked::get().in_session(&id),
-        Asked::stateless("3", "echo", ""),
+        TestRequest::get().in_session(&id),
+        TestRequest::stateless("3", "echo", ""),
     ] {
         let request = text(&asked);
         // Cutting at every byte would take long: this cuts at every 11th byte, and after the whole request.
@@ -655,10 +660,10 @@ pub fn b9_a_client_that_goes_at_any_byte_disturbs_nobody(server: &Remote) {
         }
     }
     assert_eq!(server.answer(&call(&id, "4", "echo", "{}")).text(), result("4", "{}"));
-    assert_eq!(server.answer(&Asked::stateless("5", "echo", "")).code(), 200);
+    assert_eq!(server.answer(&TestRequest::stateless("5", "echo", "")).code(), 200);
 }
 
-pub fn a_client_that_does_not_read_holds_nobody_up(server: &Remote) {
+pub fn a_client_that_does_not_read_holds_nobody_up(server: &RawClient) {
     let (id, other) = (server.session("2025-06-18"), server.session("2025-06-18"));
     let _unread = server.open(&call(&id, "1", "flood", "{}"));
     for n in 0..50 {
@@ -669,15 +674,15 @@ pub fn a_client_that_does_not_read_holds_nobody_up(server: &Remote) {
     }
 }
 
-pub fn defect_b14_hm10_a_client_that_goes_behind_a_pipelined_byte_has_cancelled(server: &Remote) {
+pub fn defect_b14_hm10_a_client_that_goes_behind_a_pipelined_byte_has_cancelled(server: &RawClient) {
     let mut waiting: Vec<_> = (0..FEW)
         .map(|_| {
             let mut client = server.connect();
-            client.ask(&Asked::stateless("1", "wait", ""));
+            client.ask(&TestRequest::stateless("1", "wait", ""));
             client
         })
         .collect();
-    let echo = Asked::stateless("1", "echo", "");
+    let echo = TestRequest::stateless("1", "echo", "");
     let soon = |code: u16| {
         (0..500).any(|_| {
             thread::sleep(Duration::from_millis(10));
@@ -689,7 +694,7 @@ pub fn defect_b14_hm10_a_client_that_goes_behind_a_pipelined_byte_has_cancelled(
         client.write(b"G");
     }
     thread::sleep(Duration::from_millis(100));
-    assert!(waiting.iter_mut().all(Conversation::is_silent));
+    assert!(waiting.iter_mut().all(RawConnection::is_silent));
     drop(waiting.pop());
     assert!(soon(200), "the one that is gone is still served");
 }
@@ -711,7 +716,7 @@ const BROKEN_BODIES: &[&str] = &[
     "10000000000000002\r\n{}\r\n0\r\n\r\n",
 ];
 
-pub fn defect_x4_or7_what_follows_a_broken_body_is_no_request(server: &Remote) {
+pub fn defect_x4_or7_what_follows_a_broken_body_is_no_request(server: &RawClient) {
     let head = "POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: */*\r\ncontent-type: application/json\r\n";
     // The first gets a 404 if it is taken for a request. The second closes a connection that is still open.
     let next = "GET /evil HTTP/1.1\r\nhost: localhost\r\n\r\nPUT /mcp HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
@@ -732,7 +737,7 @@ pub fn defect_x4_or7_what_follows_a_broken_body_is_no_request(server: &Remote) {
     }
 }
 
-pub fn defect_x6_or2_nobody_is_told_to_continue_who_is_refused(server: &Remote) {
+pub fn defect_x6_or2_nobody_is_told_to_continue_who_is_refused(server: &RawClient) {
     let ask = |version: &str, host: &str| {
         let mut client = server.connect();
         let head =
@@ -752,7 +757,7 @@ pub fn defect_x6_or2_nobody_is_told_to_continue_who_is_refused(server: &Remote) 
 }
 
 /// Leaves large responses unread; the server must still end in time.
-pub fn defect_k4_fr14_a_server_ends_in_time_whatever_its_clients_read(server: &Remote) -> Vec<Conversation> {
+pub fn defect_k4_fr14_a_server_ends_in_time_whatever_its_clients_read(server: &RawClient) -> Vec<RawConnection> {
     let (id, other) = (server.session("2025-06-18"), server.session("2025-06-18"));
     let mut held = Vec::new();
     for method in ["large", "flood"] {
@@ -773,13 +778,13 @@ pub fn defect_k4_fr14_a_server_ends_in_time_whatever_its_clients_read(server: &R
 }
 
 /// Whether the server refuses a request because it is busy. Such a response has a `Retry-After`.
-fn is_busy(sent: &Sent) -> bool {
+fn is_busy(sent: &TestResponse) -> bool {
     assert!(sent.code() == 200 || sent.code() == 503, "{sent:?}");
     assert!(sent.code() == 200 || sent.headers.contains_key("retry-after"), "{sent:?}");
     sent.code() == 503
 }
 
-pub fn defect_m4_connections_without_requests_make_room(server: &Remote) {
+pub fn defect_m4_connections_without_requests_make_room(server: &RawClient) {
     // Some connections have sent nothing, some the beginning of a request, some a whole request that was answered.
     let text = "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
     for sent in ["", "GET / HT", text] {
@@ -802,12 +807,13 @@ pub fn defect_m4_connections_without_requests_make_room(server: &Remote) {
     }
 }
 
-pub fn defect_m4_streams_that_are_held_lock_nobody_out(server: &Remote) {
-    let listen = Asked::stateless("1", "subscriptions/listen", r#""notifications":{"toolsListChanged":true},"#);
+pub fn defect_m4_streams_that_are_held_lock_nobody_out(server: &RawClient) {
+    let listen = TestRequest::stateless("1", "subscriptions/listen", r#""notifications":{"toolsListChanged":true},"#);
     let mut held = Vec::new();
     let mut refused = 0;
     for n in 0..CONNECTIONS * 2 {
-        let asked = if n % 2 == 0 { listen.clone() } else { Asked::get().in_session(&server.session("2025-06-18")) };
+        let asked =
+            if n % 2 == 0 { listen.clone() } else { TestRequest::get().in_session(&server.session("2025-06-18")) };
         let mut stream = server.open(&asked);
         if is_busy(&stream.until(|sent| sent.code() != 0)) {
             refused += 1;
@@ -820,32 +826,32 @@ pub fn defect_m4_streams_that_are_held_lock_nobody_out(server: &Remote) {
     let id = server.session("2025-06-18");
     assert_eq!(server.answer(&call(&id, "1", "echo", "{}")).text(), result("1", "{}"));
     // A client at another address gets its share at once.
-    for asked in [listen, Asked::get().in_session(&id)] {
+    for asked in [listen, TestRequest::get().in_session(&id)] {
         let mut other = server.connect_from([127, 0, 0, 2].into());
         other.ask(&asked);
         assert_eq!(other.until(|sent| sent.code() != 0).code(), 200);
     }
 }
 
-pub fn defect_m4_with_all_connections_in_use_clients_are_refused_with_a_status(server: &Remote) {
+pub fn defect_m4_with_all_connections_in_use_clients_are_refused_with_a_status(server: &RawClient) {
     let id = server.session("2025-06-18");
     let mut busy: Vec<_> = (0..CONNECTIONS).map(|n| served(server, &id, &n.to_string())).collect();
-    assert!(is_busy(&server.answer(&Asked::post(PING).in_session(&id))));
+    assert!(is_busy(&server.answer(&TestRequest::post(PING).in_session(&id))));
     drop(busy.pop());
     // The server detects soon that the client has disconnected.
     let free = (0..200).any(|_| {
         thread::sleep(Duration::from_millis(50));
-        !is_busy(&server.answer(&Asked::post(PING).in_session(&id)))
+        !is_busy(&server.answer(&TestRequest::post(PING).in_session(&id)))
     });
     assert!(free);
     assert!(busy.iter_mut().all(|client| client.events(1).len() == 1), "the others are served");
 }
 
-pub fn defect_m4_connections_beyond_all_limits_are_refused_with_a_status(server: &Remote) {
+pub fn defect_m4_connections_beyond_all_limits_are_refused_with_a_status(server: &RawClient) {
     let id = server.session("2025-06-18");
     let mut busy: Vec<_> = (0..CONNECTIONS).map(|n| served(server, &id, &n.to_string())).collect();
     // More connections than the server reads requests from. They send nothing, a part of a request, or a whole one.
-    let ping = mcp_testkit::socket::text(&Asked::post(PING).in_session(&id));
+    let ping = mcp_testkit::raw_client::text(&TestRequest::post(PING).in_session(&id));
     let crowd: Vec<_> = (0..120)
         .map(|n| {
             let mut client = server.connect();
@@ -862,7 +868,7 @@ pub fn defect_m4_connections_beyond_all_limits_are_refused_with_a_status(server:
     assert!(busy.iter_mut().all(|client| client.events(1).len() == 1), "the others are served");
 }
 
-pub fn defect_b16_a_head_that_never_ends_is_answered_with_408(server: &Remote) {
+pub fn defect_b16_a_head_that_never_ends_is_answered_with_408(server: &RawClient) {
     for sent in ["G", "POST /mcp HTTP/1.1\r\nhost: localhost\r\nx: "] {
         let mut client = server.connect();
         client.write(sent.as_bytes());
@@ -886,7 +892,7 @@ pub fn defect_b16_a_head_that_never_ends_is_answered_with_408(server: &Remote) {
 /// Bytes of the result of `large`.
 const LARGE: usize = 12_000_000;
 
-pub fn defect_m3_what_clients_do_not_take_is_bounded_in_sum_and_ends_in_time(server: &Remote) {
+pub fn defect_m3_what_clients_do_not_take_is_bounded_in_sum_and_ends_in_time(server: &RawClient) {
     let id = server.session("2025-06-18");
     let large = |n: usize| call(&id, &n.to_string(), "large", "{}");
     let mut unread = server.open(&large(1));
@@ -907,7 +913,7 @@ pub fn defect_m3_what_clients_do_not_take_is_bounded_in_sum_and_ends_in_time(ser
     assert!(taken < LARGE, "{taken}");
 }
 
-pub fn defect_m3_a_client_that_takes_its_answer_slowly_gets_all_of_it(server: &Remote) {
+pub fn defect_m3_a_client_that_takes_its_answer_slowly_gets_all_of_it(server: &RawClient) {
     const STEPS: u32 = 10;
     let id = server.session("2025-06-18");
     let mut slow = server.open(&call(&id, "1", "large", "{}"));
@@ -918,7 +924,7 @@ pub fn defect_m3_a_client_that_takes_its_answer_slowly_gets_all_of_it(server: &R
     assert!(slow.count_rest() > 0);
 }
 
-pub fn defect_m3_a_stream_that_is_not_taken_ends_in_time(server: &Remote) {
+pub fn defect_m3_a_stream_that_is_not_taken_ends_in_time(server: &RawClient) {
     let id = server.session("2025-06-18");
     let mut unread = server.open(&call(&id, "1", "flood", "{}"));
     unread.read_bytes(1000);
@@ -935,9 +941,9 @@ pub fn defect_m3_a_stream_that_is_not_taken_ends_in_time(server: &Remote) {
 }
 
 /// Closing a socket with unread bytes could destroy the response on its way, so the server keeps reading for a moment.
-pub fn b16_who_was_refused_may_go_on_writing_for_a_moment(server: &Remote) {
+pub fn b16_who_was_refused_may_go_on_writing_for_a_moment(server: &RawClient) {
     let id = server.session("2025-06-18");
-    let goes_on = |mut client: Conversation, code| {
+    let goes_on = |mut client: RawConnection, code| {
         assert_eq!(client.until(|sent| sent.code() != 0).code(), code);
         for _ in 0..4 {
             assert!(!client.is_closed(), "{code}");
@@ -949,6 +955,6 @@ pub fn b16_who_was_refused_may_go_on_writing_for_a_moment(server: &Remote) {
     late.write(b"POST /mcp HTTP/1.1\r\nx: ");
     goes_on(late, 408);
     let busy: Vec<_> = (0..CONNECTIONS).map(|n| served(server, &id, &n.to_string())).collect();
-    goes_on(server.open(&Asked::post(PING).in_session(&id)), 503);
+    goes_on(server.open(&TestRequest::post(PING).in_session(&id)), 503);
     drop(busy);
 }

@@ -6,17 +6,17 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `site` | an HTTP server, for clients and relays |
+//! | `http_server` | an HTTP server, for clients and relays |
 //! | `messages` | messages of servers and clients |
 //! | `calls` | the application of a client |
-//! | `served` | a server on a byte stream, its client and its application |
-//! | `visited` | an HTTP server and its clients |
+//! | `stdio_server` | a server on a byte stream, its client and its application |
+//! | `http_clients` | an HTTP server and its clients |
 
 mod calls;
+mod http_clients;
+mod http_server;
 mod messages;
-mod served;
-mod site;
-mod visited;
+mod stdio_server;
 
 use std::time::Duration;
 
@@ -25,13 +25,13 @@ use mcp_proto::relay;
 use mcp_proto::{Json, Limits, Load, ProtocolVersion};
 
 use self::calls::Calls;
-use self::site::Site;
+use self::http_server::HttpServer;
+use mcp_testkit::byte_stream::ClientStream;
+use mcp_testkit::http_client::HttpClientHarness;
 use mcp_testkit::random::Random;
-use mcp_testkit::stream::ClientStream;
-use mcp_testkit::world::World;
 
-pub use self::served::server;
-pub use self::visited::server_http;
+pub use self::http_clients::server_http;
+pub use self::stdio_server::server;
 
 /// The name of a play, and the function that runs it with a seed.
 pub type Play = (&'static str, fn(u64));
@@ -127,26 +127,26 @@ fn http_config(random: &mut Random, http: &mut HttpConfig) {
 /// A request has not ended exactly once.
 pub fn client(seed: u64) {
     let mut random = Random::new(seed);
-    let mut world = World::client_with(|config, http| {
+    let mut harness = HttpClientHarness::client_with(|config, http| {
         client_config(&mut random, config);
         http_config(&mut random, http);
     });
-    let mut site = Site::new(&mut random);
+    let mut site = HttpServer::new(&mut random);
     let mut calls = Calls::default();
     for _ in 0..STEPS {
         match random.below(10) {
-            0..=2 => calls.act(&mut world.machine, world.now, &mut random),
-            3 => world.pass(random_time(&mut random)),
-            _ => site.act(&mut world, &mut random),
+            0..=2 => calls.act(&mut harness.machine, harness.now, &mut random),
+            3 => harness.pass(random_time(&mut random)),
+            _ => site.act(&mut harness, &mut random),
         }
-        calls.read(world.events());
+        calls.read(harness.events());
     }
-    world.pass(Duration::from_secs(100));
-    world.machine.close(world.now);
-    world.pass(LONG);
-    calls.read(world.events());
+    harness.pass(Duration::from_secs(100));
+    harness.machine.close(harness.now);
+    harness.pass(LONG);
+    calls.read(harness.events());
     calls.end();
-    assert_eq!(world.machine.load(), Load::default(), "something is left");
+    assert_eq!(harness.machine.load(), Load::default(), "something is left");
 }
 
 /// Plays a client of a server in a child process.
@@ -205,37 +205,37 @@ pub fn client_stdio(seed: u64) {
 /// The machine does not close.
 pub fn relay(seed: u64) {
     let mut random = Random::new(seed);
-    let mut world = World::relay_with(|config, http| {
+    let mut harness = HttpClientHarness::relay_with(|config, http| {
         config.versions = random.pick(&VERSIONS).to_vec();
         config.limits = limits(&mut random);
         config.parking_timeout = Duration::from_secs(20);
         config.strict_json = random.one_in(4);
         http_config(&mut random, http);
     });
-    let mut site = Site::new(&mut random);
+    let mut site = HttpServer::new(&mut random);
     let mut client = messages::Client::new(&mut random);
     let mut events = Vec::new();
     for _ in 0..STEPS {
         match random.below(10) {
             0..=3 => {
                 let line = client.line(&mut random);
-                world.line(&line);
+                harness.line(&line);
             }
-            4 => world.pass(random_time(&mut random)),
-            _ => site.act(&mut world, &mut random),
+            4 => harness.pass(random_time(&mut random)),
+            _ => site.act(&mut harness, &mut random),
         }
-        for line in world.lines() {
+        for line in harness.lines() {
             client.hear(&line);
         }
-        events.extend(world.events());
+        events.extend(harness.events());
     }
-    world.machine.handle_eof(world.now);
-    world.pass(Duration::from_secs(100));
-    world.machine.close(world.now);
-    world.pass(LONG);
-    events.extend(world.events());
+    harness.machine.handle_eof(harness.now);
+    harness.pass(Duration::from_secs(100));
+    harness.machine.close(harness.now);
+    harness.pass(LONG);
+    events.extend(harness.events());
     assert!(events.iter().any(|event| matches!(event, relay::Event::Closed(_))), "it never closes");
-    assert_eq!(world.machine.load(), Load::default(), "something is left");
+    assert_eq!(harness.machine.load(), Load::default(), "something is left");
 }
 
 /// A random time, as likely shorter as longer than the timeouts of the machines.

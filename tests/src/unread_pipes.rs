@@ -12,8 +12,8 @@ use std::time::Duration;
 use mcp_proto::Json;
 
 use mcp_testkit::http1;
-use mcp_testkit::loopback::Asked;
-use mcp_testkit::world::{initialize_result, result};
+use mcp_testkit::loopback_server::PostedMessage;
+use mcp_testkit::messages::{initialize_result, result};
 
 /// Bytes of parameters that exceed any pipe (64 KiB on Linux), but not `Limits::queue_bytes`.
 pub const MORE_THAN_A_PIPE: usize = 1 << 20;
@@ -214,7 +214,7 @@ impl Shared {
                 length => bytes.extend_from_slice(&buffer[..length]),
             }
         };
-        let asked = Asked::of(&request).filter(|_| request.line.starts_with("POST"));
+        let asked = PostedMessage::of(&request).filter(|_| request.line.starts_with("POST"));
         let (status, body) = match asked.as_ref().map(|asked| asked.method.as_str()) {
             Some("initialize") => {
                 ("200 OK\r\nmcp-session-id: the-session", result("1", &initialize_result("2025-11-25")))

@@ -4,13 +4,13 @@ use bytes::Bytes;
 use mcp_proto::server::Event;
 use mcp_proto::sse::{Decoder, Item};
 use mcp_proto::{Frame, Json, Limits, Message};
-use mcp_testkit::asked::Asked;
+use mcp_testkit::byte_stream::ServerStream;
 use mcp_testkit::chunks::cut;
-use mcp_testkit::http1::{self, Exchange};
-use mcp_testkit::site::Site;
-use mcp_testkit::stream::ServerStream;
+use mcp_testkit::http_client::{HttpClientHarness, Reply};
+use mcp_testkit::http_exchange::TestRequest;
+use mcp_testkit::http_server::HttpServerHarness;
+use mcp_testkit::http1::{self, HttpMessage};
 use mcp_testkit::vectors::{Capture, Side};
-use mcp_testkit::world::{Reply, World};
 use serde_json::Value;
 
 /// The data of the events of a body that is fed in pieces of `size` bytes.
@@ -27,7 +27,7 @@ fn events(body: &[u8], size: usize) -> Vec<Vec<u8>> {
     events
 }
 
-fn responses(capture: &Capture) -> Vec<Exchange> {
+fn responses(capture: &Capture) -> Vec<HttpMessage> {
     let connections = capture.connections();
     connections.iter().flat_map(|number| http1::read_all(&capture.stream(*number, Side::Server))).collect()
 }
@@ -86,7 +86,7 @@ fn a_server_machine_serves_what_recorded_clients_of_the_newest_revision_asked() 
     let names = ["accept", "content-type", "mcp-protocol-version", "mcp-method", "mcp-name"];
     let mut served = 0;
     for capture in Capture::all("client-") {
-        let mut site = Site::with(|_, config| {
+        let mut http_server = HttpServerHarness::with(|_, config| {
             let capabilities = r#"{"tools":{"listChanged":true},"prompts":{},"resources":{},"completions":{}}"#;
             config.capabilities = Json::parse(capabilities).unwrap();
         });
@@ -101,19 +101,19 @@ fn a_server_machine_serves_what_recorded_clients_of_the_newest_revision_asked() 
                 {
                     continue;
                 }
-                let asked = names.iter().fold(Asked::post(request.body.clone()), |asked, name| {
+                let asked = names.iter().fold(TestRequest::post(request.body.clone()), |asked, name| {
                     let value = request.header(name);
                     if value.is_empty() { asked.without(name) } else { asked.with(name, value) }
                 });
-                let key = site.ask(&asked);
+                let key = http_server.ask(&asked);
                 let what = format!("{}: {}", capture.name, String::from_utf8_lossy(&request.body));
-                for event in site.events() {
+                for event in http_server.events() {
                     match event {
-                        Event::Requested { ticket, .. } => site.respond(ticket, "{}"),
+                        Event::Requested { ticket, .. } => http_server.respond(ticket, "{}"),
                         event => panic!("{event:?} for {what}"),
                     }
                 }
-                let sent = site.take(key);
+                let sent = http_server.take(key);
                 let expected = if what.contains("\"id\":") { 200 } else { 202 };
                 assert_eq!(sent.code(), expected, "{what}: {}", sent.text());
                 served += 1;
@@ -168,7 +168,7 @@ fn with_id(text: &[u8], from: &Value, to: &Value) -> Value {
 fn br_t_01_recorded_conversations_of_the_newest_revision_cross_a_relay_unchanged() {
     let mut crossed = 0;
     'captures: for capture in Capture::all("server-").into_iter().chain(Capture::all("client-")) {
-        let mut world = World::relay();
+        let mut harness = HttpClientHarness::relay();
         for number in capture.connections() {
             let requests = http1::read_all(&capture.stream(number, Side::Client));
             let responses = http1::read_all(&capture.stream(number, Side::Server));
@@ -188,14 +188,14 @@ fn br_t_01_recorded_conversations_of_the_newest_revision_cross_a_relay_unchanged
                 if !is_modern || asked.get("id").is_none() || code == Some(-32020) || (answer.is_none() && !is_events) {
                     continue;
                 }
-                world.line(&asked.to_string());
-                let mut opened = world.opened();
+                harness.line(&asked.to_string());
+                let mut opened = harness.opened();
                 if opened.method() == "server/discover" && asked["method"] != "server/discover" {
-                    world.reply(
+                    harness.reply(
                         opened.key,
-                        &Reply::json(mcp_testkit::world::result(&opened.id(), mcp_testkit::world::DISCOVERED)),
+                        &Reply::json(mcp_testkit::messages::result(&opened.id(), mcp_testkit::messages::DISCOVERED)),
                     );
-                    opened = world.opened();
+                    opened = harness.opened();
                 }
                 let what = format!("{}: {asked}", capture.name);
                 for name in ["mcp-protocol-version", "mcp-method", "mcp-name"] {
@@ -211,15 +211,15 @@ fn br_t_01_recorded_conversations_of_the_newest_revision_cross_a_relay_unchanged
                 let mut body = String::new();
                 for text in &texts {
                     expected.push(serde_json::from_slice::<Value>(text).expect("a recorded message"));
-                    body += &mcp_testkit::world::event(&with_id(text, &asked["id"], &sent["id"]).to_string());
+                    body += &mcp_testkit::messages::event(&with_id(text, &asked["id"], &sent["id"]).to_string());
                 }
                 if is_events {
-                    world.begin(opened.key, &Reply::events(body));
+                    harness.begin(opened.key, &Reply::events(body));
                 } else {
                     let only = with_id(&texts[0], &asked["id"], &sent["id"]).to_string();
-                    world.reply(opened.key, &Reply::json(only).with_status(response.status()));
+                    harness.reply(opened.key, &Reply::json(only).with_status(response.status()));
                 }
-                let lines = world.lines();
+                let lines = harness.lines();
                 let lines: Vec<Value> =
                     lines.iter().map(|line| serde_json::from_str(line).expect("a message")).collect();
                 if asked["method"] == "tools/list" {

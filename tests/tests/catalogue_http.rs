@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use mcp_proto::client::{Call, CloseReason, Event, Failure, HttpConfig, HttpTransport, Outcome, Unavailable};
 use mcp_proto::{BodyKind, Failed, Fault, InvalidResponse, Json, Notification, RedirectRefused, UsageError};
-use mcp_testkit::world::{
-    INITIALIZED, Opened, Reply, World, broken, error, event, initialize_reply, initialize_result, request, result,
-};
+use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, broken, initialize_reply};
+use mcp_testkit::messages::{INITIALIZED, error, event, initialize_result, request, result};
 
-type Client = World<mcp_proto::Client<mcp_proto::client::Http>>;
+type Client = HttpClientHarness<mcp_proto::Client<mcp_proto::client::Http>>;
 
 fn json(text: &str) -> Json {
     Json::parse(text.to_owned()).unwrap()
@@ -28,10 +27,10 @@ fn faults(events: &[Event]) -> Vec<&Fault> {
 
 /// Makes a request, answers it with `reply`, and returns the outcome, which must be reported at once.
 fn outcome_of(reply: &Reply) -> Outcome {
-    let mut world = World::connected_client();
-    let (_, opened) = world.request("tools/call");
-    world.reply(opened.key, reply);
-    world.outcome()
+    let mut harness = HttpClientHarness::connected_client();
+    let (_, opened) = harness.request("tools/call");
+    harness.reply(opened.key, reply);
+    harness.outcome()
 }
 
 fn failure_of(reply: &Reply) -> Failed {
@@ -59,14 +58,15 @@ fn ht1_redirects_leave_the_origin_in_no_spelling_and_for_no_status() {
         "javascript:x",
     ] {
         for status in [307, 308] {
-            let mut world =
-                World::connected_client_with(|_, http| http.header("Authorization", "Bearer secret").unwrap());
-            let (_, opened) = world.request("tools/call");
-            world.reply(opened.key, &Reply::status(status).header("location", location));
-            // `World` itself checks that no request is sent to another authority.
-            let Outcome::Failed(failed) = world.outcome() else { panic!("{location}") };
+            let mut harness = HttpClientHarness::connected_client_with(|_, http| {
+                http.header("Authorization", "Bearer secret").unwrap()
+            });
+            let (_, opened) = harness.request("tools/call");
+            harness.reply(opened.key, &Reply::status(status).header("location", location));
+            // `HttpClientHarness` itself checks that no request is sent to another authority.
+            let Outcome::Failed(failed) = harness.outcome() else { panic!("{location}") };
             assert_eq!(refused_redirect(&failed), RedirectRefused::CrossOrigin, "{location}");
-            assert!(!world.has_opened());
+            assert!(!harness.has_opened());
         }
     }
     for status in [301, 302, 303] {
@@ -109,11 +109,11 @@ fn defect_b4_au_14_a_challenge_is_part_of_the_error_whatever_the_body_says() {
             assert!(!format!("{failed:?}").contains("realm"), "{failed:?}");
         }
         // A JSON-RPC error in the response is the outcome, and the challenge is reported as a fault.
-        let mut world = World::connected_client();
-        let (_, opened) = world.request("tools/call");
+        let mut harness = HttpClientHarness::connected_client();
+        let (_, opened) = harness.request("tools/call");
         let reply = Reply::json(error(&opened.id(), -32001, "Unauthorized")).with_status(status);
-        world.reply(opened.key, &reply.header("www-authenticate", challenge));
-        let events = world.events();
+        harness.reply(opened.key, &reply.header("www-authenticate", challenge));
+        let events = harness.events();
         let answered = |event: &Event| matches!(event, Event::Responded { outcome: Outcome::Error(_), .. });
         assert!(events.iter().any(answered), "{events:?}");
         let shows = |event: &Event| matches!(event, Event::Faulted(fault) if fault.to_string().contains("its challenge is Bearer"));
@@ -130,68 +130,69 @@ fn defect_b4_au_14_a_challenge_is_part_of_the_error_whatever_the_body_says() {
 #[test]
 fn ht1_on_the_same_origin_the_message_follows_with_everything() {
     for (status, location, remembered) in [(307, "/mcp/", false), (308, "http://server.example/mcp/?v=2", true)] {
-        let mut world = World::connected_client_with(|_, http| http.header("X-Api-Key", "secret").unwrap());
-        let (_, opened) = world.request("tools/call");
-        world.reply(opened.key, &Reply::status(status).header("location", location));
-        let again = world.opened();
+        let mut harness =
+            HttpClientHarness::connected_client_with(|_, http| http.header("X-Api-Key", "secret").unwrap());
+        let (_, opened) = harness.request("tools/call");
+        harness.reply(opened.key, &Reply::status(status).header("location", location));
+        let again = harness.opened();
         assert_eq!(again.body(), opened.body());
         assert_eq!((again.header("x-api-key"), again.header("mcp-session-id")), ("secret", "session-1"));
         assert!(again.line().starts_with("POST /mcp/"));
-        world.reply(again.key, &Reply::json(answer(&again)));
-        assert_eq!(world.outcome(), done());
+        harness.reply(again.key, &Reply::json(answer(&again)));
+        assert_eq!(harness.outcome(), done());
         // A permanent redirect is remembered for later requests.
-        let (_, next) = world.request("tools/call");
+        let (_, next) = harness.request("tools/call");
         assert_eq!(next.line() == "POST /mcp/?v=2", remembered);
     }
 }
 
 #[test]
 fn ht2_redirects_are_followed_five_times() {
-    let mut world = World::connected_client();
-    let (_, mut opened) = world.request("tools/call");
+    let mut harness = HttpClientHarness::connected_client();
+    let (_, mut opened) = harness.request("tools/call");
     for hop in 0..5 {
-        world.reply(opened.key, &Reply::status(307).header("location", &format!("/hop{hop}")));
-        opened = world.opened();
+        harness.reply(opened.key, &Reply::status(307).header("location", &format!("/hop{hop}")));
+        opened = harness.opened();
     }
-    world.reply(opened.key, &Reply::status(307).header("location", "/mcp"));
-    let Outcome::Failed(failed) = world.outcome() else { panic!("no failure") };
+    harness.reply(opened.key, &Reply::status(307).header("location", "/mcp"));
+    let Outcome::Failed(failed) = harness.outcome() else { panic!("no failure") };
     assert_eq!(refused_redirect(&failed), RedirectRefused::TooOften);
-    assert!(!world.has_opened());
+    assert!(!harness.has_opened());
 }
 
 #[test]
 fn ht3_a_session_id_that_cannot_be_sent_back_fails_initialize() {
     let long = "x".repeat(60_000);
     for ids in [vec!["bad id"], vec!["é"], vec![long.as_str()], vec!["a", "b"], vec![""]] {
-        let mut world = World::client();
-        let opened = world.opened();
+        let mut harness = HttpClientHarness::client();
+        let opened = harness.opened();
         let mut reply = Reply::json(result(&opened.id(), &initialize_result("2025-11-25")));
         for id in &ids {
             reply = reply.header("mcp-session-id", id);
         }
-        world.reply(opened.key, &reply);
+        harness.reply(opened.key, &reply);
         let reason = Unavailable::Failed(Failed::InvalidSessionId);
-        assert_eq!(world.events(), [Event::Unavailable { reason, retry_in: None }], "{ids:?}");
+        assert_eq!(harness.events(), [Event::Unavailable { reason, retry_in: None }], "{ids:?}");
     }
 }
 
 #[test]
 fn ht4_the_session_id_of_initialize_stays_whatever_later_answers_say() {
-    let mut world = World::connected_client();
-    let (_, opened) = world.request("tools/call");
-    world.reply(opened.key, &Reply::json(answer(&opened)).header("mcp-session-id", "session-2"));
-    assert_eq!(faults(&world.events()), [&Fault::SessionIdChanged]);
-    assert_eq!(world.request("tools/call").1.header("mcp-session-id"), "session-1");
+    let mut harness = HttpClientHarness::connected_client();
+    let (_, opened) = harness.request("tools/call");
+    harness.reply(opened.key, &Reply::json(answer(&opened)).header("mcp-session-id", "session-2"));
+    assert_eq!(faults(&harness.events()), [&Fault::SessionIdChanged]);
+    assert_eq!(harness.request("tools/call").1.header("mcp-session-id"), "session-1");
 }
 
 #[test]
 fn sh_c_06_a_session_id_that_came_with_anything_but_initialize_is_none() {
-    let mut world = World::client();
-    let opened = world.opened();
-    world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", None));
-    let opened = world.opened();
-    world.reply(opened.key, &Reply::status(202).header("mcp-session-id", "late"));
-    let opened = world.opened();
+    let mut harness = HttpClientHarness::client();
+    let opened = harness.opened();
+    harness.reply(opened.key, &initialize_reply(&opened, "2025-11-25", None));
+    let opened = harness.opened();
+    harness.reply(opened.key, &Reply::status(202).header("mcp-session-id", "late"));
+    let opened = harness.opened();
     assert_eq!(opened.header("mcp-session-id"), "");
 }
 
@@ -205,10 +206,10 @@ fn ht5_content_types_are_judged_by_their_essence() {
         ("text/html", false),
         ("text/plain", false),
     ] {
-        let mut world = World::connected_client();
-        let (_, opened) = world.request("tools/call");
-        world.reply(opened.key, &Reply::status(200).content_type(content_type).body(answer(&opened)));
-        match world.outcome() {
+        let mut harness = HttpClientHarness::connected_client();
+        let (_, opened) = harness.request("tools/call");
+        harness.reply(opened.key, &Reply::status(200).content_type(content_type).body(answer(&opened)));
+        match harness.outcome() {
             Outcome::Result(_) => assert!(ok, "{content_type}"),
             Outcome::Failed(Failed::ContentType { .. }) => assert!(!ok, "{content_type}"),
             other => panic!("{content_type}: {other:?}"),
@@ -244,24 +245,24 @@ fn ht7_sh_c_17_a_notification_is_accepted_by_any_success_whatever_its_body() {
         Reply::events("data: {\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{}}\n\n"),
         Reply::status(202).body("Accepted"),
     ] {
-        let mut world = World::connected_client();
-        let (key, opened) = world.request("tools/call");
-        world.machine.notify(Notification::new("notifications/roots/list_changed"), world.now).unwrap();
-        let notification = world.opened();
-        world.reply(notification.key, &reply);
-        assert!(faults(&world.events()).is_empty());
-        world.reply(opened.key, &Reply::json(answer(&opened)));
-        assert_eq!(world.outcomes(), [(key, done())].into());
+        let mut harness = HttpClientHarness::connected_client();
+        let (key, opened) = harness.request("tools/call");
+        harness.machine.notify(Notification::new("notifications/roots/list_changed"), harness.now).unwrap();
+        let notification = harness.opened();
+        harness.reply(notification.key, &reply);
+        assert!(faults(&harness.events()).is_empty());
+        harness.reply(opened.key, &Reply::json(answer(&opened)));
+        assert_eq!(harness.outcomes(), [(key, done())].into());
     }
     // An endless body is not read to its end.
-    let mut world = World::connected_client();
-    world.machine.notify(Notification::new("notifications/roots/list_changed"), world.now).unwrap();
-    let notification = world.opened();
-    world.begin(notification.key, &Reply::status(202));
-    world.send(notification.key, &vec![b'x'; 64 * 1024]);
-    assert!(!world.is_aborted(notification.key));
-    world.send(notification.key, b"x");
-    assert!(world.is_aborted(notification.key));
+    let mut harness = HttpClientHarness::connected_client();
+    harness.machine.notify(Notification::new("notifications/roots/list_changed"), harness.now).unwrap();
+    let notification = harness.opened();
+    harness.begin(notification.key, &Reply::status(202));
+    harness.send(notification.key, &vec![b'x'; 64 * 1024]);
+    assert!(!harness.is_aborted(notification.key));
+    harness.send(notification.key, b"x");
+    assert!(harness.is_aborted(notification.key));
 }
 
 #[test]
@@ -272,30 +273,30 @@ fn ht8_refusals_are_typed_and_explained_and_nothing_is_tried_again() {
             (Reply::status(status), BodyKind::Untyped),
             (Reply::json("{\"error\":\"no JSON-RPC\"}").with_status(status), BodyKind::Json),
         ] {
-            let mut world = World::client();
-            let opened = world.opened();
-            world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", None));
-            let opened = world.opened();
-            world.reply(opened.key, &Reply::status(202));
-            let opened = world.opened();
-            world.reply(opened.key, &Reply::status(405));
-            let (_, opened) = world.request("tools/call");
-            world.reply(opened.key, &reply.header("retry-after", "99999").header("www-authenticate", "Bearer"));
-            let Outcome::Failed(Failed::Refused(refusal)) = world.outcome() else { panic!("{status}") };
+            let mut harness = HttpClientHarness::client();
+            let opened = harness.opened();
+            harness.reply(opened.key, &initialize_reply(&opened, "2025-11-25", None));
+            let opened = harness.opened();
+            harness.reply(opened.key, &Reply::status(202));
+            let opened = harness.opened();
+            harness.reply(opened.key, &Reply::status(405));
+            let (_, opened) = harness.request("tools/call");
+            harness.reply(opened.key, &reply.header("retry-after", "99999").header("www-authenticate", "Bearer"));
+            let Outcome::Failed(Failed::Refused(refusal)) = harness.outcome() else { panic!("{status}") };
             assert_eq!((refusal.status.as_u16(), refusal.body), (status, body));
             assert_eq!(refusal.retry_after, Some(Duration::from_secs(300)), "clamped");
             assert_eq!(refusal.challenges, ["Bearer"]);
-            world.pass(Duration::from_secs(1000));
-            assert!(!world.has_opened());
+            harness.pass(Duration::from_secs(1000));
+            assert!(!harness.has_opened());
         }
         // An error with a matching id, or with none, belongs to the request. With a session, a 404 without a matching
         // id is about the session instead.
         for id in [None, Some("null")].into_iter().take(if status == 404 { 1 } else { 2 }) {
-            let mut world = World::connected_client();
-            let (_, opened) = world.request("tools/call");
+            let mut harness = HttpClientHarness::connected_client();
+            let (_, opened) = harness.request("tools/call");
             let id = id.map_or_else(|| opened.id(), str::to_owned);
-            world.reply(opened.key, &Reply::json(error(&id, -32601, "because")).with_status(status));
-            let Outcome::Error(error) = world.outcome() else { panic!("{status} {id}") };
+            harness.reply(opened.key, &Reply::json(error(&id, -32601, "because")).with_status(status));
+            let Outcome::Error(error) = harness.outcome() else { panic!("{status} {id}") };
             assert_eq!(error.message(), "because");
         }
     }
@@ -303,55 +304,56 @@ fn ht8_refusals_are_typed_and_explained_and_nothing_is_tried_again() {
 
 #[test]
 fn ht8_an_explanation_is_read_up_to_64_kib() {
-    let mut world = World::connected_client();
-    let (_, opened) = world.request("tools/call");
-    world.begin(opened.key, &Reply::status(500).content_type("application/json"));
+    let mut harness = HttpClientHarness::connected_client();
+    let (_, opened) = harness.request("tools/call");
+    harness.begin(opened.key, &Reply::status(500).content_type("application/json"));
     for _ in 0..64 {
-        world.send(opened.key, &[b' '; 1024]);
+        harness.send(opened.key, &[b' '; 1024]);
     }
-    assert!(!world.is_aborted(opened.key));
-    world.send(opened.key, b" ");
-    assert!(world.is_aborted(opened.key));
-    assert!(matches!(world.outcome(), Outcome::Failed(Failed::Refused(_))));
+    assert!(!harness.is_aborted(opened.key));
+    harness.send(opened.key, b" ");
+    assert!(harness.is_aborted(opened.key));
+    assert!(matches!(harness.outcome(), Outcome::Failed(Failed::Refused(_))));
 }
 
 #[test]
 fn ht9_a_404_with_a_session_is_a_lost_session_and_calls_that_may_have_been_served_fail() {
-    let mut world = World::connected_client();
-    let (first, one) = world.request("tools/call");
-    let (second, two) = world.request("tools/call");
-    world.reply(two.key, &Reply::status(404));
-    assert_eq!(world.outcomes(), [(first, Outcome::Failed(Failed::SessionLost))].into());
-    assert!(world.is_aborted(one.key));
-    let opened = world.opened();
+    let mut harness = HttpClientHarness::connected_client();
+    let (first, one) = harness.request("tools/call");
+    let (second, two) = harness.request("tools/call");
+    harness.reply(two.key, &Reply::status(404));
+    assert_eq!(harness.outcomes(), [(first, Outcome::Failed(Failed::SessionLost))].into());
+    assert!(harness.is_aborted(one.key));
+    let opened = harness.opened();
     assert_eq!((opened.method().as_str(), opened.header("mcp-session-id")), ("initialize", ""));
-    world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", Some("session-2")));
-    let opened = world.opened();
-    world.reply(opened.key, &Reply::status(202));
-    world.opened();
-    let again = world.opened();
+    harness.reply(opened.key, &initialize_reply(&opened, "2025-11-25", Some("session-2")));
+    let opened = harness.opened();
+    harness.reply(opened.key, &Reply::status(202));
+    harness.opened();
+    let again = harness.opened();
     assert_eq!((again.body(), again.header("mcp-session-id")), (two.body(), "session-2"));
-    world.reply(again.key, &Reply::json(answer(&again)));
-    assert_eq!(world.outcomes(), [(second, done())].into());
+    harness.reply(again.key, &Reply::json(answer(&again)));
+    assert_eq!(harness.outcomes(), [(second, done())].into());
 }
 
 #[test]
 fn ht9_sh_c_08_an_answer_to_a_request_of_the_lost_session_is_not_sent_in_the_next() {
-    let mut world = World::connected_client_with(|config, _| config.capabilities = json(r#"{"roots":{}}"#));
-    let (_, asking) = world.request("tools/call");
-    world.begin(asking.key, &Reply::events(event(&request("7", "roots/list", "{}"))));
-    let Some(Event::Requested { ticket, .. }) = world.events().pop() else { panic!("nothing was asked") };
-    let (_, refused) = world.request("tools/list");
-    world.reply(refused.key, &Reply::status(404));
-    let opened = world.opened();
-    world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", Some("session-2")));
-    let opened = world.opened();
-    world.reply(opened.key, &Reply::status(202));
-    let [_stream, again] = [world.opened(), world.opened()];
-    world.machine.answer(ticket, Ok(Json::empty_object()), world.now);
-    assert!(!world.has_opened());
-    world.reply(again.key, &Reply::json(answer(&again)));
-    assert!(world.outcomes().values().any(|outcome| *outcome == done()));
+    let mut harness =
+        HttpClientHarness::connected_client_with(|config, _| config.capabilities = json(r#"{"roots":{}}"#));
+    let (_, asking) = harness.request("tools/call");
+    harness.begin(asking.key, &Reply::events(event(&request("7", "roots/list", "{}"))));
+    let Some(Event::Requested { ticket, .. }) = harness.events().pop() else { panic!("nothing was asked") };
+    let (_, refused) = harness.request("tools/list");
+    harness.reply(refused.key, &Reply::status(404));
+    let opened = harness.opened();
+    harness.reply(opened.key, &initialize_reply(&opened, "2025-11-25", Some("session-2")));
+    let opened = harness.opened();
+    harness.reply(opened.key, &Reply::status(202));
+    let [_stream, again] = [harness.opened(), harness.opened()];
+    harness.machine.answer(ticket, Ok(Json::empty_object()), harness.now);
+    assert!(!harness.has_opened());
+    harness.reply(again.key, &Reply::json(answer(&again)));
+    assert!(harness.outcomes().values().any(|outcome| *outcome == done()));
 }
 
 #[test]
@@ -360,93 +362,93 @@ fn ht10_a_compressed_body_is_refused_unread() {
         let reply = Reply::json("\u{1f}not unpacked").header("content-encoding", encoding);
         assert_eq!(failure_of(&reply), Failed::ContentEncoding, "{encoding}");
     }
-    let mut world = World::connected_client();
-    let (_, opened) = world.request("tools/call");
+    let mut harness = HttpClientHarness::connected_client();
+    let (_, opened) = harness.request("tools/call");
     assert_eq!(opened.header("accept-encoding"), "identity");
-    world.reply(opened.key, &Reply::json(answer(&opened)).header("content-encoding", "Identity"));
-    assert_eq!(world.outcome(), done());
+    harness.reply(opened.key, &Reply::json(answer(&opened)).header("content-encoding", "Identity"));
+    assert_eq!(harness.outcome(), done());
 }
 
 #[test]
 fn ht11_a_body_that_breaks_off_is_no_answer() {
-    let mut world = World::connected_client();
-    let (_, opened) = world.request("tools/call");
-    world.begin(opened.key, &Reply::json(answer(&opened)));
-    world.fail(opened.key, broken());
-    assert!(matches!(world.outcome(), Outcome::Failed(Failed::Broken { .. })));
-    let (_, opened) = world.request("tools/call");
+    let mut harness = HttpClientHarness::connected_client();
+    let (_, opened) = harness.request("tools/call");
+    harness.begin(opened.key, &Reply::json(answer(&opened)));
+    harness.fail(opened.key, broken());
+    assert!(matches!(harness.outcome(), Outcome::Failed(Failed::Broken { .. })));
+    let (_, opened) = harness.request("tools/call");
     let text = answer(&opened);
-    world.reply(opened.key, &Reply::json(&text[..text.len() - 1]));
-    assert!(matches!(world.outcome(), Outcome::Failed(Failed::InvalidResponse { .. })));
-    let (_, opened) = world.request("tools/call");
-    world.reply(opened.key, &Reply::json(format!("{}{{}}", answer(&opened))));
-    assert!(matches!(world.outcome(), Outcome::Failed(Failed::InvalidResponse { .. })));
+    harness.reply(opened.key, &Reply::json(&text[..text.len() - 1]));
+    assert!(matches!(harness.outcome(), Outcome::Failed(Failed::InvalidResponse { .. })));
+    let (_, opened) = harness.request("tools/call");
+    harness.reply(opened.key, &Reply::json(format!("{}{{}}", answer(&opened))));
+    assert!(matches!(harness.outcome(), Outcome::Failed(Failed::InvalidResponse { .. })));
 }
 
 #[test]
 fn ht13_silence_ends_by_a_deadline_wherever_it_is() {
     // Silence after the request: the timeout of the request ends it.
-    let mut world = World::connected_client();
-    let (_, opened) = world.request("tools/call");
-    world.machine.handle_sent(opened.key, world.now);
-    world.pass(Duration::from_secs(60));
-    assert!(matches!(world.outcome(), Outcome::Failed(Failed::TimedOut { .. })));
+    let mut harness = HttpClientHarness::connected_client();
+    let (_, opened) = harness.request("tools/call");
+    harness.machine.handle_sent(opened.key, harness.now);
+    harness.pass(Duration::from_secs(60));
+    assert!(matches!(harness.outcome(), Outcome::Failed(Failed::TimedOut { .. })));
     // The cancellation is sent as a message; the exchange is kept open for a short time, then aborted (CX-09).
-    assert_eq!(world.opened().method(), "notifications/cancelled");
-    world.pass(Duration::from_secs(5));
-    assert!(world.is_aborted(opened.key));
+    assert_eq!(harness.opened().method(), "notifications/cancelled");
+    harness.pass(Duration::from_secs(5));
+    assert!(harness.is_aborted(opened.key));
 
     // Silence in the middle of a body, before the request's timeout: the connection counts as broken.
-    let mut world = World::connected_client_with(|config, http| {
+    let mut harness = HttpClientHarness::connected_client_with(|config, http| {
         config.request_timeout = Duration::from_secs(600);
         http.idle_timeout = Duration::from_secs(30);
     });
-    let (_, opened) = world.request("tools/call");
-    world.begin(opened.key, &Reply::json("{"));
+    let (_, opened) = harness.request("tools/call");
+    harness.begin(opened.key, &Reply::json("{"));
     for _ in 0..10 {
-        world.pass(Duration::from_secs(29));
-        world.send(opened.key, b" ");
+        harness.pass(Duration::from_secs(29));
+        harness.send(opened.key, b" ");
     }
-    assert!(world.outcomes().is_empty());
-    world.pass(Duration::from_secs(30));
-    assert!(matches!(world.outcome(), Outcome::Failed(Failed::Broken { .. })));
-    assert!(world.is_aborted(opened.key));
+    assert!(harness.outcomes().is_empty());
+    harness.pass(Duration::from_secs(30));
+    assert!(matches!(harness.outcome(), Outcome::Failed(Failed::Broken { .. })));
+    assert!(harness.is_aborted(opened.key));
 
     // Bytes that arrive one after another do not extend the request's timeout.
-    let mut world = World::connected_client();
-    let (_, opened) = world.request("tools/call");
-    world.begin(opened.key, &Reply::events(""));
+    let mut harness = HttpClientHarness::connected_client();
+    let (_, opened) = harness.request("tools/call");
+    harness.begin(opened.key, &Reply::events(""));
     for _ in 0..60 {
-        world.send(opened.key, b":\n");
-        world.pass(Duration::from_secs(1));
+        harness.send(opened.key, b":\n");
+        harness.pass(Duration::from_secs(1));
     }
-    assert!(matches!(world.outcome(), Outcome::Failed(Failed::TimedOut { .. })));
+    assert!(matches!(harness.outcome(), Outcome::Failed(Failed::TimedOut { .. })));
 
     // The server does not accept a notification.
-    let mut world = World::connected_client();
-    world.machine.notify(Notification::new("notifications/roots/list_changed"), world.now).unwrap();
-    let opened = world.opened();
-    world.pass(Duration::from_secs(30));
-    assert!(world.is_aborted(opened.key));
-    assert!(matches!(faults(&world.events())[..], [Fault::NotAccepted { reason: Failed::TimedOut { .. } }]));
+    let mut harness = HttpClientHarness::connected_client();
+    harness.machine.notify(Notification::new("notifications/roots/list_changed"), harness.now).unwrap();
+    let opened = harness.opened();
+    harness.pass(Duration::from_secs(30));
+    assert!(harness.is_aborted(opened.key));
+    assert!(matches!(faults(&harness.events())[..], [Fault::NotAccepted { reason: Failed::TimedOut { .. } }]));
 }
 
 #[test]
 fn ht14_nothing_of_a_dropped_exchange_is_ever_read_for_another() {
-    let mut world = World::connected_client();
-    let (first, opened) = world.request("tools/call");
-    world.machine.cancel(first, None, world.now);
-    world.pass(Duration::from_secs(10));
-    assert!(world.is_aborted(opened.key));
-    let notice = world.opened();
+    let mut harness = HttpClientHarness::connected_client();
+    let (first, opened) = harness.request("tools/call");
+    harness.machine.cancel(first, None, harness.now);
+    harness.pass(Duration::from_secs(10));
+    assert!(harness.is_aborted(opened.key));
+    let notice = harness.opened();
     assert_eq!(notice.method(), "notifications/cancelled");
-    world.reply(notice.key, &Reply::status(202));
-    let (second, next) = world.request("tools/call");
+    harness.reply(notice.key, &Reply::status(202));
+    let (second, next) = harness.request("tools/call");
     // Late bytes of the old exchange contain an answer to the new request.
-    world.machine.handle_body(opened.key, event(&answer(&next)).as_bytes(), world.now);
-    world.machine.handle_end(opened.key, world.now);
-    world.reply(next.key, &Reply::json(answer(&next)));
-    assert_eq!(world.outcomes(), [(first, Outcome::Failed(Failed::Cancelled)), (second, done())].into());
+    harness.machine.handle_body(opened.key, event(&answer(&next)).as_bytes(), harness.now);
+    harness.machine.handle_end(opened.key, harness.now);
+    harness.reply(next.key, &Reply::json(answer(&next)));
+    assert_eq!(harness.outcomes(), [(first, Outcome::Failed(Failed::Cancelled)), (second, done())].into());
 }
 
 #[test]
@@ -487,50 +489,50 @@ fn ht15_ht16_headers_that_cannot_or_may_not_be_sent_are_refused_at_configuration
 
 #[test]
 fn rp3_c1_an_answer_counts_only_on_its_own_exchange() {
-    let mut world = World::connected_client();
-    let (first, one) = world.request("tools/call");
-    let (second, two) = world.request("tools/call");
+    let mut harness = HttpClientHarness::connected_client();
+    let (first, one) = harness.request("tools/call");
+    let (second, two) = harness.request("tools/call");
     // Each stream first contains the answer to the other request.
-    world.begin(one.key, &Reply::events(event(&answer(&two))));
-    world.begin(two.key, &Reply::events(event(&answer(&one))));
-    let events = world.events();
+    harness.begin(one.key, &Reply::events(event(&answer(&two))));
+    harness.begin(two.key, &Reply::events(event(&answer(&one))));
+    let events = harness.events();
     assert_eq!(faults(&events).len(), 2);
     assert_eq!(events.len(), 2, "{events:?}");
-    world.send(two.key, event(&answer(&two)).as_bytes());
-    world.send(one.key, event(&answer(&one)).as_bytes());
-    assert_eq!(world.outcomes(), [(first, done()), (second, done())].into());
+    harness.send(two.key, event(&answer(&two)).as_bytes());
+    harness.send(one.key, event(&answer(&one)).as_bytes());
+    assert_eq!(harness.outcomes(), [(first, done()), (second, done())].into());
     // A JSON body has one message only: a wrong id fails the request.
-    let (_, one) = world.request("tools/call");
-    let (_, two) = world.request("tools/call");
-    world.reply(one.key, &Reply::json(answer(&two)));
+    let (_, one) = harness.request("tools/call");
+    let (_, two) = harness.request("tools/call");
+    harness.reply(one.key, &Reply::json(answer(&two)));
     let reason = InvalidResponse::WrongId;
-    assert_eq!(world.outcome(), Outcome::Failed(Failed::InvalidResponse { reason }));
-    world.reply(two.key, &Reply::json(answer(&two)));
-    assert_eq!(world.outcome(), done());
+    assert_eq!(harness.outcome(), Outcome::Failed(Failed::InvalidResponse { reason }));
+    harness.reply(two.key, &Reply::json(answer(&two)));
+    assert_eq!(harness.outcome(), done());
 }
 
 #[test]
 fn rp2_rp5_rp7_what_an_exchange_may_bring_besides_its_answer() {
     // A second answer.
-    let mut world = World::connected_client();
-    let (_, opened) = world.request("tools/call");
-    world.begin(opened.key, &Reply::events(event(&answer(&opened)).repeat(2)));
-    let events = world.events();
+    let mut harness = HttpClientHarness::connected_client();
+    let (_, opened) = harness.request("tools/call");
+    harness.begin(opened.key, &Reply::events(event(&answer(&opened)).repeat(2)));
+    let events = harness.events();
     assert_eq!(events.len(), 2);
     assert!(matches!(faults(&events)[..], [Fault::UnknownResponse { .. }]));
     // An error without an id belongs to the request of its exchange.
     for id in ["null", ""] {
-        let mut world = World::connected_client();
-        let (_, opened) = world.request("tools/call");
+        let mut harness = HttpClientHarness::connected_client();
+        let (_, opened) = harness.request("tools/call");
         let text = error(id, -32603, "x").replace(r#""id":,"#, "");
-        world.begin(opened.key, &Reply::events(event(&text)));
-        assert!(matches!(world.outcome(), Outcome::Error(error) if error.code() == -32603));
+        harness.begin(opened.key, &Reply::events(event(&text)));
+        assert!(matches!(harness.outcome(), Outcome::Error(error) if error.code() == -32603));
     }
     // Neither a result nor an error.
-    let mut world = World::connected_client();
-    let (_, opened) = world.request("tools/call");
-    world.begin(opened.key, &Reply::events(event(&format!(r#"{{"jsonrpc":"2.0","id":{}}}"#, opened.id()))));
-    assert!(matches!(world.outcome(), Outcome::Failed(Failed::InvalidResponse { .. })));
+    let mut harness = HttpClientHarness::connected_client();
+    let (_, opened) = harness.request("tools/call");
+    harness.begin(opened.key, &Reply::events(event(&format!(r#"{{"jsonrpc":"2.0","id":{}}}"#, opened.id()))));
+    assert!(matches!(harness.outcome(), Outcome::Failed(Failed::InvalidResponse { .. })));
     // Only a notification.
     let reply = Reply::json(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#);
     let reason = InvalidResponse::NotAResponse;
@@ -539,181 +541,183 @@ fn rp2_rp5_rp7_what_an_exchange_may_bring_besides_its_answer() {
 
 #[test]
 fn rp10_answers_get_through_although_every_exchange_is_taken() {
-    let mut world = World::connected_client_with(|config, _| {
+    let mut harness = HttpClientHarness::connected_client_with(|config, _| {
         config.limits.exchanges = 8;
         config.capabilities = json(r#"{"roots":{}}"#);
     });
     let mut calls = Vec::new();
     for _ in 0..20 {
-        world.machine.request(Call::new("tools/call"), world.now).unwrap();
-        while world.has_opened() {
-            calls.push(world.opened());
+        harness.machine.request(Call::new("tools/call"), harness.now).unwrap();
+        while harness.has_opened() {
+            calls.push(harness.opened());
         }
     }
     assert_eq!(calls.len(), 6, "two of eight are kept");
-    world.begin(calls[0].key, &Reply::events(event(&request("5", "roots/list", "{}"))));
-    let Some(Event::Requested { ticket, .. }) = world.events().pop() else { panic!("not asked") };
-    world.machine.answer(ticket, Ok(json("{}")), world.now);
-    let answered = world.opened();
+    harness.begin(calls[0].key, &Reply::events(event(&request("5", "roots/list", "{}"))));
+    let Some(Event::Requested { ticket, .. }) = harness.events().pop() else { panic!("not asked") };
+    harness.machine.answer(ticket, Ok(json("{}")), harness.now);
+    let answered = harness.opened();
     assert_eq!(answered.body(), result("5", "{}"));
-    world.reply(answered.key, &Reply::status(202));
+    harness.reply(answered.key, &Reply::status(202));
     // Each call that ends makes room for the next one, and none is lost.
     let mut ended = 0;
     while let Some(call) = calls.pop() {
         let text = answer(&call);
         if ended == 5 {
-            world.send(call.key, event(&text).as_bytes());
-            world.end(call.key);
+            harness.send(call.key, event(&text).as_bytes());
+            harness.end(call.key);
         } else {
-            world.reply(call.key, &Reply::json(text));
+            harness.reply(call.key, &Reply::json(text));
         }
         ended += 1;
-        while world.has_opened() {
-            calls.insert(0, world.opened());
+        while harness.has_opened() {
+            calls.insert(0, harness.opened());
         }
         if ended > 30 {
             break;
         }
     }
-    assert_eq!((ended, world.outcomes().len()), (20, 20));
+    assert_eq!((ended, harness.outcomes().len()), (20, 20));
 }
 
 #[test]
 fn rp13_requests_in_flight_are_bounded() {
-    let mut world = World::connected_client_with(|config, _| config.limits.requests_out = 3);
+    let mut harness = HttpClientHarness::connected_client_with(|config, _| config.limits.requests_out = 3);
     for _ in 0..3 {
-        world.machine.request(Call::new("a"), world.now).unwrap();
+        harness.machine.request(Call::new("a"), harness.now).unwrap();
     }
-    assert_eq!(world.machine.request(Call::new("a"), world.now), Err(UsageError::TooManyRequests { limit: 3 }));
+    assert_eq!(harness.machine.request(Call::new("a"), harness.now), Err(UsageError::TooManyRequests { limit: 3 }));
 }
 
 // ---- SS: streams of events
 
 #[test]
 fn ss1_an_event_over_the_limit_fails_its_request_and_the_body_is_dropped() {
-    let mut world = World::connected_client_with(|config, _| config.limits.event = 1024);
-    let (_, opened) = world.request("tools/call");
-    world.begin(opened.key, &Reply::events("data: "));
-    world.send(opened.key, &[b'x'; 2048]);
-    assert_eq!(world.outcome(), Outcome::Failed(Failed::TooLarge { limit: 1024 }));
-    assert!(world.is_aborted(opened.key));
-    let mut world = World::connected_client_with(|config, _| config.limits.message = 1024);
-    let (_, opened) = world.request("tools/call");
-    world.begin(opened.key, &Reply::json([b' '; 1025]));
-    assert_eq!(world.outcome(), Outcome::Failed(Failed::TooLarge { limit: 1024 }));
-    assert!(world.is_aborted(opened.key));
+    let mut harness = HttpClientHarness::connected_client_with(|config, _| config.limits.event = 1024);
+    let (_, opened) = harness.request("tools/call");
+    harness.begin(opened.key, &Reply::events("data: "));
+    harness.send(opened.key, &[b'x'; 2048]);
+    assert_eq!(harness.outcome(), Outcome::Failed(Failed::TooLarge { limit: 1024 }));
+    assert!(harness.is_aborted(opened.key));
+    let mut harness = HttpClientHarness::connected_client_with(|config, _| config.limits.message = 1024);
+    let (_, opened) = harness.request("tools/call");
+    harness.begin(opened.key, &Reply::json([b' '; 1025]));
+    assert_eq!(harness.outcome(), Outcome::Failed(Failed::TooLarge { limit: 1024 }));
+    assert!(harness.is_aborted(opened.key));
 }
 
 #[test]
 fn ss5_ss12_ss13_what_is_no_message_on_a_stream_is_skipped() {
-    let mut world = World::connected_client();
-    let (_, opened) = world.request("tools/call");
-    world.begin(opened.key, &Reply::events("id: 0\ndata:\n\nretry: 10\n\n: comment\n\n"));
-    world.send(opened.key, b"data: {\"jsonrpc\":\"2.0\",\"method\":\"\xff\"}\n\n");
-    world.send(opened.key, b"event: whatever\ndata: not json\n\n");
-    world.send(opened.key, b"event: endpoint\ndata: /messages\n\n");
-    world.send(opened.key, event(&answer(&opened)).as_bytes());
-    let events = world.events();
+    let mut harness = HttpClientHarness::connected_client();
+    let (_, opened) = harness.request("tools/call");
+    harness.begin(opened.key, &Reply::events("id: 0\ndata:\n\nretry: 10\n\n: comment\n\n"));
+    harness.send(opened.key, b"data: {\"jsonrpc\":\"2.0\",\"method\":\"\xff\"}\n\n");
+    harness.send(opened.key, b"event: whatever\ndata: not json\n\n");
+    harness.send(opened.key, b"event: endpoint\ndata: /messages\n\n");
+    harness.send(opened.key, event(&answer(&opened)).as_bytes());
+    let events = harness.events();
     assert_eq!(faults(&events).len(), 3);
     assert!(matches!(events.last(), Some(Event::Responded { outcome: Outcome::Result(_), .. })));
     // A body that does not match its content type: the client does not guess the type.
-    let mut world = World::connected_client();
-    let (_, opened) = world.request("tools/call");
-    world.reply(opened.key, &Reply::events(answer(&opened)));
-    assert_eq!(world.outcome(), Outcome::Failed(Failed::StreamEnded));
-    let (_, opened) = world.request("tools/call");
-    world.reply(opened.key, &Reply::json(event(&answer(&opened))));
-    assert!(matches!(world.outcome(), Outcome::Failed(Failed::InvalidResponse { .. })));
+    let mut harness = HttpClientHarness::connected_client();
+    let (_, opened) = harness.request("tools/call");
+    harness.reply(opened.key, &Reply::events(answer(&opened)));
+    assert_eq!(harness.outcome(), Outcome::Failed(Failed::StreamEnded));
+    let (_, opened) = harness.request("tools/call");
+    harness.reply(opened.key, &Reply::json(event(&answer(&opened))));
+    assert!(matches!(harness.outcome(), Outcome::Failed(Failed::InvalidResponse { .. })));
 }
 
 #[test]
 fn ss8_ev_19_a_message_in_an_event_of_another_type_is_a_message() {
-    let mut world = World::connected_client();
-    let (_, opened) = world.request("tools/call");
-    world.begin(opened.key, &Reply::events(format!("event: error\ndata: {}\n\n", error(&opened.id(), -1, "x"))));
-    assert!(matches!(world.outcome(), Outcome::Error(_)));
+    let mut harness = HttpClientHarness::connected_client();
+    let (_, opened) = harness.request("tools/call");
+    harness.begin(opened.key, &Reply::events(format!("event: error\ndata: {}\n\n", error(&opened.id(), -1, "x"))));
+    assert!(matches!(harness.outcome(), Outcome::Error(_)));
 }
 
 #[test]
 fn ss9_h1_a_stream_that_ends_without_the_answer_is_an_outcome_at_once() {
     for ending in ["", "data: {\"unfinished\":", ": comment\n\n", "event: message\n"] {
-        let mut world = World::connected_client();
-        let (_, opened) = world.request("tools/call");
-        world.reply(opened.key, &Reply::events(ending));
-        assert_eq!(world.outcome(), Outcome::Failed(Failed::StreamEnded), "{ending:?}");
-        let (_, opened) = world.request("tools/call");
-        world.begin(opened.key, &Reply::events(ending));
-        world.fail(opened.key, broken());
-        assert!(matches!(world.outcome(), Outcome::Failed(Failed::Broken { .. })), "{ending:?}");
+        let mut harness = HttpClientHarness::connected_client();
+        let (_, opened) = harness.request("tools/call");
+        harness.reply(opened.key, &Reply::events(ending));
+        assert_eq!(harness.outcome(), Outcome::Failed(Failed::StreamEnded), "{ending:?}");
+        let (_, opened) = harness.request("tools/call");
+        harness.begin(opened.key, &Reply::events(ending));
+        harness.fail(opened.key, broken());
+        assert!(matches!(harness.outcome(), Outcome::Failed(Failed::Broken { .. })), "{ending:?}");
     }
 }
 
 #[test]
 fn ss9_sh_c_32_a_stream_with_an_event_id_is_resumed_by_get_and_brings_the_answer() {
     for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
-        let mut world = World::client();
-        let opened = world.opened();
-        world.reply(opened.key, &initialize_reply(&opened, version, Some("session-1")));
-        let opened = world.opened();
-        world.reply(opened.key, &Reply::status(202));
-        let opened = world.opened();
-        world.reply(opened.key, &Reply::status(405));
-        let (_, call) = world.request("tools/call");
+        let mut harness = HttpClientHarness::client();
+        let opened = harness.opened();
+        harness.reply(opened.key, &initialize_reply(&opened, version, Some("session-1")));
+        let opened = harness.opened();
+        harness.reply(opened.key, &Reply::status(202));
+        let opened = harness.opened();
+        harness.reply(opened.key, &Reply::status(405));
+        let (_, call) = harness.request("tools/call");
         // After a priming event, the server closes the connection: the client is to poll.
-        world.reply(call.key, &Reply::events("id: s/1\nretry: 700\ndata:\n\n"));
-        world.pass(Duration::from_millis(699));
-        assert!(!world.has_opened(), "SH-C-34: not before the time that the server asked for");
-        world.pass(Duration::from_millis(100));
-        let resumed = world.opened();
+        harness.reply(call.key, &Reply::events("id: s/1\nretry: 700\ndata:\n\n"));
+        harness.pass(Duration::from_millis(699));
+        assert!(!harness.has_opened(), "SH-C-34: not before the time that the server asked for");
+        harness.pass(Duration::from_millis(100));
+        let resumed = harness.opened();
         assert_eq!((resumed.line().as_str(), resumed.header("last-event-id")), ("GET /mcp", "s/1"));
         assert_eq!(resumed.header("mcp-session-id"), "session-1");
         // An event without an id leaves the cursor unchanged; then the stream breaks again.
-        world.begin(resumed.key, &Reply::events("data: {\"jsonrpc\":\"2.0\",\"method\":\"n\"}\n\n"));
-        world.fail(resumed.key, broken());
-        world.pass(Duration::from_secs(1));
-        let resumed = world.opened();
+        harness.begin(resumed.key, &Reply::events("data: {\"jsonrpc\":\"2.0\",\"method\":\"n\"}\n\n"));
+        harness.fail(resumed.key, broken());
+        harness.pass(Duration::from_secs(1));
+        let resumed = harness.opened();
         assert_eq!(resumed.header("last-event-id"), "s/1");
-        world.reply(resumed.key, &Reply::events(event(&answer(&call))));
-        assert_eq!(world.outcome(), done());
+        harness.reply(resumed.key, &Reply::events(event(&answer(&call))));
+        assert_eq!(harness.outcome(), done());
         // A stream whose request has its answer is not resumed (SH-C-35).
-        world.pass(Duration::from_secs(100));
-        assert!(!world.has_opened());
+        harness.pass(Duration::from_secs(100));
+        assert!(!harness.has_opened());
     }
 }
 
 #[test]
 fn ss9_a_resumption_that_brings_nothing_is_not_tried_for_ever() {
-    let mut world = World::connected_client_with(|config, _| config.request_timeout = Duration::from_secs(600));
-    let (_, call) = world.request("tools/call");
-    world.reply(call.key, &Reply::events("id: 1\ndata:\n\n"));
+    let mut harness =
+        HttpClientHarness::connected_client_with(|config, _| config.request_timeout = Duration::from_secs(600));
+    let (_, call) = harness.request("tools/call");
+    harness.reply(call.key, &Reply::events("id: 1\ndata:\n\n"));
     for _ in 0..3 {
-        world.pass(Duration::from_secs(20));
-        let resumed = world.opened();
-        world.reply(resumed.key, &Reply::events(""));
+        harness.pass(Duration::from_secs(20));
+        let resumed = harness.opened();
+        harness.reply(resumed.key, &Reply::events(""));
     }
-    assert_eq!(world.outcome(), Outcome::Failed(Failed::StreamEnded));
+    assert_eq!(harness.outcome(), Outcome::Failed(Failed::StreamEnded));
     // The server refuses the resumption.
     for status in [405, 400, 409] {
-        let (_, call) = world.request("tools/call");
-        world.reply(call.key, &Reply::events("id: 1\ndata:\n\n"));
-        world.pass(Duration::from_secs(5));
-        let resumed = world.opened();
-        world.reply(resumed.key, &Reply::status(status));
-        assert_eq!(world.outcome(), Outcome::Failed(Failed::StreamEnded));
+        let (_, call) = harness.request("tools/call");
+        harness.reply(call.key, &Reply::events("id: 1\ndata:\n\n"));
+        harness.pass(Duration::from_secs(5));
+        let resumed = harness.opened();
+        harness.reply(resumed.key, &Reply::status(status));
+        assert_eq!(harness.outcome(), Outcome::Failed(Failed::StreamEnded));
     }
 }
 
 #[test]
 fn ss9_a_request_that_was_delivered_is_never_told_to_be_undelivered() {
-    let mut world = World::connected_client_with(|config, _| config.request_timeout = Duration::from_secs(600));
-    let (_, call) = world.request("tools/call");
-    world.reply(call.key, &Reply::events("id: 1\ndata:\n\n"));
+    let mut harness =
+        HttpClientHarness::connected_client_with(|config, _| config.request_timeout = Duration::from_secs(600));
+    let (_, call) = harness.request("tools/call");
+    harness.reply(call.key, &Reply::events("id: 1\ndata:\n\n"));
     for _ in 0..3 {
-        world.pass(Duration::from_secs(20));
-        let resumed = world.opened();
-        world.fail(resumed.key, Failure::Unreachable { detail: "nothing listens there".into() });
+        harness.pass(Duration::from_secs(20));
+        let resumed = harness.opened();
+        harness.fail(resumed.key, Failure::Unreachable { detail: "nothing listens there".into() });
     }
-    let Outcome::Failed(reason) = world.outcome() else { panic!() };
+    let Outcome::Failed(reason) = harness.outcome() else { panic!() };
     assert!(!reason.is_undelivered());
     assert_eq!(reason, Failed::Broken { detail: "nothing listens there".into() });
 }
@@ -721,36 +725,36 @@ fn ss9_a_request_that_was_delivered_is_never_told_to_be_undelivered() {
 #[test]
 fn ss6_an_id_that_no_header_can_carry_is_no_place_to_resume_after() {
     for id in ["é", "x\u{1}", &"9".repeat(2000)] {
-        let mut world = World::connected_client();
-        let (_, call) = world.request("tools/call");
-        world.reply(call.key, &Reply::events(format!("id: 1\ndata:\n\nid: {id}\ndata:\n\n")));
-        assert_eq!(world.outcome(), Outcome::Failed(Failed::StreamEnded));
+        let mut harness = HttpClientHarness::connected_client();
+        let (_, call) = harness.request("tools/call");
+        harness.reply(call.key, &Reply::events(format!("id: 1\ndata:\n\nid: {id}\ndata:\n\n")));
+        assert_eq!(harness.outcome(), Outcome::Failed(Failed::StreamEnded));
     }
 }
 
 #[test]
 fn ss7_b17_no_server_makes_a_client_storm_it() {
     for retry in ["0", "1", "500", "99999999999999999999"] {
-        let mut world = World::client();
-        let opened = world.opened();
-        world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", None));
-        let opened = world.opened();
-        world.reply(opened.key, &Reply::status(202));
+        let mut harness = HttpClientHarness::client();
+        let opened = harness.opened();
+        harness.reply(opened.key, &initialize_reply(&opened, "2025-11-25", None));
+        let opened = harness.opened();
+        harness.reply(opened.key, &Reply::status(202));
         let mut attempts = 0;
-        let start = world.now;
+        let start = harness.now;
         loop {
-            while world.has_opened() {
-                let stream = world.opened();
+            while harness.has_opened() {
+                let stream = harness.opened();
                 attempts += 1;
                 // Each attempt receives an event, so that it counts as a success.
                 let told = event(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#);
-                world.reply(stream.key, &Reply::events(format!("retry: {retry}\n\n{told}")));
-                world.events();
+                harness.reply(stream.key, &Reply::events(format!("retry: {retry}\n\n{told}")));
+                harness.events();
             }
-            if world.now - start >= Duration::from_secs(600) {
+            if harness.now - start >= Duration::from_secs(600) {
                 break;
             }
-            world.pass(Duration::from_millis(100));
+            harness.pass(Duration::from_millis(100));
         }
         assert!(attempts - 1 <= 10 * 11, "{retry}: {attempts} in ten minutes");
         assert!(attempts >= 2, "{retry}: the longest pause is five minutes");
@@ -759,62 +763,62 @@ fn ss7_b17_no_server_makes_a_client_storm_it() {
 
 #[test]
 fn ss10_after_the_answer_a_stream_is_read_for_a_moment_and_up_to_a_limit() {
-    let mut world = World::connected_client();
-    let (_, opened) = world.request("tools/call");
-    world.begin(opened.key, &Reply::events(event(&answer(&opened))));
+    let mut harness = HttpClientHarness::connected_client();
+    let (_, opened) = harness.request("tools/call");
+    harness.begin(opened.key, &Reply::events(event(&answer(&opened))));
     let told = event(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#);
-    world.send(opened.key, told.as_bytes());
-    let events = world.events();
+    harness.send(opened.key, told.as_bytes());
+    let events = harness.events();
     assert!(matches!(&events[..], [Event::Responded { .. }, Event::Notified { .. }]), "{events:?}");
-    world.send(opened.key, &b":\n".repeat(40_000));
-    assert!(world.is_aborted(opened.key));
-    let (_, opened) = world.request("tools/call");
-    world.begin(opened.key, &Reply::events(event(&answer(&opened))));
+    harness.send(opened.key, &b":\n".repeat(40_000));
+    assert!(harness.is_aborted(opened.key));
+    let (_, opened) = harness.request("tools/call");
+    harness.begin(opened.key, &Reply::events(event(&answer(&opened))));
     for _ in 0..10 {
-        world.pass(Duration::from_millis(500));
-        if !world.is_aborted(opened.key) {
-            world.send(opened.key, b":\n");
+        harness.pass(Duration::from_millis(500));
+        if !harness.is_aborted(opened.key) {
+            harness.send(opened.key, b":\n");
         }
     }
-    assert!(world.is_aborted(opened.key));
+    assert!(harness.is_aborted(opened.key));
 }
 
 #[test]
 fn ss14_events_before_the_end_of_the_stream_are_delivered_before_it() {
-    let mut world = World::connected_client();
-    let (_, opened) = world.request("tools/call");
+    let mut harness = HttpClientHarness::connected_client();
+    let (_, opened) = harness.request("tools/call");
     let told = event(r#"{"jsonrpc":"2.0","method":"n","params":{}}"#);
-    world.reply(opened.key, &Reply::events(format!("{}{}data: lost", told.repeat(1000), event(&answer(&opened)))));
-    let events = world.events();
+    harness.reply(opened.key, &Reply::events(format!("{}{}data: lost", told.repeat(1000), event(&answer(&opened)))));
+    let events = harness.events();
     assert_eq!(events.len(), 1001);
     assert!(matches!(events.last(), Some(Event::Responded { outcome: Outcome::Result(_), .. })));
 }
 
 #[test]
 fn rp10_a_server_that_asks_and_takes_no_answers_is_left() {
-    let mut world = World::connected_client_with(|config, _| config.limits.queue = 16);
-    let (_, opened) = world.request("tools/call");
-    world.begin(opened.key, &Reply::events(""));
+    let mut harness = HttpClientHarness::connected_client_with(|config, _| config.limits.queue = 16);
+    let (_, opened) = harness.request("tools/call");
+    harness.begin(opened.key, &Reply::events(""));
     let ping = event(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
-    world.send(opened.key, ping.repeat(32).as_bytes());
-    assert!(!world.machine.is_closed());
+    harness.send(opened.key, ping.repeat(32).as_bytes());
+    assert!(!harness.machine.is_closed());
     // Each answer that the server accepts makes room for another.
-    let answer = world.opened();
-    world.reply(answer.key, &Reply::status(202));
-    world.send(opened.key, ping.repeat(1000).as_bytes());
-    let events = world.events();
+    let answer = harness.opened();
+    harness.reply(answer.key, &Reply::status(202));
+    harness.send(opened.key, ping.repeat(1000).as_bytes());
+    let events = harness.events();
     assert!(events.iter().any(|event| matches!(event, Event::Responded { outcome: Outcome::Failed(_), .. })));
-    world.pass(Duration::from_secs(60));
-    assert!(world.events().contains(&Event::Closed(CloseReason::Overflow)));
+    harness.pass(Duration::from_secs(60));
+    assert!(harness.events().contains(&Event::Closed(CloseReason::Overflow)));
 }
 
 // ---- LE: the transport of 2024-11-05
 
 fn two_endpoint_client() -> (Client, Opened) {
-    let mut world = World::client_with(|_, http| http.transport = HttpTransport::HttpSse);
-    let stream = world.opened();
+    let mut harness = HttpClientHarness::client_with(|_, http| http.transport = HttpTransport::HttpSse);
+    let stream = harness.opened();
     assert_eq!(stream.line(), "GET /mcp");
-    (world, stream)
+    (harness, stream)
 }
 
 #[test]
@@ -832,71 +836,71 @@ fn le1_an_endpoint_elsewhere_is_rejected_and_nothing_is_posted() {
         "",
         &format!("/{}", "x".repeat(1 << 20)),
     ] {
-        let (mut world, stream) = two_endpoint_client();
-        world.begin(stream.key, &Reply::events(format!("event: endpoint\ndata: {endpoint}\n\n")));
+        let (mut harness, stream) = two_endpoint_client();
+        harness.begin(stream.key, &Reply::events(format!("event: endpoint\ndata: {endpoint}\n\n")));
         let reason = Unavailable::Failed(Failed::EndpointRejected);
-        assert_eq!(world.events(), [Event::Unavailable { reason, retry_in: None }], "{endpoint:.60}");
-        assert!(world.is_aborted(stream.key) && !world.has_opened());
+        assert_eq!(harness.events(), [Event::Unavailable { reason, retry_in: None }], "{endpoint:.60}");
+        assert!(harness.is_aborted(stream.key) && !harness.has_opened());
     }
     for endpoint in ["/m?s=1", "http://server.example/m?s=1"] {
-        let (mut world, stream) = two_endpoint_client();
-        world.begin(stream.key, &Reply::events(format!("event: endpoint\r\ndata: {endpoint}\r\n\r\n")));
-        assert_eq!(world.opened().line(), "POST /m?s=1");
+        let (mut harness, stream) = two_endpoint_client();
+        harness.begin(stream.key, &Reply::events(format!("event: endpoint\r\ndata: {endpoint}\r\n\r\n")));
+        assert_eq!(harness.opened().line(), "POST /m?s=1");
     }
 }
 
 #[test]
 fn le2_the_endpoint_comes_first_once_and_in_time() {
     // The endpoint event does not come.
-    let (mut world, stream) = two_endpoint_client();
-    world.begin(stream.key, &Reply::events(": hello\n\n"));
-    world.pass(Duration::from_secs(10));
+    let (mut harness, stream) = two_endpoint_client();
+    harness.begin(stream.key, &Reply::events(": hello\n\n"));
+    harness.pass(Duration::from_secs(10));
     let reason = Unavailable::Failed(Failed::NoEndpoint);
-    assert_eq!(world.events(), [Event::Unavailable { reason: reason.clone(), retry_in: None }]);
-    assert!(world.is_aborted(stream.key));
+    assert_eq!(harness.events(), [Event::Unavailable { reason: reason.clone(), retry_in: None }]);
+    assert!(harness.is_aborted(stream.key));
     // Another event comes first.
-    let (mut world, stream) = two_endpoint_client();
-    world.begin(stream.key, &Reply::events(event(r#"{"jsonrpc":"2.0","method":"n"}"#)));
-    assert_eq!(world.events(), [Event::Unavailable { reason, retry_in: None }]);
+    let (mut harness, stream) = two_endpoint_client();
+    harness.begin(stream.key, &Reply::events(event(r#"{"jsonrpc":"2.0","method":"n"}"#)));
+    assert_eq!(harness.events(), [Event::Unavailable { reason, retry_in: None }]);
     // The endpoint event comes twice: the first one stays in effect.
-    let (mut world, stream) = two_endpoint_client();
-    world.begin(stream.key, &Reply::events("event: endpoint\ndata: /a\n\nevent: endpoint\ndata: /b\n\n"));
-    assert_eq!(world.opened().line(), "POST /a");
-    assert_eq!(faults(&world.events()), [&Fault::SecondEndpoint]);
+    let (mut harness, stream) = two_endpoint_client();
+    harness.begin(stream.key, &Reply::events("event: endpoint\ndata: /a\n\nevent: endpoint\ndata: /b\n\n"));
+    assert_eq!(harness.opened().line(), "POST /a");
+    assert_eq!(faults(&harness.events()), [&Fault::SecondEndpoint]);
 }
 
 #[test]
 fn le3_an_answer_on_the_post_is_none() {
-    let (mut world, stream) = two_endpoint_client();
-    world.begin(stream.key, &Reply::events("event: endpoint\ndata: /m\n\n"));
-    let post = world.opened();
-    world.reply(post.key, &initialize_reply(&post, "2024-11-05", None));
-    assert!(world.events().is_empty());
-    world.send(stream.key, event(&result(&post.id(), &initialize_result("2024-11-05"))).as_bytes());
-    assert!(matches!(&world.events()[..], [Event::Connected { .. }]));
+    let (mut harness, stream) = two_endpoint_client();
+    harness.begin(stream.key, &Reply::events("event: endpoint\ndata: /m\n\n"));
+    let post = harness.opened();
+    harness.reply(post.key, &initialize_reply(&post, "2024-11-05", None));
+    assert!(harness.events().is_empty());
+    harness.send(stream.key, event(&result(&post.id(), &initialize_result("2024-11-05"))).as_bytes());
+    assert!(matches!(&harness.events()[..], [Event::Connected { .. }]));
 }
 
 #[test]
 fn hs_04_answers_come_on_the_stream_in_any_order_and_a_refused_post_fails_its_request() {
-    let (mut world, stream) = two_endpoint_client();
-    world.begin(stream.key, &Reply::events("event: endpoint\ndata: /m\n\n"));
-    let post = world.opened();
-    world.reply(post.key, &Reply::status(202));
-    world.send(stream.key, event(&result(&post.id(), &initialize_result("2025-11-25"))).as_bytes());
-    let post = world.opened();
+    let (mut harness, stream) = two_endpoint_client();
+    harness.begin(stream.key, &Reply::events("event: endpoint\ndata: /m\n\n"));
+    let post = harness.opened();
+    harness.reply(post.key, &Reply::status(202));
+    harness.send(stream.key, event(&result(&post.id(), &initialize_result("2025-11-25"))).as_bytes());
+    let post = harness.opened();
     assert_eq!((post.body(), post.header("mcp-protocol-version")), (INITIALIZED, "2025-11-25"), "HS-14");
-    world.reply(post.key, &Reply::status(202));
-    world.events();
-    let (first, one) = world.request("a");
-    let (second, two) = world.request("b");
-    let (third, three) = world.request("c");
-    world.reply(one.key, &Reply::status(202));
+    harness.reply(post.key, &Reply::status(202));
+    harness.events();
+    let (first, one) = harness.request("a");
+    let (second, two) = harness.request("b");
+    let (third, three) = harness.request("c");
+    harness.reply(one.key, &Reply::status(202));
     // The answer comes before the acknowledgement of the POST.
-    world.send(stream.key, event(&answer(&two)).as_bytes());
-    world.send(stream.key, event(&answer(&one)).as_bytes());
-    world.reply(two.key, &Reply::status(200));
-    world.reply(three.key, &Reply::status(500));
-    let outcomes = world.outcomes();
+    harness.send(stream.key, event(&answer(&two)).as_bytes());
+    harness.send(stream.key, event(&answer(&one)).as_bytes());
+    harness.reply(two.key, &Reply::status(200));
+    harness.reply(three.key, &Reply::status(500));
+    let outcomes = harness.outcomes();
     assert_eq!((&outcomes[&first], &outcomes[&second]), (&done(), &done()));
     assert!(matches!(outcomes[&third], Outcome::Failed(Failed::Refused(_))));
 }
@@ -904,13 +908,13 @@ fn hs_04_answers_come_on_the_stream_in_any_order_and_a_refused_post_fails_its_re
 #[test]
 fn er_27_the_fallback_happens_where_it_may_and_the_first_answer_is_what_is_told() {
     for status in [400, 404, 405, 406, 415, 422] {
-        let mut world = World::client();
-        let post = world.opened();
-        world.reply(post.key, &Reply::html(status));
-        let stream = world.opened();
+        let mut harness = HttpClientHarness::client();
+        let post = harness.opened();
+        harness.reply(post.key, &Reply::html(status));
+        let stream = harness.opened();
         assert_eq!((stream.line().as_str(), stream.header("accept")), ("GET /mcp", "text/event-stream"), "{status}");
-        world.reply(stream.key, &Reply::html(404));
-        let events = world.events();
+        harness.reply(stream.key, &Reply::html(404));
+        let events = harness.events();
         let [Event::Unavailable { reason: Unavailable::Failed(Failed::Refused(refusal)), retry_in: None }] =
             &events[..]
         else {
@@ -920,60 +924,60 @@ fn er_27_the_fallback_happens_where_it_may_and_the_first_answer_is_what_is_told(
     }
     // These statuses prove nothing about the transport (ER-29, ER-26).
     for status in [401, 403, 407, 408, 429, 500, 502, 503] {
-        let mut world = World::client();
-        let post = world.opened();
-        world.reply(post.key, &Reply::status(status));
-        assert!(!world.has_opened(), "{status}");
+        let mut harness = HttpClientHarness::client();
+        let post = harness.opened();
+        harness.reply(post.key, &Reply::status(status));
+        assert!(!harness.has_opened(), "{status}");
     }
     // A server that answers with a JSON-RPC message and the client's id uses Streamable HTTP.
-    let mut world = World::client();
-    let post = world.opened();
-    world.reply(post.key, &Reply::json(error(&post.id(), -32602, "Unsupported")).with_status(400));
-    assert!(!world.has_opened());
-    assert!(matches!(&world.events()[..], [Event::Unavailable { reason: Unavailable::Error(_), .. }]));
+    let mut harness = HttpClientHarness::client();
+    let post = harness.opened();
+    harness.reply(post.key, &Reply::json(error(&post.id(), -32602, "Unsupported")).with_status(400));
+    assert!(!harness.has_opened());
+    assert!(matches!(&harness.events()[..], [Event::Unavailable { reason: Unavailable::Error(_), .. }]));
     // There is no fallback if the configuration names the transport.
-    let mut world = World::client_with(|_, http| http.transport = HttpTransport::StreamableHttp);
-    let post = world.opened();
-    world.reply(post.key, &Reply::html(404));
-    assert!(!world.has_opened());
+    let mut harness = HttpClientHarness::client_with(|_, http| http.transport = HttpTransport::StreamableHttp);
+    let post = harness.opened();
+    harness.reply(post.key, &Reply::html(404));
+    assert!(!harness.has_opened());
 }
 
 // ---- CL: closing
 
 #[test]
 fn cl3_h6_closing_is_bounded_and_final() {
-    let mut world = World::connected_client();
-    let (key, opened) = world.request("tools/call");
-    world.machine.close(world.now);
-    assert!(world.is_aborted(opened.key));
-    let delete = world.opened();
+    let mut harness = HttpClientHarness::connected_client();
+    let (key, opened) = harness.request("tools/call");
+    harness.machine.close(harness.now);
+    assert!(harness.is_aborted(opened.key));
+    let delete = harness.opened();
     assert_eq!(delete.line(), "DELETE /mcp");
-    assert_eq!(world.machine.request(Call::new("a"), world.now), Err(UsageError::Closed));
-    world.pass(Duration::from_secs(3));
-    let events = world.events();
+    assert_eq!(harness.machine.request(Call::new("a"), harness.now), Err(UsageError::Closed));
+    harness.pass(Duration::from_secs(3));
+    let events = harness.events();
     assert!(events.contains(&Event::Responded { request: key, outcome: Outcome::Failed(Failed::Closed) }));
     assert!(matches!(faults(&events)[..], [Fault::SessionNotEnded { .. }]));
     assert_eq!(events.last(), Some(&Event::Closed(CloseReason::Local)));
-    assert!(world.is_aborted(delete.key));
-    assert_eq!(world.machine.poll_timeout(), None);
+    assert!(harness.is_aborted(delete.key));
+    assert_eq!(harness.machine.poll_timeout(), None);
     for status in [200, 202, 204, 404, 405] {
-        let mut world = World::connected_client();
-        world.machine.close(world.now);
-        let delete = world.opened();
-        world.reply(delete.key, &Reply::status(status));
-        assert_eq!(world.events(), [Event::Closed(CloseReason::Local)], "{status}");
+        let mut harness = HttpClientHarness::connected_client();
+        harness.machine.close(harness.now);
+        let delete = harness.opened();
+        harness.reply(delete.key, &Reply::status(status));
+        assert_eq!(harness.events(), [Event::Closed(CloseReason::Local)], "{status}");
     }
     // If the server does not accept the DELETE, a fault is reported and the client does not wait.
     for is_refused in [true, false] {
-        let mut world = World::connected_client();
-        world.machine.close(world.now);
-        let delete = world.opened();
+        let mut harness = HttpClientHarness::connected_client();
+        harness.machine.close(harness.now);
+        let delete = harness.opened();
         if is_refused {
-            world.reply(delete.key, &Reply::status(500));
+            harness.reply(delete.key, &Reply::status(500));
         } else {
-            world.fail(delete.key, broken());
+            harness.fail(delete.key, broken());
         }
-        let events = world.events();
+        let events = harness.events();
         assert!(
             matches!(&events[..], [Event::Faulted(Fault::SessionNotEnded { .. }), Event::Closed(CloseReason::Local)]),
             "{events:?}"

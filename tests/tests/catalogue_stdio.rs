@@ -5,9 +5,9 @@ use std::time::Duration;
 use mcp_proto::client::{Call, CloseReason, Event as ClientEvent, Outcome, Unavailable};
 use mcp_proto::server::Event as ServerEvent;
 use mcp_proto::{ErrorObject, Failed, Fault, InvalidResponse, Json, Limits, Notification, UsageError};
+use mcp_testkit::byte_stream::{ClientStream, ServerStream};
 use mcp_testkit::chunks::each_cut;
-use mcp_testkit::stream::{ClientStream, ServerStream};
-use mcp_testkit::world::{INITIALIZED, error, initialize, request, result};
+use mcp_testkit::messages::{INITIALIZED, error, initialize, request, result};
 
 const NOTHING: [&str; 0] = [];
 
@@ -922,7 +922,7 @@ fn lc_06_a_client_leaves_a_server_whose_revision_it_does_not_know() {
         let now = mcp_proto::Instant::START;
         client.connect(now).unwrap();
         let request = client.request(Call::new("tools/list"), now).unwrap();
-        let answer = result("1", &mcp_testkit::world::initialize_result(answered));
+        let answer = result("1", &mcp_testkit::messages::initialize_result(answered));
         client.handle_bytes(format!("{answer}\n").as_bytes(), now);
         let mut events = Vec::new();
         while let Some(output) = client.poll_output() {

@@ -4,34 +4,39 @@ use std::time::Duration;
 
 use mcp_proto::client::{Call, Client, Event, Http, NotRestored, Outcome};
 use mcp_proto::{Failed, Fault, Json, Method, Notification, relay};
-use mcp_testkit::world::{INITIALIZED, Opened, Reply, World, error, event, initialize_reply, request, result};
+use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, initialize_reply};
+use mcp_testkit::messages::{INITIALIZED, error, event, request, result};
 
-type HttpClient = World<Client<Http>>;
-type Relay = World<mcp_proto::Relay>;
+type HttpClient = HttpClientHarness<Client<Http>>;
+type Relay = HttpClientHarness<mcp_proto::Relay>;
 
 fn json(text: &str) -> Json {
     Json::parse(text.to_owned()).expect("the test's text is JSON")
 }
 
 /// Makes a request that the server answers with an empty result.
-fn set(world: &mut HttpClient, method: &str, params: &str) {
-    let (_, opened) = world.call(method, params);
+fn set(harness: &mut HttpClient, method: &str, params: &str) {
+    let (_, opened) = harness.call(method, params);
     assert_eq!(opened.body(), request(&opened.id(), method, params));
-    world.reply(opened.key, &Reply::json(result(&opened.id(), "{}")));
-    assert!(matches!(world.outcome(), Outcome::Result(_)));
+    harness.reply(opened.key, &Reply::json(result(&opened.id(), "{}")));
+    assert!(matches!(harness.outcome(), Outcome::Result(_)));
 }
 
 /// Refuses this request with a 404, so that the session is lost, and opens the next session. Returns the exchanges that
 /// were opened after its confirmation; the GET stream of the server is the one with an empty body.
-fn next_session<M: mcp_testkit::world::Machine>(world: &mut World<M>, refused: &Opened, session: &str) -> Vec<Opened> {
-    world.reply(refused.key, &Reply::status(404));
-    let opened = world.opened();
+fn next_session<M: mcp_testkit::http_client::Machine>(
+    harness: &mut HttpClientHarness<M>,
+    refused: &Opened,
+    session: &str,
+) -> Vec<Opened> {
+    harness.reply(refused.key, &Reply::status(404));
+    let opened = harness.opened();
     assert_eq!(opened.method(), "initialize");
-    world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", Some(session)));
-    let opened = world.opened();
+    harness.reply(opened.key, &initialize_reply(&opened, "2025-11-25", Some(session)));
+    let opened = harness.opened();
     assert_eq!((opened.body(), opened.header("mcp-session-id")), (INITIALIZED, session));
-    world.reply(opened.key, &Reply::status(202));
-    std::iter::from_fn(|| world.has_opened().then(|| world.opened())).collect()
+    harness.reply(opened.key, &Reply::status(202));
+    std::iter::from_fn(|| harness.has_opened().then(|| harness.opened())).collect()
 }
 
 /// The body of each request without its id; the GET stream of the server is left out.
@@ -50,20 +55,20 @@ fn without_id(method: &str, params: &str) -> String {
 
 #[test]
 fn defect_b2_the_next_session_gets_the_settings_of_the_lost_one_byte_for_byte() {
-    let mut world = World::connected_client();
-    set(&mut world, "logging/setLevel", r#"{"level":"debug"}"#);
-    set(&mut world, "logging/setLevel", LEVEL);
-    set(&mut world, "resources/subscribe", FIRST);
-    set(&mut world, "resources/subscribe", SECOND);
-    set(&mut world, "resources/subscribe", r#"{"uri":"a:3"}"#);
-    set(&mut world, "resources/unsubscribe", r#"{"uri":"a:3"}"#);
-    let (_, refused) = world.request("resources/subscribe");
-    world.reply(refused.key, &Reply::json(error(&refused.id(), -32602, "no uri")));
-    assert_eq!(world.events().len(), 1);
+    let mut harness = HttpClientHarness::connected_client();
+    set(&mut harness, "logging/setLevel", r#"{"level":"debug"}"#);
+    set(&mut harness, "logging/setLevel", LEVEL);
+    set(&mut harness, "resources/subscribe", FIRST);
+    set(&mut harness, "resources/subscribe", SECOND);
+    set(&mut harness, "resources/subscribe", r#"{"uri":"a:3"}"#);
+    set(&mut harness, "resources/unsubscribe", r#"{"uri":"a:3"}"#);
+    let (_, refused) = harness.request("resources/subscribe");
+    harness.reply(refused.key, &Reply::json(error(&refused.id(), -32602, "no uri")));
+    assert_eq!(harness.events().len(), 1);
 
     for session in ["session-2", "session-3"] {
-        let (ping, opened) = world.request("ping");
-        let opened = next_session(&mut world, &opened, session);
+        let (ping, opened) = harness.request("ping");
+        let opened = next_session(&mut harness, &opened, session);
         assert_eq!(
             bodies(&opened),
             [
@@ -73,7 +78,7 @@ fn defect_b2_the_next_session_gets_the_settings_of_the_lost_one_byte_for_byte() 
                 without_id("resources/subscribe", SECOND),
             ]
         );
-        assert_eq!(world.machine.requests_in_flight(), 1, "only the ping is the application's");
+        assert_eq!(harness.machine.requests_in_flight(), 1, "only the ping is the application's");
         for opened in opened.iter().filter(|opened| !opened.body().is_empty()) {
             assert_eq!(opened.header("mcp-session-id"), session);
             // No event that the answer causes names a request that the application did not make.
@@ -81,9 +86,9 @@ fn defect_b2_the_next_session_gets_the_settings_of_the_lost_one_byte_for_byte() 
                 r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":1}}"#;
             let message = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":1}}"#;
             let reply = event(progress) + &event(message) + &event(&result(&opened.id(), "{}"));
-            world.reply(opened.key, &Reply::events(reply));
+            harness.reply(opened.key, &Reply::events(reply));
         }
-        for event in world.events() {
+        for event in harness.events() {
             match event {
                 // Progress for a token that belongs to no open request is a fault.
                 Event::SessionLost
@@ -99,17 +104,17 @@ fn defect_b2_the_next_session_gets_the_settings_of_the_lost_one_byte_for_byte() 
             }
         }
     }
-    assert_eq!(world.machine.requests_in_flight(), 0);
+    assert_eq!(harness.machine.requests_in_flight(), 0);
 }
 
 #[test]
 fn defect_b2_what_cannot_be_set_again_is_reported_with_the_reason_once() {
-    let mut world = World::connected_client();
-    set(&mut world, "logging/setLevel", LEVEL);
-    set(&mut world, "resources/subscribe", FIRST);
-    set(&mut world, "resources/subscribe", SECOND);
-    let (_, ping) = world.request("ping");
-    let opened = next_session(&mut world, &ping, "session-2");
+    let mut harness = HttpClientHarness::connected_client();
+    set(&mut harness, "logging/setLevel", LEVEL);
+    set(&mut harness, "resources/subscribe", FIRST);
+    set(&mut harness, "resources/subscribe", SECOND);
+    let (_, ping) = harness.request("ping");
+    let opened = next_session(&mut harness, &ping, "session-2");
     let [_, level, first, second] = bodies(&opened)
         .iter()
         .map(|text| opened.iter().find(|opened| opened.body().ends_with(&text[17..])).expect("it was opened").key)
@@ -117,12 +122,12 @@ fn defect_b2_what_cannot_be_set_again_is_reported_with_the_reason_once() {
     else {
         panic!("{opened:?}")
     };
-    world.events();
-    world.reply(level, &Reply::status(403));
+    harness.events();
+    harness.reply(level, &Reply::status(403));
     let id = |key| opened.iter().find(|opened| opened.key == key).expect("it was opened").id();
-    world.reply(first, &Reply::json(error(&id(first), -32002, "gone")));
-    world.reply(second, &Reply::json(result(&id(second), "{}")));
-    let told: Vec<_> = world
+    harness.reply(first, &Reply::json(error(&id(first), -32002, "gone")));
+    harness.reply(second, &Reply::json(result(&id(second), "{}")));
+    let told: Vec<_> = harness
         .events()
         .into_iter()
         .map(|event| match event {
@@ -136,24 +141,24 @@ fn defect_b2_what_cannot_be_set_again_is_reported_with_the_reason_once() {
     assert_eq!((&told[1].0, &told[1].1), (&Method::RESOURCES_SUBSCRIBE, &Some(json(FIRST))));
     assert!(matches!(&told[1].2, NotRestored::Error(error) if error.code() == -32002));
     // Settings that could not be restored are not in effect, and are not tried again in the next session.
-    let (_, ping) = world.request("ping");
-    let opened = next_session(&mut world, &ping, "session-3");
+    let (_, ping) = harness.request("ping");
+    let opened = next_session(&mut harness, &ping, "session-3");
     assert_eq!(bodies(&opened)[1..], [without_id("resources/subscribe", SECOND)]);
 }
 
 #[test]
 fn defect_b2_settings_that_are_remembered_and_restored_at_one_time_are_bounded() {
-    let mut world = World::connected_client_with(|config, _| config.limits.session_settings = 20 * 400);
+    let mut harness = HttpClientHarness::connected_client_with(|config, _| config.limits.session_settings = 20 * 400);
     for number in 0..40 {
-        set(&mut world, "resources/subscribe", &format!(r#"{{"uri":"a:{number}"}}"#));
+        set(&mut harness, "resources/subscribe", &format!(r#"{{"uri":"a:{number}"}}"#));
     }
-    let (_, ping) = world.request("ping");
-    let mut opened: std::collections::VecDeque<_> = next_session(&mut world, &ping, "session-2")
+    let (_, ping) = harness.request("ping");
+    let mut opened: std::collections::VecDeque<_> = next_session(&mut harness, &ping, "session-2")
         .into_iter()
         .filter(|opened| opened.body().contains("resources/subscribe"))
         .collect();
     assert!(
-        world.events().iter().any(|event| matches!(
+        harness.events().iter().any(|event| matches!(
             event,
             Event::NotRestored { params: None, reason: NotRestored::NotKept { limit: 8000 }, .. }
         )),
@@ -161,17 +166,17 @@ fn defect_b2_settings_that_are_remembered_and_restored_at_one_time_are_bounded()
     );
     // A change of a setting waits until all settings are restored; other requests do not wait.
     let unsubscribe = Call::new("resources/unsubscribe").params(json(r#"{"uri":"a:5"}"#));
-    world.machine.request(unsubscribe, world.now).expect("an accepted request");
-    world.machine.request(Call::new("tools/list"), world.now).expect("an accepted request");
-    let listed = world.opened();
+    harness.machine.request(unsubscribe, harness.now).expect("an accepted request");
+    harness.machine.request(Call::new("tools/list"), harness.now).expect("an accepted request");
+    let listed = harness.opened();
     assert_eq!(listed.method(), "tools/list");
     let (mut count, mut at_once) = (0, opened.len());
     while let Some(next) = opened.pop_front() {
         assert_eq!(next.method(), "resources/subscribe");
         count += 1;
-        world.reply(next.key, &Reply::json(result(&next.id(), "{}")));
-        while world.has_opened() {
-            let next = world.opened();
+        harness.reply(next.key, &Reply::json(result(&next.id(), "{}")));
+        while harness.has_opened() {
+            let next = harness.opened();
             if next.method() == "resources/unsubscribe" {
                 assert!(opened.is_empty(), "it was sent before everything was restored");
             } else {
@@ -186,48 +191,48 @@ fn defect_b2_settings_that_are_remembered_and_restored_at_one_time_are_bounded()
 
 #[test]
 fn defect_b2_a_session_that_is_lost_while_it_gets_its_settings_begins_again() {
-    let mut world = World::connected_client();
-    set(&mut world, "resources/subscribe", FIRST);
-    set(&mut world, "resources/subscribe", SECOND);
-    let (_, ping) = world.request("ping");
-    let opened = next_session(&mut world, &ping, "session-2");
+    let mut harness = HttpClientHarness::connected_client();
+    set(&mut harness, "resources/subscribe", FIRST);
+    set(&mut harness, "resources/subscribe", SECOND);
+    let (_, ping) = harness.request("ping");
+    let opened = next_session(&mut harness, &ping, "session-2");
     let subscribe = opened.iter().find(|opened| opened.method() == "resources/subscribe").expect("it was opened");
-    world.events();
-    let opened = next_session(&mut world, subscribe, "session-3");
+    harness.events();
+    let opened = next_session(&mut harness, subscribe, "session-3");
     assert_eq!(
         bodies(&opened),
         [without_id("resources/subscribe", FIRST), without_id("resources/subscribe", SECOND)],
         "each once"
     );
-    assert!(!world.events().iter().any(|event| matches!(event, Event::NotRestored { .. })));
+    assert!(!harness.events().iter().any(|event| matches!(event, Event::NotRestored { .. })));
 }
 
 #[test]
 fn defect_b2_an_unsubscription_that_the_lost_session_refused_is_not_overtaken() {
-    let mut world = World::connected_client();
-    set(&mut world, "resources/subscribe", FIRST);
-    let (_, unsubscribe) = world.call("resources/unsubscribe", r#"{"uri":"a:1"}"#);
-    let opened = next_session(&mut world, &unsubscribe, "session-2");
+    let mut harness = HttpClientHarness::connected_client();
+    set(&mut harness, "resources/subscribe", FIRST);
+    let (_, unsubscribe) = harness.call("resources/unsubscribe", r#"{"uri":"a:1"}"#);
+    let opened = next_session(&mut harness, &unsubscribe, "session-2");
     assert_eq!(bodies(&opened), [without_id("resources/unsubscribe", r#"{"uri":"a:1"}"#)]);
     // The new session of the server refuses the unsubscription, so the subscription is still wanted.
     let unsubscribe = opened.iter().find(|opened| !opened.body().is_empty()).expect("it was opened");
-    world.reply(unsubscribe.key, &Reply::json(error(&unsubscribe.id(), -32602, "not subscribed")));
-    assert_eq!(bodies(&[world.opened()]), [without_id("resources/subscribe", FIRST)]);
+    harness.reply(unsubscribe.key, &Reply::json(error(&unsubscribe.id(), -32602, "not subscribed")));
+    assert_eq!(bodies(&[harness.opened()]), [without_id("resources/subscribe", FIRST)]);
 }
 
 #[test]
 fn defect_b2_the_relay_sets_up_the_next_session_and_the_client_sees_nothing_of_it() {
-    let mut world: Relay = World::connected_relay();
+    let mut harness: Relay = HttpClientHarness::connected_relay();
     for (id, method, params) in
         [("1", "logging/setLevel", LEVEL), ("2", "resources/subscribe", FIRST), ("3", "resources/subscribe", SECOND)]
     {
-        world.line(&request(id, method, params));
-        let opened = world.opened();
-        world.reply(opened.key, &Reply::json(result(&opened.id(), "{}")));
+        harness.line(&request(id, method, params));
+        let opened = harness.opened();
+        harness.reply(opened.key, &Reply::json(result(&opened.id(), "{}")));
     }
-    assert_eq!(world.lines().len(), 3);
-    let ping = world.call("4", "ping");
-    let opened = next_session(&mut world, &ping, "session-2");
+    assert_eq!(harness.lines().len(), 3);
+    let ping = harness.call("4", "ping");
+    let opened = next_session(&mut harness, &ping, "session-2");
     assert_eq!(
         bodies(&opened)[1..],
         [
@@ -240,11 +245,11 @@ fn defect_b2_the_relay_sets_up_the_next_session_and_the_client_sees_nothing_of_i
     for opened in opened.iter().filter(|opened| !opened.body().is_empty()) {
         let is_last = std::mem::replace(&mut failing, false) || opened.method() != "logging/setLevel";
         let reply = if is_last { result(&opened.id(), "{}") } else { error(&opened.id(), -32601, "no") };
-        world.reply(opened.key, &Reply::json(reply));
+        harness.reply(opened.key, &Reply::json(reply));
     }
-    assert_eq!(world.lines(), [result("4", "{}")]);
+    assert_eq!(harness.lines(), [result("4", "{}")]);
     let reported: Vec<_> =
-        world.events().into_iter().filter(|event| matches!(event, relay::Event::NotInEffect { .. })).collect();
+        harness.events().into_iter().filter(|event| matches!(event, relay::Event::NotInEffect { .. })).collect();
     assert!(
         matches!(&reported[..], [relay::Event::NotInEffect { method, reason: NotRestored::Error(_) }] if *method == Method::LOGGING_SET_LEVEL),
         "{reported:?}"
@@ -252,182 +257,182 @@ fn defect_b2_the_relay_sets_up_the_next_session_and_the_client_sees_nothing_of_i
 }
 
 /// Makes `count` requests; returns those that were sent, while the others wait for an exchange.
-fn request_until_one_waits(world: &mut HttpClient, method: &str, count: usize) -> Vec<Opened> {
+fn request_until_one_waits(harness: &mut HttpClient, method: &str, count: usize) -> Vec<Opened> {
     for _ in 0..count {
-        world.machine.request(Call::new(method), world.now).expect("an accepted request");
+        harness.machine.request(Call::new(method), harness.now).expect("an accepted request");
     }
-    std::iter::from_fn(|| world.has_opened().then(|| world.opened())).collect()
+    std::iter::from_fn(|| harness.has_opened().then(|| harness.opened())).collect()
 }
 
-fn waits(world: &mut HttpClient) -> Vec<usize> {
+fn waits(harness: &mut HttpClient) -> Vec<usize> {
     let limit = |event| if let Event::RequestWaits { limit } = event { Some(limit) } else { None };
-    world.events().into_iter().filter_map(limit).collect()
+    harness.events().into_iter().filter_map(limit).collect()
 }
 
 #[test]
 fn defect_b3_the_first_request_that_waits_for_an_exchange_is_reported_once() {
     for (exchanges, at_once) in [(2, 1), (3, 2), (4, 3), (5, 4), (8, 6), (64, 48), (65, 49), (100, 84)] {
-        let mut world = World::connected_client_with(|config, _| config.limits.exchanges = exchanges);
-        let mut open = request_until_one_waits(&mut world, "tools/call", at_once);
-        assert_eq!((open.len(), waits(&mut world)), (at_once, vec![]), "{exchanges}");
-        assert_eq!(request_until_one_waits(&mut world, "tools/call", 2).len(), 0);
-        assert_eq!(waits(&mut world), [at_once], "{exchanges}");
+        let mut harness = HttpClientHarness::connected_client_with(|config, _| config.limits.exchanges = exchanges);
+        let mut open = request_until_one_waits(&mut harness, "tools/call", at_once);
+        assert_eq!((open.len(), waits(&mut harness)), (at_once, vec![]), "{exchanges}");
+        assert_eq!(request_until_one_waits(&mut harness, "tools/call", 2).len(), 0);
+        assert_eq!(waits(&mut harness), [at_once], "{exchanges}");
         // Each answer lets the next request be sent, and nothing more is reported.
         for _ in 0..2 {
             let call = open.remove(0);
-            world.reply(call.key, &Reply::json(result(&call.id(), r#"{"content":[]}"#)));
-            open.push(world.opened());
-            assert!(!world.has_opened());
+            harness.reply(call.key, &Reply::json(result(&call.id(), r#"{"content":[]}"#)));
+            open.push(harness.opened());
+            assert!(!harness.has_opened());
         }
-        request_until_one_waits(&mut world, "tools/call", 1);
-        assert_eq!(waits(&mut world), [] as [usize; 0]);
+        request_until_one_waits(&mut harness, "tools/call", 1);
+        assert_eq!(waits(&mut harness), [] as [usize; 0]);
         assert_eq!(mcp_proto::Limits::exchanges_for(at_once), exchanges);
     }
 }
 
 #[test]
 fn defect_b3_a_relay_reports_that_a_request_waits() {
-    let mut world = World::connected_relay_with(|config, _| config.limits.exchanges = 2);
-    world.call("1", "tools/call");
-    world.line(&request("2", "tools/call", "{}"));
-    assert!(!world.has_opened());
-    assert_eq!(world.events(), [relay::Event::RequestWaits { limit: 1 }]);
+    let mut harness = HttpClientHarness::connected_relay_with(|config, _| config.limits.exchanges = 2);
+    harness.call("1", "tools/call");
+    harness.line(&request("2", "tools/call", "{}"));
+    assert!(!harness.has_opened());
+    assert_eq!(harness.events(), [relay::Event::RequestWaits { limit: 1 }]);
 }
 
 #[test]
 fn defect_b3_pings_and_answers_get_through_while_calls_take_every_exchange() {
-    let mut world = World::connected_client_with(|config, _| {
+    let mut harness = HttpClientHarness::connected_client_with(|config, _| {
         config.limits.exchanges = 8;
         config.capabilities = json(r#"{"roots":{}}"#);
     });
-    let calls = request_until_one_waits(&mut world, "tools/call", 10);
+    let calls = request_until_one_waits(&mut harness, "tools/call", 10);
     assert_eq!(calls.len(), 6);
     // Pings may take half of the reserved exchanges; the other half is for messages that are not requests.
-    let pings = request_until_one_waits(&mut world, "ping", 3);
+    let pings = request_until_one_waits(&mut harness, "ping", 3);
     assert_eq!(pings.len(), 1);
-    world.begin(calls[0].key, &Reply::events(event(&request("5", "roots/list", "{}"))));
-    let ticket = world.events().into_iter().find_map(|event| match event {
+    harness.begin(calls[0].key, &Reply::events(event(&request("5", "roots/list", "{}"))));
+    let ticket = harness.events().into_iter().find_map(|event| match event {
         Event::Requested { ticket, .. } => Some(ticket),
         _ => None,
     });
-    world.machine.answer(ticket.expect("the server asks"), Ok(json("{}")), world.now);
-    let answered = world.opened();
+    harness.machine.answer(ticket.expect("the server asks"), Ok(json("{}")), harness.now);
+    let answered = harness.opened();
     assert_eq!(answered.body(), result("5", "{}"));
     // All eight exchanges are open.
-    assert!(!world.has_opened());
-    world.reply(answered.key, &Reply::status(202));
+    assert!(!harness.has_opened());
+    harness.reply(answered.key, &Reply::status(202));
     // A ping that is cancelled while it waits is not sent.
-    world.reply(pings[0].key, &Reply::json(result(&pings[0].id(), "{}")));
-    let ping = world.opened();
+    harness.reply(pings[0].key, &Reply::json(result(&pings[0].id(), "{}")));
+    let ping = harness.opened();
     assert_eq!(ping.method(), "ping");
-    world.pass(Duration::from_secs(61));
-    let later: Vec<_> = std::iter::from_fn(|| world.has_opened().then(|| world.opened())).collect();
+    harness.pass(Duration::from_secs(61));
+    let later: Vec<_> = std::iter::from_fn(|| harness.has_opened().then(|| harness.opened())).collect();
     assert!(later.iter().all(|opened| opened.method() == "notifications/cancelled"), "{later:?}");
 }
 
 #[test]
 fn defect_b3_streams_that_pause_keep_their_exchanges() {
-    let mut world = World::connected_client_with(|config, _| config.limits.exchanges = 8);
-    let calls = request_until_one_waits(&mut world, "tools/call", 12);
+    let mut harness = HttpClientHarness::connected_client_with(|config, _| config.limits.exchanges = 8);
+    let calls = request_until_one_waits(&mut harness, "tools/call", 12);
     assert_eq!(calls.len(), 6);
     for call in &calls {
-        world.begin(call.key, &Reply::events("id: 1\ndata:\n\n"));
-        world.end(call.key);
+        harness.begin(call.key, &Reply::events("id: 1\ndata:\n\n"));
+        harness.end(call.key);
     }
-    assert!(!world.has_opened(), "the streams will be opened again, and the calls that wait go on waiting");
-    world.pass(Duration::from_secs(5));
-    let resumed: Vec<_> = std::iter::from_fn(|| world.has_opened().then(|| world.opened())).collect();
+    assert!(!harness.has_opened(), "the streams will be opened again, and the calls that wait go on waiting");
+    harness.pass(Duration::from_secs(5));
+    let resumed: Vec<_> = std::iter::from_fn(|| harness.has_opened().then(|| harness.opened())).collect();
     assert_eq!(resumed.len(), 6);
     assert!(resumed.iter().all(|opened| opened.line() == "GET /mcp"));
     // Each stream gets all answers, since the test does not match streams to calls: only one answer counts on each.
     let answers: String = calls.iter().map(|call| event(&result(&call.id(), r#"{"content":[]}"#))).collect();
     for (ended, opened) in resumed.iter().enumerate() {
-        world.reply(opened.key, &Reply::events(answers.clone()));
-        assert_eq!(world.outcomes().len(), 1, "after {ended}");
-        assert_eq!(world.opened().method(), "tools/call");
+        harness.reply(opened.key, &Reply::events(answers.clone()));
+        assert_eq!(harness.outcomes().len(), 1, "after {ended}");
+        assert_eq!(harness.opened().method(), "tools/call");
     }
-    assert!(!world.has_opened());
+    assert!(!harness.has_opened());
 }
 
 #[test]
 fn defect_b3_the_stream_of_the_server_takes_no_exchange_from_the_requests() {
     for (exchanges, at_once, is_offered) in [(1, 1, false), (2, 1, true), (3, 2, true), (8, 6, true)] {
-        let mut world = World::client_with(|config, _| config.limits.exchanges = exchanges);
-        let opened = world.opened();
-        world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", Some("session-1")));
-        let opened = world.opened();
-        world.reply(opened.key, &Reply::status(202));
-        assert_eq!(world.has_opened(), is_offered, "{exchanges}");
+        let mut harness = HttpClientHarness::client_with(|config, _| config.limits.exchanges = exchanges);
+        let opened = harness.opened();
+        harness.reply(opened.key, &initialize_reply(&opened, "2025-11-25", Some("session-1")));
+        let opened = harness.opened();
+        harness.reply(opened.key, &Reply::status(202));
+        assert_eq!(harness.has_opened(), is_offered, "{exchanges}");
         if is_offered {
-            let stream = world.opened();
-            world.begin(stream.key, &Reply::events("id: 1\ndata:\n\n"));
-            assert_eq!(request_until_one_waits(&mut world, "tools/call", at_once + 1).len(), at_once, "{exchanges}");
+            let stream = harness.opened();
+            harness.begin(stream.key, &Reply::events("id: 1\ndata:\n\n"));
+            assert_eq!(request_until_one_waits(&mut harness, "tools/call", at_once + 1).len(), at_once, "{exchanges}");
             // The stream keeps its exchange while it waits to be opened again.
-            world.end(stream.key);
-            assert!(!world.has_opened(), "{exchanges}");
-            world.pass(Duration::from_secs(5));
-            assert_eq!(world.opened().line(), "GET /mcp");
+            harness.end(stream.key);
+            assert!(!harness.has_opened(), "{exchanges}");
+            harness.pass(Duration::from_secs(5));
+            assert_eq!(harness.opened().line(), "GET /mcp");
         } else {
-            assert_eq!(request_until_one_waits(&mut world, "tools/call", 2).len(), 1);
+            assert_eq!(request_until_one_waits(&mut harness, "tools/call", 2).len(), 1);
         }
     }
 }
 
 #[test]
 fn defect_b2_settings_that_ended_take_no_room() {
-    let mut world = World::connected_client_with(|config, _| config.limits.session_settings = 1000);
+    let mut harness = HttpClientHarness::connected_client_with(|config, _| config.limits.session_settings = 1000);
     for _ in 0..20 {
-        set(&mut world, "resources/subscribe", FIRST);
-        set(&mut world, "resources/subscribe", FIRST);
-        set(&mut world, "resources/unsubscribe", r#"{"uri":"a:1"}"#);
-        let (_, refused) = world.call("resources/subscribe", FIRST);
-        world.reply(refused.key, &Reply::json(error(&refused.id(), -32602, "no")));
-        world.events();
+        set(&mut harness, "resources/subscribe", FIRST);
+        set(&mut harness, "resources/subscribe", FIRST);
+        set(&mut harness, "resources/unsubscribe", r#"{"uri":"a:1"}"#);
+        let (_, refused) = harness.call("resources/subscribe", FIRST);
+        harness.reply(refused.key, &Reply::json(error(&refused.id(), -32602, "no")));
+        harness.events();
     }
-    set(&mut world, "resources/subscribe", SECOND);
-    let (_, ping) = world.request("ping");
-    let opened = next_session(&mut world, &ping, "session-2");
+    set(&mut harness, "resources/subscribe", SECOND);
+    let (_, ping) = harness.request("ping");
+    let opened = next_session(&mut harness, &ping, "session-2");
     assert_eq!(bodies(&opened)[1..], [without_id("resources/subscribe", SECOND)]);
-    assert!(!world.events().iter().any(|event| matches!(event, Event::NotRestored { .. })));
+    assert!(!harness.events().iter().any(|event| matches!(event, Event::NotRestored { .. })));
 }
 
 #[test]
 fn defect_b2_a_connection_that_is_made_anew_has_no_settings_of_the_last_one() {
-    let mut world = World::connected_client();
-    set(&mut world, "logging/setLevel", LEVEL);
-    let (_, ping) = world.request("ping");
-    world.reply(ping.key, &Reply::status(404));
-    let opened = world.opened();
-    world.reply(opened.key, &Reply::json(error(&opened.id(), -32603, "not now")));
+    let mut harness = HttpClientHarness::connected_client();
+    set(&mut harness, "logging/setLevel", LEVEL);
+    let (_, ping) = harness.request("ping");
+    harness.reply(ping.key, &Reply::status(404));
+    let opened = harness.opened();
+    harness.reply(opened.key, &Reply::json(error(&opened.id(), -32603, "not now")));
     let params = r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"tests","version":"1"}}"#;
-    world.machine.connect_with(json(params), world.now).expect("there is no connection");
-    let opened = world.opened();
-    world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", Some("session-2")));
-    let opened = world.opened();
+    harness.machine.connect_with(json(params), harness.now).expect("there is no connection");
+    let opened = harness.opened();
+    harness.reply(opened.key, &initialize_reply(&opened, "2025-11-25", Some("session-2")));
+    let opened = harness.opened();
     assert_eq!(opened.body(), INITIALIZED);
-    world.reply(opened.key, &Reply::status(202));
-    let opened: Vec<_> = std::iter::from_fn(|| world.has_opened().then(|| world.opened())).collect();
+    harness.reply(opened.key, &Reply::status(202));
+    let opened: Vec<_> = std::iter::from_fn(|| harness.has_opened().then(|| harness.opened())).collect();
     assert_eq!(bodies(&opened), [""; 0]);
 }
 
 #[test]
 fn what_was_to_be_delivered_again_is_tried_once_more_when_the_client_closes() {
     for is_reached in [false, true] {
-        let mut world = World::connected_client_with(|_, http| http.redelivery = Duration::from_secs(30));
-        world.machine.notify(Notification::new("notifications/roots/list_changed"), world.now).unwrap();
-        let opened = world.opened();
-        world.refuse(opened.key);
-        assert!(!world.has_opened(), "it waits");
-        world.machine.close(world.now);
-        let again = world.opened();
+        let mut harness = HttpClientHarness::connected_client_with(|_, http| http.redelivery = Duration::from_secs(30));
+        harness.machine.notify(Notification::new("notifications/roots/list_changed"), harness.now).unwrap();
+        let opened = harness.opened();
+        harness.refuse(opened.key);
+        assert!(!harness.has_opened(), "it waits");
+        harness.machine.close(harness.now);
+        let again = harness.opened();
         assert_eq!(again.method(), "notifications/roots/list_changed");
         if is_reached {
-            world.reply(again.key, &Reply::status(202));
+            harness.reply(again.key, &Reply::status(202));
         } else {
-            world.refuse(again.key);
+            harness.refuse(again.key);
         }
-        assert_eq!(world.opened().line(), "DELETE /mcp", "the session is ended behind it");
-        let reported = world.events().iter().any(|event| matches!(event, Event::Faulted(Fault::NotAccepted { .. })));
+        assert_eq!(harness.opened().line(), "DELETE /mcp", "the session is ended behind it");
+        let reported = harness.events().iter().any(|event| matches!(event, Event::Faulted(Fault::NotAccepted { .. })));
         assert_eq!(reported, !is_reached);
     }
 }

@@ -6,10 +6,9 @@ use mcp_proto::client::{
     Client, CloseReason, DetectedBy, DetectedEra, Event, Http, HttpTransport, Outcome, Unavailable,
 };
 use mcp_proto::{Era, Failed, ProtocolVersion};
-use mcp_testkit::stream::ClientStream;
-use mcp_testkit::world::{
-    DISCOVERED, Opened, Reply, World, broken, error, initialize_reply, initialize_result, result,
-};
+use mcp_testkit::byte_stream::ClientStream;
+use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, broken, initialize_reply};
+use mcp_testkit::messages::{DISCOVERED, error, initialize_result, result};
 
 const MODERN: [ProtocolVersion; 1] = [ProtocolVersion::V2026_07_28];
 
@@ -21,15 +20,15 @@ fn error_reply(opened: &Opened, status: u16, code: i64, data: &str) -> Reply {
 
 #[test]
 fn er_02_a_server_that_answers_is_modern() {
-    let mut world = World::detecting_client();
-    let opened = world.opened();
-    world.reply(opened.key, &Reply::json(result(&opened.id(), DISCOVERED)));
-    let events = world.events();
+    let mut harness = HttpClientHarness::detecting_client();
+    let opened = harness.opened();
+    harness.reply(opened.key, &Reply::json(result(&opened.id(), DISCOVERED)));
+    let events = harness.events();
     let [Event::Connected { version, detected_era, is_downgrade, .. }] = &events[..] else { panic!("{events:?}") };
     assert_eq!(*version, ProtocolVersion::V2026_07_28);
     assert_eq!(*detected_era, DetectedEra { era: Era::Modern, by: DetectedBy::Discovered });
     assert!(!is_downgrade);
-    assert_eq!(world.machine.detected_era(), Some(*detected_era));
+    assert_eq!(harness.machine.detected_era(), Some(*detected_era));
 }
 
 #[test]
@@ -55,15 +54,15 @@ fn er_23_to_25_what_no_modern_server_answers_leads_to_initialize() {
         ("a result of another kind", |to| Reply::json(result(&to.id(), "{}")), DetectedBy::OtherAnswer, "2025-11-25"),
         ("202", |_| Reply::status(202), DetectedBy::OtherAnswer, "2025-11-25"),
     ] {
-        let mut world = World::detecting_client();
-        let opened = world.opened();
-        world.reply(opened.key, &reply(&opened));
-        let initialize = world.opened();
+        let mut harness = HttpClientHarness::detecting_client();
+        let opened = harness.opened();
+        harness.reply(opened.key, &reply(&opened));
+        let initialize = harness.opened();
         assert_eq!(initialize.method(), "initialize", "{name}");
         assert_eq!(initialize.param("protocolVersion"), format!("\"{offered}\""), "{name}");
         assert_eq!((initialize.header("mcp-protocol-version"), initialize.header("mcp-method")), ("", ""), "{name}");
-        world.reply(initialize.key, &Reply::json(result(&initialize.id(), &initialize_result(offered))));
-        let events = world.events();
+        harness.reply(initialize.key, &Reply::json(result(&initialize.id(), &initialize_result(offered))));
+        let events = harness.events();
         let connected = DetectedEra { era: Era::Legacy, by };
         assert!(
             events.iter().any(
@@ -77,110 +76,110 @@ fn er_23_to_25_what_no_modern_server_answers_leads_to_initialize() {
         (|to| error_reply(to, 400, -32022, r#"{"supported":["2025-06-18","2025-03-26"]}"#)) as fn(&Opened) -> Reply,
         |to| Reply::json(result(&to.id(), r#"{"supportedVersions":["2025-03-26","2025-06-18"]}"#)),
     ] {
-        let mut world = World::detecting_client();
-        let opened = world.opened();
-        world.reply(opened.key, &reply(&opened));
-        assert_eq!(world.opened().param("protocolVersion"), "\"2025-06-18\"", "{legacy}");
+        let mut harness = HttpClientHarness::detecting_client();
+        let opened = harness.opened();
+        harness.reply(opened.key, &reply(&opened));
+        assert_eq!(harness.opened().param("protocolVersion"), "\"2025-06-18\"", "{legacy}");
     }
 }
 
 #[test]
 fn hm12_er_26_credentials_load_and_the_network_say_nothing_about_the_era() {
     for status in [401, 403, 407, 408, 429, 500, 502, 503] {
-        let mut world = World::detecting_client();
-        let opened = world.opened();
-        world.reply(opened.key, &error_reply(&opened, status, -32601, "{}"));
-        assert!(!world.has_opened(), "{status}");
-        let events = world.events();
+        let mut harness = HttpClientHarness::detecting_client();
+        let opened = harness.opened();
+        harness.reply(opened.key, &error_reply(&opened, status, -32601, "{}"));
+        assert!(!harness.has_opened(), "{status}");
+        let events = harness.events();
         assert!(
             matches!(&events[..], [Event::Unavailable { reason: Unavailable::Failed(Failed::Refused(_)), .. }]),
             "{status}: {events:?}"
         );
-        assert_eq!(world.machine.detected_era(), None);
+        assert_eq!(harness.machine.detected_era(), None);
     }
-    let mut world = World::detecting_client();
-    let opened = world.opened();
-    world.fail(opened.key, broken());
-    assert!(!world.has_opened());
-    let mut world = World::detecting_client();
-    world.opened();
-    world.pass(Duration::from_secs(31));
-    assert!(!world.has_opened());
+    let mut harness = HttpClientHarness::detecting_client();
+    let opened = harness.opened();
+    harness.fail(opened.key, broken());
+    assert!(!harness.has_opened());
+    let mut harness = HttpClientHarness::detecting_client();
+    harness.opened();
+    harness.pass(Duration::from_secs(31));
+    assert!(!harness.has_opened());
     assert!(matches!(
-        &world.events()[..],
+        &harness.events()[..],
         [Event::Unavailable { reason: Unavailable::Failed(Failed::TimedOut { .. }), .. }]
     ));
-    assert_eq!(world.machine.detected_era(), None);
+    assert_eq!(harness.machine.detected_era(), None);
 }
 
 #[test]
 fn hm12_a_downgrade_is_told_and_can_be_ruled_out() {
-    let empty_400 = |world: &mut World<Client<Http>>| {
-        let opened = world.opened();
+    let empty_400 = |harness: &mut HttpClientHarness<Client<Http>>| {
+        let opened = harness.opened();
         assert_eq!(opened.method(), "server/discover");
-        world.reply(opened.key, &Reply::status(400));
+        harness.reply(opened.key, &Reply::status(400));
     };
-    let mut world = World::detecting_client();
-    empty_400(&mut world);
-    let opened = world.opened();
-    world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", None));
-    assert!(matches!(&world.events()[..], [Event::Connected { is_downgrade: true, .. }, ..]));
+    let mut harness = HttpClientHarness::detecting_client();
+    empty_400(&mut harness);
+    let opened = harness.opened();
+    harness.reply(opened.key, &initialize_reply(&opened, "2025-11-25", None));
+    assert!(matches!(&harness.events()[..], [Event::Connected { is_downgrade: true, .. }, ..]));
     // A client that accepts no older revision does not fall back, and reports that there is no common version.
-    let mut world = World::detecting_client_with(|config, _| {
+    let mut harness = HttpClientHarness::detecting_client_with(|config, _| {
         *config = config.clone().min_version(ProtocolVersion::V2026_07_28);
     });
-    empty_400(&mut world);
+    empty_400(&mut harness);
     let none = Unavailable::Failed(Failed::NoCommonVersion { spoken: [ProtocolVersion::V2026_07_28].into() });
-    assert!(matches!(&world.events()[..], [Event::Unavailable { reason, .. }, ..] if *reason == none));
-    assert!(!world.has_opened());
+    assert!(matches!(&harness.events()[..], [Event::Unavailable { reason, .. }, ..] if *reason == none));
+    assert!(!harness.has_opened());
 }
 
 #[test]
 fn er_22_an_error_that_only_modern_servers_know_is_no_reason_to_fall_back() {
     for code in [-32020, -32021] {
-        let mut world = World::detecting_client();
-        let opened = world.opened();
-        world.reply(opened.key, &error_reply(&opened, 400, code, "{}"));
-        assert!(!world.has_opened(), "{code}");
-        assert!(matches!(&world.events()[..], [Event::Unavailable { reason: Unavailable::Error(_), .. }]), "{code}");
+        let mut harness = HttpClientHarness::detecting_client();
+        let opened = harness.opened();
+        harness.reply(opened.key, &error_reply(&opened, 400, code, "{}"));
+        assert!(!harness.has_opened(), "{code}");
+        assert!(matches!(&harness.events()[..], [Event::Unavailable { reason: Unavailable::Error(_), .. }]), "{code}");
     }
-    let mut world = World::detecting_client();
+    let mut harness = HttpClientHarness::detecting_client();
     for _ in 0..2 {
-        let opened = world.opened();
+        let opened = harness.opened();
         assert_eq!(opened.method(), "server/discover");
-        world.reply(opened.key, &error_reply(&opened, 400, -32022, r#"{"supported":["2026-07-28"]}"#));
+        harness.reply(opened.key, &error_reply(&opened, 400, -32022, r#"{"supported":["2026-07-28"]}"#));
     }
-    assert!(!world.has_opened());
-    assert!(matches!(&world.events()[..], [Event::Unavailable { reason: Unavailable::Error(_), .. }]));
-    let mut world = World::detecting_client();
-    let opened = world.opened();
-    world.reply(opened.key, &error_reply(&opened, 400, -32022, r#"{"supported":["2027-07-28"]}"#));
-    let events = world.events();
+    assert!(!harness.has_opened());
+    assert!(matches!(&harness.events()[..], [Event::Unavailable { reason: Unavailable::Error(_), .. }]));
+    let mut harness = HttpClientHarness::detecting_client();
+    let opened = harness.opened();
+    harness.reply(opened.key, &error_reply(&opened, 400, -32022, r#"{"supported":["2027-07-28"]}"#));
+    let events = harness.events();
     assert!(events.contains(&Event::Closed(CloseReason::NoCommonVersion)), "{events:?}");
 }
 
 #[test]
 fn er_28_a_two_endpoint_server_is_reached_in_three_steps() {
-    let mut world = World::detecting_client();
+    let mut harness = HttpClientHarness::detecting_client();
     for method in ["server/discover", "initialize"] {
-        let opened = world.opened();
+        let opened = harness.opened();
         assert_eq!(opened.method(), method);
-        world.reply(opened.key, &Reply::html(404));
+        harness.reply(opened.key, &Reply::html(404));
     }
-    let stream = world.opened();
+    let stream = harness.opened();
     assert_eq!(stream.line(), "GET /mcp");
-    world.begin(stream.key, &Reply::events("event: endpoint\ndata: /messages\n\n"));
-    let initialize = world.opened();
+    harness.begin(stream.key, &Reply::events("event: endpoint\ndata: /messages\n\n"));
+    let initialize = harness.opened();
     assert_eq!((initialize.line().as_str(), initialize.method().as_str()), ("POST /messages", "initialize"));
 }
 
 #[test]
 fn er_10_a_modern_only_client_fails_cleanly() {
-    let mut world = World::client_with(|config, _| config.versions = MODERN.to_vec());
-    let opened = world.opened();
+    let mut harness = HttpClientHarness::client_with(|config, _| config.versions = MODERN.to_vec());
+    let opened = harness.opened();
     assert_eq!(opened.method(), "server/discover");
-    world.reply(opened.key, &Reply::html(404));
-    let events = world.events();
+    harness.reply(opened.key, &Reply::html(404));
+    let events = harness.events();
     assert_eq!(
         events,
         [
@@ -191,37 +190,40 @@ fn er_10_a_modern_only_client_fails_cleanly() {
             Event::Closed(CloseReason::NoCommonVersion)
         ]
     );
-    let mut world = World::client_with(|config, http| {
+    let mut harness = HttpClientHarness::client_with(|config, http| {
         config.versions = MODERN.to_vec();
         http.transport = HttpTransport::HttpSse;
     });
-    assert!(!world.has_opened());
-    assert!(matches!(&world.events()[..], [Event::Unavailable { .. }, Event::Closed(CloseReason::NoCommonVersion)]));
+    assert!(!harness.has_opened());
+    assert!(matches!(&harness.events()[..], [Event::Unavailable { .. }, Event::Closed(CloseReason::NoCommonVersion)]));
 }
 
 #[test]
 fn er_09_a_verdict_that_is_handed_back_saves_the_question() {
-    let mut world = World::detecting_client_with(|config, _| config.known_era = Some(DetectedEra::known(Era::Legacy)));
-    assert_eq!(world.opened().method(), "initialize");
-    let mut world = World::detecting_client_with(|config, _| config.known_era = Some(DetectedEra::known(Era::Modern)));
-    assert_eq!(world.opened().method(), "server/discover");
+    let mut harness =
+        HttpClientHarness::detecting_client_with(|config, _| config.known_era = Some(DetectedEra::known(Era::Legacy)));
+    assert_eq!(harness.opened().method(), "initialize");
+    let mut harness =
+        HttpClientHarness::detecting_client_with(|config, _| config.known_era = Some(DetectedEra::known(Era::Modern)));
+    assert_eq!(harness.opened().method(), "server/discover");
     // If the configured era is wrong, the client detects the era again (ER-08).
-    let mut world = World::detecting_client_with(|config, _| config.known_era = Some(DetectedEra::known(Era::Legacy)));
-    let opened = world.opened();
-    world.reply(opened.key, &error_reply(&opened, 400, -32022, r#"{"supported":["2026-07-28"]}"#));
-    assert_eq!(world.opened().method(), "server/discover");
+    let mut harness =
+        HttpClientHarness::detecting_client_with(|config, _| config.known_era = Some(DetectedEra::known(Era::Legacy)));
+    let opened = harness.opened();
+    harness.reply(opened.key, &error_reply(&opened, 400, -32022, r#"{"supported":["2026-07-28"]}"#));
+    assert_eq!(harness.opened().method(), "server/discover");
 }
 
 #[test]
 fn requests_that_come_early_are_made_in_the_era_that_is_found() {
-    let mut world = World::detecting_client();
-    let request = world.machine.request(mcp_proto::client::Call::new("tools/list"), world.now).unwrap();
-    let opened = world.opened();
-    world.reply(opened.key, &Reply::json(result(&opened.id(), DISCOVERED)));
-    let opened = world.opened();
+    let mut harness = HttpClientHarness::detecting_client();
+    let request = harness.machine.request(mcp_proto::client::Call::new("tools/list"), harness.now).unwrap();
+    let opened = harness.opened();
+    harness.reply(opened.key, &Reply::json(result(&opened.id(), DISCOVERED)));
+    let opened = harness.opened();
     assert!(opened.body().contains("io.modelcontextprotocol/protocolVersion"));
-    world.reply(opened.key, &Reply::json(mcp_testkit::world::complete(&opened.id())));
-    assert!(matches!(world.outcomes().remove(&request), Some(Outcome::Result(_))));
+    harness.reply(opened.key, &Reply::json(mcp_testkit::messages::complete(&opened.id())));
+    assert!(matches!(harness.outcomes().remove(&request), Some(Outcome::Result(_))));
 }
 
 fn only_method(stream: &mut ClientStream) -> String {

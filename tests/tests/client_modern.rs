@@ -4,22 +4,23 @@ use std::time::Duration;
 
 use mcp_proto::client::{Call, Event, Outcome, Scope};
 use mcp_proto::{ErrorObject, Failed, Fault, InvalidResponse, Json, Limits, NoInput, Notification, Quirk, Ticket};
-use mcp_testkit::stream::ClientStream;
-use mcp_testkit::world::{Opened, Reply, World, broken, complete, error, event, request, result};
+use mcp_testkit::byte_stream::ClientStream;
+use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, broken};
+use mcp_testkit::messages::{complete, error, event, request, result};
 
-type ClientWorld = World<mcp_proto::Client<mcp_proto::client::Http>>;
+type ClientWorld = HttpClientHarness<mcp_proto::Client<mcp_proto::client::Http>>;
 
 fn json(text: &str) -> Json {
     Json::parse(text.to_owned()).expect("the test's text is JSON")
 }
 
 fn asking(capabilities: &'static str) -> ClientWorld {
-    World::modern_client_with(|config, _| config.capabilities = json(capabilities))
+    HttpClientHarness::modern_client_with(|config, _| config.capabilities = json(capabilities))
 }
 
-fn tickets(world: &mut ClientWorld) -> Vec<Ticket> {
+fn tickets(harness: &mut ClientWorld) -> Vec<Ticket> {
     let ticket = |event| if let Event::Requested { ticket, .. } = event { Some(ticket) } else { None };
-    world.events().into_iter().filter_map(ticket).collect()
+    harness.events().into_iter().filter_map(ticket).collect()
 }
 
 fn input_required(id: &str, rest: &str) -> Reply {
@@ -35,15 +36,16 @@ fn supported(opened: &Opened, versions: &str) -> Reply {
 
 #[test]
 fn md_m_01_every_request_says_revision_capabilities_and_name_in_body_and_headers() {
-    let mut world = World::detecting_client_with(|config, _| config.capabilities = json(r#"{"roots":{}}"#));
+    let mut harness =
+        HttpClientHarness::detecting_client_with(|config, _| config.capabilities = json(r#"{"roots":{}}"#));
     let meta = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"roots":{}},"io.modelcontextprotocol/clientInfo":{"name":"tests","version":"1"}"#;
-    let discover = world.opened();
+    let discover = harness.opened();
     assert_eq!(discover.param("_meta"), format!("{meta}}}"));
     assert_eq!(discover.header("mcp-protocol-version"), "2026-07-28");
     assert_eq!(discover.header("mcp-method"), "server/discover");
-    world.reply(discover.key, &Reply::json(result("1", mcp_testkit::world::DISCOVERED)));
+    harness.reply(discover.key, &Reply::json(result("1", mcp_testkit::messages::DISCOVERED)));
     let (_, call) =
-        world.call("tools/call", r#"{"name":"naïve tool","arguments":{"n":1.0},"_meta":{"traceparent":"x"}}"#);
+        harness.call("tools/call", r#"{"name":"naïve tool","arguments":{"n":1.0},"_meta":{"traceparent":"x"}}"#);
     assert_eq!(call.param("_meta"), format!(r#"{meta},"traceparent":"x"}}"#));
     assert_eq!(call.param("arguments"), r#"{"n":1.0}"#);
     assert_eq!(call.header("mcp-protocol-version"), "2026-07-28");
@@ -55,25 +57,25 @@ fn md_m_01_every_request_says_revision_capabilities_and_name_in_body_and_headers
         ("tasks/get", r#"{"taskId":"t"}"#, "t"),
         ("tools/list", "{}", ""),
     ] {
-        assert_eq!(world.call(method, params).1.header("mcp-name"), name, "{method}");
+        assert_eq!(harness.call(method, params).1.header("mcp-name"), name, "{method}");
     }
-    world.machine.notify(Notification::new("notifications/x"), world.now).unwrap();
-    assert_eq!(world.opened().header("mcp-method"), "notifications/x");
+    harness.machine.notify(Notification::new("notifications/x"), harness.now).unwrap();
+    assert_eq!(harness.opened().header("mcp-method"), "notifications/x");
 }
 
 #[test]
 fn nothing_opens_a_session_or_a_stream_of_the_server() {
-    let mut world = World::detecting_client();
-    let opened = world.opened();
-    let reply = Reply::json(result(&opened.id(), mcp_testkit::world::DISCOVERED)).header("mcp-session-id", "s");
-    world.reply(opened.key, &reply);
-    assert!(!world.has_opened());
-    let (_, opened) = world.request("tools/list");
+    let mut harness = HttpClientHarness::detecting_client();
+    let opened = harness.opened();
+    let reply = Reply::json(result(&opened.id(), mcp_testkit::messages::DISCOVERED)).header("mcp-session-id", "s");
+    harness.reply(opened.key, &reply);
+    assert!(!harness.has_opened());
+    let (_, opened) = harness.request("tools/list");
     assert_eq!(opened.header("mcp-session-id"), "");
-    world.reply(opened.key, &Reply::json(complete(&opened.id())));
-    world.machine.close(world.now);
-    assert!(!world.has_opened());
-    assert!(world.machine.is_closed());
+    harness.reply(opened.key, &Reply::json(complete(&opened.id())));
+    harness.machine.close(harness.now);
+    assert!(!harness.has_opened());
+    assert!(harness.machine.is_closed());
 }
 
 #[test]
@@ -85,10 +87,10 @@ fn rp17_mr5_jr_15_and_16_the_kind_of_a_result_is_read() {
         (r#""resultType":7,"#, Err(InvalidResponse::ResultType)),
         (r#""resultType":"input_required","requestState":"s","#, Err(InvalidResponse::InputRequired)),
     ] {
-        let mut world = World::modern_client();
-        let (_, opened) = world.request("tools/list");
-        world.reply(opened.key, &Reply::json(result(&opened.id(), &format!(r#"{{{kind}"tools":[]}}"#))));
-        let mut events = world.events();
+        let mut harness = HttpClientHarness::modern_client();
+        let (_, opened) = harness.request("tools/list");
+        harness.reply(opened.key, &Reply::json(result(&opened.id(), &format!(r#"{{{kind}"tools":[]}}"#))));
+        let mut events = harness.events();
         let Some(Event::Responded { outcome, .. }) = events.pop() else { panic!("{events:?}") };
         match (expected, outcome) {
             (Ok(quirk), Outcome::Result(_)) => assert_eq!(events.pop(), quirk.map(Event::QuirkMet), "{kind}"),
@@ -99,143 +101,143 @@ fn rp17_mr5_jr_15_and_16_the_kind_of_a_result_is_read() {
         }
     }
     // A client that declares an extension accepts the extension's kinds of results.
-    let mut world = asking(r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#);
-    let (_, opened) = world.call("tools/call", r#"{"name":"slow"}"#);
+    let mut harness = asking(r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#);
+    let (_, opened) = harness.call("tools/call", r#"{"name":"slow"}"#);
     let task = r#"{"resultType":"task","taskId":"7"}"#;
-    world.reply(opened.key, &Reply::json(result(&opened.id(), task)));
-    assert_eq!(world.outcome(), Outcome::Result(json(task)));
+    harness.reply(opened.key, &Reply::json(result(&opened.id(), task)));
+    assert_eq!(harness.outcome(), Outcome::Result(json(task)));
 }
 
 #[test]
 fn cx_07_closing_the_exchange_is_the_cancellation() {
     for has_begun in [false, true] {
-        let mut world = World::modern_client();
-        let (request, opened) = world.request("tools/call");
+        let mut harness = HttpClientHarness::modern_client();
+        let (request, opened) = harness.request("tools/call");
         if has_begun {
-            world.begin(opened.key, &Reply::events(": here\n\n"));
+            harness.begin(opened.key, &Reply::events(": here\n\n"));
         }
-        world.machine.cancel(request, Some("enough"), world.now);
-        assert!(world.is_aborted(opened.key));
-        assert!(!world.has_opened());
-        assert_eq!(world.outcome(), Outcome::Failed(Failed::Cancelled));
+        harness.machine.cancel(request, Some("enough"), harness.now);
+        assert!(harness.is_aborted(opened.key));
+        assert!(!harness.has_opened());
+        assert_eq!(harness.outcome(), Outcome::Failed(Failed::Cancelled));
     }
-    let mut world = World::modern_client();
-    let (_, opened) = world.request("tools/call");
-    world.pass(Duration::from_secs(60));
-    assert!(world.is_aborted(opened.key) && !world.has_opened());
+    let mut harness = HttpClientHarness::modern_client();
+    let (_, opened) = harness.request("tools/call");
+    harness.pass(Duration::from_secs(60));
+    assert!(harness.is_aborted(opened.key) && !harness.has_opened());
 }
 
 #[test]
 fn h1_a_stream_that_ends_is_not_resumed() {
-    let mut world = World::modern_client();
-    let (_, opened) = world.request("tools/call");
-    world.begin(opened.key, &Reply::events("id: 1\ndata:\n\n"));
-    world.end(opened.key);
-    assert!(!world.has_opened());
-    assert_eq!(world.outcome(), Outcome::Failed(Failed::StreamEnded));
+    let mut harness = HttpClientHarness::modern_client();
+    let (_, opened) = harness.request("tools/call");
+    harness.begin(opened.key, &Reply::events("id: 1\ndata:\n\n"));
+    harness.end(opened.key);
+    assert!(!harness.has_opened());
+    assert_eq!(harness.outcome(), Outcome::Failed(Failed::StreamEnded));
 }
 
 #[test]
 fn rules_0_1_a_request_of_the_server_is_neither_served_nor_answered() {
-    let mut world = asking(r#"{"roots":{}}"#);
-    let (_, opened) = world.request("tools/call");
-    world.begin(opened.key, &Reply::events(event(&request("7", "roots/list", "{}"))));
-    assert!(matches!(&world.events()[..], [Event::Faulted(Fault::UnexpectedRequest { .. })]));
-    assert!(!world.has_opened());
+    let mut harness = asking(r#"{"roots":{}}"#);
+    let (_, opened) = harness.request("tools/call");
+    harness.begin(opened.key, &Reply::events(event(&request("7", "roots/list", "{}"))));
+    assert!(matches!(&harness.events()[..], [Event::Faulted(Fault::UnexpectedRequest { .. })]));
+    assert!(!harness.has_opened());
 }
 
 #[test]
 fn md_v_02_a_refused_revision_is_tried_again_once_if_both_speak_it() {
-    let mut world = World::modern_client();
-    let (_, opened) = world.request("tools/call");
-    world.reply(opened.key, &supported(&opened, r#"["2026-07-28"]"#));
-    let again = world.opened();
+    let mut harness = HttpClientHarness::modern_client();
+    let (_, opened) = harness.request("tools/call");
+    harness.reply(opened.key, &supported(&opened, r#"["2026-07-28"]"#));
+    let again = harness.opened();
     assert_ne!(again.id(), opened.id());
-    world.reply(again.key, &supported(&again, r#"["2026-07-28"]"#));
-    assert!(!world.has_opened());
-    assert!(matches!(world.outcome(), Outcome::Error(error) if error.code() == -32022));
-    let (_, opened) = world.request("tools/call");
-    world.reply(opened.key, &supported(&opened, r#"["2027-01-01"]"#));
-    assert!(matches!(world.outcome(), Outcome::Error(_)));
+    harness.reply(again.key, &supported(&again, r#"["2026-07-28"]"#));
+    assert!(!harness.has_opened());
+    assert!(matches!(harness.outcome(), Outcome::Error(error) if error.code() == -32022));
+    let (_, opened) = harness.request("tools/call");
+    harness.reply(opened.key, &supported(&opened, r#"["2027-01-01"]"#));
+    assert!(matches!(harness.outcome(), Outcome::Error(_)));
 }
 
 #[test]
 fn mr4_md_i_05_to_09_a_call_that_needs_input_is_made_again_with_it() {
-    let mut world = asking(r#"{"elicitation":{},"roots":{}}"#);
-    let (key, opened) = world.call("tools/call", r#"{"name":"t","arguments":{"n":1.0}}"#);
+    let mut harness = asking(r#"{"elicitation":{},"roots":{}}"#);
+    let (key, opened) = harness.call("tools/call", r#"{"name":"t","arguments":{"n":1.0}}"#);
     let state = r#""a\u0062\/ ""#;
     let rest = format!(
         r#""inputRequests":{{"na\"me":{ELICITATION},"roots":{{"method":"roots/list"}}}},"requestState":{state}"#
     );
-    world.reply(opened.key, &input_required(&opened.id(), &rest));
+    harness.reply(opened.key, &input_required(&opened.id(), &rest));
     let mut asked = Vec::new();
-    for event in world.events() {
+    for event in harness.events() {
         let Event::Requested { ticket, scope, method, params } = event else { panic!("{event:?}") };
         assert_eq!(scope, Scope::Request(key));
         assert_eq!(params.is_some(), method.as_str() == "elicitation/create");
         asked.push(ticket);
     }
     // Another call that is made meanwhile does not contain the input of this one.
-    let (_, other) = world.call("tools/call", r#"{"name":"other"}"#);
+    let (_, other) = harness.call("tools/call", r#"{"name":"other"}"#);
     assert_eq!((other.param("inputResponses"), other.param("requestState")), (String::new(), String::new()));
-    world.machine.answer(asked.pop().unwrap(), Ok(json(r#"{"roots":[]}"#)), world.now);
-    assert!(!world.has_opened());
-    world.machine.answer(asked.pop().unwrap(), Ok(json(r#"{"action":"accept"}"#)), world.now);
-    let again = world.opened();
+    harness.machine.answer(asked.pop().unwrap(), Ok(json(r#"{"roots":[]}"#)), harness.now);
+    assert!(!harness.has_opened());
+    harness.machine.answer(asked.pop().unwrap(), Ok(json(r#"{"action":"accept"}"#)), harness.now);
+    let again = harness.opened();
     assert_ne!(again.id(), opened.id());
     assert_eq!(again.param("arguments"), r#"{"n":1.0}"#);
     assert_eq!(again.param("inputResponses"), r#"{"na\"me":{"action":"accept"},"roots":{"roots":[]}}"#);
     assert_eq!(again.param("requestState"), state);
     assert_eq!((again.header("mcp-name"), again.header("mcp-method")), ("t", "tools/call"));
     // The next round is independent: it has no state, and no answers of the previous round.
-    world.reply(again.key, &input_required(&again.id(), &format!(r#""inputRequests":{{"x":{ELICITATION}}}"#)));
-    let ticket = tickets(&mut world).pop().unwrap();
-    world.machine.answer(ticket, Ok(json("{}")), world.now);
-    let last = world.opened();
+    harness.reply(again.key, &input_required(&again.id(), &format!(r#""inputRequests":{{"x":{ELICITATION}}}"#)));
+    let ticket = tickets(&mut harness).pop().unwrap();
+    harness.machine.answer(ticket, Ok(json("{}")), harness.now);
+    let last = harness.opened();
     assert_eq!((last.param("inputResponses"), last.param("requestState")), (r#"{"x":{}}"#.to_owned(), String::new()));
-    world.reply(last.key, &Reply::json(complete(&last.id())));
-    assert!(matches!(world.outcomes().remove(&key), Some(Outcome::Result(_))));
+    harness.reply(last.key, &Reply::json(complete(&last.id())));
+    assert!(matches!(harness.outcomes().remove(&key), Some(Outcome::Result(_))));
 }
 
 #[test]
 fn mr3_md_i_06_a_state_alone_is_sent_back_after_a_growing_pause_and_not_for_ever() {
-    let mut world = World::modern_client();
-    let (_, mut opened) = world.request("resources/read");
+    let mut harness = HttpClientHarness::modern_client();
+    let (_, mut opened) = harness.request("resources/read");
     for round in 0..10 {
-        world.reply(opened.key, &input_required(&opened.id(), r#""requestState":"s""#));
-        assert!(!world.has_opened());
-        world.pass(Duration::from_millis(250 << round.min(5)));
-        opened = world.opened();
+        harness.reply(opened.key, &input_required(&opened.id(), r#""requestState":"s""#));
+        assert!(!harness.has_opened());
+        harness.pass(Duration::from_millis(250 << round.min(5)));
+        opened = harness.opened();
         assert_eq!(opened.param("requestState"), r#""s""#);
     }
-    world.reply(opened.key, &input_required(&opened.id(), r#""requestState":"s""#));
+    harness.reply(opened.key, &input_required(&opened.id(), r#""requestState":"s""#));
     let reason = NoInput::TooManyRounds { limit: 10 };
-    assert_eq!(world.outcome(), Outcome::Failed(Failed::NoInput { reason }));
+    assert_eq!(harness.outcome(), Outcome::Failed(Failed::NoInput { reason }));
 }
 
 #[test]
 fn mr2_what_a_server_wants_to_know_and_to_be_kept_is_bounded() {
     // A state as large as a message may be is kept once and sent back unchanged.
-    let mut world = asking(r#"{"roots":{}}"#);
-    let (_, opened) = world.request("prompts/get");
+    let mut harness = asking(r#"{"roots":{}}"#);
+    let (_, opened) = harness.request("prompts/get");
     let state = "s".repeat(15 << 20);
-    world.reply(opened.key, &input_required(&opened.id(), &format!(r#""requestState":"{state}""#)));
-    world.pass(Duration::from_millis(250));
-    assert!(world.opened().param("requestState").len() == state.len() + 2);
+    harness.reply(opened.key, &input_required(&opened.id(), &format!(r#""requestState":"{state}""#)));
+    harness.pass(Duration::from_millis(250));
+    assert!(harness.opened().param("requestState").len() == state.len() + 2);
     // A larger state fails the call.
-    let mut world = asking(r#"{"roots":{}}"#);
-    let (_, opened) = world.request("prompts/get");
+    let mut harness = asking(r#"{"roots":{}}"#);
+    let (_, opened) = harness.request("prompts/get");
     let state = "s".repeat(16 << 20);
-    world.reply(opened.key, &input_required(&opened.id(), &format!(r#""requestState":"{state}""#)));
-    assert!(matches!(world.outcome(), Outcome::Failed(Failed::TooLarge { .. })));
+    harness.reply(opened.key, &input_required(&opened.id(), &format!(r#""requestState":"{state}""#)));
+    assert!(matches!(harness.outcome(), Outcome::Failed(Failed::TooLarge { .. })));
     // A result that requires more inputs than the limits allow at one time fails the call.
-    let mut world = asking(r#"{"roots":{}}"#);
-    let (_, opened) = world.request("prompts/get");
+    let mut harness = asking(r#"{"roots":{}}"#);
+    let (_, opened) = harness.request("prompts/get");
     let inputs: Vec<_> = (0..10_000).map(|number| format!(r#""{number}":{{"method":"roots/list"}}"#)).collect();
     let inputs = format!(r#""inputRequests":{{{}}}"#, inputs.join(","));
-    world.reply(opened.key, &input_required(&opened.id(), &inputs));
+    harness.reply(opened.key, &input_required(&opened.id(), &inputs));
     let reason = NoInput::TooMuch { limit: Limits::default().requests_in };
-    assert_eq!(world.outcome(), Outcome::Failed(Failed::NoInput { reason }));
+    assert_eq!(harness.outcome(), Outcome::Failed(Failed::NoInput { reason }));
 }
 
 #[test]
@@ -249,76 +251,76 @@ fn mr2_md_i_02_and_03_malformed_wishes_for_input_fail_the_call() {
         r#""inputRequests":{"a":{"method":"roots/list","params":[]}}"#,
         r#""inputRequests":{"a":{"method":"roots/list"},"\u0061":{"method":"roots/list"}}"#,
     ] {
-        let mut world = asking(r#"{"roots":{}}"#);
-        let (_, opened) = world.request("prompts/get");
-        world.reply(opened.key, &input_required(&opened.id(), rest));
+        let mut harness = asking(r#"{"roots":{}}"#);
+        let (_, opened) = harness.request("prompts/get");
+        harness.reply(opened.key, &input_required(&opened.id(), rest));
         let reason = InvalidResponse::InputRequired;
-        assert_eq!(world.outcome(), Outcome::Failed(Failed::InvalidResponse { reason }), "{rest}");
+        assert_eq!(harness.outcome(), Outcome::Failed(Failed::InvalidResponse { reason }), "{rest}");
     }
 }
 
 #[test]
 fn md_i_04_and_10_a_call_ends_where_its_input_is_not_given() {
     let both = format!(r#""inputRequests":{{"a":{ELICITATION},"b":{ELICITATION}}}"#);
-    let mut world = World::modern_client();
-    let (_, opened) = world.request("tools/call");
-    world.reply(opened.key, &input_required(&opened.id(), &both));
-    assert_eq!(world.outcome(), Outcome::Failed(Failed::NoInput { reason: NoInput::NotDeclared }));
+    let mut harness = HttpClientHarness::modern_client();
+    let (_, opened) = harness.request("tools/call");
+    harness.reply(opened.key, &input_required(&opened.id(), &both));
+    assert_eq!(harness.outcome(), Outcome::Failed(Failed::NoInput { reason: NoInput::NotDeclared }));
 
-    let mut world = asking(r#"{"elicitation":{}}"#);
-    let (_, opened) = world.request("tools/call");
-    world.reply(opened.key, &input_required(&opened.id(), &both));
-    let mut asked = tickets(&mut world);
+    let mut harness = asking(r#"{"elicitation":{}}"#);
+    let (_, opened) = harness.request("tools/call");
+    harness.reply(opened.key, &input_required(&opened.id(), &both));
+    let mut asked = tickets(&mut harness);
     let (left, refused) = (asked.pop().unwrap(), asked.pop().unwrap());
-    world.machine.answer(refused, Err(ErrorObject::new(-32603, "nobody is here")), world.now);
-    let events = world.events();
+    harness.machine.answer(refused, Err(ErrorObject::new(-32603, "nobody is here")), harness.now);
+    let events = harness.events();
     let [Event::RequestCancelled { ticket, .. }, Event::Responded { outcome, .. }] = &events[..] else {
         panic!("{events:?}")
     };
     assert_eq!(*ticket, left.key());
     assert_eq!(*outcome, Outcome::Failed(Failed::NoInput { reason: NoInput::Refused { code: -32603 } }));
-    world.machine.answer(left, Ok(json("{}")), world.now);
-    assert!(!world.has_opened() && world.events().is_empty());
+    harness.machine.answer(left, Ok(json("{}")), harness.now);
+    assert!(!harness.has_opened() && harness.events().is_empty());
 }
 
 #[test]
 fn to_04_the_time_of_a_call_is_not_spent_while_a_person_is_asked() {
-    let mut world = asking(r#"{"elicitation":{}}"#);
-    let (key, opened) = world.request("tools/call");
-    world.pass(Duration::from_secs(50));
-    world.reply(opened.key, &input_required(&opened.id(), &format!(r#""inputRequests":{{"a":{ELICITATION}}}"#)));
-    world.pass(Duration::from_secs(300));
-    let ticket = tickets(&mut world).pop().unwrap();
-    world.machine.answer(ticket, Ok(json("{}")), world.now);
-    let again = world.opened();
-    world.pass(Duration::from_secs(59));
-    assert!(world.outcomes().is_empty());
-    world.machine.cancel(key, None, world.now);
-    assert!(world.is_aborted(again.key));
-    assert_eq!(world.outcome(), Outcome::Failed(Failed::Cancelled));
+    let mut harness = asking(r#"{"elicitation":{}}"#);
+    let (key, opened) = harness.request("tools/call");
+    harness.pass(Duration::from_secs(50));
+    harness.reply(opened.key, &input_required(&opened.id(), &format!(r#""inputRequests":{{"a":{ELICITATION}}}"#)));
+    harness.pass(Duration::from_secs(300));
+    let ticket = tickets(&mut harness).pop().unwrap();
+    harness.machine.answer(ticket, Ok(json("{}")), harness.now);
+    let again = harness.opened();
+    harness.pass(Duration::from_secs(59));
+    assert!(harness.outcomes().is_empty());
+    harness.machine.cancel(key, None, harness.now);
+    assert!(harness.is_aborted(again.key));
+    assert_eq!(harness.outcome(), Outcome::Failed(Failed::Cancelled));
 }
 
 #[test]
 fn a_call_is_taken_back_while_a_person_is_asked() {
-    let mut world = asking(r#"{"elicitation":{}}"#);
-    let (key, opened) = world.request("tools/call");
-    world.reply(opened.key, &input_required(&opened.id(), &format!(r#""inputRequests":{{"a":{ELICITATION}}}"#)));
-    let ticket = tickets(&mut world).pop().unwrap();
-    world.machine.cancel(key, None, world.now);
-    assert!(matches!(&world.events()[..], [Event::RequestCancelled { .. }, Event::Responded { .. }]));
-    world.machine.answer(ticket, Ok(json("{}")), world.now);
-    assert!(!world.has_opened());
-    assert_eq!(world.machine.requests_in_flight(), 0);
+    let mut harness = asking(r#"{"elicitation":{}}"#);
+    let (key, opened) = harness.request("tools/call");
+    harness.reply(opened.key, &input_required(&opened.id(), &format!(r#""inputRequests":{{"a":{ELICITATION}}}"#)));
+    let ticket = tickets(&mut harness).pop().unwrap();
+    harness.machine.cancel(key, None, harness.now);
+    assert!(matches!(&harness.events()[..], [Event::RequestCancelled { .. }, Event::Responded { .. }]));
+    harness.machine.answer(ticket, Ok(json("{}")), harness.now);
+    assert!(!harness.has_opened());
+    assert_eq!(harness.machine.requests_in_flight(), 0);
 }
 
 const TOOLS: &str = r#"{"resultType":"complete","tools":[{"name":"bad","inputSchema":{"properties":{"a":{"type":"null","x-mcp-header":"A"}}}},{"name":"t","inputSchema":{"properties":{"region":{"type":"string","x-mcp-header":"Region"}}}}]}"#;
 
 #[test]
 fn hm6_md_p_05_and_06_arguments_are_repeated_as_the_list_says_and_invalid_tools_are_taken_out() {
-    let mut world = World::modern_client();
-    let (_, opened) = world.request("tools/list");
-    world.reply(opened.key, &Reply::json(result(&opened.id(), TOOLS)));
-    let events = world.events();
+    let mut harness = HttpClientHarness::modern_client();
+    let (_, opened) = harness.request("tools/list");
+    harness.reply(opened.key, &Reply::json(result(&opened.id(), TOOLS)));
+    let events = harness.events();
     let [Event::Faulted(Fault::InvalidTool { tool, .. }), Event::Responded { outcome, .. }] = &events[..] else {
         panic!("{events:?}")
     };
@@ -326,7 +328,7 @@ fn hm6_md_p_05_and_06_arguments_are_repeated_as_the_list_says_and_invalid_tools_
     let Outcome::Result(list) = outcome else { panic!("{outcome:?}") };
     assert!(list.to_text().starts_with(r#"{"resultType":"complete","tools":[{"name":"t","#));
     for (arguments, header) in [(r#"{"region":" x"}"#, "=?base64?IHg=?="), (r#"{"region":null}"#, "")] {
-        let (_, call) = world.call("tools/call", &format!(r#"{{"name":"t","arguments":{arguments}}}"#));
+        let (_, call) = harness.call("tools/call", &format!(r#"{{"name":"t","arguments":{arguments}}}"#));
         assert_eq!(call.header("mcp-param-region"), header);
     }
 }
@@ -334,24 +336,24 @@ fn hm6_md_p_05_and_06_arguments_are_repeated_as_the_list_says_and_invalid_tools_
 #[test]
 fn md_p_12_after_a_mismatch_the_list_is_fetched_and_the_call_made_once_more() {
     for succeeds in [true, false] {
-        let mut world = World::modern_client();
-        let (_, call) = world.call("tools/call", r#"{"name":"t","arguments":{"region":"eu"}}"#);
+        let mut harness = HttpClientHarness::modern_client();
+        let (_, call) = harness.call("tools/call", r#"{"name":"t","arguments":{"region":"eu"}}"#);
         assert_eq!(call.header("mcp-param-region"), "");
         let mismatch = |opened: &Opened| Reply::json(error(&opened.id(), -32020, "no")).with_status(400);
-        world.reply(call.key, &mismatch(&call));
-        let first = world.opened();
+        harness.reply(call.key, &mismatch(&call));
+        let first = harness.opened();
         assert_eq!(first.method(), "tools/list");
         let page = r#"{"resultType":"complete","tools":[],"nextCursor":"2"}"#;
-        world.reply(first.key, &Reply::json(result(&first.id(), page)));
-        let second = world.opened();
+        harness.reply(first.key, &Reply::json(result(&first.id(), page)));
+        let second = harness.opened();
         assert_eq!(second.param("cursor"), r#""2""#);
-        world.reply(second.key, &Reply::json(result(&second.id(), TOOLS)));
-        let again = world.opened();
+        harness.reply(second.key, &Reply::json(result(&second.id(), TOOLS)));
+        let again = harness.opened();
         assert_eq!((again.method().as_str(), again.header("mcp-param-region")), ("tools/call", "eu"));
         let reply = if succeeds { Reply::json(complete(&again.id())) } else { mismatch(&again) };
-        world.reply(again.key, &reply);
-        assert!(!world.has_opened());
-        assert_eq!(matches!(world.outcome(), Outcome::Result(_)), succeeds);
+        harness.reply(again.key, &reply);
+        assert!(!harness.has_opened());
+        assert_eq!(matches!(harness.outcome(), Outcome::Result(_)), succeeds);
     }
 }
 
@@ -369,83 +371,85 @@ fn acknowledged(id: &str) -> String {
 
 #[test]
 fn md_l_a_subscription_is_acknowledged_tells_and_ends_with_a_result() {
-    let mut world = World::modern_client();
-    let key = world.machine.listen(json(FILTER), world.now).unwrap();
-    let opened = world.opened();
+    let mut harness = HttpClientHarness::modern_client();
+    let key = harness.machine.listen(json(FILTER), harness.now).unwrap();
+    let opened = harness.opened();
     assert_eq!((opened.method().as_str(), opened.param("notifications").as_str()), ("subscriptions/listen", FILTER));
-    world.begin(opened.key, &Reply::events(event(&acknowledged(&opened.id()))));
+    harness.begin(opened.key, &Reply::events(event(&acknowledged(&opened.id()))));
     let filter = json(r#"{"toolsListChanged":true}"#);
-    assert_eq!(world.events(), [Event::Listening { subscription: key, filter }]);
-    world.send(opened.key, event(&notice(&opened.id(), "notifications/tools/list_changed", "")).as_bytes());
-    assert!(matches!(&world.events()[..], [Event::Notified { scope: Scope::Subscription(of), .. }] if *of == key));
+    assert_eq!(harness.events(), [Event::Listening { subscription: key, filter }]);
+    harness.send(opened.key, event(&notice(&opened.id(), "notifications/tools/list_changed", "")).as_bytes());
+    assert!(matches!(&harness.events()[..], [Event::Notified { scope: Scope::Subscription(of), .. }] if *of == key));
     // A subscription has no deadline as long as comments keep its stream alive (MD-L-13).
     for _ in 0..100 {
-        world.pass(Duration::from_secs(200));
-        world.send(opened.key, b":\n\n");
+        harness.pass(Duration::from_secs(200));
+        harness.send(opened.key, b":\n\n");
     }
-    world.send(opened.key, event(&complete(&opened.id())).as_bytes());
-    let events = world.events();
+    harness.send(opened.key, event(&complete(&opened.id())).as_bytes());
+    let events = harness.events();
     assert!(matches!(&events[..], [Event::ListeningEnded { outcome: Outcome::Result(_), .. }]), "{events:?}");
-    assert_eq!(world.machine.requests_in_flight(), 0);
+    assert_eq!(harness.machine.requests_in_flight(), 0);
 }
 
 #[test]
 fn md_l_08_unlistening_closes_the_exchange() {
-    let mut world = World::modern_client();
-    let key = world.machine.listen(json(FILTER), world.now).unwrap();
-    let opened = world.opened();
-    world.begin(opened.key, &Reply::events(event(&acknowledged(&opened.id()))));
-    world.events();
-    world.machine.unlisten(key, world.now);
-    assert!(world.is_aborted(opened.key) && !world.has_opened());
+    let mut harness = HttpClientHarness::modern_client();
+    let key = harness.machine.listen(json(FILTER), harness.now).unwrap();
+    let opened = harness.opened();
+    harness.begin(opened.key, &Reply::events(event(&acknowledged(&opened.id()))));
+    harness.events();
+    harness.machine.unlisten(key, harness.now);
+    assert!(harness.is_aborted(opened.key) && !harness.has_opened());
     let outcome = Outcome::Failed(Failed::Cancelled);
-    assert_eq!(world.events(), [Event::ListeningEnded { subscription: key, outcome }]);
-    world.machine.unlisten(key, world.now);
-    assert!(world.events().is_empty());
+    assert_eq!(harness.events(), [Event::ListeningEnded { subscription: key, outcome }]);
+    harness.machine.unlisten(key, harness.now);
+    assert!(harness.events().is_empty());
 }
 
 #[test]
 fn md_l_11_a_lost_subscription_is_opened_again_with_growing_pauses() {
-    let mut world = World::modern_client();
-    let key = world.machine.listen(json(FILTER), world.now).unwrap();
-    let opened = world.opened();
-    world.begin(opened.key, &Reply::events(event(&acknowledged(&opened.id()))));
-    world.events();
-    world.end(opened.key);
-    assert!(matches!(&world.events()[..], [Event::ListeningInterrupted { reason: Failed::StreamEnded, .. }]));
+    let mut harness = HttpClientHarness::modern_client();
+    let key = harness.machine.listen(json(FILTER), harness.now).unwrap();
+    let opened = harness.opened();
+    harness.begin(opened.key, &Reply::events(event(&acknowledged(&opened.id()))));
+    harness.events();
+    harness.end(opened.key);
+    assert!(matches!(&harness.events()[..], [Event::ListeningInterrupted { reason: Failed::StreamEnded, .. }]));
     for _ in 0..3 {
-        assert!(!world.has_opened());
-        world.pass(Duration::from_secs(10));
-        let opened = world.opened();
+        assert!(!harness.has_opened());
+        harness.pass(Duration::from_secs(10));
+        let opened = harness.opened();
         assert_eq!(opened.param("notifications"), FILTER);
-        world.fail(opened.key, broken());
+        harness.fail(opened.key, broken());
         assert!(
-            matches!(&world.events()[..], [Event::ListeningInterrupted { subscription, .. }] if *subscription == key)
+            matches!(&harness.events()[..], [Event::ListeningInterrupted { subscription, .. }] if *subscription == key)
         );
     }
-    world.pass(Duration::from_secs(30));
-    let opened = world.opened();
-    world.begin(opened.key, &Reply::events(event(&acknowledged(&opened.id()))));
-    assert!(matches!(&world.events()[..], [Event::Listening { subscription, .. }] if *subscription == key));
-    world.machine.close(world.now);
+    harness.pass(Duration::from_secs(30));
+    let opened = harness.opened();
+    harness.begin(opened.key, &Reply::events(event(&acknowledged(&opened.id()))));
+    assert!(matches!(&harness.events()[..], [Event::Listening { subscription, .. }] if *subscription == key));
+    harness.machine.close(harness.now);
     assert!(
-        world.events().contains(&Event::ListeningEnded { subscription: key, outcome: Outcome::Failed(Failed::Closed) })
+        harness
+            .events()
+            .contains(&Event::ListeningEnded { subscription: key, outcome: Outcome::Failed(Failed::Closed) })
     );
 }
 
 #[test]
 fn a_subscription_that_is_refused_or_not_acknowledged_has_ended() {
-    let mut world = World::modern_client();
-    world.machine.listen(json(FILTER), world.now).unwrap();
-    let opened = world.opened();
-    world.reply(opened.key, &Reply::json(error(&opened.id(), -32601, "no")).with_status(404));
-    assert!(matches!(&world.events()[..], [Event::ListeningEnded { outcome: Outcome::Error(_), .. }]));
-    world.machine.listen(json(FILTER), world.now).unwrap();
-    let opened = world.opened();
-    world.begin(opened.key, &Reply::events(":\n\n"));
-    world.pass(Duration::from_secs(61));
-    assert!(world.is_aborted(opened.key));
-    let events = world.events();
+    let mut harness = HttpClientHarness::modern_client();
+    harness.machine.listen(json(FILTER), harness.now).unwrap();
+    let opened = harness.opened();
+    harness.reply(opened.key, &Reply::json(error(&opened.id(), -32601, "no")).with_status(404));
+    assert!(matches!(&harness.events()[..], [Event::ListeningEnded { outcome: Outcome::Error(_), .. }]));
+    harness.machine.listen(json(FILTER), harness.now).unwrap();
+    let opened = harness.opened();
+    harness.begin(opened.key, &Reply::events(":\n\n"));
+    harness.pass(Duration::from_secs(61));
+    assert!(harness.is_aborted(opened.key));
+    let events = harness.events();
     let timed_out = Failed::TimedOut { after: Duration::from_secs(60) };
     assert!(
         matches!(&events[..], [Event::ListeningEnded { outcome: Outcome::Failed(reason), .. }] if *reason == timed_out)
@@ -454,9 +458,9 @@ fn a_subscription_that_is_refused_or_not_acknowledged_has_ended() {
 
 #[test]
 fn a_legacy_server_has_no_subscriptions_of_that_kind() {
-    let mut world = World::connected_client();
-    assert!(world.machine.listen(json(FILTER), world.now).is_err());
-    assert!(world.machine.request(Call::new("subscriptions/listen"), world.now).is_err());
+    let mut harness = HttpClientHarness::connected_client();
+    assert!(harness.machine.listen(json(FILTER), harness.now).is_err());
+    assert!(harness.machine.request(Call::new("subscriptions/listen"), harness.now).is_err());
 }
 
 #[test]

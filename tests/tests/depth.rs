@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use mcp_proto::{Frame, JsonError, Limits, ParseErrorKind};
-use mcp_testkit::stream::ServerStream;
-use mcp_testkit::world::{error, request};
+use mcp_testkit::byte_stream::ServerStream;
+use mcp_testkit::messages::{error, request};
 
 const DEEP: usize = 1_000_000;
 const STACK: usize = 64 * 1024;

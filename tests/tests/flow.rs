@@ -6,10 +6,11 @@ use mcp_proto::client::{self, Call, CloseReason, Outcome};
 use mcp_proto::relay::{self, Action, Relay};
 use mcp_proto::server::{self, InputRequired};
 use mcp_proto::{Failed, Fault, Instant, Json, Limits, Method, Notification, Output, RequestKey, Stdio, StdioAction};
-use mcp_testkit::asked::Asked;
-use mcp_testkit::site::Site;
-use mcp_testkit::stream::{ClientStream, ServerStream};
-use mcp_testkit::world::{INITIALIZED, World, initialize, initialize_result, request, result};
+use mcp_testkit::byte_stream::{ClientStream, ServerStream};
+use mcp_testkit::http_client::HttpClientHarness;
+use mcp_testkit::http_exchange::TestRequest;
+use mcp_testkit::http_server::HttpServerHarness;
+use mcp_testkit::messages::{INITIALIZED, initialize, initialize_result, request, result};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -352,19 +353,19 @@ fn defect_k4_a_relay_stops_reading_its_server_while_its_client_reads_nothing_and
 
 #[test]
 fn defect_k5_a_relay_to_a_server_over_http_that_answers_nothing_answers_every_request() {
-    let mut world = World::connected_relay_with(|config, _| config.request_timeout = 3 * SECOND);
+    let mut harness = HttpClientHarness::connected_relay_with(|config, _| config.request_timeout = 3 * SECOND);
     let params = format!(r#"{{"x":"{}"}}"#, "x".repeat(150_000));
     for id in 1..=300 {
         // The relay itself answers a request that waits for the server when its timeout ends.
-        let begin = world.now;
-        while !world.machine.wants_bytes() {
-            world.pass(SECOND / 10);
-            assert!(world.now <= begin + 5 * SECOND, "reading stops at request {id}");
+        let begin = harness.now;
+        while !harness.machine.wants_bytes() {
+            harness.pass(SECOND / 10);
+            assert!(harness.now <= begin + 5 * SECOND, "reading stops at request {id}");
         }
-        world.line(&request(&id.to_string(), "tools/call", &params));
+        harness.line(&request(&id.to_string(), "tools/call", &params));
     }
-    world.pass(4 * SECOND);
-    assert_eq!(world.lines().len(), 300, "each has one answer");
+    harness.pass(4 * SECOND);
+    assert_eq!(harness.lines().len(), 300, "each has one answer");
 }
 
 fn log_message(length: usize) -> Notification {
@@ -374,89 +375,89 @@ fn log_message(length: usize) -> Notification {
 
 #[test]
 fn defect_k1_a_stream_whose_client_takes_nothing_is_aborted_by_the_machine() {
-    let mut site = Site::with(|_, config| {
+    let mut http_server = HttpServerHarness::with(|_, config| {
         config.limits.unwritten = 100_000;
         config.capabilities = Json::parse(r#"{"logging":{},"tools":{}}"#).expect("JSON");
     });
-    let id = site.session("2025-11-25");
-    let slow = site.ask(&Asked::get().in_session(&id));
-    let session = site.last_session();
-    site.is_read = false;
+    let id = http_server.session("2025-11-25");
+    let slow = http_server.ask(&TestRequest::get().in_session(&id));
+    let session = http_server.last_session();
+    http_server.is_read = false;
     let mut told = 0;
-    while site.aborted.is_empty() {
-        site.server.notify(session, log_message(1000), site.now).expect("a notification");
-        site.pass(Duration::ZERO);
+    while http_server.aborted.is_empty() {
+        http_server.server.notify(session, log_message(1000), http_server.now).expect("a notification");
+        http_server.pass(Duration::ZERO);
         told += 1;
         assert!(told < 1000, "what waits is without bound");
     }
-    assert!(told > 80 && site.aborted == [slow]);
-    assert!(site.take(slow).body.len() <= 100_000);
+    assert!(told > 80 && http_server.aborted == [slow]);
+    assert!(http_server.take(slow).body.len() <= 100_000);
     // The session continues, and its client may open the stream again.
-    site.is_read = true;
-    let key = site.ask(&Asked::get().in_session(&id));
-    site.server.notify(session, log_message(10), site.now).expect("a notification");
-    assert!(site.take(key).text().contains("xxxxxxxxxx"));
+    http_server.is_read = true;
+    let key = http_server.ask(&TestRequest::get().in_session(&id));
+    http_server.server.notify(session, log_message(10), http_server.now).expect("a notification");
+    assert!(http_server.take(key).text().contains("xxxxxxxxxx"));
 
     // A client that reads its stream is not aborted, nor is one that reads a large message late.
     for _ in 0..1000 {
-        site.server.notify(session, log_message(1000), site.now).expect("a notification");
-        site.pass(Duration::ZERO);
-        site.take(key);
+        http_server.server.notify(session, log_message(1000), http_server.now).expect("a notification");
+        http_server.pass(Duration::ZERO);
+        http_server.take(key);
     }
-    site.is_read = false;
-    site.server.notify(session, log_message(500_000), site.now).expect("a notification");
-    site.pass(Duration::ZERO);
-    assert!(site.take(key).body.len() > 500_000);
-    site.server.handle_written(key, 600_000, site.now);
-    site.server.notify(session, log_message(500_000), site.now).expect("a notification");
-    site.pass(Duration::ZERO);
-    assert!(site.take(key).body.len() > 500_000);
-    assert_eq!(site.aborted, [slow]);
+    http_server.is_read = false;
+    http_server.server.notify(session, log_message(500_000), http_server.now).expect("a notification");
+    http_server.pass(Duration::ZERO);
+    assert!(http_server.take(key).body.len() > 500_000);
+    http_server.server.handle_written(key, 600_000, http_server.now);
+    http_server.server.notify(session, log_message(500_000), http_server.now).expect("a notification");
+    http_server.pass(Duration::ZERO);
+    assert!(http_server.take(key).body.len() > 500_000);
+    assert_eq!(http_server.aborted, [slow]);
 }
 
 #[test]
 fn defect_k1_an_answer_that_finds_no_room_breaks_its_stream_off_instead_of_ending_it() {
-    let mut site = Site::with(|_, config| {
+    let mut http_server = HttpServerHarness::with(|_, config| {
         config.limits.unwritten = 10_000;
         config.capabilities = Json::parse(r#"{"logging":{},"tools":{}}"#).expect("JSON");
     });
-    let id = site.session("2025-11-25");
-    let (key, ticket) = site.call(&id, "1", r#"{"name":"t"}"#);
-    site.is_read = false;
-    site.server.notify(&ticket, log_message(9000), site.now).expect("a notification");
-    assert!(site.peek(key).is_some_and(|sent| !sent.is_over && sent.body.len() > 9000));
-    site.respond(ticket, &format!(r#"{{"content":[{{"type":"text","text":"{}"}}]}}"#, "x".repeat(9000)));
-    site.pass(Duration::ZERO);
-    assert_eq!(site.aborted, [key]);
-    assert!(site.take(key).body.len() < 10_000);
+    let id = http_server.session("2025-11-25");
+    let (key, ticket) = http_server.call(&id, "1", r#"{"name":"t"}"#);
+    http_server.is_read = false;
+    http_server.server.notify(&ticket, log_message(9000), http_server.now).expect("a notification");
+    assert!(http_server.peek(key).is_some_and(|sent| !sent.is_over && sent.body.len() > 9000));
+    http_server.respond(ticket, &format!(r#"{{"content":[{{"type":"text","text":"{}"}}]}}"#, "x".repeat(9000)));
+    http_server.pass(Duration::ZERO);
+    assert_eq!(http_server.aborted, [key]);
+    assert!(http_server.take(key).body.len() < 10_000);
 }
 
 #[test]
 fn defect_m3_bodies_that_arrive_are_bounded_in_sum_and_refused_with_503() {
-    let mut site = Site::with(|_, config| config.limits.held = 4 << 20);
+    let mut http_server = HttpServerHarness::with(|_, config| config.limits.held = 4 << 20);
     let chunk = vec![b' '; 4 * 1024];
-    let keys: Vec<_> = (0..60).map(|_| site.begin(&Asked::post(""))).collect();
+    let keys: Vec<_> = (0..60).map(|_| http_server.begin(&TestRequest::post(""))).collect();
     for _ in 0..(15 << 16) / chunk.len() {
         for key in &keys {
-            site.server.handle_body(*key, &chunk, site.now);
+            http_server.server.handle_body(*key, &chunk, http_server.now);
         }
     }
     let refused: Vec<_> =
-        keys.iter().filter(|key| site.peek(**key).is_some_and(|sent| sent.is_over)).copied().collect();
+        keys.iter().filter(|key| http_server.peek(**key).is_some_and(|sent| sent.is_over)).copied().collect();
     assert!((50..57).contains(&refused.len()), "four of 1 MB fit into 4 MiB: {}", refused.len());
     for key in refused {
-        let sent = site.take(key);
+        let sent = http_server.take(key);
         assert_eq!((sent.code(), sent.headers["retry-after"].as_bytes()), (503, &b"5"[..]));
     }
     for key in keys {
-        site.server.handle_disconnect(key, site.now);
+        http_server.server.handle_disconnect(key, http_server.now);
     }
     // All room that the bodies took is free again.
-    let key = site.begin(&Asked::post(""));
+    let key = http_server.begin(&TestRequest::post(""));
     for _ in 0..(15 << 16) / chunk.len() {
-        site.server.handle_body(key, &chunk, site.now);
+        http_server.server.handle_body(key, &chunk, http_server.now);
     }
-    assert!(site.peek(key).is_none());
+    assert!(http_server.peek(key).is_none());
 }
 
 #[test]

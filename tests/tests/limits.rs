@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use mcp_proto::server::{self, HttpConfig, Server};
 use mcp_proto::{Ceilings, Intake, Json, Limits, Load, Stdio, UsageError};
-use mcp_testkit::world::{Reply, World, result};
+use mcp_testkit::http_client::{HttpClientHarness, Reply};
+use mcp_testkit::messages::result;
 
 /// A field of `Limits`: its name, its accessor, and its largest value.
 type Field = (&'static str, fn(&mut Limits) -> &mut usize, usize);
@@ -210,10 +211,10 @@ fn a_server_whose_description_is_no_object_is_refused() {
 
 #[test]
 fn a_relay_counts_the_requests_of_its_client() {
-    let mut world = World::connected_relay();
-    assert_eq!(world.machine.requests_in_flight(), 0);
-    let opened = world.call("1", "tools/list");
-    assert_eq!(world.machine.requests_in_flight(), 1);
-    world.reply(opened.key, &Reply::json(result(&opened.id(), "{}")));
-    assert_eq!(world.machine.requests_in_flight(), 0);
+    let mut harness = HttpClientHarness::connected_relay();
+    assert_eq!(harness.machine.requests_in_flight(), 0);
+    let opened = harness.call("1", "tools/list");
+    assert_eq!(harness.machine.requests_in_flight(), 1);
+    harness.reply(opened.key, &Reply::json(result(&opened.id(), "{}")));
+    assert_eq!(harness.machine.requests_in_flight(), 0);
 }

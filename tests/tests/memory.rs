@@ -16,13 +16,13 @@ use bytes::Bytes;
 use mcp_proto::client::HttpTransport;
 use mcp_proto::server::{HttpConfig, Progress};
 use mcp_proto::{Ceilings, Instant, Intake, Json, Limits, Notification, ProtocolVersion, Relay, Stdio, relay};
-use mcp_testkit::asked::{Asked, initialize};
+use mcp_testkit::byte_stream::{ClientStream, ServerStream};
+use mcp_testkit::http_client::{HttpClientHarness, Reply};
+use mcp_testkit::http_exchange::{TestRequest, initialize};
+use mcp_testkit::http_server::HttpServerHarness;
 use mcp_testkit::json_text::keys;
-use mcp_testkit::site::Site;
-use mcp_testkit::stream::{ClientStream, ServerStream};
-use mcp_testkit::world::{
-    INITIALIZED, Reply, World, event, initialize as initialize_line, initialize_result, request, result,
-};
+use mcp_testkit::messages;
+use mcp_testkit::messages::{INITIALIZED, event, initialize_result, request, result};
 use peak_alloc::PeakAlloc;
 
 #[global_allocator]
@@ -259,52 +259,52 @@ fn answers() -> Vec<(&'static str, &'static str, Reply, Vec<u8>, usize)> {
 }
 
 fn client_over_http(account: &mut Account, ceiling: usize) {
-    let connected = || World::connected_client_with(|config, _| config.limits = limits());
+    let connected = || HttpClientHarness::connected_client_with(|config, _| config.limits = limits());
     for (row, what, reply, chunk, times) in answers() {
         account.flood(row, &format!("client over HTTP: {what}"), ceiling, || {
-            let mut world = connected();
-            let (_, opened) = world.request("tools/list");
-            world.begin(opened.key, &reply);
+            let mut harness = connected();
+            let (_, opened) = harness.request("tools/list");
+            harness.begin(opened.key, &reply);
             for _ in 0..times {
-                world.machine.handle_body(opened.key, &chunk, world.now);
-                while world.machine.poll_output().is_some() {}
+                harness.machine.handle_body(opened.key, &chunk, harness.now);
+                while harness.machine.poll_output().is_some() {}
             }
         });
         account.flood(row, &format!("client over HTTP, which is not emptied: {what}"), ceiling, || {
-            let mut world = connected();
-            let (_, opened) = world.request("tools/list");
-            world.begin(opened.key, &reply);
+            let mut harness = connected();
+            let (_, opened) = harness.request("tools/list");
+            harness.begin(opened.key, &reply);
             for _ in 0..times {
-                if !world.machine.wants_input() {
+                if !harness.machine.wants_input() {
                     break;
                 }
-                world.machine.handle_body(opened.key, &chunk, world.now);
+                harness.machine.handle_body(opened.key, &chunk, harness.now);
             }
         });
     }
     let chunk = vec![b'x'; CHUNK];
     account.flood("SS1", "client over HTTP: an event of the limit on every exchange", ceiling, || {
-        let mut world = connected();
-        let opened: Vec<_> = (0..limits().exchanges * 3 / 4).map(|_| world.request("tools/list").1.key).collect();
+        let mut harness = connected();
+        let opened: Vec<_> = (0..limits().exchanges * 3 / 4).map(|_| harness.request("tools/list").1.key).collect();
         for key in &opened {
-            world.begin(*key, &Reply::events("data: "));
+            harness.begin(*key, &Reply::events("data: "));
         }
         for _ in 0..limits().event / CHUNK - 1 {
             for key in &opened {
-                world.machine.handle_body(*key, &chunk, world.now);
+                harness.machine.handle_body(*key, &chunk, harness.now);
             }
         }
     });
     account.flood("LE2", "client over HTTP: an endpoint of 1 MB, again and again", ceiling, || {
-        let mut world = World::client_with(|config, http| {
+        let mut harness = HttpClientHarness::client_with(|config, http| {
             config.limits = limits();
             http.transport = HttpTransport::HttpSse;
         });
-        let opened = world.opened();
-        world.begin(opened.key, &Reply::events("event: endpoint\ndata: /m\n\nevent: endpoint\ndata: "));
+        let opened = harness.opened();
+        harness.begin(opened.key, &Reply::events("event: endpoint\ndata: /m\n\nevent: endpoint\ndata: "));
         for _ in 0..1000 {
-            world.machine.handle_body(opened.key, &chunk, world.now);
-            while world.machine.poll_output().is_some() {}
+            harness.machine.handle_body(opened.key, &chunk, harness.now);
+            while harness.machine.poll_output().is_some() {}
         }
     });
     let inputs: Vec<_> = (0..10_000).map(|key| format!(r#""{key}":{{"method":"roots/list"}}"#)).collect();
@@ -312,17 +312,17 @@ fn client_over_http(account: &mut Account, ceiling: usize) {
     let state = format!(r#"{{"resultType":"input_required","requestState":"{}"}}"#, "s".repeat(limits().message - 200));
     for (what, answer) in [("10^4 wishes for input", inputs), ("a state of the limit", state)] {
         account.flood("MR2", &format!("client over HTTP: {what}"), ceiling, || {
-            let mut world = World::modern_client_with(|config, _| {
+            let mut harness = HttpClientHarness::modern_client_with(|config, _| {
                 config.limits = limits();
                 config.capabilities = Json::parse(r#"{"roots":{}}"#).expect("JSON");
             });
-            let (_, opened) = world.call("tools/call", r#"{"name":"t"}"#);
-            world.begin(opened.key, &Reply::json(""));
+            let (_, opened) = harness.call("tools/call", r#"{"name":"t"}"#);
+            harness.begin(opened.key, &Reply::json(""));
             for chunk in result(&opened.id(), &answer).as_bytes().chunks(CHUNK) {
-                world.machine.handle_body(opened.key, chunk, world.now);
+                harness.machine.handle_body(opened.key, chunk, harness.now);
             }
-            world.machine.handle_end(opened.key, world.now);
-            while world.machine.poll_output().is_some() {}
+            harness.machine.handle_end(opened.key, harness.now);
+            while harness.machine.poll_output().is_some() {}
         });
     }
 }
@@ -332,7 +332,7 @@ fn joined(now: Instant) -> Relay<Stdio> {
     let mut config = relay::Config::default();
     config.limits = limits();
     let mut relay = Relay::new(Stdio::new(), config).expect("a configuration");
-    relay.handle_bytes((initialize_line("0", "2025-11-25") + "\n").as_bytes(), now);
+    relay.handle_bytes((messages::initialize("0", "2025-11-25") + "\n").as_bytes(), now);
     relay.handle_server_bytes((result("1", &initialize_result("2025-11-25")) + "\n").as_bytes(), now);
     relay.handle_bytes((INITIALIZED.to_owned() + "\n").as_bytes(), now);
     while relay.poll_output().is_some() {}
@@ -372,38 +372,38 @@ fn relay_over_stdio(account: &mut Account, ceiling: usize) {
 }
 
 fn relay_over_http(account: &mut Account, ceiling: usize) {
-    let connected = || World::connected_relay_with(|config, _| config.limits = limits());
+    let connected = || HttpClientHarness::connected_relay_with(|config, _| config.limits = limits());
     for (row, what, reply, chunk, times) in answers() {
         account.flood(row, &format!("relay: {what}"), ceiling, || {
-            let mut world = connected();
-            let opened = world.call("1", "tools/list");
-            world.begin(opened.key, &reply);
+            let mut harness = connected();
+            let opened = harness.call("1", "tools/list");
+            harness.begin(opened.key, &reply);
             for _ in 0..times {
-                world.machine.handle_body(opened.key, &chunk, world.now);
-                while world.machine.poll_output().is_some() {}
+                harness.machine.handle_body(opened.key, &chunk, harness.now);
+                while harness.machine.poll_output().is_some() {}
             }
         });
         account.flood(row, &format!("relay, which is not emptied: {what}"), ceiling, || {
-            let mut world = connected();
-            let opened = world.call("1", "tools/list");
-            world.begin(opened.key, &reply);
+            let mut harness = connected();
+            let opened = harness.call("1", "tools/list");
+            harness.begin(opened.key, &reply);
             for _ in 0..times {
-                if !world.machine.wants_body() {
+                if !harness.machine.wants_body() {
                     break;
                 }
-                world.machine.handle_body(opened.key, &chunk, world.now);
+                harness.machine.handle_body(opened.key, &chunk, harness.now);
             }
         });
     }
     for (row, what, chunk, times) in lines() {
         account.flood(row, &format!("relay, of its client: {what}"), ceiling, || {
-            let mut world = connected();
+            let mut harness = connected();
             for _ in 0..times {
-                if !world.machine.wants_bytes() {
+                if !harness.machine.wants_bytes() {
                     break;
                 }
-                world.machine.handle_bytes(&chunk, world.now);
-                while world.machine.poll_output().is_some() {}
+                harness.machine.handle_bytes(&chunk, harness.now);
+                while harness.machine.poll_output().is_some() {}
             }
         });
     }
@@ -470,8 +470,8 @@ impl Served {
         Ceilings::new(&self.limits, &self.http, Intake { exchanges: self.exchanges, ..INTAKE }).server_over_http
     }
 
-    fn site(&self) -> Site {
-        Site::with(|http, config| {
+    fn http_server(&self) -> HttpServerHarness {
+        HttpServerHarness::with(|http, config| {
             *http = self.http.clone();
             config.limits = self.limits.clone();
             let capabilities = r#"{"tools":{},"logging":{},"resources":{"subscribe":true}}"#;
@@ -486,22 +486,22 @@ fn server_over_http(account: &mut Account) {
     let mut served = Served::with_sessions(1);
     served.exchanges = 64;
     account.flood("OR6", "server over HTTP: bodies of the limit, none of which ends", served.ceiling(), || {
-        let mut site = served.site();
-        let keys: Vec<_> = (0..served.exchanges).map(|_| site.begin(&Asked::post(""))).collect();
+        let mut http_server = served.http_server();
+        let keys: Vec<_> = (0..served.exchanges).map(|_| http_server.begin(&TestRequest::post(""))).collect();
         for _ in 0..served.limits.message / CHUNK {
             for key in &keys {
-                site.server.handle_body(*key, &chunk, site.now);
+                http_server.server.handle_body(*key, &chunk, http_server.now);
             }
         }
     });
     let served = Served::with_sessions(1);
     account.flood("OR6", "server over HTTP: a body of 1 GB", served.ceiling(), || {
-        let mut site = served.site();
-        let key = site.begin(&Asked::post(""));
+        let mut http_server = served.http_server();
+        let key = http_server.begin(&TestRequest::post(""));
         for _ in 0..GIGABYTE / CHUNK {
-            site.server.handle_body(key, &chunk, site.now);
+            http_server.server.handle_body(key, &chunk, http_server.now);
         }
-        site.take(key);
+        http_server.take(key);
     });
     sessions(account);
     requests_over_http(account);
@@ -511,38 +511,38 @@ fn sessions(account: &mut Account) {
     const SESSIONS: usize = 1000;
     let served = Served::with_sessions(SESSIONS);
     account.flood("SE6", "server over HTTP: sessions to the limit and beyond", served.ceiling(), || {
-        let mut site = served.site();
+        let mut http_server = served.http_server();
         for _ in 0..SESSIONS + 500 {
-            site.answer(&Asked::post(initialize("2025-11-25")));
-            site.events();
+            http_server.answer(&TestRequest::post(initialize("2025-11-25")));
+            http_server.events();
         }
-        assert_eq!(site.server.sessions(), SESSIONS);
+        assert_eq!(http_server.server.sessions(), SESSIONS);
     });
     let (own, other) = ("x".repeat(15_000), "y".repeat(500_000));
     let large = format!(r#""capabilities":{{"x":"{own}"}},"y":"{other}""#);
     let large = Bytes::from(initialize("2025-11-25").replace(r#""capabilities":{}"#, &large));
     account.flood("SE6", "server over HTTP: sessions that begin with large messages", served.ceiling(), || {
-        let mut site = served.site();
+        let mut http_server = served.http_server();
         for _ in 0..SESSIONS {
-            let key = site.begin(&Asked::post(""));
-            site.server.handle_body(key, &large, site.now);
-            site.server.handle_end(key, site.now);
-            site.take(key);
-            site.events();
+            let key = http_server.begin(&TestRequest::post(""));
+            http_server.server.handle_body(key, &large, http_server.now);
+            http_server.server.handle_end(key, http_server.now);
+            http_server.take(key);
+            http_server.events();
         }
-        assert_eq!(site.server.sessions(), SESSIONS);
+        assert_eq!(http_server.server.sessions(), SESSIONS);
     });
     let log = Json::parse(format!(r#"{{"level":"error","data":"{}"}}"#, "x".repeat(500))).expect("JSON");
     account.flood("SE9", "server over HTTP: events that no client fetches, in every session", served.ceiling(), || {
-        let mut site = served.site();
+        let mut http_server = served.http_server();
         for _ in 0..SESSIONS {
-            site.session("2025-11-25");
-            let session = site.last_session();
+            http_server.session("2025-11-25");
+            let session = http_server.last_session();
             for _ in 0..100 {
                 let told = Notification::with_params("notifications/message", log.clone());
-                site.server.notify(session, told, site.now).expect("a declared notification");
+                http_server.server.notify(session, told, http_server.now).expect("a declared notification");
             }
-            site.events();
+            http_server.events();
         }
     });
     account.flood(
@@ -550,18 +550,18 @@ fn sessions(account: &mut Account) {
         "server over HTTP: streams that clients open and leave, again and again",
         served.ceiling(),
         || {
-            let mut site = served.site();
+            let mut http_server = served.http_server();
             for _ in 0..3 {
                 for _ in 0..SESSIONS {
-                    let id = site.session("2025-11-25");
-                    let key = site.ask(&Asked::get().in_session(&id));
-                    site.take(key);
-                    site.server.handle_disconnect(key, site.now);
-                    site.events();
+                    let id = http_server.session("2025-11-25");
+                    let key = http_server.ask(&TestRequest::get().in_session(&id));
+                    http_server.take(key);
+                    http_server.server.handle_disconnect(key, http_server.now);
+                    http_server.events();
                 }
-                site.pass(Duration::from_secs(3600 * 2));
+                http_server.pass(Duration::from_secs(3600 * 2));
             }
-            assert_eq!(site.server.sessions(), 0);
+            assert_eq!(http_server.server.sessions(), 0);
         },
     );
 }
@@ -569,25 +569,25 @@ fn sessions(account: &mut Account) {
 fn requests_over_http(account: &mut Account) {
     let mut served = Served::with_sessions(1);
     account.flood("SE9", "server over HTTP: 10^5 times progress that no client fetches", served.ceiling(), || {
-        let mut site = served.site();
-        let id = site.session("2025-11-25");
-        let (key, ticket) = site.call(&id, "1", r#"{"name":"t","_meta":{"progressToken":1}}"#);
-        site.server.handle_disconnect(key, site.now);
+        let mut http_server = served.http_server();
+        let id = http_server.session("2025-11-25");
+        let (key, ticket) = http_server.call(&id, "1", r#"{"name":"t","_meta":{"progressToken":1}}"#);
+        http_server.server.handle_disconnect(key, http_server.now);
         for step in 0..100_000 {
             let progress = Progress { progress: f64::from(step), total: None, message: None };
-            site.server.progress(&ticket, &progress, site.now);
-            site.take(key);
+            http_server.server.progress(&ticket, &progress, http_server.now);
+            http_server.take(key);
         }
     });
     account.flood("SE9", "server over HTTP: 10^4 resources subscribed to in a session", served.ceiling(), || {
-        let mut site = served.site();
-        let id = site.session("2025-11-25");
+        let mut http_server = served.http_server();
+        let id = http_server.session("2025-11-25");
         for number in 0..10_000 {
             let uri = format!("file:///{number}/{}", "x".repeat(2000));
             let body = request("1", "resources/subscribe", &format!(r#"{{"uri":"{uri}"}}"#));
-            let key = site.ask(&Asked::post(body).in_session(&id));
-            site.take(key);
-            site.events();
+            let key = http_server.ask(&TestRequest::post(body).in_session(&id));
+            http_server.take(key);
+            http_server.events();
         }
     });
     served.http.max_sessions = 10;
@@ -597,14 +597,14 @@ fn requests_over_http(account: &mut Account) {
         "server over HTTP: 10^4 requests in each of 10 sessions, not answered",
         served.ceiling(),
         || {
-            let mut site = served.site();
+            let mut http_server = served.http_server();
             for _ in 0..10 {
-                let id = site.session("2025-11-25");
+                let id = http_server.session("2025-11-25");
                 for number in 0..10_000 {
                     let body = request(&format!("\"{number:0200}\""), "tools/list", "{}");
-                    let key = site.ask(&Asked::post(body).in_session(&id));
-                    site.take(key);
-                    site.events();
+                    let key = http_server.ask(&TestRequest::post(body).in_session(&id));
+                    http_server.take(key);
+                    http_server.events();
                 }
             }
         },
@@ -612,11 +612,11 @@ fn requests_over_http(account: &mut Account) {
     let mut served = Served::with_sessions(1);
     served.limits.requests_in_total = 2000;
     account.flood("HM11", "server over HTTP: 10^4 requests that stand alone, not answered", served.ceiling(), || {
-        let mut site = served.site();
+        let mut http_server = served.http_server();
         for number in 0..10_000 {
-            let key = site.ask(&Asked::stateless_call(&format!("\"{number:0200}\""), "t", ""));
-            site.take(key);
-            site.events();
+            let key = http_server.ask(&TestRequest::stateless_call(&format!("\"{number:0200}\""), "t", ""));
+            http_server.take(key);
+            http_server.events();
         }
     });
     let mut served = Served::with_sessions(1);
@@ -624,11 +624,11 @@ fn requests_over_http(account: &mut Account) {
     let uris: Vec<_> = (0..500).map(|number| format!(r#""file:///{number:040}""#)).collect();
     let filter = format!(r#""notifications":{{"resourceSubscriptions":[{}]}},"#, uris.join(","));
     account.flood("HM11", "server over HTTP: 10^3 subscriptions that name all they may", served.ceiling(), || {
-        let mut site = served.site();
+        let mut http_server = served.http_server();
         for number in 0..1000 {
-            let key = site.ask(&Asked::stateless(&number.to_string(), "subscriptions/listen", &filter));
-            site.take(key);
-            site.events();
+            let key = http_server.ask(&TestRequest::stateless(&number.to_string(), "subscriptions/listen", &filter));
+            http_server.take(key);
+            http_server.events();
         }
     });
 }

@@ -5,15 +5,14 @@ use std::time::Duration;
 use mcp_proto::client::{Call, Client, Event, Http, HttpTransport, Outcome};
 use mcp_proto::server::{InputRequired, Scope, TwoEndpoints};
 use mcp_proto::{ErrorObject, Failed, Fault, Json, Method, Notification, Quirk, UsageError, server};
-use mcp_testkit::asked::{Asked, initialize};
-use mcp_testkit::site::Site;
-use mcp_testkit::stream::{ClientStream, ServerStream};
-use mcp_testkit::world::{
-    DISCOVERED, INITIALIZED, Opened, Reply, World, event, initialize_reply, initialize_result, request, result,
-};
+use mcp_testkit::byte_stream::{ClientStream, ServerStream};
+use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, initialize_reply};
+use mcp_testkit::http_exchange::{TestRequest, initialize};
+use mcp_testkit::http_server::HttpServerHarness;
+use mcp_testkit::messages::{DISCOVERED, INITIALIZED, event, initialize_result, request, result};
 use tests::admission::PING;
 
-type HttpClient = World<Client<Http>>;
+type HttpClient = HttpClientHarness<Client<Http>>;
 
 fn json(text: &str) -> Json {
     Json::parse(text.to_owned()).expect("the test's text is JSON")
@@ -22,16 +21,16 @@ fn json(text: &str) -> Json {
 const CONTENT: &str = r#"{"content":[]}"#;
 const SECOND: Duration = Duration::from_secs(1);
 
-fn opened(world: &mut HttpClient) -> Vec<Opened> {
-    std::iter::from_fn(|| world.has_opened().then(|| world.opened())).collect()
+fn opened(harness: &mut HttpClient) -> Vec<Opened> {
+    std::iter::from_fn(|| harness.has_opened().then(|| harness.opened())).collect()
 }
 
 /// Answers a client of revision 2025-11-25 until it opens the GET stream of the server.
-fn connect(world: &mut HttpClient) {
-    let opened = world.opened();
-    world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", None));
-    let opened = world.opened();
-    world.reply(opened.key, &Reply::status(202));
+fn connect(harness: &mut HttpClient) {
+    let opened = harness.opened();
+    harness.reply(opened.key, &initialize_reply(&opened, "2025-11-25", None));
+    let opened = harness.opened();
+    harness.reply(opened.key, &Reply::status(202));
 }
 
 // ---- the client
@@ -72,82 +71,82 @@ fn defect_p_the_deadline_of_a_call_runs_again_once_the_server_has_its_answer() {
 
 #[test]
 fn defect_p_a_session_id_is_not_kept_where_the_revision_has_no_sessions() {
-    let mut world = World::relay();
-    world.line(&mcp_testkit::world::initialize("\"i\"", "2025-11-25"));
-    let first = world.opened();
+    let mut harness = HttpClientHarness::relay();
+    harness.line(&mcp_testkit::messages::initialize("\"i\"", "2025-11-25"));
+    let first = harness.opened();
     let only_modern = format!(
         r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":-32022,"message":"no","data":{{"supported":["2026-07-28"],"requested":"2025-11-25"}}}}}}"#,
         first.id()
     );
     // The responses contain a session id, although the negotiated revision has no sessions.
-    world.reply(first.key, &Reply::json(only_modern).header("mcp-session-id", "session-1"));
-    let discover = world.opened();
+    harness.reply(first.key, &Reply::json(only_modern).header("mcp-session-id", "session-1"));
+    let discover = harness.opened();
     assert_eq!((discover.method().as_str(), discover.header("mcp-session-id")), ("server/discover", ""));
-    world.reply(discover.key, &Reply::json(result(&discover.id(), DISCOVERED)).header("mcp-session-id", "session-2"));
-    assert_eq!(world.lines().len(), 1);
+    harness.reply(discover.key, &Reply::json(result(&discover.id(), DISCOVERED)).header("mcp-session-id", "session-2"));
+    assert_eq!(harness.lines().len(), 1);
     for id in ["1", "2"] {
-        let call = world.call(id, "tools/list");
+        let call = harness.call(id, "tools/list");
         assert_eq!(call.header("mcp-session-id"), "");
         let listed = r#"{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private"}"#;
-        world.reply(call.key, &Reply::json(result(&call.id(), listed)).header("mcp-session-id", "session-3"));
+        harness.reply(call.key, &Reply::json(result(&call.id(), listed)).header("mcp-session-id", "session-3"));
     }
     // Without a session, a 404 is a refusal, and the relay has no session to end.
-    let call = world.call("3", "tools/list");
-    world.reply(call.key, &Reply::status(404));
-    world.machine.handle_eof(world.now);
-    assert!(!world.has_opened());
+    let call = harness.call("3", "tools/list");
+    harness.reply(call.key, &Reply::status(404));
+    harness.machine.handle_eof(harness.now);
+    assert!(!harness.has_opened());
 }
 
 #[test]
 fn defect_p_a_message_that_the_server_begins_to_refuse_is_not_unaccepted_as_well() {
-    let mut world = World::connected_client();
-    world.machine.notify(mcp_proto::Notification::new("notifications/roots/list_changed"), world.now).unwrap();
-    let sent = world.opened();
-    world.begin(sent.key, &Reply::status(500).content_type("text/plain").body("it "));
-    world.pass(31 * SECOND);
-    assert_eq!(world.events(), [], "the time to accept it is over, but the server has begun to answer");
-    assert!(!world.is_aborted(sent.key));
-    world.send(sent.key, b"is broken");
-    world.end(sent.key);
+    let mut harness = HttpClientHarness::connected_client();
+    harness.machine.notify(mcp_proto::Notification::new("notifications/roots/list_changed"), harness.now).unwrap();
+    let sent = harness.opened();
+    harness.begin(sent.key, &Reply::status(500).content_type("text/plain").body("it "));
+    harness.pass(31 * SECOND);
+    assert_eq!(harness.events(), [], "the time to accept it is over, but the server has begun to answer");
+    assert!(!harness.is_aborted(sent.key));
+    harness.send(sent.key, b"is broken");
+    harness.end(sent.key);
     let refused = |event: &Event| matches!(event, Event::Faulted(Fault::NotAccepted { reason: Failed::Refused(refusal) }) if refusal.status == 500);
-    let events = world.events();
+    let events = harness.events();
     assert!(events.len() == 1 && refused(&events[0]), "{events:?}");
     // For comparison, a server that does not respond at all.
-    world.machine.notify(mcp_proto::Notification::new("notifications/roots/list_changed"), world.now).unwrap();
-    let sent = world.opened();
-    world.pass(31 * SECOND);
+    harness.machine.notify(mcp_proto::Notification::new("notifications/roots/list_changed"), harness.now).unwrap();
+    let sent = harness.opened();
+    harness.pass(31 * SECOND);
     let reason = Failed::TimedOut { after: 30 * SECOND };
-    assert_eq!(world.events(), [Event::Faulted(Fault::NotAccepted { reason })]);
-    assert!(world.is_aborted(sent.key));
+    assert_eq!(harness.events(), [Event::Faulted(Fault::NotAccepted { reason })]);
+    assert!(harness.is_aborted(sent.key));
 }
 
 /// A call whose stream ended after an event with an id, and which waits to be resumed.
 fn pausing() -> (HttpClient, mcp_proto::RequestKey, Opened) {
-    let mut world = World::connected_client();
-    let (request, call) = world.request("tools/call");
-    world.begin(call.key, &Reply::events("id: 7\ndata:\n\n"));
-    world.end(call.key);
-    assert!(world.events().is_empty() && !world.has_opened());
-    (world, request, call)
+    let mut harness = HttpClientHarness::connected_client();
+    let (request, call) = harness.request("tools/call");
+    harness.begin(call.key, &Reply::events("id: 7\ndata:\n\n"));
+    harness.end(call.key);
+    assert!(harness.events().is_empty() && !harness.has_opened());
+    (harness, request, call)
 }
 
 #[test]
 fn defect_p_a_call_that_is_cancelled_while_its_stream_waits_to_be_resumed_is_taken_back() {
-    let (mut world, request, call) = pausing();
-    world.machine.cancel(request, Some("enough"), world.now);
-    assert_eq!(world.outcome(), Outcome::Failed(Failed::Cancelled));
-    let notice = world.opened();
+    let (mut harness, request, call) = pausing();
+    harness.machine.cancel(request, Some("enough"), harness.now);
+    assert_eq!(harness.outcome(), Outcome::Failed(Failed::Cancelled));
+    let notice = harness.opened();
     assert_eq!(notice.method(), "notifications/cancelled");
     assert_eq!((notice.param("requestId"), notice.param("reason")), (call.id(), "\"enough\"".into()));
-    world.reply(notice.key, &Reply::status(202));
-    world.pass(60 * SECOND);
-    assert!(!world.has_opened(), "the stream is not opened again");
-    assert_eq!(world.machine.poll_timeout(), None, "nothing is left behind");
+    harness.reply(notice.key, &Reply::status(202));
+    harness.pass(60 * SECOND);
+    assert!(!harness.has_opened(), "the stream is not opened again");
+    assert_eq!(harness.machine.poll_timeout(), None, "nothing is left behind");
     // The exchange of the call is free again.
     let mut count = 0;
     for _ in 0..60 {
-        world.machine.request(Call::new("tools/call"), world.now).unwrap();
-        count += opened(&mut world).len();
+        harness.machine.request(Call::new("tools/call"), harness.now).unwrap();
+        count += opened(&mut harness).len();
     }
     assert_eq!(count, 48);
 }
@@ -155,64 +154,64 @@ fn defect_p_a_call_that_is_cancelled_while_its_stream_waits_to_be_resumed_is_tak
 #[test]
 fn defect_p_a_stream_whose_resumption_is_answered_with_5xx_is_tried_again() {
     for status in [500, 502, 503, 408, 429] {
-        let (mut world, _, call) = pausing();
-        world.pass(5 * SECOND);
-        let resumed = world.opened();
+        let (mut harness, _, call) = pausing();
+        harness.pass(5 * SECOND);
+        let resumed = harness.opened();
         assert_eq!((resumed.line().as_str(), resumed.header("last-event-id")), ("GET /mcp", "7"));
-        world.reply(resumed.key, &Reply::status(status));
-        assert!(world.events().is_empty(), "{status}");
-        world.pass(10 * SECOND);
-        let resumed = world.opened();
+        harness.reply(resumed.key, &Reply::status(status));
+        assert!(harness.events().is_empty(), "{status}");
+        harness.pass(10 * SECOND);
+        let resumed = harness.opened();
         assert_eq!(resumed.header("last-event-id"), "7", "{status}");
-        world.reply(resumed.key, &Reply::events(event(&result(&call.id(), CONTENT))));
-        assert!(matches!(world.outcome(), Outcome::Result(_)), "{status}");
+        harness.reply(resumed.key, &Reply::events(event(&result(&call.id(), CONTENT))));
+        assert!(matches!(harness.outcome(), Outcome::Result(_)), "{status}");
     }
     // The number of attempts is limited, and a 400 ends the call at once.
-    let (mut world, ..) = pausing();
+    let (mut harness, ..) = pausing();
     let mut attempts = 0;
     let outcome = loop {
-        world.pass(8 * SECOND);
-        for resumed in opened(&mut world) {
+        harness.pass(8 * SECOND);
+        for resumed in opened(&mut harness) {
             attempts += 1;
-            world.reply(resumed.key, &Reply::status(503));
+            harness.reply(resumed.key, &Reply::status(503));
         }
-        if let Some((_, outcome)) = world.outcomes().pop_first() {
+        if let Some((_, outcome)) = harness.outcomes().pop_first() {
             break outcome;
         }
     };
     assert!(matches!(outcome, Outcome::Failed(Failed::Refused(refusal)) if refusal.status == 503));
     assert_eq!(attempts, 3);
-    let (mut world, ..) = pausing();
-    world.pass(5 * SECOND);
-    let resumed = world.opened();
-    world.reply(resumed.key, &Reply::status(400));
-    assert_eq!(world.outcome(), Outcome::Failed(Failed::StreamEnded));
+    let (mut harness, ..) = pausing();
+    harness.pass(5 * SECOND);
+    let resumed = harness.opened();
+    harness.reply(resumed.key, &Reply::status(400));
+    assert_eq!(harness.outcome(), Outcome::Failed(Failed::StreamEnded));
 }
 
 #[test]
 fn defect_p_answers_to_a_lost_session_are_not_sent_in_the_next() {
-    let mut world = World::connected_client_with(|config, http| {
+    let mut harness = HttpClientHarness::connected_client_with(|config, http| {
         config.capabilities = json(r#"{"roots":{}}"#);
         http.redelivery = 20 * SECOND;
     });
-    let (_, call) = world.request("tools/call");
-    world.begin(call.key, &Reply::events(event(&request("5", "roots/list", "{}"))));
-    let ticket = world.events().into_iter().find_map(|event| match event {
+    let (_, call) = harness.request("tools/call");
+    harness.begin(call.key, &Reply::events(event(&request("5", "roots/list", "{}"))));
+    let ticket = harness.events().into_iter().find_map(|event| match event {
         Event::Requested { ticket, .. } => Some(ticket),
         _ => None,
     });
-    world.machine.answer(ticket.expect("the server asks"), Ok(json(r#"{"roots":[]}"#)), world.now);
-    let answer = world.opened();
+    harness.machine.answer(ticket.expect("the server asks"), Ok(json(r#"{"roots":[]}"#)), harness.now);
+    let answer = harness.opened();
     // The answer was not delivered, and waits to be sent again when the session is lost.
-    world.refuse(answer.key);
-    let (_, ping) = world.request("ping");
-    world.reply(ping.key, &Reply::status(404));
-    let again = world.opened();
-    world.reply(again.key, &initialize_reply(&again, "2025-11-25", Some("session-2")));
-    let confirmed = world.opened();
-    world.reply(confirmed.key, &Reply::status(202));
-    world.pass(20 * SECOND);
-    let later = opened(&mut world);
+    harness.refuse(answer.key);
+    let (_, ping) = harness.request("ping");
+    harness.reply(ping.key, &Reply::status(404));
+    let again = harness.opened();
+    harness.reply(again.key, &initialize_reply(&again, "2025-11-25", Some("session-2")));
+    let confirmed = harness.opened();
+    harness.reply(confirmed.key, &Reply::status(202));
+    harness.pass(20 * SECOND);
+    let later = opened(&mut harness);
     assert!(later.iter().any(|opened| opened.method() == "ping"));
     assert!(!later.iter().any(|opened| opened.body().contains("roots")), "{later:?}");
 }
@@ -244,75 +243,76 @@ fn defect_p_of_a_request_that_was_cancelled_before_it_was_sent_the_server_never_
 
 #[test]
 fn defect_p_a_two_endpoint_server_cannot_answer_what_was_not_sent() {
-    let mut world = World::client_with(|config, http| {
+    let mut harness = HttpClientHarness::client_with(|config, http| {
         config.limits.exchanges = 3;
         http.transport = HttpTransport::HttpSse;
     });
-    let stream = world.opened();
-    world.begin(stream.key, &Reply::events("event: endpoint\ndata: /messages\n\n"));
-    let first = world.opened();
-    world.reply(first.key, &Reply::status(202));
-    world.send(stream.key, event(&result(&first.id(), &initialize_result("2024-11-05"))).as_bytes());
-    let confirmed = world.opened();
-    world.reply(confirmed.key, &Reply::status(202));
-    let requests: Vec<_> = (0..3).map(|_| world.machine.request(Call::new("tools/call"), world.now).unwrap()).collect();
-    let sent = opened(&mut world);
+    let stream = harness.opened();
+    harness.begin(stream.key, &Reply::events("event: endpoint\ndata: /messages\n\n"));
+    let first = harness.opened();
+    harness.reply(first.key, &Reply::status(202));
+    harness.send(stream.key, event(&result(&first.id(), &initialize_result("2024-11-05"))).as_bytes());
+    let confirmed = harness.opened();
+    harness.reply(confirmed.key, &Reply::status(202));
+    let requests: Vec<_> =
+        (0..3).map(|_| harness.machine.request(Call::new("tools/call"), harness.now).unwrap()).collect();
+    let sent = opened(&mut harness);
     assert_eq!(sent.len(), 2, "one waits");
-    world.events();
+    harness.events();
     let unsent = sent[1].id().parse::<i64>().unwrap() + 1;
-    world.send(stream.key, event(&result(&unsent.to_string(), CONTENT)).as_bytes());
-    assert!(matches!(&world.events()[..], [Event::Faulted(Fault::UnknownResponse { .. })]));
-    world.reply(sent[0].key, &Reply::status(202));
-    let last = world.opened();
+    harness.send(stream.key, event(&result(&unsent.to_string(), CONTENT)).as_bytes());
+    assert!(matches!(&harness.events()[..], [Event::Faulted(Fault::UnknownResponse { .. })]));
+    harness.reply(sent[0].key, &Reply::status(202));
+    let last = harness.opened();
     assert_eq!(last.id(), unsent.to_string());
-    world.reply(last.key, &Reply::status(202));
-    world.send(stream.key, event(&result(&unsent.to_string(), CONTENT)).as_bytes());
-    assert_eq!(world.outcomes().keys().collect::<Vec<_>>(), [&requests[2]]);
+    harness.reply(last.key, &Reply::status(202));
+    harness.send(stream.key, event(&result(&unsent.to_string(), CONTENT)).as_bytes());
+    assert_eq!(harness.outcomes().keys().collect::<Vec<_>>(), [&requests[2]]);
 }
 
 #[test]
 fn defect_p_a_request_that_was_cancelled_is_not_sent_to_where_a_redirect_leads() {
-    let mut world = World::connected_client();
-    let (request, call) = world.request("tools/call");
-    world.machine.handle_sent(call.key, world.now);
-    world.machine.cancel(request, None, world.now);
-    let notice = world.opened();
+    let mut harness = HttpClientHarness::connected_client();
+    let (request, call) = harness.request("tools/call");
+    harness.machine.handle_sent(call.key, harness.now);
+    harness.machine.cancel(request, None, harness.now);
+    let notice = harness.opened();
     assert_eq!(notice.method(), "notifications/cancelled");
-    world.begin(call.key, &Reply::status(307).header("location", "/other"));
-    assert!(!world.has_opened());
+    harness.begin(call.key, &Reply::status(307).header("location", "/other"));
+    assert!(!harness.has_opened());
 }
 
 // ---- the relay
 
 #[test]
 fn defect_p_lc_14_a_relay_does_not_let_initialize_be_cancelled() {
-    let mut world = World::relay();
-    world.line(&mcp_testkit::world::initialize("\"i\"", "2025-11-25"));
-    let sent = world.opened();
-    world.line(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"i"}}"#);
-    assert!(!world.has_opened() && !world.is_aborted(sent.key));
-    world.reply(sent.key, &initialize_reply(&sent, "2025-11-25", Some("session-1")));
-    assert_eq!(world.lines(), [result("\"i\"", &initialize_result("2025-11-25"))]);
-    world.confirm();
+    let mut harness = HttpClientHarness::relay();
+    harness.line(&mcp_testkit::messages::initialize("\"i\"", "2025-11-25"));
+    let sent = harness.opened();
+    harness.line(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"i"}}"#);
+    assert!(!harness.has_opened() && !harness.is_aborted(sent.key));
+    harness.reply(sent.key, &initialize_reply(&sent, "2025-11-25", Some("session-1")));
+    assert_eq!(harness.lines(), [result("\"i\"", &initialize_result("2025-11-25"))]);
+    harness.confirm();
 }
 
 #[test]
 fn defect_p_a_question_that_the_client_of_a_relay_never_answers_is_answered_by_the_relay() {
-    let mut world = World::connected_relay();
-    let call = world.call("1", "tools/call");
-    world.pass(10 * SECOND);
-    world.begin(call.key, &Reply::events(event(&request("5", "sampling/createMessage", "{}"))));
-    assert_eq!(world.lines().len(), 1);
+    let mut harness = HttpClientHarness::connected_relay();
+    let call = harness.call("1", "tools/call");
+    harness.pass(10 * SECOND);
+    harness.begin(call.key, &Reply::events(event(&request("5", "sampling/createMessage", "{}"))));
+    assert_eq!(harness.lines().len(), 1);
     // An occasional comment keeps the stream alive.
     let mut answers = Vec::new();
     for _ in 0..40 {
-        world.pass(100 * SECOND);
-        if !world.is_aborted(call.key) {
-            world.send(call.key, b":\n\n");
+        harness.pass(100 * SECOND);
+        if !harness.is_aborted(call.key) {
+            harness.send(call.key, b":\n\n");
         }
-        while world.has_opened() {
-            let opened = world.opened();
-            world.reply(opened.key, &Reply::status(202));
+        while harness.has_opened() {
+            let opened = harness.opened();
+            harness.reply(opened.key, &Reply::status(202));
             answers.push(opened.body().to_owned());
         }
     }
@@ -326,169 +326,177 @@ const CALL: &str = r#"{"_meta":{"progressToken":"t"}}"#;
 
 #[test]
 fn defect_p_a_stream_that_is_resumed_while_the_old_one_is_open_ends_the_old_one() {
-    let mut site = Site::new();
-    let id = site.session("2025-11-25");
-    let (old, ticket) = site.call(&id, "1", CALL);
+    let mut http_server = HttpServerHarness::new();
+    let id = http_server.session("2025-11-25");
+    let (old, ticket) = http_server.call(&id, "1", CALL);
     let step = |step| server::Progress { progress: step, total: None, message: None };
-    site.server.progress(&ticket, &step(1.0), site.now);
-    let sent = site.take(old);
+    http_server.server.progress(&ticket, &step(1.0), http_server.now);
+    let sent = http_server.take(old);
     assert!(!sent.is_over);
     let ids = sent.ids();
-    let new = site.begin(&Asked::get().in_session(&id).with("last-event-id", &ids[0]));
-    assert!(site.take(old).is_over, "two connections do not carry one stream");
-    site.server.progress(&ticket, &step(2.0), site.now);
-    assert_eq!(site.take(new).data().len(), 2);
-    assert!(site.peek(old).is_none(), "nothing more is written to it");
+    let new = http_server.begin(&TestRequest::get().in_session(&id).with("last-event-id", &ids[0]));
+    assert!(http_server.take(old).is_over, "two connections do not carry one stream");
+    http_server.server.progress(&ticket, &step(2.0), http_server.now);
+    assert_eq!(http_server.take(new).data().len(), 2);
+    assert!(http_server.peek(old).is_none(), "nothing more is written to it");
     // A disconnect of the old connection changes nothing.
-    site.server.handle_disconnect(old, site.now);
-    site.respond(ticket, "{}");
-    let sent = site.take(new);
+    http_server.server.handle_disconnect(old, http_server.now);
+    http_server.respond(ticket, "{}");
+    let sent = http_server.take(new);
     assert!(sent.is_over && sent.data().last().unwrap().contains(r#""result":{}"#));
 }
 
 #[test]
 fn defect_p_a_session_in_which_a_request_runs_does_not_expire() {
-    let mut site = Site::new();
-    let id = site.session("2025-11-25");
-    let (key, ticket) = site.call(&id, "1", CALL);
-    site.server.handle_disconnect(key, site.now);
-    site.pass(Duration::from_secs(3 * 3600));
-    assert_eq!(site.server.sessions(), 1, "its handler still works, although nobody is connected");
-    site.respond(ticket, "{}");
-    assert_eq!(site.answer(&Asked::post(PING).in_session(&id)).code(), 200);
-    site.pass(Duration::from_secs(2 * 3600));
-    assert_eq!(site.server.sessions(), 0, "and now it is idle");
+    let mut http_server = HttpServerHarness::new();
+    let id = http_server.session("2025-11-25");
+    let (key, ticket) = http_server.call(&id, "1", CALL);
+    http_server.server.handle_disconnect(key, http_server.now);
+    http_server.pass(Duration::from_secs(3 * 3600));
+    assert_eq!(http_server.server.sessions(), 1, "its handler still works, although nobody is connected");
+    http_server.respond(ticket, "{}");
+    assert_eq!(http_server.answer(&TestRequest::post(PING).in_session(&id)).code(), 200);
+    http_server.pass(Duration::from_secs(2 * 3600));
+    assert_eq!(http_server.server.sessions(), 0, "and now it is idle");
 }
 
 /// A server with the two endpoints of the first revision beside the Streamable HTTP endpoint.
-fn site_of_two_endpoints() -> Site {
+fn site_of_two_endpoints() -> HttpServerHarness {
     let two = TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() };
-    Site::with(|http, _| http.two_endpoints = Some(two))
+    HttpServerHarness::with(|http, _| http.two_endpoints = Some(two))
 }
 
 /// Opens a session of the first revision; returns its stream and the path to which its client sends POST requests.
-fn open_two_endpoint_session(site: &mut Site) -> (server::ExchangeKey, String) {
-    let stream = site.begin(&Asked::get().at("/sse"));
-    let text = site.take(stream).text();
+fn open_two_endpoint_session(http_server: &mut HttpServerHarness) -> (server::ExchangeKey, String) {
+    let stream = http_server.begin(&TestRequest::get().at("/sse"));
+    let text = http_server.take(stream).text();
     let messages = text.lines().find_map(|line| line.strip_prefix("data: ")).expect("an endpoint");
     (stream, messages.to_owned())
 }
 
 #[test]
 fn or4_a_message_for_a_session_of_the_first_revision_is_json() {
-    let mut site = site_of_two_endpoints();
-    let (_, messages) = open_two_endpoint_session(&mut site);
+    let mut http_server = site_of_two_endpoints();
+    let (_, messages) = open_two_endpoint_session(&mut http_server);
     for (kind, status) in [("text/plain", 415), ("application/json", 202)] {
-        let asked = Asked::post(initialize("2024-11-05")).at(&messages).with("content-type", kind);
-        assert_eq!(site.answer(&asked).code(), status, "{kind}");
+        let asked = TestRequest::post(initialize("2024-11-05")).at(&messages).with("content-type", kind);
+        assert_eq!(http_server.answer(&asked).code(), status, "{kind}");
     }
 }
 
 #[test]
 fn hs_07_what_is_no_json_for_a_session_of_the_first_revision_is_refused_and_reported() {
-    let mut site = site_of_two_endpoints();
-    let (_, messages) = open_two_endpoint_session(&mut site);
-    assert_eq!(site.answer(&Asked::post(initialize("2024-11-05")).at(&messages)).code(), 202);
-    site.events();
-    assert_eq!(site.answer(&Asked::post("{").at(&messages)).code(), 400);
-    let events = site.events();
+    let mut http_server = site_of_two_endpoints();
+    let (_, messages) = open_two_endpoint_session(&mut http_server);
+    assert_eq!(http_server.answer(&TestRequest::post(initialize("2024-11-05")).at(&messages)).code(), 202);
+    http_server.events();
+    assert_eq!(http_server.answer(&TestRequest::post("{").at(&messages)).code(), 400);
+    let events = http_server.events();
     assert!(matches!(events[..], [server::Event::Faulted(Fault::Parse(_))]), "{events:?}");
 }
 
 #[test]
 fn hs_07_a_batch_for_a_session_of_the_first_revision_is_refused_on_its_stream() {
-    let mut site = site_of_two_endpoints();
-    let (stream, messages) = open_two_endpoint_session(&mut site);
+    let mut http_server = site_of_two_endpoints();
+    let (stream, messages) = open_two_endpoint_session(&mut http_server);
     for body in [
         initialize("2024-11-05"),
         INITIALIZED.into(),
         format!("[{},{}]", request("7", "ping", "{}"), request("8", "ping", "{}")),
     ] {
-        assert_eq!(site.answer(&Asked::post(body).at(&messages)).code(), 202);
+        assert_eq!(http_server.answer(&TestRequest::post(body).at(&messages)).code(), 202);
     }
-    let text = site.take(stream).text();
+    let text = http_server.take(stream).text();
     assert!(text.contains("a batch where the revision has none") && !text.contains(&result("7", "{}")), "{text}");
 }
 
 #[test]
 fn defect_p_a_page_of_another_origin_neither_ends_a_session_nor_posts_to_the_older_endpoint() {
-    let mut site = site_of_two_endpoints();
-    let id = site.session("2025-11-25");
-    let (stream, messages) = open_two_endpoint_session(&mut site);
-    for (asked, status) in
-        [(Asked::new("DELETE", "").in_session(&id), 204), (Asked::post(initialize("2024-11-05")).at(&messages), 202)]
-    {
-        let sessions = site.server.sessions();
+    let mut http_server = site_of_two_endpoints();
+    let id = http_server.session("2025-11-25");
+    let (stream, messages) = open_two_endpoint_session(&mut http_server);
+    for (asked, status) in [
+        (TestRequest::new("DELETE", "").in_session(&id), 204),
+        (TestRequest::post(initialize("2024-11-05")).at(&messages), 202),
+    ] {
+        let sessions = http_server.server.sessions();
         for origin in ["https://evil.example", "null", "http://localhost.evil.example"] {
-            assert_eq!(site.answer(&asked.clone().with("origin", origin)).code(), 403, "{origin}");
+            assert_eq!(http_server.answer(&asked.clone().with("origin", origin)).code(), 403, "{origin}");
         }
-        assert_eq!((site.server.sessions(), site.peek(stream).is_none()), (sessions, true), "nothing has happened");
-        assert_eq!(site.answer(&asked.with("origin", "http://localhost:3000")).code(), status);
+        assert_eq!(
+            (http_server.server.sessions(), http_server.peek(stream).is_none()),
+            (sessions, true),
+            "nothing has happened"
+        );
+        assert_eq!(http_server.answer(&asked.with("origin", "http://localhost:3000")).code(), status);
     }
-    assert_eq!(site.server.sessions(), 1);
-    assert!(site.take(stream).text().contains("protocolVersion"));
+    assert_eq!(http_server.server.sessions(), 1);
+    assert!(http_server.take(stream).text().contains("protocolVersion"));
 }
 
 #[test]
 fn defect_p_two_revisions_in_the_headers_of_one_request_of_a_session_are_refused() {
-    let mut site = Site::new();
-    let id = site.session("2025-11-25");
+    let mut http_server = HttpServerHarness::new();
+    let id = http_server.session("2025-11-25");
     for method in ["POST", "GET", "DELETE"] {
         for second in ["2025-11-25", "2025-06-18"] {
             let body = if method == "POST" { PING } else { "" };
-            let asked = Asked::new(method, body).in_session(&id).with("mcp-protocol-version", "2025-11-25");
-            assert_eq!(site.answer(&asked.and("mcp-protocol-version", second)).code(), 400, "{method} {second}");
+            let asked = TestRequest::new(method, body).in_session(&id).with("mcp-protocol-version", "2025-11-25");
+            assert_eq!(http_server.answer(&asked.and("mcp-protocol-version", second)).code(), 400, "{method} {second}");
         }
     }
-    assert_eq!(site.answer(&Asked::post(PING).in_session(&id).with("mcp-protocol-version", "2025-11-25")).code(), 200);
+    assert_eq!(
+        http_server.answer(&TestRequest::post(PING).in_session(&id).with("mcp-protocol-version", "2025-11-25")).code(),
+        200
+    );
 }
 
 #[test]
 fn defect_p_a_failed_initialize_opens_no_session_and_names_none() {
-    let mut site = Site::new();
+    let mut http_server = HttpServerHarness::new();
     for params in ["{}", r#"{"protocolVersion":1}"#, r#"{"protocolVersion":"2025-11-25","a":1,"a":2}"#, "[]"] {
-        let sent = site.answer(&Asked::post(request("1", "initialize", params)));
+        let sent = http_server.answer(&TestRequest::post(request("1", "initialize", params)));
         assert_eq!(sent.code(), 400, "{params}: {}", sent.text());
         assert!(!sent.headers.contains_key("mcp-session-id"), "{params}");
-        assert_eq!(site.server.sessions(), 0, "{params}");
+        assert_eq!(http_server.server.sessions(), 0, "{params}");
     }
-    site.session("2025-11-25");
-    assert_eq!(site.server.sessions(), 1);
+    http_server.session("2025-11-25");
+    assert_eq!(http_server.server.sessions(), 1);
 }
 
 #[test]
 fn defect_p_sh_s_56_a_question_outlives_the_stream_that_carried_it() {
     for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
-        let mut site = Site::new();
-        let id = site.session(version);
-        let answer = |id: &str| Asked::post(result(id, r#"{"action":"accept"}"#));
+        let mut http_server = HttpServerHarness::new();
+        let id = http_server.session(version);
+        let answer = |id: &str| TestRequest::post(result(id, r#"{"action":"accept"}"#));
         // The request was sent on the stream of its call, which breaks before the answer.
-        let (key, ticket) = site.call(&id, "1", "{}");
+        let (key, ticket) = http_server.call(&id, "1", "{}");
         let during = Scope::from(&ticket);
-        let asked = site.server.request(during, Call::new("elicitation/create"), site.now).unwrap();
-        assert_eq!(site.take(key).data().len(), 1);
-        site.events();
-        site.server.handle_disconnect(key, site.now);
-        assert!(site.events().is_empty(), "{version}");
-        assert_eq!(site.answer(&answer("1").in_session(&id)).code(), 202);
+        let asked = http_server.server.request(during, Call::new("elicitation/create"), http_server.now).unwrap();
+        assert_eq!(http_server.take(key).data().len(), 1);
+        http_server.events();
+        http_server.server.handle_disconnect(key, http_server.now);
+        assert!(http_server.events().is_empty(), "{version}");
+        assert_eq!(http_server.answer(&answer("1").in_session(&id)).code(), 202);
         let answered = |events: &[server::Event], asked| matches!(events, [server::Event::Responded { request, outcome: Outcome::Result(_) }] if *request == asked);
-        let events = site.events();
+        let events = http_server.events();
         assert!(answered(&events, asked), "{version}: {events:?}");
-        site.respond(ticket, "{}");
+        http_server.respond(ticket, "{}");
 
         // The client disconnects before it is asked: the request is sent on the session's own stream.
-        let (key, ticket) = site.call(&id, "2", "{}");
-        site.server.handle_disconnect(key, site.now);
+        let (key, ticket) = http_server.call(&id, "2", "{}");
+        http_server.server.handle_disconnect(key, http_server.now);
         let during = Scope::from(&ticket);
-        let asked = site.server.request(during, Call::new("elicitation/create"), site.now).unwrap();
-        let own = site.begin(&Asked::get().in_session(&id));
-        let data = site.take(own).data();
+        let asked = http_server.server.request(during, Call::new("elicitation/create"), http_server.now).unwrap();
+        let own = http_server.begin(&TestRequest::get().in_session(&id));
+        let data = http_server.take(own).data();
         assert!(data.len() == 1 && data[0].contains("elicitation/create"), "{version}: {data:?}");
-        assert_eq!(site.answer(&answer("2").in_session(&id)).code(), 202);
-        let events = site.events();
+        assert_eq!(http_server.answer(&answer("2").in_session(&id)).code(), 202);
+        let events = http_server.events();
         assert!(answered(&events, asked), "{version}: {events:?}");
-        site.respond(ticket, "{}");
-        site.server.handle_disconnect(own, site.now);
+        http_server.respond(ticket, "{}");
+        http_server.server.handle_disconnect(own, http_server.now);
     }
 }
 
@@ -514,13 +522,13 @@ fn defect_p_questions_fail_at_the_end_of_input_although_a_handler_still_works() 
 
 #[test]
 fn defect_p_a_quirk_is_told_once_in_a_connection() {
-    let mut world = World::connected_client();
+    let mut harness = HttpClientHarness::connected_client();
     for times in [1, 0] {
-        world.machine.notify(mcp_proto::Notification::new("n"), world.now).unwrap();
-        let sent = world.opened();
-        world.reply(sent.key, &Reply::status(200));
+        harness.machine.notify(mcp_proto::Notification::new("n"), harness.now).unwrap();
+        let sent = harness.opened();
+        harness.reply(sent.key, &Reply::status(200));
         let quirk = Event::QuirkMet(Quirk::NotificationNotAccepted202);
-        assert_eq!(world.events().iter().filter(|event| **event == quirk).count(), times);
+        assert_eq!(harness.events().iter().filter(|event| **event == quirk).count(), times);
     }
 }
 
@@ -546,70 +554,70 @@ fn defect_p_a_request_may_need_input_as_often_as_the_limit_says() {
 
 #[test]
 fn ht8_the_beginning_of_an_explanation_that_is_too_long_explains_nothing() {
-    let mut world = World::connected_client_with(|config, _| config.limits.error_body = 200);
-    let (request, opened) = world.request("tools/list");
-    let reply = Reply::json(mcp_testkit::world::error(&opened.id(), -32_602, "m")).with_status(400);
-    world.begin(opened.key, &reply);
-    world.send(opened.key, " ".repeat(200).as_bytes());
-    let outcomes = world.outcomes();
+    let mut harness = HttpClientHarness::connected_client_with(|config, _| config.limits.error_body = 200);
+    let (request, opened) = harness.request("tools/list");
+    let reply = Reply::json(mcp_testkit::messages::error(&opened.id(), -32_602, "m")).with_status(400);
+    harness.begin(opened.key, &reply);
+    harness.send(opened.key, " ".repeat(200).as_bytes());
+    let outcomes = harness.outcomes();
     assert!(matches!(outcomes[&request], Outcome::Failed(Failed::Refused(_))), "{outcomes:?}");
 }
 
 #[test]
 fn sh_c_15_an_error_that_names_another_request_explains_nothing() {
     for (id, is_explanation) in [("null", true), ("\"server-error\"", true), ("99", false)] {
-        let mut world = World::connected_client();
-        let (_, opened) = world.request("tools/list");
-        world.reply(opened.key, &Reply::json(mcp_testkit::world::error(id, -32_602, "m")).with_status(400));
-        assert_eq!(matches!(world.outcome(), Outcome::Error(_)), is_explanation, "{id}");
+        let mut harness = HttpClientHarness::connected_client();
+        let (_, opened) = harness.request("tools/list");
+        harness.reply(opened.key, &Reply::json(mcp_testkit::messages::error(id, -32_602, "m")).with_status(400));
+        assert_eq!(matches!(harness.outcome(), Outcome::Error(_)), is_explanation, "{id}");
     }
 }
 
 #[test]
 fn md_p_12_pages_of_tools_are_fetched_up_to_a_bound() {
-    let mut world = World::modern_client();
-    let (_, opened) = world.call("tools/call", r#"{"name":"x"}"#);
-    world.reply(opened.key, &Reply::json(mcp_testkit::world::error(&opened.id(), -32_020, "m")).with_status(400));
+    let mut harness = HttpClientHarness::modern_client();
+    let (_, opened) = harness.call("tools/call", r#"{"name":"x"}"#);
+    harness.reply(opened.key, &Reply::json(mcp_testkit::messages::error(&opened.id(), -32_020, "m")).with_status(400));
     for page in 0..32 {
-        let opened = world.opened();
+        let opened = harness.opened();
         assert_eq!(opened.method(), "tools/list", "page {page}");
         let page = r#"{"resultType":"complete","tools":[],"nextCursor":"more"}"#;
-        world.reply(opened.key, &Reply::json(result(&opened.id(), page)));
+        harness.reply(opened.key, &Reply::json(result(&opened.id(), page)));
     }
-    assert_eq!(world.opened().method(), "tools/call", "the call is made again with what is known");
+    assert_eq!(harness.opened().method(), "tools/call", "the call is made again with what is known");
 }
 
 #[test]
 fn a_server_that_cannot_open_its_stream_for_now_is_asked_ten_times_more() {
-    let mut world = World::client_with(|_, _| {});
-    connect(&mut world);
-    let opened = world.opened();
+    let mut harness = HttpClientHarness::client_with(|_, _| {});
+    connect(&mut harness);
+    let opened = harness.opened();
     assert_eq!(opened.line(), "GET /mcp");
-    world.events();
-    world.reply(opened.key, &Reply::status(503));
+    harness.events();
+    harness.reply(opened.key, &Reply::status(503));
     for attempt in 1..=10 {
-        assert_eq!(world.events(), [], "before attempt {attempt}");
-        while !world.has_opened() {
-            world.pass(SECOND);
+        assert_eq!(harness.events(), [], "before attempt {attempt}");
+        while !harness.has_opened() {
+            harness.pass(SECOND);
         }
-        let opened = world.opened();
-        world.reply(opened.key, &Reply::status(503));
+        let opened = harness.opened();
+        harness.reply(opened.key, &Reply::status(503));
     }
-    let events = world.events();
+    let events = harness.events();
     assert!(matches!(events[..], [Event::Faulted(Fault::NoServerStream { .. })]), "{events:?}");
-    world.pass(Duration::from_secs(3600));
-    assert!(!world.has_opened());
+    harness.pass(Duration::from_secs(3600));
+    assert!(!harness.has_opened());
 }
 
 #[test]
 fn ev_19_a_message_in_an_event_of_another_type_is_taken_and_met_as_a_quirk() {
     for (name, quirks) in [("message", 0), ("other", 1)] {
-        let mut world = World::connected_client();
-        let (key, opened) = world.request("tools/list");
-        world.events();
+        let mut harness = HttpClientHarness::connected_client();
+        let (key, opened) = harness.request("tools/list");
+        harness.events();
         let text = format!("event: {name}\ndata: {}\n\n", result(&opened.id(), "{}"));
-        world.reply(opened.key, &Reply::events(text));
-        let events = world.events();
+        harness.reply(opened.key, &Reply::events(text));
+        let events = harness.events();
         let met = events.iter().filter(|event| matches!(event, Event::QuirkMet(Quirk::MessageInOtherEvent)));
         assert_eq!(met.count(), quirks, "{name}");
         assert!(events.iter().any(
@@ -646,24 +654,24 @@ fn methods_are_compared_with_text() {
 #[test]
 fn le_1_streams_of_the_server_are_redirected_as_often_as_the_limit_says() {
     for transport in [HttpTransport::StreamableHttp, HttpTransport::HttpSse] {
-        let mut world = World::client_with(|config, http| {
+        let mut harness = HttpClientHarness::client_with(|config, http| {
             config.limits.redirects = 2;
             http.transport = transport;
         });
         if transport == HttpTransport::StreamableHttp {
-            connect(&mut world);
+            connect(&mut harness);
         }
         for (from, to) in [("GET /mcp", "/a"), ("GET /a", "/b")] {
-            let opened = world.opened();
+            let opened = harness.opened();
             assert_eq!(opened.line(), from);
-            world.reply(opened.key, &Reply::status(307).header("location", to));
+            harness.reply(opened.key, &Reply::status(307).header("location", to));
         }
-        let opened = world.opened();
+        let opened = harness.opened();
         assert_eq!(opened.line(), "GET /b");
-        world.events();
-        world.reply(opened.key, &Reply::status(307).header("location", "/c"));
-        assert!(!world.has_opened());
-        let events = world.events();
+        harness.events();
+        harness.reply(opened.key, &Reply::status(307).header("location", "/c"));
+        assert!(!harness.has_opened());
+        let events = harness.events();
         let is_reported = if transport == HttpTransport::HttpSse {
             matches!(events[..], [Event::Unavailable { .. }, ..])
         } else {
@@ -689,8 +697,8 @@ fn lc_18_a_change_is_published_only_where_its_flag_is_declared_and_not_false() {
 
 #[test]
 fn the_id_of_a_session_is_marked_as_a_secret_in_every_request() {
-    let mut world = World::connected_client();
-    let (_, opened) = world.request("tools/list");
+    let mut harness = HttpClientHarness::connected_client();
+    let (_, opened) = harness.request("tools/list");
     let id = &opened.request.headers()["mcp-session-id"];
     assert!(id.is_sensitive());
     assert_eq!(id, "session-1");

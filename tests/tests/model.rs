@@ -16,7 +16,7 @@ use mcp_proto::model::{
 };
 use mcp_proto::{ErrorObject, Json, Message, Method, ProtocolVersion, Response, code};
 use mcp_testkit::json_text;
-use mcp_testkit::model::{Entry, Shape, notifications, requests, shape, shapes};
+use mcp_testkit::model_types::{Entry, Shape, notifications, requests, shape, shapes};
 use mcp_testkit::schema::Schema;
 use mcp_testkit::vectors::Capture;
 use proptest::prelude::*;

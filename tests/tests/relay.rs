@@ -4,46 +4,47 @@ use std::time::Duration;
 
 use mcp_proto::relay::Event;
 use mcp_proto::{Failed, Quirk};
+use mcp_testkit::http_client::{HttpClientHarness, Reply};
 use mcp_testkit::json_text;
-use mcp_testkit::world::{INITIALIZED, Reply, World, error, event, initialize, initialize_result, request, result};
+use mcp_testkit::messages::{INITIALIZED, error, event, initialize, initialize_result, request, result};
 use proptest::prelude::*;
 
 #[test]
 fn bun_docs_one_event_without_id_and_session_becomes_one_line() {
     for piece in [None, Some(1), Some(7)] {
-        let mut world = World::relay();
-        world.piece = piece;
-        world.line(&initialize("0", "2025-06-18"));
-        let opened = world.opened();
+        let mut harness = HttpClientHarness::relay();
+        harness.piece = piece;
+        harness.line(&initialize("0", "2025-06-18"));
+        let opened = harness.opened();
         assert_eq!(opened.header("accept"), "application/json, text/event-stream");
         assert_eq!(opened.header("content-type"), "application/json");
         // The member `result` precedes `jsonrpc` and `id`.
         let answer =
             format!(r#"{{"result":{},"jsonrpc":"2.0","id":{}}}"#, initialize_result("2025-06-18"), opened.id());
-        world.reply(opened.key, &Reply::events(event(&answer)));
-        assert_eq!(world.lines(), [result("0", &initialize_result("2025-06-18"))]);
-        world.confirm();
+        harness.reply(opened.key, &Reply::events(event(&answer)));
+        assert_eq!(harness.lines(), [result("0", &initialize_result("2025-06-18"))]);
+        harness.confirm();
 
-        let call = world.call("1", "tools/call");
+        let call = harness.call("1", "tools/call");
         assert_eq!(call.header("mcp-session-id"), "");
         let hits: Vec<_> =
             (0..10).map(|hit| format!(r#"{{"type":"text","text":"Title: {hit}\nLink: https://…"}}"#)).collect();
         let hits = format!(r#"{{"content":[{}]}}"#, hits.join(","));
-        world.pass(Duration::from_millis(300));
-        world.reply(
+        harness.pass(Duration::from_millis(300));
+        harness.reply(
             call.key,
             &Reply::events(event(&format!(r#"{{"result":{hits},"jsonrpc":"2.0","id":{}}}"#, call.id()))),
         );
-        assert_eq!(world.lines(), [result("1", &hits)]);
+        assert_eq!(harness.lines(), [result("1", &hits)]);
     }
 }
 
 #[test]
 fn bun_docs_an_http_error_becomes_a_json_rpc_error_and_a_bad_event_is_skipped() {
-    let mut world = World::connected_relay();
-    let call = world.call("1", "tools/call");
-    world.reply(call.key, &Reply::html(500));
-    let lines = world.lines();
+    let mut harness = HttpClientHarness::connected_relay();
+    let call = harness.call("1", "tools/call");
+    harness.reply(call.key, &Reply::html(500));
+    let lines = harness.lines();
     assert_eq!(
         lines,
         [
@@ -51,107 +52,107 @@ fn bun_docs_an_http_error_becomes_a_json_rpc_error_and_a_bad_event_is_skipped() 
         ]
     );
 
-    let call = world.call("2", "tools/call");
+    let call = harness.call("2", "tools/call");
     let stream = format!("event: message\ndata: {{\"jsonrpc\":\n\n{}", event(&result(&call.id(), "{}")));
-    world.reply(call.key, &Reply::events(stream));
-    assert_eq!(world.lines(), [result("2", "{}")]);
-    assert!(world.events().iter().any(|event| matches!(event, Event::Faulted { .. })));
+    harness.reply(call.key, &Reply::events(stream));
+    assert_eq!(harness.lines(), [result("2", "{}")]);
+    assert!(harness.events().iter().any(|event| matches!(event, Event::Faulted { .. })));
 }
 
 #[test]
 fn array_server_a_single_initialize_is_answered_with_an_array() {
-    let mut world = World::relay();
-    world.line(&initialize("0", "2025-03-26"));
-    let opened = world.opened();
+    let mut harness = HttpClientHarness::relay();
+    harness.line(&initialize("0", "2025-03-26"));
+    let opened = harness.opened();
     let answer = format!("[{}]", result(&opened.id(), &initialize_result("2024-11-05")));
-    world.reply(opened.key, &Reply::json(answer).header("Mcp-Session-Id", "abc"));
-    assert_eq!(world.lines(), [result("0", &initialize_result("2024-11-05"))]);
-    let quirks: Vec<_> = world
+    harness.reply(opened.key, &Reply::json(answer).header("Mcp-Session-Id", "abc"));
+    assert_eq!(harness.lines(), [result("0", &initialize_result("2024-11-05"))]);
+    let quirks: Vec<_> = harness
         .events()
         .into_iter()
         .filter_map(|event| if let Event::QuirkMet(quirk) = event { Some(quirk) } else { None })
         .collect();
     assert_eq!(quirks, [Quirk::ResponseInArray, Quirk::FirstRevisionOverStreamableHttp]);
 
-    world.line(INITIALIZED);
-    let opened = world.opened();
+    harness.line(INITIALIZED);
+    let opened = harness.opened();
     assert_eq!(opened.header("mcp-session-id"), "abc");
-    world.reply(opened.key, &Reply::status(202));
-    let stream = world.opened();
+    harness.reply(opened.key, &Reply::status(202));
+    let stream = harness.opened();
     assert_eq!(stream.line(), "GET /mcp");
 
     // The SSE form of the answer: a comment, a blank line, data without an event type, then comments without end.
-    let call = world.call("1", "tools/list");
+    let call = harness.call("1", "tools/list");
     let body = format!(": stream opened\n\ndata: {}\n\n: keep-alive\n\n", result(&call.id(), r#"{"tools":[]}"#));
-    world.begin(call.key, &Reply::events(body));
-    assert_eq!(world.lines(), [result("1", r#"{"tools":[]}"#)]);
-    world.send(call.key, b": keep-alive\n\n");
+    harness.begin(call.key, &Reply::events(body));
+    assert_eq!(harness.lines(), [result("1", r#"{"tools":[]}"#)]);
+    harness.send(call.key, b": keep-alive\n\n");
     // The relay does not wait for such a stream to end.
-    world.pass(Duration::from_secs(10));
-    assert!(world.is_aborted(call.key));
+    harness.pass(Duration::from_secs(10));
+    assert!(harness.is_aborted(call.key));
 }
 
 #[test]
 fn mcp_hub_421_the_same_command_line_serves_two_endpoints_and_one() {
     for revision in ["2024-11-05", "2025-06-18"] {
-        let mut world = World::relay();
-        world.line(&initialize("1", revision));
-        let post = world.opened();
+        let mut harness = HttpClientHarness::relay();
+        harness.line(&initialize("1", revision));
+        let post = harness.opened();
         assert_eq!(post.line(), "POST /mcp");
-        world.reply(post.key, &Reply::html(404));
-        let stream = world.opened();
+        harness.reply(post.key, &Reply::html(404));
+        let stream = harness.opened();
         assert_eq!((stream.line().as_str(), stream.header("accept")), ("GET /mcp", "text/event-stream"));
-        world.begin(stream.key, &Reply::events("event: endpoint\ndata: /messages?sessionId=7914\n\n"));
-        let post = world.opened();
+        harness.begin(stream.key, &Reply::events("event: endpoint\ndata: /messages?sessionId=7914\n\n"));
+        let post = harness.opened();
         assert_eq!(post.line(), "POST /messages?sessionId=7914");
         // The answer may precede the acknowledgement of the POST.
-        world.send(stream.key, event(&result(&post.id(), &initialize_result(revision))).as_bytes());
-        assert_eq!(world.lines(), [result("1", &initialize_result(revision))]);
-        world.reply(post.key, &Reply::status(202).body("Accepted"));
+        harness.send(stream.key, event(&result(&post.id(), &initialize_result(revision))).as_bytes());
+        assert_eq!(harness.lines(), [result("1", &initialize_result(revision))]);
+        harness.reply(post.key, &Reply::status(202).body("Accepted"));
 
-        world.line(INITIALIZED);
-        let post = world.opened();
+        harness.line(INITIALIZED);
+        let post = harness.opened();
         assert_eq!(post.line(), "POST /messages?sessionId=7914");
-        world.reply(post.key, &Reply::status(202).body("Accepted"));
-        assert!(!world.has_opened(), "there is only the one stream");
+        harness.reply(post.key, &Reply::status(202).body("Accepted"));
+        assert!(!harness.has_opened(), "there is only the one stream");
 
-        let post = world.call("2", "tools/list");
-        world.reply(post.key, &Reply::status(202).body("Accepted"));
+        let post = harness.call("2", "tools/list");
+        harness.reply(post.key, &Reply::status(202).body("Accepted"));
         let tools: Vec<_> =
             (0..69).map(|tool| format!(r#"{{"name":"every__{tool}","description":"{}"}}"#, "x".repeat(1000))).collect();
         let tools = format!(r#"{{"tools":[{}]}}"#, tools.join(","));
         assert!(tools.len() > 64 * 1024);
-        world.send(stream.key, event(&result(&post.id(), &tools)).as_bytes());
-        assert_eq!(world.lines(), [result("2", &tools)]);
+        harness.send(stream.key, event(&result(&post.id(), &tools)).as_bytes());
+        assert_eq!(harness.lines(), [result("2", &tools)]);
     }
     // Later versions have one endpoint, and sessions that are identified by a header.
-    let mut world = World::connected_relay();
-    let call = world.call("2", "tools/list");
+    let mut harness = HttpClientHarness::connected_relay();
+    let call = harness.call("2", "tools/list");
     assert_eq!((call.line().as_str(), call.header("mcp-session-id")), ("POST /mcp", "session-1"));
 }
 
 #[test]
 fn a_tool_result_without_content_passes_unchanged_and_is_told() {
-    let mut world = World::connected_relay();
-    let call = world.call("1", "tools/call");
-    world.reply(call.key, &Reply::json(result(&call.id(), r#"{"text":"no content here"}"#)));
-    assert_eq!(world.lines(), [result("1", r#"{"text":"no content here"}"#)]);
-    assert!(world.events().contains(&Event::QuirkMet(Quirk::ToolResultWithoutContent)));
-    let call = world.call("2", "tools/call");
-    world.reply(call.key, &Reply::json(result(&call.id(), r#"{"content":[]}"#)));
-    assert_eq!(world.events(), []);
+    let mut harness = HttpClientHarness::connected_relay();
+    let call = harness.call("1", "tools/call");
+    harness.reply(call.key, &Reply::json(result(&call.id(), r#"{"text":"no content here"}"#)));
+    assert_eq!(harness.lines(), [result("1", r#"{"text":"no content here"}"#)]);
+    assert!(harness.events().contains(&Event::QuirkMet(Quirk::ToolResultWithoutContent)));
+    let call = harness.call("2", "tools/call");
+    harness.reply(call.key, &Reply::json(result(&call.id(), r#"{"content":[]}"#)));
+    assert_eq!(harness.events(), []);
 }
 
 #[test]
 fn header_names_count_in_any_case() {
     for name in ["Mcp-Session-Id", "MCP-Session-Id", "mcp-session-id", "MCP-SESSION-ID"] {
-        let mut world = World::relay();
-        world.line(&initialize("1", "2025-11-25"));
-        let opened = world.opened();
+        let mut harness = HttpClientHarness::relay();
+        harness.line(&initialize("1", "2025-11-25"));
+        let opened = harness.opened();
         let reply = Reply::json(result(&opened.id(), &initialize_result("2025-11-25"))).header(name, "s1");
-        world.reply(opened.key, &reply);
-        world.line(INITIALIZED);
-        let opened = world.opened();
+        harness.reply(opened.key, &reply);
+        harness.line(INITIALIZED);
+        let opened = harness.opened();
         assert_eq!((opened.header("mcp-session-id"), opened.header("mcp-protocol-version")), ("s1", "2025-11-25"));
     }
 }
@@ -161,249 +162,250 @@ fn sh_c_05_the_version_header_is_sent_where_the_revision_has_it() {
     for (version, header) in
         [("2024-11-05", ""), ("2025-03-26", ""), ("2025-06-18", "2025-06-18"), ("2025-11-25", "2025-11-25")]
     {
-        let mut world = World::relay();
-        world.line(&initialize("1", version));
-        let opened = world.opened();
+        let mut harness = HttpClientHarness::relay();
+        harness.line(&initialize("1", version));
+        let opened = harness.opened();
         assert_eq!(opened.header("mcp-protocol-version"), "");
-        world.reply(opened.key, &Reply::json(result(&opened.id(), &initialize_result(version))));
-        let call = world.call("2", "ping");
+        harness.reply(opened.key, &Reply::json(result(&opened.id(), &initialize_result(version))));
+        let call = harness.call("2", "ping");
         assert_eq!(call.header("mcp-protocol-version"), header);
     }
 }
 
 #[test]
 fn initialize_crosses_byte_for_byte_in_both_directions() {
-    let mut world = World::relay();
+    let mut harness = HttpClientHarness::relay();
     let params =
         r#"{ "protocolVersion" : "2025-11-25","capabilities":{},"clientInfo":{"name":"\u00e9","version":"1"},"x":1.0}"#;
-    world.line(&request("\"\\u0069d\"", "initialize", params));
-    let opened = world.opened();
+    harness.line(&request("\"\\u0069d\"", "initialize", params));
+    let opened = harness.opened();
     assert_eq!(opened.body(), request("1", "initialize", params));
     let answer = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"},"instructions":"a\/b"}"#;
-    world.reply(opened.key, &Reply::json(result("1", answer)));
-    assert_eq!(world.lines(), [result("\"\\u0069d\"", answer)]);
+    harness.reply(opened.key, &Reply::json(result("1", answer)));
+    assert_eq!(harness.lines(), [result("\"\\u0069d\"", answer)]);
 }
 
 #[test]
 fn an_error_of_the_server_crosses_byte_for_byte_whatever_the_status() {
     let text = r#"{"message":"nope","code":-32002,"data":{"n":1.0,"m":[1e2]}}"#;
-    let mut world = World::connected_relay();
+    let mut harness = HttpClientHarness::connected_relay();
     for status in [200, 400, 404, 500] {
-        let call = world.call("\"x\"", "resources/read");
+        let call = harness.call("\"x\"", "resources/read");
         let body = format!(r#"{{"error":{text},"id":{},"jsonrpc":"2.0"}}"#, call.id());
         // With the id of the request and this code, a 404 is about the method and not about the session.
         let body = if status == 404 { body.replace("-32002", "-32601") } else { body };
-        world.reply(call.key, &Reply::json(body).with_status(status));
+        harness.reply(call.key, &Reply::json(body).with_status(status));
         let text = if status == 404 { text.replace("-32002", "-32601") } else { text.to_owned() };
-        assert_eq!(world.lines(), [format!(r#"{{"jsonrpc":"2.0","id":"x","error":{text}}}"#)], "{status}");
+        assert_eq!(harness.lines(), [format!(r#"{{"jsonrpc":"2.0","id":"x","error":{text}}}"#)], "{status}");
     }
 }
 
 #[test]
 fn sh_c_15_an_http_error_may_explain_itself_without_the_id() {
-    let mut world = World::connected_relay();
+    let mut harness = HttpClientHarness::connected_relay();
     for id in ["null", "\"server-error\""] {
-        let call = world.call("1", "tools/list");
-        world.reply(call.key, &Reply::json(error(id, -32600, "Bad Request")).with_status(400));
-        assert_eq!(world.lines(), [error("1", -32600, "Bad Request")]);
+        let call = harness.call("1", "tools/list");
+        harness.reply(call.key, &Reply::json(error(id, -32600, "Bad Request")).with_status(400));
+        assert_eq!(harness.lines(), [error("1", -32600, "Bad Request")]);
     }
 }
 
 #[test]
 fn each_request_is_its_own_exchange_and_a_slow_one_delays_no_other() {
-    let mut world = World::connected_relay();
-    let slow = world.call("1", "tools/call");
-    let quick = world.call("2", "tools/call");
-    world.reply(quick.key, &Reply::json(result(&quick.id(), "{}")));
-    assert_eq!(world.lines(), [result("2", "{}")]);
-    world.pass(Duration::from_secs(100));
-    world.reply(slow.key, &Reply::json(result(&slow.id(), "{}")));
-    assert_eq!(world.lines(), [result("1", "{}")]);
+    let mut harness = HttpClientHarness::connected_relay();
+    let slow = harness.call("1", "tools/call");
+    let quick = harness.call("2", "tools/call");
+    harness.reply(quick.key, &Reply::json(result(&quick.id(), "{}")));
+    assert_eq!(harness.lines(), [result("2", "{}")]);
+    harness.pass(Duration::from_secs(100));
+    harness.reply(slow.key, &Reply::json(result(&slow.id(), "{}")));
+    assert_eq!(harness.lines(), [result("1", "{}")]);
 }
 
 #[test]
 fn cancellation_follows_the_id_and_a_late_answer_is_swallowed() {
-    let mut world = World::connected_relay();
-    let call = world.call("\"c\"", "tools/call");
-    world.begin(call.key, &Reply::events(": working\n\n"));
-    world.line(
+    let mut harness = HttpClientHarness::connected_relay();
+    let call = harness.call("\"c\"", "tools/call");
+    harness.begin(call.key, &Reply::events(": working\n\n"));
+    harness.line(
         r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"c","reason":"user","x":1.0}}"#,
     );
-    let notice = world.opened();
+    let notice = harness.opened();
     let expected = format!(
         r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{},"reason":"user","x":1.0}}}}"#,
         call.id()
     );
     assert_eq!(notice.body(), expected);
     // The cancelled exchange is not aborted (CX-09).
-    assert!(!world.is_aborted(call.key));
-    world.reply(notice.key, &Reply::status(202));
-    world.send(call.key, event(&result(&call.id(), "{}")).as_bytes());
-    assert_eq!(world.lines(), [] as [&str; 0]);
+    assert!(!harness.is_aborted(call.key));
+    harness.reply(notice.key, &Reply::status(202));
+    harness.send(call.key, event(&result(&call.id(), "{}")).as_bytes());
+    assert_eq!(harness.lines(), [] as [&str; 0]);
     // The client may use the id again at once.
-    let again = world.call("\"c\"", "tools/call");
-    world.reply(again.key, &Reply::json(result(&again.id(), "{}")));
-    assert_eq!(world.lines(), [result("\"c\"", "{}")]);
+    let again = harness.call("\"c\"", "tools/call");
+    harness.reply(again.key, &Reply::json(result(&again.id(), "{}")));
+    assert_eq!(harness.lines(), [result("\"c\"", "{}")]);
 }
 
 #[test]
 fn br_t_08_a_cancellation_never_overtakes_its_request() {
-    let mut world = World::connected_relay();
-    let call = world.call("1", "tools/call");
-    world.line(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
-    assert!(!world.has_opened(), "the request was not sent yet");
-    world.machine.handle_sent(call.key, world.now);
-    assert_eq!(world.opened().method(), "notifications/cancelled");
+    let mut harness = HttpClientHarness::connected_relay();
+    let call = harness.call("1", "tools/call");
+    harness.line(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
+    assert!(!harness.has_opened(), "the request was not sent yet");
+    harness.machine.handle_sent(call.key, harness.now);
+    assert_eq!(harness.opened().method(), "notifications/cancelled");
 
     // A request that was never sent is not cancelled.
-    let call = world.call("2", "tools/call");
-    world.line(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#);
-    world.refuse(call.key);
-    world.pass(Duration::from_secs(10));
-    assert!(!world.has_opened());
+    let call = harness.call("2", "tools/call");
+    harness.line(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#);
+    harness.refuse(call.key);
+    harness.pass(Duration::from_secs(10));
+    assert!(!harness.has_opened());
 }
 
 #[test]
 fn progress_follows_the_token_with_its_digits_and_ends_with_the_request() {
-    let mut world = World::connected_relay();
-    world.line(&request("1", "tools/call", r#"{"name":"t","_meta":{"progressToken":"tok"}}"#));
-    let call = world.opened();
+    let mut harness = HttpClientHarness::connected_relay();
+    harness.line(&request("1", "tools/call", r#"{"name":"t","_meta":{"progressToken":"tok"}}"#));
+    let call = harness.opened();
     assert_eq!(call.body(), request(&call.id(), "tools/call", r#"{"name":"t","_meta":{"progressToken":"tok"}}"#));
     let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"tok","progress":1.0,"total":3}}"#;
-    world.begin(call.key, &Reply::events(event(progress)));
-    assert_eq!(world.lines(), [progress]);
+    harness.begin(call.key, &Reply::events(event(progress)));
+    assert_eq!(harness.lines(), [progress]);
     // Progress with an unknown token, or a token of another type, is not forwarded.
     for token in ["\"other\"", "7"] {
-        world.send(call.key, event(&progress.replace("\"tok\"", token)).as_bytes());
+        harness.send(call.key, event(&progress.replace("\"tok\"", token)).as_bytes());
     }
-    world.send(call.key, event(&result(&call.id(), "{}")).as_bytes());
-    world.send(call.key, event(progress).as_bytes());
-    assert_eq!(world.lines(), [result("1", "{}")]);
+    harness.send(call.key, event(&result(&call.id(), "{}")).as_bytes());
+    harness.send(call.key, event(progress).as_bytes());
+    assert_eq!(harness.lines(), [result("1", "{}")]);
 }
 
 #[test]
 fn requests_of_the_server_reach_the_client_and_its_answers_go_back() {
-    let mut world = World::connected_relay();
-    let call = world.call("1", "tools/call");
+    let mut harness = HttpClientHarness::connected_relay();
+    let call = harness.call("1", "tools/call");
     let asked = r#"{"message":"Name?","requestedSchema":{"type":"object","properties":{}},"n":1.0}"#;
     // Ids of the server's requests and ids of the client's requests are separate.
-    world.begin(call.key, &Reply::events(event(&request(&call.id(), "elicitation/create", asked))));
-    assert_eq!(world.lines(), [request("1", "elicitation/create", asked)]);
-    world.line(&result("1", r#"{"action":"accept","content":{"n":1.0}}"#));
-    let answer = world.opened();
+    harness.begin(call.key, &Reply::events(event(&request(&call.id(), "elicitation/create", asked))));
+    assert_eq!(harness.lines(), [request("1", "elicitation/create", asked)]);
+    harness.line(&result("1", r#"{"action":"accept","content":{"n":1.0}}"#));
+    let answer = harness.opened();
     assert_eq!(answer.body(), result(&call.id(), r#"{"action":"accept","content":{"n":1.0}}"#));
-    world.reply(answer.key, &Reply::status(202));
+    harness.reply(answer.key, &Reply::status(202));
 
-    world.send(call.key, event(&request("\"s\"", "sampling/createMessage", "{}")).as_bytes());
-    assert_eq!(world.lines(), [request("2", "sampling/createMessage", "{}")]);
-    world.line(&error("2", -1, "user rejected"));
-    assert_eq!(world.opened().body(), error("\"s\"", -1, "user rejected"));
+    harness.send(call.key, event(&request("\"s\"", "sampling/createMessage", "{}")).as_bytes());
+    assert_eq!(harness.lines(), [request("2", "sampling/createMessage", "{}")]);
+    harness.line(&error("2", -1, "user rejected"));
+    assert_eq!(harness.opened().body(), error("\"s\"", -1, "user rejected"));
 
     // The server cancels a request: the client receives the cancellation with the id that the relay assigned.
-    world.send(call.key, event(&request("\"t\"", "sampling/createMessage", "{}")).as_bytes());
-    world.send(
+    harness.send(call.key, event(&request("\"t\"", "sampling/createMessage", "{}")).as_bytes());
+    harness.send(
         call.key,
         event(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"t"}}"#).as_bytes(),
     );
     assert_eq!(
-        world.lines(),
+        harness.lines(),
         [
             request("3", "sampling/createMessage", "{}"),
             r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}"#.to_owned(),
         ]
     );
-    world.line(&result("3", "{}"));
-    assert!(!world.has_opened(), "an answer to a cancelled request goes nowhere");
-    world.send(call.key, event(&result(&call.id(), "{}")).as_bytes());
-    assert_eq!(world.lines(), [result("1", "{}")]);
+    harness.line(&result("3", "{}"));
+    assert!(!harness.has_opened(), "an answer to a cancelled request goes nowhere");
+    harness.send(call.key, event(&result(&call.id(), "{}")).as_bytes());
+    assert_eq!(harness.lines(), [result("1", "{}")]);
 }
 
 #[test]
 fn to_04_a_person_may_think_longer_than_a_request_may_take() {
-    let mut world = World::connected_relay_with(|config, _| config.request_timeout = Duration::from_secs(60));
-    let call = world.call("1", "tools/call");
-    world.begin(call.key, &Reply::events(event(&request("9", "elicitation/create", "{}"))));
+    let mut harness =
+        HttpClientHarness::connected_relay_with(|config, _| config.request_timeout = Duration::from_secs(60));
+    let call = harness.call("1", "tools/call");
+    harness.begin(call.key, &Reply::events(event(&request("9", "elicitation/create", "{}"))));
     for _ in 0..10 {
-        world.pass(Duration::from_secs(29));
-        world.send(call.key, b":\n");
+        harness.pass(Duration::from_secs(29));
+        harness.send(call.key, b":\n");
     }
-    world.lines();
-    world.line(&result("1", "{}"));
-    let answer = world.opened();
-    world.reply(answer.key, &Reply::status(202));
-    world.send(call.key, event(&result(&call.id(), "{}")).as_bytes());
-    assert_eq!(world.lines(), [result("1", "{}")]);
+    harness.lines();
+    harness.line(&result("1", "{}"));
+    let answer = harness.opened();
+    harness.reply(answer.key, &Reply::status(202));
+    harness.send(call.key, event(&result(&call.id(), "{}")).as_bytes());
+    assert_eq!(harness.lines(), [result("1", "{}")]);
 }
 
 #[test]
 fn notifications_cross_both_ways() {
-    let mut world = World::relay();
-    world.initialize("2025-11-25", None);
-    world.line(INITIALIZED);
-    let opened = world.opened();
-    world.reply(opened.key, &Reply::status(200));
-    assert!(world.events().contains(&Event::QuirkMet(Quirk::NotificationNotAccepted202)));
-    let stream = world.opened();
+    let mut harness = HttpClientHarness::relay();
+    harness.initialize("2025-11-25", None);
+    harness.line(INITIALIZED);
+    let opened = harness.opened();
+    harness.reply(opened.key, &Reply::status(200));
+    assert!(harness.events().contains(&Event::QuirkMet(Quirk::NotificationNotAccepted202)));
+    let stream = harness.opened();
     let told = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
-    world.begin(stream.key, &Reply::events(event(told)));
-    assert_eq!(world.lines(), [told]);
+    harness.begin(stream.key, &Reply::events(event(told)));
+    assert_eq!(harness.lines(), [told]);
     let tells = r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed","params":{"a":1.0}}"#;
-    world.line(tells);
-    assert_eq!(world.opened().body(), tells);
+    harness.line(tells);
+    assert_eq!(harness.opened().body(), tells);
 }
 
 #[test]
 fn pings_reach_the_other_end_and_before_that_the_relay_answers_them() {
-    let mut world = World::relay();
-    world.line(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
-    assert_eq!(world.lines(), [result("1", "{}")]);
-    let mut world = World::connected_relay();
-    world.line(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
-    let ping = world.opened();
+    let mut harness = HttpClientHarness::relay();
+    harness.line(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+    assert_eq!(harness.lines(), [result("1", "{}")]);
+    let mut harness = HttpClientHarness::connected_relay();
+    harness.line(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+    let ping = harness.opened();
     assert_eq!(ping.method(), "ping");
-    world.reply(ping.key, &Reply::json(result(&ping.id(), "{}")));
-    assert_eq!(world.lines(), [result("1", "{}")]);
+    harness.reply(ping.key, &Reply::json(result(&ping.id(), "{}")));
+    assert_eq!(harness.lines(), [result("1", "{}")]);
 }
 
 #[test]
 fn a_client_that_does_not_wait_for_its_answers_is_served_in_order() {
-    let mut world = World::relay();
-    world.line(&initialize("1", "2025-11-25"));
-    world.line(INITIALIZED);
-    world.line(&request("2", "tools/list", "{}"));
-    let opened = world.opened();
-    assert!(!world.has_opened());
-    world.reply(opened.key, &Reply::json(result(&opened.id(), &initialize_result("2025-11-25"))));
-    let opened = world.opened();
+    let mut harness = HttpClientHarness::relay();
+    harness.line(&initialize("1", "2025-11-25"));
+    harness.line(INITIALIZED);
+    harness.line(&request("2", "tools/list", "{}"));
+    let opened = harness.opened();
+    assert!(!harness.has_opened());
+    harness.reply(opened.key, &Reply::json(result(&opened.id(), &initialize_result("2025-11-25"))));
+    let opened = harness.opened();
     assert_eq!(opened.method(), "notifications/initialized");
-    assert!(!world.has_opened(), "nothing overtakes the confirmation");
-    world.reply(opened.key, &Reply::status(202));
-    let (first, second) = (world.opened(), world.opened());
+    assert!(!harness.has_opened(), "nothing overtakes the confirmation");
+    harness.reply(opened.key, &Reply::status(202));
+    let (first, second) = (harness.opened(), harness.opened());
     assert_eq!([first.line(), second.line()], ["GET /mcp", "POST /mcp"]);
 
     // Requests are served even without a confirmation of the handshake (LC-11).
-    let mut world = World::relay();
-    world.line(&initialize("1", "2025-11-25"));
-    world.line(&request("2", "tools/list", "{}"));
-    let opened = world.opened();
-    world.reply(opened.key, &Reply::json(result(&opened.id(), &initialize_result("2025-11-25"))));
-    world.pass(Duration::from_secs(1));
-    assert_eq!(world.opened().method(), "tools/list");
+    let mut harness = HttpClientHarness::relay();
+    harness.line(&initialize("1", "2025-11-25"));
+    harness.line(&request("2", "tools/list", "{}"));
+    let opened = harness.opened();
+    harness.reply(opened.key, &Reply::json(result(&opened.id(), &initialize_result("2025-11-25"))));
+    harness.pass(Duration::from_secs(1));
+    assert_eq!(harness.opened().method(), "tools/list");
 }
 
 #[test]
 fn a_batch_of_2025_03_26_is_answered_with_one_array() {
-    let mut world = World::relay();
-    world.initialize("2025-03-26", None);
-    world.line(&format!("[{},{INITIALIZED},7,{}]", request("1", "a", "{}"), request("\"1\"", "b", "{}")));
-    let (a, confirmation) = (world.opened(), world.opened());
-    world.reply(confirmation.key, &Reply::status(202));
-    let (_stream, b) = (world.opened(), world.opened());
+    let mut harness = HttpClientHarness::relay();
+    harness.initialize("2025-03-26", None);
+    harness.line(&format!("[{},{INITIALIZED},7,{}]", request("1", "a", "{}"), request("\"1\"", "b", "{}")));
+    let (a, confirmation) = (harness.opened(), harness.opened());
+    harness.reply(confirmation.key, &Reply::status(202));
+    let (_stream, b) = (harness.opened(), harness.opened());
     assert_eq!([a.method(), b.method()], ["a", "b"]);
-    world.reply(b.key, &Reply::json(result(&b.id(), r#"{"b":1.0}"#)));
-    assert_eq!(world.lines(), [] as [&str; 0]);
-    world.reply(a.key, &Reply::json(error(&a.id(), -32601, "no a")));
-    let lines = world.lines();
+    harness.reply(b.key, &Reply::json(result(&b.id(), r#"{"b":1.0}"#)));
+    assert_eq!(harness.lines(), [] as [&str; 0]);
+    harness.reply(a.key, &Reply::json(error(&a.id(), -32601, "no a")));
+    let lines = harness.lines();
     assert_eq!(lines.len(), 1);
     for part in
         [result("\"1\"", r#"{"b":1.0}"#), error("1", -32601, "no a"), r#""id":null,"error":{"code":-32600"#.to_owned()]
@@ -415,14 +417,14 @@ fn a_batch_of_2025_03_26_is_answered_with_one_array() {
 
 #[test]
 fn pretty_printed_answers_become_one_line() {
-    let mut world = World::connected_relay();
-    let call = world.call("1", "tools/list");
+    let mut harness = HttpClientHarness::connected_relay();
+    let call = harness.call("1", "tools/list");
     let pretty = format!(
         "{{\n  \"jsonrpc\": \"2.0\",\r\n  \"id\": {},\n  \"result\": {{\n    \"tools\": []\n  }}\n}}\n",
         call.id()
     );
-    world.reply(call.key, &Reply::json(pretty));
-    assert_eq!(world.lines(), [result("1", "{     \"tools\": []   }")]);
+    harness.reply(call.key, &Reply::json(pretty));
+    assert_eq!(harness.lines(), [result("1", "{     \"tools\": []   }")]);
 }
 
 #[test]
@@ -452,17 +454,17 @@ fn defect_b4_b7_every_failure_is_told_in_words_to_whoever_waits() {
         (Reply::events(""), "ended the stream without an answer"),
     ] {
         // Without a session, a 404 is about the path.
-        let mut world = World::relay();
-        world.initialize("2025-11-25", None);
-        let call = world.call("7", "tools/list");
-        world.reply(call.key, &reply);
-        let lines = world.lines();
+        let mut harness = HttpClientHarness::relay();
+        harness.initialize("2025-11-25", None);
+        let call = harness.call("7", "tools/list");
+        harness.reply(call.key, &reply);
+        let lines = harness.lines();
         assert_eq!(lines.len(), 1, "{text}");
         assert!(lines[0].starts_with(
             r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"the server at http://server.example/mcp "#
         ));
         assert!(lines[0].contains(text), "{} lacks {text}", lines[0]);
-        assert!(world.events().iter().any(|event| matches!(
+        assert!(harness.events().iter().any(|event| matches!(
             event,
             Event::Failed(
                 Failed::Refused(_)
@@ -490,10 +492,10 @@ proptest! {
         piece in prop::option::of(1_usize..40),
     ) {
         let on_one_line = |text: &str| text.replace(['\r', '\n'], " ");
-        let mut world = World::connected_relay();
-        world.piece = piece;
-        world.line(&request(id, "tools/call", &on_one_line(&params)));
-        let call = world.opened();
+        let mut harness = HttpClientHarness::connected_relay();
+        harness.piece = piece;
+        harness.line(&request(id, "tools/call", &on_one_line(&params)));
+        let call = harness.opened();
         prop_assert_eq!(call.body(), request(&call.id(), "tools/call", &on_one_line(&params)));
         let body = result(&call.id(), &answer);
         let reply = if as_event {
@@ -503,8 +505,8 @@ proptest! {
         } else {
             Reply::json(body)
         };
-        world.reply(call.key, &reply);
-        let lines = world.lines();
+        harness.reply(call.key, &reply);
+        let lines = harness.lines();
         prop_assert_eq!(lines.len(), 1);
         let answer = if as_event { on_one_line(&answer.replace("\r\n", "\n")) } else { on_one_line(&answer) };
         prop_assert_eq!(&lines[0], &result(id, &answer));

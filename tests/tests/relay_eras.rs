@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use mcp_proto::relay::Event;
 use mcp_proto::{Era, Json, ProtocolVersion};
-use mcp_testkit::world::{
-    INITIALIZED, Opened, Reply, World, error, event, initialize, initialize_reply, request, result,
-};
+use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, initialize_reply};
+use mcp_testkit::messages::{INITIALIZED, error, event, initialize, request, result};
 
-type Relay = World<mcp_proto::Relay>;
+type Relay = HttpClientHarness<mcp_proto::Relay>;
 
 const FORM: &str = r#"{"message":"?","requestedSchema":{"type":"object","properties":{}}}"#;
 
@@ -53,8 +52,8 @@ fn initialized(opened: &Opened, capabilities: &str) -> Reply {
 }
 
 /// The single line that the client has received.
-fn line(world: &mut Relay) -> String {
-    let mut lines = world.lines();
+fn line(harness: &mut Relay) -> String {
+    let mut lines = harness.lines();
     assert_eq!(lines.len(), 1, "{lines:?}");
     lines.remove(0)
 }
@@ -71,42 +70,42 @@ fn member(line: &str, path: &[&str]) -> Option<String> {
 
 /// A relay between a modern client and a modern server.
 fn modern_pair() -> Relay {
-    let mut world = World::relay();
-    world.line(&request("\"d\"", "server/discover", &modern("")));
-    let opened = world.opened();
-    world.reply(opened.key, &Reply::json(result(&opened.id(), &discovered(r#"{"tools":{}}"#))));
-    assert_eq!(world.lines(), [result("\"d\"", &discovered(r#"{"tools":{}}"#))]);
-    world.events();
-    world
+    let mut harness = HttpClientHarness::relay();
+    harness.line(&request("\"d\"", "server/discover", &modern("")));
+    let opened = harness.opened();
+    harness.reply(opened.key, &Reply::json(result(&opened.id(), &discovered(r#"{"tools":{}}"#))));
+    assert_eq!(harness.lines(), [result("\"d\"", &discovered(r#"{"tools":{}}"#))]);
+    harness.events();
+    harness
 }
 
 #[test]
 fn br_t_09_a_modern_pair_is_joined_by_the_clients_own_words() {
-    let mut world = World::relay();
+    let mut harness = HttpClientHarness::relay();
     let params = modern("");
-    world.line(&request("\"d\"", "server/discover", &params));
-    let opened = world.opened();
+    harness.line(&request("\"d\"", "server/discover", &params));
+    let opened = harness.opened();
     assert_eq!(opened.body(), request("1", "server/discover", &params));
     assert_eq!(opened.header("mcp-protocol-version"), "2026-07-28");
     let answer = discovered(r#"{ "tools" : {} }"#);
-    world.reply(opened.key, &Reply::json(result(&opened.id(), &answer)));
-    assert_eq!(world.lines(), [result("\"d\"", &answer)]);
+    harness.reply(opened.key, &Reply::json(result(&opened.id(), &answer)));
+    assert_eq!(harness.lines(), [result("\"d\"", &answer)]);
     // The relay makes no round trip of its own and forwards each request unchanged.
     let params = modern_with(r#""name":"t","arguments":{"x": 1.0},"#, "{}", r#","progressToken":"p""#);
-    world.line(&request("7", "tools/call", &params));
-    let opened = world.opened();
+    harness.line(&request("7", "tools/call", &params));
+    let opened = harness.opened();
     assert_eq!(opened.body(), request("2", "tools/call", &params));
     assert_eq!((opened.header("mcp-method"), opened.header("mcp-name")), ("tools/call", "t"));
     let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":1}}"#;
     let answer = r#"{"resultType":"complete", "content":[]}"#;
-    world.reply(opened.key, &Reply::events(event(progress) + &event(&result("2", answer))));
-    assert_eq!(world.lines(), [progress.to_owned(), result("7", answer)]);
-    assert!(!world.has_opened());
+    harness.reply(opened.key, &Reply::events(event(progress) + &event(&result("2", answer))));
+    assert_eq!(harness.lines(), [progress.to_owned(), result("7", answer)]);
+    assert!(!harness.has_opened());
 }
 
 #[test]
 fn br_t_09_in_a_modern_pair_input_and_errors_are_the_clients_own_business() {
-    let mut world = modern_pair();
+    let mut harness = modern_pair();
     let required = format!(
         r#"{{"resultType":"input_required","inputRequests":{{"a":{{"method":"elicitation/create","params":{FORM}}}}},"requestState":"s"}}"#
     );
@@ -117,44 +116,44 @@ fn br_t_09_in_a_modern_pair_input_and_errors_are_the_clients_own_business() {
         (error("ID", -32602, "m"), 400),
         (error("ID", -32601, "m"), 404),
     ] {
-        world.line(&request("\"x\"", "tools/call", &modern(r#""name":"t","#)));
-        let opened = world.opened();
-        world.reply(opened.key, &Reply::json(answer.replace("ID", &opened.id())).with_status(status));
-        assert_eq!(world.lines(), [answer.replace("ID", "\"x\"")]);
+        harness.line(&request("\"x\"", "tools/call", &modern(r#""name":"t","#)));
+        let opened = harness.opened();
+        harness.reply(opened.key, &Reply::json(answer.replace("ID", &opened.id())).with_status(status));
+        assert_eq!(harness.lines(), [answer.replace("ID", "\"x\"")]);
     }
-    assert!(!world.has_opened());
+    assert!(!harness.has_opened());
 }
 
 #[test]
 fn br_t_04_a_subscription_is_known_to_each_side_by_its_own_id() {
-    let mut world = modern_pair();
+    let mut harness = modern_pair();
     let listen = modern(r#""notifications":{"toolsListChanged":true},"#);
-    world.line(&request("\"sub\"", "subscriptions/listen", &listen));
-    let opened = world.opened();
+    harness.line(&request("\"sub\"", "subscriptions/listen", &listen));
+    let opened = harness.opened();
     assert_eq!(opened.param("notifications"), r#"{"toolsListChanged":true}"#);
     let told = |method: &str, id: &str| {
         format!(
             r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}},"x":1.0}}}}"#
         )
     };
-    world.begin(opened.key, &Reply::events(""));
+    harness.begin(opened.key, &Reply::events(""));
     for method in ["notifications/subscriptions/acknowledged", "notifications/tools/list_changed"] {
-        world.send(opened.key, event(&told(method, &opened.id())).as_bytes());
-        assert_eq!(world.lines(), [told(method, "\"sub\"")]);
+        harness.send(opened.key, event(&told(method, &opened.id())).as_bytes());
+        assert_eq!(harness.lines(), [told(method, "\"sub\"")]);
     }
     // A subscription has no deadline as long as comments keep its stream alive (MD-L-13).
     for _ in 0..48 * 60 {
-        world.pass(Duration::from_secs(30));
-        world.send(opened.key, b":\n\n");
+        harness.pass(Duration::from_secs(30));
+        harness.send(opened.key, b":\n\n");
     }
-    assert!(world.lines().is_empty());
-    world.send(opened.key, event(&told("notifications/tools/list_changed", &opened.id())).as_bytes());
-    assert_eq!(world.lines(), [told("notifications/tools/list_changed", "\"sub\"")]);
+    assert!(harness.lines().is_empty());
+    harness.send(opened.key, event(&told("notifications/tools/list_changed", &opened.id())).as_bytes());
+    assert_eq!(harness.lines(), [told("notifications/tools/list_changed", "\"sub\"")]);
     let end = |id: &str| {
         result(id, &format!(r#"{{"resultType":"complete","_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}"#))
     };
-    world.send(opened.key, event(&end(&opened.id())).as_bytes());
-    assert_eq!(world.lines(), [end("\"sub\"")]);
+    harness.send(opened.key, event(&end(&opened.id())).as_bytes());
+    assert_eq!(harness.lines(), [end("\"sub\"")]);
 }
 
 #[test]
@@ -165,68 +164,68 @@ fn px2_ids_tokens_and_subscriptions_of_two_clients_are_told_apart() {
     let listen = modern(r#""notifications":{},"#);
     let opened: Vec<_> = worlds
         .iter_mut()
-        .map(|world| {
-            world.line(&request("1", "tools/call", &call));
-            world.line(&request("\"1\"", "subscriptions/listen", &listen));
-            (world.opened(), world.opened())
+        .map(|harness| {
+            harness.line(&request("1", "tools/call", &call));
+            harness.line(&request("\"1\"", "subscriptions/listen", &listen));
+            (harness.opened(), harness.opened())
         })
         .collect();
-    for (number, (world, (call, listen))) in worlds.iter_mut().zip(&opened).enumerate() {
+    for (number, (harness, (call, listen))) in worlds.iter_mut().zip(&opened).enumerate() {
         let own = format!(r#"{{"resultType":"complete","of":{number}}}"#);
-        world.reply(call.key, &Reply::json(result(&call.id(), &own)));
-        assert_eq!(world.lines(), [result("1", &own)]);
-        world.reply(listen.key, &Reply::events(change("notifications/tools/list_changed", "", &listen.id())));
-        let lines = world.lines();
+        harness.reply(call.key, &Reply::json(result(&call.id(), &own)));
+        assert_eq!(harness.lines(), [result("1", &own)]);
+        harness.reply(listen.key, &Reply::events(change("notifications/tools/list_changed", "", &listen.id())));
+        let lines = harness.lines();
         assert!(lines[0].contains(r#"subscriptionId":"1""#), "{lines:?}");
     }
 }
 
 #[test]
 fn br_t_02_a_client_that_takes_back_or_goes_closes_the_exchange() {
-    let mut world = modern_pair();
-    world.line(&request("1", "tools/call", &modern(r#""name":"t","#)));
-    world.line(&request("2", "subscriptions/listen", &modern(r#""notifications":{},"#)));
-    let (call, listen) = (world.opened(), world.opened());
-    world.line(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
-    assert!(world.is_aborted(call.key) && world.lines().is_empty());
-    world.machine.handle_eof(world.now);
-    assert!(world.is_aborted(listen.key));
-    assert!(line(&mut world).contains(r#""id":2,"result":{"#));
-    assert!(world.events().iter().any(|event| matches!(event, Event::Closed(_))));
+    let mut harness = modern_pair();
+    harness.line(&request("1", "tools/call", &modern(r#""name":"t","#)));
+    harness.line(&request("2", "subscriptions/listen", &modern(r#""notifications":{},"#)));
+    let (call, listen) = (harness.opened(), harness.opened());
+    harness.line(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
+    assert!(harness.is_aborted(call.key) && harness.lines().is_empty());
+    harness.machine.handle_eof(harness.now);
+    assert!(harness.is_aborted(listen.key));
+    assert!(line(&mut harness).contains(r#""id":2,"result":{"#));
+    assert!(harness.events().iter().any(|event| matches!(event, Event::Closed(_))));
 }
 
 #[test]
 fn a_modern_client_that_does_not_ask_first_is_asked_for() {
-    let mut world = World::relay();
+    let mut harness = HttpClientHarness::relay();
     let params = modern_with("", "{}", r#","progressToken":1"#);
-    world.line(&request("1", "tools/list", &params));
-    let opened = world.opened();
+    harness.line(&request("1", "tools/list", &params));
+    let opened = harness.opened();
     assert_eq!((opened.method().as_str(), opened.param("_meta")), ("server/discover", meta("{}", "")));
-    world.reply(opened.key, &Reply::json(result(&opened.id(), &discovered("{}"))));
-    let opened = world.opened();
+    harness.reply(opened.key, &Reply::json(result(&opened.id(), &discovered("{}"))));
+    let opened = harness.opened();
     assert_eq!(opened.body(), request("2", "tools/list", &params));
 }
 
 #[test]
 fn md_v_01_a_revision_that_nobody_knows_is_refused_with_those_that_are() {
-    let mut world = World::relay();
-    world.line(&request("1", "server/discover", &modern("").replace("2026-07-28", "2099-01-01")));
-    let refused = line(&mut world);
+    let mut harness = HttpClientHarness::relay();
+    harness.line(&request("1", "server/discover", &modern("").replace("2026-07-28", "2099-01-01")));
+    let refused = line(&mut harness);
     assert_eq!(member(&refused, &["error", "code"]).as_deref(), Some("-32022"));
-    assert!(refused.contains(r#""supported":["2026-07-28""#) && !world.has_opened(), "{refused}");
+    assert!(refused.contains(r#""supported":["2026-07-28""#) && !harness.has_opened(), "{refused}");
 }
 
 #[test]
 fn er_26_what_says_nothing_of_the_era_is_told_and_tried_again() {
-    let mut world = World::relay();
+    let mut harness = HttpClientHarness::relay();
     for status in [401, 403, 429, 500, 503] {
-        world.line(&request("1", "server/discover", &modern("")));
-        let opened = world.opened();
+        harness.line(&request("1", "server/discover", &modern("")));
+        let opened = harness.opened();
         assert_eq!(opened.method(), "server/discover");
-        world.reply(opened.key, &Reply::status(status));
-        let told = line(&mut world);
+        harness.reply(opened.key, &Reply::status(status));
+        let told = line(&mut harness);
         assert_eq!(member(&told, &["error", "data", "status"]), Some(status.to_string()), "{told}");
-        assert!(!world.has_opened());
+        assert!(!harness.has_opened());
     }
 }
 
@@ -234,46 +233,46 @@ fn er_26_what_says_nothing_of_the_era_is_told_and_tried_again() {
 
 #[test]
 fn defect_p6_an_initialize_behind_a_failed_discovery_reaches_the_server() {
-    let mut world = World::relay();
-    world.line(&request("1", "tools/list", &modern("")));
-    let opened = world.opened();
+    let mut harness = HttpClientHarness::relay();
+    harness.line(&request("1", "tools/list", &modern("")));
+    let opened = harness.opened();
     assert_eq!(opened.method(), "server/discover");
-    world.reply(opened.key, &Reply::status(302).header("location", "/elsewhere"));
-    assert!(line(&mut world).contains(r#""failure":"redirected""#));
-    world.line(&initialize("2", "2025-11-25"));
-    let opened = world.opened();
+    harness.reply(opened.key, &Reply::status(302).header("location", "/elsewhere"));
+    assert!(line(&mut harness).contains(r#""failure":"redirected""#));
+    harness.line(&initialize("2", "2025-11-25"));
+    let opened = harness.opened();
     assert_eq!(opened.method(), "initialize");
-    world.reply(opened.key, &initialized(&opened, "{}"));
-    assert!(line(&mut world).starts_with(r#"{"jsonrpc":"2.0","id":2,"result":"#));
+    harness.reply(opened.key, &initialized(&opened, "{}"));
+    assert!(line(&mut harness).starts_with(r#"{"jsonrpc":"2.0","id":2,"result":"#));
 }
 
 /// A legacy client of this revision, connected to a modern server with these capabilities, after its handshake.
 fn legacy_client(version: &str, client: &str, server: &str) -> Relay {
-    let mut world = World::relay();
-    world.line(&initialize("\"i\"", version).replace(r#"{"roots":{}}"#, client));
-    let opened = world.opened();
+    let mut harness = HttpClientHarness::relay();
+    harness.line(&initialize("\"i\"", version).replace(r#"{"roots":{}}"#, client));
+    let opened = harness.opened();
     assert_eq!(opened.method(), "initialize");
-    world.reply(opened.key, &only_modern(&opened));
-    let opened = world.opened();
+    harness.reply(opened.key, &only_modern(&opened));
+    let opened = harness.opened();
     assert_eq!(opened.method(), "server/discover");
-    world.reply(opened.key, &Reply::json(result(&opened.id(), &discovered(server))));
-    let told = line(&mut world);
+    harness.reply(opened.key, &Reply::json(result(&opened.id(), &discovered(server))));
+    let told = line(&mut harness);
     assert_eq!(member(&told, &["result", "protocolVersion"]), Some(format!("\"{version}\"")), "{told}");
-    world.line(INITIALIZED);
-    assert!(world.lines().is_empty());
-    world
+    harness.line(INITIALIZED);
+    assert!(harness.lines().is_empty());
+    harness
 }
 
 #[test]
 fn br_l_01_the_relay_is_a_legacy_server_for_a_modern_one() {
     let server = r#"{"tools":{"listChanged":false},"extensions":{"x/y":{}}}"#;
-    let mut world = World::relay();
-    world.line(&initialize("\"i\"", "2025-06-18"));
-    let opened = world.opened();
-    world.reply(opened.key, &only_modern(&opened));
-    let opened = world.opened();
-    world.reply(opened.key, &Reply::json(result(&opened.id(), &discovered(server))));
-    let told = line(&mut world);
+    let mut harness = HttpClientHarness::relay();
+    harness.line(&initialize("\"i\"", "2025-06-18"));
+    let opened = harness.opened();
+    harness.reply(opened.key, &only_modern(&opened));
+    let opened = harness.opened();
+    harness.reply(opened.key, &Reply::json(result(&opened.id(), &discovered(server))));
+    let told = line(&mut harness);
     assert_eq!(member(&told, &["id"]).as_deref(), Some("\"i\""));
     for (name, value) in [
         ("protocolVersion", "\"2025-06-18\""),
@@ -284,12 +283,12 @@ fn br_l_01_the_relay_is_a_legacy_server_for_a_modern_one() {
         assert_eq!(member(&told, &["result", name]).as_deref(), Some(value), "{told}");
     }
     let bridging = Event::Bridging { client: Era::Legacy, server: Era::Modern };
-    assert!(world.events().contains(&bridging));
+    assert!(harness.events().contains(&bridging));
     // The relay answers a ping itself, and does not forward the confirmation of the handshake (BR-L-03).
-    world.line(INITIALIZED);
-    world.line(&request("2", "ping", "{}"));
-    assert_eq!(world.lines(), [result("2", "{}")]);
-    assert!(!world.has_opened());
+    harness.line(INITIALIZED);
+    harness.line(&request("2", "ping", "{}"));
+    assert_eq!(harness.lines(), [result("2", "{}")]);
+    assert!(!harness.has_opened());
 }
 
 #[test]
@@ -301,25 +300,25 @@ fn er_42_a_server_that_does_not_say_what_it_is_when_it_refuses_is_asked() {
         vec![Reply::json(error("1", -32602, "no _meta")).with_status(400)],
         vec![Reply::json(error("1", -32601, "no such method")).with_status(404)],
     ] {
-        let mut world = World::relay();
-        world.line(&initialize("1", "2025-11-25"));
+        let mut harness = HttpClientHarness::relay();
+        harness.line(&initialize("1", "2025-11-25"));
         for refusal in &refusals {
-            let opened = world.opened();
-            world.reply(opened.key, refusal);
+            let opened = harness.opened();
+            harness.reply(opened.key, refusal);
         }
-        let opened = world.opened();
+        let opened = harness.opened();
         assert_eq!(opened.method(), "server/discover", "{refusals:?}");
-        world.reply(opened.key, &Reply::json(result(&opened.id(), &discovered("{}"))));
-        assert!(line(&mut world).contains("\"serverInfo\""));
+        harness.reply(opened.key, &Reply::json(result(&opened.id(), &discovered("{}"))));
+        assert!(line(&mut harness).contains("\"serverInfo\""));
     }
 }
 
 #[test]
 fn br_l_02_what_the_client_is_and_can_do_goes_with_each_of_its_requests() {
     let client = r#"{"roots":{"listChanged":true},"elicitation":{},"tasks":{}}"#;
-    let mut world = legacy_client("2025-06-18", client, r#"{"tools":{},"logging":{}}"#);
-    world.line(&request("1", "tools/call", r#"{"name":"t","arguments":{"n":1.0},"_meta":{"progressToken":5}}"#));
-    let opened = world.opened();
+    let mut harness = legacy_client("2025-06-18", client, r#"{"tools":{},"logging":{}}"#);
+    harness.line(&request("1", "tools/call", r#"{"name":"t","arguments":{"n":1.0},"_meta":{"progressToken":5}}"#));
+    let opened = harness.opened();
     assert_eq!((opened.header("mcp-method"), opened.header("mcp-name")), ("tools/call", "t"));
     assert_eq!(opened.header("mcp-session-id"), "");
     assert_eq!(opened.param("arguments"), r#"{"n":1.0}"#);
@@ -334,20 +333,20 @@ fn br_l_02_what_the_client_is_and_can_do_goes_with_each_of_its_requests() {
     }
     assert_eq!(member(&said, &["io.modelcontextprotocol/logLevel"]), None);
     // The relay itself stores the log level (BR-L-03).
-    world.line(&request("2", "logging/setLevel", r#"{"level":"warning"}"#));
-    assert_eq!(world.lines(), [result("2", "{}")]);
-    world.line(&request("3", "tools/list", "{}"));
+    harness.line(&request("2", "logging/setLevel", r#"{"level":"warning"}"#));
+    assert_eq!(harness.lines(), [result("2", "{}")]);
+    harness.line(&request("3", "tools/list", "{}"));
     assert_eq!(
-        member(&world.opened().param("_meta"), &["io.modelcontextprotocol/logLevel"]).as_deref(),
+        member(&harness.opened().param("_meta"), &["io.modelcontextprotocol/logLevel"]).as_deref(),
         Some("\"warning\"")
     );
-    world.line(r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#);
-    assert!(!world.has_opened());
+    harness.line(r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#);
+    assert!(!harness.has_opened());
 }
 
 #[test]
 fn br_l_08_br_l_09_answers_are_what_a_legacy_client_knows() {
-    let mut world = legacy_client("2025-11-25", "{}", r#"{"tools":{},"resources":{}}"#);
+    let mut harness = legacy_client("2025-11-25", "{}", r#"{"tools":{},"resources":{}}"#);
     for (method, params, answer, expected) in [
         (
             "tools/call",
@@ -367,10 +366,10 @@ fn br_l_08_br_l_09_answers_are_what_a_legacy_client_knows() {
         ("tools/call", r#"{"name":"t"}"#, error("ID", -32021, "m"), error("1", -32600, "m")),
         ("tools/call", r#"{"name":"t"}"#, error("ID", 7, "m"), error("1", 7, "m")),
     ] {
-        world.line(&request("1", method, params));
-        let opened = world.opened();
-        world.reply(opened.key, &Reply::json(answer.replace("ID", &opened.id())));
-        assert_eq!(world.lines(), [expected]);
+        harness.line(&request("1", method, params));
+        let opened = harness.opened();
+        harness.reply(opened.key, &Reply::json(answer.replace("ID", &opened.id())));
+        assert_eq!(harness.lines(), [expected]);
     }
 }
 
@@ -384,10 +383,10 @@ fn input_required(opened: &Opened, key: &str, method: &str, params: &str) -> Rep
 #[test]
 fn br_l_05_what_a_call_needs_is_asked_for_by_requests() {
     let client = r#"{"elicitation":{"form":{},"url":{}}}"#;
-    let mut world = legacy_client("2025-11-25", client, r#"{"tools":{}}"#);
+    let mut harness = legacy_client("2025-11-25", client, r#"{"tools":{}}"#);
     let call = r#"{"name":"t","_meta":{"progressToken":"p"}}"#;
-    world.line(&request("1", "tools/call", call));
-    let opened = world.opened();
+    harness.line(&request("1", "tools/call", call));
+    let opened = harness.opened();
     let progress = |value: &str| {
         format!(
             r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":"p","progress":{value}}}}}"#
@@ -396,79 +395,79 @@ fn br_l_05_what_a_call_needs_is_asked_for_by_requests() {
     let required = format!(
         r#"{{"resultType":"input_required","inputRequests":{{"who":{{"method":"elicitation/create","params":{FORM}}}}},"requestState":"s"}}"#
     );
-    world.reply(opened.key, &Reply::events(event(&progress("0.5")) + &event(&result(&opened.id(), &required))));
-    let lines = world.lines();
+    harness.reply(opened.key, &Reply::events(event(&progress("0.5")) + &event(&result(&opened.id(), &required))));
+    let lines = harness.lines();
     assert_eq!(lines[0], progress("0.5"));
     assert_eq!(member(&lines[1], &["params"]).as_deref(), Some(FORM));
     assert_eq!(member(&lines[1], &["method"]).as_deref(), Some("\"elicitation/create\""));
     let id = member(&lines[1], &["id"]).expect("a request");
-    world.line(&result(&id, r#"{"action":"accept","content":{"n":1.0}}"#));
-    let again = world.opened();
+    harness.line(&result(&id, r#"{"action":"accept","content":{"n":1.0}}"#));
+    let again = harness.opened();
     assert_ne!(again.id(), opened.id());
     assert_eq!(again.param("inputResponses"), r#"{"who":{"action":"accept","content":{"n":1.0}}}"#);
     assert_eq!(again.param("requestState"), "\"s\"");
     // The server restarts its progress, so lower values are not forwarded (BR-L-12).
     let told = event(&progress("0.25")) + &event(&progress("0.75"));
-    world.begin(again.key, &Reply::events(told));
-    assert_eq!(world.lines(), [progress("0.75")]);
+    harness.begin(again.key, &Reply::events(told));
+    assert_eq!(harness.lines(), [progress("0.75")]);
     // The relay creates the ids of URL elicitations (BR-L-07).
     let url = r#"{"mode":"url","url":"https://example.com","message":"m"}"#;
     let visit = format!(r#"{{"method":"elicitation/create","params":{url}}}"#);
     let required =
         format!(r#"{{"resultType":"input_required","inputRequests":{{"u":{visit},"v":{visit}}},"requestState":"t"}}"#);
-    world.send(again.key, event(&result(&again.id(), &required)).as_bytes());
-    let asked = world.lines();
+    harness.send(again.key, event(&result(&again.id(), &required)).as_bytes());
+    let asked = harness.lines();
     let [one, other] = [0, 1].map(|at| member(&asked[at], &["params", "elicitationId"]).expect("an id"));
     assert_ne!(one, other);
     // A failed elicitation counts as cancelled by the user (BR-L-06).
     for asked in asked {
-        world.line(&error(&member(&asked, &["id"]).expect("a request"), -32603, "no window"));
+        harness.line(&error(&member(&asked, &["id"]).expect("a request"), -32603, "no window"));
     }
-    let again = world.opened();
+    let again = harness.opened();
     assert_eq!(again.param("inputResponses"), r#"{"u":{"action":"cancel"},"v":{"action":"cancel"}}"#);
-    world.reply(again.key, &Reply::json(result(&again.id(), r#"{"resultType":"complete","content":[]}"#)));
-    assert_eq!(world.lines(), [result("1", r#"{"content":[]}"#)]);
+    harness.reply(again.key, &Reply::json(result(&again.id(), r#"{"resultType":"complete","content":[]}"#)));
+    assert_eq!(harness.lines(), [result("1", r#"{"content":[]}"#)]);
 }
 
 #[test]
 fn br_l_06_a_call_whose_client_gives_nothing_fails_and_is_not_made_again() {
-    let mut world = legacy_client("2025-11-25", r#"{"sampling":{}}"#, r#"{"tools":{},"prompts":{}}"#);
+    let mut harness = legacy_client("2025-11-25", r#"{"sampling":{}}"#, r#"{"tools":{},"prompts":{}}"#);
     for (method, expected) in [("tools/call", r#""isError":true"#), ("prompts/get", r#""error":{"code":-32603"#)] {
-        world.line(&request("1", method, r#"{"name":"t"}"#));
-        let opened = world.opened();
+        harness.line(&request("1", method, r#"{"name":"t"}"#));
+        let opened = harness.opened();
         let params = r#"{"messages":[],"maxTokens":5}"#;
-        world.reply(opened.key, &input_required(&opened, "s", "sampling/createMessage", params));
-        let asked = line(&mut world);
-        world.line(&error(&member(&asked, &["id"]).expect("a request"), -1, "refused by the user"));
-        let told = line(&mut world);
+        harness.reply(opened.key, &input_required(&opened, "s", "sampling/createMessage", params));
+        let asked = line(&mut harness);
+        harness.line(&error(&member(&asked, &["id"]).expect("a request"), -1, "refused by the user"));
+        let told = line(&mut harness);
         assert!(told.contains(expected) && told.contains(r#""id":1,"#), "{told}");
-        assert!(!world.has_opened());
+        assert!(!harness.has_opened());
     }
     // The client is not asked for input that it has not declared (MD-I-04).
-    world.line(&request("1", "tools/call", r#"{"name":"t"}"#));
-    let opened = world.opened();
-    world.reply(opened.key, &input_required(&opened, "e", "elicitation/create", FORM));
-    assert!(line(&mut world).contains(r#""isError":true"#));
+    harness.line(&request("1", "tools/call", r#"{"name":"t"}"#));
+    let opened = harness.opened();
+    harness.reply(opened.key, &input_required(&opened, "e", "elicitation/create", FORM));
+    assert!(line(&mut harness).contains(r#""isError":true"#));
 }
 
 #[test]
 fn br_l_11_a_call_that_is_taken_back_is_closed_and_what_it_asked_for_with_it() {
-    let mut world = legacy_client("2025-11-25", r#"{"elicitation":{}}"#, r#"{"tools":{}}"#);
+    let mut harness = legacy_client("2025-11-25", r#"{"elicitation":{}}"#, r#"{"tools":{}}"#);
     let cancelled = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
-    world.line(&request("1", "tools/call", r#"{"name":"t"}"#));
-    let opened = world.opened();
-    world.line(cancelled);
-    assert!(world.is_aborted(opened.key) && world.lines().is_empty());
-    world.line(&request("1", "tools/call", r#"{"name":"t"}"#));
-    let opened = world.opened();
-    world.reply(opened.key, &input_required(&opened, "e", "elicitation/create", FORM));
-    let asked = line(&mut world);
-    world.line(cancelled);
-    let told = line(&mut world);
+    harness.line(&request("1", "tools/call", r#"{"name":"t"}"#));
+    let opened = harness.opened();
+    harness.line(cancelled);
+    assert!(harness.is_aborted(opened.key) && harness.lines().is_empty());
+    harness.line(&request("1", "tools/call", r#"{"name":"t"}"#));
+    let opened = harness.opened();
+    harness.reply(opened.key, &input_required(&opened, "e", "elicitation/create", FORM));
+    let asked = line(&mut harness);
+    harness.line(cancelled);
+    let told = line(&mut harness);
     assert_eq!(member(&told, &["method"]).as_deref(), Some("\"notifications/cancelled\""));
     assert_eq!(member(&told, &["params", "requestId"]), member(&asked, &["id"]));
-    world.line(&result(&member(&asked, &["id"]).expect("a request"), r#"{"action":"accept"}"#));
-    assert!(!world.has_opened());
+    harness.line(&result(&member(&asked, &["id"]).expect("a request"), r#"{"action":"accept"}"#));
+    assert!(!harness.has_opened());
 }
 
 /// A notification of the server that belongs to a subscription.
@@ -483,67 +482,67 @@ const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 #[test]
 fn br_l_04_one_subscription_carries_what_the_client_has_subscribed_to() {
     let server = r#"{"tools":{"listChanged":true},"resources":{"subscribe":true}}"#;
-    let mut world = legacy_client("2025-11-25", "{}", server);
-    let first = world.opened();
+    let mut harness = legacy_client("2025-11-25", "{}", server);
+    let first = harness.opened();
     assert_eq!(first.method(), "subscriptions/listen");
     assert_eq!(first.param("notifications"), r#"{"toolsListChanged":true}"#);
     let filter = r#""notifications":{"toolsListChanged":true},"#;
-    world.begin(first.key, &Reply::events(change(ACKNOWLEDGED, filter, &first.id())));
-    world.send(first.key, change("notifications/tools/list_changed", "", &first.id()).as_bytes());
-    assert_eq!(world.lines(), [r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{}}"#]);
+    harness.begin(first.key, &Reply::events(change(ACKNOWLEDGED, filter, &first.id())));
+    harness.send(first.key, change("notifications/tools/list_changed", "", &first.id()).as_bytes());
+    assert_eq!(harness.lines(), [r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{}}"#]);
 
     // A filter cannot be changed: another subscription replaces the first, which ends when the new one is acknowledged.
-    world.line(&request("5", "resources/subscribe", r#"{"uri":"a:b"}"#));
-    let second = world.opened();
+    harness.line(&request("5", "resources/subscribe", r#"{"uri":"a:b"}"#));
+    let second = harness.opened();
     assert_eq!(second.param("notifications"), r#"{"toolsListChanged":true,"resourceSubscriptions":["a:b"]}"#);
-    assert!(!world.is_aborted(first.key) && world.lines().is_empty());
+    assert!(!harness.is_aborted(first.key) && harness.lines().is_empty());
     let filter = r#""notifications":{"toolsListChanged":true,"resourceSubscriptions":["a:b"]},"#;
-    world.begin(second.key, &Reply::events(change(ACKNOWLEDGED, filter, &second.id())));
-    assert_eq!(world.lines(), [result("5", "{}")]);
-    assert!(world.is_aborted(first.key));
-    world.send(second.key, change("notifications/resources/updated", r#""uri":"a:b","#, &second.id()).as_bytes());
+    harness.begin(second.key, &Reply::events(change(ACKNOWLEDGED, filter, &second.id())));
+    assert_eq!(harness.lines(), [result("5", "{}")]);
+    assert!(harness.is_aborted(first.key));
+    harness.send(second.key, change("notifications/resources/updated", r#""uri":"a:b","#, &second.id()).as_bytes());
     let updated = r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:b"}}"#;
-    assert_eq!(world.lines(), [updated]);
+    assert_eq!(harness.lines(), [updated]);
 
     // The changes during a gap are unknown, so the relay reports everything as changed.
-    world.end(second.key);
-    world.pass(Duration::from_secs(60));
-    let third = world.opened();
-    world.begin(third.key, &Reply::events(change(ACKNOWLEDGED, filter, &third.id())));
-    let lines = world.lines();
+    harness.end(second.key);
+    harness.pass(Duration::from_secs(60));
+    let third = harness.opened();
+    harness.begin(third.key, &Reply::events(change(ACKNOWLEDGED, filter, &third.id())));
+    let lines = harness.lines();
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(lines[0].contains("tools/list_changed") && lines[1] == updated, "{lines:?}");
 
-    world.line(&request("6", "resources/unsubscribe", r#"{"uri":"a:b"}"#));
-    assert_eq!(world.lines(), [result("6", "{}")]);
-    assert_eq!(world.opened().param("notifications"), r#"{"toolsListChanged":true}"#);
+    harness.line(&request("6", "resources/unsubscribe", r#"{"uri":"a:b"}"#));
+    assert_eq!(harness.lines(), [result("6", "{}")]);
+    assert_eq!(harness.opened().param("notifications"), r#"{"toolsListChanged":true}"#);
 }
 
 #[test]
 fn br_l_04_a_subscription_that_the_server_does_not_honour_is_refused() {
-    let mut world = legacy_client("2025-11-25", "{}", r#"{"resources":{"subscribe":true}}"#);
-    world.line(&request("5", "resources/subscribe", r#"{"uri":"a:b"}"#));
-    let opened = world.opened();
-    world.begin(opened.key, &Reply::events(change(ACKNOWLEDGED, r#""notifications":{},"#, &opened.id())));
-    assert_eq!(member(&line(&mut world), &["error", "code"]).as_deref(), Some("-32602"));
-    world.line(&request("6", "resources/subscribe", r#"{"uri":"c:d"}"#));
-    let opened = world.opened();
-    world.reply(opened.key, &Reply::json(error(&opened.id(), -32601, "no such method")).with_status(404));
-    assert_eq!(member(&line(&mut world), &["error", "code"]).as_deref(), Some("-32601"));
+    let mut harness = legacy_client("2025-11-25", "{}", r#"{"resources":{"subscribe":true}}"#);
+    harness.line(&request("5", "resources/subscribe", r#"{"uri":"a:b"}"#));
+    let opened = harness.opened();
+    harness.begin(opened.key, &Reply::events(change(ACKNOWLEDGED, r#""notifications":{},"#, &opened.id())));
+    assert_eq!(member(&line(&mut harness), &["error", "code"]).as_deref(), Some("-32602"));
+    harness.line(&request("6", "resources/subscribe", r#"{"uri":"c:d"}"#));
+    let opened = harness.opened();
+    harness.reply(opened.key, &Reply::json(error(&opened.id(), -32601, "no such method")).with_status(404));
+    assert_eq!(member(&line(&mut harness), &["error", "code"]).as_deref(), Some("-32601"));
 }
 
 #[test]
 fn md_l_14_what_a_client_subscribes_to_is_bounded() {
-    let mut world = legacy_client("2025-11-25", "{}", r#"{"resources":{"subscribe":true}}"#);
+    let mut harness = legacy_client("2025-11-25", "{}", r#"{"resources":{"subscribe":true}}"#);
     for number in 0..513 {
-        world.line(&request("5", "resources/subscribe", &format!(r#"{{"uri":"a:{number}"}}"#)));
+        harness.line(&request("5", "resources/subscribe", &format!(r#"{{"uri":"a:{number}"}}"#)));
     }
     // Each subscription replaced the one before, which was not acknowledged yet.
-    let told = line(&mut world);
+    let told = line(&mut harness);
     assert_eq!(member(&told, &["error", "message"]).as_deref(), Some("\"too many subscriptions at one time\""));
-    let mut last = world.opened();
-    while world.has_opened() {
-        last = world.opened();
+    let mut last = harness.opened();
+    while harness.has_opened() {
+        last = harness.opened();
     }
     let filter = Json::parse(last.param("notifications")).expect("JSON");
     assert_eq!(filter.member("resourceSubscriptions").unwrap().unwrap().elements().count(), 512);
@@ -555,47 +554,47 @@ const CAPABLE: &str = r#"{"tools":{"listChanged":true},"resources":{"subscribe":
 
 /// A modern client, connected to a legacy server that keeps its GET stream open.
 fn modern_client() -> (Relay, Opened) {
-    modern_client_of(World::relay())
+    modern_client_of(HttpClientHarness::relay())
 }
 
 /// The same, with room for four open messages of a megabyte.
 fn modern_client_with_little_room() -> (Relay, Opened) {
-    modern_client_of(World::relay_with(|config, _| config.limits.held = 4 << 20))
+    modern_client_of(HttpClientHarness::relay_with(|config, _| config.limits.held = 4 << 20))
 }
 
-fn modern_client_of(mut world: Relay) -> (Relay, Opened) {
-    world.line(&request("\"d\"", "server/discover", &modern("")));
-    let opened = world.opened();
-    world.reply(opened.key, &Reply::json(error(&opened.id(), -32000, "no session")).with_status(400));
-    let opened = world.opened();
+fn modern_client_of(mut harness: Relay) -> (Relay, Opened) {
+    harness.line(&request("\"d\"", "server/discover", &modern("")));
+    let opened = harness.opened();
+    harness.reply(opened.key, &Reply::json(error(&opened.id(), -32000, "no session")).with_status(400));
+    let opened = harness.opened();
     assert_eq!(opened.method(), "initialize");
-    world.reply(opened.key, &initialized(&opened, CAPABLE));
-    let opened = world.opened();
+    harness.reply(opened.key, &initialized(&opened, CAPABLE));
+    let opened = harness.opened();
     assert_eq!(opened.body(), INITIALIZED);
-    world.reply(opened.key, &Reply::status(202));
-    let stream = world.opened();
+    harness.reply(opened.key, &Reply::status(202));
+    let stream = harness.opened();
     assert_eq!(stream.line(), "GET /mcp");
-    world.begin(stream.key, &Reply::events(""));
-    let told = line(&mut world);
+    harness.begin(stream.key, &Reply::events(""));
+    let told = line(&mut harness);
     assert!(told.contains("supportedVersions"), "{told}");
-    world.events();
-    (world, stream)
+    harness.events();
+    (harness, stream)
 }
 
 #[test]
 fn br_m_01_the_relay_is_a_modern_server_for_a_legacy_one() {
-    let mut world = World::relay();
-    world.line(&request("\"d\"", "server/discover", &modern("")));
-    world.line(&request("2", "tools/list", &modern("")));
-    let opened = world.opened();
-    assert!(!world.has_opened(), "what is asked waits until it is known of whom");
-    world.reply(opened.key, &Reply::status(404));
-    let opened = world.opened();
+    let mut harness = HttpClientHarness::relay();
+    harness.line(&request("\"d\"", "server/discover", &modern("")));
+    harness.line(&request("2", "tools/list", &modern("")));
+    let opened = harness.opened();
+    assert!(!harness.has_opened(), "what is asked waits until it is known of whom");
+    harness.reply(opened.key, &Reply::status(404));
+    let opened = harness.opened();
     assert_eq!((opened.method().as_str(), opened.param("protocolVersion")), ("initialize", "\"2025-11-25\"".into()));
     assert_eq!(opened.param("capabilities"), r#"{"elicitation":{},"sampling":{},"roots":{}}"#);
     assert_eq!(opened.param("clientInfo"), r#"{"name":"editor","version":"1.0"}"#);
-    world.reply(opened.key, &initialized(&opened, CAPABLE));
-    let told = line(&mut world);
+    harness.reply(opened.key, &initialized(&opened, CAPABLE));
+    let told = line(&mut harness);
     for (name, value) in [
         ("supportedVersions", r#"["2026-07-28"]"#),
         ("capabilities", r#"{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{}}"#),
@@ -607,20 +606,20 @@ fn br_m_01_the_relay_is_a_modern_server_for_a_legacy_one() {
     ] {
         assert_eq!(member(&told, &["result", name]).as_deref(), Some(value), "{told}");
     }
-    assert!(world.events().contains(&Event::Bridging { client: Era::Modern, server: Era::Legacy }));
-    let opened = world.opened();
+    assert!(harness.events().contains(&Event::Bridging { client: Era::Modern, server: Era::Legacy }));
+    let opened = harness.opened();
     assert_eq!(opened.body(), INITIALIZED);
-    world.reply(opened.key, &Reply::status(202));
-    let mut opened = world.opened();
+    harness.reply(opened.key, &Reply::status(202));
+    let mut opened = harness.opened();
     if opened.line() == "GET /mcp" {
-        world.reply(opened.key, &Reply::status(405));
-        opened = world.opened();
+        harness.reply(opened.key, &Reply::status(405));
+        opened = harness.opened();
     }
     assert_eq!((opened.method().as_str(), opened.header("mcp-session-id")), ("tools/list", "session-1"));
     assert_eq!(opened.body(), request(&opened.id(), "tools/list", "{}"));
     let tools = r#"{"tools":[{"name":"a","execution":{"taskSupport":"required"},"inputSchema":{"x":1.0}}]}"#;
-    world.reply(opened.key, &Reply::json(result(&opened.id(), tools)));
-    let told = line(&mut world);
+    harness.reply(opened.key, &Reply::json(result(&opened.id(), tools)));
+    let told = line(&mut harness);
     assert_eq!(member(&told, &["result", "tools"]).as_deref(), Some(r#"[{"name":"a","inputSchema":{"x":1.0}}]"#));
     assert_eq!(member(&told, &["result", "ttlMs"]).as_deref(), Some("0"));
     // The relay itself checks the admission of requests (RULES 8.4).
@@ -632,10 +631,10 @@ fn br_m_01_the_relay_is_a_modern_server_for_a_legacy_one() {
         ("tools/list", modern("").replace("2026-07-28", "2027-01-01"), "-32022"),
         ("initialize", r#"{"protocolVersion":"2025-11-25","capabilities":{}}"#.to_owned(), "-32022"),
     ] {
-        world.line(&request("3", method, &params));
-        assert_eq!(member(&line(&mut world), &["error", "code"]).as_deref(), Some(code), "{method}");
+        harness.line(&request("3", method, &params));
+        assert_eq!(member(&line(&mut harness), &["error", "code"]).as_deref(), Some(code), "{method}");
     }
-    assert!(!world.has_opened());
+    assert!(!harness.has_opened());
 }
 
 /// A request that the server sends during a call.
@@ -645,7 +644,7 @@ fn question(id: &str, method: &str, params: &str) -> String {
 
 #[test]
 fn br_m_03_a_call_whose_server_asks_is_parked_until_the_client_calls_again() {
-    let (mut world, _stream) = modern_client();
+    let (mut harness, _stream) = modern_client();
     let call = |more: &str, token: &str| {
         modern_with(
             &format!(r#""name":"t","arguments":{{}},{more}"#),
@@ -653,12 +652,12 @@ fn br_m_03_a_call_whose_server_asks_is_parked_until_the_client_calls_again() {
             &format!(r#","progressToken":{token}"#),
         )
     };
-    world.line(&request("1", "tools/call", &call("", "1")));
-    let opened = world.opened();
+    harness.line(&request("1", "tools/call", &call("", "1")));
+    let opened = harness.opened();
     assert_eq!(opened.param("_meta"), r#"{"progressToken":1}"#);
     let asked = format!(r#"{{"mode":"form","elicitationId":"x",{}"#, &FORM[1..]);
-    world.begin(opened.key, &Reply::events(question("\"q\"", "elicitation/create", &asked)));
-    let told = line(&mut world);
+    harness.begin(opened.key, &Reply::events(question("\"q\"", "elicitation/create", &asked)));
+    let told = line(&mut harness);
     assert_eq!(member(&told, &["id"]).as_deref(), Some("1"));
     assert_eq!(member(&told, &["result", "resultType"]).as_deref(), Some("\"input_required\""));
     let state = member(&told, &["result", "requestState"]).expect("a state");
@@ -667,32 +666,32 @@ fn br_m_03_a_call_whose_server_asks_is_parked_until_the_client_calls_again() {
 
     // Without an answer, the relay returns the question again; a state is invalid for another tool, or if it is
     // unknown.
-    world.line(&request("2", "tools/call", &call(&format!(r#""requestState":{state},"#), "2")));
-    assert_eq!(question_of(&line(&mut world)), question_of(&told));
+    harness.line(&request("2", "tools/call", &call(&format!(r#""requestState":{state},"#), "2")));
+    assert_eq!(question_of(&line(&mut harness)), question_of(&told));
     for (name, state) in [("u", &*state), ("t", "\"relay-99\""), ("t", "\"x\""), ("t", "7")] {
         let other =
             call(&format!(r#""requestState":{state},"#), "2").replace(r#""name":"t""#, &format!(r#""name":"{name}""#));
-        world.line(&request("3", "tools/call", &other));
-        assert_eq!(member(&line(&mut world), &["error", "code"]).as_deref(), Some("-32602"));
+        harness.line(&request("3", "tools/call", &other));
+        assert_eq!(member(&line(&mut harness), &["error", "code"]).as_deref(), Some("-32602"));
     }
-    assert!(!world.has_opened());
+    assert!(!harness.has_opened());
 
     // The call was not cancelled meanwhile, and for the server it is still the same call (BR-M-04).
     let answer = r#"{"action":"accept","content":{"n":1.0}}"#;
     let answered = call(&format!(r#""inputResponses":{{"1":{answer}}},"requestState":{state},"#), "\"new\"");
-    world.line(&request("4", "tools/call", &answered));
-    let reply = world.opened();
+    harness.line(&request("4", "tools/call", &answered));
+    let reply = harness.opened();
     assert_eq!(reply.body(), result("\"q\"", answer));
-    world.reply(reply.key, &Reply::status(202));
+    harness.reply(reply.key, &Reply::status(202));
     let progress = |token: &str| {
         format!(
             r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":1}}}}"#
         )
     };
-    world.send(opened.key, event(&progress("1")).as_bytes());
-    assert_eq!(world.lines(), [progress("\"new\"")]);
-    world.send(opened.key, event(&result(&opened.id(), r#"{"content":[]}"#)).as_bytes());
-    let told = line(&mut world);
+    harness.send(opened.key, event(&progress("1")).as_bytes());
+    assert_eq!(harness.lines(), [progress("\"new\"")]);
+    harness.send(opened.key, event(&result(&opened.id(), r#"{"content":[]}"#)).as_bytes());
+    let told = line(&mut harness);
     assert_eq!(member(&told, &["id"]).as_deref(), Some("4"));
     assert_eq!(member(&told, &["result", "content"]).as_deref(), Some("[]"));
     assert_eq!(member(&told, &["result", "resultType"]).as_deref(), Some("\"complete\""));
@@ -700,227 +699,227 @@ fn br_m_03_a_call_whose_server_asks_is_parked_until_the_client_calls_again() {
 
 #[test]
 fn defect_m1_what_a_legacy_server_asks_about_parked_calls_is_bounded_in_sum() {
-    let (mut world, _stream) = modern_client_with_little_room();
-    world.line(&request("\"a\"", "tools/call", &modern(r#""name":"t","arguments":{},"#)));
-    let call = world.opened();
-    world.begin(call.key, &Reply::events(""));
+    let (mut harness, _stream) = modern_client_with_little_room();
+    harness.line(&request("\"a\"", "tools/call", &modern(r#""name":"t","arguments":{},"#)));
+    let call = harness.opened();
+    harness.begin(call.key, &Reply::events(""));
     let large =
         format!(r#"{{"message":"{}","requestedSchema":{{"type":"object","properties":{{}}}}}}"#, "x".repeat(15 << 16));
     let mut refused = 0;
     for id in 100..120 {
-        world.send(call.key, question(&id.to_string(), "elicitation/create", &large).as_bytes());
-        while world.has_opened() {
-            let answer = world.opened();
+        harness.send(call.key, question(&id.to_string(), "elicitation/create", &large).as_bytes());
+        while harness.has_opened() {
+            let answer = harness.opened();
             assert!(answer.body().contains(r#""error":{"code":-32603"#), "{}", answer.body());
             refused += 1;
-            world.reply(answer.key, &Reply::status(202));
+            harness.reply(answer.key, &Reply::status(202));
         }
     }
     assert_eq!(refused, 16, "four of 1 MB are kept in 4 MiB, the others are refused at once");
     // Small questions still find room, and do not end the call.
-    world.send(call.key, question("200", "elicitation/create", FORM).as_bytes());
-    assert!(!world.has_opened());
+    harness.send(call.key, question("200", "elicitation/create", FORM).as_bytes());
+    assert!(!harness.has_opened());
 }
 
 #[test]
 fn defect_m1_requests_and_results_that_a_relay_keeps_are_bounded_in_sum() {
-    let (mut world, _stream) = modern_client_with_little_room();
+    let (mut harness, _stream) = modern_client_with_little_room();
     let large = "x".repeat(15 << 16);
     for id in 0..6 {
-        world.line(&request(
+        harness.line(&request(
             &id.to_string(),
             "tools/call",
             &modern(&format!(r#""name":"t","arguments":{{"x":"{large}"}},"#)),
         ));
     }
-    let lines = world.lines();
+    let lines = harness.lines();
     assert_eq!(lines.len(), 2, "four of 1 MB are kept in 4 MiB");
     assert!(lines.iter().all(|line| line.contains(r#""error":{"code":-32603"#)));
     // After their outcomes, there is room again.
     for _ in 0..4 {
-        let call = world.opened();
-        world.reply(call.key, &Reply::json(result(&call.id(), r#"{"content":[]}"#)));
+        let call = harness.opened();
+        harness.reply(call.key, &Reply::json(result(&call.id(), r#"{"content":[]}"#)));
     }
-    assert_eq!(world.lines().len(), 4);
-    world.line(&request("9", "tools/call", &modern(&format!(r#""name":"t","arguments":{{"x":"{large}"}},"#))));
-    assert!(world.has_opened() && world.lines().is_empty());
+    assert_eq!(harness.lines().len(), 4);
+    harness.line(&request("9", "tools/call", &modern(&format!(r#""name":"t","arguments":{{"x":"{large}"}},"#))));
+    assert!(harness.has_opened() && harness.lines().is_empty());
 }
 
 #[test]
 fn br_m_03_what_happens_to_a_parked_call_is_known_when_the_client_calls_again() {
-    let (mut world, _stream) = modern_client();
+    let (mut harness, _stream) = modern_client();
     let call = modern(r#""name":"t","#);
     let retry = |told: &str, answers: &str| {
         let state = member(told, &["result", "requestState"]).expect("a state");
         modern(&format!(r#""name":"t","inputResponses":{answers},"requestState":{state},"#))
     };
     // The server asks again while the call is parked.
-    world.line(&request("1", "tools/call", &call));
-    let opened = world.opened();
-    world.begin(opened.key, &Reply::events(question("1", "elicitation/create", FORM)));
-    let told = line(&mut world);
-    world.send(opened.key, question("2", "sampling/createMessage", r#"{"messages":[]}"#).as_bytes());
-    assert!(world.lines().is_empty());
-    world.line(&request("2", "tools/call", &retry(&told, r#"{"1":{"action":"decline"}}"#)));
-    assert_eq!(world.opened().body(), result("1", r#"{"action":"decline"}"#));
-    let told = line(&mut world);
+    harness.line(&request("1", "tools/call", &call));
+    let opened = harness.opened();
+    harness.begin(opened.key, &Reply::events(question("1", "elicitation/create", FORM)));
+    let told = line(&mut harness);
+    harness.send(opened.key, question("2", "sampling/createMessage", r#"{"messages":[]}"#).as_bytes());
+    assert!(harness.lines().is_empty());
+    harness.line(&request("2", "tools/call", &retry(&told, r#"{"1":{"action":"decline"}}"#)));
+    assert_eq!(harness.opened().body(), result("1", r#"{"action":"decline"}"#));
+    let told = line(&mut harness);
     assert_eq!(member(&told, &["result", "inputRequests", "1"]), None);
     assert_eq!(
         member(&told, &["result", "inputRequests", "2", "method"]).as_deref(),
         Some("\"sampling/createMessage\"")
     );
     // The server sends its result without waiting for the second answer.
-    world.send(opened.key, event(&result(&opened.id(), r#"{"content":[]}"#)).as_bytes());
-    assert!(world.lines().is_empty());
-    world.line(&request("3", "tools/call", &retry(&told, r#"{"2":{"role":"assistant"}}"#)));
-    let told = line(&mut world);
+    harness.send(opened.key, event(&result(&opened.id(), r#"{"content":[]}"#)).as_bytes());
+    assert!(harness.lines().is_empty());
+    harness.line(&request("3", "tools/call", &retry(&told, r#"{"2":{"role":"assistant"}}"#)));
+    let told = line(&mut harness);
     assert_eq!((member(&told, &["id"]).as_deref(), told.contains("\"content\":[]")), (Some("3"), true), "{told}");
-    assert!(!world.has_opened());
+    assert!(!harness.has_opened());
 }
 
 #[test]
 fn br_m_03_a_parked_call_ends_when_its_client_does_not_come_back() {
-    let mut world = World::relay_with(|config, _| config.parking_timeout = Duration::from_secs(60));
-    world.line(&request("\"d\"", "server/discover", &modern("")));
-    let opened = world.opened();
-    world.reply(opened.key, &Reply::status(404));
-    let opened = world.opened();
-    world.reply(opened.key, &initialized(&opened, CAPABLE));
-    let opened = world.opened();
-    world.reply(opened.key, &Reply::status(202));
-    let stream = world.opened();
-    world.reply(stream.key, &Reply::status(405));
-    world.lines();
-    world.line(&request("1", "tools/call", &modern(r#""name":"t","#)));
-    let opened = world.opened();
-    world.begin(opened.key, &Reply::events(question("\"q\"", "elicitation/create", FORM)));
-    let told = line(&mut world);
-    world.pass(Duration::from_secs(61));
-    let (answer, cancelled) = (world.opened(), world.opened());
+    let mut harness = HttpClientHarness::relay_with(|config, _| config.parking_timeout = Duration::from_secs(60));
+    harness.line(&request("\"d\"", "server/discover", &modern("")));
+    let opened = harness.opened();
+    harness.reply(opened.key, &Reply::status(404));
+    let opened = harness.opened();
+    harness.reply(opened.key, &initialized(&opened, CAPABLE));
+    let opened = harness.opened();
+    harness.reply(opened.key, &Reply::status(202));
+    let stream = harness.opened();
+    harness.reply(stream.key, &Reply::status(405));
+    harness.lines();
+    harness.line(&request("1", "tools/call", &modern(r#""name":"t","#)));
+    let opened = harness.opened();
+    harness.begin(opened.key, &Reply::events(question("\"q\"", "elicitation/create", FORM)));
+    let told = line(&mut harness);
+    harness.pass(Duration::from_secs(61));
+    let (answer, cancelled) = (harness.opened(), harness.opened());
     assert!(answer.body().contains(r#""id":"q","error":"#), "{}", answer.body());
     assert_eq!((cancelled.method().as_str(), cancelled.param("requestId")), ("notifications/cancelled", opened.id()));
     let state = member(&told, &["result", "requestState"]).expect("a state");
-    world.line(&request("2", "tools/call", &modern(&format!(r#""name":"t","requestState":{state},"#))));
-    assert_eq!(member(&line(&mut world), &["error", "code"]).as_deref(), Some("-32602"));
+    harness.line(&request("2", "tools/call", &modern(&format!(r#""name":"t","requestState":{state},"#))));
+    assert_eq!(member(&line(&mut harness), &["error", "code"]).as_deref(), Some("-32602"));
 }
 
 #[test]
 fn br_m_05_a_question_that_belongs_to_no_call_is_refused() {
-    let (mut world, stream) = modern_client();
-    let refused = |world: &mut Relay| {
-        let opened = world.opened();
+    let (mut harness, stream) = modern_client();
+    let refused = |harness: &mut Relay| {
+        let opened = harness.opened();
         let code = member(opened.body(), &["error", "code"]);
-        world.reply(opened.key, &Reply::status(202));
+        harness.reply(opened.key, &Reply::status(202));
         code.as_deref() == Some("-32601")
     };
     // A question is refused without a call, during a request of another method, and if the call declares no capability
     // for it.
-    world.send(stream.key, question("1", "elicitation/create", FORM).as_bytes());
-    assert!(refused(&mut world));
-    world.line(&request("1", "tools/list", &modern("")));
-    let list = world.opened();
-    world.begin(list.key, &Reply::events(question("2", "elicitation/create", FORM)));
-    assert!(refused(&mut world));
-    world.line(&request("2", "tools/call", &modern_with(r#""name":"t","#, r#"{"sampling":{}}"#, "")));
-    let call = world.opened();
-    world.begin(call.key, &Reply::events(question("3", "elicitation/create", FORM)));
-    assert!(refused(&mut world));
-    world.send(call.key, question("4", "roots/list", "{}").as_bytes());
-    assert!(refused(&mut world));
-    assert!(world.lines().is_empty());
+    harness.send(stream.key, question("1", "elicitation/create", FORM).as_bytes());
+    assert!(refused(&mut harness));
+    harness.line(&request("1", "tools/list", &modern("")));
+    let list = harness.opened();
+    harness.begin(list.key, &Reply::events(question("2", "elicitation/create", FORM)));
+    assert!(refused(&mut harness));
+    harness.line(&request("2", "tools/call", &modern_with(r#""name":"t","#, r#"{"sampling":{}}"#, "")));
+    let call = harness.opened();
+    harness.begin(call.key, &Reply::events(question("3", "elicitation/create", FORM)));
+    assert!(refused(&mut harness));
+    harness.send(call.key, question("4", "roots/list", "{}").as_bytes());
+    assert!(refused(&mut harness));
+    assert!(harness.lines().is_empty());
     // The relay answers a ping of the server itself (BR-M-07).
-    world.send(call.key, question("5", "ping", "{}").as_bytes());
-    assert_eq!(world.opened().body(), result("5", "{}"));
+    harness.send(call.key, question("5", "ping", "{}").as_bytes());
+    assert_eq!(harness.opened().body(), result("5", "{}"));
     // If there is a single call, a question on the session's stream belongs to that call.
-    world.send(stream.key, question("6", "sampling/createMessage", r#"{"messages":[]}"#).as_bytes());
-    assert_eq!(member(&line(&mut world), &["result", "resultType"]).as_deref(), Some("\"input_required\""));
+    harness.send(stream.key, question("6", "sampling/createMessage", r#"{"messages":[]}"#).as_bytes());
+    assert_eq!(member(&line(&mut harness), &["result", "resultType"]).as_deref(), Some("\"input_required\""));
 }
 
 #[test]
 fn br_m_10_urls_that_must_be_visited_first_are_required_and_the_call_is_made_again() {
-    let (mut world, _stream) = modern_client();
+    let (mut harness, _stream) = modern_client();
     let call = |more: &str| modern_with(&format!(r#""name":"t",{more}"#), r#"{"elicitation":{"url":{}}}"#, "");
-    world.line(&request("1", "tools/call", &call("")));
-    let opened = world.opened();
+    harness.line(&request("1", "tools/call", &call("")));
+    let opened = harness.opened();
     let url = r#"{"mode":"url","elicitationId":"e","url":"https://example.com/","message":"m"}"#;
     let refusal = format!(
         r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":-32042,"message":"m","data":{{"elicitations":[{url}]}}}}}}"#,
         opened.id()
     );
-    world.reply(opened.key, &Reply::json(refusal));
-    let told = line(&mut world);
+    harness.reply(opened.key, &Reply::json(refusal));
+    let told = line(&mut harness);
     assert_eq!(
         member(&told, &["result", "inputRequests", "1", "params"]).as_deref(),
         Some(r#"{"mode":"url","url":"https://example.com/","message":"m"}"#)
     );
     let state = member(&told, &["result", "requestState"]).expect("a state");
     let retry = call(&format!(r#""inputResponses":{{"1":{{"action":"accept"}}}},"requestState":{state},"#));
-    world.line(&request("2", "tools/call", &retry));
-    let opened = world.opened();
+    harness.line(&request("2", "tools/call", &retry));
+    let opened = harness.opened();
     assert_eq!(opened.body(), request(&opened.id(), "tools/call", r#"{"name":"t"}"#));
-    world.reply(opened.key, &Reply::json(result(&opened.id(), r#"{"content":[]}"#)));
-    assert!(line(&mut world).starts_with(r#"{"jsonrpc":"2.0","id":2,"result":{"#));
+    harness.reply(opened.key, &Reply::json(result(&opened.id(), r#"{"content":[]}"#)));
+    assert!(line(&mut harness).starts_with(r#"{"jsonrpc":"2.0","id":2,"result":{"#));
 }
 
 #[test]
 fn br_m_10_codes_of_the_legacy_era_do_not_reach_a_modern_client() {
-    let (mut world, _stream) = modern_client();
+    let (mut harness, _stream) = modern_client();
     for (code, expected) in [(-32002, -32602), (-32042, -32603), (-32020, -32603), (-32601, -32601), (5, 5)] {
-        world.line(&request("1", "resources/read", &modern(r#""uri":"a:b","#)));
-        let opened = world.opened();
-        world.reply(opened.key, &Reply::json(error(&opened.id(), code, "m")));
-        assert_eq!(world.lines(), [error("1", expected, "m")]);
+        harness.line(&request("1", "resources/read", &modern(r#""uri":"a:b","#)));
+        let opened = harness.opened();
+        harness.reply(opened.key, &Reply::json(error(&opened.id(), code, "m")));
+        assert_eq!(harness.lines(), [error("1", expected, "m")]);
     }
 }
 
 #[test]
 fn br_m_08_log_messages_go_with_the_request_that_wants_them() {
-    let (mut world, stream) = modern_client();
+    let (mut harness, stream) = modern_client();
     let log = |level: &str| {
         format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"level":"{level}","data":1}}}}"#)
     };
     let wanting =
         |level: &str| modern_with(r#""name":"t","#, "{}", &format!(r#","io.modelcontextprotocol/logLevel":"{level}""#));
-    world.line(&request("1", "tools/call", &wanting("warning")));
-    let (level, call) = (world.opened(), world.opened());
+    harness.line(&request("1", "tools/call", &wanting("warning")));
+    let (level, call) = (harness.opened(), harness.opened());
     assert_eq!((level.method().as_str(), level.param("level")), ("logging/setLevel", "\"warning\"".into()));
     assert!(call.param("_meta").is_empty(), "{}", call.param("_meta"));
-    world.reply(level.key, &Reply::json(result(&level.id(), "{}")));
-    world.begin(call.key, &Reply::events(event(&log("info")) + &event(&log("error"))));
-    assert_eq!(world.lines(), [log("error")]);
+    harness.reply(level.key, &Reply::json(result(&level.id(), "{}")));
+    harness.begin(call.key, &Reply::events(event(&log("info")) + &event(&log("error"))));
+    assert_eq!(harness.lines(), [log("error")]);
     // Messages on the session's stream go to the only request that wants log messages.
-    world.send(stream.key, event(&log("alert")).as_bytes());
-    assert_eq!(world.lines(), [log("alert")]);
-    world.line(&request("2", "tools/call", &wanting("debug")));
-    let (level, _second) = (world.opened(), world.opened());
+    harness.send(stream.key, event(&log("alert")).as_bytes());
+    assert_eq!(harness.lines(), [log("alert")]);
+    harness.line(&request("2", "tools/call", &wanting("debug")));
+    let (level, _second) = (harness.opened(), harness.opened());
     assert_eq!(level.param("level"), "\"debug\"");
-    world.send(stream.key, event(&log("alert")).as_bytes());
-    assert!(world.lines().is_empty());
+    harness.send(stream.key, event(&log("alert")).as_bytes());
+    assert!(harness.lines().is_empty());
     // A request for fewer messages does not change the server's level.
-    world.line(&request("3", "tools/call", &wanting("error")));
-    assert_eq!(world.opened().method(), "tools/call");
+    harness.line(&request("3", "tools/call", &wanting("error")));
+    assert_eq!(harness.opened().method(), "tools/call");
 }
 
 #[test]
 fn br_m_09_what_is_listened_to_is_subscribed_to_once() {
-    let (mut world, stream) = modern_client();
+    let (mut harness, stream) = modern_client();
     let listen =
         |uris: &str| modern(&format!(r#""notifications":{{"toolsListChanged":true,"resourceSubscriptions":{uris}}},"#));
-    world.line(&request("\"l\"", "subscriptions/listen", &listen(r#"["a:b"]"#)));
-    let subscribed = world.opened();
+    harness.line(&request("\"l\"", "subscriptions/listen", &listen(r#"["a:b"]"#)));
+    let subscribed = harness.opened();
     assert_eq!((subscribed.method().as_str(), subscribed.param("uri")), ("resources/subscribe", "\"a:b\"".into()));
-    assert!(world.lines().is_empty(), "what is acknowledged is in effect");
-    world.reply(subscribed.key, &Reply::json(result(&subscribed.id(), "{}")));
-    let told = line(&mut world);
+    assert!(harness.lines().is_empty(), "what is acknowledged is in effect");
+    harness.reply(subscribed.key, &Reply::json(result(&subscribed.id(), "{}")));
+    let told = line(&mut harness);
     assert!(told.contains(ACKNOWLEDGED) && told.contains(r#""resourceSubscriptions":["a:b"]"#), "{told}");
-    world.line(&request("2", "subscriptions/listen", &listen(r#"["a:b"]"#)));
-    assert!(line(&mut world).contains(ACKNOWLEDGED) && !world.has_opened());
+    harness.line(&request("2", "subscriptions/listen", &listen(r#"["a:b"]"#)));
+    assert!(line(&mut harness).contains(ACKNOWLEDGED) && !harness.has_opened());
     let notify = |method: &str, params: &str| {
         event(&format!(r#"{{"jsonrpc":"2.0","method":"notifications/{method}","params":{params}}}"#))
     };
     for (method, params) in [("tools/list_changed", "{}"), ("resources/updated", r#"{"uri":"a:b"}"#)] {
-        world.send(stream.key, notify(method, params).as_bytes());
-        let lines = world.lines();
+        harness.send(stream.key, notify(method, params).as_bytes());
+        let lines = harness.lines();
         assert_eq!(lines.len(), 2, "{lines:?}");
         assert!(lines.iter().all(|line| line.contains(method)));
         assert!(lines.iter().any(|line| line.contains(r#"subscriptionId":"l""#)));
@@ -928,90 +927,94 @@ fn br_m_09_what_is_listened_to_is_subscribed_to_once() {
     }
     let cancel =
         |id: &str| format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#);
-    world.line(&cancel("\"l\""));
-    assert!(!world.has_opened());
-    world.line(&cancel("2"));
-    assert_eq!(world.opened().method(), "resources/unsubscribe");
+    harness.line(&cancel("\"l\""));
+    assert!(!harness.has_opened());
+    harness.line(&cancel("2"));
+    assert_eq!(harness.opened().method(), "resources/unsubscribe");
 }
 
 #[test]
 fn br_m_09_a_resource_that_the_server_refuses_to_watch_is_left_out_of_the_acknowledgement() {
-    let (mut world, stream) = modern_client();
+    let (mut harness, stream) = modern_client();
     let listen = |uris: &str| modern(&format!(r#""notifications":{{"resourceSubscriptions":{uris}}},"#));
-    world.line(&request("1", "subscriptions/listen", &listen(r#"["a:b","c:d"]"#)));
-    world.line(&request("2", "subscriptions/listen", &listen(r#"["c:d"]"#)));
-    let (first, second) = (world.opened(), world.opened());
+    harness.line(&request("1", "subscriptions/listen", &listen(r#"["a:b","c:d"]"#)));
+    harness.line(&request("2", "subscriptions/listen", &listen(r#"["c:d"]"#)));
+    let (first, second) = (harness.opened(), harness.opened());
     assert_eq!((first.param("uri"), second.param("uri")), ("\"a:b\"".into(), "\"c:d\"".into()));
-    world.reply(first.key, &Reply::json(error(&first.id(), -32602, "no")));
-    assert!(world.lines().is_empty(), "the other one is not answered");
+    harness.reply(first.key, &Reply::json(error(&first.id(), -32602, "no")));
+    assert!(harness.lines().is_empty(), "the other one is not answered");
     let update = r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"c:d"}}"#;
-    world.send(stream.key, event(update).as_bytes());
-    assert!(world.lines().is_empty(), "MD-L-02: the acknowledgement is the first message");
-    world.reply(second.key, &Reply::json(result(&second.id(), "{}")));
-    let lines = world.lines();
+    harness.send(stream.key, event(update).as_bytes());
+    assert!(harness.lines().is_empty(), "MD-L-02: the acknowledgement is the first message");
+    harness.reply(second.key, &Reply::json(result(&second.id(), "{}")));
+    let lines = harness.lines();
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(lines.iter().all(|line| line.contains(ACKNOWLEDGED)), "{lines:?}");
     assert!(lines.iter().all(|line| line.contains(r#""resourceSubscriptions":["c:d"]"#)), "{lines:?}");
-    world.send(stream.key, event(update).as_bytes());
-    assert_eq!(world.lines().len(), 2);
-    assert!(!world.has_opened(), "what was refused is not taken back");
+    harness.send(stream.key, event(update).as_bytes());
+    assert_eq!(harness.lines().len(), 2);
+    assert!(!harness.has_opened(), "what was refused is not taken back");
 }
 
 #[test]
 fn a_session_that_was_opened_again_knows_what_the_old_one_was_told() {
-    let (mut world, stream) = modern_client();
-    world.line(&request("1", "subscriptions/listen", &modern(r#""notifications":{"resourceSubscriptions":["a:b"]},"#)));
-    let opened = world.opened();
-    world.reply(opened.key, &Reply::json(result(&opened.id(), "{}")));
-    world.lines();
-    world.line(&request("2", "tools/list", &modern("")));
-    let opened = world.opened();
-    world.reply(opened.key, &Reply::status(404));
-    let again = world.opened();
+    let (mut harness, stream) = modern_client();
+    harness.line(&request(
+        "1",
+        "subscriptions/listen",
+        &modern(r#""notifications":{"resourceSubscriptions":["a:b"]},"#),
+    ));
+    let opened = harness.opened();
+    harness.reply(opened.key, &Reply::json(result(&opened.id(), "{}")));
+    harness.lines();
+    harness.line(&request("2", "tools/list", &modern("")));
+    let opened = harness.opened();
+    harness.reply(opened.key, &Reply::status(404));
+    let again = harness.opened();
     assert_eq!(
         (again.method().as_str(), again.param("clientInfo")),
         ("initialize", r#"{"name":"editor","version":"1.0"}"#.into())
     );
-    world.reply(again.key, &initialized(&again, CAPABLE));
-    let confirmed = world.opened();
-    world.reply(confirmed.key, &Reply::status(202));
+    harness.reply(again.key, &initialized(&again, CAPABLE));
+    let confirmed = harness.opened();
+    harness.reply(confirmed.key, &Reply::status(202));
     let mut methods: Vec<_> =
-        (0..3).map(|_| world.opened()).map(|opened| (opened.line(), opened.body().to_owned())).collect();
+        (0..3).map(|_| harness.opened()).map(|opened| (opened.line(), opened.body().to_owned())).collect();
     methods.sort();
     assert_eq!(methods[0].0, "GET /mcp");
     assert!(methods[1..].iter().any(|(_, body)| body.contains("resources/subscribe")), "{methods:?}");
     assert!(methods[1..].iter().any(|(_, body)| body.contains("tools/list")), "{methods:?}");
-    assert!(world.is_aborted(stream.key));
+    assert!(harness.is_aborted(stream.key));
 }
 
 #[test]
 fn a_client_that_does_not_wait_for_its_discovery_is_a_legacy_client() {
     for server_is_modern in [false, true] {
-        let mut world = World::relay();
-        world.line(&request("\"d\"", "server/discover", &modern("")));
-        let opened = world.opened();
-        world.line(&initialize("2", "2025-11-25"));
-        assert!(!world.has_opened());
+        let mut harness = HttpClientHarness::relay();
+        harness.line(&request("\"d\"", "server/discover", &modern("")));
+        let opened = harness.opened();
+        harness.line(&initialize("2", "2025-11-25"));
+        assert!(!harness.has_opened());
         if server_is_modern {
-            world.reply(opened.key, &Reply::json(result(&opened.id(), &discovered("{}"))));
-            let lines = world.lines();
+            harness.reply(opened.key, &Reply::json(result(&opened.id(), &discovered("{}"))));
+            let lines = harness.lines();
             assert_eq!(lines.len(), 2);
             assert!(lines[1].contains(r#""id":2,"result":{"protocolVersion":"2025-11-25""#), "{lines:?}");
-            world.line(INITIALIZED);
-            world.line(&request("3", "tools/list", "{}"));
-            assert!(world.opened().param("_meta").contains("clientCapabilities"));
+            harness.line(INITIALIZED);
+            harness.line(&request("3", "tools/list", "{}"));
+            assert!(harness.opened().param("_meta").contains("clientCapabilities"));
             // A client that began with `initialize` cannot continue with modern requests.
-            world.line(&request("4", "tools/list", &modern("")));
-            assert_eq!(member(&line(&mut world), &["error", "code"]).as_deref(), Some("-32600"));
+            harness.line(&request("4", "tools/list", &modern("")));
+            assert_eq!(member(&line(&mut harness), &["error", "code"]).as_deref(), Some("-32600"));
         } else {
-            world.reply(opened.key, &Reply::status(404));
-            let opened = world.opened();
-            world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", None));
-            let lines = world.lines();
+            harness.reply(opened.key, &Reply::status(404));
+            let opened = harness.opened();
+            harness.reply(opened.key, &initialize_reply(&opened, "2025-11-25", None));
+            let lines = harness.lines();
             assert_eq!(member(&lines[0], &["error", "code"]).as_deref(), Some("-32600"), "{lines:?}");
             assert!(lines[1].contains(r#""id":2,"result":{"protocolVersion":"2025-11-25""#), "{lines:?}");
-            world.line(INITIALIZED);
-            assert_eq!(world.opened().body(), INITIALIZED);
+            harness.line(INITIALIZED);
+            assert_eq!(harness.opened().body(), INITIALIZED);
         }
     }
 }
@@ -1020,27 +1023,28 @@ fn a_client_that_does_not_wait_for_its_discovery_is_a_legacy_client() {
 
 #[test]
 fn only_the_revisions_that_are_allowed_are_spoken() {
-    let with =
-        |versions: &'static [ProtocolVersion]| World::relay_with(|config, _| config.versions = versions.to_vec());
+    let with = |versions: &'static [ProtocolVersion]| {
+        HttpClientHarness::relay_with(|config, _| config.versions = versions.to_vec())
+    };
     // Only a modern revision: the relay does not try whether the server is a legacy one.
-    let mut world = with(&[ProtocolVersion::V2026_07_28]);
-    world.line(&initialize("1", "2025-11-25"));
-    let opened = world.opened();
+    let mut harness = with(&[ProtocolVersion::V2026_07_28]);
+    harness.line(&initialize("1", "2025-11-25"));
+    let opened = harness.opened();
     assert_eq!(opened.method(), "server/discover");
-    world.reply(opened.key, &Reply::json(result(&opened.id(), &discovered("{}"))));
-    assert!(line(&mut world).contains(r#""protocolVersion":"2025-11-25""#));
+    harness.reply(opened.key, &Reply::json(result(&opened.id(), &discovered("{}"))));
+    assert!(line(&mut harness).contains(r#""protocolVersion":"2025-11-25""#));
     // Only a legacy revision: the relay does not try whether the server is a modern one.
-    let mut world = with(&[ProtocolVersion::V2025_11_25]);
-    world.line(&request("1", "server/discover", &modern("")));
-    let opened = world.opened();
+    let mut harness = with(&[ProtocolVersion::V2025_11_25]);
+    harness.line(&request("1", "server/discover", &modern("")));
+    let opened = harness.opened();
     assert_eq!(opened.method(), "initialize");
     // Only one revision: the relay offers it although the client offers another.
-    let mut world = with(&[ProtocolVersion::V2025_03_26]);
-    world.line(&initialize("1", "2025-11-25"));
-    let opened = world.opened();
+    let mut harness = with(&[ProtocolVersion::V2025_03_26]);
+    harness.line(&initialize("1", "2025-11-25"));
+    let opened = harness.opened();
     assert_eq!(opened.param("protocolVersion"), "\"2025-03-26\"");
-    world.reply(opened.key, &initialize_reply(&opened, "2025-03-26", None));
-    assert!(line(&mut world).contains(r#""protocolVersion":"2025-03-26""#));
+    harness.reply(opened.key, &initialize_reply(&opened, "2025-03-26", None));
+    assert!(line(&mut harness).contains(r#""protocolVersion":"2025-03-26""#));
 }
 
 // ---- roots of a modern client
@@ -1057,123 +1061,123 @@ fn with_roots(told: &str, questions: usize) -> String {
 
 #[test]
 fn defect_b18_roots_that_a_server_asks_for_outside_of_calls_come_with_the_next_call() {
-    let (mut world, stream) = modern_client();
+    let (mut harness, stream) = modern_client();
     for id in ["\"r1\"", "\"r2\"", "\"r3\""] {
-        world.send(stream.key, event(&request(id, "roots/list", "{}")).as_bytes());
+        harness.send(stream.key, event(&request(id, "roots/list", "{}")).as_bytes());
     }
     let cancelled = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"r2"}}"#;
-    world.send(stream.key, event(cancelled).as_bytes());
-    assert!(!world.has_opened() && world.lines().is_empty(), "nothing is answered, and nobody is asked");
+    harness.send(stream.key, event(cancelled).as_bytes());
+    assert!(!harness.has_opened() && harness.lines().is_empty(), "nothing is answered, and nobody is asked");
     // Other requests, and calls of a client that has declared no roots, are forwarded unchanged.
-    world.line(&request("1", "tools/list", &modern("")));
-    assert_eq!(world.opened().method(), "tools/list");
-    world.line(&request("2", "tools/call", &modern_with(r#""name":"t","arguments":{},"#, "{}", "")));
-    let call = world.opened();
+    harness.line(&request("1", "tools/list", &modern("")));
+    assert_eq!(harness.opened().method(), "tools/list");
+    harness.line(&request("2", "tools/call", &modern_with(r#""name":"t","arguments":{},"#, "{}", "")));
+    let call = harness.opened();
     assert_eq!(call.method(), "tools/call");
-    world.reply(call.key, &Reply::json(result(&call.id(), r#"{"content":[]}"#)));
-    world.lines();
-    world.line(&request("3", "tools/call", &modern(r#""name":"t","arguments":{"x": 1.0},"#)));
-    assert!(!world.has_opened(), "the server sees the call once the roots are there");
-    let told = line(&mut world);
+    harness.reply(call.key, &Reply::json(result(&call.id(), r#"{"content":[]}"#)));
+    harness.lines();
+    harness.line(&request("3", "tools/call", &modern(r#""name":"t","arguments":{"x": 1.0},"#)));
+    assert!(!harness.has_opened(), "the server sees the call once the roots are there");
+    let told = line(&mut harness);
     assert!(told.contains(r#""resultType":"input_required""#), "{told}");
     let answers = with_roots(&told, 2);
-    world.line(&request("4", "tools/call", &modern(&format!(r#""name":"t","arguments":{{"x": 1.0}},{answers}"#))));
-    let mut opened: Vec<_> = std::iter::from_fn(|| world.has_opened().then(|| world.opened())).collect();
+    harness.line(&request("4", "tools/call", &modern(&format!(r#""name":"t","arguments":{{"x": 1.0}},{answers}"#))));
+    let mut opened: Vec<_> = std::iter::from_fn(|| harness.has_opened().then(|| harness.opened())).collect();
     let call = opened.pop().expect("the call");
     let answered: Vec<_> = opened.iter().map(Opened::body).collect();
     assert_eq!(answered, [result("\"r1\"", ROOTS), result("\"r3\"", ROOTS)]);
     assert_eq!((call.method().as_str(), call.param("arguments")), ("tools/call", r#"{"x": 1.0}"#.into()));
-    world.reply(call.key, &Reply::json(result(&call.id(), r#"{"content":[]}"#)));
-    assert!(line(&mut world).contains(r#""id":4"#));
+    harness.reply(call.key, &Reply::json(result(&call.id(), r#"{"content":[]}"#)));
+    assert!(line(&mut harness).contains(r#""id":4"#));
     // The next call contains no question.
-    world.line(&request("5", "tools/call", &modern(r#""name":"t","arguments":{},"#)));
-    assert_eq!(world.opened().method(), "tools/call");
+    harness.line(&request("5", "tools/call", &modern(r#""name":"t","arguments":{},"#)));
+    assert_eq!(harness.opened().method(), "tools/call");
 }
 
 #[test]
 fn defect_b18_any_of_several_calls_carries_a_question_for_roots() {
-    let (mut world, stream) = modern_client();
+    let (mut harness, stream) = modern_client();
     let calls: Vec<_> = ["1", "2"]
         .map(|id| {
-            world.line(&request(id, "tools/call", &modern(r#""name":"t","arguments":{},"#)));
-            world.opened()
+            harness.line(&request(id, "tools/call", &modern(r#""name":"t","arguments":{},"#)));
+            harness.opened()
         })
         .into();
-    world.send(stream.key, event(&request("\"r\"", "roots/list", "{}")).as_bytes());
-    let told = line(&mut world);
+    harness.send(stream.key, event(&request("\"r\"", "roots/list", "{}")).as_bytes());
+    let told = line(&mut harness);
     assert!(told.contains(r#""id":1,"#), "{told}");
     let answers = with_roots(&told, 1);
-    world.line(&request("3", "tools/call", &modern(&format!(r#""name":"t","arguments":{{}},{answers}"#))));
-    assert_eq!(world.opened().body(), result("\"r\"", ROOTS));
+    harness.line(&request("3", "tools/call", &modern(&format!(r#""name":"t","arguments":{{}},{answers}"#))));
+    assert_eq!(harness.opened().body(), result("\"r\"", ROOTS));
     for (call, id) in calls.iter().zip(["3", "2"]) {
-        world.reply(call.key, &Reply::json(result(&call.id(), r#"{"content":[]}"#)));
-        assert!(line(&mut world).contains(&format!(r#""id":{id},"#)));
+        harness.reply(call.key, &Reply::json(result(&call.id(), r#"{"content":[]}"#)));
+        assert!(line(&mut harness).contains(&format!(r#""id":{id},"#)));
     }
     // Any other question belongs to one call, and it is unknown to which, so it is refused.
     let calls = ["4", "5"].map(|id| {
-        world.line(&request(id, "tools/call", &modern(r#""name":"t","arguments":{},"#)));
-        world.opened()
+        harness.line(&request(id, "tools/call", &modern(r#""name":"t","arguments":{},"#)));
+        harness.opened()
     });
-    world.send(stream.key, event(&request("\"e\"", "elicitation/create", FORM)).as_bytes());
-    assert!(world.opened().body().contains("-32601"));
+    harness.send(stream.key, event(&request("\"e\"", "elicitation/create", FORM)).as_bytes());
+    assert!(harness.opened().body().contains("-32601"));
     drop(calls);
 }
 
 #[test]
 fn defect_b18_questions_for_roots_that_wait_are_bounded() {
-    let (mut world, stream) = modern_client();
+    let (mut harness, stream) = modern_client();
     for id in 0..9 {
-        world.send(stream.key, event(&request(&id.to_string(), "roots/list", "{}")).as_bytes());
+        harness.send(stream.key, event(&request(&id.to_string(), "roots/list", "{}")).as_bytes());
     }
-    let refused = world.opened();
+    let refused = harness.opened();
     assert!(refused.body().contains(r#""id":8,"error":{"code":-32601"#), "{}", refused.body());
-    assert!(!world.has_opened());
-    world.line(&request("1", "tools/call", &modern(r#""name":"t","arguments":{},"#)));
-    with_roots(&line(&mut world), 8);
+    assert!(!harness.has_opened());
+    harness.line(&request("1", "tools/call", &modern(r#""name":"t","arguments":{},"#)));
+    with_roots(&line(&mut harness), 8);
     // The client does not retry: the relay answers each question with an error and drops the call.
-    world.pass(Duration::from_secs(601));
-    let answers: Vec<_> = std::iter::from_fn(|| world.has_opened().then(|| world.opened())).collect();
+    harness.pass(Duration::from_secs(601));
+    let answers: Vec<_> = std::iter::from_fn(|| harness.has_opened().then(|| harness.opened())).collect();
     assert_eq!(answers.iter().filter(|answer| answer.body().contains("did not answer in time")).count(), 8);
 }
 
 #[test]
 fn defect_b18_questions_for_roots_are_gone_with_their_session() {
-    let (mut world, stream) = modern_client();
-    world.send(stream.key, event(&request("\"r\"", "roots/list", "{}")).as_bytes());
-    reopen_bridge(&mut world);
-    while world.has_opened() {
-        world.opened();
+    let (mut harness, stream) = modern_client();
+    harness.send(stream.key, event(&request("\"r\"", "roots/list", "{}")).as_bytes());
+    reopen_bridge(&mut harness);
+    while harness.has_opened() {
+        harness.opened();
     }
-    world.line(&request("3", "tools/call", &modern(r#""name":"t","arguments":{},"#)));
-    assert_eq!(world.opened().method(), "tools/call");
+    harness.line(&request("3", "tools/call", &modern(r#""name":"t","arguments":{},"#)));
+    assert_eq!(harness.opened().method(), "tools/call");
 }
 
 /// Loses the session with a legacy server at a request with id 2, which stays open, and opens the session again.
-fn reopen_bridge(world: &mut Relay) {
-    world.line(&request("2", "tools/list", &modern("")));
-    let refused = world.opened();
-    world.reply(refused.key, &Reply::status(404));
-    let again = world.opened();
-    world.reply(again.key, &initialized(&again, CAPABLE));
-    let confirmed = world.opened();
-    world.reply(confirmed.key, &Reply::status(202));
+fn reopen_bridge(harness: &mut Relay) {
+    harness.line(&request("2", "tools/list", &modern("")));
+    let refused = harness.opened();
+    harness.reply(refused.key, &Reply::status(404));
+    let again = harness.opened();
+    harness.reply(again.key, &initialized(&again, CAPABLE));
+    let confirmed = harness.opened();
+    harness.reply(confirmed.key, &Reply::status(202));
 }
 
 #[test]
 fn defect_b2_what_a_bridge_sets_itself_is_set_in_the_next_session_or_reported() {
-    let (mut world, _) = modern_client();
+    let (mut harness, _) = modern_client();
     let listen = r#""notifications":{"resourceSubscriptions":["a:b"]},"#;
-    world.line(&request("1", "subscriptions/listen", &modern(listen)));
+    harness.line(&request("1", "subscriptions/listen", &modern(listen)));
     // The session is lost before the server answers this request.
-    assert_eq!(world.opened().method(), "resources/subscribe");
-    reopen_bridge(&mut world);
-    let mut subscribed: Vec<_> = std::iter::from_fn(|| world.has_opened().then(|| world.opened())).collect();
+    assert_eq!(harness.opened().method(), "resources/subscribe");
+    reopen_bridge(&mut harness);
+    let mut subscribed: Vec<_> = std::iter::from_fn(|| harness.has_opened().then(|| harness.opened())).collect();
     subscribed.retain(|opened| opened.method() == "resources/subscribe");
     assert_eq!(subscribed.len(), 1);
     assert_eq!(subscribed[0].param("uri"), "\"a:b\"");
-    world.events();
-    world.reply(subscribed[0].key, &Reply::json(error(&subscribed[0].id(), -32601, "no")));
-    let events = world.events();
+    harness.events();
+    harness.reply(subscribed[0].key, &Reply::json(error(&subscribed[0].id(), -32601, "no")));
+    let events = harness.events();
     assert!(
         matches!(&events[..], [Event::NotInEffect { method, .. }] if method.as_str() == "resources/subscribe"),
         "{events:?}"
@@ -1182,27 +1186,27 @@ fn defect_b2_what_a_bridge_sets_itself_is_set_in_the_next_session_or_reported() 
 
 #[test]
 fn defect_p_a_question_that_a_legacy_server_has_taken_back_is_not_asked() {
-    let (mut world, _) = modern_client();
-    world.line(&request("1", "tools/call", &modern(r#""name":"t","arguments":{},"#)));
-    let call = world.opened();
-    world.begin(call.key, &Reply::events(event(&request("\"q1\"", "elicitation/create", FORM))));
-    let told = line(&mut world);
+    let (mut harness, _) = modern_client();
+    harness.line(&request("1", "tools/call", &modern(r#""name":"t","arguments":{},"#)));
+    let call = harness.opened();
+    harness.begin(call.key, &Reply::events(event(&request("\"q1\"", "elicitation/create", FORM))));
+    let told = line(&mut harness);
     let state = member(&told, &["result", "requestState"]).expect("a state");
-    world.send(call.key, event(&request("\"q2\"", "elicitation/create", FORM)).as_bytes());
+    harness.send(call.key, event(&request("\"q2\"", "elicitation/create", FORM)).as_bytes());
     let cancelled = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q2"}}"#;
-    world.send(call.key, event(cancelled).as_bytes());
+    harness.send(call.key, event(cancelled).as_bytes());
     let answers = format!(r#""requestState":{state},"inputResponses":{{"1":{{"action":"decline"}}}},"#);
-    world.line(&request("2", "tools/call", &modern(&format!(r#""name":"t","arguments":{{}},{answers}"#))));
-    assert_eq!(world.opened().body(), result("\"q1\"", r#"{"action":"decline"}"#));
-    assert!(world.lines().is_empty(), "nothing more is asked");
+    harness.line(&request("2", "tools/call", &modern(&format!(r#""name":"t","arguments":{{}},{answers}"#))));
+    assert_eq!(harness.opened().body(), result("\"q1\"", r#"{"action":"decline"}"#));
+    assert!(harness.lines().is_empty(), "nothing more is asked");
 }
 
 #[test]
 fn defect_p_md_l_14_the_names_that_a_client_subscribes_to_are_bounded_in_bytes() {
-    let mut world = legacy_client("2025-11-25", "{}", r#"{"resources":{"subscribe":true}}"#);
+    let mut harness = legacy_client("2025-11-25", "{}", r#"{"resources":{"subscribe":true}}"#);
     for number in 0..5 {
         let uri = format!("a:{number}{}", "x".repeat(8 * 1024 - 3));
-        world.line(&request("5", "resources/subscribe", &format!(r#"{{"uri":"{uri}"}}"#)));
-        assert_eq!(world.lines().iter().any(|line| line.contains("too many subscriptions")), number == 4, "{number}");
+        harness.line(&request("5", "resources/subscribe", &format!(r#"{{"uri":"{uri}"}}"#)));
+        assert_eq!(harness.lines().iter().any(|line| line.contains("too many subscriptions")), number == 4, "{number}");
     }
 }

@@ -4,8 +4,8 @@ use mcp_proto::server::{Config, Holder, Http, HttpConfig, PeerKey, Principal, Re
 use mcp_proto::{Instant, Json, Output, Stdio};
 use std::fmt::Write as _;
 
-use mcp_testkit::asked::{Asked, initialize};
-use mcp_testkit::site::Site;
+use mcp_testkit::http_exchange::{TestRequest, initialize};
+use mcp_testkit::http_server::HttpServerHarness;
 
 const SECRET: &str = "hush-5f1e";
 
@@ -19,29 +19,29 @@ fn assert_hides(what: &str, shown: &str, secrets: &[&str]) {
 
 #[test]
 fn defect_x2_servers_over_http_show_no_secrets() {
-    let mut site = Site::with(|http, config| {
+    let mut harness = HttpServerHarness::with(|http, config| {
         http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
         config.capabilities = Json::parse(r#"{"resources":{"subscribe":true}}"#).unwrap();
     });
-    let with_secrets = |asked: Asked| asked.with("authorization", SECRET).with("cookie", SECRET).by(SECRET);
-    let id = site.session_of("2025-11-25", Some(SECRET));
+    let with_secrets = |asked: TestRequest| asked.with("authorization", SECRET).with("cookie", SECRET).by(SECRET);
+    let id = harness.session_of("2025-11-25", Some(SECRET));
     let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"a":"{SECRET}"}}}}"#);
     let subscribe =
         format!(r#"{{"jsonrpc":"2.0","id":"{SECRET}","method":"resources/subscribe","params":{{"uri":"{SECRET}"}}}}"#);
-    let subscribed = site.answer(&with_secrets(Asked::post(subscribe).in_session(&id)));
+    let subscribed = harness.answer(&with_secrets(TestRequest::post(subscribe).in_session(&id)));
     assert_eq!(subscribed.code(), 200);
-    assert_hides("a change", &format!("{:?}", site.server.poll_subscription().unwrap()), &[SECRET]);
+    assert_hides("a change", &format!("{:?}", harness.server.poll_subscription().unwrap()), &[SECRET]);
     // A body that arrives, a request in flight, a stream, and a stream of the two-endpoint transport.
-    site.begin(&with_secrets(Asked::post(call.clone()).in_session(&id)));
-    site.ask(&with_secrets(Asked::post(call).in_session(&id)));
-    let ticket = site.ticket();
-    site.begin(&with_secrets(Asked::get().in_session(&id)));
-    site.begin(&with_secrets(Asked::get().at("/sse")));
-    assert_hides("the server", &format!("{:?}", site.server), &[SECRET, &id]);
+    harness.begin(&with_secrets(TestRequest::post(call.clone()).in_session(&id)));
+    harness.ask(&with_secrets(TestRequest::post(call).in_session(&id)));
+    let ticket = harness.ticket();
+    harness.begin(&with_secrets(TestRequest::get().in_session(&id)));
+    harness.begin(&with_secrets(TestRequest::get().at("/sse")));
+    assert_hides("the server", &format!("{:?}", harness.server), &[SECRET, &id]);
     let error = mcp_proto::ErrorObject::new(1, SECRET);
-    site.server.respond(ticket, Err(error), site.now).unwrap();
-    assert_hides("the server", &format!("{:?}", site.server), &[SECRET, &id]);
-    assert_hides("the test's own view of it", &format!("{:?}", site.server), &[SECRET, &id]);
+    harness.server.respond(ticket, Err(error), harness.now).unwrap();
+    assert_hides("the server", &format!("{:?}", harness.server), &[SECRET, &id]);
+    assert_hides("the test's own view of it", &format!("{:?}", harness.server), &[SECRET, &id]);
 }
 
 #[test]

@@ -5,9 +5,9 @@ use std::time::Duration;
 use mcp_proto::client::Call;
 use mcp_proto::server::{CacheScope, Config, Event, InputRequired, LoggingLevel, Principal, Progress, Scope};
 use mcp_proto::{Era, ErrorObject, Json, Method, Notification, ProtocolVersion, Ticket, UsageError};
-use mcp_testkit::asked::{Asked, META, Sent, initialize, modern};
-use mcp_testkit::site::Site;
-use mcp_testkit::stream::ServerStream;
+use mcp_testkit::byte_stream::ServerStream;
+use mcp_testkit::http_exchange::{META, TestRequest, TestResponse, initialize, modern};
+use mcp_testkit::http_server::HttpServerHarness;
 
 const CAPABILITIES: &str = r#"{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true},"logging":{}}"#;
 const SERVER: &str = r#""_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}"#;
@@ -20,8 +20,8 @@ fn configure(config: &mut Config) {
     config.capabilities = json(CAPABILITIES);
 }
 
-fn site() -> Site {
-    Site::with(|_, config| configure(config))
+fn harness() -> HttpServerHarness {
+    HttpServerHarness::with(|_, config| configure(config))
 }
 
 fn stream() -> ServerStream {
@@ -34,8 +34,8 @@ fn call_with(capabilities: &str, members: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"a",{members}"_meta":{{{meta}}}}}}}"#)
 }
 
-fn post_call(body: String) -> Asked {
-    Asked::post(body).mirrored("tools/call").with("mcp-name", "a")
+fn post_call(body: String) -> TestRequest {
+    TestRequest::post(body).mirrored("tools/call").with("mcp-name", "a")
 }
 
 fn requested(events: Vec<Event>) -> (Ticket, Method, Option<Json>) {
@@ -48,7 +48,7 @@ fn requested(events: Vec<Event>) -> (Ticket, Method, Option<Json>) {
     request
 }
 
-fn result(sent: &Sent) -> Json {
+fn result(sent: &TestResponse) -> Json {
     json(sent.data().last().unwrap_or(&sent.text())).member("result").unwrap().expect("a result")
 }
 
@@ -61,15 +61,15 @@ fn md_v_04_discovery_is_answered_by_the_machine_on_both_transports() {
         configure(config);
         config.instructions = Some("Be kind.".into());
     };
-    let mut site = Site::with(|_, c| config(c));
-    let sent = site.answer(&Asked::stateless("\"d\"", "server/discover", ""));
+    let mut harness = HttpServerHarness::with(|_, c| config(c));
+    let sent = harness.answer(&TestRequest::stateless("\"d\"", "server/discover", ""));
     let answer = format!(r#"{{"jsonrpc":"2.0","id":"d","result":{expected}}}"#);
     assert_eq!((sent.code(), sent.text().as_str(), sent.is_stream), (200, answer.as_str(), false));
     assert!(!sent.headers.contains_key("mcp-session-id"), "SH-S-59");
     let mut stream = ServerStream::server_with(config);
     stream.line(modern("\"d\"", "server/discover", ""));
     assert_eq!(stream.lines(), [answer]);
-    assert!(site.events().is_empty() && stream.events().is_empty());
+    assert!(harness.events().is_empty() && stream.events().is_empty());
 }
 
 #[test]
@@ -122,11 +122,11 @@ fn jr_14_results_are_completed_and_otherwise_stay_as_they_are() {
 #[test]
 fn a3_the_status_says_what_the_specification_names_and_no_more() {
     for (code, status) in [(-32601, 404), (-32021, 400), (-32602, 200), (-32603, 200), (7, 200)] {
-        let mut site = site();
-        let key = site.ask(&Asked::stateless_call("1", "a", ""));
-        let ticket = site.ticket();
-        site.server.respond(ticket, Err(ErrorObject::new(code, "no")), site.now).unwrap();
-        assert_eq!(site.take(key).code(), status, "{code}");
+        let mut harness = harness();
+        let key = harness.ask(&TestRequest::stateless_call("1", "a", ""));
+        let ticket = harness.ticket();
+        harness.server.respond(ticket, Err(ErrorObject::new(code, "no")), harness.now).unwrap();
+        assert_eq!(harness.take(key).code(), status, "{code}");
     }
 }
 
@@ -144,55 +144,55 @@ fn rp15_a_code_that_is_reserved_is_not_sent() {
 
 #[test]
 fn hm11_clients_with_equal_ids_get_their_own_answers() {
-    let mut site = site();
+    let mut harness = harness();
     let mut open = Vec::new();
     for name in ["a", "b", "c"] {
-        let key = site.ask(&Asked::stateless_call("1", name, ""));
-        open.push((key, name, site.ticket()));
+        let key = harness.ask(&TestRequest::stateless_call("1", name, ""));
+        open.push((key, name, harness.ticket()));
     }
-    assert!(site.events().is_empty(), "equal ids are no fault");
+    assert!(harness.events().is_empty(), "equal ids are no fault");
     let keys: Vec<_> = open.iter().map(|(key, name, _)| (*key, *name)).collect();
     for (_, name, ticket) in open.into_iter().rev() {
-        site.respond(ticket, &format!(r#"{{"n":"{name}"}}"#));
+        harness.respond(ticket, &format!(r#"{{"n":"{name}"}}"#));
     }
     for (key, name) in keys {
-        let sent = site.take(key);
+        let sent = harness.take(key);
         assert!(sent.is_over && sent.text().contains(&format!(r#""n":"{name}""#)), "{}", sent.text());
     }
 }
 
 #[test]
 fn hm10_a_disconnect_cancels_and_nothing_more_is_written() {
-    let mut site = site();
+    let mut harness = harness();
     for streams in [false, true] {
-        let key = site.ask(&Asked::stateless("1", "tools/call", r#""name":"a","#).with("mcp-name", "a"));
-        let ticket = site.ticket();
+        let key = harness.ask(&TestRequest::stateless("1", "tools/call", r#""name":"a","#).with("mcp-name", "a"));
+        let ticket = harness.ticket();
         if streams {
-            site.server.notify(Scope::from(&ticket), Notification::new("x/y"), site.now).unwrap();
-            assert!(site.take(key).is_stream);
+            harness.server.notify(Scope::from(&ticket), Notification::new("x/y"), harness.now).unwrap();
+            assert!(harness.take(key).is_stream);
         }
-        site.server.handle_disconnect(key, site.now);
-        assert_eq!(site.events(), [Event::Cancelled { ticket: ticket.key(), params: None }]);
-        assert_eq!(site.server.requests_in_flight(), 0);
-        assert_eq!(site.server.notify(Scope::from(&ticket), Notification::new("x/y"), site.now), Ok(()));
-        site.respond(ticket, "{}");
-        assert!(site.take(key).body.is_empty());
-        assert_eq!(site.server.poll_timeout(), None);
+        harness.server.handle_disconnect(key, harness.now);
+        assert_eq!(harness.events(), [Event::Cancelled { ticket: ticket.key(), params: None }]);
+        assert_eq!(harness.server.requests_in_flight(), 0);
+        assert_eq!(harness.server.notify(Scope::from(&ticket), Notification::new("x/y"), harness.now), Ok(()));
+        harness.respond(ticket, "{}");
+        assert!(harness.take(key).body.is_empty());
+        assert_eq!(harness.server.poll_timeout(), None);
     }
 }
 
 #[test]
 fn cx_10_a_posted_cancellation_is_accepted_and_ignored() {
-    let mut site = site();
-    let key = site.ask(&Asked::stateless_call("1", "a", ""));
+    let mut harness = harness();
+    let key = harness.ask(&TestRequest::stateless_call("1", "a", ""));
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
-    assert_eq!(site.answer(&Asked::post(cancel).mirrored("notifications/cancelled")).code(), 202);
-    assert_eq!(site.answer(&Asked::post(cancel).mirrored("x")).code(), 400, "A11");
-    assert_eq!(site.answer(&Asked::post(cancel).mirrored("x").without("mcp-method")).code(), 202, "A11");
-    let ticket = site.ticket();
-    assert!(site.events().is_empty());
-    site.respond(ticket, "{}");
-    assert_eq!(site.take(key).code(), 200);
+    assert_eq!(harness.answer(&TestRequest::post(cancel).mirrored("notifications/cancelled")).code(), 202);
+    assert_eq!(harness.answer(&TestRequest::post(cancel).mirrored("x")).code(), 400, "A11");
+    assert_eq!(harness.answer(&TestRequest::post(cancel).mirrored("x").without("mcp-method")).code(), 202, "A11");
+    let ticket = harness.ticket();
+    assert!(harness.events().is_empty());
+    harness.respond(ticket, "{}");
+    assert_eq!(harness.take(key).code(), 200);
 }
 
 #[test]
@@ -208,14 +208,14 @@ fn st_15_on_a_stream_a_cancellation_cancels() {
 
 #[test]
 fn sh_s_21_an_answer_becomes_a_stream_without_ids_when_something_precedes_it() {
-    let mut site = site();
+    let mut harness = harness();
     let body = modern("1", "tools/call", r#""name":"a","#).replace(r#""_meta":{"#, r#""_meta":{"progressToken":"t","#);
-    let key = site.ask(&post_call(body));
-    let ticket = site.ticket();
-    site.server.progress(&ticket, &Progress { progress: 1.0, total: None, message: None }, site.now);
-    site.pass(Duration::from_secs(16));
-    site.respond(ticket, "{}");
-    let sent = site.take(key);
+    let key = harness.ask(&post_call(body));
+    let ticket = harness.ticket();
+    harness.server.progress(&ticket, &Progress { progress: 1.0, total: None, message: None }, harness.now);
+    harness.pass(Duration::from_secs(16));
+    harness.respond(ticket, "{}");
+    let sent = harness.take(key);
     assert!(sent.is_stream && sent.is_over && sent.ids().is_empty());
     assert!(sent.text().contains("\n:"), "a comment keeps it alive: {}", sent.text());
     assert_eq!(sent.data().len(), 2);
@@ -260,21 +260,21 @@ fn sh_s_15_the_server_asks_nothing_and_says_nothing_unrelated() {
 
 #[test]
 fn md_m_04_what_holds_is_what_the_request_says() {
-    let mut site = site();
-    let key = site.ask(&post_call(call_with(r#"{"roots":{}}"#, "")).by("ann"));
-    let ticket = site.ticket();
-    let context = site.server.context(&ticket).unwrap();
+    let mut harness = harness();
+    let key = harness.ask(&post_call(call_with(r#"{"roots":{}}"#, "")).by("ann"));
+    let ticket = harness.ticket();
+    let context = harness.server.context(&ticket).unwrap();
     assert_eq!(context.version, ProtocolVersion::V2026_07_28);
     assert_eq!(context.client_capabilities, json(r#"{"roots":{}}"#));
     assert_eq!((context.client_info, context.logging_level), (None, None));
     assert_eq!(context.principal.as_ref().map(Principal::as_str), Some("ann"));
-    assert_eq!(site.server.request_head(&ticket).unwrap().headers["mcp-name"], "a");
-    site.respond(ticket, "{}");
-    assert_eq!(site.take(key).code(), 200);
-    let id = site.session_of("2025-06-18", Some("bob"));
-    site.ask(&Asked::post(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#).in_session(&id).by("bob"));
-    let ticket = site.ticket();
-    let context = site.server.context(&ticket).unwrap();
+    assert_eq!(harness.server.request_head(&ticket).unwrap().headers["mcp-name"], "a");
+    harness.respond(ticket, "{}");
+    assert_eq!(harness.take(key).code(), 200);
+    let id = harness.session_of("2025-06-18", Some("bob"));
+    harness.ask(&TestRequest::post(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#).in_session(&id).by("bob"));
+    let ticket = harness.ticket();
+    let context = harness.server.context(&ticket).unwrap();
     assert_eq!(context.version, ProtocolVersion::V2025_06_18);
     assert_eq!(context.client_info, Some(json(r#"{"name":"c","version":"1"}"#)));
     assert_eq!(context.principal.as_ref().map(Principal::as_str), Some("bob"));
@@ -314,32 +314,32 @@ fn name_and_roots() -> InputRequired {
 
 #[test]
 fn md_i_02_what_is_required_is_the_result() {
-    let mut site = site();
-    let key = site.ask(&post_call(call_with(r#"{"elicitation":{},"roots":{}}"#, "")));
-    let ticket = site.ticket();
-    site.server.require_input(ticket, name_and_roots(), site.now).unwrap();
-    let sent = site.take(key);
+    let mut harness = harness();
+    let key = harness.ask(&post_call(call_with(r#"{"elicitation":{},"roots":{}}"#, "")));
+    let ticket = harness.ticket();
+    harness.server.require_input(ticket, name_and_roots(), harness.now).unwrap();
+    let sent = harness.take(key);
     assert!(sent.is_over, "MD-I-16");
     let expected = format!(
         r#"{{{SERVER},"resultType":"input_required","inputRequests":{{"name":{{"method":"elicitation/create","params":{{"message":"Name?"}}}},"roots":{{"method":"roots/list","params":{{}}}}}},"requestState":"s\"1"}}"#
     );
     assert_eq!(result(&sent).to_text(), expected);
-    assert_eq!(site.server.requests_in_flight(), 0, "MD-I-13");
+    assert_eq!(harness.server.requests_in_flight(), 0, "MD-I-13");
 }
 
 #[test]
 fn md_i_04_nothing_is_required_that_the_client_cannot_give() {
-    let mut site = site();
+    let mut harness = harness();
     // A command and a result have the same outcome.
     for is_result in [false, true] {
-        let key = site.ask(&post_call(call_with(r#"{"elicitation":{"url":{}},"roots":{}}"#, "")));
-        let ticket = site.ticket();
+        let key = harness.ask(&post_call(call_with(r#"{"elicitation":{"url":{}},"roots":{}}"#, "")));
+        let ticket = harness.ticket();
         if is_result {
-            site.server.respond(ticket, Ok(name_and_roots().into()), site.now).unwrap();
+            harness.server.respond(ticket, Ok(name_and_roots().into()), harness.now).unwrap();
         } else {
-            site.server.require_input(ticket, name_and_roots(), site.now).unwrap();
+            harness.server.require_input(ticket, name_and_roots(), harness.now).unwrap();
         }
-        let sent = site.take(key);
+        let sent = harness.take(key);
         assert_eq!(sent.code(), 400);
         assert!(
             sent.text().contains(r#""data":{"requiredCapabilities":{"elicitation":{"form":{}}}}"#),
@@ -440,47 +440,51 @@ fn listen(id: &str, filter: &str) -> String {
 
 #[test]
 fn md_l_who_listens_is_told_of_what_was_asked_for_and_nothing_else() {
-    let mut site = site();
+    let mut harness = harness();
     let filters = [
         r#"{"toolsListChanged":true,"promptsListChanged":true}"#,
         r#"{"resourceSubscriptions":["a:b","a:c"],"resourcesListChanged":true}"#,
         "{}",
     ];
-    let keys = filters.map(|filter| site.ask(&Asked::post(listen("\"l\"", filter)).mirrored("subscriptions/listen")));
+    let keys =
+        filters.map(|filter| harness.ask(&TestRequest::post(listen("\"l\"", filter)).mirrored("subscriptions/listen")));
     let honoured = [r#"{"toolsListChanged":true}"#, r#"{"resourceSubscriptions":["a:b","a:c"]}"#, "{}"];
     for (key, honoured) in keys.into_iter().zip(honoured) {
-        let sent = site.take(key);
+        let sent = harness.take(key);
         assert!(sent.is_stream && !sent.is_over, "MD-L-08");
         let ack = format!(
             r#"{{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":"l"}},"notifications":{honoured}}}}}"#
         );
         assert_eq!(sent.data(), [ack], "MD-L-02");
     }
-    site.server.publish(Notification::new("notifications/tools/list_changed"), site.now).unwrap();
+    harness.server.publish(Notification::new("notifications/tools/list_changed"), harness.now).unwrap();
     for uri in ["a:c", "a:d"] {
         let params = Json::empty_object().with_member("uri", &Json::from(uri));
-        site.server.publish(Notification::with_params("notifications/resources/updated", params), site.now).unwrap();
+        harness
+            .server
+            .publish(Notification::with_params("notifications/resources/updated", params), harness.now)
+            .unwrap();
     }
     let told = |method: &str, params: &str| {
         format!(
             r#"{{"jsonrpc":"2.0","method":"notifications/{method}","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":"l"}}{params}}}}}"#
         )
     };
-    assert_eq!(site.take(keys[0]).data(), [told("tools/list_changed", "")], "MD-L-04");
-    assert_eq!(site.take(keys[1]).data(), [told("resources/updated", r#","uri":"a:c""#)]);
-    assert!(site.take(keys[2]).body.is_empty(), "MD-L-03");
-    site.pass(Duration::from_secs(16));
-    assert!(site.take(keys[2]).text().starts_with(':'), "MD-L-16");
-    assert_eq!((site.server.subscriptions(), site.server.requests_in_flight()), (3, 0));
-    site.server.handle_disconnect(keys[0], site.now);
-    assert_eq!(site.server.subscriptions(), 2);
-    site.server.close(site.now);
+    assert_eq!(harness.take(keys[0]).data(), [told("tools/list_changed", "")], "MD-L-04");
+    assert_eq!(harness.take(keys[1]).data(), [told("resources/updated", r#","uri":"a:c""#)]);
+    assert!(harness.take(keys[2]).body.is_empty(), "MD-L-03");
+    harness.pass(Duration::from_secs(16));
+    assert!(harness.take(keys[2]).text().starts_with(':'), "MD-L-16");
+    assert_eq!((harness.server.subscriptions(), harness.server.requests_in_flight()), (3, 0));
+    harness.server.handle_disconnect(keys[0], harness.now);
+    assert_eq!(harness.server.subscriptions(), 2);
+    harness.server.close(harness.now);
     for key in &keys[1..] {
-        let sent = site.take(*key);
+        let sent = harness.take(*key);
         assert!(sent.is_over && sent.text().contains(r#""resultType":"complete""#), "MD-L-09: {}", sent.text());
         assert!(sent.text().contains(r#""io.modelcontextprotocol/subscriptionId":"l""#));
     }
-    assert_eq!((site.server.subscriptions(), site.server.poll_timeout()), (0, None));
+    assert_eq!((harness.server.subscriptions(), harness.server.poll_timeout()), (0, None));
 }
 
 #[test]
@@ -500,11 +504,11 @@ fn md_l_on_a_stream_subscriptions_are_told_apart_by_their_ids() {
 
 #[test]
 fn md_l_14_subscriptions_and_filters_are_bounded() {
-    let mut site = Site::with(|_, config| {
+    let mut harness = HttpServerHarness::with(|_, config| {
         configure(config);
         config.limits.subscriptions = 1;
     });
-    let post = |filter: &str| Asked::post(listen("1", filter)).mirrored("subscriptions/listen");
+    let post = |filter: &str| TestRequest::post(listen("1", filter)).mirrored("subscriptions/listen");
     let many: Vec<_> = (0..513).map(|n| format!("\"{n}\"")).collect();
     for filter in [
         format!(r#"{{"resourceSubscriptions":[{}]}}"#, many.join(",")),
@@ -512,14 +516,14 @@ fn md_l_14_subscriptions_and_filters_are_bounded() {
         r#"{"resourceSubscriptions":[1]}"#.to_owned(),
         "[]".to_owned(),
     ] {
-        let sent = site.answer(&post(&filter));
+        let sent = harness.answer(&post(&filter));
         assert!(sent.code() == 400 && sent.text().contains("-32602"), "{}", sent.text());
     }
-    let open = site.ask(&post("{}"));
-    let refused = site.answer(&post("{}"));
+    let open = harness.ask(&post("{}"));
+    let refused = harness.answer(&post("{}"));
     assert!(refused.code() == 503 && refused.text().contains("-32603"), "{}", refused.text());
-    site.server.handle_disconnect(open, site.now);
-    assert!(site.answer(&post("{}")).is_stream);
+    harness.server.handle_disconnect(open, harness.now);
+    assert!(harness.answer(&post("{}")).is_stream);
 }
 
 #[test]
@@ -554,7 +558,7 @@ fn a28_what_is_no_request_is_refused_without_an_id() {
         (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, "x", Some(-32600)),
         ("[]", "x", Some(-32600)),
     ] {
-        let sent = site().answer(&Asked::post(body).mirrored(method));
+        let sent = harness().answer(&TestRequest::post(body).mirrored(method));
         let Some(code) = code else {
             assert_eq!((sent.code(), sent.text().as_str()), (202, ""), "{body}");
             continue;
@@ -566,17 +570,17 @@ fn a28_what_is_no_request_is_refused_without_an_id() {
 
 #[test]
 fn hm5_headers_that_repeat_arguments_say_the_same() {
-    let mut site = site();
-    let list = site.ask(&Asked::stateless("1", "tools/list", ""));
-    let ticket = site.ticket();
-    site.respond(
+    let mut harness = harness();
+    let list = harness.ask(&TestRequest::stateless("1", "tools/list", ""));
+    let ticket = harness.ticket();
+    harness.respond(
         ticket,
         r#"{"tools":[{"name":"a","inputSchema":{"type":"object","properties":{
             "region":{"type":"string","x-mcp-header":"Region"},
             "page":{"type":"object","properties":{"n":{"type":"integer","x-mcp-header":"Page"}}},
             "dry":{"type":"boolean","x-mcp-header":"Dry"}}}},{"name":"b","inputSchema":{}}]}"#,
     );
-    assert_eq!(site.take(list).code(), 200);
+    assert_eq!(harness.take(list).code(), 200);
     for (arguments, headers, served) in [
         (r#"{"region":"eu"}"#, vec![("mcp-param-region", "eu")], true),
         (r#"{"region":"eu"}"#, vec![("Mcp-Param-REGION", "\t eu ")], true),
@@ -596,18 +600,18 @@ fn hm5_headers_that_repeat_arguments_say_the_same() {
         (r#"{"dry":true}"#, vec![("mcp-param-dry", "True")], false),
         (r"{}", vec![("mcp-param-unknown", "x")], true),
     ] {
-        let mut asked = Asked::stateless_call("1", "a", &format!(r#""arguments":{arguments},"#));
+        let mut asked = TestRequest::stateless_call("1", "a", &format!(r#""arguments":{arguments},"#));
         for (name, value) in &headers {
             asked = asked.and(name, value);
         }
-        let key = site.ask(&asked);
+        let key = harness.ask(&asked);
         if served {
-            let ticket = site.ticket();
-            site.respond(ticket, "{}");
+            let ticket = harness.ticket();
+            harness.respond(ticket, "{}");
         } else {
-            assert!(site.events().is_empty(), "it reaches nobody");
+            assert!(harness.events().is_empty(), "it reaches nobody");
         }
-        let sent = site.take(key);
+        let sent = harness.take(key);
         assert_eq!(sent.code(), if served { 200 } else { 400 }, "{arguments} {headers:?}: {}", sent.text());
         assert!(served || sent.text().contains("-32020"));
     }
@@ -640,68 +644,68 @@ fn er_42_a_server_of_one_era_says_which_revisions_it_has() {
     assert!(stream.lines()[0].contains(refused));
     stream.line(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#);
     assert!(stream.lines()[0].contains("-32602"));
-    let mut site = Site::with(|_, config| only_modern(config));
-    let sent = site.answer(&Asked::post(initialize("2025-11-25")));
+    let mut harness = HttpServerHarness::with(|_, config| only_modern(config));
+    let sent = harness.answer(&TestRequest::post(initialize("2025-11-25")));
     assert!(sent.code() == 400 && sent.text().contains(refused), "{}", sent.text());
     for method in ["GET", "DELETE"] {
-        let sent = site.answer(&Asked::new(method, ""));
+        let sent = harness.answer(&TestRequest::new(method, ""));
         assert_eq!((sent.code(), &sent.headers["allow"]), (405, &http::HeaderValue::from_static("POST")));
     }
     let only_legacy = |config: &mut Config| config.versions.retain(|version| version.rules().era == Era::Legacy);
     let mut stream = ServerStream::server_with(only_legacy);
     stream.line(modern("1", "server/discover", ""));
     assert!(stream.lines()[0].contains("-32601"), "ER-24");
-    let mut site = Site::with(|_, config| only_legacy(config));
-    assert_eq!(site.answer(&Asked::stateless("1", "server/discover", "")).code(), 400);
+    let mut harness = HttpServerHarness::with(|_, config| only_legacy(config));
+    assert_eq!(harness.answer(&TestRequest::stateless("1", "server/discover", "")).code(), 400);
 }
 
 #[test]
 fn sh_s_59_sessions_and_events_of_earlier_revisions_are_ignored() {
-    let mut site = site();
-    let asked = Asked::stateless_call("1", "a", "").with("mcp-session-id", "x").with("last-event-id", "y");
-    let key = site.ask(&asked);
-    let ticket = site.ticket();
-    site.respond(ticket, "{}");
-    let sent = site.take(key);
+    let mut harness = harness();
+    let asked = TestRequest::stateless_call("1", "a", "").with("mcp-session-id", "x").with("last-event-id", "y");
+    let key = harness.ask(&asked);
+    let ticket = harness.ticket();
+    harness.respond(ticket, "{}");
+    let sent = harness.take(key);
     assert_eq!(sent.code(), 200);
     assert!(!sent.headers.contains_key("mcp-session-id"));
 }
 
 #[test]
 fn rp10_requests_that_stand_alone_are_bounded() {
-    let mut site = Site::with(|_, config| {
+    let mut harness = HttpServerHarness::with(|_, config| {
         configure(config);
         config.limits.requests_in_total = 2;
     });
-    let open: Vec<_> = (0..2).map(|_| site.ask(&Asked::stateless_call("1", "a", ""))).collect();
-    let refused = site.answer(&Asked::stateless_call("1", "a", ""));
+    let open: Vec<_> = (0..2).map(|_| harness.ask(&TestRequest::stateless_call("1", "a", ""))).collect();
+    let refused = harness.answer(&TestRequest::stateless_call("1", "a", ""));
     assert!(refused.code() == 503 && refused.text().contains(r#""id":1,"error":{"code":-32603"#));
-    site.server.handle_disconnect(open[0], site.now);
-    assert_eq!(site.answer(&Asked::stateless_call("1", "a", "")).code(), 0, "it waits");
+    harness.server.handle_disconnect(open[0], harness.now);
+    assert_eq!(harness.answer(&TestRequest::stateless_call("1", "a", "")).code(), 0, "it waits");
 }
 
 #[test]
 fn what_belongs_to_no_session_cannot_be_ended_as_one() {
-    let mut site = site();
-    let first = site.ask(&Asked::stateless_call("1", "a", ""));
-    let ticket = site.ticket();
-    site.server.end(ticket.key().session(), site.now);
-    assert!(site.events().is_empty());
-    site.respond(ticket, "{}");
-    assert_eq!(site.take(first).code(), 200);
-    assert_eq!(site.answer(&Asked::stateless("1", "server/discover", "")).code(), 200);
+    let mut harness = harness();
+    let first = harness.ask(&TestRequest::stateless_call("1", "a", ""));
+    let ticket = harness.ticket();
+    harness.server.end(ticket.key().session(), harness.now);
+    assert!(harness.events().is_empty());
+    harness.respond(ticket, "{}");
+    assert_eq!(harness.take(first).code(), 200);
+    assert_eq!(harness.answer(&TestRequest::stateless("1", "server/discover", "")).code(), 200);
 }
 
 #[test]
 fn invariant_1_closing_answers_everybody() {
-    let mut site = site();
-    let key = site.ask(&Asked::stateless_call("1", "a", ""));
-    let half = site.begin(&Asked::stateless_call("1", "a", ""));
-    let ticket = site.ticket();
-    site.server.close(site.now);
-    assert!(site.take(key).text().contains(r#""id":1,"error""#));
-    assert_eq!(site.events(), [Event::Cancelled { ticket: ticket.key(), params: None }]);
-    site.server.handle_end(half, site.now);
-    assert_eq!(site.take(half).code(), 503);
-    assert_eq!(site.server.poll_timeout(), None);
+    let mut harness = harness();
+    let key = harness.ask(&TestRequest::stateless_call("1", "a", ""));
+    let half = harness.begin(&TestRequest::stateless_call("1", "a", ""));
+    let ticket = harness.ticket();
+    harness.server.close(harness.now);
+    assert!(harness.take(key).text().contains(r#""id":1,"error""#));
+    assert_eq!(harness.events(), [Event::Cancelled { ticket: ticket.key(), params: None }]);
+    harness.server.handle_end(half, harness.now);
+    assert_eq!(harness.take(half).code(), 503);
+    assert_eq!(harness.server.poll_timeout(), None);
 }

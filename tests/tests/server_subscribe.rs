@@ -2,10 +2,11 @@
 
 use mcp_proto::server::{Config, Event, SubscriptionChange};
 use mcp_proto::{ErrorObject, Fault, Json, Notification};
-use mcp_testkit::asked::{Asked, modern};
-use mcp_testkit::site::Site;
-use mcp_testkit::stream::ServerStream;
-use mcp_testkit::world::{World, error, request, result};
+use mcp_testkit::byte_stream::ServerStream;
+use mcp_testkit::http_client::HttpClientHarness;
+use mcp_testkit::http_exchange::{TestRequest, modern};
+use mcp_testkit::http_server::HttpServerHarness;
+use mcp_testkit::messages::{error, request, result};
 
 const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
@@ -154,41 +155,41 @@ fn defect_b22_an_application_that_wants_to_may_refuse_subscriptions() {
 
 #[test]
 fn defect_b22_sessions_over_http_have_subscriptions_of_their_own() {
-    let mut site = Site::with(|_, config| declared(config));
-    let [first, second] = [site.session("2025-06-18"), site.session("2025-11-25")];
-    let subscribe = |site: &mut Site, session: &str, method: &str, name: &str| {
-        let sent = site.answer(&Asked::post(request("1", method, &uri(name))).in_session(session));
+    let mut http_server = HttpServerHarness::with(|_, config| declared(config));
+    let [first, second] = [http_server.session("2025-06-18"), http_server.session("2025-11-25")];
+    let subscribe = |http_server: &mut HttpServerHarness, session: &str, method: &str, name: &str| {
+        let sent = http_server.answer(&TestRequest::post(request("1", method, &uri(name))).in_session(session));
         assert_eq!((sent.code(), sent.text()), (200, result("1", "{}")));
     };
-    subscribe(&mut site, &first, "resources/subscribe", "a:b");
-    subscribe(&mut site, &second, "resources/subscribe", "c:d");
-    let streams = [&first, &second].map(|id| site.ask(&Asked::get().in_session(id)));
+    subscribe(&mut http_server, &first, "resources/subscribe", "a:b");
+    subscribe(&mut http_server, &second, "resources/subscribe", "c:d");
+    let streams = [&first, &second].map(|id| http_server.ask(&TestRequest::get().in_session(id)));
     for name in ["a:b", "c:d", "e:f"] {
-        site.server.publish(updated(name), site.now).expect("it is declared");
+        http_server.server.publish(updated(name), http_server.now).expect("it is declared");
     }
     for (stream, name) in streams.into_iter().zip(["a:b", "c:d"]) {
-        let data = site.take(stream).data();
+        let data = http_server.take(stream).data();
         assert!(data.len() == 1 && data[0].contains(name), "{data:?}");
     }
-    assert_eq!(changes(|| site.server.poll_subscription()), ["+a:b", "+c:d"]);
+    assert_eq!(changes(|| http_server.server.poll_subscription()), ["+a:b", "+c:d"]);
     // A second subscription to a resource is not reported, and neither is the end of one of two.
-    subscribe(&mut site, &second, "resources/subscribe", "a:b");
-    assert!(site.answer(&Asked::new("DELETE", "").in_session(&first)).code() / 100 == 2);
-    assert!(changes(|| site.server.poll_subscription()).is_empty());
-    subscribe(&mut site, &second, "resources/unsubscribe", "a:b");
-    assert_eq!(changes(|| site.server.poll_subscription()), ["-a:b"]);
+    subscribe(&mut http_server, &second, "resources/subscribe", "a:b");
+    assert!(http_server.answer(&TestRequest::new("DELETE", "").in_session(&first)).code() / 100 == 2);
+    assert!(changes(|| http_server.server.poll_subscription()).is_empty());
+    subscribe(&mut http_server, &second, "resources/unsubscribe", "a:b");
+    assert_eq!(changes(|| http_server.server.poll_subscription()), ["-a:b"]);
     // However a session ends, its subscriptions end with it.
-    site.server.handle_disconnect(streams[1], site.now);
-    site.pass(std::time::Duration::from_secs(3600));
-    assert_eq!(site.server.sessions(), 0);
-    assert_eq!(changes(|| site.server.poll_subscription()), ["-c:d"]);
-    assert!(site.events().iter().all(|event| !matches!(event, Event::Requested { .. })));
+    http_server.server.handle_disconnect(streams[1], http_server.now);
+    http_server.pass(std::time::Duration::from_secs(3600));
+    assert_eq!(http_server.server.sessions(), 0);
+    assert_eq!(changes(|| http_server.server.poll_subscription()), ["-c:d"]);
+    assert!(http_server.events().iter().all(|event| !matches!(event, Event::Requested { .. })));
 }
 
 #[test]
 fn defect_b22_subscriptions_of_both_eras_are_reported_alike() {
     let mut stream = ServerStream::server_with(declared);
-    stream.line(mcp_testkit::world::initialize("0", "2025-11-25"));
+    stream.line(mcp_testkit::messages::initialize("0", "2025-11-25"));
     let listen = |id: &str, uris: &str| {
         modern(id, "subscriptions/listen", &format!(r#""notifications":{{"resourceSubscriptions":{uris}}},"#))
     };
@@ -210,26 +211,26 @@ fn defect_b22_subscriptions_of_both_eras_are_reported_alike() {
     assert_eq!(changes_of(&mut stream), ["-a:2", "-a:3"]);
 
     // Over HTTP, a subscription of the modern era ends with its exchange.
-    let mut site = Site::with(|_, config| declared(config));
-    let listening = site.ask(&Asked::post(listen("1", r#"["a:1"]"#)).mirrored("subscriptions/listen"));
-    assert_eq!(changes(|| site.server.poll_subscription()), ["+a:1"]);
-    site.server.handle_disconnect(listening, site.now);
-    assert_eq!(changes(|| site.server.poll_subscription()), ["-a:1"]);
+    let mut http_server = HttpServerHarness::with(|_, config| declared(config));
+    let listening = http_server.ask(&TestRequest::post(listen("1", r#"["a:1"]"#)).mirrored("subscriptions/listen"));
+    assert_eq!(changes(|| http_server.server.poll_subscription()), ["+a:1"]);
+    http_server.server.handle_disconnect(listening, http_server.now);
+    assert_eq!(changes(|| http_server.server.poll_subscription()), ["-a:1"]);
     // Without the capability, a subscription is not honoured and therefore not reported.
-    let mut site = Site::new();
-    site.ask(&Asked::post(listen("1", r#"["a:1"]"#)).mirrored("subscriptions/listen"));
-    assert!(changes(|| site.server.poll_subscription()).is_empty());
+    let mut http_server = HttpServerHarness::new();
+    http_server.ask(&TestRequest::post(listen("1", r#"["a:1"]"#)).mirrored("subscriptions/listen"));
+    assert!(changes(|| http_server.server.poll_subscription()).is_empty());
 }
 
 #[test]
 fn defect_b22_a_relay_leaves_subscriptions_to_its_server() {
-    let mut world = World::connected_relay();
+    let mut harness = HttpClientHarness::connected_relay();
     for (method, answer) in [("resources/subscribe", r#"{"of":"the server"}"#), ("resources/unsubscribe", "{}")] {
-        world.line(&request("1", method, &uri("a:b")));
-        let opened = world.opened();
+        harness.line(&request("1", method, &uri("a:b")));
+        let opened = harness.opened();
         assert_eq!((opened.method().as_str(), opened.param("uri").as_str()), (method, "\"a:b\""));
-        assert!(world.lines().is_empty(), "it waits for the server");
-        world.reply(opened.key, &mcp_testkit::world::Reply::json(result(&opened.id(), answer)));
-        assert_eq!(world.lines(), [result("1", answer)]);
+        assert!(harness.lines().is_empty(), "it waits for the server");
+        harness.reply(opened.key, &mcp_testkit::http_client::Reply::json(result(&opened.id(), answer)));
+        assert_eq!(harness.lines(), [result("1", answer)]);
     }
 }

@@ -6,10 +6,11 @@ use std::time::Duration;
 use mcp_proto::client::{self, Client, ExchangeKey, Http, Outcome};
 use mcp_proto::server::{self, Event, InputRequired};
 use mcp_proto::{Failed, Fault, Json, NoInput, Notification, RequestKey, Ticket};
-use mcp_testkit::asked::Asked;
-use mcp_testkit::site::Site;
-use mcp_testkit::stream::{ClientStream, ServerStream};
-use mcp_testkit::world::{Opened, Reply, World, event, request, result};
+use mcp_testkit::byte_stream::{ClientStream, ServerStream};
+use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply};
+use mcp_testkit::http_exchange::TestRequest;
+use mcp_testkit::http_server::HttpServerHarness;
+use mcp_testkit::messages::{event, request, result};
 
 const MEGABYTE: usize = 1 << 20;
 /// `Limits::held` in these tests: four messages of a megabyte.
@@ -30,7 +31,7 @@ fn no_room() -> Outcome {
 
 type Opening = fn() -> Reply;
 type Rest = fn(&str) -> String;
-type End = fn(&mut World<Client<Http>>, RequestKey, ExchangeKey);
+type End = fn(&mut HttpClientHarness<Client<Http>>, RequestKey, ExchangeKey);
 
 /// The kind of an answer of a megabyte, its beginning and its end.
 const ANSWERS: [(&str, Opening, Rest); 2] = [
@@ -42,56 +43,56 @@ const ANSWERS: [(&str, Opening, Rest); 2] = [
     ),
 ];
 
-fn client() -> World<Client<Http>> {
-    World::connected_client_with(|config, _| config.limits.held = HELD)
+fn client() -> HttpClientHarness<Client<Http>> {
+    HttpClientHarness::connected_client_with(|config, _| config.limits.held = HELD)
 }
 
-fn calls(world: &mut World<Client<Http>>, count: usize) -> Vec<(RequestKey, Opened)> {
-    (0..count).map(|_| world.request("tools/list")).collect()
+fn calls(harness: &mut HttpClientHarness<Client<Http>>, count: usize) -> Vec<(RequestKey, Opened)> {
+    (0..count).map(|_| harness.request("tools/list")).collect()
 }
 
 #[test]
 fn defect_m3_answers_that_arrive_at_a_client_are_bounded_in_sum() {
     for (what, begins, rest) in ANSWERS {
-        let mut world = client();
-        let calls = calls(&mut world, 40);
+        let mut harness = client();
+        let calls = calls(&mut harness, 40);
         for (_, opened) in &calls {
-            world.begin(opened.key, &begins());
+            harness.begin(opened.key, &begins());
         }
         let mut outcomes = std::collections::BTreeMap::new();
         for _ in 0..MEGABYTE / CHUNK - 1 {
             for (_, opened) in &calls {
-                if !world.is_aborted(opened.key) {
-                    world.send(opened.key, &TEXT);
+                if !harness.is_aborted(opened.key) {
+                    harness.send(opened.key, &TEXT);
                 }
             }
-            outcomes.append(&mut world.outcomes());
+            outcomes.append(&mut harness.outcomes());
         }
         assert!(outcomes.values().all(|outcome| *outcome == no_room()), "{what}: {outcomes:?}");
         let failed = |(request, _): &&(RequestKey, Opened)| outcomes.contains_key(request);
         let (failed, arriving): (Vec<_>, Vec<_>) = calls.iter().partition(failed);
         assert_eq!(arriving.len(), 4, "{what}: four of a megabyte fit");
-        assert!(failed.iter().all(|(_, opened)| world.is_aborted(opened.key)), "{what}");
+        assert!(failed.iter().all(|(_, opened)| harness.is_aborted(opened.key)), "{what}");
         // A small answer gets through, and so do those that had room.
-        let (small, opened) = world.request("tools/list");
-        world.reply(opened.key, &Reply::json(result(&opened.id(), "{}")));
-        assert!(matches!(world.outcomes().remove(&small), Some(Outcome::Result(_))), "{what}");
+        let (small, opened) = harness.request("tools/list");
+        harness.reply(opened.key, &Reply::json(result(&opened.id(), "{}")));
+        assert!(matches!(harness.outcomes().remove(&small), Some(Outcome::Result(_))), "{what}");
         for (request, opened) in arriving {
-            world.send(opened.key, rest(&opened.id()).as_bytes());
-            world.end(opened.key);
-            let outcome = world.outcomes().remove(request);
+            harness.send(opened.key, rest(&opened.id()).as_bytes());
+            harness.end(opened.key);
+            let outcome = harness.outcomes().remove(request);
             assert!(matches!(outcome, Some(Outcome::Result(_))), "{what}: {outcome:?}");
         }
         // Then there is room for other answers, even for a single one that is larger than the limit.
         for length in [HELD / 4, 2 * HELD] {
-            let (request, opened) = world.request("tools/list");
-            world.begin(opened.key, &begins());
+            let (request, opened) = harness.request("tools/list");
+            harness.begin(opened.key, &begins());
             for _ in 0..length / CHUNK {
-                world.send(opened.key, &TEXT);
+                harness.send(opened.key, &TEXT);
             }
-            world.send(opened.key, rest(&opened.id()).as_bytes());
-            world.end(opened.key);
-            let outcome = world.outcomes().remove(&request);
+            harness.send(opened.key, rest(&opened.id()).as_bytes());
+            harness.end(opened.key);
+            let outcome = harness.outcomes().remove(&request);
             assert!(matches!(outcome, Some(Outcome::Result(_))), "{what}: {outcome:?}");
         }
     }
@@ -100,36 +101,36 @@ fn defect_m3_answers_that_arrive_at_a_client_are_bounded_in_sum() {
 #[test]
 fn defect_m3_answers_that_break_off_leave_room_for_others() {
     for (what, begins, _) in ANSWERS {
-        let mut world = client();
-        let fill = |world: &mut World<Client<Http>>| -> Vec<(RequestKey, ExchangeKey)> {
-            let calls = calls(world, 5);
+        let mut harness = client();
+        let fill = |harness: &mut HttpClientHarness<Client<Http>>| -> Vec<(RequestKey, ExchangeKey)> {
+            let calls = calls(harness, 5);
             for (_, opened) in &calls {
-                world.begin(opened.key, &begins());
+                harness.begin(opened.key, &begins());
                 for _ in 0..MEGABYTE / CHUNK - 1 {
-                    world.send(opened.key, &TEXT);
+                    harness.send(opened.key, &TEXT);
                 }
             }
             calls.into_iter().map(|(request, opened)| (request, opened.key)).collect()
         };
         let ends: [End; 4] = [
-            |world, _, exchange| world.fail(exchange, mcp_testkit::world::broken()),
-            |world, _, exchange| world.end(exchange),
-            |world, request, _| world.machine.cancel(request, None, world.now),
-            |world, _, _| world.pass(Duration::from_secs(3600)),
+            |harness, _, exchange| harness.fail(exchange, mcp_testkit::http_client::broken()),
+            |harness, _, exchange| harness.end(exchange),
+            |harness, request, _| harness.machine.cancel(request, None, harness.now),
+            |harness, _, _| harness.pass(Duration::from_secs(3600)),
         ];
         for (number, end) in ends.into_iter().enumerate() {
-            let begun = fill(&mut world);
-            let outcomes = world.outcomes();
+            let begun = fill(&mut harness);
+            let outcomes = harness.outcomes();
             assert_eq!(outcomes.into_iter().collect::<Vec<_>>(), [(begun[4].0, no_room())], "{what}, {number}");
             for (request, exchange) in &begun[..4] {
-                end(&mut world, *request, *exchange);
+                end(&mut harness, *request, *exchange);
             }
             // The body of a cancelled request is still read for a short time.
-            world.pass(Duration::from_secs(60));
-            assert_eq!(world.outcomes().len(), 4, "{what}, {number}");
-            while world.has_opened() {
-                let opened = world.opened();
-                world.reply(opened.key, &Reply::status(202));
+            harness.pass(Duration::from_secs(60));
+            assert_eq!(harness.outcomes().len(), 4, "{what}, {number}");
+            while harness.has_opened() {
+                let opened = harness.opened();
+                harness.reply(opened.key, &Reply::status(202));
             }
         }
     }
@@ -137,29 +138,29 @@ fn defect_m3_answers_that_break_off_leave_room_for_others() {
 
 #[test]
 fn defect_m3_the_stream_of_the_server_is_opened_again_if_an_event_found_no_room() {
-    let mut world = World::client_with(|config, _| config.limits.held = HELD);
-    let opened = world.opened();
-    world.reply(opened.key, &mcp_testkit::world::initialize_reply(&opened, "2025-11-25", Some("session-1")));
-    let opened = world.opened();
-    world.reply(opened.key, &Reply::status(202));
-    let stream = world.opened();
+    let mut harness = HttpClientHarness::client_with(|config, _| config.limits.held = HELD);
+    let opened = harness.opened();
+    harness.reply(opened.key, &mcp_testkit::http_client::initialize_reply(&opened, "2025-11-25", Some("session-1")));
+    let opened = harness.opened();
+    harness.reply(opened.key, &Reply::status(202));
+    let stream = harness.opened();
     assert_eq!(stream.line(), "GET /mcp");
-    world.begin(stream.key, &Reply::events("data: "));
-    let calls = calls(&mut world, 4);
+    harness.begin(stream.key, &Reply::events("data: "));
+    let calls = calls(&mut harness, 4);
     for (_, opened) in &calls {
-        world.begin(opened.key, &Reply::json("{"));
+        harness.begin(opened.key, &Reply::json("{"));
         for _ in 0..MEGABYTE / CHUNK {
-            world.send(opened.key, &BLANKS[1..]);
+            harness.send(opened.key, &BLANKS[1..]);
         }
     }
-    world.send(stream.key, &TEXT);
-    assert!(world.is_aborted(stream.key));
-    assert!(world.outcomes().is_empty());
-    world.pass(Duration::from_secs(2));
-    let again = world.opened();
+    harness.send(stream.key, &TEXT);
+    assert!(harness.is_aborted(stream.key));
+    assert!(harness.outcomes().is_empty());
+    harness.pass(Duration::from_secs(2));
+    let again = harness.opened();
     assert_eq!(again.line(), "GET /mcp");
-    world.begin(again.key, &Reply::events(event(&request("7", "ping", "{}"))));
-    assert_eq!(world.opened().body(), result("7", "{}"));
+    harness.begin(again.key, &Reply::events(event(&request("7", "ping", "{}"))));
+    assert_eq!(harness.opened().body(), result("7", "{}"));
 }
 
 // ---- a client whose server sends requests
@@ -218,24 +219,24 @@ fn defect_m3_answers_that_a_server_does_not_take_are_bounded_in_sum() {
 
 #[test]
 fn defect_m3_answers_that_a_server_over_http_does_not_take_are_bounded_in_sum() {
-    let mut world = World::connected_client_with(|config, _| {
+    let mut harness = HttpClientHarness::connected_client_with(|config, _| {
         config.limits.held = HELD;
         config.capabilities = Json::parse(r#"{"sampling":{}}"#).expect("JSON");
     });
-    let (_, opened) = world.request("tools/list");
+    let (_, opened) = harness.request("tools/list");
     let asked: String = (0..100).map(|id| event(&request(&id.to_string(), "sampling/createMessage", "{}"))).collect();
-    world.begin(opened.key, &Reply::events(asked));
+    harness.begin(opened.key, &Reply::events(asked));
     let mut answered = 0;
-    for event in world.events() {
+    for event in harness.events() {
         if let client::Event::Requested { ticket, .. } = event {
-            world.machine.answer(ticket, Ok(text(MEGABYTE - 100)), world.now);
+            harness.machine.answer(ticket, Ok(text(MEGABYTE - 100)), harness.now);
             answered += 1;
         }
     }
     assert_eq!(answered, 100);
     let (mut results, mut errors) = (0, 0);
-    while world.has_opened() {
-        let opened = world.opened();
+    while harness.has_opened() {
+        let opened = harness.opened();
         results += usize::from(opened.body().contains(r#""result""#));
         errors += usize::from(opened.body().contains(r#""code":-32603"#));
     }
@@ -273,7 +274,7 @@ fn defect_m3_what_modern_calls_are_asked_for_is_bounded_in_sum() {
         }
         for line in stream.lines().into_iter().filter(|line| line.contains("inputResponses")) {
             let id = line.split("\"id\":").nth(1).and_then(|rest| rest.split(',').next()).expect("an id");
-            stream.line(result(id, mcp_testkit::world::COMPLETE));
+            stream.line(result(id, mcp_testkit::messages::COMPLETE));
         }
         assert_eq!(stream.outcomes().0.len(), 4);
     }
@@ -423,20 +424,20 @@ fn defect_m3_small_answers_of_many_batches_are_bounded_in_sum() {
 
 // ---- a server over HTTP
 
-fn site() -> Site {
+fn http_server() -> HttpServerHarness {
     site_with(|_, _| {})
 }
 
-fn site_with(change: impl FnOnce(&mut server::HttpConfig, &mut server::Config)) -> Site {
-    Site::with(|http, config| {
+fn site_with(change: impl FnOnce(&mut server::HttpConfig, &mut server::Config)) -> HttpServerHarness {
+    HttpServerHarness::with(|http, config| {
         config.limits.held = HELD;
         config.capabilities = Json::parse(r#"{"logging":{},"tools":{}}"#).expect("JSON");
         change(http, config);
     })
 }
 
-fn ask(site: &mut Site, asked: &Asked) -> server::ExchangeKey {
-    site.ask_in_pieces_of(CHUNK, asked)
+fn ask(http_server: &mut HttpServerHarness, asked: &TestRequest) -> server::ExchangeKey {
+    http_server.ask_in_pieces_of(CHUNK, asked)
 }
 
 fn large_call(id: usize) -> String {
@@ -445,201 +446,205 @@ fn large_call(id: usize) -> String {
 
 #[test]
 fn defect_m3_small_bodies_arrive_while_large_ones_take_all_room() {
-    let mut site = site();
-    let id = site.session("2025-11-25");
-    let large: Vec<_> = (0..5).map(|_| site.begin(&Asked::post("").in_session(&id))).collect();
+    let mut http_server = http_server();
+    let id = http_server.session("2025-11-25");
+    let large: Vec<_> = (0..5).map(|_| http_server.begin(&TestRequest::post("").in_session(&id))).collect();
     for _ in 0..MEGABYTE / CHUNK {
         for key in &large {
-            site.server.handle_body(*key, &BLANKS, site.now);
+            http_server.server.handle_body(*key, &BLANKS, http_server.now);
         }
     }
-    let refused: Vec<_> = large.iter().filter(|key| site.peek(**key).is_some_and(|sent| sent.is_over)).collect();
+    let refused: Vec<_> = large.iter().filter(|key| http_server.peek(**key).is_some_and(|sent| sent.is_over)).collect();
     assert_eq!(refused.len(), 1, "four of a megabyte fit");
-    let (key, ticket) = site.call(&id, "1", r#"{"name":"t"}"#);
-    site.respond(ticket, "{}");
-    assert_eq!(site.take(key).code(), 200);
+    let (key, ticket) = http_server.call(&id, "1", r#"{"name":"t"}"#);
+    http_server.respond(ticket, "{}");
+    assert_eq!(http_server.take(key).code(), 200);
     // Only the request with the large body is refused.
-    let key = ask(&mut site, &Asked::post(large_call(2)).in_session(&id));
-    let sent = site.take(key);
+    let key = ask(&mut http_server, &TestRequest::post(large_call(2)).in_session(&id));
+    let sent = http_server.take(key);
     assert_eq!((sent.code(), sent.headers["retry-after"].as_bytes()), (503, &b"5"[..]));
 }
 
 #[test]
 fn defect_m3_requests_of_all_sessions_that_are_not_answered_are_bounded_in_sum() {
-    let mut site = site();
-    let ids: Vec<_> = (0..10).map(|_| site.session("2025-11-25")).collect();
-    site.events();
+    let mut http_server = http_server();
+    let ids: Vec<_> = (0..10).map(|_| http_server.session("2025-11-25")).collect();
+    http_server.events();
     for round in 0..2 {
-        let keys: Vec<_> = ids.iter().map(|id| ask(&mut site, &Asked::post(large_call(1)).in_session(id))).collect();
-        let tickets: Vec<_> = requested(&mut site);
+        let keys: Vec<_> =
+            ids.iter().map(|id| ask(&mut http_server, &TestRequest::post(large_call(1)).in_session(id))).collect();
+        let tickets: Vec<_> = requested(&mut http_server);
         assert_eq!(tickets.len(), 4, "round {round}");
-        let refused = keys.iter().filter(|key| site.peek(**key).is_some_and(|sent| sent.is_over));
+        let refused = keys.iter().filter(|key| http_server.peek(**key).is_some_and(|sent| sent.is_over));
         let refused: Vec<_> = refused.copied().collect();
         assert_eq!(refused.len(), 6);
         for key in refused {
-            let sent = site.take(key);
+            let sent = http_server.take(key);
             assert_eq!((sent.code(), sent.headers["retry-after"].as_bytes()), (503, &b"5"[..]));
         }
         // Small requests still find room.
         for id in &ids {
-            let (key, ticket) = site.call(id, "2", &text(10_000).to_text());
-            site.respond(ticket, "{}");
-            assert_eq!(site.take(key).code(), 200);
+            let (key, ticket) = http_server.call(id, "2", &text(10_000).to_text());
+            http_server.respond(ticket, "{}");
+            assert_eq!(http_server.take(key).code(), 200);
         }
         for ticket in tickets {
-            site.respond(ticket, "{}");
+            http_server.respond(ticket, "{}");
         }
     }
 }
 
-fn requested(site: &mut Site) -> Vec<Ticket> {
+fn requested(http_server: &mut HttpServerHarness) -> Vec<Ticket> {
     let ticket = |event| if let Event::Requested { ticket, .. } = event { Some(ticket) } else { None };
-    site.events().into_iter().filter_map(ticket).collect()
+    http_server.events().into_iter().filter_map(ticket).collect()
 }
 
 #[test]
 fn defect_m3_requests_that_stand_alone_are_bounded_in_sum_and_refused_with_503() {
-    let mut site = site_with(|_, config| config.versions = mcp_proto::ProtocolVersion::ALL.to_vec());
+    let mut http_server = site_with(|_, config| config.versions = mcp_proto::ProtocolVersion::ALL.to_vec());
     let padding = format!(r#""x":"{}","#, "x".repeat(MEGABYTE - 500));
-    let call = |id: usize| Asked::stateless_call(&id.to_string(), "t", &padding);
-    let large: Vec<_> = (0..5).map(|id| ask(&mut site, &call(id))).collect();
-    let tickets = requested(&mut site);
+    let call = |id: usize| TestRequest::stateless_call(&id.to_string(), "t", &padding);
+    let large: Vec<_> = (0..5).map(|id| ask(&mut http_server, &call(id))).collect();
+    let tickets = requested(&mut http_server);
     assert_eq!(tickets.len(), 4);
-    let sent = site.take(large[4]);
+    let sent = http_server.take(large[4]);
     assert_eq!((sent.code(), sent.headers["retry-after"].as_bytes()), (503, &b"5"[..]));
     // A call whose client disconnects makes room for others; small ones find room in any case.
-    let key = site.ask(&Asked::stateless_call("8", "t", ""));
-    let ticket = site.ticket();
-    site.respond(ticket, "{}");
-    assert_eq!(site.take(key).code(), 200);
-    site.server.handle_disconnect(large[0], site.now);
-    ask(&mut site, &call(9));
-    assert_eq!(requested(&mut site).len(), 1);
+    let key = http_server.ask(&TestRequest::stateless_call("8", "t", ""));
+    let ticket = http_server.ticket();
+    http_server.respond(ticket, "{}");
+    assert_eq!(http_server.take(key).code(), 200);
+    http_server.server.handle_disconnect(large[0], http_server.now);
+    ask(&mut http_server, &call(9));
+    assert_eq!(requested(&mut http_server).len(), 1);
 }
 
 #[test]
 fn defect_m3_what_parked_calls_were_given_is_bounded_in_sum() {
     const THINGS: usize = 40;
-    let mut site = site();
-    let able =
-        mcp_testkit::asked::initialize("2025-11-25").replace(r#""capabilities":{}"#, r#""capabilities":{"roots":{}}"#);
+    let mut http_server = http_server();
+    let able = mcp_testkit::http_exchange::initialize("2025-11-25")
+        .replace(r#""capabilities":{}"#, r#""capabilities":{"roots":{}}"#);
     let mut calls = Vec::new();
     for number in 0..10 {
-        let id = site.answer(&Asked::post(able.clone())).headers["mcp-session-id"].to_str().expect("text").to_owned();
-        site.answer(&Asked::post(mcp_testkit::world::INITIALIZED).in_session(&id));
-        let (key, ticket) = site.call(&id, "1", r#"{"name":"t"}"#);
+        let id = http_server.answer(&TestRequest::post(able.clone())).headers["mcp-session-id"]
+            .to_str()
+            .expect("text")
+            .to_owned();
+        http_server.answer(&TestRequest::post(mcp_testkit::messages::INITIALIZED).in_session(&id));
+        let (key, ticket) = http_server.call(&id, "1", r#"{"name":"t"}"#);
         let names = (0..THINGS).map(|name| name.to_string());
         let required = names.fold(InputRequired::new(), |it, name| it.ask(&name, "roots/list", Json::empty_object()));
-        site.server.require_input(ticket, required, site.now).expect("input");
+        http_server.server.require_input(ticket, required, http_server.now).expect("input");
         // All inputs but one are given, and each is small.
-        let asked = site.take(key).data();
+        let asked = http_server.take(key).data();
         let of =
             |line: &String| line.split("\"id\":").nth(1).and_then(|rest| rest.split(',').next()).map(str::to_owned);
         let mut asked: Vec<_> = asked.iter().map(|line| of(line).expect("an id")).collect();
         assert_eq!(asked.len(), THINGS);
         let last = asked.pop().expect("an id");
         for asked in asked {
-            ask(&mut site, &Asked::post(result(&asked, &text(15_000).to_text())).in_session(&id));
+            ask(&mut http_server, &TestRequest::post(result(&asked, &text(15_000).to_text())).in_session(&id));
         }
-        let is_refused = site.peek(key).is_some_and(|sent| sent.is_over);
+        let is_refused = http_server.peek(key).is_some_and(|sent| sent.is_over);
         assert_eq!(is_refused, number >= 7, "call {number}");
         if is_refused {
-            assert!(site.take(key).text().contains("too much is being done"), "call {number}");
+            assert!(http_server.take(key).text().contains("too much is being done"), "call {number}");
         }
         calls.push((id, last));
     }
-    site.events();
+    http_server.events();
     for (id, last) in &calls {
-        site.answer(&Asked::post(result(last, "{}")).in_session(id));
+        http_server.answer(&TestRequest::post(result(last, "{}")).in_session(id));
     }
-    assert_eq!(requested(&mut site).len(), 7, "the others go on");
+    assert_eq!(requested(&mut http_server).len(), 7, "the others go on");
 }
 
 /// Makes a call and answers it with about this many bytes; returns its exchange.
-fn answered(site: &mut Site, id: &str, length: usize) -> server::ExchangeKey {
-    let (key, ticket) = site.call(id, "1", r#"{"name":"t"}"#);
-    site.respond(ticket, &text(length).to_text());
+fn answered(http_server: &mut HttpServerHarness, id: &str, length: usize) -> server::ExchangeKey {
+    let (key, ticket) = http_server.call(id, "1", r#"{"name":"t"}"#);
+    http_server.respond(ticket, &text(length).to_text());
     key
 }
 
-fn is_refused(site: &mut Site, key: server::ExchangeKey) -> bool {
-    let sent = site.peek(key).expect("an answer");
+fn is_refused(http_server: &mut HttpServerHarness, key: server::ExchangeKey) -> bool {
+    let sent = http_server.peek(key).expect("an answer");
     assert_eq!((sent.code(), sent.is_over), (200, true));
     sent.text().contains(r#""code":-32603"#)
 }
 
 #[test]
 fn defect_m3_answers_that_clients_of_a_site_do_not_take_are_bounded_in_sum() {
-    let mut site = site();
-    let id = site.session("2025-11-25");
-    site.is_read = false;
-    let keys: Vec<_> = (0..10).map(|_| answered(&mut site, &id, MEGABYTE - 10_000)).collect();
-    let refused: Vec<_> = keys.iter().map(|key| is_refused(&mut site, *key)).collect();
+    let mut http_server = http_server();
+    let id = http_server.session("2025-11-25");
+    http_server.is_read = false;
+    let keys: Vec<_> = (0..10).map(|_| answered(&mut http_server, &id, MEGABYTE - 10_000)).collect();
+    let refused: Vec<_> = keys.iter().map(|key| is_refused(&mut http_server, *key)).collect();
     assert_eq!(refused, [false, false, false, false, true, true, true, true, true, true]);
-    let small = answered(&mut site, &id, 10_000);
-    assert!(!is_refused(&mut site, small));
+    let small = answered(&mut http_server, &id, 10_000);
+    assert!(!is_refused(&mut http_server, small));
     // When a client reads its answer or disconnects, there is room for another.
-    site.server.handle_written(keys[0], MEGABYTE, site.now);
-    let next = answered(&mut site, &id, MEGABYTE - 10_000);
-    assert!(!is_refused(&mut site, next));
-    site.server.handle_disconnect(keys[1], site.now);
-    let next = answered(&mut site, &id, MEGABYTE - 10_000);
-    assert!(!is_refused(&mut site, next));
-    let next = answered(&mut site, &id, MEGABYTE - 10_000);
-    assert!(is_refused(&mut site, next));
-    assert!(site.aborted.is_empty());
+    http_server.server.handle_written(keys[0], MEGABYTE, http_server.now);
+    let next = answered(&mut http_server, &id, MEGABYTE - 10_000);
+    assert!(!is_refused(&mut http_server, next));
+    http_server.server.handle_disconnect(keys[1], http_server.now);
+    let next = answered(&mut http_server, &id, MEGABYTE - 10_000);
+    assert!(!is_refused(&mut http_server, next));
+    let next = answered(&mut http_server, &id, MEGABYTE - 10_000);
+    assert!(is_refused(&mut http_server, next));
+    assert!(http_server.aborted.is_empty());
 }
 
 #[test]
 fn defect_m3_what_was_not_taken_for_ten_seconds_makes_room_for_others() {
-    let mut site = site();
-    let id = site.session("2025-11-25");
-    site.is_read = false;
-    let first = answered(&mut site, &id, MEGABYTE);
-    site.pass(Duration::from_secs(1));
-    let others: Vec<_> = (0..3).map(|_| answered(&mut site, &id, MEGABYTE - 10_000)).collect();
-    site.pass(Duration::from_millis(8900));
-    let next = answered(&mut site, &id, MEGABYTE - 10_000);
-    assert!(is_refused(&mut site, next) && site.aborted.is_empty(), "it has waited for less");
+    let mut http_server = http_server();
+    let id = http_server.session("2025-11-25");
+    http_server.is_read = false;
+    let first = answered(&mut http_server, &id, MEGABYTE);
+    http_server.pass(Duration::from_secs(1));
+    let others: Vec<_> = (0..3).map(|_| answered(&mut http_server, &id, MEGABYTE - 10_000)).collect();
+    http_server.pass(Duration::from_millis(8900));
+    let next = answered(&mut http_server, &id, MEGABYTE - 10_000);
+    assert!(is_refused(&mut http_server, next) && http_server.aborted.is_empty(), "it has waited for less");
     // A client that reads its answer slowly is treated as one that does not read.
-    site.server.handle_written(first, 1000, site.now);
-    site.pass(Duration::from_millis(100));
-    let next = answered(&mut site, &id, MEGABYTE - 10_000);
-    assert!(!is_refused(&mut site, next));
-    assert_eq!(site.aborted, [first]);
+    http_server.server.handle_written(first, 1000, http_server.now);
+    http_server.pass(Duration::from_millis(100));
+    let next = answered(&mut http_server, &id, MEGABYTE - 10_000);
+    assert!(!is_refused(&mut http_server, next));
+    assert_eq!(http_server.aborted, [first]);
     // A response is not aborted so soon unless its room is needed.
-    site.pass(Duration::from_secs(10));
-    let small = answered(&mut site, &id, 10_000);
-    assert!(!is_refused(&mut site, small));
-    assert_eq!(site.aborted, [first]);
-    let large = answered(&mut site, &id, 2 * MEGABYTE);
-    assert!(!is_refused(&mut site, large));
-    assert_eq!(site.aborted[1..], others[..2]);
+    http_server.pass(Duration::from_secs(10));
+    let small = answered(&mut http_server, &id, 10_000);
+    assert!(!is_refused(&mut http_server, small));
+    assert_eq!(http_server.aborted, [first]);
+    let large = answered(&mut http_server, &id, 2 * MEGABYTE);
+    assert!(!is_refused(&mut http_server, large));
+    assert_eq!(http_server.aborted[1..], others[..2]);
 }
 
 #[test]
 fn defect_m3_a_response_of_which_nothing_is_taken_is_aborted() {
-    let mut site = site_with(|http, _| http.unread_timeout = Duration::from_secs(20));
-    let id = site.session("2025-11-25");
-    site.is_read = false;
-    let deaf = answered(&mut site, &id, 100);
-    let slow = answered(&mut site, &id, 100_000);
-    let fast = answered(&mut site, &id, 100_000);
-    site.server.handle_written(fast, usize::MAX, site.now);
-    site.pass(Duration::from_millis(19_900));
-    assert!(site.aborted.is_empty());
-    site.server.handle_written(slow, 1, site.now);
-    site.pass(Duration::from_millis(200));
-    assert_eq!(site.aborted, [deaf]);
-    site.pass(Duration::from_millis(19_600));
-    assert_eq!(site.aborted, [deaf]);
-    site.pass(Duration::from_millis(200));
-    assert_eq!(site.aborted, [deaf, slow]);
+    let mut http_server = site_with(|http, _| http.unread_timeout = Duration::from_secs(20));
+    let id = http_server.session("2025-11-25");
+    http_server.is_read = false;
+    let deaf = answered(&mut http_server, &id, 100);
+    let slow = answered(&mut http_server, &id, 100_000);
+    let fast = answered(&mut http_server, &id, 100_000);
+    http_server.server.handle_written(fast, usize::MAX, http_server.now);
+    http_server.pass(Duration::from_millis(19_900));
+    assert!(http_server.aborted.is_empty());
+    http_server.server.handle_written(slow, 1, http_server.now);
+    http_server.pass(Duration::from_millis(200));
+    assert_eq!(http_server.aborted, [deaf]);
+    http_server.pass(Duration::from_millis(19_600));
+    assert_eq!(http_server.aborted, [deaf]);
+    http_server.pass(Duration::from_millis(200));
+    assert_eq!(http_server.aborted, [deaf, slow]);
     // Late reports about an aborted exchange have no effect.
-    site.server.handle_written(slow, 1, site.now);
-    site.server.handle_disconnect(slow, site.now);
-    site.pass(Duration::from_secs(100));
-    assert_eq!(site.aborted.len(), 2);
+    http_server.server.handle_written(slow, 1, http_server.now);
+    http_server.server.handle_disconnect(slow, http_server.now);
+    http_server.pass(Duration::from_secs(100));
+    assert_eq!(http_server.aborted.len(), 2);
 }
 
 #[test]
@@ -648,93 +653,93 @@ fn defect_m3_the_call_of_a_stream_that_is_not_taken_goes_on_or_is_cancelled() {
         let params = text(length).with_member("level", &Json::from("info")).with_member("data", &Json::from("x"));
         Notification::with_params("notifications/message", params)
     };
-    let mut site = site_with(|_, config| config.versions = mcp_proto::ProtocolVersion::ALL.to_vec());
-    let id = site.session("2025-11-25");
-    site.is_read = false;
-    let (key, ticket) = site.call(&id, "1", r#"{"name":"t"}"#);
-    site.server.notify(&ticket, log(20_000), site.now).expect("a notification");
+    let mut http_server = site_with(|_, config| config.versions = mcp_proto::ProtocolVersion::ALL.to_vec());
+    let id = http_server.session("2025-11-25");
+    http_server.is_read = false;
+    let (key, ticket) = http_server.call(&id, "1", r#"{"name":"t"}"#);
+    http_server.server.notify(&ticket, log(20_000), http_server.now).expect("a notification");
     let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/logLevel":"debug"},"#;
-    let alone = site.ask(
-        &Asked::post(request("2", "tools/call", &format!(r#"{{{meta}"name":"t"}}"#)))
+    let alone = http_server.ask(
+        &TestRequest::post(request("2", "tools/call", &format!(r#"{{{meta}"name":"t"}}"#)))
             .mirrored("tools/call")
             .with("mcp-name", "t"),
     );
-    let lone = site.ticket();
-    site.server.notify(&lone, log(20_000), site.now).expect("a notification");
-    site.events();
-    site.pass(Duration::from_secs(31));
-    assert_eq!(site.aborted, [key, alone]);
-    let cancelled = site.events();
+    let lone = http_server.ticket();
+    http_server.server.notify(&lone, log(20_000), http_server.now).expect("a notification");
+    http_server.events();
+    http_server.pass(Duration::from_secs(31));
+    assert_eq!(http_server.aborted, [key, alone]);
+    let cancelled = http_server.events();
     assert!(matches!(&cancelled[..], [Event::Cancelled { ticket, .. }] if *ticket == lone.key()), "{cancelled:?}");
     // In a session, the call continues, and the client may come back for its result (SH-S-16).
-    site.respond(ticket, "{}");
-    assert!(!site.take(key).text().contains("result"));
+    http_server.respond(ticket, "{}");
+    assert!(!http_server.take(key).text().contains("result"));
 }
 
 #[test]
 fn defect_m3_large_notifications_for_which_there_is_no_room_are_dropped_and_counted() {
-    let mut site = site_with(|http, _| http.unread_timeout = Duration::from_secs(3600));
-    let id = site.session("2025-11-25");
-    let session = site.last_session();
-    let stream = site.ask(&Asked::get().in_session(&id));
-    site.take(stream);
-    site.is_read = false;
-    let unread: Vec<_> = (0..4).map(|_| answered(&mut site, &id, MEGABYTE - 10_000)).collect();
+    let mut http_server = site_with(|http, _| http.unread_timeout = Duration::from_secs(3600));
+    let id = http_server.session("2025-11-25");
+    let session = http_server.last_session();
+    let stream = http_server.ask(&TestRequest::get().in_session(&id));
+    http_server.take(stream);
+    http_server.is_read = false;
+    let unread: Vec<_> = (0..4).map(|_| answered(&mut http_server, &id, MEGABYTE - 10_000)).collect();
     let log = |length| {
         let params = text(length).with_member("level", &Json::from("info")).with_member("data", &Json::from("x"));
         Notification::with_params("notifications/message", params)
     };
     for length in [100_000, 100_000, 1000] {
-        site.server.notify(session, log(length), site.now).expect("a notification");
+        http_server.server.notify(session, log(length), http_server.now).expect("a notification");
     }
-    let told = site.take(stream);
+    let told = http_server.take(stream);
     assert!(!told.is_over && told.data().len() == 1 && told.body.len() < 2000);
-    site.events();
-    site.server.handle_written(unread[0], usize::MAX, site.now);
-    let told = site.events();
+    http_server.events();
+    http_server.server.handle_written(unread[0], usize::MAX, http_server.now);
+    let told = http_server.events();
     assert!(matches!(told[..], [Event::Faulted(Fault::NotWritten { count: 2 })]), "{told:?}");
-    site.server.notify(session, log(100_000), site.now).expect("a notification");
-    assert!(site.take(stream).body.len() > 100_000);
+    http_server.server.notify(session, log(100_000), http_server.now).expect("a notification");
+    assert!(http_server.take(stream).body.len() > 100_000);
 }
 
 #[test]
 fn defect_m3_results_of_batches_and_streams_that_find_no_room_become_errors() {
-    let mut site = site();
-    let id = site.session("2025-03-26");
-    site.is_read = false;
+    let mut http_server = http_server();
+    let id = http_server.session("2025-03-26");
+    http_server.is_read = false;
     for _ in 0..4 {
-        answered(&mut site, &id, MEGABYTE - 10_000);
+        answered(&mut http_server, &id, MEGABYTE - 10_000);
     }
-    site.events();
+    http_server.events();
     let batch = format!("[{},{}]", request("1", "tools/call", "{}"), request("2", "tools/call", "{}"));
-    let key = site.ask(&Asked::post(batch).in_session(&id));
-    for ticket in requested(&mut site) {
-        site.respond(ticket, &text(30_000).to_text());
+    let key = http_server.ask(&TestRequest::post(batch).in_session(&id));
+    for ticket in requested(&mut http_server) {
+        http_server.respond(ticket, &text(30_000).to_text());
     }
-    let sent = site.take(key);
+    let sent = http_server.take(key);
     assert!(sent.is_over && sent.text().matches(r#""code":-32603"#).count() == 2, "{} bytes", sent.body.len());
-    let (key, ticket) = site.call(&id, "3", r#"{"name":"t"}"#);
+    let (key, ticket) = http_server.call(&id, "3", r#"{"name":"t"}"#);
     let told =
         Notification::with_params("notifications/message", Json::parse(r#"{"level":"info","data":1}"#).expect("JSON"));
-    site.server.notify(&ticket, told, site.now).expect("a notification");
-    site.respond(ticket, &text(100_000).to_text());
-    let sent = site.take(key);
+    http_server.server.notify(&ticket, told, http_server.now).expect("a notification");
+    http_server.respond(ticket, &text(100_000).to_text());
+    let sent = http_server.take(key);
     assert!(sent.is_stream && sent.is_over && sent.data()[1].contains(r#""code":-32603"#), "{:?}", sent.data());
 }
 
 #[test]
 fn defect_m3_ends_of_sessions_leave_nothing_behind() {
-    let mut site = site();
+    let mut http_server = http_server();
     for round in 0..3 {
-        let ids: Vec<_> = (0..4).map(|_| site.session("2025-03-26")).collect();
+        let ids: Vec<_> = (0..4).map(|_| http_server.session("2025-03-26")).collect();
         for id in &ids {
-            ask(&mut site, &Asked::post(large_call(1)).in_session(id));
+            ask(&mut http_server, &TestRequest::post(large_call(1)).in_session(id));
         }
-        assert_eq!(requested(&mut site).len(), 4, "round {round}");
+        assert_eq!(requested(&mut http_server).len(), 4, "round {round}");
         for id in &ids {
-            let key = site.ask(&Asked::new("DELETE", "").in_session(id));
-            assert_eq!(site.take(key).code(), 204);
+            let key = http_server.ask(&TestRequest::new("DELETE", "").in_session(id));
+            assert_eq!(http_server.take(key).code(), 204);
         }
-        site.events();
+        http_server.events();
     }
 }

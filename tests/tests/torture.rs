@@ -8,11 +8,11 @@ use mcp_proto::client::{Call, Event, Outcome};
 use mcp_proto::server;
 use mcp_proto::sse::{Decoder, Item};
 use mcp_proto::{Frame, Json, Limits, Message};
+use mcp_testkit::byte_stream::{ClientStream, ServerStream};
 use mcp_testkit::chunks::each_cut;
-use mcp_testkit::http1::{self, Exchange};
-use mcp_testkit::stream::{ClientStream, ServerStream};
+use mcp_testkit::http_client::{HttpClientHarness, Reply, broken};
+use mcp_testkit::http1::{self, HttpMessage};
 use mcp_testkit::vectors::{Capture, Side};
-use mcp_testkit::world::{Reply, World, broken};
 
 /// The number of bytes of a recorded stream that are tested: what follows is similar.
 const ENOUGH: usize = 6000;
@@ -115,7 +115,7 @@ fn b8_b9_a_recorded_server_that_goes_at_any_byte_leaves_nobody_waiting() {
 }
 
 /// The recorded answers to POST requests as event streams or JSON, with the ids of the requests.
-fn recorded_answers() -> Vec<(String, Exchange, String)> {
+fn recorded_answers() -> Vec<(String, HttpMessage, String)> {
     let mut answers = Vec::new();
     for capture in Capture::all("server-") {
         for number in capture.connections() {
@@ -135,34 +135,34 @@ fn recorded_answers() -> Vec<(String, Exchange, String)> {
 }
 
 /// The outcome of a call that receives these pieces of a recorded answer.
-fn outcome(response: &Exchange, id: &str, pieces: &[&[u8]], is_cut: bool) -> Outcome {
-    let mut world = World::connected_client();
+fn outcome(response: &HttpMessage, id: &str, pieces: &[&[u8]], is_cut: bool) -> Outcome {
+    let mut harness = HttpClientHarness::connected_client();
     // The call has the id of the recording, or else one that no answer matches.
     let number: u64 = id.parse().unwrap_or(0);
-    let (mut key, mut opened) = world.request("tools/call");
+    let (mut key, mut opened) = harness.request("tools/call");
     while opened.id().parse::<u64>().is_ok_and(|own| own < number) {
-        (key, opened) = world.request("tools/call");
+        (key, opened) = harness.request("tools/call");
     }
     let reply = Reply::status(200).content_type(response.header("content-type"));
-    world.begin(opened.key, &reply);
+    harness.begin(opened.key, &reply);
     for piece in pieces {
-        world.send(opened.key, piece);
+        harness.send(opened.key, piece);
     }
     // Resumptions get no answer either.
     if is_cut {
-        world.fail(opened.key, broken());
+        harness.fail(opened.key, broken());
         for _ in 0..20 {
-            world.pass(Duration::from_secs(30));
-            while world.has_opened() {
-                let resumed = world.opened();
-                world.reply(resumed.key, &Reply::status(404));
+            harness.pass(Duration::from_secs(30));
+            while harness.has_opened() {
+                let resumed = harness.opened();
+                harness.reply(resumed.key, &Reply::status(404));
             }
         }
     } else {
-        world.end(opened.key);
-        world.pass(Duration::from_secs(700));
+        harness.end(opened.key);
+        harness.pass(Duration::from_secs(700));
     }
-    let mut outcomes = world.outcomes();
+    let mut outcomes = harness.outcomes();
     outcomes.remove(&key).expect("an outcome, and one only")
 }
 

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use mcp_proto::server::Event;
 use mcp_proto::{Json, ProtocolVersion};
-use mcp_testkit::stream::ServerStream;
-use mcp_testkit::world::request;
+use mcp_testkit::byte_stream::ServerStream;
+use mcp_testkit::messages::request;
 
 /// The lines that a server of a revision writes after this line; its application answers requests with an empty object.
 fn answers(version: &str, line: &[u8]) -> Vec<String> {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
-use ::mcp_testkit::waiting::{LONG, soon};
+use ::mcp_testkit::waiting::{LONG, wait_until};
 
 use super::*;
 use crate::clock;
@@ -194,7 +194,7 @@ fn er06_a_server_that_is_started_anew_takes_the_place_of_the_first() {
     assert!(!is_left(numbers[0]) && is_left(numbers[1]));
     // The threads of the first process have ended: only the two threads of the second one and the driver hold the
     // inbox.
-    soon(|| Arc::strong_count(&running.child.inbox) == 3);
+    wait_until(|| Arc::strong_count(&running.child.inbox) == 3);
     while let Ok(received) = running.inputs.try_recv() {
         running.child.feed(&mut running.heard, received, now);
     }
@@ -251,7 +251,7 @@ fn fr14_a_machine_that_is_stalled_is_told_of_what_a_server_has_taken_without_a_w
     let now = clock::now();
     assert_eq!((running.patience(false, now), running.patience(true, now)), (Duration::MAX, Duration::MAX));
     running.write("x");
-    soon(|| running.child.writer.as_ref().unwrap().waiting() == 0);
+    wait_until(|| running.child.writer.as_ref().unwrap().waiting() == 0);
     assert_eq!((running.patience(true, now), running.patience(false, now)), (Duration::ZERO, Duration::MAX));
     running.catch_up(now);
     assert_eq!((running.heard.written.clone(), running.patience(true, now)), (vec![1], Duration::MAX));

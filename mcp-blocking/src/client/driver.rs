@@ -343,7 +343,7 @@ impl<R> From<R> for Mail<R> {
 mod tests {
     use std::sync::mpsc::sync_channel;
 
-    use ::mcp_testkit::world::{DISCOVERED, complete, initialize_result, result};
+    use ::mcp_testkit::messages::{DISCOVERED, complete, initialize_result, result};
     use mcp_proto::client::{Config, NotRestored, Outcome};
     use mcp_proto::{ProtocolVersion, Stdio};
 

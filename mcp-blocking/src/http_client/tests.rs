@@ -3,9 +3,9 @@
 use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::thread;
 
-use ::mcp_testkit::loopback::Loopback;
-use ::mcp_testkit::waiting::{LONG, soon};
-use ::mcp_testkit::world::World;
+use ::mcp_testkit::http_client::HttpClientHarness;
+use ::mcp_testkit::loopback_server::LoopbackServer;
+use ::mcp_testkit::waiting::{LONG, wait_until};
 use http::StatusCode;
 
 use super::*;
@@ -65,7 +65,7 @@ struct Pooled {
     backpressure: Arc<Backpressure>,
     reported: Reported,
     inputs: Receiver<Fed>,
-    server: Loopback,
+    server: LoopbackServer,
     keys: Vec<ExchangeKey>,
 }
 
@@ -74,7 +74,7 @@ const LONG_BODY: usize = 3 * chunk::CHUNK;
 
 impl Pooled {
     fn new(max_workers: usize) -> Self {
-        let server = Loopback::start(|request, connection| {
+        let server = LoopbackServer::start(|request, connection| {
             let path = request.line.split(' ').nth(1).unwrap_or_default();
             match path {
                 "/hang" => connection.hang(),
@@ -98,7 +98,7 @@ impl Pooled {
         options.max_workers = max_workers;
         let ((inbox, inputs), backpressure) = (sync_channel(64), Arc::new(Backpressure::new()));
         let pool = Pool::new(options, Arc::new(inbox), Arc::clone(&backpressure));
-        let mut client = World::connected_client();
+        let mut client = HttpClientHarness::connected_client();
         let keys = (0..4).map(|_| client.call("tools/call", "{}").1.key).collect();
         Self { pool, backpressure, reported: Reported::default(), inputs, server, keys }
     }
@@ -136,14 +136,14 @@ impl Pooled {
 
     /// Waits until a request was passed to its connection.
     fn is_sent(&self, exchange: ExchangeKey) {
-        soon(|| self.pool.busy[&exchange].sent.load(Ordering::Acquire));
+        wait_until(|| self.pool.busy[&exchange].sent.load(Ordering::Acquire));
     }
 }
 
 #[test]
 fn what_comes_of_an_exchange_is_told_in_its_order() {
-    let mut world = Pooled::new(1);
-    let key = world.keys[0];
+    let mut harness = Pooled::new(1);
+    let key = harness.keys[0];
     let long = format!("body {LONG_BODY}");
     for (path, expected) in [
         ("/short", &["head", "body 5", "end"][..]),
@@ -154,20 +154,20 @@ fn what_comes_of_an_exchange_is_told_in_its_order() {
         ("/short", &["head", "body 5", "end"]),
     ] {
         for body in [None, Some(&b"{}"[..])] {
-            world.open(key, path, body);
+            harness.open(key, path, body);
             let mut steps = 0;
-            while !world.pool.busy.is_empty() {
-                world.step();
+            while !harness.pool.busy.is_empty() {
+                harness.step();
                 steps += 1;
             }
-            assert_eq!(world.reported.of(key), expected, "{path}");
+            assert_eq!(harness.reported.of(key), expected, "{path}");
             let is_short = ["/short", "/empty"].contains(&path);
             assert_eq!(steps == 1, is_short, "what fits is handed in at once: {path}");
-            assert_eq!(world.counts(), (1, 0, 0));
-            world.reported.0.clear();
+            assert_eq!(harness.counts(), (1, 0, 0));
+            harness.reported.0.clear();
         }
     }
-    for request in world.server.requests() {
+    for request in harness.server.requests() {
         assert_eq!(request.header("content-length"), if request.line.starts_with("POST") { "2" } else { "" });
         assert!(request.header("user-agent").starts_with("mcp-blocking/"));
     }
@@ -177,138 +177,138 @@ fn what_comes_of_an_exchange_is_told_in_its_order() {
 #[test]
 fn k6_a_request_that_is_aborted_before_its_worker_begins_is_not_sent() {
     for _ in 0..50 {
-        let mut world = Pooled::new(1);
-        let key = world.keys[0];
-        world.open(key, "/hang", None);
-        world.abort(key);
-        while world.counts() != (1, 0, 0) {
-            world.step();
+        let mut harness = Pooled::new(1);
+        let key = harness.keys[0];
+        harness.open(key, "/hang", None);
+        harness.abort(key);
+        while harness.counts() != (1, 0, 0) {
+            harness.step();
         }
-        assert_eq!(world.reported.of(key), [] as [&str; 0]);
+        assert_eq!(harness.reported.of(key), [] as [&str; 0]);
     }
 }
 
 #[test]
 fn requests_wait_for_a_worker_and_those_that_are_aborted_do_not() {
-    let mut world = Pooled::new(2);
-    let [first, second, third, last] = world.keys[..] else { panic!("four keys") };
-    world.open(first, "/hang", Some(b"{}"));
-    world.open(second, "/hang", None);
-    world.open(third, "/short", None);
-    world.open(last, "/short", Some(b"{}"));
-    assert_eq!(world.counts(), (0, 2, 2));
-    world.abort(third);
-    assert_eq!(world.counts(), (0, 2, 1));
-    assert_eq!(world.pool.waiting[0].0, last);
-    world.server.wait_for("POST /hang");
-    world.abort(first);
+    let mut harness = Pooled::new(2);
+    let [first, second, third, last] = harness.keys[..] else { panic!("four keys") };
+    harness.open(first, "/hang", Some(b"{}"));
+    harness.open(second, "/hang", None);
+    harness.open(third, "/short", None);
+    harness.open(last, "/short", Some(b"{}"));
+    assert_eq!(harness.counts(), (0, 2, 2));
+    harness.abort(third);
+    assert_eq!(harness.counts(), (0, 2, 1));
+    assert_eq!(harness.pool.waiting[0].0, last);
+    harness.server.wait_for("POST /hang");
+    harness.abort(first);
     // Its worker takes the waiting request.
-    while !world.reported.of(last).contains(&"end") {
-        world.step();
+    while !harness.reported.of(last).contains(&"end") {
+        harness.step();
     }
     assert_eq!(
-        (world.reported.of(first), world.reported.of(third)),
+        (harness.reported.of(first), harness.reported.of(third)),
         (vec![], vec![]),
         "nothing is reported of what was aborted"
     );
-    assert_eq!(world.reported.of(last), ["head", "body 5", "end"]);
-    assert_eq!(world.counts(), (1, 1, 0));
+    assert_eq!(harness.reported.of(last), ["head", "body 5", "end"]);
+    assert_eq!(harness.counts(), (1, 1, 0));
     // The idle worker is used, and no third one is started.
-    world.open(third, "/short", None);
-    assert_eq!(world.counts(), (0, 2, 0));
-    world.abort(second);
-    while world.counts() != (2, 0, 0) {
-        world.step();
+    harness.open(third, "/short", None);
+    assert_eq!(harness.counts(), (0, 2, 0));
+    harness.abort(second);
+    while harness.counts() != (2, 0, 0) {
+        harness.step();
     }
-    assert_eq!((world.reported.of(second), world.reported.of(third)), (vec![], vec!["head", "body 5", "end"]));
+    assert_eq!((harness.reported.of(second), harness.reported.of(third)), (vec![], vec!["head", "body 5", "end"]));
 }
 
 #[test]
 fn the_machine_is_told_once_when_a_request_has_left() {
-    let mut world = Pooled::new(4);
-    let [first, second, third, last] = world.keys[..] else { panic!("four keys") };
-    assert_eq!(world.patience(), Duration::MAX);
+    let mut harness = Pooled::new(4);
+    let [first, second, third, last] = harness.keys[..] else { panic!("four keys") };
+    assert_eq!(harness.patience(), Duration::MAX);
     // A request without a body is not reported as sent.
-    world.open(first, "/hang", None);
-    world.server.wait_for("GET /hang");
-    world.catch_up();
-    assert_eq!((world.reported.of(first), world.patience()), (vec![], Duration::MAX));
+    harness.open(first, "/hang", None);
+    harness.server.wait_for("GET /hang");
+    harness.catch_up();
+    assert_eq!((harness.reported.of(first), harness.patience()), (vec![], Duration::MAX));
 
-    world.open(second, "/hang", Some(b"{}"));
-    assert_eq!(world.patience(), UNSENT);
-    world.is_sent(second);
-    assert_eq!((world.reported.of(second), world.patience()), (vec![], UNSENT));
-    world.catch_up();
-    world.catch_up();
-    assert_eq!((world.reported.of(second), world.patience()), (vec!["sent"], Duration::MAX));
+    harness.open(second, "/hang", Some(b"{}"));
+    assert_eq!(harness.patience(), UNSENT);
+    harness.is_sent(second);
+    assert_eq!((harness.reported.of(second), harness.patience()), (vec![], UNSENT));
+    harness.catch_up();
+    harness.catch_up();
+    assert_eq!((harness.reported.of(second), harness.patience()), (vec!["sent"], Duration::MAX));
 
     // Nothing is reported of an aborted exchange.
-    world.open(third, "/hang", Some(b"{}"));
-    world.is_sent(third);
-    world.abort(third);
-    world.catch_up();
-    assert_eq!((world.reported.of(third), world.patience()), (vec![], Duration::MAX));
+    harness.open(third, "/hang", Some(b"{}"));
+    harness.is_sent(third);
+    harness.abort(third);
+    harness.catch_up();
+    assert_eq!((harness.reported.of(third), harness.patience()), (vec![], Duration::MAX));
 
     // A response implies that the request was sent.
-    world.open(last, "/endless", Some(b"{}"));
-    while world.reported.of(last).is_empty() {
-        world.step();
+    harness.open(last, "/endless", Some(b"{}"));
+    while harness.reported.of(last).is_empty() {
+        harness.step();
     }
-    world.catch_up();
-    assert_eq!((world.reported.of(last)[0], world.patience()), ("head", Duration::MAX));
-    assert!(!world.reported.of(last).contains(&"sent"));
+    harness.catch_up();
+    assert_eq!((harness.reported.of(last)[0], harness.patience()), ("head", Duration::MAX));
+    assert!(!harness.reported.of(last).contains(&"sent"));
 }
 
 #[test]
 fn a_request_that_has_not_left_is_not_told_of() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut world = Pooled::new(1);
-    let key = world.keys[0];
+    let mut harness = Pooled::new(1);
+    let key = harness.keys[0];
     let url = format!("http://{}/", listener.local_addr().unwrap());
     // More than the buffers of both ends of a connection can hold.
     let request = Request::post(url).body(Bytes::from(vec![b'x'; 64 << 20])).unwrap();
-    world.pool.act(HttpAction::Open { exchange: key, request });
+    harness.pool.act(HttpAction::Open { exchange: key, request });
     let _connection = listener.accept().unwrap();
     thread::sleep(Duration::from_millis(50));
-    world.catch_up();
-    assert_eq!((world.reported.of(key), world.patience()), (vec![], UNSENT));
-    world.abort(key);
-    while world.counts() != (1, 0, 0) {
-        world.step();
+    harness.catch_up();
+    assert_eq!((harness.reported.of(key), harness.patience()), (vec![], UNSENT));
+    harness.abort(key);
+    while harness.counts() != (1, 0, 0) {
+        harness.step();
     }
-    assert_eq!(world.reported.of(key), [] as [&str; 0]);
+    assert_eq!(harness.reported.of(key), [] as [&str; 0]);
 }
 
 /// Includes a worker that waits at closed backpressure.
 #[test]
 fn fr14_bodies_are_read_while_the_gate_is_open_until_they_are_aborted_or_all_is_over() {
     for is_aborted in [true, false] {
-        let mut world = Pooled::new(1);
-        let key = world.keys[0];
-        world.backpressure.set(false);
-        world.open(key, "/endless", None);
-        world.step();
-        assert_eq!(world.reported.of(key), ["head"]);
-        assert!(world.inputs.recv_timeout(Duration::from_millis(50)).is_err(), "the backpressure is closed");
+        let mut harness = Pooled::new(1);
+        let key = harness.keys[0];
+        harness.backpressure.set(false);
+        harness.open(key, "/endless", None);
+        harness.step();
+        assert_eq!(harness.reported.of(key), ["head"]);
+        assert!(harness.inputs.recv_timeout(Duration::from_millis(50)).is_err(), "the backpressure is closed");
         if is_aborted {
-            world.abort(key);
-            while world.counts() != (1, 0, 0) {
-                world.step();
+            harness.abort(key);
+            while harness.counts() != (1, 0, 0) {
+                harness.step();
             }
-            assert_eq!(world.reported.of(key), ["head"]);
+            assert_eq!(harness.reported.of(key), ["head"]);
             // Only that worker was released.
             let (done, waits) = channel();
-            let backpressure = Arc::clone(&world.backpressure);
+            let backpressure = Arc::clone(&harness.backpressure);
             thread::spawn(move || {
                 backpressure.wait();
                 done.send(()).unwrap();
             });
             assert!(waits.recv_timeout(Duration::from_millis(50)).is_err());
-            world.backpressure.set(true);
+            harness.backpressure.set(true);
         } else {
-            assert_eq!(world.pool.end(&mut |_| panic!("there is nothing to wait for")), None);
-            world.step();
-            assert!(world.reported.of(key)[1].starts_with("body "));
+            assert_eq!(harness.pool.end(&mut |_| panic!("there is nothing to wait for")), None);
+            harness.step();
+            assert!(harness.reported.of(key)[1].starts_with("body "));
         }
     }
 }

@@ -492,7 +492,7 @@ mod tests {
     use std::sync::mpsc::sync_channel;
     use std::thread::{self, JoinHandle};
 
-    use ::mcp_testkit::waiting::{LONG, soon};
+    use ::mcp_testkit::waiting::{LONG, wait_until};
 
     use super::super::connections::{Admitted, Connections};
     use super::*;
@@ -759,11 +759,11 @@ mod tests {
     /// with 408.
     #[test]
     fn b16_a_silent_connection_is_closed_and_a_slow_head_answered() {
-        let (soon, late) = (Duration::from_millis(50), LONG * 100);
+        let (wait_until, late) = (Duration::from_millis(50), LONG * 100);
         let began = Instant::now();
         for (sent, head, idle, answer) in [
-            ("", late, soon, ""),
-            ("G", soon, late, "HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"),
+            ("", late, wait_until, ""),
+            ("G", wait_until, late, "HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"),
         ] {
             let served = Served::start(Times { head, idle }, Connection::run);
             served.write(sent);
@@ -808,7 +808,7 @@ mod tests {
         assert!(matches!(another(), Admitted::Refused(_)));
         replies.send(whole("one"));
         served.read("one");
-        soon(|| matches!(another(), Admitted::Served(_)));
+        wait_until(|| matches!(another(), Admitted::Served(_)));
         assert_eq!(served.rest(), "", "it was closed to make room");
     }
 }

@@ -280,7 +280,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::sync::mpsc::sync_channel;
 
-    use ::mcp_testkit::waiting::soon;
+    use ::mcp_testkit::waiting::wait_until;
     use mcp_proto::server::{Config, Http, HttpConfig};
 
     use super::super::connection::{Reply, replies};
@@ -311,7 +311,7 @@ mod tests {
         let (mut driver, stream) = without_threads(&service);
         let before = Arc::strong_count(&service);
         for request in 0..100 {
-            let call = ::mcp_testkit::asked::modern("1", "tools/call", r#""name":"t","#);
+            let call = ::mcp_testkit::http_exchange::modern("1", "tools/call", r#""name":"t","#);
             let (replies, _responses) = replies(&stream);
             let (head, peer, body) = (head(), PeerKey::new(&[1]), call.into_bytes());
             let now = clock::now();
@@ -364,7 +364,7 @@ mod tests {
     fn k6_nothing_is_left_of_a_stream_whose_client_is_gone() {
         let service: Arc<dyn Service> = Arc::new(|_: &Incoming| Ok(Json::empty_object()));
         let (mut driver, stream) = without_threads(&service);
-        let call = ::mcp_testkit::asked::modern("1", "tools/call", r#""name":"t","#);
+        let call = ::mcp_testkit::http_exchange::modern("1", "tools/call", r#""name":"t","#);
         let (replies, responses) = replies(&stream);
         let (peer, now) = (PeerKey::new(&[1]), clock::now());
         let body = call.replace(r#""_meta":{"#, r#""_meta":{"progressToken":1,"#).into_bytes();
@@ -392,7 +392,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let stream = Arc::new(listener.accept().unwrap().0);
-        let call = ::mcp_testkit::asked::modern("1", "tools/call", r#""name":"t","#);
+        let call = ::mcp_testkit::http_exchange::modern("1", "tools/call", r#""name":"t","#);
         let body = call.replace(r#""_meta":{"#, r#""_meta":{"progressToken":1,"#).into_bytes();
         let (replies, _responses) = replies(&stream);
         let (peer, now) = (PeerKey::new(&[1]), clock::now());
@@ -414,7 +414,7 @@ mod tests {
             }
         }
         assert!(driver.io.unwritten.is_empty() && driver.io.replies.is_empty());
-        soon(|| is_shut(&mut client.try_clone().unwrap()));
+        wait_until(|| is_shut(&mut client.try_clone().unwrap()));
     }
 
     /// What a handler can read of its call, and what it may do.
@@ -443,7 +443,7 @@ mod tests {
         let (inbox, inputs) = sync_channel(16);
         (driver.inbox, driver.handlers) = (inbox, Handlers::new(1));
         let info = r#""io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"}"#;
-        let call = ::mcp_testkit::asked::modern("1", "tools/call", r#""name":"t","#);
+        let call = ::mcp_testkit::http_exchange::modern("1", "tools/call", r#""name":"t","#);
         let body = call.replace(r#""_meta":{"#, &format!(r#""_meta":{{{info},"#)).into_bytes();
         let (replies, responses) = replies(&stream);
         let (peer, now) = (PeerKey::new(&[1]), clock::now());

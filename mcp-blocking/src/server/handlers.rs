@@ -214,7 +214,7 @@ impl Drop for Handlers {
 mod tests {
     use std::sync::mpsc::sync_channel;
 
-    use ::mcp_testkit::waiting::soon;
+    use ::mcp_testkit::waiting::wait_until;
     use http::HeaderMap;
     use mcp_proto::server::{Config, Event, Server};
     use mcp_proto::{Json, Output, Stdio, Ticket};
@@ -320,7 +320,7 @@ mod tests {
         has_begun.recv().unwrap();
         assert_eq!(counts(), (1, 0, 0));
         ends.send(()).unwrap();
-        soon(|| counts() == (1, 1, 0));
+        wait_until(|| counts() == (1, 1, 0));
         // An idle thread is reused; two jobs at the same time need two threads.
         handlers.push(job());
         has_begun.recv().unwrap();
@@ -333,10 +333,10 @@ mod tests {
             ends.send(()).unwrap();
         }
         has_begun.recv().unwrap();
-        soon(|| counts() == (2, 2, 0));
+        wait_until(|| counts() == (2, 2, 0));
         // Idle threads end at once, not after their idle time.
         drop(handlers);
-        soon(|| counts() == (0, 0, 0));
+        wait_until(|| counts() == (0, 0, 0));
     }
 
     #[test]
@@ -362,7 +362,7 @@ mod tests {
         ends.send(()).unwrap();
         has_begun.recv().unwrap();
         ends.send(()).unwrap();
-        soon(|| pool.state().threads == 0 && pool.state().queue.len() == 0);
+        wait_until(|| pool.state().threads == 0 && pool.state().queue.len() == 0);
     }
 
     #[test]
@@ -370,17 +370,17 @@ mod tests {
         let handlers = Handlers::with_idle(1, Duration::from_millis(300));
         let pool = Arc::clone(&handlers.shared);
         handlers.push(*notified());
-        soon(|| pool.state().idle == 1);
+        wait_until(|| pool.state().idle == 1);
         for _ in 0..3 {
             pool.changed.notify_all();
             thread::sleep(Duration::from_millis(5));
             assert_eq!(pool.state().threads, 1);
         }
-        soon(|| pool.state().threads == 0);
+        wait_until(|| pool.state().threads == 0);
         assert_eq!(pool.state().idle, 0);
         // A new thread is started.
         handlers.push(*notified());
-        soon(|| pool.state().threads == 1 && pool.state().queue.len() == 0);
+        wait_until(|| pool.state().threads == 1 && pool.state().queue.len() == 0);
     }
 
     /// The call is cancelled after a thread has taken it from the queue.

@@ -205,8 +205,8 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::thread::{self, JoinHandle};
 
-    use ::mcp_testkit::waiting::{LONG, soon};
-    use ::mcp_testkit::world::{INITIALIZED, initialize, request, result};
+    use ::mcp_testkit::messages::{INITIALIZED, initialize, request, result};
+    use ::mcp_testkit::waiting::{LONG, wait_until};
     use mcp_proto::Json;
 
     use super::*;
@@ -243,7 +243,7 @@ mod tests {
 
         /// What is left to read, once the server has ended.
         fn ends(mut self) -> (io::Result<CloseReason>, String) {
-            soon(|| self.thread.is_finished());
+            wait_until(|| self.thread.is_finished());
             let mut rest = String::new();
             self.lines.read_to_string(&mut rest).unwrap();
             (self.thread.join().unwrap(), rest)
@@ -259,7 +259,7 @@ mod tests {
         served.write(INITIALIZED);
         served.write(&request("2", "tools/call", r#"{"n":1.0}"#));
         assert_eq!(served.line(), result("2", r#"{"n":1.0}"#));
-        served.write(&::mcp_testkit::asked::modern("3", "tools/list", ""));
+        served.write(&::mcp_testkit::http_exchange::modern("3", "tools/list", ""));
         let line = served.line();
         assert!(line.contains(r#""id":3"#) && line.contains(r#""resultType":"complete""#), "{line}");
         served.write(&request("4", "tools/call", "{}"));
@@ -283,7 +283,7 @@ mod tests {
         served.stopper.stop();
         let line = served.line();
         assert!(line.starts_with(r#"{"jsonrpc":"2.0","id":2,"error":"#), "{line}");
-        soon(|| served.thread.is_finished());
+        wait_until(|| served.thread.is_finished());
         assert_eq!(served.thread.join().unwrap().unwrap(), CloseReason::Local);
     }
 
@@ -297,7 +297,7 @@ mod tests {
         thread::sleep(std::time::Duration::from_millis(100));
         assert!(!served.thread.is_finished());
         served.client.shutdown(std::net::Shutdown::Write).unwrap();
-        soon(|| served.thread.is_finished());
+        wait_until(|| served.thread.is_finished());
         let error = served.thread.join().unwrap().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert!(error.to_string().starts_with("the client does not read: "), "{error}");

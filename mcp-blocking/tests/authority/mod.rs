@@ -3,8 +3,8 @@
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use mcp_testkit::loopback::{Duplex, Loopback, mcp_server};
-use mcp_testkit::world::result;
+use mcp_testkit::loopback_server::{Duplex, LoopbackServer, mcp_server};
+use mcp_testkit::messages::result;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{WantsServerCert, WebPkiClientVerifier};
@@ -50,7 +50,7 @@ pub(crate) fn self_signed(is_authority: bool) -> Identity {
 }
 
 /// A server with a certificate of `authority`. If `is_mutual`, it requires client certificates of the same authority.
-pub(crate) fn server(authority: &Authority, is_mutual: bool) -> Loopback {
+pub(crate) fn server(authority: &Authority, is_mutual: bool) -> LoopbackServer {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = RootCertStore::empty();
     roots.add(authority.0.der().clone()).unwrap();
@@ -66,22 +66,25 @@ pub(crate) fn server(authority: &Authority, is_mutual: bool) -> Loopback {
 }
 
 /// A server with this certificate.
-pub(crate) fn server_with(identity: Identity) -> Loopback {
+pub(crate) fn server_with(identity: Identity) -> LoopbackServer {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     serve(builder.with_no_client_auth(), identity)
 }
 
-fn serve(builder: ConfigBuilder<ServerConfig, WantsServerCert>, identity: Identity) -> Loopback {
+fn serve(builder: ConfigBuilder<ServerConfig, WantsServerCert>, identity: Identity) -> LoopbackServer {
     let (certificate, key) = identity.der;
     let config = Arc::new(builder.with_single_cert(vec![certificate], key).unwrap());
     let wrap = move |stream: TcpStream| {
         let connection = ServerConnection::new(Arc::clone(&config)).map_err(std::io::Error::other)?;
         Ok(Box::new(StreamOwned::new(connection, stream)) as Box<dyn Duplex>)
     };
-    Loopback::start_with(wrap, mcp_server(|asked, connection| connection.json(result(&asked.id, r#"{"tools":[]}"#))))
+    LoopbackServer::start_with(
+        wrap,
+        mcp_server(|asked, connection| connection.json(result(&asked.id, r#"{"tools":[]}"#))),
+    )
 }
 
-pub(crate) fn url(server: &Loopback) -> String {
+pub(crate) fn url(server: &LoopbackServer) -> String {
     format!("https://localhost:{}/mcp", server.authority.rsplit(':').next().unwrap())
 }

@@ -3,8 +3,8 @@
 use std::process::Command;
 
 use mcp_proto::{Json, ProtocolVersion};
-use mcp_testkit::asked::modern;
-use mcp_testkit::world::{INITIALIZED, initialize, initialize_result, request, result};
+use mcp_testkit::http_exchange::modern;
+use mcp_testkit::messages::{INITIALIZED, initialize, initialize_result, request, result};
 use tests::bad_servers::BAD_SERVERS;
 use tests::tools;
 

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::thread;
 
-use mcp_testkit::loopback::{Connection, Loopback, echo_server, mcp_server};
-use mcp_testkit::world::{event, request, result};
+use mcp_testkit::loopback_server::{Connection, LoopbackServer, echo_server, mcp_server};
+use mcp_testkit::messages::{event, request, result};
 use tests::urls::{ACCEPTED_URLS, REFUSED_URLS};
 
 use crate::editor::{Proxy, command};
@@ -20,8 +20,8 @@ fn folder(name: &str) -> PathBuf {
 }
 
 /// A server in which `--check` finds no deviation.
-fn flawless_server() -> Loopback {
-    Loopback::start(mcp_server(|asked, connection| connection.json(result(&asked.id, r#"{"tools":[]}"#))))
+fn flawless_server() -> LoopbackServer {
+    LoopbackServer::start(mcp_server(|asked, connection| connection.json(result(&asked.id, r#"{"tools":[]}"#))))
 }
 
 /// Runs a proxy without input; returns its exit code, stdout and stderr.
@@ -100,11 +100,11 @@ fn defect_b1_this_machine_is_reached_directly_whatever_the_environment_says() {
 
 #[test]
 fn defect_b6_a_failure_of_the_http_proxy_is_not_blamed_on_the_server() {
-    let wants_password = Loopback::start(|_, connection| {
+    let wants_password = LoopbackServer::start(|_, connection| {
         connection.close();
         connection.reply("407 Proxy Authentication Required", &[], "")
     });
-    let refuses = Loopback::start(|_, connection| {
+    let refuses = LoopbackServer::start(|_, connection| {
         connection.close();
         connection.reply("502 Bad Gateway", &[], "")
     });
@@ -162,8 +162,8 @@ fn defect_b20_a_token_may_end_in_the_line_break_of_its_file() {
 }
 
 /// A server that repeats the credentials in all spellings that JSON allows.
-fn quoting_server() -> Loopback {
-    Loopback::start(mcp_server(|asked, connection| {
+fn quoting_server() -> LoopbackServer {
+    LoopbackServer::start(mcp_server(|asked, connection| {
         let spelled = |text: &str| text.bytes().map(|byte| format!("\\u{byte:04X}")).collect::<Vec<_>>().concat();
         let texts = [
             "Bearer tok/en-4711".to_owned(),
@@ -307,7 +307,7 @@ fn defect_b9_a_record_on_a_full_disk_warns_once() {
 #[test]
 fn defect_m2_check_is_bounded_whatever_the_server_does() {
     const STRAYS: usize = 20_000;
-    let server = Loopback::start(mcp_server(|asked, connection: &mut Connection| {
+    let server = LoopbackServer::start(mcp_server(|asked, connection: &mut Connection| {
         if asked.method != "tools/list" {
             return connection.json(result(&asked.id, "{}"));
         }
@@ -332,17 +332,18 @@ fn defect_x7_what_has_no_glyph_reaches_neither_log_nor_check() {
     let answer = format!(
         r#"{{"protocolVersion":"2025-11-25","capabilities":{{"{name}":{{}}}},"serverInfo":{{"name":"{name}","version":"1"}}}}"#
     );
-    let server = Loopback::start(move |request: &mcp_testkit::http1::Exchange, connection: &mut Connection| {
-        let body = String::from_utf8_lossy(&request.body).into_owned();
-        if body.contains("server/discover") {
-            return connection.reply("404 Not Found", &[], "");
-        }
-        if body.contains("\"initialize\"") {
-            let id = body.split("\"id\":").nth(1).unwrap().split([',', '}']).next().unwrap().to_owned();
-            return connection.json(result(&id, &answer));
-        }
-        connection.reply("202 Accepted", &[], "")
-    });
+    let server =
+        LoopbackServer::start(move |request: &mcp_testkit::http1::HttpMessage, connection: &mut Connection| {
+            let body = String::from_utf8_lossy(&request.body).into_owned();
+            if body.contains("server/discover") {
+                return connection.reply("404 Not Found", &[], "");
+            }
+            if body.contains("\"initialize\"") {
+                let id = body.split("\"id\":").nth(1).unwrap().split([',', '}']).next().unwrap().to_owned();
+                return connection.json(result(&id, &answer));
+            }
+            connection.reply("202 Accepted", &[], "")
+        });
     let (_, found, log) = run(&["--check", "--log-level", "trace", &server.url()], &[]);
     let shown = r"safe\u{202e}txt.exe\u{2028}\u{9b}31m\u{200b}\u{e0041}";
     assert_eq!(found.matches(shown).count(), 2, "{found}");
@@ -370,7 +371,7 @@ fn defect_b8_b20_what_a_server_prints_and_that_it_has_ended_is_said() {
     assert!(found.contains("server:       sh (and 2 arguments, not shown because they may be secret)"), "{found}");
 
     let mut proxy = Proxy::start(&["--", "sh", "-c", "read line"]);
-    proxy.write(&mcp_testkit::world::initialize("0", "2025-11-25"));
+    proxy.write(&mcp_testkit::messages::initialize("0", "2025-11-25"));
     proxy.line();
     let (status, _) = proxy.wait();
     assert_eq!(status.code(), Some(1));
@@ -418,7 +419,7 @@ fn defect_b20_https_to_a_port_without_tls_is_explained_and_the_reverse() {
 
 #[test]
 fn defect_b4_b7_check_shows_challenges_and_where_a_redirect_leads() {
-    let server = Loopback::start(|_, connection| {
+    let server = LoopbackServer::start(|_, connection| {
         connection.reply(
             "401 Unauthorized",
             &[("www-authenticate", "Bearer resource_metadata=\"https://a.example/x\"")],
@@ -428,7 +429,7 @@ fn defect_b4_b7_check_shows_challenges_and_where_a_redirect_leads() {
     let (code, found, _) = run(&["--check", &server.url()], &[]);
     assert_eq!(code, Some(1));
     assert!(found.contains("; its challenge is Bearer resource_metadata=\"https://a.example/x\"\n"), "{found}");
-    let server = Loopback::start(|_, connection| {
+    let server = LoopbackServer::start(|_, connection| {
         connection.reply("307 Temporary Redirect", &[("location", "https://user:pw@b.example/mcp?key=secret")], "")
     });
     let (code, found, _) = run(&["--check", &server.url()], &[]);

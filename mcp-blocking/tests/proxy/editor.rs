@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mcp_proto::Json;
-use mcp_testkit::world::{INITIALIZED, initialize, initialize_result, request, result};
+use mcp_testkit::messages::{INITIALIZED, initialize, initialize_result, request, result};
 
 /// A running proxy.
 pub(crate) struct Proxy {

@@ -9,9 +9,9 @@ use std::thread;
 use std::time::Duration;
 
 use mcp_proto::Json;
-use mcp_testkit::http1::Exchange;
-use mcp_testkit::loopback::{Connection, Loopback, echo_server, mcp_server, two_endpoint_server};
-use mcp_testkit::world::{INITIALIZED, event, initialize, initialize_result, request, result};
+use mcp_testkit::http1::HttpMessage;
+use mcp_testkit::loopback_server::{Connection, LoopbackServer, echo_server, mcp_server, two_endpoint_server};
+use mcp_testkit::messages::{INITIALIZED, event, initialize, initialize_result, request, result};
 use tests::bad_answers::BAD_ANSWERS;
 use tests::bad_handshakes::BAD_HANDSHAKES;
 use tests::bad_lines::BAD_LINES;
@@ -59,7 +59,7 @@ fn the_pipe_to_the_client_is_made_as_large_as_any_user_may_have_it() {
 
 #[test]
 fn fr15_requests_in_flight_are_finished_after_the_end_of_stdin() {
-    let server = Loopback::start(mcp_server(|asked, connection| {
+    let server = LoopbackServer::start(mcp_server(|asked, connection| {
         thread::sleep(Duration::from_millis(300));
         connection.json(result(&asked.id, "{}"))
     }));
@@ -73,7 +73,7 @@ fn fr15_requests_in_flight_are_finished_after_the_end_of_stdin() {
 
 #[test]
 fn defect_b3_no_more_requests_than_allowed_are_with_the_server_and_pings_get_through() {
-    let server = Loopback::start(mcp_server(|asked, connection| {
+    let server = LoopbackServer::start(mcp_server(|asked, connection| {
         if asked.method == "ping" { connection.json(result(&asked.id, "{}")) } else { connection.hang() }
     }));
     let mut proxy = Proxy::start(&[&server.url(), "--max-requests", "2"]);
@@ -81,7 +81,7 @@ fn defect_b3_no_more_requests_than_allowed_are_with_the_server_and_pings_get_thr
     for id in ["1", "2", "3"] {
         proxy.write(&request(id, "tools/call", "{}"));
     }
-    let count = |server: &Loopback| server.asked().iter().filter(|asked| asked.method == "tools/call").count();
+    let count = |server: &LoopbackServer| server.asked().iter().filter(|asked| asked.method == "tools/call").count();
     assert!(server.wait(|server| (count(server) == 2).then_some(())).is_some());
     proxy.write(&request("4", "ping", "{}"));
     assert_eq!(proxy.line(), result("4", "{}"));
@@ -102,7 +102,7 @@ fn a_server_that_is_down_is_told_in_words_and_used_as_soon_as_it_is_up() {
     );
     assert!(line.contains("cannot be reached: nothing listens there (connection refused)"), "{line}");
     let serve = mcp_server(|asked, connection: &mut Connection| connection.json(result(&asked.id, "{}")));
-    let server = Loopback::listen(&address, |stream| Ok(Box::new(stream)), serve).unwrap();
+    let server = LoopbackServer::listen(&address, |stream| Ok(Box::new(stream)), serve).unwrap();
     proxy.write(&initialize("8", "2025-11-25"));
     assert_eq!(proxy.line(), result("8", &initialize_result("2025-11-25")));
     proxy.write(INITIALIZED);
@@ -114,7 +114,7 @@ fn a_server_that_is_down_is_told_in_words_and_used_as_soon_as_it_is_up() {
 #[test]
 fn signals_end_it_in_good_order_and_a_second_one_at_once() {
     for signal in ["TERM", "INT", "HUP"] {
-        let server = Loopback::start(mcp_server(|_, connection| {
+        let server = LoopbackServer::start(mcp_server(|_, connection| {
             connection.begin_events()?;
             connection.hang()
         }));
@@ -141,7 +141,7 @@ fn signals_end_it_in_good_order_and_a_second_one_at_once() {
     }
     // A server that does not even respond to the DELETE that ends the session.
     let serve = mcp_server(|asked, connection| connection.json(result(&asked.id, "{}")));
-    let server = Loopback::start(move |request: &Exchange, connection: &mut Connection| {
+    let server = LoopbackServer::start(move |request: &HttpMessage, connection: &mut Connection| {
         if request.line.starts_with("DELETE") { connection.hang() } else { serve(request, connection) }
     });
     let mut proxy = Proxy::start(&[&server.url()]);
@@ -171,7 +171,7 @@ fn px5_a_closed_stdout_ends_it() {
 #[test]
 fn ten_megabytes_arrive_whole_as_json_and_as_an_event() {
     for as_event in [false, true] {
-        let server = Loopback::start(mcp_server(move |asked, connection| {
+        let server = LoopbackServer::start(mcp_server(move |asked, connection| {
             let text = result(&asked.id, &format!("\"{}\"", "x".repeat(10 << 20)));
             if !as_event {
                 return connection.json(text);
@@ -212,7 +212,7 @@ fn defect_p4_px7_fr14_a_client_that_does_not_read_makes_the_proxy_stop_reading()
     const NOTIFICATIONS: usize = 100_000;
     let sent = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&sent);
-    let server = Loopback::start(mcp_server(move |asked, connection| {
+    let server = LoopbackServer::start(mcp_server(move |asked, connection| {
         connection.begin_events()?;
         let params = format!(r#"{{"data":"{}"}}"#, "x".repeat(1000));
         let told = event(&format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{params}}}"#));
@@ -255,7 +255,7 @@ fn defect_p4_px7_fr14_a_client_that_does_not_read_makes_the_proxy_stop_reading()
 #[test]
 fn defect_b19_the_time_for_requests_in_flight_after_the_end_of_stdin_can_be_chosen() {
     for (timeout, is_answered) in [("0.2", false), ("60", true)] {
-        let server = Loopback::start(mcp_server(|asked, connection| {
+        let server = LoopbackServer::start(mcp_server(|asked, connection| {
             thread::sleep(Duration::from_secs(3));
             connection.json(result(&asked.id, "{}"))
         }));
@@ -272,7 +272,7 @@ fn defect_b19_the_time_for_requests_in_flight_after_the_end_of_stdin_can_be_chos
 
 #[test]
 fn a_delivered_request_is_never_sent_twice() {
-    let server = Loopback::start(mcp_server(|_, connection| {
+    let server = LoopbackServer::start(mcp_server(|_, connection| {
         // The request was read in full, and may have been processed.
         connection.close();
         Ok(())
@@ -291,7 +291,7 @@ fn a_delivered_request_is_never_sent_twice() {
 fn px4_every_failure_of_the_server_reaches_the_client_with_its_id() {
     let elsewhere = echo_server();
     let location = elsewhere.url();
-    let server = Loopback::start(mcp_server(move |asked, connection| match asked.params.as_str() {
+    let server = LoopbackServer::start(mcp_server(move |asked, connection| match asked.params.as_str() {
         r#"{"a":401}"# => connection.reply("401 Unauthorized", &[("www-authenticate", "Bearer")], ""),
         r#"{"a":307}"# => connection.reply("307 Temporary Redirect", &[("location", &location)], ""),
         r#"{"a":500}"# => connection.reply("500 Oops", &[("content-type", "text/html")], "<p>"),
@@ -389,7 +389,7 @@ fn bad_handshakes_fail_in_words_or_are_put_up_with() {
 
 #[test]
 fn defect_p5_px9_headers_and_tokens_come_from_the_environment_and_appear_nowhere() {
-    let server = Loopback::start(mcp_server(|asked, connection| {
+    let server = LoopbackServer::start(mcp_server(|asked, connection| {
         // A server that repeats the credentials that it received.
         let text = format!("{}\nBearer token-4711 header-0815", asked.params.replace('"', "'")).replace('\n', " ");
         connection.json(result(&asked.id, &format!("{{\"text\":\"{text}\"}}")))
@@ -429,7 +429,7 @@ fn defect_p5_px9_headers_and_tokens_come_from_the_environment_and_appear_nowhere
 
 #[test]
 fn px8_what_the_wire_says_cannot_write_log_lines_of_its_own() {
-    let server = Loopback::start(mcp_server(|asked, connection| {
+    let server = LoopbackServer::start(mcp_server(|asked, connection| {
         connection.begin_events()?;
         connection.chunk(event(
             &request("1", r"evil\r\nmcp-proxy: error: forged\u001b[31m", "{}").replace("\"id\":1,", ""),
@@ -461,7 +461,7 @@ fn check_prints_what_was_found_and_says_by_its_exit_code_whether_it_works() {
     };
     // A tool result without content, from a server that is correct otherwise.
     let tools = r#"{"tools":[{"name":"write"},{"name":"look","annotations":{"readOnlyHint":true},"inputSchema":{"type":"object"}}]}"#;
-    let server = Loopback::start(mcp_server(move |asked, connection| match asked.method.as_str() {
+    let server = LoopbackServer::start(mcp_server(move |asked, connection| match asked.method.as_str() {
         "tools/list" => connection.json(result(&asked.id, tools)),
         _ => connection.json(result(&asked.id, r#"{"text":"no content"}"#)),
     }));
@@ -490,8 +490,9 @@ fn check_prints_what_was_found_and_says_by_its_exit_code_whether_it_works() {
     let (code, text) = run(&["http://127.0.0.1:1/mcp"]);
     assert_eq!(code, Some(1));
     assert!(text.contains("failed: the server at http://127.0.0.1:1/mcp cannot be reached"), "{text}");
-    let page =
-        Loopback::start(|_, connection| connection.reply("404 Not Found", &[("content-type", "text/html")], "<p>"));
+    let page = LoopbackServer::start(|_, connection| {
+        connection.reply("404 Not Found", &[("content-type", "text/html")], "<p>")
+    });
     let (code, text) = run(&[&page.url()]);
     assert_eq!(code, Some(1));
     assert!(text.contains("answered 404 Not Found with an HTML page; is the path right?"), "{text}");
@@ -548,7 +549,7 @@ fn ht16_a_wrong_command_line_is_explained() {
 #[test]
 fn the_environment_names_the_http_proxy_and_the_exceptions() {
     // An HTTP proxy that records the requests and refuses them.
-    let backpressure = Loopback::start(|_, connection| {
+    let backpressure = LoopbackServer::start(|_, connection| {
         connection.close();
         connection.reply("403 Forbidden", &[], "")
     });

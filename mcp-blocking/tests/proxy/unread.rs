@@ -8,9 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mcp_proto::Json;
-use mcp_testkit::cells::{at_once, cell};
-use mcp_testkit::loopback::{Asked, Loopback, mcp_server};
-use mcp_testkit::world::{INITIALIZED, event, initialize, request, result};
+use mcp_testkit::loopback_server::{LoopbackServer, PostedMessage, mcp_server};
+use mcp_testkit::messages::{INITIALIZED, event, initialize, request, result};
+use mcp_testkit::parallel::{case, run_all};
 use tests::unread_pipes::{Life, MORE_THAN_A_PIPE, MORE_THAN_A_SOCKET, Reading, params};
 
 use crate::editor::command;
@@ -147,8 +147,8 @@ fn conversation(calls: usize, bytes: usize) -> Vec<String> {
 }
 
 /// A server that sends `stray` responses without a request before each of its answers, and results of `bytes` bytes.
-fn wordy_server(stray: usize, bytes: usize) -> Loopback {
-    Loopback::start(mcp_server(move |asked, connection| {
+fn wordy_server(stray: usize, bytes: usize) -> LoopbackServer {
+    LoopbackServer::start(mcp_server(move |asked, connection| {
         connection.begin_events()?;
         let stray = event(&result("\"stray\"", "{}")).repeat(stray);
         connection.chunk(stray + &event(&result(&asked.id, &format!("\"{}\"", "x".repeat(bytes)))))?;
@@ -157,9 +157,9 @@ fn wordy_server(stray: usize, bytes: usize) -> Loopback {
 }
 
 /// Waits until the server has received this number of calls.
-fn wait_for_calls(server: &Loopback, calls: usize) {
-    let is_call = |asked: &Asked| asked.method == "tools/call";
-    let count = |server: &Loopback| server.asked().into_iter().filter(is_call).count();
+fn wait_for_calls(server: &LoopbackServer, calls: usize) {
+    let is_call = |asked: &PostedMessage| asked.method == "tools/call";
+    let count = |server: &LoopbackServer| server.asked().into_iter().filter(is_call).count();
     server.wait(|server| (count(server) >= calls).then_some(())).expect("the calls arrive");
     // Time for the server's output to fill the buffers. If it is too short, the test proves less, but does not fail.
     thread::sleep(Duration::from_secs(1));
@@ -171,10 +171,10 @@ fn assert_status(status: ExitStatus, expected: &[i32]) {
 
 #[test]
 fn defect_k3_k4_a_proxy_ends_whatever_its_client_does_not_read() {
-    let mut cells = Vec::new();
+    let mut cases = Vec::new();
     for reading in Reading::OF_SOCKETS {
         for how in End::ALL {
-            cells.push(cell(format!("stdout {reading:?}, {how:?}"), move || {
+            cases.push(case(format!("stdout {reading:?}, {how:?}"), move || {
                 let server = wordy_server(0, 6 * MORE_THAN_A_PIPE);
                 let mut command = command(&["--log-level", "error", "--drain-timeout", "60", &server.url()]);
                 let life = Life::of(&mut command);
@@ -202,7 +202,7 @@ fn defect_k3_k4_a_proxy_ends_whatever_its_client_does_not_read() {
                 let log = life.ends();
                 assert_eq!(log.contains("the client does not read: "), status.code() == Some(1), "{log}");
             }));
-            cells.push(cell(format!("stderr {reading:?}, {how:?}"), move || {
+            cases.push(case(format!("stderr {reading:?}, {how:?}"), move || {
                 let server = wordy_server(3000, 1);
                 let mut command = command(&[&server.url()]);
                 let (mut proxy, lines) = Running::start(&mut command, None, Some(reading));
@@ -215,7 +215,7 @@ fn defect_k3_k4_a_proxy_ends_whatever_its_client_does_not_read() {
             }));
         }
     }
-    at_once(cells);
+    run_all(cases);
 }
 
 /// The outcomes of requests by id. A second outcome for an id panics.
@@ -235,10 +235,10 @@ impl Outcomes {
 
 #[test]
 fn defect_k5_every_request_has_one_outcome_whatever_the_server_does_not_read() {
-    let mut cells = Vec::new();
+    let mut cases = Vec::new();
     for how in End::ALL {
         for reading in Reading::OF_CHILDREN {
-            cells.push(cell(format!("child {reading:?}, {how:?}"), move || {
+            cases.push(case(format!("child {reading:?}, {how:?}"), move || {
                 let server = reading.child();
                 let mut command = command(&["--request-timeout", "3", "--protocol", "2025-11-25", "--"]);
                 command.arg(server.get_program()).args(server.get_args());
@@ -249,14 +249,14 @@ fn defect_k5_every_request_has_one_outcome_whatever_the_server_does_not_read() {
             }));
         }
         for reading in Reading::OF_SOCKETS {
-            cells.push(cell(format!("socket {reading:?}, {how:?}"), move || {
+            cases.push(case(format!("socket {reading:?}, {how:?}"), move || {
                 let server = reading.server();
                 let options = ["--request-timeout", "3", "--protocol", "2025-11-25", &server.url()];
                 ends_before(command(&options), 3, MORE_THAN_A_SOCKET, how, true);
             }));
         }
     }
-    at_once(cells);
+    run_all(cases);
 }
 
 /// Sends more than any buffer holds, then checks that the proxy ends with all processes that it has started. With

@@ -5,11 +5,12 @@ use std::env;
 
 use bytes::Bytes;
 use mcp_proto::{Frame, Json, Limits, Output, line, relay, sse};
-use mcp_testkit::asked::{Asked, initialize};
+use mcp_testkit::byte_stream::{ClientStream, ServerStream};
+use mcp_testkit::http_client::{HttpClientHarness, Reply};
+use mcp_testkit::http_exchange::{TestRequest, initialize};
+use mcp_testkit::http_server::HttpServerHarness;
 use mcp_testkit::json_text::keys;
-use mcp_testkit::site::Site;
-use mcp_testkit::stream::{ClientStream, ServerStream};
-use mcp_testkit::world::{Reply, World, event, request, result};
+use mcp_testkit::messages::{event, request, result};
 
 /// A parser or machine, and a function that runs it over about so many bytes of its worst input.
 struct Pass {
@@ -230,80 +231,80 @@ fn tools(properties: &str) -> String {
 
 const ANNOTATED: &str = r#"{"a":{"type":"string","x-mcp-header":"A"}}"#;
 
-fn modern_client(properties: &str) -> World<mcp_proto::Client<mcp_proto::client::Http>> {
-    let mut world = World::modern_client_with(|config, _| config.limits = limits());
-    let (_, list) = world.request("tools/list");
-    world.reply(list.key, &Reply::json(result(&list.id(), &tools(properties))));
-    world
+fn modern_client(properties: &str) -> HttpClientHarness<mcp_proto::Client<mcp_proto::client::Http>> {
+    let mut harness = HttpClientHarness::modern_client_with(|config, _| config.limits = limits());
+    let (_, list) = harness.request("tools/list");
+    harness.reply(list.key, &Reply::json(result(&list.id(), &tools(properties))));
+    harness
 }
 
 fn mirror_write(size: usize) {
-    let mut world = modern_client(ANNOTATED);
-    world.call("tools/call", &format!(r#"{{"name":"t","arguments":{{"a":"{}"}}}}"#, "é".repeat(size / 2)));
+    let mut harness = modern_client(ANNOTATED);
+    harness.call("tools/call", &format!(r#"{{"name":"t","arguments":{{"a":"{}"}}}}"#, "é".repeat(size / 2)));
 }
 
 fn mirror_read(length: usize) {
     use base64::Engine as _;
-    let mut site = Site::with(|_, config| {
+    let mut http_server = HttpServerHarness::with(|_, config| {
         config.limits = limits();
         config.capabilities = json(r#"{"tools":{}}"#);
     });
-    site.ask(&Asked::stateless("1", "tools/list", ""));
-    let ticket = site.ticket();
-    site.respond(ticket, &tools(ANNOTATED));
+    http_server.ask(&TestRequest::stateless("1", "tools/list", ""));
+    let ticket = http_server.ticket();
+    http_server.respond(ticket, &tools(ANNOTATED));
     let text = "é".repeat(length / 2);
     let header = format!("=?base64?{}?=", base64::engine::general_purpose::STANDARD.encode(&text));
     let call = format!(r#""arguments":{{"a":"{text}"}},"#);
-    site.ask(&Asked::stateless_call("2", "t", &call).with("mcp-param-a", &header));
+    http_server.ask(&TestRequest::stateless_call("2", "t", &call).with("mcp-param-a", &header));
 }
 
 fn annotations(properties: &str) {
     modern_client(properties);
 }
 
-fn site() -> Site {
-    Site::with(|http, config| {
+fn http_server() -> HttpServerHarness {
+    HttpServerHarness::with(|http, config| {
         config.limits = limits();
         http.max_sessions = 1 << 24;
     })
 }
 
 fn server_body(body: &str) {
-    let mut site = site();
-    let session = site.session("2025-11-25");
-    let key = site.begin(&Asked::post("").in_session(&session));
+    let mut http_server = http_server();
+    let session = http_server.session("2025-11-25");
+    let key = http_server.begin(&TestRequest::post("").in_session(&session));
     for chunk in body.as_bytes().chunks(CHUNK) {
-        site.server.handle_body(key, chunk, site.now);
+        http_server.server.handle_body(key, chunk, http_server.now);
     }
-    site.server.handle_end(key, site.now);
-    site.events();
+    http_server.server.handle_end(key, http_server.now);
+    http_server.events();
 }
 
 fn server_requests(count: usize) {
-    let mut site = site();
-    let session = site.session("2025-11-25");
+    let mut http_server = http_server();
+    let session = http_server.session("2025-11-25");
     let mut tickets = Vec::new();
     for number in 0..count {
-        site.ask(&Asked::post(request(&number.to_string(), "tools/list", "{}")).in_session(&session));
-        tickets.push(site.ticket());
+        http_server.ask(&TestRequest::post(request(&number.to_string(), "tools/list", "{}")).in_session(&session));
+        tickets.push(http_server.ticket());
     }
     for ticket in tickets {
-        site.respond(ticket, "{}");
+        http_server.respond(ticket, "{}");
     }
 }
 
 fn server_sessions(count: usize) {
-    let mut site = site();
+    let mut http_server = http_server();
     for _ in 0..count {
-        site.answer(&Asked::post(initialize("2025-11-25")));
-        site.events();
+        http_server.answer(&TestRequest::post(initialize("2025-11-25")));
+        http_server.events();
     }
-    site.pass(std::time::Duration::from_secs(7200));
+    http_server.pass(std::time::Duration::from_secs(7200));
 }
 
 fn client_body(is_stream: bool, size: usize) {
-    let mut world = World::connected_client_with(|config, _| config.limits = limits());
-    let (_, opened) = world.request("tools/list");
+    let mut harness = HttpClientHarness::connected_client_with(|config, _| config.limits = limits());
+    let (_, opened) = harness.request("tools/list");
     let answer = result(&opened.id(), &keys(size));
     let (reply, body) = if is_stream {
         let told = event(notification().trim());
@@ -311,36 +312,36 @@ fn client_body(is_stream: bool, size: usize) {
     } else {
         (Reply::json(""), answer)
     };
-    world.begin(opened.key, &reply);
+    harness.begin(opened.key, &reply);
     for chunk in body.as_bytes().chunks(CHUNK) {
-        world.machine.handle_body(opened.key, chunk, world.now);
-        while world.machine.poll_output().is_some() {}
+        harness.machine.handle_body(opened.key, chunk, harness.now);
+        while harness.machine.poll_output().is_some() {}
     }
-    world.machine.handle_end(opened.key, world.now);
+    harness.machine.handle_end(opened.key, harness.now);
 }
 
 /// Most of the requests are queued for an exchange.
 fn client_cancels(count: usize) {
-    let mut world = World::connected_client_with(|config, _| config.limits = limits());
+    let mut harness = HttpClientHarness::connected_client_with(|config, _| config.limits = limits());
     let mut requests = Vec::new();
     for _ in 0..count {
         let call = mcp_proto::client::Call::new("tools/list");
-        requests.push(world.machine.request(call, world.now).expect("an accepted request"));
+        requests.push(harness.machine.request(call, harness.now).expect("an accepted request"));
     }
     for request in requests {
-        world.machine.cancel(request, None, world.now);
-        while world.machine.poll_output().is_some() {}
+        harness.machine.cancel(request, None, harness.now);
+        while harness.machine.poll_output().is_some() {}
     }
 }
 
 fn relay_lines(count: usize) {
-    let mut world = World::connected_relay_with(|config, _| config.limits = limits());
+    let mut harness = HttpClientHarness::connected_relay_with(|config, _| config.limits = limits());
     let mut number = 0_u64;
     while number < count as u64 {
-        let opened = world.call(&number.to_string(), "tools/list");
-        world.reply(opened.key, &Reply::json(result(&opened.id(), r#"{"tools":[]}"#)));
-        world.lines();
-        world.events();
+        let opened = harness.call(&number.to_string(), "tools/list");
+        harness.reply(opened.key, &Reply::json(result(&opened.id(), r#"{"tools":[]}"#)));
+        harness.lines();
+        harness.events();
         number += 1;
     }
 }
@@ -348,23 +349,23 @@ fn relay_lines(count: usize) {
 /// Requests that are queued for an exchange, with a driver that calls `wants_bytes` after each. All ids have the same
 /// length, so that ten times as many requests are ten times as many bytes.
 fn relay_waiting(count: usize) {
-    let mut world = World::connected_relay_with(|config, _| config.limits = limits());
+    let mut harness = HttpClientHarness::connected_relay_with(|config, _| config.limits = limits());
     let mut wanted = 0;
     for number in 10_000_000..10_000_000 + count {
-        world.line(&request(&number.to_string(), "tools/list", "{}"));
-        wanted += usize::from(world.machine.wants_bytes());
+        harness.line(&request(&number.to_string(), "tools/list", "{}"));
+        wanted += usize::from(harness.machine.wants_bytes());
     }
     assert!(wanted <= count);
 }
 
 fn relay_events(size: usize) {
-    let mut world = World::connected_relay_with(|config: &mut relay::Config, _| config.limits = limits());
-    let opened = world.call("1", "tools/list");
-    world.begin(opened.key, &Reply::events(""));
+    let mut harness = HttpClientHarness::connected_relay_with(|config: &mut relay::Config, _| config.limits = limits());
+    let opened = harness.call("1", "tools/list");
+    harness.begin(opened.key, &Reply::events(""));
     let told = event(notification().trim());
     for chunk in told.repeat(size / told.len()).as_bytes().chunks(CHUNK) {
-        world.machine.handle_body(opened.key, chunk, world.now);
-        while let Some(output) = world.machine.poll_output() {
+        harness.machine.handle_body(opened.key, chunk, harness.now);
+        while let Some(output) = harness.machine.poll_output() {
             assert!(!matches!(output, Output::Event(relay::Event::Closed(_))));
         }
     }

@@ -2,9 +2,9 @@
 
 use mcp_proto::Json;
 
-use mcp_testkit::asked::modern;
+use mcp_testkit::http_exchange::modern;
+use mcp_testkit::messages::{self, DISCOVERED, INITIALIZED};
 use mcp_testkit::random::Random;
-use mcp_testkit::world::{self, DISCOVERED, INITIALIZED};
 
 /// A member of a JSON object.
 fn part(json: &Json, name: &str) -> Option<Json> {
@@ -43,7 +43,7 @@ impl Asked {
         let old = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
         let result = match self.method.as_str() {
             "initialize" => {
-                let text = world::initialize_result(random.text(&old));
+                let text = messages::initialize_result(random.text(&old));
                 text.replace(r#""tools":{}"#, r#""tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{}"#)
             }
             "server/discover" if random.one_in(6) => {
@@ -57,8 +57,8 @@ impl Asked {
             ]))
             .to_owned(),
             "tools/call" | "resources/read" if self.is_modern => (*random.pick(&[
-                world::COMPLETE,
-                world::COMPLETE,
+                messages::COMPLETE,
+                messages::COMPLETE,
                 r#"{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"},"b":{"method":"elicitation/create","params":{"message":"m"}}},"requestState":"s"}"#,
                 r#"{"resultType":"input_required","inputRequests":{"a":{"method":"sampling/createMessage","params":{}}}}"#,
                 r#"{"resultType":"input_required","requestState":"s"}"#,
@@ -68,7 +68,7 @@ impl Asked {
             .to_owned(),
             _ => r#"{"resultType":"complete","content":[{"type":"text","text":"a rather long text"}]}"#.to_owned(),
         };
-        world::result(&self.id, &result)
+        messages::result(&self.id, &result)
     }
 
     /// An error response. Some errors mean that the client should send the request again in another way.
@@ -94,7 +94,7 @@ impl Asked {
                     r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{progress}}}}}"#
                 )
             }
-            3 => world::NOTIFICATION.to_owned(),
+            3 => messages::NOTIFICATION.to_owned(),
             4 => format!(
                 r#"{{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{{"notifications":{{"toolsListChanged":true}},"_meta":{{"io.modelcontextprotocol/subscriptionId":{}}}}}}}"#,
                 self.id
@@ -107,13 +107,13 @@ impl Asked {
             7 => {
                 let method =
                     random.text(&["ping", "roots/list", "elicitation/create", "sampling/createMessage", "x/y"]);
-                world::request(&format!("\"s{}\"", random.below(4)), method, r#"{"_meta":{"progressToken":5}}"#)
+                messages::request(&format!("\"s{}\"", random.below(4)), method, r#"{"_meta":{"progressToken":5}}"#)
             }
             8 => format!(
                 r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":"s{}"}}}}"#,
                 random.below(4)
             ),
-            9 => world::complete(&random.below(12).to_string()),
+            9 => messages::complete(&random.below(12).to_string()),
             10 => (random.text(&[
                 "",
                 "7",
@@ -213,7 +213,7 @@ impl Client {
             self.has_begun = true;
             if !self.is_modern {
                 let version = random.text(&["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "1999-01-01"]);
-                return world::initialize(&id, version).replace(r#""roots":{}"#, r#""roots":{},"elicitation":{}"#);
+                return messages::initialize(&id, version).replace(r#""roots":{}"#, r#""roots":{},"elicitation":{}"#);
             }
         }
         match random.below(16) {
@@ -224,7 +224,7 @@ impl Client {
             1 if !self.is_modern => INITIALIZED.to_owned(),
             2 | 3 if !self.asked.is_empty() => {
                 let id = self.asked.remove(0);
-                if random.one_in(3) { world::error(&id, 7, "no") } else { world::result(&id, r#"{"roots":[]}"#) }
+                if random.one_in(3) { messages::error(&id, 7, "no") } else { messages::result(&id, r#"{"roots":[]}"#) }
             }
             4 if random.one_in(3) => {
                 (random.text(&["", "7", "{", "[]", r#"{"jsonrpc":"2.0","id":[],"method":"x"}"#, "\u{feff}{}"]))
@@ -233,12 +233,12 @@ impl Client {
             5 if !self.is_modern => r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#.to_owned(),
             6 if !self.is_modern && random.one_in(2) => format!(
                 "[{},{}]",
-                world::request(&id, "ping", "{}"),
-                world::request(&format!("\"b{id}\""), "tools/call", r#"{"name":"x"}"#)
+                messages::request(&id, "ping", "{}"),
+                messages::request(&format!("\"b{id}\""), "tools/call", r#"{"name":"x"}"#)
             ),
             7 if self.is_modern && random.one_in(6) => {
                 self.is_modern = false;
-                world::initialize(&id, "2025-11-25")
+                messages::initialize(&id, "2025-11-25")
             }
             _ if self.is_modern => {
                 let (method, members) = random.pick(&MODERN);
@@ -247,7 +247,7 @@ impl Client {
             }
             _ => {
                 let (method, params) = random.pick(&LEGACY);
-                world::request(&id, method, params)
+                messages::request(&id, method, params)
             }
         }
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A request or response.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Exchange {
+pub struct HttpMessage {
     /// The request line or the status line.
     pub line: String,
     /// The header fields, with names in lower case.
@@ -15,13 +15,13 @@ pub struct Exchange {
     pub is_complete: bool,
 }
 
-impl fmt::Debug for Exchange {
+impl fmt::Debug for HttpMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({} bytes)", self.line, self.body.len())
     }
 }
 
-impl Exchange {
+impl HttpMessage {
     /// The value of a header, or the empty string.
     pub fn header(&self, name: &str) -> &str {
         self.headers.iter().find(|(found, _)| found == name).map_or("", |(_, value)| value)
@@ -34,7 +34,7 @@ impl Exchange {
 }
 
 /// Reads one message from the front of `bytes`; `None` if its head is not complete.
-pub fn read(bytes: &mut &[u8]) -> Option<Exchange> {
+pub fn read(bytes: &mut &[u8]) -> Option<HttpMessage> {
     let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
     let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
     let mut lines = head.split("\r\n");
@@ -43,7 +43,7 @@ pub fn read(bytes: &mut &[u8]) -> Option<Exchange> {
         .filter_map(|line| line.split_once(':'))
         .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
         .collect();
-    let mut exchange = Exchange { line, headers, body: Vec::new(), is_complete: true };
+    let mut exchange = HttpMessage { line, headers, body: Vec::new(), is_complete: true };
     let mut rest = &bytes[end + 4..];
     let is_response = exchange.line.starts_with("HTTP/");
     if exchange.header("transfer-encoding").eq_ignore_ascii_case("chunked") {
@@ -81,6 +81,6 @@ pub fn read(bytes: &mut &[u8]) -> Option<Exchange> {
 }
 
 /// Reads all messages.
-pub fn read_all(mut bytes: &[u8]) -> Vec<Exchange> {
+pub fn read_all(mut bytes: &[u8]) -> Vec<HttpMessage> {
     std::iter::from_fn(|| read(&mut bytes)).collect()
 }

@@ -48,3 +48,41 @@ impl Random {
         Duration::from_micros(self.below(u64::try_from(bound.as_micros()).expect("no such long time").max(1)))
     }
 }
+
+/// The source of random choices: a seed, or the bytes of a fuzzer.
+#[derive(Debug, Clone)]
+pub enum Choices<'d> {
+    /// Choices without end.
+    Seed(Random),
+    /// Choices until the bytes are used up; after that, always the first option.
+    Bytes(&'d [u8]),
+}
+
+impl Choices<'_> {
+    /// A number below `limit`, which is not zero.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        match self {
+            Self::Seed(random) => random.below(limit),
+            Self::Bytes(bytes) => {
+                let mut number = 0;
+                for _ in 0..if limit > 256 { 2 } else { 1 } {
+                    let Some((first, rest)) = bytes.split_first() else { break };
+                    number = number << 8 | u64::from(*first);
+                    *bytes = rest;
+                }
+                number % limit
+            }
+        }
+    }
+
+    /// One of the options; `None` if there are none.
+    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
+        let at = self.below(from.len().max(1) as u64);
+        from.get(usize::try_from(at).unwrap())
+    }
+
+    /// Whether the bytes are used up.
+    pub const fn are_used_up(&self) -> bool {
+        matches!(self, Self::Bytes([]))
+    }
+}

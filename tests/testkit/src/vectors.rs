@@ -112,7 +112,8 @@ impl Capture {
         if self.name.starts_with("stdio-") {
             return stream.split(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect();
         }
-        let is_stream = |exchange: &http1::Exchange| exchange.header("content-type").starts_with("text/event-stream");
+        let is_stream =
+            |exchange: &http1::HttpMessage| exchange.header("content-type").starts_with("text/event-stream");
         let exchanges = http1::read_all(&stream).into_iter();
         exchanges.flat_map(|one| if is_stream(&one) { events(&one.body) } else { vec![one.body] }).collect()
     }

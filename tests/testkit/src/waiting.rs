@@ -8,7 +8,7 @@ pub const LONG: Duration = Duration::from_secs(30);
 
 /// Returns once `is_so` holds; panics if that takes too long.
 #[track_caller]
-pub fn soon(is_so: impl Fn() -> bool) {
+pub fn wait_until(is_so: impl Fn() -> bool) {
     let until = Instant::now() + LONG;
     while !is_so() {
         assert!(Instant::now() < until, "not within {LONG:?}");

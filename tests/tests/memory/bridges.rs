@@ -9,7 +9,8 @@ use mcp_proto::client::{ExchangeKey, Http, HttpAction, HttpConfig};
 use mcp_proto::relay::{self, Action};
 use mcp_proto::server::HttpConfig as ServerConfig;
 use mcp_proto::{Ceilings, Instant, Limits, Output, Relay, Stdio, StdioAction};
-use mcp_testkit::world::{INITIALIZED, URL, event, initialize, initialize_result, request, result};
+use mcp_testkit::http_client::URL;
+use mcp_testkit::messages::{INITIALIZED, event, initialize, initialize_result, request, result};
 
 use super::sums::{LARGE, MANY};
 use super::{Account, CHUNK, INTAKE, answers, limits, lines, messages};
@@ -206,21 +207,21 @@ struct World<R: Reached> {
 impl<R: Reached> World<R> {
     /// A relay whose client and server belong to two eras, after the handshakes.
     fn joined(bridge: Bridge, limits: &Limits) -> Self {
-        let mut world = Self::new(bridge, limits);
+        let mut harness = Self::new(bridge, limits);
         match bridge {
             Bridge::LegacyClient => {
                 let able = r#"{"roots":{},"elicitation":{}}"#;
-                world.client(&initialize("\"i\"", "2025-11-25").replace(r#"{"roots":{}}"#, able));
+                harness.client(&initialize("\"i\"", "2025-11-25").replace(r#"{"roots":{}}"#, able));
             }
-            Bridge::ModernClient => world.client(&request("\"i\"", "server/discover", &format!("{{{META}}}"))),
+            Bridge::ModernClient => harness.client(&request("\"i\"", "server/discover", &format!("{{{META}}}"))),
         }
-        world.answer_opening();
+        harness.answer_opening();
         if bridge == Bridge::LegacyClient {
-            world.client(INITIALIZED);
+            harness.client(INITIALIZED);
         }
-        assert!(contains(&world.to_client, r#""id":"i","result""#), "{bridge:?}, {}", R::NAME);
-        world.forget();
-        world
+        assert!(contains(&harness.to_client, r#""id":"i","result""#), "{bridge:?}, {}", R::NAME);
+        harness.forget();
+        harness
     }
 
     fn new(bridge: Bridge, limits: &Limits) -> Self {
@@ -348,25 +349,25 @@ fn bytes_over_stdio(account: &mut Account, bridge: Bridge) {
     let messages = messages().into_iter().map(|(row, what, line)| (row, what, line, 4));
     for (row, what, chunk, times) in lines.chain(messages) {
         account.flood(row, &format!("{bridge}, of its server: {what}"), ceiling, || {
-            let mut world = joined();
+            let mut harness = joined();
             for _ in 0..times {
                 for chunk in chunk.chunks(CHUNK) {
-                    world.relay.handle_server_bytes(chunk, world.now);
-                    world.drain();
+                    harness.relay.handle_server_bytes(chunk, harness.now);
+                    harness.drain();
                 }
-                world.forget();
+                harness.forget();
             }
         });
         account.flood(row, &format!("{bridge}, of its client: {what}"), ceiling, || {
-            let mut world = joined();
+            let mut harness = joined();
             for _ in 0..times {
                 for chunk in chunk.chunks(CHUNK) {
-                    if world.relay.wants_bytes() {
-                        world.relay.handle_bytes(chunk, world.now);
-                        world.drain();
+                    if harness.relay.wants_bytes() {
+                        harness.relay.handle_bytes(chunk, harness.now);
+                        harness.drain();
                     }
                 }
-                world.forget();
+                harness.forget();
             }
         });
     }
@@ -377,18 +378,18 @@ fn bytes_over_http(account: &mut Account, bridge: Bridge) {
     let ceiling = ceiling_of::<Fetched>(&limits);
     for (row, what, reply, chunk, times) in answers() {
         account.flood(row, &format!("{bridge} over HTTP, of its server: {what}"), ceiling, || {
-            let mut world = World::<Fetched>::joined(bridge, &limits);
-            world.call("1", "").expect("a call that reached the server");
-            let exchange = world.reached.open.last().expect("an exchange").1;
+            let mut harness = World::<Fetched>::joined(bridge, &limits);
+            harness.call("1", "").expect("a call that reached the server");
+            let exchange = harness.reached.open.last().expect("an exchange").1;
             let (head, begin) = reply.parts();
-            world.relay.handle_response(exchange, &head, world.now);
-            world.relay.handle_body(exchange, &begin, world.now);
+            harness.relay.handle_response(exchange, &head, harness.now);
+            harness.relay.handle_body(exchange, &begin, harness.now);
             for _ in 0..times.div_ceil(30) {
-                if world.relay.wants_body() {
-                    world.relay.handle_body(exchange, &chunk, world.now);
+                if harness.relay.wants_body() {
+                    harness.relay.handle_body(exchange, &chunk, harness.now);
                 }
-                world.drain();
-                world.forget();
+                harness.drain();
+                harness.forget();
             }
         });
     }
@@ -401,27 +402,27 @@ fn sums<R: Reached>(account: &mut Account, bridge: Bridge) {
     let large = format!(r#","x":"{}""#, "x".repeat(LARGE));
     let mut flood = |what: &str, run: &dyn Fn(&mut World<R>)| {
         account.flood("M3", &format!("{bridge} over {}: {what}", R::NAME), ceiling, || {
-            let mut world = World::<R>::joined(bridge, &limits);
-            run(&mut world);
-            world.echoes();
+            let mut harness = World::<R>::joined(bridge, &limits);
+            run(&mut harness);
+            harness.echoes();
         });
     };
-    flood("large calls that are not answered", &|world| {
+    flood("large calls that are not answered", &|harness| {
         for id in 0..MANY {
-            world.call(&id.to_string(), &large);
-            world.forget();
+            harness.call(&id.to_string(), &large);
+            harness.forget();
         }
     });
-    flood("large results that the client does not read", &|world| {
-        let calls: Vec<_> = (0..MANY).map(|id| world.call(&id.to_string(), "")).collect();
-        world.is_read = false;
+    flood("large results that the client does not read", &|harness| {
+        let calls: Vec<_> = (0..MANY).map(|id| harness.call(&id.to_string(), "")).collect();
+        harness.is_read = false;
         for id in calls.iter().flatten() {
-            if world.relay.wants_body() {
-                world.server(id, &bridge.result(id, &large));
+            if harness.relay.wants_body() {
+                harness.server(id, &bridge.result(id, &large));
             }
         }
     });
-    let asks = |world: &mut World<R>, id: &str, number: usize, members: &str| {
+    let asks = |harness: &mut World<R>, id: &str, number: usize, members: &str| {
         let params = format!(r#"{{"message":"m","requestedSchema":{{"type":"object","properties":{{}}}}{members}}}"#);
         let message = match bridge {
             Bridge::ModernClient => request(&format!("\"q{number}\""), "elicitation/create", &params),
@@ -431,25 +432,25 @@ fn sums<R: Reached>(account: &mut Account, bridge: Bridge) {
                 result(id, &format!(r#"{{"resultType":"input_required","inputRequests":{inputs}}}"#))
             }
         };
-        world.server(id, &message);
+        harness.server(id, &message);
     };
     for (what, of_call, of_question) in
         [("large calls that their servers ask about", &*large, ""), ("large questions about calls", "", &*large)]
     {
-        flood(what, &|world| {
+        flood(what, &|harness| {
             for number in 0..MANY {
-                if let Some(id) = world.call(&number.to_string(), of_call) {
-                    asks(world, &id, number, of_question);
+                if let Some(id) = harness.call(&number.to_string(), of_call) {
+                    asks(harness, &id, number, of_question);
                 }
-                world.forget();
+                harness.forget();
             }
         });
     }
-    flood("large answers to questions", &|world| {
+    flood("large answers to questions", &|harness| {
         for number in 0..MANY {
-            let id = world.call(&number.to_string(), "").expect("a call that reached the server");
-            asks(world, &id, number, "");
-            let told = std::mem::take(&mut world.to_client);
+            let id = harness.call(&number.to_string(), "").expect("a call that reached the server");
+            asks(harness, &id, number, "");
+            let told = std::mem::take(&mut harness.to_client);
             let answer = match bridge {
                 // The answer to one of the two inputs that the call needs.
                 Bridge::LegacyClient => {
@@ -464,17 +465,17 @@ fn sums<R: Reached>(account: &mut Account, bridge: Bridge) {
                     bridge.request(&format!("\"again{number}\""), "tools/call", &format!("{state}{given}"))
                 }
             };
-            world.client(&answer);
-            world.forget();
+            harness.client(&answer);
+            harness.forget();
         }
     });
     if bridge == Bridge::ModernClient {
-        flood("large results of parked calls", &|world| {
+        flood("large results of parked calls", &|harness| {
             for number in 0..MANY {
-                let id = world.call(&number.to_string(), "").expect("a call that reached the server");
-                asks(world, &id, number, "");
-                world.server(&id, &bridge.result(&id, &large));
-                world.forget();
+                let id = harness.call(&number.to_string(), "").expect("a call that reached the server");
+                asks(harness, &id, number, "");
+                harness.server(&id, &bridge.result(&id, &large));
+                harness.forget();
             }
         });
         let urls = |id: &str, urls: &str| {
@@ -482,52 +483,52 @@ fn sums<R: Reached>(account: &mut Account, bridge: Bridge) {
             format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32042,"message":"m","data":{data}}}}}"#)
         };
         let url = |members: &str| format!(r#"{{"mode":"url","url":"https://a.example","message":"m"{members}}}"#);
-        flood("large URLs that must be visited", &|world| {
+        flood("large URLs that must be visited", &|harness| {
             for number in 0..MANY {
-                let id = world.call(&number.to_string(), "").expect("a call that reached the server");
-                world.server(&id, &urls(&id, &url(&large)));
-                world.forget();
+                let id = harness.call(&number.to_string(), "").expect("a call that reached the server");
+                harness.server(&id, &urls(&id, &url(&large)));
+                harness.forget();
             }
         });
-        flood("10^5 URLs that must be visited", &|world| {
+        flood("10^5 URLs that must be visited", &|harness| {
             for number in 0..4 {
-                let id = world.call(&number.to_string(), "").expect("a call that reached the server");
-                world.server(&id, &urls(&id, &vec!["{}"; 100_000].join(",")));
-                world.forget();
+                let id = harness.call(&number.to_string(), "").expect("a call that reached the server");
+                harness.server(&id, &urls(&id, &vec!["{}"; 100_000].join(",")));
+                harness.forget();
             }
         });
         account.flood("M3", &format!("relay to {}: large calls before the server is known", R::NAME), ceiling, || {
-            let mut world = World::<R>::new(bridge, &limits);
+            let mut harness = World::<R>::new(bridge, &limits);
             for id in 0..MANY {
-                world.client(&bridge.request(&id.to_string(), "tools/call", &large));
+                harness.client(&bridge.request(&id.to_string(), "tools/call", &large));
             }
-            assert!(contains(&world.to_client, "-32603"));
+            assert!(contains(&harness.to_client, "-32603"));
         });
         account.flood("M3", &format!("relay to {}: resources listened to, again and again", R::NAME), ceiling, || {
-            let mut world = World::<R>::joined(bridge, &limits);
+            let mut harness = World::<R>::joined(bridge, &limits);
             for number in 0..50 * MANY {
                 let uri = format!("file:///{number}/{}", "x".repeat(30_000));
                 let filter = format!(r#","notifications":{{"resourceSubscriptions":["{uri}"]}}"#);
-                world.client(&bridge.request("1", "subscriptions/listen", &filter));
-                world.client(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
-                world.forget();
+                harness.client(&bridge.request("1", "subscriptions/listen", &filter));
+                harness.client(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
+                harness.forget();
                 // The server answers none of these requests, so the relay gives them up.
-                world.now += std::time::Duration::from_secs(2);
-                world.relay.handle_timeout(world.now);
-                world.drain();
+                harness.now += std::time::Duration::from_secs(2);
+                harness.relay.handle_timeout(harness.now);
+                harness.drain();
             }
         });
     } else {
-        flood("10^5 resources that nobody has subscribed to", &|world| {
-            world.client(&request("1", "resources/subscribe", r#"{"uri":"a:b"}"#));
-            let listen = world.to_server.pop().expect("a subscription");
+        flood("10^5 resources that nobody has subscribed to", &|harness| {
+            harness.client(&request("1", "resources/subscribe", r#"{"uri":"a:b"}"#));
+            let listen = harness.to_server.pop().expect("a subscription");
             let id = id_of(&listen).expect("an id");
             let uris: Vec<_> = (0..100_000).map(|uri| format!(r#""{uri}""#)).collect();
             let meta = format!(r#""_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}"#);
             let filter = format!(r#""notifications":{{"resourceSubscriptions":["a:b",{}]}}"#, uris.join(","));
             let told = r#"{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":"#;
-            world.server(&id, &format!("{told}{{{meta},{filter}}}}}"));
-            assert!(contains(&world.to_client, r#""id":1,"result":{}"#));
+            harness.server(&id, &format!("{told}{{{meta},{filter}}}}}"));
+            assert!(contains(&harness.to_client, r#""id":1,"result":{}"#));
         });
     }
 }

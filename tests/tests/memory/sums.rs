@@ -3,10 +3,11 @@
 use mcp_proto::client::{self, Outcome};
 use mcp_proto::server::{Event, HttpConfig, InputRequired};
 use mcp_proto::{Ceilings, Failed, Intake, Json, Limits, Notification, ProtocolVersion, Ticket};
-use mcp_testkit::asked::{Asked, initialize};
-use mcp_testkit::site::Site;
-use mcp_testkit::stream::{ClientStream, ServerStream};
-use mcp_testkit::world::{INITIALIZED, Reply, World, event, request, result};
+use mcp_testkit::byte_stream::{ClientStream, ServerStream};
+use mcp_testkit::http_client::{HttpClientHarness, Reply};
+use mcp_testkit::http_exchange::{TestRequest, initialize};
+use mcp_testkit::http_server::HttpServerHarness;
+use mcp_testkit::messages::{INITIALIZED, event, request, result};
 
 use super::{Account, CHUNK, INTAKE, limits};
 
@@ -46,7 +47,7 @@ fn answers_that_arrive(account: &mut Account) {
     limits.exchanges = Limits::exchanges_for(MANY);
     limits.requests_out = 2 * MANY;
     let ceiling = Ceilings::new(&limits, &HttpConfig::new(), INTAKE).client_over_http;
-    let connected = || World::connected_client_with(|config, _| config.limits = limits.clone());
+    let connected = || HttpClientHarness::connected_client_with(|config, _| config.limits = limits.clone());
     let chunk = vec![b'x'; CHUNK];
     for (what, reply) in [
         ("JSON bodies", Reply::json("{\"x\":\"")),
@@ -55,35 +56,35 @@ fn answers_that_arrive(account: &mut Account) {
         ("types of events", Reply::events("event: ")),
     ] {
         account.flood("M3", &format!("client over HTTP: {MANY} {what} of the limit that do not end"), ceiling, || {
-            let mut world = connected();
-            let calls: Vec<_> = (0..MANY).map(|_| world.request("tools/list")).collect();
+            let mut harness = connected();
+            let calls: Vec<_> = (0..MANY).map(|_| harness.request("tools/list")).collect();
             for (_, opened) in &calls {
-                world.begin(opened.key, &reply);
+                harness.begin(opened.key, &reply);
             }
             for _ in 0..limits.message / CHUNK - 1 {
                 for (_, opened) in &calls {
-                    world.machine.handle_body(opened.key, &chunk, world.now);
+                    harness.machine.handle_body(opened.key, &chunk, harness.now);
                 }
             }
-            let failed = world.outcomes();
+            let failed = harness.outcomes();
             let is_refused = |outcome: &Outcome| matches!(outcome, Outcome::Failed(Failed::NoRoom { .. }));
             assert!(failed.len() > MANY / 2 && failed.values().all(is_refused), "{what}");
-            let (small, opened) = world.request("tools/list");
-            world.reply(opened.key, &Reply::json(result(&opened.id(), "{}")));
-            assert!(matches!(world.outcomes().remove(&small), Some(Outcome::Result(_))), "{what}");
+            let (small, opened) = harness.request("tools/list");
+            harness.reply(opened.key, &Reply::json(result(&opened.id(), "{}")));
+            assert!(matches!(harness.outcomes().remove(&small), Some(Outcome::Result(_))), "{what}");
         });
     }
     account.flood("M3", "client over HTTP: a long id of an event on one exchange after the other", ceiling, || {
-        let mut world = connected();
+        let mut harness = connected();
         for _ in 0..MANY {
-            let (_, opened) = world.request("tools/list");
-            world.begin(opened.key, &Reply::events("id: "));
+            let (_, opened) = harness.request("tools/list");
+            harness.begin(opened.key, &Reply::events("id: "));
             for _ in 0..limits.event / CHUNK - 1 {
-                world.machine.handle_body(opened.key, &chunk, world.now);
+                harness.machine.handle_body(opened.key, &chunk, harness.now);
             }
-            world.machine.handle_body(opened.key, b"\ndata: {}\n", world.now);
+            harness.machine.handle_body(opened.key, b"\ndata: {}\n", harness.now);
         }
-        assert!(world.outcomes().is_empty(), "none is large for long");
+        assert!(harness.outcomes().is_empty(), "none is large for long");
     });
 }
 
@@ -128,19 +129,19 @@ fn what_servers_ask(account: &mut Account) {
         assert_eq!(stream.lines().len(), 1, "a small one goes out");
     });
     account.flood("M3", "client over HTTP: large answers that are not taken", ceilings.client_over_http, || {
-        let mut world = World::connected_client_with(|config, _| configure(config));
-        let (_, opened) = world.request("tools/list");
+        let mut harness = HttpClientHarness::connected_client_with(|config, _| configure(config));
+        let (_, opened) = harness.request("tools/list");
         let asked: String = (0..MANY).map(|id| event(&asked(id, "{}"))).collect();
-        world.begin(opened.key, &Reply::events(""));
+        harness.begin(opened.key, &Reply::events(""));
         for chunk in asked.as_bytes().chunks(512) {
-            world.machine.handle_body(opened.key, chunk, world.now);
-            for event in world.events() {
+            harness.machine.handle_body(opened.key, chunk, harness.now);
+            for event in harness.events() {
                 if let client::Event::Requested { ticket, .. } = event {
-                    world.machine.answer(ticket, Ok(json(large())), world.now);
+                    harness.machine.answer(ticket, Ok(json(large())), harness.now);
                 }
             }
         }
-        assert!(!world.machine.is_closed());
+        assert!(!harness.machine.is_closed());
     });
     let wish = |params: &str| {
         let wish = format!(r#"{{"method":"sampling/createMessage","params":{params}}}"#);
@@ -171,7 +172,7 @@ fn what_servers_ask(account: &mut Account) {
                     stream.lines();
                 }
                 let (call, id) = stream.request("tools/call");
-                stream.line(result(&id, mcp_testkit::world::COMPLETE));
+                stream.line(result(&id, mcp_testkit::messages::COMPLETE));
                 let is_it = |(key, outcome): &_| *key == call && matches!(outcome, Outcome::Result(_));
                 assert!(stream.outcomes().0.iter().any(is_it));
             },
@@ -287,8 +288,8 @@ impl Served {
         Ceilings::new(&self.limits, &self.http, Intake { exchanges: self.exchanges, ..INTAKE }).server_over_http
     }
 
-    fn site(&self) -> Site {
-        Site::with(|http, config| {
+    fn http_server(&self) -> HttpServerHarness {
+        HttpServerHarness::with(|http, config| {
             *http = self.http.clone();
             config.limits = self.limits.clone();
             config.capabilities = json(r#"{"tools":{},"logging":{}}"#);
@@ -297,87 +298,90 @@ impl Served {
     }
 }
 
-fn sessions(site: &mut Site, version: &str) -> Vec<String> {
-    let ids = (0..20).map(|_| site.session(version)).collect();
-    site.events();
+fn sessions(http_server: &mut HttpServerHarness, version: &str) -> Vec<String> {
+    let ids = (0..20).map(|_| http_server.session(version)).collect();
+    http_server.events();
     ids
 }
 
-fn echoes(site: &mut Site) {
-    let id = site.session("2025-11-25");
-    let (key, ticket) = site.call(&id, "1", "{}");
-    site.respond(ticket, "{}");
-    assert_eq!(site.take(key).text(), result("1", "{}"));
+fn echoes(http_server: &mut HttpServerHarness) {
+    let id = http_server.session("2025-11-25");
+    let (key, ticket) = http_server.call(&id, "1", "{}");
+    http_server.respond(ticket, "{}");
+    assert_eq!(http_server.take(key).text(), result("1", "{}"));
 }
 
-fn requested(site: &mut Site) -> Vec<Ticket> {
+fn requested(http_server: &mut HttpServerHarness) -> Vec<Ticket> {
     let ticket = |event| if let Event::Requested { ticket, .. } = event { Some(ticket) } else { None };
-    site.events().into_iter().filter_map(ticket).collect()
+    http_server.events().into_iter().filter_map(ticket).collect()
 }
 
 fn requests_over_http(account: &mut Account) {
     let served = Served::new();
     let chunk = vec![b' '; CHUNK];
     account.flood("M3", "server over HTTP: large bodies that do not end", served.ceiling(), || {
-        let mut site = served.site();
-        let ids = sessions(&mut site, "2025-11-25");
-        let keys: Vec<_> = (0..MANY).map(|n| site.begin(&Asked::post("").in_session(&ids[n % ids.len()]))).collect();
+        let mut http_server = served.http_server();
+        let ids = sessions(&mut http_server, "2025-11-25");
+        let keys: Vec<_> =
+            (0..MANY).map(|n| http_server.begin(&TestRequest::post("").in_session(&ids[n % ids.len()]))).collect();
         for _ in 0..served.limits.message / CHUNK {
             for key in &keys {
-                site.server.handle_body(*key, &chunk, site.now);
+                http_server.server.handle_body(*key, &chunk, http_server.now);
             }
         }
-        let is_refused = |key: &_| site.peek(*key).is_some_and(|sent| sent.code() == 503);
+        let is_refused = |key: &_| http_server.peek(*key).is_some_and(|sent| sent.code() == 503);
         assert!(keys.iter().copied().filter(is_refused).count() > MANY / 2);
-        echoes(&mut site);
+        echoes(&mut http_server);
     });
     account.flood("M3", "server over HTTP: large requests in sessions that are not answered", served.ceiling(), || {
-        let mut site = served.site();
-        let ids = sessions(&mut site, "2025-11-25");
+        let mut http_server = served.http_server();
+        let ids = sessions(&mut http_server, "2025-11-25");
         let mut open = Vec::new();
         for number in 0..MANY {
             let body = request(&number.to_string(), "tools/call", &large());
-            let key = site.ask_in_pieces_of(CHUNK, &Asked::post(body).in_session(&ids[number % ids.len()]));
-            open.extend(site.events());
-            site.take(key);
+            let key =
+                http_server.ask_in_pieces_of(CHUNK, &TestRequest::post(body).in_session(&ids[number % ids.len()]));
+            open.extend(http_server.events());
+            http_server.take(key);
         }
-        echoes(&mut site);
+        echoes(&mut http_server);
     });
     account.flood(
         "M3",
         "server over HTTP: large requests that stand alone and are not answered",
         served.ceiling(),
         || {
-            let mut site = served.site();
+            let mut http_server = served.http_server();
             let mut open = Vec::new();
             for number in 0..MANY {
                 let padding = format!(r#""x":"{}","#, "x".repeat(LARGE));
-                let key = site.ask_in_pieces_of(CHUNK, &Asked::stateless_call(&number.to_string(), "t", &padding));
-                open.extend(site.events());
-                site.take(key);
+                let key = http_server
+                    .ask_in_pieces_of(CHUNK, &TestRequest::stateless_call(&number.to_string(), "t", &padding));
+                open.extend(http_server.events());
+                http_server.take(key);
             }
-            let key = site.ask(&Asked::stateless_call("7", "t", ""));
-            let ticket = site.ticket();
-            site.respond(ticket, r#"{"content":[]}"#);
-            assert_eq!(site.take(key).code(), 200);
+            let key = http_server.ask(&TestRequest::stateless_call("7", "t", ""));
+            let ticket = http_server.ticket();
+            http_server.respond(ticket, r#"{"content":[]}"#);
+            assert_eq!(http_server.take(key).code(), 200);
         },
     );
     account.flood("M3", "server over HTTP: batches of which one call each is not answered", served.ceiling(), || {
-        let mut site = served.site();
-        let ids = sessions(&mut site, "2025-03-26");
+        let mut http_server = served.http_server();
+        let ids = sessions(&mut http_server, "2025-03-26");
         let mut left = Vec::new();
         for number in 0..MANY {
             let calls: Vec<_> = (0..20).map(|id| request(&id.to_string(), "tools/call", "{}")).collect();
-            let batch = Asked::post(format!("[{}]", calls.join(","))).in_session(&ids[number % ids.len()]);
-            let key = site.ask_in_pieces_of(CHUNK, &batch);
-            let mut open = requested(&mut site);
+            let batch = TestRequest::post(format!("[{}]", calls.join(","))).in_session(&ids[number % ids.len()]);
+            let key = http_server.ask_in_pieces_of(CHUNK, &batch);
+            let mut open = requested(&mut http_server);
             left.extend(open.pop());
             for ticket in open {
-                site.respond(ticket, &format!(r#""{}""#, "x".repeat(LARGE / 10)));
+                http_server.respond(ticket, &format!(r#""{}""#, "x".repeat(LARGE / 10)));
             }
-            site.take(key);
+            http_server.take(key);
         }
-        echoes(&mut site);
+        echoes(&mut http_server);
     });
 }
 
@@ -392,32 +396,40 @@ fn answers_over_http(account: &mut Account) {
             &format!("server over HTTP: large answers {what}that are not taken"),
             served.ceiling(),
             || {
-                let mut site = served.site();
-                let ids = sessions(&mut site, "2025-11-25");
-                site.is_read = false;
+                let mut http_server = served.http_server();
+                let ids = sessions(&mut http_server, "2025-11-25");
+                http_server.is_read = false;
                 let mut unread = Vec::new();
                 for number in 0..=MANY {
                     let body = request(&number.to_string(), "tools/call", "{}");
-                    let key = site.ask_in_pieces_of(CHUNK, &Asked::post(body).in_session(&ids[number % ids.len()]));
-                    let ticket = site.ticket();
+                    let key = http_server
+                        .ask_in_pieces_of(CHUNK, &TestRequest::post(body).in_session(&ids[number % ids.len()]));
+                    let ticket = http_server.ticket();
                     if is_stream {
                         let told = json(r#"{"level":"info","data":1}"#);
                         let told = Notification::with_params("notifications/message", told);
-                        site.server.notify(&ticket, told, site.now).expect("a notification");
+                        http_server.server.notify(&ticket, told, http_server.now).expect("a notification");
                     }
                     let is_small = number == MANY;
-                    site.server.respond(ticket, Ok(Json::from(&*answers(is_small))), site.now).expect("an answer");
-                    unread.extend(std::iter::from_fn(|| site.server.poll_output()));
+                    http_server
+                        .server
+                        .respond(ticket, Ok(Json::from(&*answers(is_small))), http_server.now)
+                        .expect("an answer");
+                    unread.extend(std::iter::from_fn(|| http_server.server.poll_output()));
                     // An event stream has its head and an event before the answer.
                     if is_small && !is_stream {
-                        assert_eq!(site.peek(key).map(mcp_testkit::asked::Sent::code), None, "it was handed out");
+                        assert_eq!(
+                            http_server.peek(key).map(mcp_testkit::http_exchange::TestResponse::code),
+                            None,
+                            "it was handed out"
+                        );
                     }
                 }
                 let Some(mcp_proto::Output::Action(last)) = unread.pop() else { panic!("an answer was handed out") };
                 assert!(!format!("{last:?}").contains("Abort"));
                 drop(unread);
-                site.is_read = true;
-                echoes(&mut site);
+                http_server.is_read = true;
+                echoes(&mut http_server);
             },
         );
     }
@@ -427,25 +439,25 @@ fn answers_over_http(account: &mut Account) {
     served.http.replay = 1;
     (served.limits.requests_in, served.limits.requests_out) = (1, 1);
     account.flood("M3", "server over HTTP: events of sessions whose streams are not taken", served.ceiling(), || {
-        let mut site = served.site();
+        let mut http_server = served.http_server();
         let mut held = Vec::new();
         for _ in 0..MANY {
-            let id = site.session("2025-11-25");
-            held.push((site.last_session(), site.ask(&Asked::get().in_session(&id))));
-            site.events();
+            let id = http_server.session("2025-11-25");
+            held.push((http_server.last_session(), http_server.ask(&TestRequest::get().in_session(&id))));
+            http_server.events();
         }
-        site.is_read = false;
+        http_server.is_read = false;
         let mut unread = Vec::new();
         for _ in 0..10 {
             for (session, _) in &held {
                 let told = json(format!(r#"{{"level":"info","data":"{}"}}"#, "x".repeat(LARGE / 10)));
                 let told = Notification::with_params("notifications/message", told);
-                site.server.notify(*session, told, site.now).expect("a notification");
-                unread.extend(std::iter::from_fn(|| site.server.poll_output()));
+                http_server.server.notify(*session, told, http_server.now).expect("a notification");
+                unread.extend(std::iter::from_fn(|| http_server.server.poll_output()));
             }
         }
         drop(unread);
-        site.is_read = true;
-        echoes(&mut site);
+        http_server.is_read = true;
+        echoes(&mut http_server);
     });
 }

@@ -308,9 +308,9 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
 
-    use ::mcp_testkit::http1::Exchange;
-    use ::mcp_testkit::loopback::{Asked, Connection, Loopback, mcp_server};
-    use ::mcp_testkit::world::{DISCOVERED, initialize_result, result};
+    use ::mcp_testkit::http1::HttpMessage;
+    use ::mcp_testkit::loopback_server::{Connection, LoopbackServer, PostedMessage, mcp_server};
+    use ::mcp_testkit::messages::{DISCOVERED, initialize_result, result};
     use clap::Parser;
 
     use super::*;
@@ -326,7 +326,7 @@ mod tests {
 
     /// A server with these capabilities, which answers `tools/list` and `tools/call` with the two results; with an
     /// error where the result is empty.
-    fn server(capabilities: &str, tools: &'static str, call: &'static str) -> Loopback {
+    fn server(capabilities: &str, tools: &'static str, call: &'static str) -> LoopbackServer {
         let greeting = initialize_result("2025-11-25").replace(r#"{"tools":{}}"#, capabilities);
         assert!(greeting.contains(capabilities), "{greeting}");
         let serve = mcp_server(move |asked, connection| {
@@ -339,13 +339,15 @@ mod tests {
                 text => connection.json(result(&asked.id, text)),
             }
         });
-        Loopback::start(move |request: &Exchange, connection: &mut Connection| match Asked::of(request) {
-            Some(asked) if asked.method == "initialize" => connection.json(result(&asked.id, &greeting)),
-            _ => serve(request, connection),
+        LoopbackServer::start(move |request: &HttpMessage, connection: &mut Connection| {
+            match PostedMessage::of(request) {
+                Some(asked) if asked.method == "initialize" => connection.json(result(&asked.id, &greeting)),
+                _ => serve(request, connection),
+            }
         })
     }
 
-    fn methods(server: &Loopback) -> Vec<String> {
+    fn methods(server: &LoopbackServer) -> Vec<String> {
         server.asked().into_iter().map(|asked| asked.method).filter(|method| method != "initialize").collect()
     }
 
@@ -426,7 +428,7 @@ mod tests {
     #[test]
     fn a_server_that_answers_no_ping_is_not_fine() {
         let serve = mcp_server(|asked, connection| connection.json(result(&asked.id, r#"{"tools":[]}"#)));
-        let server = Loopback::start(move |request, connection| match Asked::of(request) {
+        let server = LoopbackServer::start(move |request, connection| match PostedMessage::of(request) {
             Some(asked) if asked.method == "ping" => connection.reply("500 Oops", &[], ""),
             _ => serve(request, connection),
         });
@@ -436,7 +438,7 @@ mod tests {
 
     #[test]
     fn a_modern_server_is_asked_for_no_ping_and_nothing_it_does_not_have() {
-        let server = Loopback::start(mcp_server(|asked, connection| match asked.method.as_str() {
+        let server = LoopbackServer::start(mcp_server(|asked, connection| match asked.method.as_str() {
             "server/discover" => connection.json(result(&asked.id, DISCOVERED)),
             _ => connection.json(result(&asked.id, r#"{"resultType":"complete","tools":[]}"#)),
         }));
@@ -457,7 +459,7 @@ mod tests {
 
     #[test]
     fn limits_and_revisions_of_the_command_line_are_kept_to() {
-        let server = Loopback::start(mcp_server(|asked, connection| {
+        let server = LoopbackServer::start(mcp_server(|asked, connection| {
             let filler = "x".repeat(if asked.method == "tools/list" { 5000 } else { 0 });
             connection.json(result(&asked.id, &format!("{{\"tools\":[],\"filler\":\"{filler}\"}}")))
         }));
@@ -492,7 +494,7 @@ mod tests {
         }
         // The machine's own timeouts would be ten seconds and more each.
         assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
-        let hanging = Loopback::start(mcp_server(|asked, connection| match asked.method.as_str() {
+        let hanging = LoopbackServer::start(mcp_server(|asked, connection| match asked.method.as_str() {
             "tools/list" => connection.hang(),
             _ => connection.json(result(&asked.id, "{}")),
         }));
@@ -504,7 +506,7 @@ mod tests {
     fn a_session_that_is_lost_is_opened_again_once_for_each_request() {
         let opened = AtomicUsize::new(0);
         let serve = mcp_server(|asked, connection| connection.json(result(&asked.id, r#"{"tools":[]}"#)));
-        let server = Loopback::start(move |request, connection| match Asked::of(request) {
+        let server = LoopbackServer::start(move |request, connection| match PostedMessage::of(request) {
             Some(asked) if asked.method == "ping" => connection.reply("404 Not Found", &[], ""),
             Some(asked) if asked.method == "initialize" && opened.fetch_add(1, Ordering::SeqCst) > 0 => {
                 connection.reply("500 Oops", &[], "")

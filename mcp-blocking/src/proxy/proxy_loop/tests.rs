@@ -5,8 +5,8 @@ use std::process::Command;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 
-use ::mcp_testkit::waiting::{LONG, soon};
-use ::mcp_testkit::world::{INITIALIZED, initialize, initialize_result, request, result};
+use ::mcp_testkit::messages::{INITIALIZED, initialize, initialize_result, request, result};
+use ::mcp_testkit::waiting::{LONG, wait_until};
 use mcp_proto::Stdio;
 use mcp_proto::relay::Config;
 
@@ -110,7 +110,7 @@ impl Running {
     }
 
     fn ends(self) -> (io::Result<CloseReason>, Vec<String>) {
-        soon(|| self.thread.is_finished());
+        wait_until(|| self.thread.is_finished());
         let outcome = self.thread.join().unwrap();
         (outcome, std::mem::take(&mut *self.noted.0.lock().unwrap()))
     }
@@ -140,10 +140,10 @@ fn a_proxy_that_is_stopped_reads_no_more() {
     let running = Running::connected("cat >/dev/null", |_| {});
     assert_eq!(Arc::strong_count(&running.in_use), 2);
     running.stopper.stop();
-    soon(|| running.thread.is_finished());
+    wait_until(|| running.thread.is_finished());
     // If the reading thread has not ended yet, the next line from the client ends it.
     let _ = running.input.as_ref().unwrap().send("late\n".to_owned());
-    soon(|| Arc::strong_count(&running.in_use) == 1);
+    wait_until(|| Arc::strong_count(&running.in_use) == 1);
     assert_eq!(running.ends().0.unwrap(), CloseReason::Local);
 }
 
@@ -180,7 +180,7 @@ fn fr14_a_client_that_does_not_read_keeps_no_proxy_from_its_end() {
     // The server sends more than may be queued.
     let count = || running.noted.0.lock().unwrap().len();
     let mut before = 0;
-    soon(|| count() > 1000);
+    wait_until(|| count() > 1000);
     while count() > before {
         before = count();
         thread::sleep(Duration::from_millis(100));
@@ -201,7 +201,7 @@ fn fr14_a_client_is_not_read_while_its_server_does_not_read() {
     }
     let read = || running.noted.0.lock().unwrap().iter().filter(|note| note.starts_with("> ")).count();
     let mut before = 0;
-    soon(|| read() > 2);
+    wait_until(|| read() > 2);
     while read() > before {
         before = read();
         thread::sleep(Duration::from_millis(100));
@@ -230,7 +230,7 @@ fn inputs_beyond_a_number_wait_for_whoever_has_the_relay() {
             })
             .collect::<Vec<_>>()
     });
-    soon(|| *handed_in.lock().unwrap() == INBOX);
+    wait_until(|| *handed_in.lock().unwrap() == INBOX);
     thread::sleep(Duration::from_millis(50));
     assert_eq!((*handed_in.lock().unwrap(), proxy_loop.shared.inputs().len()), (INBOX, INBOX + 1));
     drop(state);

@@ -386,7 +386,7 @@ mod tests {
             let head = head.header("content-type", "application/json").header("mcp-method", "tools/call");
             let head = head.header("accept", "application/json, text/event-stream");
             let (head, ()) = head.header("mcp-protocol-version", "2026-07-28").body(()).unwrap().into_parts();
-            let body = ::mcp_testkit::asked::modern("1", "tools/call", &format!(r#""name":"{tool}","#));
+            let body = ::mcp_testkit::http_exchange::modern("1", "tools/call", &format!(r#""name":"{tool}","#));
             let (first, rest) = body.split_at(10);
             let (accept, _) = oneshot::channel();
             let from = From { principal: None, peer: Some(PeerKey::new(&[1])), is_routed: false };

@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::response;
 use http::{HeaderValue, Method, Request, Response, header, request};
-use mcp_proto::client::{ExchangeKey as Asked, Failure};
-use mcp_proto::server::ExchangeKey as Served;
+use mcp_proto::client::{self, Failure};
+use mcp_proto::server;
 use mcp_proto::{Instant, Json};
 
 use super::faults::Fault;
@@ -17,7 +17,7 @@ use super::model::Model;
 use crate::random::Random;
 
 /// Identifies an exchange by the number of the client and the client's key.
-pub type Key = (usize, Asked);
+pub type Key = (usize, client::ExchangeKey);
 
 /// The content of an exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,7 +145,7 @@ struct Flight {
     /// Whether the request is part of a session.
     in_session: bool,
     session: Option<HeaderValue>,
-    served: Option<Served>,
+    served: Option<server::ExchangeKey>,
     up: VecDeque<(Instant, ToServer)>,
     down: VecDeque<(Instant, ToClient)>,
     /// The number of bytes of the response that may still reach the client.
@@ -177,7 +177,7 @@ pub struct Shown {
 pub struct Network {
     random: Random,
     flights: BTreeMap<Key, Flight>,
-    by_server: BTreeMap<Served, Key>,
+    by_server: BTreeMap<server::ExchangeKey, Key>,
     /// The texts of calls, by the client and the tag in the event ids of their streams.
     tags: BTreeMap<(usize, String), String>,
     /// The texts of calls, by the client and every request id that they have had.
@@ -340,7 +340,7 @@ impl Network {
     }
 
     /// The server sends a complete response, whose body has a known length.
-    pub fn respond(&mut self, served: Served, response: Response<Bytes>, now: Instant, model: &mut Model) {
+    pub fn respond(&mut self, served: server::ExchangeKey, response: Response<Bytes>, now: Instant, model: &mut Model) {
         let (head, mut body) = response.into_parts();
         let found = self.by_server.get(&served).copied();
         if let Some((key, Fate::Spoilt { is_json })) =
@@ -369,12 +369,12 @@ impl Network {
     }
 
     /// The server begins a stream.
-    pub fn stream(&mut self, served: Served, head: Response<()>, now: Instant, model: &mut Model) {
+    pub fn stream(&mut self, served: server::ExchangeKey, head: Response<()>, now: Instant, model: &mut Model) {
         self.down(served, ToClient::Head(Box::new(head.into_parts().0)), now, model);
     }
 
     /// The server writes to a stream: an event, a comment, or several of them.
-    pub fn write(&mut self, served: Served, chunk: Bytes, now: Instant, model: &mut Model) {
+    pub fn write(&mut self, served: server::ExchangeKey, chunk: Bytes, now: Instant, model: &mut Model) {
         self.messages += 1;
         let Some(key) = self.by_server.get(&served).copied() else { return };
         let Some(flight) = self.flights.get_mut(&key) else { return };
@@ -409,7 +409,7 @@ impl Network {
         }
     }
 
-    fn write_pieces(&mut self, served: Served, mut chunk: Bytes, now: Instant, model: &mut Model) {
+    fn write_pieces(&mut self, served: server::ExchangeKey, mut chunk: Bytes, now: Instant, model: &mut Model) {
         while !chunk.is_empty() {
             let length = usize::try_from(self.random.below(400)).expect("small") + 1;
             let piece = chunk.split_to(length.min(chunk.len()));
@@ -418,7 +418,7 @@ impl Network {
     }
 
     /// The server aborts a response that is not read.
-    pub fn drop_unread(&mut self, served: Served, now: Instant, model: &mut Model) {
+    pub fn drop_unread(&mut self, served: server::ExchangeKey, now: Instant, model: &mut Model) {
         let found = self.flights.iter_mut().find(|(_, flight)| flight.served == Some(served));
         let Some((key, flight)) = found.filter(|(_, flight)| !flight.is_dropped) else { return };
         flight.down.clear();
@@ -431,14 +431,14 @@ impl Network {
     }
 
     /// The server ends a stream.
-    pub fn finish(&mut self, served: Served, now: Instant, model: &mut Model) {
+    pub fn finish(&mut self, served: server::ExchangeKey, now: Instant, model: &mut Model) {
         self.down(served, ToClient::End, now, model);
         if let Some(flight) = self.by_server.remove(&served).and_then(|key| self.flights.get_mut(&key)) {
             flight.is_over = true;
         }
     }
 
-    fn down(&mut self, served: Served, piece: ToClient, now: Instant, model: &mut Model) {
+    fn down(&mut self, served: server::ExchangeKey, piece: ToClient, now: Instant, model: &mut Model) {
         let Some(key) = self.by_server.get(&served).copied() else { return };
         let Some(flight) = self.flights.get_mut(&key) else { return };
         if flight.is_dropped || flight.is_over {
@@ -521,7 +521,7 @@ impl Network {
 
     /// The next piece that has arrived at the server, with the client's key of its exchange, and the server's key if it
     /// has one.
-    pub fn arrived_at_server(&mut self, now: Instant) -> Option<(Key, Option<Served>, ToServer)> {
+    pub fn arrived_at_server(&mut self, now: Instant) -> Option<(Key, Option<server::ExchangeKey>, ToServer)> {
         let is_due = |flight: &Flight| flight.up.front().is_some_and(|(at, _)| *at <= now);
         let (key, flight) = self.flights.iter_mut().find(|(_, flight)| is_due(flight))?;
         let (_, piece) = flight.up.pop_front()?;
@@ -529,7 +529,7 @@ impl Network {
     }
 
     /// Stores the server's key of an exchange.
-    pub fn named(&mut self, key: Key, served: Served) {
+    pub fn named(&mut self, key: Key, served: server::ExchangeKey) {
         self.by_server.insert(served, key);
         if let Some(flight) = self.flights.get_mut(&key) {
             flight.served = Some(served);
@@ -537,7 +537,11 @@ impl Network {
     }
 
     /// The next piece that has arrived at a client, with the client's and the server's key of its exchange.
-    pub fn arrived_at_client(&mut self, now: Instant, model: &mut Model) -> Option<(Key, Option<Served>, ToClient)> {
+    pub fn arrived_at_client(
+        &mut self,
+        now: Instant,
+        model: &mut Model,
+    ) -> Option<(Key, Option<server::ExchangeKey>, ToClient)> {
         let (stalled, paused) = (&self.stalled, &self.paused);
         let is_due = |(client, _): &Key, flight: &Flight| {
             !paused[*client]

@@ -7,59 +7,24 @@ use mcp_proto::client::Call;
 use mcp_proto::server::{Event, ExchangeKey, InputRequired, Progress, Scope, SubscriptionChange, TwoEndpoints};
 use mcp_proto::{Era, ErrorObject, Json, Notification, RequestKey, SessionKey, Ticket, TicketKey};
 
-use crate::asked::{Asked, initialize, modern};
-use crate::random::Random;
-use crate::site::Site;
-
-/// The source of random choices: a seed, or the bytes of a fuzzer.
-#[derive(Debug, Clone)]
-pub enum Dice<'d> {
-    /// Choices without end.
-    Seed(Random),
-    /// Choices until the bytes are used up; after that, always the first option.
-    Script(&'d [u8]),
-}
-
-impl Dice<'_> {
-    fn roll(&mut self, sides: u64) -> u64 {
-        match self {
-            Self::Seed(random) => random.below(sides),
-            Self::Script(bytes) => {
-                let mut number = 0;
-                for _ in 0..if sides > 256 { 2 } else { 1 } {
-                    let Some((first, rest)) = bytes.split_first() else { break };
-                    number = number << 8 | u64::from(*first);
-                    *bytes = rest;
-                }
-                number % sides
-            }
-        }
-    }
-
-    fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
-        let at = self.roll(from.len().max(1) as u64);
-        from.get(usize::try_from(at).unwrap())
-    }
-
-    const fn is_spent(&self) -> bool {
-        matches!(self, Self::Script([]))
-    }
-}
+use crate::http_exchange::{TestRequest, initialize, modern};
+use crate::http_server::HttpServerHarness;
+use crate::random::Choices;
 
 /// Performs `steps` random operations on a server, or fewer if the choices are used up.
 ///
 /// # Panics
 ///
 /// An invariant does not hold.
-pub fn run(dice: Dice<'_>, steps: u32) {
-    let mut world = World::new(dice);
+pub fn run(choices: Choices<'_>, steps: u32) {
+    let mut workload = Workload::new(choices);
     for _ in 0..steps {
-        if world.dice.is_spent() {
+        if workload.choices.are_used_up() {
             break;
         }
-        world.step();
+        workload.step();
     }
-    world.finish();
+    workload.finish();
 }
 
 /// A POST whose body has not arrived in full.
@@ -84,9 +49,9 @@ struct Exchange {
     is_listening: bool,
 }
 
-struct World<'d> {
-    site: Site,
-    dice: Dice<'d>,
+struct Workload<'d> {
+    harness: HttpServerHarness,
+    choices: Choices<'d>,
     half: Vec<Half>,
     exchanges: BTreeMap<ExchangeKey, Exchange>,
     /// Ids of open and ended sessions. `places` stores the message paths of two-endpoint sessions.
@@ -112,10 +77,10 @@ struct World<'d> {
 
 const VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
-impl<'d> World<'d> {
-    fn new(mut dice: Dice<'d>) -> Self {
-        let replay = [0, 400, 256 * 1024][usize::try_from(dice.roll(3)).unwrap()];
-        let site = Site::with(|http, config| {
+impl<'d> Workload<'d> {
+    fn new(mut choices: Choices<'d>) -> Self {
+        let replay = [0, 400, 256 * 1024][usize::try_from(choices.below(3)).unwrap()];
+        let harness = HttpServerHarness::with(|http, config| {
             http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
             http.replay = replay;
             http.max_sessions = 6;
@@ -129,8 +94,8 @@ impl<'d> World<'d> {
                 Json::parse(r#"{"tools":{"listChanged":true},"resources":{"subscribe":true}}"#).unwrap();
         });
         Self {
-            site,
-            dice,
+            harness,
+            choices,
             half: Vec::new(),
             exchanges: BTreeMap::new(),
             sessions: vec!["none".to_owned()],
@@ -152,7 +117,7 @@ impl<'d> World<'d> {
 
     fn body(&mut self) -> String {
         self.marks += 1;
-        let (id, mark) = (self.dice.roll(3), self.marks);
+        let (id, mark) = (self.choices.below(3), self.marks);
         let call = format!(
             r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"mark":{mark},"_meta":{{"progressToken":{id}}}}}}}"#
         );
@@ -160,7 +125,7 @@ impl<'d> World<'d> {
         let subscribe = |verb: &str| {
             format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"resources/{verb}","params":{{"uri":"a:{id}"}}}}"#)
         };
-        match self.dice.roll(18) {
+        match self.choices.below(18) {
             0..=5 => call,
             6 => cancel,
             7 => format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, id + 1),
@@ -178,40 +143,40 @@ impl<'d> World<'d> {
     }
 
     fn step(&mut self) {
-        let now = self.site.now;
-        match self.dice.roll(30) {
+        let now = self.harness.now;
+        match self.choices.below(30) {
             0 | 1 => {
-                let version = *self.dice.pick(&VERSIONS).unwrap();
-                self.post(Asked::post(initialize(version)), initialize(version));
+                let version = *self.choices.pick(&VERSIONS).unwrap();
+                self.post(TestRequest::post(initialize(version)), initialize(version));
             }
             2..=7 => {
-                let id = self.dice.pick(&self.sessions).unwrap().clone();
+                let id = self.choices.pick(&self.sessions).unwrap().clone();
                 let body = self.body();
-                self.post(Asked::post(body.clone()).in_session(&id), body);
+                self.post(TestRequest::post(body.clone()).in_session(&id), body);
             }
             8 | 9 => {
-                let place = self.dice.pick(&self.places).unwrap().clone();
-                let body = if self.dice.roll(4) == 0 { initialize("2024-11-05") } else { self.body() };
-                self.post(Asked::post(body.clone()).at(&place), body);
+                let place = self.choices.pick(&self.places).unwrap().clone();
+                let body = if self.choices.below(4) == 0 { initialize("2024-11-05") } else { self.body() };
+                self.post(TestRequest::post(body.clone()).at(&place), body);
             }
             10 | 11 => self.feed(),
             12 => {
-                let id = self.dice.pick(&self.sessions).unwrap().clone();
-                let asked = match self.dice.roll(4) {
-                    0 => Asked::new("GET", "").at("/sse"),
-                    1 => Asked::new("GET", "").in_session(&id),
+                let id = self.choices.pick(&self.sessions).unwrap().clone();
+                let asked = match self.choices.below(4) {
+                    0 => TestRequest::new("GET", "").at("/sse"),
+                    1 => TestRequest::new("GET", "").in_session(&id),
                     _ => {
-                        let after = self.dice.pick(&self.event_ids).unwrap().clone();
-                        Asked::new("GET", "").in_session(&id).with("last-event-id", &after)
+                        let after = self.choices.pick(&self.event_ids).unwrap().clone();
+                        TestRequest::new("GET", "").in_session(&id).with("last-event-id", &after)
                     }
                 };
-                let key = self.site.begin(&asked);
+                let key = self.harness.begin(&asked);
                 self.exchanges.insert(key, Exchange::default());
             }
             13 => {
                 let open: Vec<_> = self.exchanges.iter().filter(|(_, it)| !it.is_over).map(|(key, _)| *key).collect();
-                if let Some(&key) = self.dice.pick(&open) {
-                    self.site.server.handle_disconnect(key, now);
+                if let Some(&key) = self.choices.pick(&open) {
+                    self.harness.server.handle_disconnect(key, now);
                     self.exchanges.get_mut(&key).unwrap().is_gone = true;
                     self.half.retain(|half| half.key != key);
                     self.look();
@@ -223,13 +188,13 @@ impl<'d> World<'d> {
             }
             14..=16 => {
                 if !self.tickets.is_empty() {
-                    let at = usize::try_from(self.dice.roll(self.tickets.len() as u64)).unwrap();
+                    let at = usize::try_from(self.choices.below(self.tickets.len() as u64)).unwrap();
                     let ticket = self.tickets.swap_remove(at);
                     let mark = self.marks_of.get(&ticket.key()).copied().unwrap_or_default();
-                    let answer = match self.dice.roll(5) {
+                    let answer = match self.choices.below(5) {
                         0 => Err(ErrorObject::new(-32602, "no")),
                         1 => {
-                            let context = self.site.server.context(&ticket).unwrap();
+                            let context = self.harness.server.context(&ticket).unwrap();
                             let rounds = self.rounds.entry(ticket.key()).or_default();
                             *rounds += 1;
                             // A request that was dispatched again more than ten times is answered instead.
@@ -240,60 +205,60 @@ impl<'d> World<'d> {
                         }
                         _ => Ok(Json::parse(format!(r#"{{"content":[],"answer":{mark}}}"#)).unwrap()),
                     };
-                    self.site.server.respond(ticket, answer, now).unwrap();
+                    self.harness.server.respond(ticket, answer, now).unwrap();
                 }
             }
             17 => {
-                if let Some(ticket) = self.dice.pick(&self.tickets) {
+                if let Some(ticket) = self.choices.pick(&self.tickets) {
                     self.marks += 1;
                     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
                     let progress = Progress { progress: self.marks as f64, total: None, message: None };
-                    self.site.server.progress(ticket, &progress, now);
+                    self.harness.server.progress(ticket, &progress, now);
                 }
             }
             18 | 19 => {
-                let scope = match self.dice.roll(2) {
-                    0 => self.dice.pick(&self.keys).map(|&session| session.into()),
-                    _ => self.dice.pick(&self.tickets).map(Scope::from),
+                let scope = match self.choices.below(2) {
+                    0 => self.choices.pick(&self.keys).map(|&session| session.into()),
+                    _ => self.choices.pick(&self.tickets).map(Scope::from),
                 };
                 if let Some(scope) = scope {
-                    if self.dice.roll(2) == 0 {
-                        let _ = self.site.server.notify(scope, Notification::new("notifications/message"), now);
-                    } else if let Ok(request) = self.site.server.request(scope, Call::new("roots/list"), now) {
+                    if self.choices.below(2) == 0 {
+                        let _ = self.harness.server.notify(scope, Notification::new("notifications/message"), now);
+                    } else if let Ok(request) = self.harness.server.request(scope, Call::new("roots/list"), now) {
                         assert!(self.asked.insert(request), "a key comes twice");
                     }
                 }
             }
             20 => {
-                if let Some(ticket) = self.dice.pick(&self.tickets) {
-                    self.site.server.release(ticket, now);
+                if let Some(ticket) = self.choices.pick(&self.tickets) {
+                    self.harness.server.release(ticket, now);
                 }
             }
             21 => {
                 let asked: Vec<_> = self.asked.iter().copied().collect();
-                if let Some(&request) = self.dice.pick(&asked) {
-                    self.site.server.cancel(request, None, now);
+                if let Some(&request) = self.choices.pick(&asked) {
+                    self.harness.server.cancel(request, None, now);
                 }
             }
             23..=26 => self.post_modern(),
             27 => {
                 let changed = Notification::new("notifications/tools/list_changed");
-                self.site.server.publish(changed, now).unwrap();
+                self.harness.server.publish(changed, now).unwrap();
                 self.look_at_subscriptions();
             }
             22 => {
-                let time = Duration::from_secs([1, 10, 40, 130, 301][usize::try_from(self.dice.roll(5)).unwrap()]);
-                self.site.pass(time);
+                let time = Duration::from_secs([1, 10, 40, 130, 301][usize::try_from(self.choices.below(5)).unwrap()]);
+                self.harness.pass(time);
             }
-            _ => match self.dice.roll(4) {
+            _ => match self.choices.below(4) {
                 0 => {
-                    if let Some(&session) = self.dice.pick(&self.keys) {
-                        self.site.server.end(session, now);
+                    if let Some(&session) = self.choices.pick(&self.keys) {
+                        self.harness.server.end(session, now);
                     }
                 }
                 1 => {
-                    let id = self.dice.pick(&self.sessions).unwrap().clone();
-                    let key = self.site.ask(&Asked::new("DELETE", "").in_session(&id));
+                    let id = self.choices.pick(&self.sessions).unwrap().clone();
+                    let key = self.harness.ask(&TestRequest::new("DELETE", "").in_session(&id));
                     self.exchanges.insert(key, Exchange::default());
                 }
                 _ => {}
@@ -305,15 +270,15 @@ impl<'d> World<'d> {
     /// Posts a request without a session. Its headers may contradict its body.
     fn post_modern(&mut self) {
         self.marks += 1;
-        let (id, mark) = (self.dice.roll(2).to_string(), self.marks);
+        let (id, mark) = (self.choices.below(2).to_string(), self.marks);
         let method = ["tools/call", "tools/call", "subscriptions/listen", "server/discover", "ping"];
-        let method = *self.dice.pick(&method).unwrap();
+        let method = *self.choices.pick(&method).unwrap();
         let members = format!(
             r#""name":"a","notifications":{{"toolsListChanged":true,"resourceSubscriptions":["a:{id}"]}},"mark":{mark},"#
         );
         let body = modern(&id, method, &members);
-        let asked = Asked::post(body.clone()).mirrored(method).with("mcp-name", "a");
-        let asked = match self.dice.roll(10) {
+        let asked = TestRequest::post(body.clone()).mirrored(method).with("mcp-name", "a");
+        let asked = match self.choices.below(10) {
             0 => asked.with("mcp-method", "tools/list"),
             1 => asked.with("mcp-protocol-version", "2025-11-25"),
             2 => asked.and("mcp-method", method),
@@ -329,11 +294,11 @@ impl<'d> World<'d> {
         self.post(asked, body);
     }
 
-    fn post(&mut self, asked: Asked, body: String) -> ExchangeKey {
-        let key = self.site.begin(&asked);
+    fn post(&mut self, asked: TestRequest, body: String) -> ExchangeKey {
+        let key = self.harness.begin(&asked);
         self.exchanges.insert(key, Exchange::default());
         self.half.push(Half { key, rest: body.into_bytes() });
-        if self.dice.roll(3) > 0 {
+        if self.choices.below(3) > 0 {
             while self.half.last().is_some_and(|half| half.key == key) {
                 self.feed_at(self.half.len() - 1);
             }
@@ -343,29 +308,30 @@ impl<'d> World<'d> {
 
     fn feed(&mut self) {
         if !self.half.is_empty() {
-            let at = usize::try_from(self.dice.roll(self.half.len() as u64)).unwrap();
+            let at = usize::try_from(self.choices.below(self.half.len() as u64)).unwrap();
             self.feed_at(at);
         }
     }
 
     fn feed_at(&mut self, at: usize) {
-        let now = self.site.now;
+        let now = self.harness.now;
         let half = &mut self.half[at];
-        let most = if self.dice.is_spent() { usize::MAX } else { usize::try_from(self.dice.roll(2000)).unwrap() };
+        let most =
+            if self.choices.are_used_up() { usize::MAX } else { usize::try_from(self.choices.below(2000)).unwrap() };
         let size = half.rest.len().min(most);
         let piece: Vec<_> = half.rest.drain(..size).collect();
-        self.site.server.handle_body(half.key, &piece, now);
+        self.harness.server.handle_body(half.key, &piece, now);
         if half.rest.is_empty() {
             let half = self.half.swap_remove(at);
-            self.site.server.handle_end(half.key, now);
+            self.harness.server.handle_end(half.key, now);
             self.exchanges.get_mut(&half.key).unwrap().is_whole = true;
         }
     }
 
-    /// Reads the output of the server. `Site` checks that a response has one head and that nothing follows its end.
+    /// Reads the output of the server. `HttpServerHarness` checks that a response has one head and that nothing follows its end.
     fn look(&mut self) {
         for (key, exchange) in &mut self.exchanges {
-            let sent = self.site.peek(*key);
+            let sent = self.harness.peek(*key);
             let Some(sent) = sent else { continue };
             if exchange.is_gone {
                 let grown = (sent.status.is_some(), sent.is_over, sent.body.len());
@@ -397,7 +363,7 @@ impl<'d> World<'d> {
             }
             (exchange.has_status, exchange.is_over) = (sent.status.is_some(), sent.is_over);
         }
-        for event in self.site.events() {
+        for event in self.harness.events() {
             match event {
                 Event::Connected { session, .. } => {
                     assert!(!self.is_closed, "a session after the end");
@@ -429,15 +395,15 @@ impl<'d> World<'d> {
                 _ => {}
             }
         }
-        assert!(self.site.server.sessions() <= 6);
-        assert!(self.site.server.subscriptions() <= 3);
+        assert!(self.harness.server.sessions() <= 6);
+        assert!(self.harness.server.subscriptions() <= 3);
         let served = self.tickets.len() + self.parked.len();
         assert!(served <= 12, "more are served than may be");
-        assert_eq!(self.site.server.requests_in_flight(), served, "requests and tickets");
+        assert_eq!(self.harness.server.requests_in_flight(), served, "requests and tickets");
     }
 
     fn look_at_subscriptions(&mut self) {
-        while let Some(change) = self.site.server.poll_subscription() {
+        while let Some(change) = self.harness.server.poll_subscription() {
             let is_news = match change {
                 SubscriptionChange::Subscribed(uri) => self.subscribed.insert(uri.to_string()),
                 SubscriptionChange::Unsubscribed(uri) => self.subscribed.remove(&*uri),
@@ -455,32 +421,32 @@ impl<'d> World<'d> {
     }
 
     fn finish(mut self) {
-        if self.dice.roll(2) == 0 {
+        if self.choices.below(2) == 0 {
             // The application answers all requests.
-            self.site.pass(Duration::from_secs(1));
+            self.harness.pass(Duration::from_secs(1));
             self.look();
             for ticket in std::mem::take(&mut self.tickets) {
-                self.site.server.respond(ticket, Ok(Json::empty_object()), self.site.now).unwrap();
+                self.harness.server.respond(ticket, Ok(Json::empty_object()), self.harness.now).unwrap();
             }
             self.look();
             self.check_answered();
         }
-        self.site.server.close(self.site.now);
+        self.harness.server.close(self.harness.now);
         self.is_closed = true;
         self.look();
-        while !self.half.is_empty() && self.dice.roll(10) > 0 {
+        while !self.half.is_empty() && self.choices.below(10) > 0 {
             self.feed();
             self.look();
         }
         self.check_answered();
         assert!(self.asked.is_empty(), "exactly one outcome");
         assert!(self.tickets.is_empty() && self.keys.is_empty());
-        assert_eq!(self.site.server.sessions(), 0);
+        assert_eq!(self.harness.server.sessions(), 0);
         self.look_at_subscriptions();
         assert!(self.subscribed.is_empty(), "subscribed to after the end: {:?}", self.subscribed);
-        self.site.pass(Duration::from_secs(1000));
+        self.harness.pass(Duration::from_secs(1000));
         self.look();
-        assert_eq!(self.site.server.poll_timeout(), None, "no timer is left");
+        assert_eq!(self.harness.server.poll_timeout(), None, "no timer is left");
         for (key, exchange) in &self.exchanges {
             assert!(exchange.is_gone || exchange.is_over, "{key:?}: {}", exchange.text);
         }

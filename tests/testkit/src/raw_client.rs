@@ -5,17 +5,17 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::asked::{Asked, Sent, initialize};
+use crate::http_exchange::{TestRequest, TestResponse, initialize};
 use crate::http1;
 use crate::waiting::LONG;
 
 /// The address of a server that listens.
 #[derive(Debug, Clone)]
-pub struct Remote {
+pub struct RawClient {
     address: String,
 }
 
-impl Remote {
+impl RawClient {
     /// A server at this address, such as `127.0.0.1:3000`.
     pub fn new(address: &str) -> Self {
         Self { address: address.to_owned() }
@@ -43,7 +43,7 @@ impl Remote {
 
     /// Sends a request on a new connection, and reads the whole response. When this returns, the server has closed the
     /// connection, so that it counts as unused.
-    pub fn answer(&self, asked: &Asked) -> Sent {
+    pub fn answer(&self, asked: &TestRequest) -> TestResponse {
         let mut conversation = self.open(asked);
         let sent = conversation.until(|sent| sent.is_over);
         conversation.rest();
@@ -51,37 +51,37 @@ impl Remote {
     }
 
     /// Sends a request on a new connection.
-    pub fn open(&self, asked: &Asked) -> Conversation {
+    pub fn open(&self, asked: &TestRequest) -> RawConnection {
         let mut conversation = self.connect();
         conversation.write(&text(asked));
         conversation
     }
 
     /// Opens a connection.
-    pub fn connect(&self) -> Conversation {
+    pub fn connect(&self) -> RawConnection {
         let stream = TcpStream::connect(&self.address).expect("the server listens");
         stream.set_nodelay(true).expect("a socket");
         stream.set_read_timeout(Some(LONG)).expect("a socket");
-        Conversation { stream, read: Vec::new() }
+        RawConnection { stream, read: Vec::new() }
     }
 
     /// Opens a connection from another address of this machine, such as `127.0.0.2`.
-    pub fn connect_from(&self, address: Ipv4Addr) -> Conversation {
+    pub fn connect_from(&self, address: Ipv4Addr) -> RawConnection {
         let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
         socket.bind(&SocketAddr::from((address, 0)).into()).expect("an address of this machine");
         let server: SocketAddr = self.address.parse().expect("an address");
         socket.connect(&server.into()).expect("the server listens");
         let stream = TcpStream::from(socket);
         stream.set_read_timeout(Some(LONG)).expect("a socket");
-        Conversation { stream, read: Vec::new() }
+        RawConnection { stream, read: Vec::new() }
     }
 
     /// Opens and confirms a session; returns its id.
     pub fn session(&self, version: &str) -> String {
-        let opened = self.answer(&Asked::post(initialize(version)));
+        let opened = self.answer(&TestRequest::post(initialize(version)));
         assert_eq!(opened.code(), 200, "{}", opened.text());
         let id = opened.headers["mcp-session-id"].to_str().expect("text").to_owned();
-        let confirm = Asked::post(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).in_session(&id);
+        let confirm = TestRequest::post(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).in_session(&id);
         assert_eq!(self.answer(&confirm).code(), 202);
         id
     }
@@ -96,12 +96,12 @@ impl Remote {
 
 /// One connection.
 #[derive(Debug)]
-pub struct Conversation {
+pub struct RawConnection {
     stream: TcpStream,
     read: Vec<u8>,
 }
 
-impl Conversation {
+impl RawConnection {
     /// Writes these bytes. Errors are ignored, because the server may have closed the connection.
     pub fn write(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
@@ -112,7 +112,7 @@ impl Conversation {
     /// # Panics
     ///
     /// If the server closes the connection before that, or takes longer than [`LONG`].
-    pub fn until(&mut self, is_such: impl Fn(&Sent) -> bool) -> Sent {
+    pub fn until(&mut self, is_such: impl Fn(&TestResponse) -> bool) -> TestResponse {
         let deadline = Instant::now() + LONG;
         loop {
             let mut sent = self.sent();
@@ -141,7 +141,7 @@ impl Conversation {
     }
 
     /// Writes a request.
-    pub fn ask(&mut self, asked: &Asked) {
+    pub fn ask(&mut self, asked: &TestRequest) {
         self.write(&text(asked));
     }
 
@@ -188,14 +188,14 @@ impl Conversation {
         (&self.stream).write_all(b" ").is_err()
     }
 
-    fn sent(&self) -> Sent {
+    fn sent(&self) -> TestResponse {
         let mut bytes = &self.read[..];
         let mut found = http1::read(&mut bytes);
         while found.as_ref().is_some_and(|exchange| exchange.status() / 100 == 1) {
             found = http1::read(&mut bytes);
         }
-        let Some(exchange) = found else { return Sent::default() };
-        let mut sent = Sent { status: exchange.status().try_into().ok(), ..Sent::default() };
+        let Some(exchange) = found else { return TestResponse::default() };
+        let mut sent = TestResponse { status: exchange.status().try_into().ok(), ..TestResponse::default() };
         sent.is_stream = exchange.header("content-type") == "text/event-stream";
         sent.is_over = exchange.is_complete;
         for (name, value) in &exchange.headers {
@@ -228,8 +228,8 @@ fn is_reset(error: &io::Error) -> bool {
 }
 
 /// The bytes of a request with `connection: close`.
-pub fn text(asked: &Asked) -> Vec<u8> {
-    let Asked { method, target, fields, body, .. } = asked;
+pub fn text(asked: &TestRequest) -> Vec<u8> {
+    let TestRequest { method, target, fields, body, .. } = asked;
     let mut lines = vec![format!("{method} {target} HTTP/1.1")];
     lines.extend(fields.iter().map(|(name, value)| format!("{name}: {value}")));
     if !fields.iter().any(|(name, _)| name == "content-length") {

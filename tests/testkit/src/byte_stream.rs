@@ -6,12 +6,12 @@ use mcp_proto::client::{self, Call, Client, Outcome};
 use mcp_proto::server::{self, Server};
 use mcp_proto::{Instant, Output, ProtocolVersion, RequestKey, Stdio, StdioAction};
 
+use crate::messages::{DISCOVERED, INITIALIZED, initialize, initialize_result, result};
 use crate::transcript;
-use crate::world::{DISCOVERED, INITIALIZED, initialize, initialize_result, result};
 
 /// A machine and its output.
 #[derive(Debug)]
-pub struct Stream<M, E> {
+pub struct ByteStreamHarness<M, E> {
     /// The machine.
     pub machine: M,
     /// The current virtual time.
@@ -27,9 +27,9 @@ pub struct Stream<M, E> {
 }
 
 /// A server, whose client is the test.
-pub type ServerStream = Stream<Server<Stdio>, server::Event>;
+pub type ServerStream = ByteStreamHarness<Server<Stdio>, server::Event>;
 /// A client, whose server is the test.
-pub type ClientStream = Stream<Client<Stdio>, client::Event>;
+pub type ClientStream = ByteStreamHarness<Client<Stdio>, client::Event>;
 
 macro_rules! stream {
     ($stream:ty, $event:ty) => {
@@ -108,7 +108,7 @@ macro_rules! stream {
 stream!(ServerStream, server::Event);
 stream!(ClientStream, client::Event);
 
-impl<M, E> Stream<M, E> {
+impl<M, E> ByteStreamHarness<M, E> {
     fn of(machine: M) -> Self {
         let now = Instant::after_start(Duration::from_secs(3600));
         transcript::begin(now);

@@ -7,17 +7,17 @@ use http::{HeaderName, HeaderValue, Request};
 use mcp_proto::server::{Config, Event, ExchangeKey, Http, HttpAction, HttpConfig, RequestInfo, Server};
 use mcp_proto::{Instant, Json, Output, SessionKey, Ticket};
 
-use crate::asked::{Asked, Sent, initialize};
+use crate::http_exchange::{TestRequest, TestResponse, initialize};
 use crate::transcript;
 
 /// The server, its responses, and its events.
 #[derive(Debug)]
-pub struct Site {
+pub struct HttpServerHarness {
     /// The machine.
     pub server: Server<Http>,
     /// The current virtual time.
     pub now: Instant,
-    sent: BTreeMap<ExchangeKey, Sent>,
+    sent: BTreeMap<ExchangeKey, TestResponse>,
     events: Vec<Event>,
     /// Exchanges for which the server sent `100 Continue`.
     pub continued: Vec<ExchangeKey>,
@@ -32,7 +32,7 @@ pub struct Site {
     pub aborted: Vec<ExchangeKey>,
 }
 
-impl Site {
+impl HttpServerHarness {
     /// A server with the default configuration.
     pub fn new() -> Self {
         Self::with(|_, _| {})
@@ -60,7 +60,7 @@ impl Site {
     }
 
     /// Passes the head of a request to the server.
-    pub fn begin(&mut self, asked: &Asked) -> ExchangeKey {
+    pub fn begin(&mut self, asked: &TestRequest) -> ExchangeKey {
         let mut head =
             Request::builder().method(asked.method).uri(&asked.target).body(()).expect("a request").into_parts().0;
         for (name, value) in &asked.fields {
@@ -84,12 +84,12 @@ impl Site {
     }
 
     /// Passes a whole request to the server, with its body in pieces of 7 bytes.
-    pub fn ask(&mut self, asked: &Asked) -> ExchangeKey {
+    pub fn ask(&mut self, asked: &TestRequest) -> ExchangeKey {
         self.ask_in_pieces_of(7, asked)
     }
 
     /// Passes a whole request to the server, with its body in pieces of this size.
-    pub fn ask_in_pieces_of(&mut self, size: usize, asked: &Asked) -> ExchangeKey {
+    pub fn ask_in_pieces_of(&mut self, size: usize, asked: &TestRequest) -> ExchangeKey {
         let key = self.begin(asked);
         for piece in asked.body.chunks(size) {
             self.server.handle_body(key, piece, self.now);
@@ -100,19 +100,19 @@ impl Site {
     }
 
     /// Passes a whole request to the server; returns what it sends at once.
-    pub fn answer(&mut self, asked: &Asked) -> Sent {
+    pub fn answer(&mut self, asked: &TestRequest) -> TestResponse {
         let key = self.ask(asked);
         self.take(key)
     }
 
     /// Takes what has been sent on an exchange since the last call.
-    pub fn take(&mut self, key: ExchangeKey) -> Sent {
+    pub fn take(&mut self, key: ExchangeKey) -> TestResponse {
         self.settle();
         self.sent.remove(&key).unwrap_or_default()
     }
 
     /// What has been sent on an exchange since it was last taken.
-    pub fn peek(&mut self, key: ExchangeKey) -> Option<&Sent> {
+    pub fn peek(&mut self, key: ExchangeKey) -> Option<&TestResponse> {
         self.settle();
         self.sent.get(&key)
     }
@@ -124,12 +124,13 @@ impl Site {
 
     /// Opens and confirms a session of a principal; returns its id.
     pub fn session_of(&mut self, version: &str, principal: Option<&str>) -> String {
-        let by = |asked: Asked| if let Some(principal) = principal { asked.by(principal) } else { asked };
-        let opened = self.answer(&by(Asked::post(initialize(version))));
+        let by = |asked: TestRequest| if let Some(principal) = principal { asked.by(principal) } else { asked };
+        let opened = self.answer(&by(TestRequest::post(initialize(version))));
         assert_eq!(opened.code(), 200, "{}", opened.text());
         let id = opened.headers["mcp-session-id"].to_str().expect("text").to_owned();
-        let confirmed =
-            self.answer(&by(Asked::post(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#)).in_session(&id));
+        let confirmed = self.answer(
+            &by(TestRequest::post(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#)).in_session(&id),
+        );
         assert_eq!(confirmed.code(), 202);
         id
     }
@@ -137,7 +138,7 @@ impl Site {
     /// Makes a call in a session; returns its exchange and its ticket.
     pub fn call(&mut self, session: &str, id: &str, params: &str) -> (ExchangeKey, Ticket) {
         let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{params}}}"#);
-        let key = self.ask(&Asked::post(body).in_session(session));
+        let key = self.ask(&TestRequest::post(body).in_session(session));
         (key, self.ticket())
     }
 
@@ -194,7 +195,7 @@ impl Site {
                     let sent = self.open(exchange);
                     assert!(sent.status.is_none(), "two responses");
                     let (head, body) = response.into_parts();
-                    *sent = Sent {
+                    *sent = TestResponse {
                         status: Some(head.status),
                         headers: head.headers,
                         body: body.to_vec(),
@@ -234,14 +235,14 @@ impl Site {
     }
 
     /// The response so far on an exchange to which the server sends more; panics if the response is complete.
-    fn open(&mut self, exchange: ExchangeKey) -> &mut Sent {
+    fn open(&mut self, exchange: ExchangeKey) -> &mut TestResponse {
         let sent = self.sent.entry(exchange).or_default();
         assert!(!sent.is_over, "something came after the end of a response");
         sent
     }
 }
 
-impl Default for Site {
+impl Default for HttpServerHarness {
     fn default() -> Self {
         Self::new()
     }

@@ -9,8 +9,8 @@ use mcp_proto::{ErrorObject, Instant, Json, Notification, RequestKey, Server, Ti
 
 use super::messages::Client;
 use super::{LONG, STEPS, limits, random_time};
+use mcp_testkit::byte_stream::ServerStream;
 use mcp_testkit::random::Random;
-use mcp_testkit::stream::ServerStream;
 
 /// The open tickets and requests of the application.
 #[derive(Default)]

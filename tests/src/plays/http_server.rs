@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use mcp_proto::client::{ExchangeKey, Failure};
 
 use super::messages::Asked;
+use mcp_testkit::http_client::{HttpClientHarness, Machine, Opened, Reply};
+use mcp_testkit::messages::event;
 use mcp_testkit::random::Random;
-use mcp_testkit::world::{Machine, Opened, Reply, World, event};
 
 /// An exchange that is open.
 struct Exchange {
@@ -17,7 +18,7 @@ struct Exchange {
 }
 
 /// The server.
-pub(super) struct Site {
+pub(super) struct HttpServer {
     open: BTreeMap<ExchangeKey, Exchange>,
     /// One in so many responses is wrong.
     trouble: u64,
@@ -51,7 +52,7 @@ const TARGETS: [&str; 8] = [
     "/mcp#f",
 ];
 
-impl Site {
+impl HttpServer {
     pub(super) fn new(random: &mut Random) -> Self {
         Self {
             open: BTreeMap::new(),
@@ -66,13 +67,13 @@ impl Site {
     }
 
     /// Performs one random operation on one of the open exchanges.
-    pub(super) fn act<M: Machine>(&mut self, world: &mut World<M>, random: &mut Random) {
-        while world.has_opened() {
-            let opened = world.opened();
+    pub(super) fn act<M: Machine>(&mut self, harness: &mut HttpClientHarness<M>, random: &mut Random) {
+        while harness.has_opened() {
+            let opened = harness.opened();
             let asked = Asked::read(opened.body());
             self.open.insert(opened.key, Exchange { opened, asked, is_stream: false });
         }
-        self.open.retain(|key, _| !world.is_aborted(*key));
+        self.open.retain(|key, _| !harness.is_aborted(*key));
         let Some(place) = self.open.len().checked_sub(1) else { return };
         let place = usize::try_from(random.below(place as u64 + 1)).expect("few exchanges");
         let Some(key) = self.open.keys().nth(place).copied() else { return };
@@ -80,11 +81,11 @@ impl Site {
         let is_bad = self.calm == 0 && random.one_in(self.trouble);
         self.calm = self.calm.saturating_sub(1);
         let stays = if exchange.is_stream {
-            self.go_on(key, exchange, is_bad, world, random)
+            self.go_on(key, exchange, is_bad, harness, random)
         } else if is_bad {
-            Self::trouble(key, exchange, world, random)
+            Self::trouble(key, exchange, harness, random)
         } else {
-            self.answer(key, exchange, world, random)
+            self.answer(key, exchange, harness, random)
         };
         if let Some(exchange) = stays {
             self.open.insert(key, exchange);
@@ -96,34 +97,34 @@ impl Site {
         &mut self,
         key: ExchangeKey,
         mut exchange: Exchange,
-        world: &mut World<M>,
+        harness: &mut HttpClientHarness<M>,
         random: &mut Random,
     ) -> Option<Exchange> {
         let method = exchange.opened.request.method().as_str();
         if self.is_old && method == "POST" {
             let is_second = exchange.opened.line().contains("messages");
             self.waiting.extend(exchange.asked.filter(|_| is_second));
-            world.reply(key, &Reply::status(if is_second { 202 } else { 405 }));
+            harness.reply(key, &Reply::status(if is_second { 202 } else { 405 }));
             return None;
         }
         let asked = match (method, exchange.asked.clone()) {
             ("GET", _) if !self.is_old && random.one_in(3) => {
-                world.reply(key, &Reply::status(405));
+                harness.reply(key, &Reply::status(405));
                 return None;
             }
             ("GET", _) => {
                 let first = if self.is_old { "event: endpoint\ndata: /messages?s=1\n\n" } else { ": here\n\n" };
-                world.begin(key, &Reply::events(first));
+                harness.begin(key, &Reply::events(first));
                 exchange.is_stream = true;
                 return Some(exchange);
             }
             ("POST", Some(asked)) => asked,
             ("POST", None) => {
-                world.reply(key, &Reply::status(202));
+                harness.reply(key, &Reply::status(202));
                 return None;
             }
             (_, _) => {
-                world.reply(key, &Reply::status(*random.pick(&[200, 204, 405])));
+                harness.reply(key, &Reply::status(*random.pick(&[200, 204, 405])));
                 return None;
             }
         };
@@ -132,7 +133,7 @@ impl Site {
         let session = format!("session-{}", self.sessions);
         let head = |reply: Reply| if opens { reply.header("mcp-session-id", &session) } else { reply };
         if asked.method == "subscriptions/listen" || self.calm == 0 && random.one_in(2) {
-            world.begin(key, &head(Reply::events(": here\n\n")));
+            harness.begin(key, &head(Reply::events(": here\n\n")));
             exchange.is_stream = true;
             return Some(exchange);
         }
@@ -145,7 +146,7 @@ impl Site {
             asked.result(random)
         };
         let status = if text.contains("\"error\"") { status } else { 200 };
-        world.reply(key, &head(Reply::json(text).with_status(status)));
+        harness.reply(key, &head(Reply::json(text).with_status(status)));
         None
     }
 
@@ -153,36 +154,36 @@ impl Site {
     fn trouble<M: Machine>(
         key: ExchangeKey,
         exchange: Exchange,
-        world: &mut World<M>,
+        harness: &mut HttpClientHarness<M>,
         random: &mut Random,
     ) -> Option<Exchange> {
         let aside =
             |random: &mut Random| exchange.asked.as_ref().map_or_else(|| "{}".to_owned(), |asked| asked.aside(random));
         match random.below(10) {
-            0 => world.fail(key, Failure::Unreachable { detail: "x".into() }),
-            1 => world.fail(key, Failure::Broken { detail: "x".into() }),
-            2 if random.one_in(3) => world.fail(key, Failure::Hopeless { detail: "x".into() }),
-            2 => world.machine.sent(key, world.now),
+            0 => harness.fail(key, Failure::Unreachable { detail: "x".into() }),
+            1 => harness.fail(key, Failure::Broken { detail: "x".into() }),
+            2 if random.one_in(3) => harness.fail(key, Failure::Hopeless { detail: "x".into() }),
+            2 => harness.machine.sent(key, harness.now),
             3 => {
                 let reply = Reply::status(*random.pick(&REDIRECTS)).header("location", random.text(&TARGETS));
-                world.reply(key, &reply);
+                harness.reply(key, &reply);
                 return None;
             }
             4 => {
                 let text = aside(random);
                 let session =
                     random.text(&["session-1", "session-9", "a b", "a-very-long-id-of-a-session-that-goes-on"]);
-                world.reply(key, &Reply::json(text).header("mcp-session-id", session));
+                harness.reply(key, &Reply::json(text).header("mcp-session-id", session));
             }
             5 => {
                 let kind = random.text(&["text/html", "application/json; charset=utf-8", "application/json", "", "a"]);
                 let body = random.text(&["", "<!DOCTYPE html>", "{", "[]", "null"]);
-                world.reply(key, &Reply::status(200).content_type(kind).body(body));
+                harness.reply(key, &Reply::status(200).content_type(kind).body(body));
             }
             6 => {
                 let encoding = random.text(&["gzip", "identity"]);
                 let text = aside(random);
-                world.reply(key, &Reply::json(text).header("content-encoding", encoding));
+                harness.reply(key, &Reply::json(text).header("content-encoding", encoding));
             }
             what => {
                 let mut reply = Reply::status(*random.pick(&STATUSES));
@@ -199,10 +200,10 @@ impl Site {
                     _ => exchange.asked.as_ref().map_or_else(String::new, |asked| asked.error(random)),
                 };
                 let kind = random.text(&["application/json", "text/plain", "text/event-stream"]);
-                world.reply(key, &reply.content_type(kind).body(body));
+                harness.reply(key, &reply.content_type(kind).body(body));
             }
         }
-        world.is_open(key).then_some(exchange)
+        harness.is_open(key).then_some(exchange)
     }
 
     /// Sends more of a stream, or ends it.
@@ -211,14 +212,14 @@ impl Site {
         key: ExchangeKey,
         exchange: Exchange,
         is_bad: bool,
-        world: &mut World<M>,
+        harness: &mut HttpClientHarness<M>,
         random: &mut Random,
     ) -> Option<Exchange> {
         let none = Asked { id: "77".to_owned(), method: String::new(), token: None, is_modern: false };
         if is_bad {
             match random.below(6) {
-                0 => world.fail(key, Failure::Broken { detail: "x".into() }),
-                1 => world.end(key),
+                0 => harness.fail(key, Failure::Broken { detail: "x".into() }),
+                1 => harness.end(key),
                 2 => {
                     let text = random.text(&[
                         "retry: 10\n\n",
@@ -228,15 +229,15 @@ impl Site {
                         "data\n\n",
                         "x",
                     ]);
-                    world.send(key, text.as_bytes());
+                    harness.send(key, text.as_bytes());
                 }
-                3 => world.send(key, format!("data: {}\n\n", "long ".repeat(200)).as_bytes()),
+                3 => harness.send(key, format!("data: {}\n\n", "long ".repeat(200)).as_bytes()),
                 _ => {
                     let text = exchange.asked.as_ref().unwrap_or(&none).aside(random);
-                    world.send(key, event(&text).as_bytes());
+                    harness.send(key, event(&text).as_bytes());
                 }
             }
-            return world.is_open(key).then_some(exchange);
+            return harness.is_open(key).then_some(exchange);
         }
         let id = if random.one_in(2) {
             self.event += 1;
@@ -260,7 +261,7 @@ impl Site {
             Some(asked) => asked.aside(random),
             None => exchange.asked.as_ref().unwrap_or(&none).aside(random),
         };
-        world.send(key, format!("{id}{}", event(&text)).as_bytes());
-        world.is_open(key).then_some(exchange)
+        harness.send(key, format!("{id}{}", event(&text)).as_bytes());
+        harness.is_open(key).then_some(exchange)
     }
 }

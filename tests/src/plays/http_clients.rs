@@ -6,12 +6,12 @@ use mcp_proto::Json;
 use mcp_proto::server::{ExchangeKey, TwoEndpoints};
 
 use super::messages::{LEGACY, MODERN};
-use super::served::Application;
+use super::stdio_server::Application;
 use super::{LONG, STEPS, limits, random_time};
-use mcp_testkit::asked::{Asked, initialize};
+use mcp_testkit::http_exchange::{TestRequest, initialize};
+use mcp_testkit::http_server::HttpServerHarness;
+use mcp_testkit::messages::{self, INITIALIZED};
 use mcp_testkit::random::Random;
-use mcp_testkit::site::Site;
-use mcp_testkit::world::{self, INITIALIZED};
 
 /// The data that clients have received from a server.
 struct Clients {
@@ -32,7 +32,7 @@ struct Clients {
 /// The machine is not empty after the server was closed.
 pub fn server_http(seed: u64) {
     let mut random = Random::new(seed);
-    let mut site = Site::with(|http, config| {
+    let mut harness = HttpServerHarness::with(|http, config| {
         config.limits = limits(&mut random);
         config.capabilities =
             Json::parse(r#"{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{}}"#).expect("JSON");
@@ -54,77 +54,77 @@ pub fn server_http(seed: u64) {
     let mut application = Application::default();
     for _ in 0..STEPS {
         match random.below(14) {
-            0..=6 => clients.ask(&mut site, &mut random),
-            7 => site.pass(random_time(&mut random)),
-            8 => clients.leave(&mut site, &mut random),
-            9 if random.one_in(5) => site.is_read = !site.is_read,
-            10 if random.one_in(80) => site.server.close(site.now),
-            _ => application.act(&mut site.server, site.now, &mut random),
+            0..=6 => clients.ask(&mut harness, &mut random),
+            7 => harness.pass(random_time(&mut random)),
+            8 => clients.leave(&mut harness, &mut random),
+            9 if random.one_in(5) => harness.is_read = !harness.is_read,
+            10 if random.one_in(80) => harness.server.close(harness.now),
+            _ => application.act(&mut harness.server, harness.now, &mut random),
         }
-        application.read(site.events());
-        while site.server.poll_subscription().is_some() {}
+        application.read(harness.events());
+        while harness.server.poll_subscription().is_some() {}
     }
-    site.server.close(site.now);
+    harness.server.close(harness.now);
     for exchange in clients.exchanges {
-        site.server.handle_disconnect(exchange, site.now);
+        harness.server.handle_disconnect(exchange, harness.now);
     }
-    site.pass(LONG);
-    application.read(site.events());
+    harness.pass(LONG);
+    application.read(harness.events());
     assert!(application.waiting.is_empty(), "{:?} never ended", application.waiting);
-    assert_eq!(site.server.load().to_string(), "nothing", "that is left");
+    assert_eq!(harness.server.load().to_string(), "nothing", "that is left");
 }
 
 impl Clients {
-    fn ask(&mut self, site: &mut Site, random: &mut Random) {
+    fn ask(&mut self, harness: &mut HttpServerHarness, random: &mut Random) {
         self.next += 1;
         let id = self.next.to_string();
         let session = self.sessions.last().filter(|_| !random.one_in(12)).cloned().unwrap_or_else(|| "none".to_owned());
         let asked = match random.below(16) {
-            _ if self.sessions.is_empty() && random.one_in(3) => Asked::post(initialize("2025-06-18")),
-            0 => Asked::post(initialize(random.text(&["2025-11-25", "2025-03-26", "2024-11-05"]))),
-            1 => Asked::post(INITIALIZED).in_session(&session),
+            _ if self.sessions.is_empty() && random.one_in(3) => TestRequest::post(initialize("2025-06-18")),
+            0 => TestRequest::post(initialize(random.text(&["2025-11-25", "2025-03-26", "2024-11-05"]))),
+            1 => TestRequest::post(INITIALIZED).in_session(&session),
             2 => {
-                let stream = Asked::get().in_session(&session);
+                let stream = TestRequest::get().in_session(&session);
                 match self.events.last().filter(|_| random.one_in(2)) {
                     Some(event) => stream.with("last-event-id", event),
                     None => stream,
                 }
             }
-            3 if random.one_in(3) => Asked::new("DELETE", "").in_session(&session),
-            4 => Asked::get().at("/sse"),
+            3 if random.one_in(3) => TestRequest::new("DELETE", "").in_session(&session),
+            4 => TestRequest::get().at("/sse"),
             5 => {
                 let place = self.places.last().map_or("/messages?sessionId=none", String::as_str);
                 let body = if random.one_in(3) { initialize("2024-11-05") } else { Self::legacy(&id, random) };
-                Asked::post(body).at(place)
+                TestRequest::post(body).at(place)
             }
             6 => {
                 let body = format!(
                     "[{},{}]",
                     Self::legacy(&id, random),
-                    world::request(&format!("\"b{id}\""), "tools/call", r#"{"name":"x"}"#)
+                    messages::request(&format!("\"b{id}\""), "tools/call", r#"{"name":"x"}"#)
                 );
-                Asked::post(body).in_session(&session)
+                TestRequest::post(body).in_session(&session)
             }
             7 => {
                 let answered = random.below(4).to_string();
                 let body = if random.one_in(3) {
-                    world::error(&answered, 7, "no")
+                    messages::error(&answered, 7, "no")
                 } else {
-                    world::result(&answered, r#"{"roots":[]}"#)
+                    messages::result(&answered, r#"{"roots":[]}"#)
                 };
-                Asked::post(body).in_session(&session)
+                TestRequest::post(body).in_session(&session)
             }
             8 => {
                 let cancelled = self.next.saturating_sub(1 + random.below(3));
                 let body = format!(
                     r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{cancelled}}}}}"#
                 );
-                Asked::post(body).in_session(&session)
+                TestRequest::post(body).in_session(&session)
             }
             9..=11 => {
                 let (method, members) = random.pick(&MODERN);
                 let members = members.replace("STATE", "\"s\"");
-                let asked = Asked::stateless(&id, method, &members);
+                let asked = TestRequest::stateless(&id, method, &members);
                 match *method {
                     "tools/call" => asked.with("mcp-name", "x"),
                     "resources/read" => asked.with("mcp-name", "a:b"),
@@ -132,19 +132,19 @@ impl Clients {
                 }
             }
             12 => {
-                let asked = Asked::post(random.text(&["", "7", "{", "[]", r#"{"jsonrpc":"2.0"}"#]));
+                let asked = TestRequest::post(random.text(&["", "7", "{", "[]", r#"{"jsonrpc":"2.0"}"#]));
                 asked.with(
                     random.text(&["accept", "content-type", "origin", "host"]),
                     random.text(&["", "text/html", "a"]),
                 )
             }
-            _ => Asked::post(Self::legacy(&id, random)).in_session(&session),
+            _ => TestRequest::post(Self::legacy(&id, random)).in_session(&session),
         };
         let asked = if random.one_in(15) { asked.by("somebody") } else { asked };
         let asked = if random.one_in(2) { asked.from(1) } else { asked };
-        let exchange = if random.one_in(10) { site.begin(&asked) } else { site.ask(&asked) };
+        let exchange = if random.one_in(10) { harness.begin(&asked) } else { harness.ask(&asked) };
         self.exchanges.push(exchange);
-        let Some(sent) = site.peek(exchange) else { return };
+        let Some(sent) = harness.peek(exchange) else { return };
         self.events.extend(sent.ids());
         self.places.extend(sent.data().into_iter().filter(|data| data.starts_with("/messages")));
         if sent.code() == 404 && !random.one_in(4) {
@@ -157,19 +157,19 @@ impl Clients {
 
     fn legacy(id: &str, random: &mut Random) -> String {
         let (method, params) = random.pick(&LEGACY);
-        world::request(id, method, params)
+        messages::request(id, method, params)
     }
 
     /// A client disconnects, or reads what was sent to it.
-    fn leave(&self, site: &mut Site, random: &mut Random) {
+    fn leave(&self, harness: &mut HttpServerHarness, random: &mut Random) {
         if self.exchanges.is_empty() {
             return;
         }
         let exchange = *random.pick(&self.exchanges);
         if random.one_in(2) {
-            site.server.handle_disconnect(exchange, site.now);
+            harness.server.handle_disconnect(exchange, harness.now);
         } else {
-            site.server.handle_written(exchange, 100, site.now);
+            harness.server.handle_written(exchange, 100, harness.now);
         }
     }
 }

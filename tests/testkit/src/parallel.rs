@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// One case of a table, which runs on its own thread.
-pub struct Cell {
+pub struct Case {
     name: String,
     run: Box<dyn FnOnce() + Send>,
 }
 
 /// A case with a name.
-pub fn cell(name: impl Into<String>, run: impl FnOnce() + Send + 'static) -> Cell {
-    Cell { name: name.into(), run: Box::new(run) }
+pub fn case(name: impl Into<String>, run: impl FnOnce() + Send + 'static) -> Case {
+    Case { name: name.into(), run: Box::new(run) }
 }
 
 /// Runs cases concurrently.
@@ -24,10 +24,10 @@ pub fn cell(name: impl Into<String>, run: impl FnOnce() + Send + 'static) -> Cel
 /// # Panics
 ///
 /// The message contains the names of the cases that panicked or did not end.
-pub fn at_once(cells: Vec<Cell>) {
-    let mut left: Vec<_> = cells.iter().map(|cell| cell.name.clone()).collect();
+pub fn run_all(cases: Vec<Case>) {
+    let mut left: Vec<_> = cases.iter().map(|case| case.name.clone()).collect();
     let (ended, endings) = channel();
-    for Cell { name, run } in cells {
+    for Case { name, run } in cases {
         let ended = ended.clone();
         // The threads are not joined, so that a case that hangs is reported by name.
         thread::Builder::new()

@@ -6,7 +6,7 @@ use mcp_proto::server::{PeerKey, Principal};
 
 /// The part of a response that has been sent so far.
 #[derive(Debug, Default)]
-pub struct Sent {
+pub struct TestResponse {
     /// The status, once the response has begun.
     pub status: Option<StatusCode>,
     /// The headers.
@@ -19,7 +19,7 @@ pub struct Sent {
     pub is_stream: bool,
 }
 
-impl Sent {
+impl TestResponse {
     /// The status as a number; zero if the response has not begun.
     pub fn code(&self) -> u16 {
         self.status.map_or(0, |status| status.as_u16())
@@ -49,7 +49,7 @@ impl Sent {
 /// An HTTP request of a client.
 #[derive(Debug, Clone)]
 #[must_use]
-pub struct Asked {
+pub struct TestRequest {
     /// The method.
     pub method: &'static str,
     /// The target, such as `/mcp`.
@@ -64,7 +64,7 @@ pub struct Asked {
     pub peer: Option<PeerKey>,
 }
 
-impl Asked {
+impl TestRequest {
     /// A request to the default endpoint with all headers that it needs.
     pub fn new(method: &'static str, body: impl Into<Bytes>) -> Self {
         let fields = [

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use mcp_proto::Json;
 
-use crate::http1::{self, Exchange};
-use crate::world::{DISCOVERED, complete, event, initialize_result, result};
+use crate::http1::{self, HttpMessage};
+use crate::messages::{DISCOVERED, complete, event, initialize_result, result};
 
 /// A server that passes every request to a function.
 #[derive(Debug, Clone)]
-pub struct Loopback {
+pub struct LoopbackServer {
     /// The host and port, such as `127.0.0.1:3000`.
     pub authority: String,
     seen: Arc<Seen>,
@@ -24,7 +24,7 @@ pub struct Loopback {
 
 #[derive(Debug, Default)]
 struct Seen {
-    requests: Mutex<Vec<Exchange>>,
+    requests: Mutex<Vec<HttpMessage>>,
     changed: Condvar,
     connections: AtomicUsize,
     closed: AtomicUsize,
@@ -41,16 +41,16 @@ pub struct Connection {
     keep_alive: bool,
 }
 
-impl Loopback {
+impl LoopbackServer {
     /// Starts a server that answers with `answer`.
-    pub fn start(answer: impl Fn(&Exchange, &mut Connection) -> io::Result<()> + Send + Sync + 'static) -> Self {
+    pub fn start(answer: impl Fn(&HttpMessage, &mut Connection) -> io::Result<()> + Send + Sync + 'static) -> Self {
         Self::start_with(|stream| Ok(Box::new(stream)), answer)
     }
 
     /// Starts a server whose connections are wrapped first, for instance in TLS.
     pub fn start_with(
         wrap: impl Fn(TcpStream) -> io::Result<Box<dyn Duplex>> + Send + Sync + 'static,
-        answer: impl Fn(&Exchange, &mut Connection) -> io::Result<()> + Send + Sync + 'static,
+        answer: impl Fn(&HttpMessage, &mut Connection) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
         Self::listen("127.0.0.1:0", wrap, answer).expect("a free port")
     }
@@ -63,7 +63,7 @@ impl Loopback {
     pub fn listen(
         address: &str,
         wrap: impl Fn(TcpStream) -> io::Result<Box<dyn Duplex>> + Send + Sync + 'static,
-        answer: impl Fn(&Exchange, &mut Connection) -> io::Result<()> + Send + Sync + 'static,
+        answer: impl Fn(&HttpMessage, &mut Connection) -> io::Result<()> + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         let authority = listener.local_addr()?.to_string();
@@ -92,13 +92,13 @@ impl Loopback {
     }
 
     /// Every request so far.
-    pub fn requests(&self) -> Vec<Exchange> {
+    pub fn requests(&self) -> Vec<HttpMessage> {
         self.seen.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Every JSON-RPC request so far, without notifications and responses.
-    pub fn asked(&self) -> Vec<Asked> {
-        let asked = self.requests().into_iter().filter_map(|request| Asked::of(&request));
+    pub fn asked(&self) -> Vec<PostedMessage> {
+        let asked = self.requests().into_iter().filter_map(|request| PostedMessage::of(&request));
         asked.filter(|asked| !asked.id.is_empty() && !asked.method.is_empty()).collect()
     }
 
@@ -113,7 +113,7 @@ impl Loopback {
     }
 
     /// Waits until a request arrives whose line begins with `start`.
-    pub fn wait_for(&self, start: &str) -> Exchange {
+    pub fn wait_for(&self, start: &str) -> HttpMessage {
         self.wait(|seen| seen.requests().iter().find(|request| request.line.starts_with(start)).cloned())
             .unwrap_or_else(|| panic!("no {start}; there were {:?}", self.requests()))
     }
@@ -137,7 +137,7 @@ impl Loopback {
 fn serve(
     mut stream: Box<dyn Duplex>,
     seen: &Seen,
-    answer: &(dyn Fn(&Exchange, &mut Connection) -> io::Result<()> + Send + Sync),
+    answer: &(dyn Fn(&HttpMessage, &mut Connection) -> io::Result<()> + Send + Sync),
 ) -> io::Result<()> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 16 * 1024];
@@ -252,7 +252,7 @@ impl Connection {
 
 /// A JSON-RPC message in a POST.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct PostedMessage {
     /// The method.
     pub method: String,
     /// The id as JSON text, empty for a notification.
@@ -261,9 +261,9 @@ pub struct Asked {
     pub params: String,
 }
 
-impl Asked {
+impl PostedMessage {
     /// The message in the body of a POST, if the body is JSON.
-    pub fn of(request: &Exchange) -> Option<Self> {
+    pub fn of(request: &HttpMessage) -> Option<Self> {
         let json = Json::parse(request.body.clone()).ok()?;
         let member = |name: &str| json.member(name).ok().flatten().map(|value| value.to_text().into_owned());
         Some(Self {
@@ -277,13 +277,13 @@ impl Asked {
 /// A correct MCP server over Streamable HTTP with one session and no GET stream. It passes requests to `answer`, except
 /// `initialize` and `ping`.
 pub fn mcp_server(
-    answer: impl Fn(&Asked, &mut Connection) -> io::Result<()> + Send + Sync + 'static,
-) -> impl Fn(&Exchange, &mut Connection) -> io::Result<()> + Send + Sync + 'static {
+    answer: impl Fn(&PostedMessage, &mut Connection) -> io::Result<()> + Send + Sync + 'static,
+) -> impl Fn(&HttpMessage, &mut Connection) -> io::Result<()> + Send + Sync + 'static {
     move |request, connection| {
         if request.line.starts_with("DELETE") {
             return connection.reply("200 OK", &[], "");
         }
-        let Some(asked) = Asked::of(request).filter(|_| request.line.starts_with("POST")) else {
+        let Some(asked) = PostedMessage::of(request).filter(|_| request.line.starts_with("POST")) else {
             return connection.reply("405 Method Not Allowed", &[("allow", "POST, DELETE")], "");
         };
         match asked.method.as_str() {
@@ -304,19 +304,19 @@ pub fn mcp_server(
 }
 
 /// An [`mcp_server`] that answers every request with its parameters.
-pub fn echo_server() -> Loopback {
-    Loopback::start(mcp_server(|asked, connection| connection.json(result(&asked.id, &asked.params))))
+pub fn echo_server() -> LoopbackServer {
+    LoopbackServer::start(mcp_server(|asked, connection| connection.json(result(&asked.id, &asked.params))))
 }
 
 /// A server of the two-endpoint transport. It sends the result of `answer` on its stream for every request but
 /// `initialize`, and responds to each POST with `accept`.
 pub fn two_endpoint_server(
-    answer: fn(&Asked) -> String,
-    accept: fn(&Asked, &mut Connection) -> io::Result<()>,
-) -> Loopback {
+    answer: fn(&PostedMessage) -> String,
+    accept: fn(&PostedMessage, &mut Connection) -> io::Result<()>,
+) -> LoopbackServer {
     let (to_stream, from_posts) = channel::<String>();
     let (to_stream, from_posts) = (Mutex::new(to_stream), Mutex::new(from_posts));
-    Loopback::start(move |request, connection| {
+    LoopbackServer::start(move |request, connection| {
         if request.line.starts_with("GET /mcp") {
             connection.begin_events()?;
             connection.chunk("event: endpoint\ndata: /messages?sessionId=1\n\n")?;
@@ -325,7 +325,7 @@ pub fn two_endpoint_server(
             }
             return connection.finish();
         }
-        let asked = Asked::of(request).filter(|_| request.line.starts_with("POST /messages?sessionId=1"));
+        let asked = PostedMessage::of(request).filter(|_| request.line.starts_with("POST /messages?sessionId=1"));
         let Some(asked) = asked else {
             return connection.reply("404 Not Found", &[("content-type", "text/html")], "Cannot POST /mcp");
         };
@@ -340,9 +340,9 @@ pub fn two_endpoint_server(
 
 /// An [`mcp_server`] of 2026-07-28. Its tools require `roots/list` as input, and its subscriptions publish one change
 /// and end. A tool named `hang` sends no response.
-pub fn modern_server() -> Loopback {
+pub fn modern_server() -> LoopbackServer {
     const NOTICE: &str = r#""params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"#;
-    Loopback::start(mcp_server(|asked, connection| match asked.method.as_str() {
+    LoopbackServer::start(mcp_server(|asked, connection| match asked.method.as_str() {
         "server/discover" => connection.json(result(&asked.id, DISCOVERED)),
         "subscriptions/listen" => {
             let id = &asked.id;

@@ -10,9 +10,10 @@ use mcp_proto::client::{self, Client, Config, ExchangeKey, Failure, Http, HttpAc
 use mcp_proto::relay::{self, Action, Relay};
 use mcp_proto::{Instant, Json, Load, Output, ProtocolVersion, RequestKey, StdioAction};
 
+use crate::messages::{DISCOVERED, INITIALIZED, initialize, initialize_result, request, result};
 use crate::transcript;
 
-/// The URL of the server of a [`World`].
+/// The URL of the server of a [`HttpClientHarness`].
 pub const URL: &str = "http://server.example/mcp";
 
 /// An output of a client or a relay, in a common form.
@@ -112,7 +113,7 @@ machine!(Relay, relay::Event, Relay::handle_written, {
 
 /// A machine, its exchanges, and the virtual time.
 #[derive(Debug)]
-pub struct World<M: Machine> {
+pub struct HttpClientHarness<M: Machine> {
     /// The machine.
     pub machine: M,
     /// The current virtual time.
@@ -255,8 +256,8 @@ impl Reply {
     }
 }
 
-impl<M: Machine> World<M> {
-    /// A world at the initial time, with this machine.
+impl<M: Machine> HttpClientHarness<M> {
+    /// A harness at the initial time, with this machine.
     pub fn new(machine: M) -> Self {
         let now = Instant::START;
         transcript::begin(now);
@@ -395,7 +396,7 @@ impl<M: Machine> World<M> {
     }
 }
 
-impl World<Relay> {
+impl HttpClientHarness<Relay> {
     /// A relay to the server at [`URL`].
     pub fn relay() -> Self {
         Self::relay_with(|_, _| {})
@@ -453,11 +454,11 @@ impl World<Relay> {
 
     /// Like [`connected_relay`](Self::connected_relay), with a changed configuration.
     pub fn connected_relay_with(change: impl FnOnce(&mut relay::Config, &mut HttpConfig)) -> Self {
-        let mut world = Self::relay_with(change);
-        world.initialize("2025-11-25", Some("session-1"));
-        world.confirm();
-        world.events();
-        world
+        let mut harness = Self::relay_with(change);
+        harness.initialize("2025-11-25", Some("session-1"));
+        harness.confirm();
+        harness.events();
+        harness
     }
 
     /// Passes a request of the client to the relay; returns the exchange that this opens.
@@ -469,7 +470,7 @@ impl World<Relay> {
     }
 }
 
-impl World<Client<Http>> {
+impl HttpClientHarness<Client<Http>> {
     /// A client of the server at [`URL`].
     pub fn client() -> Self {
         Self::client_with(|_, _| {})
@@ -480,9 +481,9 @@ impl World<Client<Http>> {
         let mut http = HttpConfig::new(URL).expect("a URL");
         let mut config = Config::new("tests", "1");
         change(&mut config, &mut http);
-        let mut world = Self::new(Client::new(Http::new(http), config).expect("a configuration"));
-        world.machine.connect(world.now).expect("a fresh client");
-        world
+        let mut harness = Self::new(Client::new(Http::new(http), config).expect("a configuration"));
+        harness.machine.connect(harness.now).expect("a fresh client");
+        harness
     }
 
     /// A client that is connected to a server of 2025-11-25 with a session and without a GET stream.
@@ -492,16 +493,16 @@ impl World<Client<Http>> {
 
     /// Like [`connected_client`](Self::connected_client), with a changed configuration.
     pub fn connected_client_with(change: impl FnOnce(&mut Config, &mut HttpConfig)) -> Self {
-        let mut world = Self::client_with(change);
-        let opened = world.opened();
-        world.reply(opened.key, &initialize_reply(&opened, "2025-11-25", Some("session-1")));
-        let opened = world.opened();
-        world.reply(opened.key, &Reply::status(202));
-        let opened = world.opened();
-        world.reply(opened.key, &Reply::status(405));
-        assert!(world.machine.is_connected());
-        world.events();
-        world
+        let mut harness = Self::client_with(change);
+        let opened = harness.opened();
+        harness.reply(opened.key, &initialize_reply(&opened, "2025-11-25", Some("session-1")));
+        let opened = harness.opened();
+        harness.reply(opened.key, &Reply::status(202));
+        let opened = harness.opened();
+        harness.reply(opened.key, &Reply::status(405));
+        assert!(harness.machine.is_connected());
+        harness.events();
+        harness
     }
 
     /// A client that may use every revision, and has received nothing from the server yet.
@@ -524,13 +525,13 @@ impl World<Client<Http>> {
 
     /// Like [`modern_client`](Self::modern_client), with a changed configuration.
     pub fn modern_client_with(change: impl FnOnce(&mut Config, &mut HttpConfig)) -> Self {
-        let mut world = Self::detecting_client_with(change);
-        let opened = world.opened();
+        let mut harness = Self::detecting_client_with(change);
+        let opened = harness.opened();
         assert_eq!(opened.method(), "server/discover");
-        world.reply(opened.key, &Reply::json(result(&opened.id(), DISCOVERED)));
-        assert!(world.machine.is_connected());
-        world.events();
-        world
+        harness.reply(opened.key, &Reply::json(result(&opened.id(), DISCOVERED)));
+        assert!(harness.machine.is_connected());
+        harness.events();
+        harness
     }
 
     /// Makes a request with parameters; returns its key and the exchange that this opens.
@@ -565,9 +566,6 @@ impl World<Client<Http>> {
     }
 }
 
-/// The notification that ends a handshake.
-pub const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-
 /// A failure before any byte reached the server.
 pub fn unreachable() -> Failure {
     Failure::Unreachable { detail: "connection refused".into() }
@@ -578,41 +576,6 @@ pub fn broken() -> Failure {
     Failure::Broken { detail: "connection reset".into() }
 }
 
-/// A request as a line.
-pub fn request(id: &str, method: &str, params: &str) -> String {
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
-}
-
-/// A notification of a log message as a line.
-pub const NOTIFICATION: &str =
-    r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}"#;
-
-/// `initialize` as a line.
-pub fn initialize(id: &str, version: &str) -> String {
-    let params = format!(
-        r#"{{"protocolVersion":"{version}","capabilities":{{"roots":{{}}}},"clientInfo":{{"name":"editor","version":"1.0"}}}}"#
-    );
-    request(id, "initialize", &params)
-}
-
-/// The result of `initialize`.
-pub fn initialize_result(version: &str) -> String {
-    format!(
-        r#"{{"protocolVersion":"{version}","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"s","version":"1"}}}}"#
-    )
-}
-
-/// The result of `server/discover`.
-pub const DISCOVERED: &str = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}"#;
-
-/// A complete result, in the form of 2026-07-28.
-pub const COMPLETE: &str = r#"{"resultType":"complete","content":[]}"#;
-
-/// A response with [`COMPLETE`].
-pub fn complete(id: &str) -> String {
-    result(id, COMPLETE)
-}
-
 /// The response to `initialize`.
 pub fn initialize_reply(to: &Opened, version: &str, session: Option<&str>) -> Reply {
     let reply = Reply::json(result(&to.id(), &initialize_result(version)));
@@ -620,19 +583,4 @@ pub fn initialize_reply(to: &Opened, version: &str, session: Option<&str>) -> Re
         Some(session) => reply.header("mcp-session-id", session),
         None => reply,
     }
-}
-
-/// A response with a result.
-pub fn result(id: &str, result: &str) -> String {
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
-}
-
-/// A response with an error.
-pub fn error(id: &str, code: i64, message: &str) -> String {
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"{message}"}}}}"#)
-}
-
-/// An SSE event that carries `data`.
-pub fn event(data: &str) -> String {
-    format!("event: message\ndata: {data}\n\n")
 }
