@@ -29,7 +29,6 @@ pub mod late_answers;
 pub mod modern_answers;
 pub mod on_the_wire;
 pub mod plays;
-pub mod side_by_side;
 pub mod tools;
 pub mod unread_pipes;
 pub mod urls;

@@ -480,7 +480,7 @@ fn defect_b4_b7_every_failure_is_told_in_words_to_whoever_waits() {
 }
 
 proptest! {
-    // `PROPTEST_CASES` sets the number of cases: `tests/prove` runs a million.
+    // `PROPTEST_CASES` sets the number of cases: `tests/bench/bars` runs a million.
     #![proptest_config(ProptestConfig::default())]
 
     #[test]

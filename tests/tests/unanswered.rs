@@ -37,7 +37,7 @@ fn texts() -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "tests/prove reads the figure")]
+#[expect(clippy::print_stdout, reason = "tests/bench/bars reads the figure")]
 fn b2_every_bad_request_whose_id_can_be_read_has_one_answer_with_it() {
     let mut requests = Vec::new();
     for (name, text) in texts() {

@@ -1,4 +1,4 @@
-//! Measures proxies between stdio and HTTP side by side, and prints a table. `tests/bench/run` starts it.
+//! Measures proxies between stdio and HTTP side by side, and prints a table. `tests/bench/proxy/run` starts it.
 
 mod contender;
 mod pairs;

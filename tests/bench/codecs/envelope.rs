@@ -1,12 +1,14 @@
 //! Decoding of frames into messages (classified by method and id, the payload raw but validated), and encoding of the
 //! same messages. Compared with derived structs with raw values for `serde_json` and `sonic-rs`.
 
+mod side_by_side;
+
 use bytes::Bytes;
 use mcp_proto::{Frame, Limits, Message, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use side_by_side::{Contender, contest, with_warm_memory};
 use sonic_rs::LazyValue;
-use tests::side_by_side::{Contender, contest, with_warm_memory};
 
 /// The equivalent in plain `serde`: every member that an envelope can have, with raw payloads.
 #[derive(Deserialize, Serialize)]

@@ -1,4 +1,4 @@
-//! Compares `mcp-tokio` with rmcp: clients and servers in one process, in turns. `tests/peers/run` builds and runs it.
+//! Compares `mcp-tokio` with rmcp: clients and servers in one process, in turns. `tests/bench/peers/run` builds and runs it.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,9 +1,11 @@
 //! Line framing, compared with `BufRead::read_until` over the same bytes, read 8 KiB at a time.
 
+mod side_by_side;
+
 use std::io::{BufRead, BufReader, Read};
 
 use mcp_proto::line::Decoder;
-use tests::side_by_side::{Contender, contest, with_warm_memory};
+use side_by_side::{Contender, contest, with_warm_memory};
 
 const BUFFER: usize = 8 << 10;
 

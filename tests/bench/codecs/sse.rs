@@ -1,7 +1,9 @@
 //! Decoding of server-sent events, compared with other decoders over the same bytes in the same chunks.
 //!
 //! `cargo bench --bench sse` prints the table. With `-- once DECODER INPUT CHUNK` it decodes once and prints the size
-//! of the input, so that the instructions can be counted (`tests/bench/instructions`).
+//! of the input, so that the instructions can be counted (`tests/bench/instructions/per_byte`).
+
+mod side_by_side;
 
 use std::convert::Infallible;
 use std::env;
@@ -12,8 +14,8 @@ use bytes::Bytes;
 use eventsource_stream::Eventsource;
 use futures_util::{Stream, stream};
 use mcp_proto::sse::{Decoder, Item};
+use side_by_side::{Contender, contest, with_warm_memory};
 use sse_stream::SseByteStream;
-use tests::side_by_side::{Contender, contest, with_warm_memory};
 
 const LIMIT: usize = 1 << 30;
 /// Single data lines of this many MiB. The time per byte must not grow with the length.

@@ -1,5 +1,5 @@
-//! Runs one parser or machine once over an input of a size, so that its instructions can be counted: `work NAME SIZE`
-//! (`tests/work/run`). Without arguments it prints the names.
+//! Runs one parser or machine once over an input of a size, so that its instructions can be counted: `instructions NAME
+//! SIZE` (`tests/bench/instructions/linear`). Without arguments it prints the names.
 
 use std::env;
 
