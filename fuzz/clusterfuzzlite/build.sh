@@ -3,7 +3,7 @@
 cd "$SRC/mcp-proto/fuzz"
 export CARGO_TARGET_DIR="$SRC/mcp-proto/target"
 cargo fuzz build --features libfuzzer
-./corpora unpack "$WORK/corpus"
+./corpus_files unpack "$WORK/corpus"
 for source in fuzz_targets/*.rs; do
     target=$(basename "$source" .rs)
     cp "$CARGO_TARGET_DIR/x86_64-unknown-linux-gnu/release/$target" "$OUT/"

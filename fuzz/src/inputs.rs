@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use mcp_testkit::random::Random;
 
-/// The inputs of `corpus/NAME`, which has one per line, in base64; see `fuzz/corpora`.
+/// The inputs of `corpus/NAME`, which has one per line, in base64; see `fuzz/corpus_files`.
 #[must_use]
 pub fn kept(name: &str) -> Vec<Vec<u8>> {
     let packed = fs::read_to_string(folder("corpus").join(name)).expect("a corpus");

@@ -1,32 +1,31 @@
 //! The bodies of the fuzz targets.
 //!
-//! Each function takes arbitrary bytes and panics when an invariant does not hold. `cargo fuzz run NAME --features
-//! libfuzzer` runs it with new inputs; `cargo test` runs it with the inputs of `corpus/NAME`.
+//! Each function takes arbitrary bytes and panics when an invariant does not hold. `fuzz/run SECONDS NAME` runs it with new
+//! inputs; `cargo test -p fuzz` runs it with the inputs of `corpus/NAME`, and compares the transcripts of the machines with
+//! those in `transcripts`.
+//!
+//! | where | contents |
+//! |---|---|
+//! | `src/targets` | the bodies: `codecs`, machines over `http` and on byte streams (`stdio`), header parameters, era detection, any calls (`api`) |
+//! | `src/script.rs` | a fuzz input as a source of decisions |
+//! | `src/inputs.rs` | the inputs of the corpora, and scripts that are generated from seeds |
+//! | `fuzz_targets`, `dictionaries` | for libFuzzer: an entry point and a dictionary for each target |
+//! | `corpus` | for each target, the smallest set of inputs with the same coverage, as text; `corpus_files` unpacks and packs it |
+//! | `transcripts` | the digest of the transcript of each input |
 
-#![expect(clippy::panic, clippy::missing_panics_doc, reason = "a panic is how a finding is told")]
+#![expect(clippy::panic, clippy::missing_panics_doc, reason = "a panic is how a finding is reported")]
 #![expect(clippy::indexing_slicing, reason = "so is an index that is out of bounds")]
-#![expect(clippy::wildcard_enum_match_arm, reason = "what matters is looked at, the rest need not be listed")]
+#![expect(clippy::wildcard_enum_match_arm, reason = "a target reads the events that it checks, and ignores the others")]
 
-mod api;
-mod codecs;
-mod era;
 pub mod inputs;
-mod machines;
-mod mirror;
 mod script;
-mod streams;
+mod targets;
 
-use mcp_testkit::random::Choices;
-use mcp_testkit::random_clients;
+pub use targets::{
+    api, client, client_stdio, era, line, message, param_headers, relay, server, server_stdio, splice, sse,
+};
 
-pub use api::api;
-pub use codecs::{line, message, splice, sse};
-pub use era::era;
-pub use machines::{client, relay};
-pub use mirror::mirror;
-pub use streams::{client_stdio, server_stdio};
-
-/// A target's name and function.
+/// A target: its name and function.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
@@ -37,16 +36,10 @@ pub const TARGETS: [Target; 12] = [
     ("era", era),
     ("line", line),
     ("message", message),
-    ("mirror", mirror),
+    ("param_headers", param_headers),
     ("relay", relay),
     ("server", server),
     ("server_stdio", server_stdio),
     ("splice", splice),
     ("sse", sse),
 ];
-
-/// The server machine over HTTP, for both eras at once, with many clients: every complete request is answered once or
-/// cancelled by its client, no client receives the answer to another, and the machine holds nothing at the end.
-pub fn server(data: &[u8]) {
-    random_clients::run(Choices::Bytes(data), 2000);
-}

@@ -10,7 +10,7 @@ fn replay(name: &str, run: fn(&[u8])) {
     let inputs = inputs::kept(name);
     assert!(!inputs.is_empty(), "{name} has no inputs");
     let is_sorted = inputs.is_sorted_by(|one, next| (one.len(), one) < (next.len(), next));
-    assert!(is_sorted, "{name} is not as `fuzz/corpora pack` writes it");
+    assert!(is_sorted, "{name} is not as `fuzz/corpus_files pack` writes it");
     let digests: Vec<_> = inputs
         .iter()
         .zip(1..)
@@ -39,7 +39,7 @@ macro_rules! replayed {
     };
 }
 
-replayed!(api client client_stdio era line message mirror relay server server_stdio splice sse);
+replayed!(api client client_stdio era line message param_headers relay server server_stdio splice sse);
 
 #[test]
 fn defect_p11_every_target_has_one_file_of_inputs_that_is_replayed_and_a_dictionary() {

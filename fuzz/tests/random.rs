@@ -25,7 +25,7 @@ fn b21_nothing_that_anybody_does_in_whatever_order_panics() {
     run("api", fuzz::api);
     run("server", fuzz::server);
     for script in inputs::scripts() {
-        for run in [fuzz::server_stdio, fuzz::client_stdio, fuzz::mirror, fuzz::splice, fuzz::era] {
+        for run in [fuzz::server_stdio, fuzz::client_stdio, fuzz::param_headers, fuzz::splice, fuzz::era] {
             run(&script);
         }
     }

@@ -17,7 +17,7 @@ const TYPES: [&str; 4] = ["string", "integer", "boolean", "number"];
 
 /// A client and a server that have the same tool definition agree about the headers of every call of the tool. When a
 /// header is changed so that it contradicts the body, the server refuses the call.
-pub fn mirror(data: &[u8]) {
+pub fn param_headers(data: &[u8]) {
     let mut script = Script(data);
     let Some(name) = script.text().map(|name| String::from_utf8_lossy(name).into_owned()) else { return };
     let (Some(kind), Some(value)) = (script.pick(&TYPES), script.pick(&VALUES)) else { return };

@@ -1,4 +1,4 @@
-//! Machines under hostile conditions: the input controls the server, the network, the clock and the application.
+//! Machines over HTTP: the input controls the peer, the network, the clock and the application.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,9 +10,11 @@ use mcp_proto::{
 };
 use mcp_testkit::http_client::{HttpClientHarness, Machine, Opened, Reply};
 use mcp_testkit::messages;
+use mcp_testkit::random::Choices;
+use mcp_testkit::random_clients;
 
+use super::stdio::{number, numbered};
 use crate::script::Script;
-use crate::streams::{number, numbered};
 
 /// The state of a hostile server: the open exchanges, those whose response has begun, and the answers that were sent.
 #[derive(Default)]
@@ -425,6 +427,12 @@ fn client_step(
         _ => server.act(harness, script)?,
     }
     Some(())
+}
+
+/// The server machine over HTTP, for both eras at once, with many clients: every complete request is answered once or
+/// cancelled by its client, no client receives the answer to another, and the machine holds nothing at the end.
+pub fn server(data: &[u8]) {
+    random_clients::run(Choices::Bytes(data), 2000);
 }
 
 /// The relay: whatever the server, the network and the clock do, the client receives exactly one answer to each of its
