@@ -26,10 +26,13 @@
 //! | `event` | actions for the driver, and events |
 //! | `opening` | the first messages, which determine the eras of both sides |
 //! | `pace` | whether the server accepts data fast enough |
+//! | `sides` | the two machines, and what every way of joining them does |
 //! | `in_flight` | requests in flight in both directions |
 //! | `pass_through` | client and server of the same era |
 //! | `legacy_client` | a legacy client and a modern server |
 //! | `modern_client` | a modern client and a legacy server |
+//! | `parked_calls` | calls of a modern client that wait for its retry |
+//! | `session_settings` | log level and subscriptions that are set in the session of a legacy server |
 //! | `convert` | conversion of payloads between the eras |
 
 mod config;
@@ -40,31 +43,32 @@ mod legacy_client;
 mod modern_client;
 mod opening;
 mod pace;
+mod parked_calls;
 mod pass_through;
+mod session_settings;
+mod sides;
 
 use std::time::Duration;
 
 use http::response::Parts;
 
 use crate::Instant;
-use crate::client::{self, Call, Client, ClientTransport, ExchangeKey, Failure, Http, Outcome};
+use crate::client::{self, Client, ClientTransport, ExchangeKey, Failure, Http, Outcome};
 use crate::codec::json::Json;
-use crate::codec::jsonrpc::{ErrorObject, Notification};
-use crate::codec::text::Excerpt;
-use crate::conversation::deadlines::Deadlines;
 use crate::conversation::outbox::{Outbox, Output};
-use crate::conversation::pending::{RequestKey, Ticket, TicketKey};
-use crate::error::{Failed, UsageError};
-use crate::limits::{Limits, Load};
+use crate::conversation::pending::{RequestKey, Ticket};
+use crate::error::UsageError;
+use crate::limits::Load;
 use crate::server::{self, Server};
+use crate::spec::Method;
 use crate::spec::ProtocolVersion;
-use crate::spec::{Method, code};
 use crate::transport::Stdio;
 use in_flight::InFlight;
 use legacy_client::LegacyClient;
-use modern_client::{ModernClient, ParkKey};
+use modern_client::ModernClient;
 use opening::Opening;
 use pace::Pace;
+use sides::Sides;
 
 pub use config::Config;
 pub use event::{Action, Event, Side};
@@ -93,18 +97,13 @@ pub use event::{Action, Event, Side};
 /// ```
 #[derive(Debug)]
 pub struct Relay<T: ClientTransport = Http> {
-    server: Server<Stdio>,
-    client: Client<T>,
+    sides: Sides<T>,
     path: Path,
-    in_flight: InFlight,
     /// The revisions that may be used with the server.
     versions: Vec<ProtocolVersion>,
-    /// The deadlines of parked calls.
-    timers: Deadlines<ParkKey>,
+    /// How long a parked call waits for its retry.
     parking_timeout: Duration,
-    limits: Limits,
     pace: Pace,
-    out: Outbox<Action<T::Action>, Event>,
 }
 
 /// How the relay joins the two sides.
@@ -133,55 +132,51 @@ impl<T: ClientTransport> Relay<T> {
         transport.redeliver_for(config.redelivery);
         let (limits, versions, parking_timeout) =
             (config.limits.clone(), config.versions.clone(), config.parking_timeout);
-        let request_timeout = config.request_timeout;
+        let pace = Pace::new(config.request_timeout, &limits);
         let (server, client) = config.split();
-        Ok(Self {
+        let sides = Sides {
             server: Server::new(Stdio::new(), server)?,
             client: Client::new(transport, client)?,
-            path: Path::Opening(Opening::Awaited),
             in_flight: InFlight::default(),
-            versions,
-            timers: Deadlines::new(),
-            parking_timeout,
-            pace: Pace::new(request_timeout, &limits),
             limits,
             out: Outbox::new(),
-        })
+        };
+        Ok(Self { sides, path: Path::Opening(Opening::Awaited), versions, parking_timeout, pace })
     }
 
     /// Bytes have arrived from the client, in pieces of any size.
     pub fn handle_bytes(&mut self, bytes: &[u8], now: Instant) {
-        self.server.handle_bytes(bytes, now);
+        self.sides.server.handle_bytes(bytes, now);
         self.settle(now);
     }
 
     /// The client's stream has taken this many more bytes of [`Action::Client`].
     pub fn handle_written(&mut self, bytes: usize, now: Instant) {
-        self.server.handle_written(bytes, now);
+        self.sides.server.handle_written(bytes, now);
         self.settle(now);
     }
 
     /// The client's stream has ended: requests in flight may still finish within a bound, then the session is ended.
     pub fn handle_eof(&mut self, now: Instant) {
-        self.server.handle_eof(now);
+        self.sides.server.handle_eof(now);
         self.settle(now);
     }
 
     /// Does everything that is due. Calling this early or twice has no effect (CL2).
     pub fn handle_timeout(&mut self, now: Instant) {
-        while let Some(key) = self.timers.pop_due(now) {
-            self.on_parked_too_long(key, now);
+        if let Path::ModernClient(state) = &mut self.path {
+            state.handle_timeout(&mut self.sides, now);
         }
-        self.server.handle_timeout(now);
+        self.sides.server.handle_timeout(now);
         self.settle(now);
-        self.client.handle_timeout(now);
+        self.sides.client.handle_timeout(now);
         self.settle(now);
     }
 
     /// Ends both sides: each unanswered request of the client is answered with an error, and the session is ended.
     /// [`Event::Closed`] follows within the time limit for ending a session.
     pub fn close(&mut self, now: Instant) {
-        self.server.close(now);
+        self.sides.server.close(now);
         self.settle(now);
     }
 
@@ -189,14 +184,15 @@ impl<T: ClientTransport> Relay<T> {
     /// harmless.
     #[must_use = "an output that is dropped is lost"]
     pub fn poll_output(&mut self) -> Option<Output<Action<T::Action>, Event>> {
-        self.out.pop()
+        self.sides.out.pop()
     }
 
     /// When [`Relay::handle_timeout`] must be called next.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let own = [self.timers.next(), self.pace.poll_timeout()];
-        let machines = [self.server.poll_timeout(), self.client.poll_timeout()];
+        let parked = if let Path::ModernClient(state) = &self.path { state.poll_timeout() } else { None };
+        let own = [parked, self.pace.poll_timeout()];
+        let machines = [self.sides.server.poll_timeout(), self.sides.client.poll_timeout()];
         own.into_iter().chain(machines).flatten().min()
     }
 
@@ -206,56 +202,62 @@ impl<T: ClientTransport> Relay<T> {
     /// an error at once (K5).
     #[must_use]
     pub fn wants_bytes(&self) -> bool {
-        self.out.has_room(&self.limits) && self.server.wants_input() && self.pace.lets_read()
+        self.sides.out.has_room(&self.sides.limits) && self.sides.server.wants_input() && self.pace.lets_read()
     }
 
     /// Whether the driver should read more of the server's data (PX7, H5). `false` means that the client does not read,
     /// or that the server does not read the answers to its own requests.
     #[must_use]
     pub fn wants_body(&self) -> bool {
-        self.out.has_room(&self.limits) && self.server.takes_output() && self.client.wants_input()
+        self.sides.out.has_room(&self.sides.limits)
+            && self.sides.server.takes_output()
+            && self.sides.client.wants_input()
     }
 
     /// The load of the relay: both sides, and what the relay itself holds.
     #[must_use]
     pub fn load(&self) -> Load {
-        let (waiting, parked) = match &self.path {
-            Path::Opening(opening) => opening.waiting(),
-            Path::ModernClient(state) => (0, state.held()),
-            Path::PassThrough { .. } | Path::LegacyClient(_) => (0, 0),
+        let own = match &self.path {
+            Path::Opening(opening) => opening.load(),
+            Path::ModernClient(state) => state.load(),
+            Path::PassThrough { .. } | Path::LegacyClient(_) => Load::default(),
         };
-        let own = Load { waiting, held: self.in_flight.bytes() + parked, timers: self.timers.len(), ..Load::default() };
-        own + self.server.load() + self.client.load()
+        let in_flight = Load { held: self.sides.in_flight.bytes(), ..Load::default() };
+        own + in_flight + self.sides.server.load() + self.sides.client.load()
     }
 
     /// The number of the client's requests that are not answered yet.
     #[must_use]
     pub fn requests_in_flight(&self) -> usize {
-        self.server.requests_in_flight()
+        self.sides.server.requests_in_flight()
     }
 
     /// Feeds the outputs of each machine into the other until both have none left.
     fn settle(&mut self, now: Instant) {
         self.exchange_outputs(now);
-        self.pace.update(self.client.backlog(), now);
+        self.pace.update(self.sides.client.backlog(), now);
     }
 
     fn exchange_outputs(&mut self, now: Instant) {
         loop {
-            if let Some(output) = self.server.poll_output() {
+            if let Some(output) = self.sides.server.poll_output() {
                 match output {
-                    Output::Action(action) => self.out.act(Action::Client(action)),
+                    Output::Action(action) => self.sides.out.act(Action::Client(action)),
                     Output::Event(event) => self.on_server_event(event, now),
                 }
-            } else if let Some(output) = self.client.poll_output() {
+            } else if let Some(output) = self.sides.client.poll_output() {
                 match output {
-                    Output::Action(action) => self.out.act(Action::Server(action)),
+                    Output::Action(action) => self.sides.out.act(Action::Server(action)),
                     Output::Event(event) => self.on_client_event(event, now),
                 }
-            } else if let Some(change) = self.server.poll_subscription() {
-                self.on_subscription_change(change, now);
-            } else if self.server.takes_held_listens() {
-                self.acknowledge_listens(now);
+            } else if let Some(change) = self.sides.server.poll_subscription() {
+                if let Path::ModernClient(state) = &mut self.path {
+                    state.on_subscription_change(&mut self.sides, change, now);
+                }
+            } else if self.sides.server.takes_held_listens() {
+                if let Path::ModernClient(state) = &mut self.path {
+                    state.acknowledge_listens(&mut self.sides, now);
+                }
             } else {
                 return;
             }
@@ -267,57 +269,62 @@ impl<T: ClientTransport> Relay<T> {
         use server::Event as E;
         match event {
             E::Requested { ticket, method, params } => self.on_request(ticket, method, params, now),
-            E::Cancelled { ticket, params } => match self.in_flight.cancel_to_server(ticket) {
-                Some(request) => self.client.cancel_with(request, &params.unwrap_or(Json::empty_object()), now),
-                None => self.forget(ticket),
+            E::Cancelled { ticket, params } => match self.sides.in_flight.cancel_to_server(ticket) {
+                Some(request) => {
+                    self.sides.client.cancel_with(request, &params.unwrap_or(Json::empty_object()), now);
+                }
+                // It was not sent to the server.
+                None => match &mut self.path {
+                    Path::Opening(opening) => opening.on_cancelled(ticket),
+                    Path::LegacyClient(state) => state.on_cancelled(ticket),
+                    Path::PassThrough { .. } | Path::ModernClient(_) => {}
+                },
             },
             E::Notified { method, params, .. } => self.on_notification(method, params, now),
             E::Progressed { params, .. } => self.on_notification(Method::PROGRESS, Some(params), now),
             E::Responded { request, outcome } => {
-                let Some(forwarded) = self.in_flight.remove_to_client(request) else { return };
-                match self.path {
-                    Path::LegacyClient(_) => self.on_legacy_answer(forwarded, outcome, now),
+                let Some(forwarded) = self.sides.in_flight.remove_to_client(request) else { return };
+                match &mut self.path {
+                    Path::LegacyClient(_) => legacy_client::on_answer(&mut self.sides, forwarded, outcome, now),
                     Path::Opening(_) | Path::PassThrough { .. } | Path::ModernClient(_) => {
-                        self.pass_answer(forwarded.ticket, outcome, now);
+                        self.sides.pass_answer(forwarded.ticket, outcome, now);
                     }
                 }
             }
-            E::Faulted(fault) => self.out.report(Event::Faulted { side: Side::Client, fault }),
+            E::Faulted(fault) => self.sides.out.report(Event::Faulted { side: Side::Client, fault }),
             E::InputEnded => {
                 if let Path::PassThrough { .. } = self.path {
-                    self.end_subscriptions(now);
+                    self.sides.end_subscriptions(now);
                 }
             }
             E::Closed { reason, .. } => {
-                self.out.report(Event::ClientGone(reason));
-                self.forget_all_held();
-                self.client.close(now);
+                self.sides.out.report(Event::ClientGone(reason));
+                if let Path::Opening(opening) = &mut self.path {
+                    opening.on_client_gone();
+                }
+                self.sides.client.close(now);
             }
-            E::Ready { .. } => self.listen_anew(now),
+            E::Ready { .. } => {
+                if let Path::LegacyClient(state) = &mut self.path {
+                    state.listen_anew(&mut self.sides, now);
+                }
+            }
             E::Connected { .. } => {}
         }
     }
 
     fn on_request(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
-        match &self.path {
-            Path::LegacyClient(_) => self.on_legacy_request(ticket, method, params, now),
-            Path::ModernClient(_) => self.on_modern_request(ticket, method, params, now),
+        match &mut self.path {
+            Path::LegacyClient(state) => state.on_request(&mut self.sides, ticket, method, params, now),
+            Path::ModernClient(state) => state.on_request(&mut self.sides, ticket, method, params, now),
             Path::Opening(_) | Path::PassThrough { .. } if method == Method::INITIALIZE => {
                 self.on_initialize(ticket, params.unwrap_or(Json::empty_object()), now);
             }
-            Path::Opening(_) if self.server.stated(&ticket).is_some() => {
+            Path::Opening(_) if self.sides.server.stated(&ticket).is_some() => {
                 self.on_discovering(ticket, method, params, now);
             }
-            Path::Opening(_) | Path::PassThrough { .. } => self.pass(ticket, method, params, now),
+            Path::Opening(_) | Path::PassThrough { .. } => self.sides.pass(ticket, method, params, now),
         }
-    }
-
-    /// Whether this many bytes may be held in addition to those of requests without an outcome (M1).
-    fn holds(&self, bytes: usize) -> bool {
-        self.limits.holds(bytes, || {
-            let parked = if let Path::ModernClient(state) = &self.path { state.held() } else { 0 };
-            self.in_flight.bytes() + parked
-        })
     }
 
     fn on_notification(&mut self, method: Method, params: Option<Json>, now: Instant) {
@@ -325,23 +332,8 @@ impl<T: ClientTransport> Relay<T> {
             // The relay itself is the server for a legacy client's notifications (BR-L-03); a modern client sends none
             // to forward.
             Path::LegacyClient(_) | Path::ModernClient(_) => {}
-            Path::Opening(_) | Path::PassThrough { .. } => {
-                let told = if method == Method::INITIALIZED {
-                    self.client.confirm(params, now)
-                } else {
-                    self.client.notify(Notification { method: method.clone(), params }, now)
-                };
-                if let Err(error) = told {
-                    self.out.report(Event::NotPassed { method, error });
-                }
-            }
+            Path::Opening(_) | Path::PassThrough { .. } => self.sides.pass_to_server(method, params, now),
         }
-    }
-
-    /// The client has cancelled a request that was not sent to the server.
-    fn forget(&mut self, ticket: TicketKey) {
-        self.forget_held(ticket);
-        self.on_legacy_cancelled(ticket);
     }
 
     /// Handles an event of the client machine, which faces the server.
@@ -349,158 +341,125 @@ impl<T: ClientTransport> Relay<T> {
         use client::Event as E;
         match event {
             E::Connected { version, result, is_reconnect, .. } => {
-                self.out.report(Event::Connected { version, result: result.clone(), is_reconnect });
+                self.sides.out.report(Event::Connected { version, result: result.clone(), is_reconnect });
                 self.on_connected(version, result, is_reconnect, now);
             }
             E::Unavailable { reason, retry_in } => {
                 self.on_unavailable(&reason, now);
-                self.out.report(Event::Unavailable { reason, retry_in });
+                self.sides.out.report(Event::Unavailable { reason, retry_in });
             }
             E::SessionLost => {
-                self.out.report(Event::SessionLost);
-                self.forget_roots_questions();
+                self.sides.out.report(Event::SessionLost);
+                if let Path::ModernClient(state) = &mut self.path {
+                    state.forget_roots_questions();
+                }
                 // The next session has no use for the answers to the old session's requests (SH-C-08).
-                for request in self.in_flight.clear_to_client() {
-                    self.server.cancel(request, Some("the session with the server was lost"), now);
+                for request in self.sides.in_flight.clear_to_client() {
+                    self.sides.server.cancel(request, Some("the session with the server was lost"), now);
                 }
             }
             E::Responded { request, outcome } => self.on_outcome(request, outcome, now),
             // Progress is valid only for requests in flight (RP12).
-            E::Progressed { request, params } => match (&self.path, self.in_flight.get_to_server(request)) {
-                (_, None) => {}
-                (Path::LegacyClient(_), Some(_)) => self.on_legacy_progress(request, params, now),
-                (Path::ModernClient(_), Some(_)) => self.on_modern_progress(request, params, now),
-                (Path::Opening(_) | Path::PassThrough { .. }, Some(forwarded)) => {
-                    self.notify_client((&forwarded.ticket).into(), Method::PROGRESS, Some(params), now);
+            E::Progressed { request, params } if self.sides.in_flight.get_to_server(request).is_some() => {
+                match &self.path {
+                    Path::LegacyClient(_) => legacy_client::on_progress(&mut self.sides, request, params, now),
+                    Path::ModernClient(_) => modern_client::on_progress(&mut self.sides, request, params, now),
+                    Path::Opening(_) | Path::PassThrough { .. } => self.sides.pass_progress(request, params, now),
+                }
+            }
+            E::Progressed { .. } | E::ListeningInterrupted { .. } => {}
+            E::NotRestored { method, reason, .. } => self.sides.out.report(Event::NotInEffect { method, reason }),
+            E::Listening { subscription, filter } => {
+                if let Path::LegacyClient(state) = &mut self.path {
+                    state.on_listening(&mut self.sides, subscription, &filter, now);
+                }
+            }
+            E::ListeningEnded { subscription, outcome } => {
+                if let Path::LegacyClient(state) = &mut self.path {
+                    state.on_listening_ended(&mut self.sides, subscription, &outcome, now);
+                }
+            }
+            E::Requested { ticket, scope, method, params } => match &mut self.path {
+                Path::LegacyClient(_) => {
+                    legacy_client::on_input_required(&mut self.sides, scope, ticket, method, params, now);
+                }
+                Path::ModernClient(state) => state.on_question(&mut self.sides, scope, ticket, method, params, now),
+                Path::Opening(_) | Path::PassThrough { .. } => self.sides.pass_down(ticket, method, params, now),
+            },
+            E::RequestCancelled { ticket, params } => match self.sides.in_flight.cancel_to_client(ticket) {
+                Some(request) => self.sides.server.cancel_with(request, &params, now),
+                None => {
+                    if let Path::ModernClient(state) = &mut self.path {
+                        state.on_question_cancelled(ticket);
+                    }
                 }
             },
-            E::NotRestored { method, reason, .. } => self.out.report(Event::NotInEffect { method, reason }),
-            E::Listening { subscription, filter } => self.on_listening(subscription, &filter, now),
-            E::ListeningEnded { subscription, outcome } => self.on_listening_ended(subscription, &outcome, now),
-            E::ListeningInterrupted { .. } => {}
-            E::Requested { ticket, scope, method, params } => match self.path {
-                Path::LegacyClient(_) => self.on_input_required(scope, ticket, method, params, now),
-                Path::ModernClient(_) => self.on_question(scope, ticket, method, params, now),
-                Path::Opening(_) | Path::PassThrough { .. } => self.pass_down(ticket, method, params, now),
+            E::Notified { scope, method, params } => match &self.path {
+                Path::LegacyClient(_) => {
+                    legacy_client::on_notification(&mut self.sides, scope, method, params, now);
+                }
+                Path::ModernClient(_) => {
+                    modern_client::on_notification(&mut self.sides, scope, method, params, now);
+                }
+                Path::Opening(_) | Path::PassThrough { .. } => {
+                    self.sides.pass_notification(scope, method, params, now);
+                }
             },
-            E::RequestCancelled { ticket, params } => match self.in_flight.cancel_to_client(ticket) {
-                Some(request) => self.server.cancel_with(request, &params, now),
-                None => self.on_question_cancelled(ticket),
-            },
-            E::Notified { scope, method, params } => match self.path {
-                Path::LegacyClient(_) => self.on_modern_notification(scope, method, params, now),
-                Path::ModernClient(_) => self.on_legacy_notification(scope, method, params, now),
-                Path::Opening(_) | Path::PassThrough { .. } => self.pass_notification(scope, method, params, now),
-            },
-            E::RequestWaits { limit } => self.out.report(Event::RequestWaits { limit }),
-            E::Faulted(fault) => self.out.report(Event::Faulted { side: Side::Server, fault }),
-            E::QuirkMet(quirk) => self.out.report(Event::QuirkMet(quirk)),
+            E::RequestWaits { limit } => self.sides.out.report(Event::RequestWaits { limit }),
+            E::Faulted(fault) => self.sides.out.report(Event::Faulted { side: Side::Server, fault }),
+            E::QuirkMet(quirk) => self.sides.out.report(Event::QuirkMet(quirk)),
             E::Closed(reason) => {
-                self.server.close(now);
-                self.out.report(Event::Closed(reason));
+                self.sides.server.close(now);
+                self.sides.out.report(Event::Closed(reason));
             }
         }
     }
 
     fn on_outcome(&mut self, request: RequestKey, outcome: Outcome, now: Instant) {
-        let Some(forwarded) = self.in_flight.remove_to_server(request) else {
-            return self.on_parked_outcome(request, outcome, now);
-        };
-        match self.path {
-            Path::LegacyClient(_) => self.on_legacy_outcome(forwarded, outcome, now),
-            Path::ModernClient(_) => self.on_modern_outcome(forwarded, outcome, now),
-            Path::Opening(_) | Path::PassThrough { .. } => self.pass_outcome(forwarded, outcome, now),
-        }
-    }
-
-    fn respond(&mut self, ticket: Ticket, answer: Result<Json, ErrorObject>, now: Instant) {
-        // A relay may forward any error code, since the server chose it.
-        let _ = self.server.respond(ticket, answer, now);
-    }
-
-    /// Forwards a request of the server to the client.
-    fn ask_client(&mut self, scope: server::Scope, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
-        let call = Call { method: method.clone(), params, timeout: None, progress: false };
-        match self.server.request(scope, call, now) {
-            Ok(request) => self.in_flight.insert_to_client(request, ticket, method),
-            Err(error) => {
-                let error = ErrorObject::new(code::INTERNAL_ERROR, &error.to_string());
-                self.client.answer(ticket, Err(error), now);
+        match (self.sides.in_flight.remove_to_server(request), &mut self.path) {
+            (Some(forwarded), Path::LegacyClient(_)) => {
+                legacy_client::on_outcome(&mut self.sides, forwarded, outcome, now);
             }
-        }
-    }
-
-    fn notify_client(&mut self, scope: server::Scope, method: Method, params: Option<Json>, now: Instant) {
-        let notification = Notification { method: method.clone(), params };
-        if let Err(error) = self.server.notify(scope, notification, now) {
-            self.out.report(Event::NotPassed { method, error });
-        }
-    }
-
-    /// Publishes a change to the client if the client has subscribed to it.
-    fn publish(&mut self, notification: Notification, now: Instant) {
-        let method = notification.method.clone();
-        if let Err(error) = self.server.publish(notification, now) {
-            self.out.report(Event::NotPassed { method, error });
-        }
-    }
-
-    /// Reports a request that got no answer, and returns the error for the client.
-    fn report_failure(&mut self, reason: Failed) -> ErrorObject {
-        let error = self.error_for(&reason);
-        self.out.report(Event::Failed(reason));
-        error
-    }
-
-    /// Converts a failure into an error for the client. Its data marks it as an error of the relay, not of the server
-    /// (JR-50).
-    fn error_for(&self, reason: &Failed) -> ErrorObject {
-        let mut data = Json::empty_object();
-        if let Some(status) = reason.status() {
-            data = data.with_member("status", &Json::from(i64::from(status.as_u16())));
-        }
-        if let Failed::Refused(refusal) = reason {
-            let shown: Vec<_> = refusal.challenges().collect();
-            let shown: Vec<_> = shown.iter().map(Excerpt::as_str).collect();
-            if !shown.is_empty() {
-                // One header with all challenges has the same meaning as several (RFC 9110, section 5.3).
-                data = data.with_member("challenge", &Json::from(shown.join(", ").as_str()));
+            (Some(forwarded), Path::ModernClient(state)) => {
+                state.on_outcome(&mut self.sides, forwarded, outcome, now);
             }
+            (Some(forwarded), Path::Opening(_) | Path::PassThrough { .. }) => {
+                self.sides.pass_outcome(forwarded, outcome, now);
+            }
+            (None, Path::ModernClient(state)) => state.on_unforwarded_outcome(&mut self.sides, request, outcome, now),
+            (None, Path::Opening(_) | Path::PassThrough { .. } | Path::LegacyClient(_)) => {}
         }
-        let data = data.with_member("failure", &Json::from(reason.name()));
-        let data = data.with_member("source", &Json::from("relay"));
-        ErrorObject::with_data(code::INTERNAL_ERROR, &reason.describe(&self.client.peer()), &data)
     }
 }
 
 impl Relay<Http> {
     /// The request of an exchange was written in full.
     pub fn handle_sent(&mut self, exchange: ExchangeKey, now: Instant) {
-        self.client.handle_sent(exchange, now);
+        self.sides.client.handle_sent(exchange, now);
         self.settle(now);
     }
 
     /// The head of the response of an exchange has arrived.
     pub fn handle_response(&mut self, exchange: ExchangeKey, head: &Parts, now: Instant) {
-        self.client.handle_response(exchange, head, now);
+        self.sides.client.handle_response(exchange, head, now);
         self.settle(now);
     }
 
     /// A part of the body of an exchange has arrived.
     pub fn handle_body(&mut self, exchange: ExchangeKey, chunk: &[u8], now: Instant) {
-        self.client.handle_body(exchange, chunk, now);
+        self.sides.client.handle_body(exchange, chunk, now);
         self.settle(now);
     }
 
     /// The body of an exchange has ended normally.
     pub fn handle_end(&mut self, exchange: ExchangeKey, now: Instant) {
-        self.client.handle_end(exchange, now);
+        self.sides.client.handle_end(exchange, now);
         self.settle(now);
     }
 
     /// An exchange has failed.
     pub fn handle_failure(&mut self, exchange: ExchangeKey, failure: Failure, now: Instant) {
-        self.client.handle_failure(exchange, failure, now);
+        self.sides.client.handle_failure(exchange, failure, now);
         self.settle(now);
     }
 }
@@ -508,20 +467,20 @@ impl Relay<Http> {
 impl Relay<Stdio> {
     /// Bytes have arrived from the server, in pieces of any size.
     pub fn handle_server_bytes(&mut self, bytes: &[u8], now: Instant) {
-        self.client.handle_bytes(bytes, now);
+        self.sides.client.handle_bytes(bytes, now);
         self.settle(now);
     }
 
     /// The server's stream has taken this many more bytes of [`Action::Server`]. After
     /// [`StdioAction::Respawn`](crate::StdioAction::Respawn), bytes of the earlier process must no longer be reported.
     pub fn handle_server_written(&mut self, bytes: usize, now: Instant) {
-        self.client.handle_written(bytes, now);
+        self.sides.client.handle_written(bytes, now);
         self.settle(now);
     }
 
     /// The server's stream has ended.
     pub fn handle_server_eof(&mut self, now: Instant) {
-        self.client.handle_eof(now);
+        self.sides.client.handle_eof(now);
         self.settle(now);
     }
 }

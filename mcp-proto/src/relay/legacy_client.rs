@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::convert;
 use super::in_flight::{ToClient, ToServer};
-use super::{Path, Relay, convert};
+use super::sides::Sides;
 use crate::Instant;
 use crate::client::{self, ClientTransport, Outcome, SubscriptionKey};
 use crate::codec::json::Json;
@@ -54,31 +55,37 @@ impl LegacyClient {
     }
 }
 
-impl<T: ClientTransport> Relay<T> {
-    pub(super) fn on_legacy_request(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
-        let Path::LegacyClient(state) = &mut self.path else { return };
+impl LegacyClient {
+    pub(super) fn on_request<T: ClientTransport>(
+        &mut self,
+        sides: &mut Sides<T>,
+        ticket: Ticket,
+        method: Method,
+        params: Option<Json>,
+        now: Instant,
+    ) {
         if RequestMeta::read(params.as_ref()).is_claimed {
             let text = "the client has begun with initialize, and its session has one revision";
-            return self.respond(ticket, Err(ErrorObject::new(code::INVALID_REQUEST, text)), now);
+            return sides.respond(ticket, Err(ErrorObject::new(code::INVALID_REQUEST, text)), now);
         }
         let setting = method.facts().changes_setting;
         if let Some(SettingChange::Subscribe | SettingChange::Unsubscribe) = setting {
             let Some(uri) = uri_of(params.as_ref()).map(Arc::<str>::from) else {
-                return self.respond(ticket, Err(ErrorObject::invalid_params("uri must be a string")), now);
+                return sides.respond(ticket, Err(ErrorObject::invalid_params("uri must be a string")), now);
             };
             if setting == Some(SettingChange::Subscribe) {
-                if !state.uris.has_room_for(&uri) {
-                    return self.respond(ticket, Err(ErrorObject::too_many_subscriptions()), now);
+                if !self.uris.has_room_for(&uri) {
+                    return sides.respond(ticket, Err(ErrorObject::too_many_subscriptions()), now);
                 }
-                state.uris.insert(Arc::clone(&uri));
-                state.waiting.push((ticket, uri));
+                self.uris.insert(Arc::clone(&uri));
+                self.waiting.push((ticket, uri));
             } else {
-                state.uris.remove(&uri);
-                self.respond(ticket, Ok(Json::empty_object()), now);
+                self.uris.remove(&uri);
+                sides.respond(ticket, Ok(Json::empty_object()), now);
             }
-            return self.listen_anew(now);
+            return self.listen_anew(sides, now);
         }
-        let params = match self.server.chosen_level() {
+        let params = match sides.server.chosen_level() {
             // The client's log level is sent with each request (BR-L-03).
             Some(level) => {
                 let params = params.unwrap_or(Json::empty_object());
@@ -86,41 +93,47 @@ impl<T: ClientTransport> Relay<T> {
             }
             None => params,
         };
-        self.pass(ticket, method, params, now);
+        sides.pass(ticket, method, params, now);
     }
 
     /// Replaces the subscription, because the filter of an open one cannot be changed (BR-L-04).
-    pub(super) fn listen_anew(&mut self, now: Instant) {
-        let Path::LegacyClient(state) = &mut self.path else { return };
-        if let Some(next) = state.next.take() {
-            self.client.unlisten(next, now);
+    pub(super) fn listen_anew<T: ClientTransport>(&mut self, sides: &mut Sides<T>, now: Instant) {
+        if let Some(next) = self.next.take() {
+            sides.client.unlisten(next, now);
         }
-        let Some(filter) = state.filter() else {
-            if let Some(subscription) = state.subscription.take() {
-                self.client.unlisten(subscription, now);
+        let Some(filter) = self.filter() else {
+            if let Some(subscription) = self.subscription.take() {
+                sides.client.unlisten(subscription, now);
             }
             return;
         };
-        match self.client.listen(filter, now) {
-            Ok(next) => state.next = Some(next),
-            Err(error) => self.refuse_subscribers(&ErrorObject::new(code::INTERNAL_ERROR, &error.to_string()), now),
+        match sides.client.listen(filter, now) {
+            Ok(next) => self.next = Some(next),
+            Err(error) => {
+                self.refuse_subscribers(sides, &ErrorObject::new(code::INTERNAL_ERROR, &error.to_string()), now)
+            }
         }
     }
 
     /// The server has acknowledged a subscription; `filter` is the part of it that the server honours.
-    pub(super) fn on_listening(&mut self, subscription: SubscriptionKey, filter: &Json, now: Instant) {
-        let Path::LegacyClient(state) = &mut self.path else { return };
-        if state.subscription == Some(subscription) {
+    pub(super) fn on_listening<T: ClientTransport>(
+        &mut self,
+        sides: &mut Sides<T>,
+        subscription: SubscriptionKey,
+        filter: &Json,
+        now: Instant,
+    ) {
+        if self.subscription == Some(subscription) {
             // It was interrupted and is open again: changes in between may have been missed.
-            return self.report_gap(now);
+            return self.report_gap(sides, now);
         }
-        if state.next != Some(subscription) {
+        if self.next != Some(subscription) {
             return;
         }
-        state.next = None;
-        let waiting = std::mem::take(&mut state.waiting);
-        if let Some(old) = state.subscription.replace(subscription) {
-            self.client.unlisten(old, now);
+        self.next = None;
+        let waiting = std::mem::take(&mut self.waiting);
+        if let Some(old) = self.subscription.replace(subscription) {
+            sides.client.unlisten(old, now);
         }
         let honoured = filter.first_member("resourceSubscriptions").unwrap_or(Json::empty_object());
         // A server may list resources that were not requested.
@@ -132,140 +145,144 @@ impl<T: ClientTransport> Relay<T> {
             let answer = if honoured.contains(&*uri) {
                 Ok(Json::empty_object())
             } else {
-                if let Path::LegacyClient(state) = &mut self.path {
-                    state.uris.remove(&uri);
-                }
+                self.uris.remove(&uri);
                 Err(ErrorObject::new(code::INVALID_PARAMS, "the server does not tell of changes of this resource"))
             };
-            self.respond(ticket, answer, now);
+            sides.respond(ticket, answer, now);
         }
     }
 
-    pub(super) fn on_listening_ended(&mut self, subscription: SubscriptionKey, outcome: &Outcome, now: Instant) {
-        let Path::LegacyClient(state) = &mut self.path else { return };
-        if state.subscription == Some(subscription) {
-            state.subscription = None;
+    pub(super) fn on_listening_ended<T: ClientTransport>(
+        &mut self,
+        sides: &mut Sides<T>,
+        subscription: SubscriptionKey,
+        outcome: &Outcome,
+        now: Instant,
+    ) {
+        if self.subscription == Some(subscription) {
+            self.subscription = None;
         }
-        if state.next != Some(subscription) {
+        if self.next != Some(subscription) {
             return;
         }
-        state.next = None;
+        self.next = None;
         let error = match outcome {
-            Outcome::Error(error) => convert::error_to_legacy(&Method::RESOURCES_SUBSCRIBE, error, self.version()),
-            Outcome::Failed(reason) => self.error_for(reason),
+            Outcome::Error(error) => convert::error_to_legacy(&Method::RESOURCES_SUBSCRIBE, error, version(sides)),
+            Outcome::Failed(reason) => sides.error_for(reason),
             Outcome::Result(_) => ErrorObject::new(code::INTERNAL_ERROR, "the server tells of no changes"),
         };
-        self.refuse_subscribers(&error, now);
+        self.refuse_subscribers(sides, &error, now);
     }
 
-    fn refuse_subscribers(&mut self, error: &ErrorObject, now: Instant) {
-        let Path::LegacyClient(state) = &mut self.path else { return };
-        for (ticket, uri) in std::mem::take(&mut state.waiting) {
-            if let Path::LegacyClient(state) = &mut self.path {
-                state.uris.remove(&uri);
-            }
-            self.respond(ticket, Err(error.clone()), now);
+    fn refuse_subscribers<T: ClientTransport>(&mut self, sides: &mut Sides<T>, error: &ErrorObject, now: Instant) {
+        for (ticket, uri) in std::mem::take(&mut self.waiting) {
+            self.uris.remove(&uri);
+            sides.respond(ticket, Err(error.clone()), now);
         }
     }
 
-    fn report_gap(&mut self, now: Instant) {
-        let Path::LegacyClient(state) = &self.path else { return };
-        let lists = List::ALL.into_iter().zip(state.lists).filter(|(_, changes)| *changes);
+    fn report_gap<T: ClientTransport>(&mut self, sides: &mut Sides<T>, now: Instant) {
+        let lists = List::ALL.into_iter().zip(self.lists).filter(|(_, changes)| *changes);
         let lists = lists.map(|(list, _)| Notification::new(list.notification()));
-        let resources = state.uris.iter().map(|uri| {
+        let resources = self.uris.iter().map(|uri| {
             let params = Json::empty_object().with_member("uri", &Json::from(&**uri));
             Notification::with_params(Method::RESOURCES_UPDATED, params)
         });
         for notification in lists.chain(resources).collect::<Vec<_>>() {
-            self.publish(notification, now);
+            sides.publish(notification, now);
         }
     }
 
     /// The client cancels a `resources/subscribe` that is not answered yet.
-    pub(super) fn on_legacy_cancelled(&mut self, ticket: TicketKey) {
-        if let Path::LegacyClient(state) = &mut self.path {
-            state.waiting.retain(|(waiting, _)| waiting.key() != ticket);
+    pub(super) fn on_cancelled(&mut self, ticket: TicketKey) {
+        self.waiting.retain(|(waiting, _)| waiting.key() != ticket);
+    }
+}
+
+/// Answers the client with the outcome of its request.
+pub(super) fn on_outcome<T: ClientTransport>(
+    sides: &mut Sides<T>,
+    forwarded: ToServer,
+    outcome: Outcome,
+    now: Instant,
+) {
+    let ToServer { ticket, method, .. } = forwarded;
+    let answer = match outcome {
+        Outcome::Result(result) => Ok(convert::result_to_legacy(&method, &result)),
+        Outcome::Error(error) => Err(convert::error_to_legacy(&method, &error, version(sides))),
+        // A tool call whose client does not provide the required input gets an error result (BR-L-06).
+        Outcome::Failed(reason @ Failed::NoInput { .. }) if method == Method::TOOLS_CALL => {
+            Ok(convert::tool_error(&reason.describe(&sides.client.peer())))
+        }
+        Outcome::Failed(reason) => Err(sides.report_failure(reason)),
+    };
+    sides.respond(ticket, answer, now);
+}
+
+/// Forwards only increasing progress, because the server's progress restarts with each retry (BR-L-12).
+pub(super) fn on_progress<T: ClientTransport>(sides: &mut Sides<T>, request: RequestKey, params: Json, now: Instant) {
+    let Some(forwarded) = sides.in_flight.get_to_server_mut(request) else { return };
+    let progress = params.first_member("progress").and_then(|progress| progress.read::<f64>().ok());
+    let Some(progress) = progress.filter(|progress| *progress > forwarded.progress) else { return };
+    forwarded.progress = progress;
+    let scope = (&forwarded.ticket).into();
+    sides.notify_client(scope, Method::PROGRESS, Some(params), now);
+}
+
+/// Forwards a notification of the server; a change goes to the client only if it has subscribed to it.
+pub(super) fn on_notification<T: ClientTransport>(
+    sides: &mut Sides<T>,
+    scope: client::Scope,
+    method: Method,
+    params: Option<Json>,
+    now: Instant,
+) {
+    let about = match scope {
+        client::Scope::Subscription(_) => {
+            let notification = Notification { method, params: convert::without_subscription(params) };
+            return sides.publish(notification, now);
+        }
+        client::Scope::Request(request) => sides.in_flight.get_to_server(request),
+        client::Scope::Connection => None,
+    };
+    let scope = about.map_or(sides.server.session().into(), |forwarded| (&forwarded.ticket).into());
+    sides.notify_client(scope, method, params, now);
+}
+
+/// Turns each input request of a call into a request to the client, within the scope of that call (BR-L-05).
+pub(super) fn on_input_required<T: ClientTransport>(
+    sides: &mut Sides<T>,
+    scope: client::Scope,
+    ticket: Ticket,
+    method: Method,
+    params: Option<Json>,
+    now: Instant,
+) {
+    let about = match scope {
+        client::Scope::Request(request) => sides.in_flight.get_to_server(request),
+        client::Scope::Connection | client::Scope::Subscription(_) => None,
+    };
+    let scope = about.map_or(sides.server.session().into(), |forwarded| (&forwarded.ticket).into());
+    let id = format!("relay-{}", ticket.key().number());
+    let params = params.map(|params| convert::question_to_legacy(&method, &params, &id));
+    sides.ask_client(scope, ticket, method, params, now);
+}
+
+/// An elicitation that failed counts as cancelled by the user; other failures are forwarded as errors (BR-L-06).
+pub(super) fn on_answer<T: ClientTransport>(sides: &mut Sides<T>, forwarded: ToClient, outcome: Outcome, now: Instant) {
+    let ToClient { ticket, method } = forwarded;
+    match outcome {
+        Outcome::Error(_) | Outcome::Failed(_) if method == Method::ELICITATION_CREATE => {
+            let cancel = Json::empty_object().with_member("action", &Json::from("cancel"));
+            sides.client.answer(ticket, Ok(cancel), now);
+        }
+        outcome @ (Outcome::Result(_) | Outcome::Error(_) | Outcome::Failed(_)) => {
+            sides.pass_answer(ticket, outcome, now);
         }
     }
+}
 
-    pub(super) fn on_legacy_outcome(&mut self, forwarded: ToServer, outcome: Outcome, now: Instant) {
-        let ToServer { ticket, method, .. } = forwarded;
-        let answer = match outcome {
-            Outcome::Result(result) => Ok(convert::result_to_legacy(&method, &result)),
-            Outcome::Error(error) => Err(convert::error_to_legacy(&method, &error, self.version())),
-            // A tool call whose client does not provide the required input gets an error result (BR-L-06).
-            Outcome::Failed(reason @ Failed::NoInput { .. }) if method == Method::TOOLS_CALL => {
-                Ok(convert::tool_error(&reason.describe(&self.client.peer())))
-            }
-            Outcome::Failed(reason) => Err(self.report_failure(reason)),
-        };
-        self.respond(ticket, answer, now);
-    }
-
-    /// Forwards only increasing progress, because the server's progress restarts with each retry (BR-L-12).
-    pub(super) fn on_legacy_progress(&mut self, request: RequestKey, params: Json, now: Instant) {
-        let Some(forwarded) = self.in_flight.get_to_server_mut(request) else { return };
-        let progress = params.first_member("progress").and_then(|progress| progress.read::<f64>().ok());
-        let Some(progress) = progress.filter(|progress| *progress > forwarded.progress) else { return };
-        forwarded.progress = progress;
-        let scope = (&forwarded.ticket).into();
-        self.notify_client(scope, Method::PROGRESS, Some(params), now);
-    }
-
-    pub(super) fn on_modern_notification(
-        &mut self,
-        scope: client::Scope,
-        method: Method,
-        params: Option<Json>,
-        now: Instant,
-    ) {
-        let about = match scope {
-            client::Scope::Subscription(_) => {
-                let notification = Notification { method, params: convert::without_subscription(params) };
-                return self.publish(notification, now);
-            }
-            client::Scope::Request(request) => self.in_flight.get_to_server(request),
-            client::Scope::Connection => None,
-        };
-        let scope = about.map_or(self.server.session().into(), |forwarded| (&forwarded.ticket).into());
-        self.notify_client(scope, method, params, now);
-    }
-
-    /// Turns each input request of a call into a request to the client, within the scope of that call (BR-L-05).
-    pub(super) fn on_input_required(
-        &mut self,
-        scope: client::Scope,
-        ticket: Ticket,
-        method: Method,
-        params: Option<Json>,
-        now: Instant,
-    ) {
-        let about = match scope {
-            client::Scope::Request(request) => self.in_flight.get_to_server(request),
-            client::Scope::Connection | client::Scope::Subscription(_) => None,
-        };
-        let scope = about.map_or(self.server.session().into(), |forwarded| (&forwarded.ticket).into());
-        let id = format!("relay-{}", ticket.key().number());
-        let params = params.map(|params| convert::question_to_legacy(&method, &params, &id));
-        self.ask_client(scope, ticket, method, params, now);
-    }
-
-    /// An elicitation that failed counts as cancelled by the user; other failures are forwarded as errors (BR-L-06).
-    pub(super) fn on_legacy_answer(&mut self, forwarded: ToClient, outcome: Outcome, now: Instant) {
-        let ToClient { ticket, method } = forwarded;
-        match outcome {
-            Outcome::Error(_) | Outcome::Failed(_) if method == Method::ELICITATION_CREATE => {
-                let cancel = Json::empty_object().with_member("action", &Json::from("cancel"));
-                self.client.answer(ticket, Ok(cancel), now);
-            }
-            outcome @ (Outcome::Result(_) | Outcome::Error(_) | Outcome::Failed(_)) => {
-                self.pass_answer(ticket, outcome, now);
-            }
-        }
-    }
-
-    /// The revision of the client's session.
-    fn version(&self) -> ProtocolVersion {
-        self.server.version(self.server.session()).unwrap_or(ProtocolVersion::LATEST_LEGACY)
-    }
+/// The revision of the client's session.
+fn version<T: ClientTransport>(sides: &Sides<T>) -> ProtocolVersion {
+    sides.server.version(sides.server.session()).unwrap_or(ProtocolVersion::LATEST_LEGACY)
 }

@@ -10,6 +10,7 @@ use crate::client::{ClientTransport, Unavailable};
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::ErrorObject;
 use crate::conversation::pending::{Ticket, TicketKey};
+use crate::limits::Load;
 use crate::relay::Event;
 use crate::server::Identity;
 use crate::spec::meta::{LOG_LEVEL, SERVER_INFO};
@@ -40,10 +41,25 @@ pub(super) struct Held {
 }
 
 impl Opening {
-    /// The number of requests that are held until the era of the server is known, and the bytes of their parameters.
-    pub(super) fn waiting(&self) -> (usize, usize) {
-        let Self::Discovering { held, .. } = self else { return (0, 0) };
-        (held.len(), held.iter().filter_map(|held| held.params.as_ref()).map(Json::len).sum())
+    /// The requests that are held until the era of the server is known.
+    pub(super) fn load(&self) -> Load {
+        let Self::Discovering { held, .. } = self else { return Load::default() };
+        let bytes = held.iter().filter_map(|held| held.params.as_ref()).map(Json::len).sum();
+        Load { waiting: held.len(), held: bytes, ..Load::default() }
+    }
+
+    /// The client has cancelled a request, which may be held.
+    pub(super) fn on_cancelled(&mut self, ticket: TicketKey) {
+        if let Self::Discovering { held, .. } = self {
+            held.retain(|held| held.ticket.key() != ticket);
+        }
+    }
+
+    /// The client has disconnected.
+    pub(super) fn on_client_gone(&mut self) {
+        if let Self::Discovering { held, .. } = self {
+            held.clear();
+        }
     }
 }
 
@@ -58,7 +74,7 @@ impl<T: ClientTransport> Relay<T> {
                 }
                 if prepared == params {
                     self.path = Path::PassThrough { discovered: None };
-                    return self.respond(ticket, Ok(result), now);
+                    return self.sides.respond(ticket, Ok(result), now);
                 }
             }
             // The client has sent `initialize` before its discovery was answered.
@@ -79,19 +95,21 @@ impl<T: ClientTransport> Relay<T> {
         }
         self.introduce_legacy(&params);
         let connected = match self.offered(&params) {
-            Some(offered) => self.client.connect_with(offered, now),
-            None => self.client.connect(now),
+            Some(offered) => self.sides.client.connect_with(offered, now),
+            None => self.sides.client.connect(now),
         };
         match connected {
             Ok(()) => self.path = Path::Opening(Opening::Sent { ticket, params }),
-            Err(error) => self.respond(ticket, Err(ErrorObject::new(code::INTERNAL_ERROR, &error.to_string())), now),
+            Err(error) => {
+                self.sides.respond(ticket, Err(ErrorObject::new(code::INTERNAL_ERROR, &error.to_string())), now)
+            }
         }
     }
 
     /// Holds the first request of a modern client, and those that follow until the era of the server is known.
     pub(super) fn on_discovering(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
         let asked = discovery(&method, params.as_ref());
-        let (capabilities, client_info) = self.server.stated(&ticket).map_or_else(
+        let (capabilities, client_info) = self.sides.server.stated(&ticket).map_or_else(
             || (Json::empty_object(), None),
             |context| (context.client_capabilities.clone(), context.client_info.clone()),
         );
@@ -103,30 +121,18 @@ impl<T: ClientTransport> Relay<T> {
         }
         self.path = Path::Opening(Opening::Discovering { asked: asked.clone(), held: vec![held] });
         let client_info = client_info.unwrap_or_else(convert::unknown);
-        self.client.introduce(client_info, convert::capabilities_of_legacy_client(&capabilities));
-        if let Err(error) = self.client.discover_with(asked, now) {
+        self.sides.client.introduce(client_info, convert::capabilities_of_legacy_client(&capabilities));
+        if let Err(error) = self.sides.client.discover_with(asked, now) {
             let error = ErrorObject::new(code::INTERNAL_ERROR, &error.to_string());
             self.refuse_held(&error, now);
         }
     }
 
-    /// The client has cancelled a held request.
-    pub(super) fn forget_held(&mut self, ticket: TicketKey) {
-        if let Path::Opening(Opening::Discovering { held, .. }) = &mut self.path {
-            held.retain(|held| held.ticket.key() != ticket);
-        }
-    }
-
-    /// The client has disconnected.
-    pub(super) fn forget_all_held(&mut self) {
-        if let Path::Opening(Opening::Discovering { held, .. }) = &mut self.path {
-            held.clear();
-        }
-    }
-
     pub(super) fn on_connected(&mut self, version: ProtocolVersion, result: Json, is_reconnect: bool, now: Instant) {
         if is_reconnect {
-            self.restore_own(now);
+            if let Path::ModernClient(state) = &mut self.path {
+                state.on_reconnected(&mut self.sides, now);
+            }
             return;
         }
         let era = version.rules().era;
@@ -134,7 +140,7 @@ impl<T: ClientTransport> Relay<T> {
         let opening = std::mem::replace(opening, Opening::Awaited);
         self.path = Path::PassThrough { discovered: None };
         match (opening, era) {
-            (Opening::Sent { ticket, .. }, Era::Legacy) => self.respond(ticket, Ok(result), now),
+            (Opening::Sent { ticket, .. }, Era::Legacy) => self.sides.respond(ticket, Ok(result), now),
             (Opening::Sent { ticket, params }, Era::Modern) => self.bridge_legacy_client(ticket, params, &result, now),
             (Opening::Failed { params } | Opening::Prepared { params, .. }, _) => {
                 self.path = Path::Opening(Opening::Prepared { params, version, result });
@@ -158,19 +164,19 @@ impl<T: ClientTransport> Relay<T> {
         for Held { ticket, method, params } in held {
             let is_last_request = initialize == Some(ticket.key());
             if is_last_request && era == Era::Legacy {
-                self.respond(ticket, Ok(result.clone()), now);
+                self.sides.respond(ticket, Ok(result.clone()), now);
             } else if is_last_request {
                 self.on_initialize(ticket, params.unwrap_or(Json::empty_object()), now);
             } else if initialize.is_some() || method == Method::INITIALIZE {
                 let error =
                     ErrorObject::new(code::INVALID_REQUEST, "the connection was begun in another way meanwhile");
-                self.respond(ticket, Err(error), now);
+                self.sides.respond(ticket, Err(error), now);
             } else if era == Era::Legacy {
-                self.server.redispatch(ticket, method, params, now);
+                self.sides.server.redispatch(ticket, method, params, now);
             } else if method == Method::SERVER_DISCOVER && params.as_ref() == Some(asked) {
-                self.respond(ticket, Ok(result.clone()), now);
+                self.sides.respond(ticket, Ok(result.clone()), now);
             } else {
-                self.pass(ticket, method, params, now);
+                self.sides.pass(ticket, method, params, now);
             }
         }
     }
@@ -186,10 +192,10 @@ impl<T: ClientTransport> Relay<T> {
         *opening = failed;
         let error = match reason {
             Unavailable::Error(error) => error.clone(),
-            Unavailable::Failed(reason) => self.error_for(reason),
+            Unavailable::Failed(reason) => self.sides.error_for(reason),
         };
         if let Some(ticket) = ticket {
-            self.respond(ticket, Err(error), now);
+            self.sides.respond(ticket, Err(error), now);
         } else {
             self.refuse_held(&error, now);
         }
@@ -198,7 +204,7 @@ impl<T: ClientTransport> Relay<T> {
     fn refuse_held(&mut self, error: &ErrorObject, now: Instant) {
         let Path::Opening(Opening::Discovering { held, .. }) = &mut self.path else { return };
         for held in std::mem::take(held) {
-            self.respond(held.ticket, Err(error.clone()), now);
+            self.sides.respond(held.ticket, Err(error.clone()), now);
         }
     }
 
@@ -213,7 +219,7 @@ impl<T: ClientTransport> Relay<T> {
             &capabilities.filter(Json::is_object).unwrap_or(Json::empty_object()),
             version.unwrap_or(ProtocolVersion::LATEST_LEGACY),
         );
-        self.client.introduce(client_info, capabilities);
+        self.sides.client.introduce(client_info, capabilities);
     }
 
     /// The parameters of `initialize`, with the newest allowed legacy revision if the requested one is not allowed.
@@ -238,26 +244,26 @@ impl<T: ClientTransport> Relay<T> {
         let capabilities = capabilities.filter(Json::is_object).unwrap_or(Json::empty_object());
         let server_info = meta.and_then(|meta| meta.first_member(SERVER_INFO));
         self.path = Path::LegacyClient(LegacyClient::new(&capabilities));
-        self.out.report(Event::Bridging { client: Era::Legacy, server: Era::Modern });
+        self.sides.out.report(Event::Bridging { client: Era::Legacy, server: Era::Modern });
         let capabilities = capabilities.without_members(&["extensions"]);
         let server_info = server_info.filter(Json::is_object).unwrap_or_else(convert::unknown);
-        self.server.serve_as(Identity::new(discovered, server_info, capabilities), Era::Legacy);
-        self.client.speak_for_itself();
-        self.server.redispatch(ticket, Method::INITIALIZE, Some(params), now);
+        self.sides.server.serve_as(Identity::new(discovered, server_info, capabilities), Era::Legacy);
+        self.sides.client.speak_for_itself();
+        self.sides.server.redispatch(ticket, Method::INITIALIZE, Some(params), now);
     }
 
     /// Joins a modern client to a legacy server: from here on, the relay is the client's server (BR-M-01).
     fn bridge_modern_client(&mut self, initialized: &Json, now: Instant) {
         let [capabilities, server_info] = initialized.first_members(["capabilities", "serverInfo"]);
         let capabilities = capabilities.filter(Json::is_object).unwrap_or(Json::empty_object());
-        self.path = Path::ModernClient(ModernClient::new(&capabilities));
-        self.out.report(Event::Bridging { client: Era::Modern, server: Era::Legacy });
+        self.path = Path::ModernClient(ModernClient::new(&capabilities, self.parking_timeout));
+        self.sides.out.report(Event::Bridging { client: Era::Modern, server: Era::Legacy });
         let capabilities = capabilities.without_members(&["tasks"]);
         let server_info = server_info.filter(Json::is_object).unwrap_or_else(convert::unknown);
-        self.server.serve_as(Identity::new(initialized, server_info, capabilities), Era::Modern);
-        self.client.speak_for_itself();
-        if let Err(error) = self.client.confirm(None, now) {
-            self.out.report(Event::NotPassed { method: Method::INITIALIZED, error });
+        self.sides.server.serve_as(Identity::new(initialized, server_info, capabilities), Era::Modern);
+        self.sides.client.speak_for_itself();
+        if let Err(error) = self.sides.client.confirm(None, now) {
+            self.sides.out.report(Event::NotPassed { method: Method::INITIALIZED, error });
         }
     }
 }

@@ -3,27 +3,35 @@
 
 use std::time::Duration;
 
-use super::Relay;
+use super::Event;
 use super::in_flight::ToServer;
+use super::sides::Sides;
 use crate::Instant;
 use crate::client::{self, Call, ClientTransport, Outcome};
 use crate::codec::json::Json;
-use crate::codec::jsonrpc::{ErrorObject, RequestId};
+use crate::codec::jsonrpc::{ErrorObject, Notification, RequestId};
 use crate::conversation::pending::{RequestKey, SessionKey, Ticket};
 use crate::server;
 use crate::spec::meta::{SUBSCRIPTION_ID, stamp, with_subscription_id};
 use crate::spec::{Method, code};
 
-impl<T: ClientTransport> Relay<T> {
+impl<T: ClientTransport> Sides<T> {
     /// Forwards a request of the client.
     pub(super) fn pass(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
-        self.send_up(ToServer::new(ticket, method), params, now);
+        self.send_up(ToServer::new(ticket, method), params, || 0, now);
     }
 
-    /// Sends a request to the server whose outcome answers a request of the client.
-    pub(super) fn send_up(&mut self, mut forwarded: ToServer, params: Option<Json>, now: Instant) {
+    /// Sends a request to the server whose outcome answers a request of the client. `parked` returns the bytes that parked
+    /// calls hold.
+    pub(super) fn send_up(
+        &mut self,
+        mut forwarded: ToServer,
+        params: Option<Json>,
+        parked: impl FnOnce() -> usize,
+        now: Instant,
+    ) {
         forwarded.bytes = params.as_ref().map_or(0, Json::len);
-        if !self.holds(forwarded.bytes) {
+        if !self.holds(forwarded.bytes, parked) {
             return self.respond(forwarded.ticket, Err(ErrorObject::overloaded()), now);
         }
         // A subscription has no response timeout: it lasts until one side ends it (MD-L-13).
@@ -71,6 +79,25 @@ impl<T: ClientTransport> Relay<T> {
             None => (self.anywhere(), params),
         };
         self.notify_client(to, method, params, now);
+    }
+
+    /// Forwards a notification of the client.
+    pub(super) fn pass_to_server(&mut self, method: Method, params: Option<Json>, now: Instant) {
+        let passed = if method == Method::INITIALIZED {
+            self.client.confirm(params, now)
+        } else {
+            self.client.notify(Notification { method: method.clone(), params }, now)
+        };
+        if let Err(error) = passed {
+            self.out.report(Event::NotPassed { method, error });
+        }
+    }
+
+    /// Forwards progress of the server on a request of the client.
+    pub(super) fn pass_progress(&mut self, request: RequestKey, params: Json, now: Instant) {
+        if let Some(forwarded) = self.in_flight.get_to_server(request) {
+            self.notify_client((&forwarded.ticket).into(), Method::PROGRESS, Some(params), now);
+        }
     }
 
     /// Forwards a request of the server.

@@ -1,0 +1,283 @@
+//! Calls of a modern client whose server waits for input: they are answered for the client, and still open at the server.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::convert;
+use super::sides::Sides;
+use crate::Instant;
+use crate::client::ClientTransport;
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::ErrorObject;
+use crate::conversation::deadlines::Deadlines;
+use crate::conversation::pending::{RequestKey, Ticket, TicketKey};
+use crate::relay::Event;
+use crate::server::InputRequired;
+use crate::spec::{Method, code};
+
+/// The parked calls of a client, each until its client's retry or its deadline.
+#[derive(Debug)]
+pub(super) struct ParkedCalls {
+    by_key: BTreeMap<ParkKey, Parked>,
+    /// The parked calls by their open request at the server.
+    by_request: BTreeMap<RequestKey, ParkKey>,
+    next: ParkKey,
+    timers: Deadlines<ParkKey>,
+    /// How long a parked call waits for its retry.
+    timeout: Duration,
+}
+
+/// Identifies a parked call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ParkKey(u64);
+
+/// A call that waits for its client's retry (BR-M-03).
+#[derive(Debug)]
+pub(super) struct Parked {
+    pub(super) method: Method,
+    /// The name of the target: the client's retry must have the same.
+    pub(super) name: Option<Json>,
+    pub(super) rest: Rest,
+    /// The bytes of the parameters of its request.
+    pub(super) bytes: usize,
+    /// The input that the client must provide, by the keys of `inputRequests`.
+    pub(super) questions: BTreeMap<Box<str>, Question>,
+    asked: u64,
+}
+
+/// How a parked call continues.
+#[derive(Debug)]
+pub(super) enum Rest {
+    /// The request is open at the server, which waits for input.
+    Open(RequestKey),
+    /// The server has answered without waiting for the input.
+    Answered(Result<Json, ErrorObject>),
+    /// The request must be sent to the server again, with these parameters.
+    Again(Option<Json>),
+}
+
+/// One input request of a parked call.
+#[derive(Debug)]
+pub(super) struct Question {
+    /// The server's request; `None` if no request of the server waits for this input.
+    pub(super) ticket: Option<Ticket>,
+    method: Method,
+    params: Json,
+}
+
+impl ParkedCalls {
+    pub(super) fn new(timeout: Duration) -> Self {
+        let (by_key, by_request) = (BTreeMap::new(), BTreeMap::new());
+        Self { by_key, by_request, next: ParkKey(1), timers: Deadlines::new(), timeout }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    pub(super) fn timers(&self) -> usize {
+        self.timers.len()
+    }
+
+    /// The parked call that is open at the server with this request.
+    pub(super) fn with_request(&mut self, request: RequestKey) -> Option<&mut Parked> {
+        self.by_request.get(&request).and_then(|key| self.by_key.get_mut(key))
+    }
+
+    /// The open requests at the server of all parked calls.
+    pub(super) fn requests(&self) -> impl Iterator<Item = RequestKey> {
+        self.by_request.keys().copied()
+    }
+
+    /// The parked call that a `requestState` names, if the retry is of the same method and target.
+    pub(super) fn find(
+        &mut self,
+        state: &Json,
+        method: &Method,
+        name: Option<&Json>,
+    ) -> Option<(ParkKey, &mut Parked)> {
+        let key = state.as_string().and_then(|state| ParkKey::from_state(&state))?;
+        let parked = self.by_key.get_mut(&key)?;
+        (parked.method == *method && parked.name.as_ref() == name).then_some((key, parked))
+    }
+
+    /// The bytes that are held for parked calls.
+    pub(super) fn held(&self) -> usize {
+        self.by_key.values().map(Parked::held).sum()
+    }
+
+    pub(super) fn park(&mut self, parked: Parked) -> ParkKey {
+        let key = self.next;
+        self.next = ParkKey(key.0 + 1);
+        if let Rest::Open(request) = parked.rest {
+            self.by_request.insert(request, key);
+        }
+        self.by_key.insert(key, parked);
+        key
+    }
+
+    /// Removes a parked call and its deadline.
+    pub(super) fn unpark(&mut self, key: ParkKey) -> Option<Parked> {
+        self.timers.clear(key);
+        let parked = self.by_key.remove(&key)?;
+        if let Rest::Open(request) = parked.rest {
+            self.by_request.remove(&request);
+        }
+        Some(parked)
+    }
+
+    /// The server has answered the open request of a parked call. Returns its method; `None` if there is no such call.
+    pub(super) fn take_request(&mut self, request: RequestKey) -> Option<(ParkKey, Method)> {
+        let key = self.by_request.remove(&request)?;
+        self.by_key.get(&key).map(|parked| (key, parked.method.clone()))
+    }
+
+    /// Keeps the server's answer for the client's retry.
+    pub(super) fn set_answer(&mut self, key: ParkKey, answer: Result<Json, ErrorObject>) {
+        if let Some(parked) = self.by_key.get_mut(&key) {
+            parked.rest = Rest::Answered(answer);
+            parked.questions.clear();
+        }
+    }
+
+    /// The server has cancelled one of its requests.
+    pub(super) fn on_question_cancelled(&mut self, ticket: TicketKey) {
+        for parked in self.by_key.values_mut() {
+            parked.questions.retain(|_, question| question.ticket.as_ref().is_none_or(|open| open.key() != ticket));
+        }
+    }
+
+    /// Answers the client with the input requests of a parked call.
+    pub(super) fn require<T: ClientTransport>(
+        &mut self,
+        sides: &mut Sides<T>,
+        ticket: Ticket,
+        key: ParkKey,
+        now: Instant,
+    ) {
+        let Some(parked) = self.by_key.get(&key) else { return };
+        let required = parked.required(key);
+        self.timers.set(key, now + self.timeout);
+        if let Err(error) = sides.server.require_input(ticket, required, now) {
+            sides.out.report(Event::NotPassed { method: Method::ELICITATION_CREATE, error });
+        }
+    }
+
+    /// When the next parked call ends.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.timers.next()
+    }
+
+    pub(super) fn handle_timeout<T: ClientTransport>(&mut self, sides: &mut Sides<T>, now: Instant) {
+        while let Some(key) = self.timers.pop_due(now) {
+            self.on_parked_too_long(sides, key, now);
+        }
+    }
+
+    /// The client's retry did not come in time.
+    fn on_parked_too_long<T: ClientTransport>(&mut self, sides: &mut Sides<T>, key: ParkKey, now: Instant) {
+        let Some(parked) = self.unpark(key) else { return };
+        for ticket in parked.questions.into_values().filter_map(|question| question.ticket) {
+            let error = ErrorObject::new(code::INTERNAL_ERROR, "the client did not answer in time");
+            sides.client.answer(ticket, Err(error), now);
+        }
+        if let Rest::Open(request) = parked.rest {
+            sides.client.cancel(request, Some("its client did not come back with what was asked for"), now);
+        }
+    }
+}
+
+impl ParkKey {
+    /// The `requestState` that identifies it. A relay has only one client, on a private pipe, so no other party can
+    /// send it.
+    fn to_state(self) -> String {
+        format!("relay-{}", self.0)
+    }
+
+    fn from_state(state: &str) -> Option<Self> {
+        let key = state.strip_prefix("relay-")?.parse().ok().map(Self)?;
+        // Only the canonical spelling is valid.
+        (key.to_state() == state).then_some(key)
+    }
+}
+
+impl Parked {
+    pub(super) const fn new(method: Method, name: Option<Json>, rest: Rest, bytes: usize) -> Self {
+        Self { method, name, rest, bytes, questions: BTreeMap::new(), asked: 0 }
+    }
+
+    /// Adds an input request to those that the client receives.
+    pub(super) fn ask(&mut self, method: Method, params: Option<Json>, ticket: Option<Ticket>) {
+        self.asked += 1;
+        let params = convert::question_to_modern(&params.unwrap_or(Json::empty_object()));
+        self.questions.insert(self.asked.to_string().into(), Question { ticket, method, params });
+    }
+
+    fn held(&self) -> usize {
+        let rest = match &self.rest {
+            Rest::Answered(Ok(result)) => result.len(),
+            Rest::Answered(Err(error)) => error.as_json().len(),
+            Rest::Open(_) | Rest::Again(_) => self.bytes,
+        };
+        self.questions.values().map(|question| question.params.len()).sum::<usize>() + rest
+    }
+
+    fn required(&self, key: ParkKey) -> InputRequired {
+        let required = InputRequired::new().state(&key.to_state());
+        let questions = self.questions.iter();
+        questions.fold(required, |required, (key, question)| {
+            required.ask(key, question.method.clone(), question.params.clone())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parked(rest: Rest) -> Parked {
+        Parked::new(Method::TOOLS_CALL, None, rest, 40)
+    }
+
+    #[test]
+    fn m1_a_parked_call_counts_with_what_is_kept_of_it() {
+        let error = ErrorObject::new(-1, "an error");
+        let error_bytes = error.as_json().len();
+        let mut calls = ParkedCalls::new(Duration::ZERO);
+        let mut all = 0;
+        for (rest, bytes) in [
+            (Rest::Again(None), 40),
+            (Rest::Answered(Ok(Json::from("12345678"))), 10),
+            (Rest::Answered(Err(error)), error_bytes),
+        ] {
+            let mut parked = parked(rest);
+            assert_eq!(parked.held(), bytes);
+            parked.ask("a".into(), None, None);
+            parked.ask("b".into(), Some(Json::parse(r#"{"mode":"form"}"#).unwrap()), None);
+            let questions = parked.questions["1"].params.len() + parked.questions["2"].params.len();
+            assert!(questions > 2 && parked.held() == bytes + questions, "{} bytes", parked.held());
+            all += parked.held();
+            calls.park(parked);
+            assert_eq!(calls.held(), all);
+        }
+        assert_eq!(calls.len(), 3);
+        for key in 1..=3 {
+            assert!(calls.unpark(ParkKey(key)).is_some() && calls.unpark(ParkKey(key)).is_none());
+        }
+        assert_eq!(calls.held(), 0);
+    }
+
+    #[test]
+    fn a_parked_call_has_one_name() {
+        for (state, key) in [
+            ("relay-7", Some(ParkKey(7))),
+            ("relay-07", None),
+            ("relay-+7", None),
+            ("relay-", None),
+            ("7", None),
+            ("", None),
+        ] {
+            assert_eq!(ParkKey::from_state(state), key, "{state}");
+        }
+    }
+}

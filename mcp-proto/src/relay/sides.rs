@@ -1,0 +1,110 @@
+//! The two sides of a relay, and what every way of joining them does: answer, ask, notify and report.
+
+use std::fmt;
+
+use super::in_flight::InFlight;
+use super::{Action, Event};
+use crate::Instant;
+use crate::client::{Call, Client, ClientTransport};
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::{ErrorObject, Notification};
+use crate::codec::text::Excerpt;
+use crate::conversation::outbox::Outbox;
+use crate::conversation::pending::Ticket;
+use crate::error::Failed;
+use crate::limits::Limits;
+use crate::server::{self, Server};
+use crate::spec::{Method, code};
+use crate::transport::Stdio;
+
+/// The machines of both sides, the requests in flight between them, and the queue of outputs.
+pub(super) struct Sides<T: ClientTransport> {
+    /// Faces the client.
+    pub(super) server: Server<Stdio>,
+    /// Faces the server.
+    pub(super) client: Client<T>,
+    pub(super) in_flight: InFlight,
+    pub(super) limits: Limits,
+    pub(super) out: Outbox<Action<T::Action>, Event>,
+}
+
+/// Shows only counts, because the state contains payloads.
+impl<T: ClientTransport> fmt::Debug for Sides<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sides").field("in_flight", &self.server.requests_in_flight()).finish_non_exhaustive()
+    }
+}
+
+impl<T: ClientTransport> Sides<T> {
+    /// Whether this many bytes may be held in addition to those of requests without an outcome (M1).
+    /// `parked` returns the bytes that parked calls hold.
+    pub(super) fn holds(&self, bytes: usize, parked: impl FnOnce() -> usize) -> bool {
+        self.limits.holds(bytes, || self.in_flight.bytes() + parked())
+    }
+
+    pub(super) fn respond(&mut self, ticket: Ticket, answer: Result<Json, ErrorObject>, now: Instant) {
+        // A relay may forward any error code, since the server chose it.
+        let _ = self.server.respond(ticket, answer, now);
+    }
+
+    /// Forwards a request of the server to the client.
+    pub(super) fn ask_client(
+        &mut self,
+        scope: server::Scope,
+        ticket: Ticket,
+        method: Method,
+        params: Option<Json>,
+        now: Instant,
+    ) {
+        let call = Call { method: method.clone(), params, timeout: None, progress: false };
+        match self.server.request(scope, call, now) {
+            Ok(request) => self.in_flight.insert_to_client(request, ticket, method),
+            Err(error) => {
+                let error = ErrorObject::new(code::INTERNAL_ERROR, &error.to_string());
+                self.client.answer(ticket, Err(error), now);
+            }
+        }
+    }
+
+    pub(super) fn notify_client(&mut self, scope: server::Scope, method: Method, params: Option<Json>, now: Instant) {
+        let notification = Notification { method: method.clone(), params };
+        if let Err(error) = self.server.notify(scope, notification, now) {
+            self.out.report(Event::NotPassed { method, error });
+        }
+    }
+
+    /// Publishes a change to the client if the client has subscribed to it.
+    pub(super) fn publish(&mut self, notification: Notification, now: Instant) {
+        let method = notification.method.clone();
+        if let Err(error) = self.server.publish(notification, now) {
+            self.out.report(Event::NotPassed { method, error });
+        }
+    }
+
+    /// Reports a request that got no answer, and returns the error for the client.
+    pub(super) fn report_failure(&mut self, reason: Failed) -> ErrorObject {
+        let error = self.error_for(&reason);
+        self.out.report(Event::Failed(reason));
+        error
+    }
+
+    /// Converts a failure into an error for the client. Its data marks it as an error of the relay, not of the server
+    /// (JR-50).
+    pub(super) fn error_for(&self, reason: &Failed) -> ErrorObject {
+        let mut data = Json::empty_object();
+        if let Some(status) = reason.status() {
+            data = data.with_member("status", &Json::from(i64::from(status.as_u16())));
+        }
+        if let Failed::Refused(refusal) = reason {
+            let shown: Vec<_> = refusal.challenges().collect();
+            let shown: Vec<_> = shown.iter().map(Excerpt::as_str).collect();
+            if !shown.is_empty() {
+                // One header with all challenges has the same meaning as several (RFC 9110, section 5.3).
+                data = data.with_member("challenge", &Json::from(shown.join(", ").as_str()));
+            }
+        }
+        let data = data.with_member("failure", &Json::from(reason.name()));
+        let data = data.with_member("source", &Json::from("relay"));
+        ErrorObject::with_data(code::INTERNAL_ERROR, &reason.describe(&self.client.peer()), &data)
+    }
+}
