@@ -130,9 +130,9 @@ impl Table {
 
     fn begin(&mut self) -> Next {
         self.so_far = SoFar::default();
-        let asks = self.has(true) && !(self.has(false) && self.known == Some(Era::Legacy));
-        self.last = if asks { Next::Discover } else { self.initialize() };
-        self.so_far.has_probed = asks;
+        let probes = self.has(true) && !(self.has(false) && self.known == Some(Era::Legacy));
+        self.last = if probes { Next::Discover } else { self.initialize() };
+        self.so_far.has_probed = probes;
         self.last
     }
 
@@ -196,8 +196,8 @@ impl Table {
     }
 
     fn is_sure(&self) -> bool {
-        let was_told = self.known == Some(Era::Modern) && !self.so_far.was_refused;
-        !self.has(false) || was_told || self.so_far.has_corrected
+        let is_configured = self.known == Some(Era::Modern) && !self.so_far.was_refused;
+        !self.has(false) || is_configured || self.so_far.has_corrected
     }
 }
 
@@ -215,7 +215,7 @@ fn offered(method: &str, version: &str) -> Next {
     match (method, ProtocolVersion::from_text(version.trim_matches('"'))) {
         ("server/discover", _) => Next::Discover,
         ("initialize", Some(version)) => Next::Initialize(version),
-        other => panic!("it asked {other:?}"),
+        other => panic!("unexpected request: {other:?}"),
     }
 }
 
@@ -231,7 +231,7 @@ impl Client for OverHttp {
         }
         let mut next = Next::Wait;
         while self.harness.has_opened() {
-            assert_eq!(next, Next::Wait, "two questions at once");
+            assert_eq!(next, Next::Wait, "two requests at once");
             let opened = self.harness.opened();
             let version = if opened.method() == "initialize" { opened.param("protocolVersion") } else { String::new() };
             next = offered(&opened.method(), &version);
@@ -279,7 +279,7 @@ impl Client for OnStream {
         }
         let mut next = Next::Wait;
         for line in self.stream.lines() {
-            assert_eq!(next, Next::Wait, "two questions at once");
+            assert_eq!(next, Next::Wait, "two requests at once");
             let asked: serde_json::Value = serde_json::from_str(&line).expect("lines are JSON");
             let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
             next = offered(&text(&asked["method"]), &text(&asked["params"]["protocolVersion"]));
@@ -320,8 +320,8 @@ impl Client for OnStream {
 ///
 /// The first byte chooses the client's revisions, the second its known era and its transport.
 pub fn era(data: &[u8]) {
-    let [speaks, how, ..] = data else { return };
-    let versions = versions(*speaks);
+    let [supported, how, ..] = data else { return };
+    let versions = versions(*supported);
     if versions.is_empty() {
         return;
     }
@@ -334,7 +334,7 @@ pub fn era(data: &[u8]) {
     };
     let begun = table.begin();
     let mut client = client(&table);
-    assert_eq!(client.asked(), begun, "the first question");
+    assert_eq!(client.asked(), begun, "the first request");
     let mut script = Script(&data[2..]);
     while let Some(reaction) = Reaction::of(&mut script) {
         if table.is_stream && matches!(reaction, Reaction::Status(_)) {
@@ -352,7 +352,7 @@ pub fn era(data: &[u8]) {
             Next::Connected(era) => {
                 assert!(client.is_connected());
                 assert_eq!(client.detected_era().map(|detected_era| detected_era.era), Some(era), "after {reaction:?}");
-                return remembers(table, era);
+                return begins_with_known_era(table, era);
             }
             Next::Nothing => {
                 if !matches!(reaction, Reaction::Versions(_) | Reaction::Unsupported(_)) {
@@ -362,7 +362,7 @@ pub fn era(data: &[u8]) {
                 if !connected {
                     return;
                 }
-                assert_eq!(client.asked(), begun, "the first question of the next attempt");
+                assert_eq!(client.asked(), begun, "the first request of the next attempt");
             }
             Next::Discover | Next::Initialize(_) | Next::Wait => assert!(!client.is_connected(), "after {reaction:?}"),
         }
@@ -370,7 +370,7 @@ pub fn era(data: &[u8]) {
 }
 
 /// Another client that is configured with the detected era begins with it (ER-09).
-fn remembers(mut table: Table, era: Era) {
+fn begins_with_known_era(mut table: Table, era: Era) {
     table.known = Some(era);
     let begun = table.begin();
     assert_eq!(client(&table).asked(), begun, "with what is known");

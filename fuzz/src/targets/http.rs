@@ -21,12 +21,12 @@ use crate::script::Script;
 struct Server {
     open: BTreeMap<ExchangeKey, Opened>,
     begun: BTreeSet<ExchangeKey>,
-    ledger: Ledger,
+    log: AnswerLog,
 }
 
 /// Which answer belongs to which request. Both are numbered: a request in its parameters, an answer in its payload.
 #[derive(Default)]
-struct Ledger {
+struct AnswerLog {
     /// The number of the request that was sent with an id.
     ids: BTreeMap<String, usize>,
     answers: Vec<Answer>,
@@ -48,7 +48,7 @@ struct Answer {
     is_post: bool,
 }
 
-impl Ledger {
+impl AnswerLog {
     fn opened(&mut self, opened: &Opened) {
         if let Some(number) = request_number(opened) {
             self.ids.insert(opened.id(), number);
@@ -98,10 +98,10 @@ const STATUSES: [u16; 16] = [200, 202, 204, 301, 307, 308, 400, 401, 404, 405, 4
 
 impl Server {
     /// Adds the exchanges that the machine has opened since the last call, and removes those that it has aborted.
-    fn look<M: Machine>(&mut self, harness: &mut HttpClientHarness<M>) {
+    fn read_actions<M: Machine>(&mut self, harness: &mut HttpClientHarness<M>) {
         while harness.has_opened() {
             let opened = harness.opened();
-            self.ledger.opened(&opened);
+            self.log.opened(&opened);
             self.open.insert(opened.key, opened);
         }
         let dropped: Vec<_> = self.open.keys().copied().filter(|key| harness.is_aborted(*key)).collect();
@@ -116,7 +116,7 @@ impl Server {
         let count = self.open.len();
         let pick = usize::from(script.byte()?);
         let what = script.byte()?;
-        self.ledger.due = None;
+        self.log.due = None;
         if count == 0 {
             return Some(());
         }
@@ -126,7 +126,7 @@ impl Server {
         match what % 12 {
             // The right answer, as JSON or on a stream.
             0..=2 if !has_begun => {
-                let reply = right_answer(opened, what, &mut self.ledger);
+                let reply = right_answer(opened, what, &mut self.log);
                 self.open.remove(&key);
                 harness.reply(key, &reply);
             }
@@ -139,7 +139,7 @@ impl Server {
                 let reply = Reply::status(status)
                     .content_type(["application/json", "text/event-stream", "text/html"][usize::from(what / 12 % 3)]);
                 let text = script.text()?;
-                self.ledger.raw.extend(text);
+                self.log.raw.extend(text);
                 let reply = reply.header("location", "/elsewhere").body(text);
                 self.open.remove(&key);
                 harness.reply(key, &reply);
@@ -155,7 +155,7 @@ impl Server {
                 harness.send(key, messages::event(&notice).as_bytes());
             }
             0 if !opened.request.body().is_empty() && !opened.id().is_empty() => {
-                let text = correction(opened, what / 12, &mut self.ledger);
+                let text = correction(opened, what / 12, &mut self.log);
                 harness.send(key, messages::event(&text).as_bytes());
             }
             5 => {
@@ -168,23 +168,23 @@ impl Server {
             }
             // A stream continues with the right answer, with one to another id, with a request, or with any bytes.
             7 if has_begun => {
-                let text = messages::event(&right_result(opened, &mut self.ledger));
+                let text = messages::event(&right_result(opened, &mut self.log));
                 harness.send(key, text.as_bytes());
             }
             8 if has_begun => {
                 let id = (script.byte()? % 16).to_string();
-                let payload = numbered(self.ledger.answer(opened, &id));
+                let payload = numbered(self.log.answer(opened, &id));
                 harness.send(key, messages::event(&messages::result(&id, &payload.to_text())).as_bytes());
             }
             9 if has_begun => {
                 let method = ["roots/list", "elicitation/create"][usize::from(what / 12 % 2)];
-                self.ledger.parked.insert(key);
+                self.log.parked.insert(key);
                 let text = messages::event(&messages::request(&script.byte()?.to_string(), method, "{}"));
                 harness.send(key, format!("id: {}\n{text}", what / 12).as_bytes());
             }
             10 if has_begun => {
                 let text = script.text()?;
-                self.ledger.raw.extend(text);
+                self.log.raw.extend(text);
                 harness.send(key, text);
             }
             11 if has_begun => {
@@ -221,28 +221,28 @@ fn result_for(opened: &Opened) -> String {
 }
 
 /// An error of 2026-07-28 after which a client may correct its request and send it again.
-fn correction(opened: &Opened, how: u8, ledger: &mut Ledger) -> String {
+fn correction(opened: &Opened, how: u8, log: &mut AnswerLog) -> String {
     let code = [-32020, -32021, -32022, -32601][usize::from(how % 4)];
     let id = opened.id();
-    let number = ledger.answer(opened, &id);
+    let number = log.answer(opened, &id);
     let data = format!(r#"{{"supported":["2026-07-28","2025-06-18"],"n":{number}}}"#);
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"no","data":{data}}}}}"#)
 }
 
 /// The right result for the request of an exchange. If it ends the request, the request is due from now on.
-fn right_result(opened: &Opened, ledger: &mut Ledger) -> String {
+fn right_result(opened: &Opened, log: &mut AnswerLog) -> String {
     let id = opened.id();
     let mut result = Json::parse(result_for(opened)).expect("JSON");
     if let Some(request) = request_number(opened) {
-        let number = ledger.answer(opened, &id);
+        let number = log.answer(opened, &id);
         result = result.with_member("n", &Json::parse(number.to_string()).expect("JSON"));
-        let is_last = !result.to_text().contains("input_required") && !ledger.parked.contains(&opened.key);
-        ledger.due = is_last.then_some((request, number));
+        let is_last = !result.to_text().contains("input_required") && !log.parked.contains(&opened.key);
+        log.due = is_last.then_some((request, number));
     }
     messages::result(&id, &result.to_text())
 }
 
-fn right_answer(opened: &Opened, how: u8, ledger: &mut Ledger) -> Reply {
+fn right_answer(opened: &Opened, how: u8, log: &mut AnswerLog) -> Reply {
     if opened.request.method() != "POST" {
         return Reply::status(405);
     }
@@ -250,13 +250,13 @@ fn right_answer(opened: &Opened, how: u8, ledger: &mut Ledger) -> Reply {
     if id.is_empty() {
         return Reply::status(202);
     }
-    let text = right_result(opened, ledger);
+    let text = right_result(opened, log);
     let reply = match how % 3 {
         0 => Reply::json(text),
         1 => Reply::events(messages::event(&text)),
         _ => {
             // Only 2025-03-26 has batches.
-            ledger.due = None;
+            log.due = None;
             Reply::json(format!("[{text}]"))
         }
     };
@@ -280,16 +280,16 @@ pub fn client(data: &[u8]) {
     let mut server = Server::default();
     let mut app = App::default();
     while client_step(&mut harness, &mut server, &mut script, &mut app).is_some() {
-        app.look(&mut harness, &mut server.ledger);
+        app.read_events(&mut harness, &mut server.log);
     }
-    app.look(&mut harness, &mut server.ledger);
+    app.read_events(&mut harness, &mut server.log);
     harness.pass(LONGEST);
-    app.look(&mut harness, &mut server.ledger);
+    app.read_events(&mut harness, &mut server.log);
     assert!(app.waiting.is_empty(), "{:?} outlived every timeout", app.waiting);
     harness.machine.close(harness.now);
     app.is_closed = true;
     harness.pass(Duration::from_secs(3));
-    app.look(&mut harness, &mut server.ledger);
+    app.read_events(&mut harness, &mut server.log);
     assert!(app.listening.is_empty(), "{:?} never ended", app.listening);
     assert!(harness.machine.is_closed());
     assert_eq!(harness.machine.poll_timeout(), None);
@@ -325,8 +325,8 @@ impl App {
     }
 
     /// Checks the events of the machine.
-    fn look(&mut self, harness: &mut HttpClientHarness<Client<Http>>, ledger: &mut Ledger) {
-        let due = ledger.due.take();
+    fn read_events(&mut self, harness: &mut HttpClientHarness<Client<Http>>, log: &mut AnswerLog) {
+        let due = log.due.take();
         let due = due.filter(|(due, _)| self.waiting.iter().any(|request| self.asked[request].0 == *due));
         let mut ended = BTreeMap::new();
         for event in harness.events() {
@@ -334,7 +334,7 @@ impl App {
                 Event::Responded { request, outcome } => {
                     assert!(self.waiting.remove(&request), "{request:?} ended twice");
                     let (number, since) = self.asked[&request];
-                    self.judge(request, &outcome, ledger, harness.now - since);
+                    self.judge(request, &outcome, log, harness.now - since);
                     ended.insert(number, outcome);
                 }
                 Event::ListeningEnded { subscription, .. } => {
@@ -351,11 +351,11 @@ impl App {
         }
     }
 
-    fn judge(&self, request: RequestKey, outcome: &Outcome, ledger: &Ledger, waited: Duration) {
+    fn judge(&self, request: RequestKey, outcome: &Outcome, log: &AnswerLog, waited: Duration) {
         let number = self.asked[&request].0;
         match outcome {
-            Outcome::Result(result) => ledger.check(result, number, false),
-            Outcome::Error(error) => ledger.check(error.data().as_ref().unwrap_or(error.as_json()), number, true),
+            Outcome::Result(result) => log.check(result, number, false),
+            Outcome::Error(error) => log.check(error.data().as_ref().unwrap_or(error.as_json()), number, true),
             // A shorter timeout is that of the opening request, which may have been sent before.
             Outcome::Failed(Failed::TimedOut { after }) => {
                 assert!(*after < TIMEOUT || waited >= *after, "{number} timed out after {waited:?}");
@@ -375,7 +375,7 @@ fn client_step(
     script: &mut Script<'_>,
     app: &mut App,
 ) -> Option<()> {
-    server.look(harness);
+    server.read_actions(harness);
     let now = harness.now;
     match script.byte()? % 8 {
         0 => {
@@ -444,12 +444,12 @@ pub fn relay(data: &[u8]) {
     let mut server = Server::default();
     let mut editor = Editor::default();
     while relay_step(&mut harness, &mut server, &mut script, &mut editor).is_some() {
-        editor.read(&mut harness, &mut server.ledger);
+        editor.read(&mut harness, &mut server.log);
     }
-    editor.read(&mut harness, &mut server.ledger);
+    editor.read(&mut harness, &mut server.log);
     if data.first().is_some_and(|byte| byte & 0x80 != 0) {
         harness.pass(LONGEST);
-        editor.read(&mut harness, &mut server.ledger);
+        editor.read(&mut harness, &mut server.log);
         let mut calls = editor.waiting.difference(&editor.subscriptions);
         assert!(calls.next().is_none(), "{:?} outlived every timeout", editor.waiting);
     }
@@ -457,7 +457,7 @@ pub fn relay(data: &[u8]) {
     harness.pass(Duration::from_secs(60));
     harness.machine.close(harness.now);
     harness.pass(Duration::from_secs(10));
-    editor.read(&mut harness, &mut server.ledger);
+    editor.read(&mut harness, &mut server.log);
     assert!(editor.waiting.is_empty(), "{:?} were never answered", editor.waiting);
     assert!(editor.is_closed);
 }
@@ -468,7 +468,7 @@ fn relay_step(
     script: &mut Script<'_>,
     editor: &mut Editor,
 ) -> Option<()> {
-    server.look(harness);
+    server.read_actions(harness);
     for opened in server.open.values() {
         if opened.request.method() == "POST" {
             let frame = Frame::parse(opened.request.body(), &Limits::default());
@@ -487,7 +487,7 @@ fn relay_step(
             harness.line(&format!(
                 r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#
             ));
-            editor.take_back(i64::from(id));
+            editor.cancel(i64::from(id));
         }
         4 => harness.pass(Duration::from_millis(u64::from(script.byte()?).pow(2))),
         5 => editor.ask(harness, "resources/subscribe", r#"{"uri":"a:b"}"#),
@@ -526,7 +526,7 @@ struct Editor {
     /// The subscriptions among the waiting requests, which stay open until the client cancels them.
     subscriptions: BTreeSet<i64>,
     /// Cancelled requests. An answer may already have been sent, and `initialize` cannot be cancelled.
-    taken_back: BTreeSet<i64>,
+    cancelled: BTreeSet<i64>,
     is_closed: bool,
 }
 
@@ -543,14 +543,14 @@ impl Editor {
         harness.line(&messages::request(&id.to_string(), method, &params.to_text()));
     }
 
-    fn take_back(&mut self, id: i64) {
+    fn cancel(&mut self, id: i64) {
         if self.waiting.remove(&id) {
-            self.taken_back.insert(id);
+            self.cancelled.insert(id);
         }
     }
 
-    fn read(&mut self, harness: &mut HttpClientHarness<Relay>, ledger: &mut Ledger) {
-        let due = ledger.due.take();
+    fn read(&mut self, harness: &mut HttpClientHarness<Relay>, log: &mut AnswerLog) {
+        let due = log.due.take();
         let due = due.filter(|(due, _)| i64::try_from(*due).is_ok_and(|due| self.waiting.contains(&due)));
         let mut ended = BTreeMap::new();
         self.is_closed |= harness.events().iter().any(|event| matches!(event, relay::Event::Closed(_)));
@@ -566,11 +566,11 @@ impl Editor {
                         Response::Error { id, error } => (id, error.data(), true),
                     };
                     let id = id.and_then(|id| id.as_i64()).expect("the editor uses integers");
-                    let waited = self.waiting.remove(&id) || self.taken_back.remove(&id);
+                    let waited = self.waiting.remove(&id) || self.cancelled.remove(&id);
                     assert!(waited, "{id} was answered and did not wait");
                     if let Some(payload) = payload.filter(|payload| number(payload).is_some()) {
                         let request = usize::try_from(id).expect("ids begin with 0");
-                        ledger.check(&payload, request, is_error);
+                        log.check(&payload, request, is_error);
                         ended.insert(request, number(&payload));
                     }
                 }
@@ -578,7 +578,7 @@ impl Editor {
                     harness.line(&messages::result(&id.to_string(), "{}"));
                 }
                 Frame::Single(Message::Notification(_)) => {}
-                Frame::Batch(_) => panic!("nobody asked for a batch"),
+                Frame::Batch(_) => panic!("no client sent a batch"),
             }
         }
         if let Some((request, answer)) = due {

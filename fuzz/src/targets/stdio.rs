@@ -167,20 +167,20 @@ pub fn client_stdio(data: &[u8]) {
     let mut script = Script(&data[..2]);
     for bytes in cut(stream, &[usize::from(*piece) + 1]) {
         app.harness.bytes(bytes);
-        app.look(&mut script);
+        app.read_events(&mut script);
     }
     let was_closed = app.harness.machine.is_closed();
     let waits = how & 0x40 != 0;
     if waits {
         // This is longer than any request may take.
         app.harness.pass(Duration::from_secs(700));
-        app.look(&mut script);
+        app.read_events(&mut script);
         assert!(app.waiting.is_empty(), "{:?} outlived every timeout", app.waiting);
     }
     app.harness.eof();
     app.harness.pass(Duration::from_secs(1));
     app.harness.eof();
-    app.look(&mut script);
+    app.read_events(&mut script);
     if app.harness.machine.is_closed() {
         assert!(app.waiting.is_empty() && app.listening.is_empty(), "{:?} {:?}", app.waiting, app.listening);
     }
@@ -213,7 +213,7 @@ impl App {
         app
     }
 
-    fn look(&mut self, script: &mut Script<'_>) {
+    fn read_events(&mut self, script: &mut Script<'_>) {
         for event in self.harness.events() {
             match event {
                 Event::Requested { ticket, .. } => {
@@ -260,9 +260,9 @@ impl App {
         for (method, request) in METHODS.iter().zip(&self.asked) {
             let ids = self.ids.get(*method).unwrap_or(&none);
             let is_own = |id: &RequestId| ids.contains(&id.to_string());
-            let mut said =
+            let mut sent =
                 frames.iter().cloned().flat_map(|frame| frame.map_or_else(|error| vec![Err(error)], messages));
-            let expected = said.clone().find_map(|message| answer(message, is_own));
+            let expected = sent.clone().find_map(|message| answer(message, is_own));
             match (self.outcomes.get(request), expected) {
                 (outcome, expected) if is_exact => match expected {
                     Some(Outcome::Failed(_)) => {
@@ -279,8 +279,8 @@ impl App {
                     None => assert_eq!(outcome, Some(&Outcome::Failed(Failed::Closed)), "{method}"),
                 },
                 (Some(outcome @ (Outcome::Result(_) | Outcome::Error(_))), _) => {
-                    let is_said = said.any(|message| answer(message, is_own).as_ref() == Some(outcome));
-                    assert!(is_said, "{method}: the server never said {outcome:?}");
+                    let is_sent = sent.any(|message| answer(message, is_own).as_ref() == Some(outcome));
+                    assert!(is_sent, "{method}: the server never sent {outcome:?}");
                 }
                 (Some(Outcome::Failed(_)) | None, _) => {}
             }
