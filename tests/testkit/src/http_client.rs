@@ -301,7 +301,7 @@ impl<M: Machine> HttpClientHarness<M> {
                 Some(Step::Event(event)) => self.events.push_back(event),
             }
         }
-        panic!("the machine never falls silent");
+        panic!("the machine never stops writing");
     }
 
     /// The next exchange that the machine has opened.

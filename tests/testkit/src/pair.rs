@@ -86,16 +86,16 @@ impl Pair {
     pub fn new(seed: u64) -> Self {
         let client: &[ProtocolVersion] =
             if seed % 2 == 0 { ProtocolVersion::ALL } else { &[ProtocolVersion::LATEST_LEGACY] };
-        Self::speaking(seed, client, ProtocolVersion::ALL, None)
+        Self::with_versions(seed, client, ProtocolVersion::ALL, None)
     }
 
     /// A client and a server with these revisions that are about to connect through a relay.
     pub fn joined(seed: u64, client: &[ProtocolVersion], server: &[ProtocolVersion]) -> Self {
         let relay = Relay::new(Stdio::new(), relay::Config::default()).expect("a configuration");
-        Self::speaking(seed, client, server, Some(relay))
+        Self::with_versions(seed, client, server, Some(relay))
     }
 
-    fn speaking(
+    fn with_versions(
         seed: u64,
         client: &[ProtocolVersion],
         server: &[ProtocolVersion],
@@ -154,7 +154,7 @@ impl Pair {
                 return;
             }
         }
-        panic!("the two never fall silent");
+        panic!("the machines never stop writing");
     }
 
     /// Runs for this time.
@@ -168,7 +168,7 @@ impl Pair {
             }
             self.step();
         }
-        panic!("the two never fall silent");
+        panic!("the machines never stop writing");
     }
 
     fn next_moment(&self) -> Option<Instant> {
@@ -222,7 +222,7 @@ impl Pair {
                         self.client.handle_written(bytes.len(), self.now);
                         pipe.send(bytes, self.now, &mut self.random);
                     }
-                    Output::Action(action) => panic!("nobody ends here: {action:?}"),
+                    Output::Action(action) => panic!("unexpected action: {action:?}"),
                     Output::Event(event) => self.on_client_event(event),
                 }
             } else if let Some(output) = self.server.poll_output() {
@@ -232,7 +232,7 @@ impl Pair {
                         self.server.handle_written(bytes.len(), self.now);
                         pipe.send(bytes, self.now, &mut self.random);
                     }
-                    Output::Action(action) => panic!("nobody ends here: {action:?}"),
+                    Output::Action(action) => panic!("unexpected action: {action:?}"),
                     Output::Event(event) => self.on_server_event(event),
                 }
             } else if let Some((relay, output)) =
@@ -247,7 +247,7 @@ impl Pair {
                         relay.handle_server_written(bytes.len(), self.now);
                         self.to_server.send(bytes, self.now, &mut self.random);
                     }
-                    Output::Action(action) => panic!("nobody ends here: {action:?}"),
+                    Output::Action(action) => panic!("unexpected action: {action:?}"),
                     Output::Event(event) => self.trace.push(format!("relay {event:?}")),
                 }
             } else {

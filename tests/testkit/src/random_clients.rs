@@ -183,7 +183,7 @@ impl<'d> Workload<'d> {
                     // A client that closes the stream of a request cancels the request (SH-S-17).
                     let mark = self.exchanges[&key].mark;
                     let is_open = |ticket: &Ticket| mark.is_some() && self.marks_of.get(&ticket.key()) == mark.as_ref();
-                    assert!(!self.tickets.iter().any(is_open), "a client that is gone is still served");
+                    assert!(!self.tickets.iter().any(is_open), "a client that has disconnected is still served");
                 }
             }
             14..=16 => {
@@ -336,7 +336,7 @@ impl<'d> Workload<'d> {
             if exchange.is_gone {
                 let grown = (sent.status.is_some(), sent.is_over, sent.body.len());
                 let before = (exchange.has_status, exchange.is_over, exchange.text.len());
-                assert_eq!(grown, before, "something was sent to a client that is gone");
+                assert_eq!(grown, before, "something was sent to a client that has disconnected");
             }
             if sent.body.len() > exchange.text.len() {
                 exchange.text = sent.text();
@@ -358,7 +358,7 @@ impl<'d> Workload<'d> {
                 let answers = exchange.text.split("\"answer\":").skip(1).map(|rest| rest.split('}').next().unwrap());
                 for answer in answers {
                     let answer = answer.split(',').next().unwrap();
-                    assert_eq!(answer, mark.to_string(), "HM11: an answer to somebody else");
+                    assert_eq!(answer, mark.to_string(), "HM11: the answer to another client");
                 }
             }
             (exchange.has_status, exchange.is_over) = (sent.status.is_some(), sent.is_over);
@@ -372,7 +372,7 @@ impl<'d> Workload<'d> {
                 Event::Requested { ticket, params, .. } => {
                     let mark = params.and_then(|params| params.member("mark").ok().flatten());
                     let mark = mark.and_then(|mark| mark.to_text().parse().ok()).unwrap_or_default();
-                    assert!(!self.forbidden.contains(&mark), "a request whose headers say something else");
+                    assert!(!self.forbidden.contains(&mark), "a request whose headers contradict its body");
                     self.marks_of.insert(ticket.key(), mark);
                     self.parked.remove(&ticket.key());
                     assert!(!self.ended.contains(&ticket.key().session()), "a request after the session's end");

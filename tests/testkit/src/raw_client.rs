@@ -36,7 +36,7 @@ impl RawClient {
     pub fn wait(&self) {
         let deadline = Instant::now() + LONG;
         while TcpStream::connect(&self.address).is_err() {
-            assert!(Instant::now() < deadline, "nobody listens at {}", self.address);
+            assert!(Instant::now() < deadline, "no server listens at {}", self.address);
             thread::sleep(Duration::from_millis(10));
         }
     }

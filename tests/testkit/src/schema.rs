@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 /// The report about missing schemas is written once per process.
-static TELL: Once = Once::new();
+static REPORT_ONCE: Once = Once::new();
 
 /// The schema of one revision.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Schema {
         let schemas: Vec<_> = versions.clone().filter_map(|version| Self::load(&folder, version)).collect();
         let wanted = versions.count();
         if schemas.len() < wanted {
-            TELL.call_once(|| tell(wanted - schemas.len(), wanted, &folder));
+            REPORT_ONCE.call_once(|| report(wanted - schemas.len(), wanted, &folder));
         }
         schemas
     }
@@ -153,7 +153,7 @@ fn target(schema: &Value) -> Option<&str> {
 }
 
 /// Reports the missing schemas. Writes to stderr directly, because `cargo test` hides the output of the print macros.
-fn tell(missing: usize, wanted: usize, folder: &Path) {
+fn report(missing: usize, wanted: usize, folder: &Path) {
     let text = format!(
         "NOT CHECKED: {missing} of {wanted} official schemas are not in {}; set MCP_SCHEMAS to the folder that has them",
         folder.display(),

@@ -427,7 +427,7 @@ impl<'p> Simulation<'p> {
             self.model.check(self.now);
             let Some(at) = self.next_moment().filter(|at| *at <= until) else { break };
             steps = if at > self.now { 0 } else { steps + 1 };
-            assert!(steps < STEPS_AT_ONCE, "the machines never fall silent");
+            assert!(steps < STEPS_AT_ONCE, "the machines never stop writing");
             self.pass_to(self.now.max(at));
             self.deliver();
             self.let_time_act();

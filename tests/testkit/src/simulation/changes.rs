@@ -175,7 +175,7 @@ impl Changes {
                 assert!(now <= *due, "change {number} did not come to client {client} through {through:?}");
             }
             let is_late = matches!(listener.gap, Some(Some(due)) if now > due);
-            assert!(!is_late, "client {client} was not told that it may have missed changes");
+            assert!(!is_late, "client {client} was not notified that it may have missed changes");
         }
     }
 

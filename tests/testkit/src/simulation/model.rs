@@ -247,7 +247,7 @@ impl Model {
         now: Instant,
     ) {
         if let Some(text) = about {
-            let call = self.calls.get(text).unwrap_or_else(|| panic!("a question about {text}, which nobody called"));
+            let call = self.calls.get(text).unwrap_or_else(|| panic!("a request about {text}, which no client called"));
             assert_eq!(call.client, client, "a question about {text} reached another client");
         }
         if let Some(request) = scope {
@@ -382,7 +382,7 @@ impl Model {
     /// A log message about a call has arrived; each has a unique number.
     pub fn logged(&mut self, client: usize, text: &str, number: u64) {
         let call =
-            self.calls.get_mut(text).unwrap_or_else(|| panic!("a log message about {text}, which nobody called"));
+            self.calls.get_mut(text).unwrap_or_else(|| panic!("a log message about {text}, which no client called"));
         assert_eq!(call.client, client, "a log message about {text} reached another client");
         assert!(call.logs.insert(number), "log message {number} about {text} came twice");
     }
@@ -499,7 +499,7 @@ impl Model {
 
     /// The application begins to handle a call, or continues after the client has sent the input.
     pub fn served(&mut self, text: &str, client: usize, session: SessionKey, is_again: bool, now: Instant) {
-        let call = self.calls.get_mut(text).unwrap_or_else(|| panic!("{text} was served, which nobody called"));
+        let call = self.calls.get_mut(text).unwrap_or_else(|| panic!("{text} was served, which no client called"));
         assert_eq!(call.client, client, "{text} came under the name of another client");
         call.is_served = true;
         call.served_in = Some(session);
@@ -562,7 +562,7 @@ impl Model {
         let is_gone = call.cancelled || !self.waiting.values().any(|waiting| waiting == text);
         assert!(
             is_gone || !call.met.is_empty() || self.clients[call.client].is_touched || !self.strict,
-            "the server was told to stop {text}, and nobody cancelled it"
+            "the server received a cancellation of {text}, which no client cancelled"
         );
         call.is_served = false;
         self.stopping.remove(text);
