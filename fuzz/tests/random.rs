@@ -21,7 +21,7 @@ fn b22_every_request_of_a_relays_client_is_answered_once_whatever_the_server_doe
 }
 
 #[test]
-fn b21_nothing_that_anybody_does_in_whatever_order_panics() {
+fn b21_no_order_of_calls_panics() {
     run("api", fuzz::api);
     run("server", fuzz::server);
     for script in inputs::scripts() {

@@ -53,11 +53,11 @@ macro_rules! crowded_tests {
 
 crowded_tests! {
     defect_m4_connections_without_requests_make_room
-    defect_m4_streams_that_are_held_lock_nobody_out
+    defect_m4_streams_that_are_held_block_no_other_client
     defect_m4_with_all_connections_in_use_clients_are_refused_with_a_status
     defect_m4_connections_beyond_all_limits_are_refused_with_a_status
     defect_b16_a_head_that_never_ends_is_answered_with_408
-    b16_who_was_refused_may_go_on_writing_for_a_moment
+    b16_a_refused_client_may_continue_writing_for_a_moment
 }
 
 #[test]

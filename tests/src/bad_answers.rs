@@ -165,7 +165,7 @@ pub const BAD_ANSWERS: &[BadAnswer] = &[
         fails: Some("it asks to wait 7s"),
     },
     BadAnswer {
-        name: "HT8: a mistake that takes ten megabytes to tell",
+        name: "HT8: an error body of ten megabytes",
         answer: |_, connection| {
             connection.close();
             connection.reply("500 Internal Server Error", &[("content-type", "text/html")], "x".repeat(10_000_000))
@@ -186,7 +186,7 @@ pub const BAD_ANSWERS: &[BadAnswer] = &[
         fails: Some("lost the session"),
     },
     BadAnswer {
-        name: "HT10: gzip that nobody asked for",
+        name: "HT10: gzip that was not requested",
         answer: |_, connection| connection.reply("200 OK", &[JSON, ("content-encoding", "gzip")], b"\x1f\x8b\x08\x00"),
         fails: Some("compressed its answer"),
     },
@@ -325,12 +325,12 @@ pub const BAD_ANSWERS: &[BadAnswer] = &[
         fails: None,
     },
     BadAnswer {
-        name: "SS13: JSON that is said to be events",
+        name: "SS13: JSON with the content type of events",
         answer: |asked, connection| connection.reply("200 OK", &[EVENTS], ok(asked)),
         fails: Some("ended the stream without an answer"),
     },
     BadAnswer {
-        name: "SS13: events that are said to be JSON",
+        name: "SS13: events with the content type of JSON",
         answer: |asked, connection| connection.reply("200 OK", &[JSON], event(&ok(asked))),
         fails: Some("not JSON"),
     },
@@ -340,7 +340,7 @@ pub const BAD_ANSWERS: &[BadAnswer] = &[
         fails: None,
     },
     BadAnswer {
-        name: "RP1: answers to what nobody asked",
+        name: "RP1: answers to no request",
         answer: |asked, connection| {
             let text = event(&result("4711", "{}")) + &event(&result("\"x\"", "{}"));
             before(asked, connection, &text)
@@ -353,7 +353,7 @@ pub const BAD_ANSWERS: &[BadAnswer] = &[
         fails: None,
     },
     BadAnswer {
-        name: "RP3: somebody else's answer",
+        name: "RP3: the answer to another request",
         answer: |_, connection| connection.json(result("77", "{}")),
         fails: Some("has another id"),
     },

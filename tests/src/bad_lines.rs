@@ -207,7 +207,7 @@ pub const BAD_LINES: &[BadLine] = &[
         answers: &[&[PARSE_ERROR]],
     },
     BadLine {
-        name: "RP1, RP2: answers to what nobody asked",
+        name: "RP1, RP2: answers to no request",
         bytes: || [line(result("4711", "{}")), line(result("\"a\"", "{}")), line(result("\"a\"", "{}"))].concat(),
         answers: &[],
     },

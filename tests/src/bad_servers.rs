@@ -107,7 +107,7 @@ pub const BAD_SERVERS: &[BadServer] = &[
     },
     BadServer { name: "JS11: what is no message", bytes: || before_answer("7\n\"x\"\nnull\n{}\n"), fails: None },
     BadServer {
-        name: "RP1: answers to what nobody asked",
+        name: "RP1: answers to no request",
         bytes: || before_answer(line(result("4711", "{}")).repeat(3)),
         fails: None,
     },

@@ -20,7 +20,7 @@ pub const ROWS: &[(&str, &str)] = &[
     ("FR8", "characters and line ends cut in two, single bytes"),
     ("FR9", "a stream that ends in the middle of a line"),
     ("FR10", "a server that prints logs to its stdout"),
-    ("FR11", "two messages on one line, and rubbish after one"),
+    ("FR11", "two messages on one line, and garbage after one"),
     ("FR12", "millions of empty lines, and of short wrong ones"),
     ("FR13", "a payload with a line feed of its own"),
     ("FR14", "a peer that never reads"),
@@ -49,7 +49,7 @@ pub const ROWS: &[(&str, &str)] = &[
     ("RP7", "an error without an id"),
     ("RP8", "batches: empty, nested, huge, in the wrong revision, of notifications alone"),
     ("RP9", "a flood of notifications"),
-    ("RP10", "a flood of requests whose answers nobody reads"),
+    ("RP10", "a flood of requests whose answers are not read"),
     ("RP11", "cancellations before, after and of nothing"),
     ("RP12", "progress of nothing, backwards, not a number, a flood of it"),
     ("RP13", "an answer after the time was up"),
@@ -69,7 +69,7 @@ pub const ROWS: &[(&str, &str)] = &[
     ("SS10", "more after the answer"),
     ("SS11", "writing data, names and ids with line ends"),
     ("SS12", "an empty event with an id"),
-    ("SS13", "JSON that is said to be events, and the reverse"),
+    ("SS13", "JSON with the content type of events, and the reverse"),
     ("SS14", "a hundred thousand events at once, the last one not ended"),
     ("HT1", "redirects to another origin, with every credential"),
     ("HT2", "redirects in a circle, without end, to nowhere"),
@@ -96,23 +96,23 @@ pub const ROWS: &[(&str, &str)] = &[
     ("OR3", "the same for all methods and endpoints"),
     ("OR4", "content types that a form can have"),
     ("OR5", "Accept without one of the two types, with q=0"),
-    ("OR6", "a body that is too long, lies about its length, never ends"),
+    ("OR6", "a body that is too long, has a wrong length, never ends"),
     ("OR7", "Expect, pipelined requests, Upgrade, two lengths"),
     ("OR8", "a body that is no JSON"),
     ("SE1", "requests before the session is there"),
     ("SE2", "a second initialize"),
     ("SE3", "a session after its end"),
-    ("SE4", "somebody else's session"),
+    ("SE4", "the session of another principal"),
     ("SE5", "guessing session ids, and choosing them"),
     ("SE6", "sessions that are opened and never ended"),
     ("SE7", "two streams of one session"),
     ("SE8", "forged and foreign event ids"),
     ("SE9", "a flood of what is kept for replay"),
-    ("SE10", "a client that never heard of its session"),
+    ("SE10", "a client that never received the id of its session"),
     ("SE11", "a server that was started anew"),
     ("SE12", "a revision header that is missing, unknown, or changes"),
-    ("SE13", "events of a session of somebody else"),
-    ("HM1", "headers that say something else than the body"),
+    ("SE13", "events of the session of another principal"),
+    ("HM1", "headers that contradict the body"),
     ("HM2", "headers twice"),
     ("HM3", "names twice in the body"),
     ("HM4", "broken Base64, Base64 within Base64"),
@@ -123,7 +123,7 @@ pub const ROWS: &[(&str, &str)] = &[
     ("HM9", "responses and batches in 2026-07-28"),
     ("HM10", "a client that goes away"),
     ("HM11", "equal ids of two clients without sessions"),
-    ("HM12", "somebody in between who wants an older revision"),
+    ("HM12", "an intermediary that forces an older revision"),
     ("MR1", "a requestState that was altered, is too old, or belongs elsewhere"),
     ("MR2", "a requestState of 16 MB, ten thousand questions, unknown ones"),
     ("MR3", "questions without end"),
@@ -131,7 +131,7 @@ pub const ROWS: &[(&str, &str)] = &[
     ("MR5", "questions about a method that has none"),
     ("PX1", "numbers, escapes and orders of keys through the proxy"),
     ("PX2", "two clients with the same ids, tokens and subscriptions"),
-    ("PX3", "a child that floods, dies, hangs, prints rubbish"),
+    ("PX3", "a child that floods, exits, hangs, prints garbage"),
     ("PX4", "every failure of the server behind the proxy"),
     ("PX5", "a client of the proxy that goes away"),
     ("PX6", "one line that is too long for the proxy"),
@@ -164,9 +164,9 @@ const TABLES: &[(&str, &[(Place, &str)])] = &[
     (
         "tests/src/admission.rs",
         &[
-            (Place::Core, "the_ladder_answers_each_wrong_request_as_the_table_says"),
-            (Place::Tokio, "the_ladder_answers_as_its_table_says"),
-            (Place::Blocking, "the_ladder_answers_as_its_table_says"),
+            (Place::Core, "admission_answers_each_wrong_request_as_its_table_states"),
+            (Place::Tokio, "admission_answers_as_its_table_states"),
+            (Place::Blocking, "admission_answers_as_its_table_states"),
         ],
     ),
     (
@@ -295,9 +295,9 @@ pub fn table() -> String {
 const HEAD: &str = "\
 # The catalogue of bad input
 
-Every row is a kind of input that nobody should send, and somebody does. Its tests begin with its id; `cargo test
+Every row is a kind of input that is forbidden or unusual, and occurs. Its tests begin with its id; `cargo test
 --workspace` runs them, so that what stands here passes. `cargo run -p tests --bin catalogue > tests/CATALOGUE.md` writes
-this table anew, and a test fails while a row has no test or the table is not what would be written.
+this table, and a test fails while a row has no test or the table is not what would be written.
 
 *Core* are the codecs and machines without I/O; the others are reached over sockets, pipes and processes.
 

@@ -70,5 +70,5 @@ pub const LATE_ANSWERS: &[BadAnswer] = &[
         },
         fails: Some(PATIENCE.1),
     },
-    BadAnswer { name: "HT13: silence", answer: |_, connection| connection.hang(), fails: Some(PATIENCE.1) },
+    BadAnswer { name: "HT13: no response", answer: |_, connection| connection.hang(), fails: Some(PATIENCE.1) },
 ];

@@ -163,7 +163,7 @@ pub const MODERN_ANSWERS: &[ModernAnswer] = &[
         expected: Ok(r#"{"resultType":"complete","tools":[{"name":"good","inputSchema":{}}]}"#),
     },
     ModernAnswer {
-        name: "HM12: somebody in between who wants an older revision",
+        name: "HM12: an intermediary that forces an older revision",
         method: "server/discover",
         answer: |_, connection| connection.reply("400 Bad Request", &[], ""),
         expected: Err("speaks none of the revisions of MCP that this client is set to speak"),

@@ -18,7 +18,7 @@
 //!
 //! [`wire_tests!`](crate::wire_tests) generates a test from each scenario.
 
-#![expect(missing_docs, reason = "the names of the scenarios say what they hold a server to")]
+#![expect(missing_docs, reason = "the names of the scenarios state the required behaviour")]
 
 use std::thread;
 use std::time::Duration;
@@ -35,13 +35,13 @@ use mcp_testkit::raw_client::{RawClient, RawConnection, text};
 macro_rules! wire_tests {
     ($start:path) => {
         $crate::wire_tests! { $start:
-            the_ladder_answers_as_its_table_says
+            admission_answers_as_its_table_states
             or6_a_half_sent_request_ends_by_its_deadline
             or6_a_body_of_unknown_length_is_bounded
             or7_pipelined_requests_keep_their_order
             rp3_requests_of_one_id_each_get_their_own_answer
             rp6_rp8_broken_messages_are_answered_and_cost_nothing_else
-            rp1_rp2_answers_that_nobody_waits_for_change_nothing
+            rp1_rp2_answers_to_no_pending_request_change_nothing
             rp9_a_flood_of_notifications_is_taken
             rp11_a_call_can_be_taken_back
             rp15_a_handler_that_panics_fails_its_own_request
@@ -51,22 +51,22 @@ macro_rules! wire_tests {
             se6_sessions_are_bounded
             se7_a_session_has_one_stream_of_its_own
             se8_nothing_is_replayed_for_a_forged_event
-            se9_what_was_evicted_is_not_passed_over_in_silence
+            se9_missing_events_are_reported
             se12_the_header_of_the_revision_is_checked_in_every_revision
-            sh_s_13_what_is_asked_travels_with_its_request
+            sh_s_13_requests_to_the_client_travel_with_their_request
             sh_s_21_an_answer_becomes_a_stream_when_something_precedes_it
             sh_s_52_a_call_survives_its_connection
-            sh_s_54_priming_events_are_only_for_those_who_know_them
+            sh_s_54_priming_events_are_sent_only_in_revisions_that_have_them
             le4_hs_04_a_two_endpoint_session_answers_on_its_stream
-            hm5_headers_that_repeat_arguments_say_the_same
+            hm5_headers_that_repeat_arguments_must_match_the_body
             hm11_requests_of_one_id_that_stand_alone_each_get_their_own_answer
-            md_l_who_listens_is_told_of_changes
-            defect_b22_who_subscribes_is_answered_by_the_server_and_told_of_changes
+            md_l_a_subscription_delivers_changes
+            defect_b22_a_subscription_is_answered_by_the_server_and_delivers_changes
             mr1_mr4_md_i_input_is_required_in_both_eras_alike
-            a_client_that_does_not_read_holds_nobody_up
-            b9_a_client_that_goes_at_any_byte_disturbs_nobody
+            a_client_that_does_not_read_delays_no_other
+            b9_a_client_that_disconnects_at_any_byte_disturbs_no_other
             defect_x4_or7_what_follows_a_broken_body_is_no_request
-            defect_x6_or2_nobody_is_told_to_continue_who_is_refused
+            defect_x6_or2_no_continue_is_sent_for_refused_requests
         }
         $crate::wire_tests! { $start, configure, held:
             defect_k4_fr14_a_server_ends_in_time_whatever_its_clients_read
@@ -84,7 +84,7 @@ macro_rules! wire_tests {
             defect_m3_a_stream_that_is_not_taken_ends_in_time
         }
         $crate::wire_tests! { $start, configure_brief:
-            se10_a_session_whose_client_never_heard_of_it_expires_by_itself
+            se10_a_session_whose_id_never_reached_its_client_expires
         }
     };
     ($start:path: $($scenario:ident)*) => {
@@ -189,7 +189,7 @@ fn result(id: &str, result: &str) -> String {
 
 const WITH_PROGRESS: &str = r#"{"_meta":{"progressToken":"t"}}"#;
 
-pub fn the_ladder_answers_as_its_table_says(server: &RawClient) {
+pub fn admission_answers_as_its_table_states(server: &RawClient) {
     let id = server.session("2025-11-25");
     for Row { name, asked, status, code } in admission::rows(&id) {
         let sent = server.answer(&asked);
@@ -274,7 +274,7 @@ pub fn rp6_rp8_broken_messages_are_answered_and_cost_nothing_else(server: &RawCl
     }
 }
 
-pub fn rp1_rp2_answers_that_nobody_waits_for_change_nothing(server: &RawClient) {
+pub fn rp1_rp2_answers_to_no_pending_request_change_nothing(server: &RawClient) {
     let id = server.session("2025-06-18");
     for body in [result("77", "{}"), r#"{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"m"}}"#.to_owned()] {
         for _ in 0..2 {
@@ -344,10 +344,10 @@ pub fn se3_se11_a_session_that_has_ended_is_unknown(server: &RawClient) {
     assert_eq!(own.until(|sent| sent.code() != 0).code(), 200);
     let mut waiting = served(server, &id, "1");
     let delete = TestRequest::new("DELETE", "");
-    assert_eq!(server.answer(&delete.clone().in_session("0123456789abcdef")).code(), 404, "nobody else's");
+    assert_eq!(server.answer(&delete.clone().in_session("0123456789abcdef")).code(), 404, "of another session");
     assert_eq!(server.answer(&delete.clone().in_session(&id)).code() / 100, 2);
     assert!(own.until(|sent| sent.is_over).is_stream);
-    assert!(waiting.until(|sent| sent.is_over).text().contains("-32603"), "whoever waits is answered");
+    assert!(waiting.until(|sent| sent.is_over).text().contains("-32603"), "the pending request is answered");
     for asked in [TestRequest::post(PING), TestRequest::get(), delete] {
         assert_eq!(server.answer(&asked.in_session(&id)).code(), 404);
     }
@@ -405,7 +405,7 @@ pub fn se8_nothing_is_replayed_for_a_forged_event(server: &RawClient) {
     assert_eq!(replayed.ids(), ids[2..], "its own are");
 }
 
-pub fn se9_what_was_evicted_is_not_passed_over_in_silence(server: &RawClient) {
+pub fn se9_missing_events_are_reported(server: &RawClient) {
     let id = server.session("2025-11-25");
     let began = server.open(&call(&id, "1", "flood", "{}")).until(|sent| !sent.ids().is_empty()).ids();
     // The server continues to write, and discards events beyond the replay limit.
@@ -418,7 +418,7 @@ pub fn se9_what_was_evicted_is_not_passed_over_in_silence(server: &RawClient) {
     assert_eq!(server.answer(&TestRequest::post(PING).in_session(&id)).code(), 200);
 }
 
-pub fn se10_a_session_whose_client_never_heard_of_it_expires_by_itself(server: &RawClient) {
+pub fn se10_a_session_whose_id_never_reached_its_client_expires(server: &RawClient) {
     let open = TestRequest::post(initialize("2025-11-25"));
     server.open(&open).until(|sent| sent.code() == 200);
     let mut codes = (0..100).map(|_| {
@@ -439,7 +439,7 @@ pub fn se12_the_header_of_the_revision_is_checked_in_every_revision(server: &Raw
     }
 }
 
-pub fn sh_s_13_what_is_asked_travels_with_its_request(server: &RawClient) {
+pub fn sh_s_13_requests_to_the_client_travel_with_their_request(server: &RawClient) {
     let id = server.session("2025-06-18");
     let mut asking = server.open(&call(&id, "1", "ask", "{}"));
     assert_eq!(asking.events(1), [r#"{"jsonrpc":"2.0","id":1,"method":"elicitation/create"}"#]);
@@ -471,7 +471,7 @@ pub fn sh_s_52_a_call_survives_its_connection(server: &RawClient) {
     assert_eq!(resumed.data(), [result("1", accept)]);
 }
 
-pub fn sh_s_54_priming_events_are_only_for_those_who_know_them(server: &RawClient) {
+pub fn sh_s_54_priming_events_are_sent_only_in_revisions_that_have_them(server: &RawClient) {
     for (version, ids) in [("2025-11-25", 6), ("2025-06-18", 5)] {
         let id = server.session(version);
         let sent = server.answer(&call(&id, "1", "count", WITH_PROGRESS));
@@ -498,7 +498,7 @@ pub fn le4_hs_04_a_two_endpoint_session_answers_on_its_stream(server: &RawClient
     assert!(codes.any(|code| code == 404));
 }
 
-pub fn hm5_headers_that_repeat_arguments_say_the_same(server: &RawClient) {
+pub fn hm5_headers_that_repeat_arguments_must_match_the_body(server: &RawClient) {
     assert_eq!(server.answer(&TestRequest::stateless("1", "tools/list", "")).code(), 200);
     for (argument, page, status) in [
         ("42", Some("42"), 200),
@@ -530,7 +530,7 @@ pub fn hm10_a_client_of_the_newer_revision_that_goes_has_cancelled(server: &RawC
     };
     assert!(soon(503), "more are served than may wait");
     drop(waiting.pop());
-    assert!(soon(200), "the one that is gone is still served");
+    assert!(soon(200), "a request whose client has disconnected is still served");
     for client in &mut waiting {
         assert!(client.is_silent());
     }
@@ -578,7 +578,7 @@ pub fn hm11_requests_of_one_id_that_stand_alone_each_get_their_own_answer(server
     }
 }
 
-pub fn md_l_who_listens_is_told_of_changes(server: &RawClient) {
+pub fn md_l_a_subscription_delivers_changes(server: &RawClient) {
     let listen = |id: &str, filter: &str| {
         server.open(&TestRequest::stateless(id, "subscriptions/listen", &format!(r#""notifications":{filter},"#)))
     };
@@ -591,7 +591,7 @@ pub fn md_l_who_listens_is_told_of_changes(server: &RawClient) {
     assert!(silent.is_silent());
 }
 
-pub fn defect_b22_who_subscribes_is_answered_by_the_server_and_told_of_changes(server: &RawClient) {
+pub fn defect_b22_a_subscription_is_answered_by_the_server_and_delivers_changes(server: &RawClient) {
     let (id, other) = (server.session("2025-06-18"), server.session("2025-11-25"));
     let [mut own, mut silent] = [&id, &other].map(|id| {
         let mut stream = server.open(&TestRequest::get().in_session(id));
@@ -645,7 +645,7 @@ pub fn mr1_mr4_md_i_input_is_required_in_both_eras_alike(server: &RawClient) {
     assert!(calling.until(|sent| sent.is_over).data()[1].contains(&given));
 }
 
-pub fn b9_a_client_that_goes_at_any_byte_disturbs_nobody(server: &RawClient) {
+pub fn b9_a_client_that_disconnects_at_any_byte_disturbs_no_other(server: &RawClient) {
     let id = server.session("2025-11-25");
     for asked in [
         call(&id, "1", "echo", "{}"),
@@ -663,7 +663,7 @@ pub fn b9_a_client_that_goes_at_any_byte_disturbs_nobody(server: &RawClient) {
     assert_eq!(server.answer(&TestRequest::stateless("5", "echo", "")).code(), 200);
 }
 
-pub fn a_client_that_does_not_read_holds_nobody_up(server: &RawClient) {
+pub fn a_client_that_does_not_read_delays_no_other(server: &RawClient) {
     let (id, other) = (server.session("2025-06-18"), server.session("2025-06-18"));
     let _unread = server.open(&call(&id, "1", "flood", "{}"));
     for n in 0..50 {
@@ -696,7 +696,7 @@ pub fn defect_b14_hm10_a_client_that_goes_behind_a_pipelined_byte_has_cancelled(
     thread::sleep(Duration::from_millis(100));
     assert!(waiting.iter_mut().all(RawConnection::is_silent));
     drop(waiting.pop());
-    assert!(soon(200), "the one that is gone is still served");
+    assert!(soon(200), "a request whose client has disconnected is still served");
 }
 
 /// Bodies whose end is ambiguous. Another reader could take the bytes that follow for a request.
@@ -737,7 +737,7 @@ pub fn defect_x4_or7_what_follows_a_broken_body_is_no_request(server: &RawClient
     }
 }
 
-pub fn defect_x6_or2_nobody_is_told_to_continue_who_is_refused(server: &RawClient) {
+pub fn defect_x6_or2_no_continue_is_sent_for_refused_requests(server: &RawClient) {
     let ask = |version: &str, host: &str| {
         let mut client = server.connect();
         let head =
@@ -807,7 +807,7 @@ pub fn defect_m4_connections_without_requests_make_room(server: &RawClient) {
     }
 }
 
-pub fn defect_m4_streams_that_are_held_lock_nobody_out(server: &RawClient) {
+pub fn defect_m4_streams_that_are_held_block_no_other_client(server: &RawClient) {
     let listen = TestRequest::stateless("1", "subscriptions/listen", r#""notifications":{"toolsListChanged":true},"#);
     let mut held = Vec::new();
     let mut refused = 0;
@@ -941,7 +941,7 @@ pub fn defect_m3_a_stream_that_is_not_taken_ends_in_time(server: &RawClient) {
 }
 
 /// Closing a socket with unread bytes could destroy the response on its way, so the server keeps reading for a moment.
-pub fn b16_who_was_refused_may_go_on_writing_for_a_moment(server: &RawClient) {
+pub fn b16_a_refused_client_may_continue_writing_for_a_moment(server: &RawClient) {
     let id = server.session("2025-06-18");
     let goes_on = |mut client: RawConnection, code| {
         assert_eq!(client.until(|sent| sent.code() != 0).code(), code);

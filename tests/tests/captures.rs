@@ -65,7 +65,7 @@ fn every_recorded_answer_is_read_the_same_in_any_pieces() {
 }
 
 #[test]
-fn every_recorded_request_is_a_message_or_was_meant_not_to_be() {
+fn every_recorded_request_is_a_message_or_deliberately_invalid() {
     let mut messages = 0;
     for capture in Capture::all("client-") {
         for number in capture.connections() {
@@ -124,7 +124,7 @@ fn a_server_machine_serves_what_recorded_clients_of_the_newest_revision_asked() 
 }
 
 #[test]
-fn a_server_machine_serves_what_the_recorded_stdio_clients_said() {
+fn a_server_machine_serves_the_recorded_stdio_clients() {
     for capture in Capture::all("stdio-") {
         let stream = capture.stream(capture.connections()[0], Side::Client);
         let asked: Vec<_> = stream

@@ -93,7 +93,7 @@ fn defect_b7_a_redirect_elsewhere_is_shown_without_secrets() {
 }
 
 #[test]
-fn defect_b4_au_14_a_challenge_is_part_of_the_error_whatever_the_body_says() {
+fn defect_b4_au_14_a_challenge_is_part_of_the_error_whatever_the_body_is() {
     let challenge = "Bearer realm=\"a\tb\", resource_metadata=\"https://a.example/x\"";
     for status in [401, 403] {
         for reply in [
@@ -177,7 +177,7 @@ fn ht3_a_session_id_that_cannot_be_sent_back_fails_initialize() {
 }
 
 #[test]
-fn ht4_the_session_id_of_initialize_stays_whatever_later_answers_say() {
+fn ht4_later_answers_do_not_change_the_session_id_of_initialize() {
     let mut harness = HttpClientHarness::connected_client();
     let (_, opened) = harness.request("tools/call");
     harness.reply(opened.key, &Reply::json(answer(&opened)).header("mcp-session-id", "session-2"));
@@ -386,7 +386,7 @@ fn ht11_a_body_that_breaks_off_is_no_answer() {
 }
 
 #[test]
-fn ht13_silence_ends_by_a_deadline_wherever_it_is() {
+fn ht13_missing_bytes_end_by_a_deadline_at_every_point() {
     // Silence after the request: the timeout of the request ends it.
     let mut harness = HttpClientHarness::connected_client();
     let (_, opened) = harness.request("tools/call");
@@ -707,7 +707,7 @@ fn ss9_a_resumption_that_brings_nothing_is_not_tried_for_ever() {
 }
 
 #[test]
-fn ss9_a_request_that_was_delivered_is_never_told_to_be_undelivered() {
+fn ss9_a_request_that_was_delivered_is_never_reported_as_undelivered() {
     let mut harness =
         HttpClientHarness::connected_client_with(|config, _| config.request_timeout = Duration::from_secs(600));
     let (_, call) = harness.request("tools/call");
@@ -795,7 +795,7 @@ fn ss14_events_before_the_end_of_the_stream_are_delivered_before_it() {
 }
 
 #[test]
-fn rp10_a_server_that_asks_and_takes_no_answers_is_left() {
+fn rp10_a_server_that_sends_requests_and_reads_no_answers_is_disconnected() {
     let mut harness = HttpClientHarness::connected_client_with(|config, _| config.limits.queue = 16);
     let (_, opened) = harness.request("tools/call");
     harness.begin(opened.key, &Reply::events(""));
@@ -906,7 +906,7 @@ fn hs_04_answers_come_on_the_stream_in_any_order_and_a_refused_post_fails_its_re
 }
 
 #[test]
-fn er_27_the_fallback_happens_where_it_may_and_the_first_answer_is_what_is_told() {
+fn er_27_the_fallback_happens_where_it_may_and_the_first_answer_is_reported() {
     for status in [400, 404, 405, 406, 415, 422] {
         let mut harness = HttpClientHarness::client();
         let post = harness.opened();

@@ -252,7 +252,7 @@ fn fr13_a_raw_line_end_in_a_payload_never_ends_a_line() {
 }
 
 #[test]
-fn fr14_with_a_peer_that_never_reads_the_machine_asks_for_no_more_input() {
+fn fr14_with_a_peer_that_never_reads_the_machine_wants_no_more_input() {
     let mut stream = ServerStream::ready("2025-11-25");
     let mut fed = 0;
     while stream.machine.wants_input() {
@@ -459,7 +459,7 @@ fn js8_js9_ids_come_back_exactly_or_not_at_all() {
 }
 
 #[test]
-fn js11_a28_the_revision_says_how_an_unreadable_id_is_written() {
+fn js11_a28_the_revision_determines_how_an_unreadable_id_is_written() {
     for (version, id) in [("2024-11-05", true), ("2025-03-26", true), ("2025-06-18", true), ("2025-11-25", false)] {
         let mut stream = ServerStream::ready(version);
         stream.line("nonsense");
@@ -478,7 +478,7 @@ fn js15_text_in_other_encodings_is_no_json() {
 // ---- RP: JSON-RPC behaviour
 
 #[test]
-fn rp1_rp2_responses_that_answer_nothing_are_told_and_change_nothing() {
+fn rp1_rp2_responses_that_answer_nothing_are_reported_and_change_nothing() {
     let mut stream = ClientStream::connected();
     let (key, id) = stream.request("a");
     for stray in ["77", "\"1\"", "null"] {
@@ -551,7 +551,7 @@ fn rp5_a_response_that_is_none_fails_its_request_at_once() {
             matches!(&outcomes[..], [(answered, Outcome::Failed(Failed::InvalidResponse { .. }))] if *answered == key),
             "{response}: {outcomes:?}"
         );
-        assert_eq!(stream.lines(), NOTHING, "nobody answers a response");
+        assert_eq!(stream.lines(), NOTHING, "a response is not answered");
         // The same holds for a response to a request of the server.
         let mut stream = ServerStream::ready("2025-11-25");
         let key = stream.machine.request(stream.machine.session(), Call::new("roots/list"), stream.now).unwrap();
@@ -722,7 +722,7 @@ fn rp11_rp13_a_request_ends_once_and_a_late_answer_is_swallowed() {
 }
 
 #[test]
-fn rp13_as_many_requests_that_were_given_up_are_remembered_as_the_limit_says() {
+fn rp13_as_many_abandoned_requests_are_remembered_as_the_limit_allows() {
     let mut stream = ClientStream::connected_with(|config| config.limits.tombstones = 2);
     let ids = [(); 3].map(|()| {
         let (request, id) = stream.request("a");
@@ -749,7 +749,7 @@ fn progress(token: &str) -> String {
 }
 
 #[test]
-fn rp12_progress_counts_for_what_a_server_asks_as_well() {
+fn rp12_progress_counts_for_requests_of_a_server_as_well() {
     let mut stream = ServerStream::ready_with("2025-11-25", |config| config.max_timeout = Duration::from_secs(200));
     let asked =
         stream.machine.request(stream.machine.session(), Call::new("roots/list").with_progress(), stream.now).unwrap();
@@ -850,7 +850,7 @@ fn rp14_what_was_not_declared_is_refused() {
 }
 
 #[test]
-fn rp15_reserved_error_codes_are_refused_and_nobody_is_left_waiting() {
+fn rp15_reserved_error_codes_are_refused_and_the_request_is_still_answered() {
     for code in [-32020, -32042, -32099] {
         let mut stream = ServerStream::ready("2025-06-18");
         stream.line(request("1", "m", "{}"));
@@ -915,7 +915,7 @@ fn lc_04_lc_05_the_revision_that_is_asked_for_is_answered_if_it_is_served() {
 }
 
 #[test]
-fn lc_06_a_client_leaves_a_server_whose_revision_it_does_not_know() {
+fn lc_06_a_client_disconnects_from_a_server_of_an_unknown_revision() {
     for answered in ["1999-01-01", "2026-07-28"] {
         let config = mcp_proto::client::Config::new("c", "1");
         let mut client = mcp_proto::Client::new(mcp_proto::Stdio::new(), config).unwrap();
@@ -940,7 +940,7 @@ fn lc_06_a_client_leaves_a_server_whose_revision_it_does_not_know() {
 }
 
 #[test]
-fn lc_10_a_client_is_asked_for_nothing_before_it_has_confirmed() {
+fn lc_10_a_client_receives_no_requests_before_it_has_confirmed() {
     let mut stream = ServerStream::server();
     assert_eq!(
         stream.machine.request(stream.machine.session(), Call::new("roots/list"), stream.now),
@@ -957,7 +957,7 @@ fn lc_10_a_client_is_asked_for_nothing_before_it_has_confirmed() {
 }
 
 #[test]
-fn pr_02_progress_is_told_to_who_asked_and_only_while_it_grows() {
+fn pr_02_progress_is_sent_if_requested_and_only_while_it_grows() {
     let mut stream = ServerStream::ready("2025-11-25");
     stream.line(request("1", "m", r#"{"_meta":{"progressToken":"t\u0041"}}"#));
     stream.line(request("2", "m", "{}"));
@@ -989,7 +989,7 @@ fn pr_02_progress_is_told_to_who_asked_and_only_while_it_grows() {
 // ---- CL: clock, shutdown, misuse
 
 #[test]
-fn cl1_cl2_timers_fire_once_whenever_they_are_asked() {
+fn cl1_cl2_timers_fire_once_whenever_they_are_handled() {
     let mut stream = ClientStream::connected();
     let (key, _) = stream.request("a");
     let due = stream.machine.poll_timeout().unwrap();
@@ -1036,7 +1036,7 @@ fn cl3_after_the_end_commands_are_refused_and_input_is_ignored() {
     stream.machine.close(stream.now);
     let events = stream.events();
     assert!(events.contains(&ServerEvent::Responded { request: asked, outcome: Outcome::Failed(Failed::Closed) }));
-    assert_eq!(stream.lines().len(), 1, "the client hears about its request");
+    assert_eq!(stream.lines().len(), 1, "the client gets an answer to its request");
     stream.machine.respond(ticket, Ok(json("{}")), stream.now).unwrap();
     stream.line(request("2", "m", "{}"));
     stream.eof();
@@ -1067,7 +1067,7 @@ fn cl5_limits_of_nothing_and_of_everything_are_refused() {
 }
 
 #[test]
-fn cl3_a_connection_that_ends_before_it_was_made_is_told_to_be_unavailable() {
+fn cl3_a_connection_that_ends_before_it_was_established_is_reported_as_unavailable() {
     for close in [false, true] {
         let mut stream = ClientStream::client();
         stream.machine.connect(stream.now).unwrap();

@@ -84,7 +84,7 @@ fn er_23_to_25_what_no_modern_server_answers_leads_to_initialize() {
 }
 
 #[test]
-fn hm12_er_26_credentials_load_and_the_network_say_nothing_about_the_era() {
+fn hm12_er_26_credentials_load_and_the_network_do_not_determine_the_era() {
     for status in [401, 403, 407, 408, 429, 500, 502, 503] {
         let mut harness = HttpClientHarness::detecting_client();
         let opened = harness.opened();
@@ -113,7 +113,7 @@ fn hm12_er_26_credentials_load_and_the_network_say_nothing_about_the_era() {
 }
 
 #[test]
-fn hm12_a_downgrade_is_told_and_can_be_ruled_out() {
+fn hm12_a_downgrade_is_reported_and_can_be_forbidden() {
     let empty_400 = |harness: &mut HttpClientHarness<Client<Http>>| {
         let opened = harness.opened();
         assert_eq!(opened.method(), "server/discover");
@@ -233,7 +233,7 @@ fn only_method(stream: &mut ClientStream) -> String {
 }
 
 #[test]
-fn er_04_and_07_on_a_byte_stream_silence_is_an_answer_and_the_question_is_not_taken_back() {
+fn er_04_and_07_on_a_byte_stream_a_timeout_means_legacy_and_the_probe_is_not_cancelled() {
     let mut stream = ClientStream::detecting_with(|_| {});
     assert_eq!(only_method(&mut stream), "server/discover");
     stream.pass(Duration::from_secs(10));
@@ -255,7 +255,7 @@ fn er_04_and_07_on_a_byte_stream_silence_is_an_answer_and_the_question_is_not_ta
 }
 
 #[test]
-fn er_08_a_server_that_was_too_slow_to_say_that_it_is_modern_is_asked_once_more() {
+fn er_08_a_modern_server_that_answered_too_late_is_probed_once_more() {
     let mut stream = ClientStream::detecting_with(|_| {});
     stream.pass(Duration::from_secs(10));
     stream.lines();
@@ -266,7 +266,7 @@ fn er_08_a_server_that_was_too_slow_to_say_that_it_is_modern_is_asked_once_more(
 }
 
 #[test]
-fn er_06_a_server_that_ends_when_it_is_asked_is_started_anew() {
+fn er_06_a_server_that_exits_when_it_is_probed_is_started_again() {
     // The server exits at once, or after it has answered with an error.
     for answers in [false, true] {
         let mut stream = ClientStream::detecting_with(|_| {});

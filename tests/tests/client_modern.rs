@@ -35,7 +35,7 @@ fn supported(opened: &Opened, versions: &str) -> Reply {
 }
 
 #[test]
-fn md_m_01_every_request_says_revision_capabilities_and_name_in_body_and_headers() {
+fn md_m_01_every_request_has_revision_capabilities_and_name_in_body_and_headers() {
     let mut harness =
         HttpClientHarness::detecting_client_with(|config, _| config.capabilities = json(r#"{"roots":{}}"#));
     let meta = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"roots":{}},"io.modelcontextprotocol/clientInfo":{"name":"tests","version":"1"}"#;
@@ -147,7 +147,7 @@ fn rules_0_1_a_request_of_the_server_is_neither_served_nor_answered() {
 }
 
 #[test]
-fn md_v_02_a_refused_revision_is_tried_again_once_if_both_speak_it() {
+fn md_v_02_a_refused_revision_is_tried_again_once_if_both_support_it() {
     let mut harness = HttpClientHarness::modern_client();
     let (_, opened) = harness.request("tools/call");
     harness.reply(opened.key, &supported(&opened, r#"["2026-07-28"]"#));
@@ -241,7 +241,7 @@ fn mr2_what_a_server_wants_to_know_and_to_be_kept_is_bounded() {
 }
 
 #[test]
-fn mr2_md_i_02_and_03_malformed_wishes_for_input_fail_the_call() {
+fn mr2_md_i_02_and_03_malformed_requests_for_input_fail_the_call() {
     for rest in [
         r#""x":1"#,
         r#""inputRequests":[]"#,
@@ -284,7 +284,7 @@ fn md_i_04_and_10_a_call_ends_where_its_input_is_not_given() {
 }
 
 #[test]
-fn to_04_the_time_of_a_call_is_not_spent_while_a_person_is_asked() {
+fn to_04_the_timeout_of_a_call_pauses_while_input_is_required() {
     let mut harness = asking(r#"{"elicitation":{}}"#);
     let (key, opened) = harness.request("tools/call");
     harness.pass(Duration::from_secs(50));
@@ -301,7 +301,7 @@ fn to_04_the_time_of_a_call_is_not_spent_while_a_person_is_asked() {
 }
 
 #[test]
-fn a_call_is_taken_back_while_a_person_is_asked() {
+fn a_call_can_be_cancelled_while_input_is_required() {
     let mut harness = asking(r#"{"elicitation":{}}"#);
     let (key, opened) = harness.request("tools/call");
     harness.reply(opened.key, &input_required(&opened.id(), &format!(r#""inputRequests":{{"a":{ELICITATION}}}"#)));
@@ -316,7 +316,7 @@ fn a_call_is_taken_back_while_a_person_is_asked() {
 const TOOLS: &str = r#"{"resultType":"complete","tools":[{"name":"bad","inputSchema":{"properties":{"a":{"type":"null","x-mcp-header":"A"}}}},{"name":"t","inputSchema":{"properties":{"region":{"type":"string","x-mcp-header":"Region"}}}}]}"#;
 
 #[test]
-fn hm6_md_p_05_and_06_arguments_are_repeated_as_the_list_says_and_invalid_tools_are_taken_out() {
+fn hm6_md_p_05_and_06_arguments_are_repeated_as_tools_declare_and_invalid_tools_are_removed() {
     let mut harness = HttpClientHarness::modern_client();
     let (_, opened) = harness.request("tools/list");
     harness.reply(opened.key, &Reply::json(result(&opened.id(), TOOLS)));
@@ -370,7 +370,7 @@ fn acknowledged(id: &str) -> String {
 }
 
 #[test]
-fn md_l_a_subscription_is_acknowledged_tells_and_ends_with_a_result() {
+fn md_l_a_subscription_is_acknowledged_delivers_changes_and_ends_with_a_result() {
     let mut harness = HttpClientHarness::modern_client();
     let key = harness.machine.listen(json(FILTER), harness.now).unwrap();
     let opened = harness.opened();

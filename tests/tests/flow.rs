@@ -152,7 +152,7 @@ fn defect_k1_requests_of_the_server_fail_at_once_when_its_client_reads_nothing()
 }
 
 #[test]
-fn defect_k1_a_call_whose_client_does_not_take_what_it_is_asked_ends_at_once() {
+fn defect_k1_a_call_whose_client_does_not_read_requests_ends_at_once() {
     let mut stream = ServerStream::ready_with("2025-11-25", |config| config.limits.unwritten = 600);
     stream.is_read = false;
     stream.line(request("1", "tools/call", "{}"));

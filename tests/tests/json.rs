@@ -84,7 +84,7 @@ fn js1_nesting_is_counted_and_never_recursed_into() {
 }
 
 #[test]
-fn errors_say_where() {
+fn errors_contain_the_position() {
     for (text, expected) in [
         (&b"{\"a\":1,}"[..], JsonError::NotJson { offset: 7 }),
         (b"{\"a\":01}", JsonError::NotJson { offset: 6 }),

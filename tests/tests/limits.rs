@@ -117,7 +117,7 @@ fn cl5_each_number_and_time_of_a_server_over_http_has_bounds() {
 }
 
 #[test]
-fn what_is_held_adds_up_and_is_said_in_words() {
+fn the_load_adds_up_and_is_written_as_text() {
     let mut load = Load::default();
     assert_eq!(load.to_string(), "nothing");
     load.requests_in = 1;
@@ -148,7 +148,7 @@ fn what_is_held_adds_up_and_is_said_in_words() {
 }
 
 #[test]
-fn a_byte_stream_says_how_much_of_a_line_it_holds() {
+fn the_load_contains_the_unfinished_line_of_a_byte_stream() {
     let now = mcp_proto::Instant::START;
     let mut server = Server::new(Stdio::new(), server::Config::new("s", "1")).unwrap();
     server.handle_bytes(b"{\"jsonrpc\"", now);

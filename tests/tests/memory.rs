@@ -148,7 +148,7 @@ fn lines() -> Vec<(&'static str, &'static str, Vec<u8>, usize)> {
         ("FR12", "10^6 empty batches", b"[]\n".repeat(CHUNK / 3), 3 * MILLION / CHUNK),
         ("JS1", "10^6 arrays, one in the other", vec![b'['; CHUNK], MILLION / CHUNK),
         ("RP9", "10^6 log messages", chunk_of(&notification), times(&notification)),
-        ("RP9", "10^6 notifications that nobody knows", chunk_of(&unknown), times(&unknown)),
+        ("RP9", "10^6 notifications of an unknown method", chunk_of(&unknown), times(&unknown)),
         ("RP9", "log messages in frames that are much larger", wrapped.into_bytes(), 2000),
         ("RP10", "10^6 pings", chunk_of(&ping), times(&ping)),
         ("RP12", "10^6 notifications of progress", chunk_of(&progress), times(&progress)),
@@ -220,7 +220,7 @@ fn server_over_stdio(account: &mut Account, ceiling: usize) {
     over_stdio!(account, ceiling, "server over stdio", ready());
     let chunk: Vec<u8> =
         (0..1000).flat_map(|id| (request(&format!("\"{id:0240}\""), "m", "{}") + "\n").into_bytes()).collect();
-    account.flood("RP10", "server over stdio: 10^6 requests that nobody answers", ceiling, || {
+    account.flood("RP10", "server over stdio: 10^6 requests that are not answered", ceiling, || {
         let mut stream = ready();
         for _ in 0..1000 {
             stream.machine.handle_bytes(&chunk[..CHUNK], stream.now);
@@ -250,7 +250,7 @@ fn answers() -> Vec<(&'static str, &'static str, Reply, Vec<u8>, usize)> {
         ("SS7", "10^6 retries", events(), chunk_of("retry: 1\n"), times("retry: 1\n")),
         ("SS8", "the type of an event of 1 GB", Reply::events("event: "), vec![b'e'; CHUNK], GIGABYTE / CHUNK),
         ("RP9", "10^6 log messages", events(), chunk_of(&notification), times(&notification)),
-        ("RP10", "10^6 requests that nobody answers", events(), chunk_of(&asked), times(&asked)),
+        ("RP10", "10^6 requests that are not answered", events(), chunk_of(&asked), times(&asked)),
         ("RP12", "10^6 notifications of progress", events(), chunk_of(&progress), times(&progress)),
         ("HT6", "a JSON body of 1 GB", Reply::json("{"), vec![b' '; CHUNK], GIGABYTE / CHUNK),
         ("HT7", "a body of 1 GB to an acceptance", Reply::status(202), vec![b'x'; CHUNK], GIGABYTE / CHUNK),

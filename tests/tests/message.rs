@@ -23,7 +23,7 @@ fn request(id: i64) -> Subject {
 }
 
 #[test]
-fn messages_of_every_kind_are_told_apart() {
+fn messages_of_every_kind_are_distinguished() {
     let id = || RequestId::from(1);
     let params = Some(Json::empty_object());
     let result = Json::empty_object();

@@ -229,7 +229,7 @@ fn defect_p_a_cancellation_takes_back_every_question_with_its_id() {
 }
 
 #[test]
-fn defect_p_of_a_request_that_was_cancelled_before_it_was_sent_the_server_never_knows() {
+fn defect_p_a_request_that_was_cancelled_before_it_was_sent_never_reaches_the_server() {
     let mut client = ClientStream::client();
     client.machine.connect(client.now).unwrap();
     let request = client.machine.request(Call::new("tools/call"), client.now).unwrap();
@@ -353,7 +353,7 @@ fn defect_p_a_session_in_which_a_request_runs_does_not_expire() {
     let (key, ticket) = http_server.call(&id, "1", CALL);
     http_server.server.handle_disconnect(key, http_server.now);
     http_server.pass(Duration::from_secs(3 * 3600));
-    assert_eq!(http_server.server.sessions(), 1, "its handler still works, although nobody is connected");
+    assert_eq!(http_server.server.sessions(), 1, "its handler still works, although no client is connected");
     http_server.respond(ticket, "{}");
     assert_eq!(http_server.answer(&TestRequest::post(PING).in_session(&id)).code(), 200);
     http_server.pass(Duration::from_secs(2 * 3600));
@@ -511,7 +511,7 @@ fn defect_p_questions_fail_at_the_end_of_input_although_a_handler_still_works() 
     stream.machine.handle_eof(stream.now);
     let events = stream.events();
     let failed = |event: &server::Event| matches!(event, server::Event::Responded { request, outcome: Outcome::Failed(Failed::Closed) } if *request == asked);
-    assert_eq!(events.iter().filter(|event| failed(event)).count(), 1, "nobody can answer it any more: {events:?}");
+    assert_eq!(events.iter().filter(|event| failed(event)).count(), 1, "it cannot be answered any more: {events:?}");
     assert!(!events.iter().any(|event| matches!(event, server::Event::Closed { .. })));
     // The handler continues without the answer, and its response is written.
     let error = ErrorObject::new(-32000, "not asked");
@@ -521,7 +521,7 @@ fn defect_p_questions_fail_at_the_end_of_input_although_a_handler_still_works() 
 }
 
 #[test]
-fn defect_p_a_quirk_is_told_once_in_a_connection() {
+fn defect_p_a_quirk_is_reported_once_in_a_connection() {
     let mut harness = HttpClientHarness::connected_client();
     for times in [1, 0] {
         harness.machine.notify(mcp_proto::Notification::new("n"), harness.now).unwrap();
@@ -533,7 +533,7 @@ fn defect_p_a_quirk_is_told_once_in_a_connection() {
 }
 
 #[test]
-fn defect_p_a_request_may_need_input_as_often_as_the_limit_says() {
+fn defect_p_a_request_may_need_input_as_often_as_the_limit_allows() {
     let mut stream = ServerStream::ready_with("2025-11-25", |config| config.limits.input_rounds = 2);
     stream.line(request("\"c\"", "tools/call", r#"{"name":"t"}"#));
     for round in 1..=3 {
@@ -553,7 +553,7 @@ fn defect_p_a_request_may_need_input_as_often_as_the_limit_says() {
 }
 
 #[test]
-fn ht8_the_beginning_of_an_explanation_that_is_too_long_explains_nothing() {
+fn ht8_an_error_body_over_the_limit_explains_nothing() {
     let mut harness = HttpClientHarness::connected_client_with(|config, _| config.limits.error_body = 200);
     let (request, opened) = harness.request("tools/list");
     let reply = Reply::json(mcp_testkit::messages::error(&opened.id(), -32_602, "m")).with_status(400);
@@ -588,7 +588,7 @@ fn md_p_12_pages_of_tools_are_fetched_up_to_a_bound() {
 }
 
 #[test]
-fn a_server_that_cannot_open_its_stream_for_now_is_asked_ten_times_more() {
+fn a_stream_that_cannot_be_opened_for_now_is_tried_ten_times_more() {
     let mut harness = HttpClientHarness::client_with(|_, _| {});
     connect(&mut harness);
     let opened = harness.opened();
@@ -652,7 +652,7 @@ fn methods_are_compared_with_text() {
 }
 
 #[test]
-fn le_1_streams_of_the_server_are_redirected_as_often_as_the_limit_says() {
+fn le_1_streams_of_the_server_are_redirected_as_often_as_the_limit_allows() {
     for transport in [HttpTransport::StreamableHttp, HttpTransport::HttpSse] {
         let mut harness = HttpClientHarness::client_with(|config, http| {
             config.limits.redirects = 2;

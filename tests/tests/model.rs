@@ -504,7 +504,7 @@ fn numbers_keep_their_digits() {
 }
 
 #[test]
-fn words_and_content_of_a_newer_revision_are_kept() {
+fn values_and_content_of_a_newer_revision_are_kept() {
     let text = r#"{"content":[{"type":"video","data":"AA==","n":1.0},{"type":"text","text":"a"}]}"#;
     let result: CallToolResult = read(text);
     assert!(matches!(result.content[..], [ContentBlock::Other(_), ContentBlock::Text(_)]), "{result:?}");
@@ -720,7 +720,7 @@ fn accessors_show_what_stands_in_the_text() {
 }
 
 #[test]
-fn the_field_of_a_form_is_of_the_kind_that_its_members_say() {
+fn the_members_of_a_form_field_determine_its_kind() {
     macro_rules! kinds {
         ($($text:literal => $kind:ident;)*) => {
             $({

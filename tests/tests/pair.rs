@@ -35,7 +35,7 @@ fn converse_in(mut pair: Pair, requests: &[(String, Option<u64>)]) -> Pair {
 }
 
 #[test]
-fn a_client_and_a_server_shake_hands_and_talk() {
+fn a_client_and_a_server_connect_and_exchange_messages() {
     let pair = converse(7, &[("hello".to_owned(), None), ("wörld\n".to_owned(), None)]);
     assert_eq!(pair.client.version(), Some(ProtocolVersion::LATEST_LEGACY));
     assert_eq!(pair.server.version(pair.server.session()), Some(ProtocolVersion::LATEST_LEGACY));
@@ -43,7 +43,7 @@ fn a_client_and_a_server_shake_hands_and_talk() {
 }
 
 #[test]
-fn a_client_that_may_speak_every_revision_meets_a_server_in_the_newest() {
+fn a_client_of_every_revision_and_a_server_agree_on_the_newest() {
     let pair = converse(8, &[("hello".to_owned(), None), ("wörld\n".to_owned(), None)]);
     assert_eq!(pair.client.version(), Some(ProtocolVersion::V2026_07_28));
     assert_eq!(pair.outcomes.len(), 2);

@@ -20,26 +20,26 @@ fn play(name: &str) {
 }
 
 #[test]
-fn a_client_over_http_says_what_it_said() {
+fn plays_of_a_client_over_http_have_the_stored_transcripts() {
     play("client");
 }
 
 #[test]
-fn a_client_on_a_byte_stream_says_what_it_said() {
+fn plays_of_a_client_on_a_byte_stream_have_the_stored_transcripts() {
     play("client_stdio");
 }
 
 #[test]
-fn a_server_on_a_byte_stream_says_what_it_said() {
+fn plays_of_a_server_on_a_byte_stream_have_the_stored_transcripts() {
     play("server");
 }
 
 #[test]
-fn a_server_over_http_says_what_it_said() {
+fn plays_of_a_server_over_http_have_the_stored_transcripts() {
     play("server_http");
 }
 
 #[test]
-fn a_relay_says_what_it_said() {
+fn plays_of_a_relay_have_the_stored_transcripts() {
     play("relay");
 }

@@ -132,7 +132,7 @@ fn mcp_hub_421_the_same_command_line_serves_two_endpoints_and_one() {
 }
 
 #[test]
-fn a_tool_result_without_content_passes_unchanged_and_is_told() {
+fn a_tool_result_without_content_passes_unchanged_and_is_reported() {
     let mut harness = HttpClientHarness::connected_relay();
     let call = harness.call("1", "tools/call");
     harness.reply(call.key, &Reply::json(result(&call.id(), r#"{"text":"no content here"}"#)));
@@ -428,7 +428,7 @@ fn pretty_printed_answers_become_one_line() {
 }
 
 #[test]
-fn defect_b4_b7_every_failure_is_told_in_words_to_whoever_waits() {
+fn defect_b4_b7_every_failure_answers_the_waiting_request_with_a_description() {
     for (reply, text) in [
         (Reply::html(404), "answered 404 Not Found with an HTML page; is the path right?"),
         (Reply::status(401), "answered 401 Unauthorized; it wants credentials, or other ones"),

@@ -80,7 +80,7 @@ fn modern_pair() -> Relay {
 }
 
 #[test]
-fn br_t_09_a_modern_pair_is_joined_by_the_clients_own_words() {
+fn br_t_09_a_modern_pair_is_joined_with_the_opening_request_of_the_client() {
     let mut harness = HttpClientHarness::relay();
     let params = modern("");
     harness.line(&request("\"d\"", "server/discover", &params));
@@ -157,7 +157,7 @@ fn br_t_04_a_subscription_is_known_to_each_side_by_its_own_id() {
 }
 
 #[test]
-fn px2_ids_tokens_and_subscriptions_of_two_clients_are_told_apart() {
+fn px2_ids_tokens_and_subscriptions_of_two_clients_are_distinguished() {
     // Each client has its own relay, and each relay its own ids, so equal ids of two clients are never confused.
     let mut worlds = [modern_pair(), modern_pair()];
     let call = modern_with(r#""name":"t","#, "{}", r#","progressToken":1"#);
@@ -195,7 +195,7 @@ fn br_t_02_a_client_that_takes_back_or_goes_closes_the_exchange() {
 }
 
 #[test]
-fn a_modern_client_that_does_not_ask_first_is_asked_for() {
+fn for_a_modern_client_that_does_not_discover_the_relay_does() {
     let mut harness = HttpClientHarness::relay();
     let params = modern_with("", "{}", r#","progressToken":1"#);
     harness.line(&request("1", "tools/list", &params));
@@ -207,7 +207,7 @@ fn a_modern_client_that_does_not_ask_first_is_asked_for() {
 }
 
 #[test]
-fn md_v_01_a_revision_that_nobody_knows_is_refused_with_those_that_are() {
+fn md_v_01_an_unknown_revision_is_refused_with_the_supported_ones() {
     let mut harness = HttpClientHarness::relay();
     harness.line(&request("1", "server/discover", &modern("").replace("2026-07-28", "2099-01-01")));
     let refused = line(&mut harness);
@@ -216,7 +216,7 @@ fn md_v_01_a_revision_that_nobody_knows_is_refused_with_those_that_are() {
 }
 
 #[test]
-fn er_26_what_says_nothing_of_the_era_is_told_and_tried_again() {
+fn er_26_a_failure_that_does_not_determine_the_era_is_reported_and_tried_again() {
     let mut harness = HttpClientHarness::relay();
     for status in [401, 403, 429, 500, 503] {
         harness.line(&request("1", "server/discover", &modern("")));
@@ -292,7 +292,7 @@ fn br_l_01_the_relay_is_a_legacy_server_for_a_modern_one() {
 }
 
 #[test]
-fn er_42_a_server_that_does_not_say_what_it_is_when_it_refuses_is_asked() {
+fn er_42_a_server_that_refuses_without_naming_its_revisions_is_probed() {
     for refusals in [
         // The relay tries the two-endpoint transport in between.
         vec![Reply::html(404), Reply::status(405)],
@@ -345,7 +345,7 @@ fn br_l_02_what_the_client_is_and_can_do_goes_with_each_of_its_requests() {
 }
 
 #[test]
-fn br_l_08_br_l_09_answers_are_what_a_legacy_client_knows() {
+fn br_l_08_br_l_09_answers_have_the_legacy_form_for_a_legacy_client() {
     let mut harness = legacy_client("2025-11-25", "{}", r#"{"tools":{},"resources":{}}"#);
     for (method, params, answer, expected) in [
         (
@@ -381,7 +381,7 @@ fn input_required(opened: &Opened, key: &str, method: &str, params: &str) -> Rep
 }
 
 #[test]
-fn br_l_05_what_a_call_needs_is_asked_for_by_requests() {
+fn br_l_05_input_that_a_call_requires_is_requested_from_a_legacy_client() {
     let client = r#"{"elicitation":{"form":{},"url":{}}}"#;
     let mut harness = legacy_client("2025-11-25", client, r#"{"tools":{}}"#);
     let call = r#"{"name":"t","_meta":{"progressToken":"p"}}"#;
@@ -430,7 +430,7 @@ fn br_l_05_what_a_call_needs_is_asked_for_by_requests() {
 }
 
 #[test]
-fn br_l_06_a_call_whose_client_gives_nothing_fails_and_is_not_made_again() {
+fn br_l_06_a_call_whose_client_provides_no_input_fails_and_is_not_repeated() {
     let mut harness = legacy_client("2025-11-25", r#"{"sampling":{}}"#, r#"{"tools":{},"prompts":{}}"#);
     for (method, expected) in [("tools/call", r#""isError":true"#), ("prompts/get", r#""error":{"code":-32603"#)] {
         harness.line(&request("1", method, r#"{"name":"t"}"#));
@@ -451,7 +451,7 @@ fn br_l_06_a_call_whose_client_gives_nothing_fails_and_is_not_made_again() {
 }
 
 #[test]
-fn br_l_11_a_call_that_is_taken_back_is_closed_and_what_it_asked_for_with_it() {
+fn br_l_11_a_cancelled_call_is_closed_together_with_its_requests_for_input() {
     let mut harness = legacy_client("2025-11-25", r#"{"elicitation":{}}"#, r#"{"tools":{}}"#);
     let cancelled = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
     harness.line(&request("1", "tools/call", r#"{"name":"t"}"#));
@@ -643,7 +643,7 @@ fn question(id: &str, method: &str, params: &str) -> String {
 }
 
 #[test]
-fn br_m_03_a_call_whose_server_asks_is_parked_until_the_client_calls_again() {
+fn br_m_03_a_call_whose_server_requires_input_is_parked_until_the_client_repeats_it() {
     let (mut harness, _stream) = modern_client();
     let call = |more: &str, token: &str| {
         modern_with(
@@ -698,7 +698,7 @@ fn br_m_03_a_call_whose_server_asks_is_parked_until_the_client_calls_again() {
 }
 
 #[test]
-fn defect_m1_what_a_legacy_server_asks_about_parked_calls_is_bounded_in_sum() {
+fn defect_m1_requests_of_a_legacy_server_about_parked_calls_are_bounded_in_sum() {
     let (mut harness, _stream) = modern_client_with_little_room();
     harness.line(&request("\"a\"", "tools/call", &modern(r#""name":"t","arguments":{},"#)));
     let call = harness.opened();
@@ -957,7 +957,7 @@ fn br_m_09_a_resource_that_the_server_refuses_to_watch_is_left_out_of_the_acknow
 }
 
 #[test]
-fn a_session_that_was_opened_again_knows_what_the_old_one_was_told() {
+fn a_session_that_was_opened_again_gets_the_settings_of_the_old_one() {
     let (mut harness, stream) = modern_client();
     harness.line(&request(
         "1",
@@ -1022,7 +1022,7 @@ fn a_client_that_does_not_wait_for_its_discovery_is_a_legacy_client() {
 // ---- the revisions that the relay may use with the server
 
 #[test]
-fn only_the_revisions_that_are_allowed_are_spoken() {
+fn only_the_allowed_revisions_are_used() {
     let with = |versions: &'static [ProtocolVersion]| {
         HttpClientHarness::relay_with(|config, _| config.versions = versions.to_vec())
     };
@@ -1051,7 +1051,7 @@ fn only_the_revisions_that_are_allowed_are_spoken() {
 
 const ROOTS: &str = r#"{"roots":[{"uri":"file:///home"}]}"#;
 
-/// Members of a request that answer the questions in `told`, each of which must be for the client's roots.
+/// Members of a request that answer the required inputs in `told`, each of which must be for the client's roots.
 fn with_roots(told: &str, questions: usize) -> String {
     assert_eq!(told.matches(r#""method":"roots/list""#).count(), questions, "{told}");
     let state = member(told, &["result", "requestState"]).expect("a state");
@@ -1060,14 +1060,17 @@ fn with_roots(told: &str, questions: usize) -> String {
 }
 
 #[test]
-fn defect_b18_roots_that_a_server_asks_for_outside_of_calls_come_with_the_next_call() {
+fn defect_b18_roots_requested_outside_of_calls_are_requested_with_the_next_call() {
     let (mut harness, stream) = modern_client();
     for id in ["\"r1\"", "\"r2\"", "\"r3\""] {
         harness.send(stream.key, event(&request(id, "roots/list", "{}")).as_bytes());
     }
     let cancelled = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"r2"}}"#;
     harness.send(stream.key, event(cancelled).as_bytes());
-    assert!(!harness.has_opened() && harness.lines().is_empty(), "nothing is answered, and nobody is asked");
+    assert!(
+        !harness.has_opened() && harness.lines().is_empty(),
+        "nothing is answered, and the client receives no request"
+    );
     // Other requests, and calls of a client that has declared no roots, are forwarded unchanged.
     harness.line(&request("1", "tools/list", &modern("")));
     assert_eq!(harness.opened().method(), "tools/list");
@@ -1185,7 +1188,7 @@ fn defect_b2_what_a_bridge_sets_itself_is_set_in_the_next_session_or_reported() 
 }
 
 #[test]
-fn defect_p_a_question_that_a_legacy_server_has_taken_back_is_not_asked() {
+fn defect_p_a_request_that_a_legacy_server_has_cancelled_is_not_passed_on() {
     let (mut harness, _) = modern_client();
     harness.line(&request("1", "tools/call", &modern(r#""name":"t","arguments":{},"#)));
     let call = harness.opened();

@@ -160,7 +160,7 @@ fn br_t_07_a_server_that_came_back_with_another_revision_is_refused() {
 }
 
 #[test]
-fn sh_c_08_what_the_old_session_asked_of_the_client_is_taken_back() {
+fn sh_c_08_requests_of_the_old_session_to_the_client_are_cancelled() {
     let mut harness = HttpClientHarness::connected_relay();
     let call = harness.call("1", "tools/call");
     harness.begin(call.key, &Reply::events(event(&request("5", "sampling/createMessage", "{}"))));
@@ -220,7 +220,7 @@ fn a_404_to_the_stream_of_the_server_alone_is_no_lost_session() {
 }
 
 #[test]
-fn a_server_that_is_down_is_told_about_and_tried_again_behind() {
+fn a_server_that_is_down_is_reported_and_tried_again_later() {
     let mut harness = HttpClientHarness::relay();
     harness.line(&initialize("1", "2025-11-25"));
     // A request that was certainly not delivered is sent again for a while.
@@ -485,7 +485,7 @@ fn two_endpoints_the_end_of_the_stream_is_the_end_of_the_session() {
 }
 
 #[test]
-fn a_timeout_is_told_to_the_client_and_to_the_server() {
+fn a_timeout_is_reported_to_the_client_and_cancels_at_the_server() {
     let mut harness =
         HttpClientHarness::connected_relay_with(|config, _| config.request_timeout = Duration::from_secs(60));
     let call = harness.call("1", "tools/call");

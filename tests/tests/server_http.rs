@@ -46,7 +46,7 @@ fn a_session_is_opened_used_and_ended_in_every_revision() {
 }
 
 #[test]
-fn the_ladder_answers_each_wrong_request_as_the_table_says() {
+fn admission_answers_each_wrong_request_as_its_table_states() {
     let mut harness = HttpServerHarness::with(admission::configure);
     let id = harness.session("2025-11-25");
     let post = || TestRequest::post(PING).in_session(&id);
@@ -78,7 +78,7 @@ fn or6_a_message_may_be_as_long_as_the_limit() {
 }
 
 #[test]
-fn a_method_that_is_not_allowed_is_told_which_are() {
+fn a_method_that_is_not_allowed_is_answered_with_the_allowed_ones() {
     for (get_stream, delete, allowed) in [
         (true, true, "GET, POST, DELETE"),
         (true, false, "GET, POST"),
@@ -165,7 +165,7 @@ fn sh_s_21_an_answer_becomes_a_stream_when_something_must_precede_it() {
 }
 
 #[test]
-fn sh_s_13_what_is_asked_because_of_a_request_travels_with_it() {
+fn sh_s_13_requests_to_the_client_travel_with_the_request_that_they_belong_to() {
     let mut harness = HttpServerHarness::new();
     let id = harness.session("2025-06-18");
     let (key, ticket) = harness.call(&id, "1", "{}");
@@ -186,7 +186,7 @@ fn sh_s_13_what_is_asked_because_of_a_request_travels_with_it() {
 }
 
 #[test]
-fn what_is_asked_because_of_a_request_ends_with_it() {
+fn requests_to_the_client_end_with_the_request_that_they_belong_to() {
     let cancelled = |events: &[Event], asked: RequestKey| {
         let of_it = |event: &&Event| matches!(event, Event::Responded { request, .. } if *request == asked);
         let told: Vec<_> = events.iter().filter(of_it).collect();
@@ -312,7 +312,7 @@ fn se9_what_is_kept_for_replay_is_bounded() {
     let ids = harness.take(key).ids();
     harness.server.handle_disconnect(key, harness.now);
     let resume = |id: &str, after: &str| TestRequest::new("GET", "").in_session(id).with("last-event-id", after);
-    assert_eq!(harness.answer(&resume(&id, &ids[0])).code(), 400, "what is gone is not passed over in silence");
+    assert_eq!(harness.answer(&resume(&id, &ids[0])).code(), 400, "a resumption that would miss events is refused");
     let resumed = harness.begin(&resume(&id, ids.last().unwrap()));
     assert_eq!(harness.take(resumed).code(), 200);
     // Without room for replay, events have no ids, and a stream cannot be resumed.
@@ -375,7 +375,7 @@ fn se9_answered_requests_are_forgotten_first_and_no_more_of_them_than_need_be() 
 }
 
 #[test]
-fn se9_what_the_session_tells_is_forgotten_before_what_its_requests_wait_for() {
+fn se9_events_of_the_session_are_evicted_before_those_of_pending_requests() {
     // Two notifications that belong to no request, and two progress notifications of a call.
     let play = |replay: usize| {
         let (mut harness, id) = remembering(replay);
@@ -441,7 +441,7 @@ fn cx_03_a_cancelled_call_is_not_answered_and_its_exchange_ends() {
     let (foreign, foreign_ticket) = harness.call(&other, "1", "{}");
     assert_eq!(harness.answer(&TestRequest::post(cancel).in_session(&id)).code(), 202);
     let cancelled = harness.events().iter().filter(|event| matches!(event, Event::Cancelled { .. })).count();
-    assert_eq!(cancelled, 2, "RP4: both, since nobody knows which is meant; and none of another session");
+    assert_eq!(cancelled, 2, "RP4: both, since the id means either; and none of another session");
     let (quiet, loud) = (harness.take(quiet), harness.take(loud));
     assert_eq!((quiet.code(), quiet.text().as_str()), (202, ""));
     assert!(loud.is_over && loud.data().len() == 1);
@@ -530,7 +530,7 @@ fn cl4_with_nothing_random_no_two_sessions_are_one() {
 }
 
 #[test]
-fn se10_a_session_whose_client_never_heard_of_it_expires_by_itself() {
+fn se10_a_session_whose_id_never_reached_its_client_expires() {
     let mut harness = HttpServerHarness::new();
     let key = harness.ask(&TestRequest::post(initialize("2025-11-25")));
     harness.server.handle_disconnect(key, harness.now);
@@ -734,7 +734,7 @@ fn sh_s_48_a_session_is_used_at_the_endpoint_that_it_was_opened_at() {
 }
 
 #[test]
-fn se6_a_session_in_which_things_are_told_is_not_idle() {
+fn se6_a_session_in_which_notifications_are_sent_is_not_idle() {
     let mut harness = HttpServerHarness::new();
     let id = harness.session("2025-11-25");
     for _ in 0..5 {

@@ -120,7 +120,7 @@ fn jr_14_results_are_completed_and_otherwise_stay_as_they_are() {
 }
 
 #[test]
-fn a3_the_status_says_what_the_specification_names_and_no_more() {
+fn a3_the_status_is_200_unless_the_specification_names_another() {
     for (code, status) in [(-32601, 404), (-32021, 400), (-32602, 200), (-32603, 200), (7, 200)] {
         let mut harness = harness();
         let key = harness.ask(&TestRequest::stateless_call("1", "a", ""));
@@ -223,7 +223,7 @@ fn sh_s_21_an_answer_becomes_a_stream_without_ids_when_something_precedes_it() {
 }
 
 #[test]
-fn md_m_09_a_request_gets_the_log_messages_that_it_asks_for() {
+fn md_m_09_a_request_gets_the_log_messages_of_its_level() {
     for (level, wanted) in [(None, &[][..]), (Some("warning"), &["error"][..]), (Some("debug"), &["info", "error"][..])]
     {
         let mut stream = stream();
@@ -244,7 +244,7 @@ fn md_m_09_a_request_gets_the_log_messages_that_it_asks_for() {
 }
 
 #[test]
-fn sh_s_15_the_server_asks_nothing_and_says_nothing_unrelated() {
+fn sh_s_15_the_server_sends_no_requests_and_nothing_unrelated() {
     let mut stream = stream();
     stream.line(modern("1", "tools/call", ""));
     let ticket = stream.requested().pop().unwrap();
@@ -259,7 +259,7 @@ fn sh_s_15_the_server_asks_nothing_and_says_nothing_unrelated() {
 }
 
 #[test]
-fn md_m_04_what_holds_is_what_the_request_says() {
+fn md_m_04_the_context_of_a_request_is_what_the_request_states() {
     let mut harness = harness();
     let key = harness.ask(&post_call(call_with(r#"{"roots":{}}"#, "")).by("ann"));
     let ticket = harness.ticket();
@@ -372,7 +372,7 @@ fn md_i_01_and_03_input_is_required_where_it_may_be() {
 }
 
 #[test]
-fn br_l_a_legacy_client_is_asked_by_requests_and_the_handler_is_called_again() {
+fn br_l_a_legacy_client_receives_requests_for_input_and_the_handler_is_called_again() {
     let mut stream = ServerStream::server_with(configure);
     let capabilities =
         initialize("2025-11-25").replace("\"capabilities\":{}", r#""capabilities":{"elicitation":{},"roots":{}}"#);
@@ -439,7 +439,7 @@ fn listen(id: &str, filter: &str) -> String {
 }
 
 #[test]
-fn md_l_who_listens_is_told_of_what_was_asked_for_and_nothing_else() {
+fn md_l_a_subscription_delivers_the_changes_of_its_filter_and_no_others() {
     let mut harness = harness();
     let filters = [
         r#"{"toolsListChanged":true,"promptsListChanged":true}"#,
@@ -488,7 +488,7 @@ fn md_l_who_listens_is_told_of_what_was_asked_for_and_nothing_else() {
 }
 
 #[test]
-fn md_l_on_a_stream_subscriptions_are_told_apart_by_their_ids() {
+fn md_l_on_a_stream_subscriptions_are_distinguished_by_their_ids() {
     let mut stream = stream();
     stream.line(listen("1", r#"{"toolsListChanged":true}"#));
     stream.line(listen("\"1\"", r#"{"toolsListChanged":true}"#));
@@ -527,7 +527,7 @@ fn md_l_14_subscriptions_and_filters_are_bounded() {
 }
 
 #[test]
-fn lc_18_a_legacy_session_is_told_of_lists_and_of_what_it_has_subscribed_to() {
+fn lc_18_a_legacy_session_receives_list_changes_and_updates_of_its_subscriptions() {
     let mut stream = ServerStream::ready_with("2025-11-25", configure);
     let updated = Notification::with_params("notifications/resources/updated", json(r#"{"uri":"a:b"}"#));
     stream.machine.publish(updated.clone(), stream.now).unwrap();
@@ -569,7 +569,7 @@ fn a28_what_is_no_request_is_refused_without_an_id() {
 }
 
 #[test]
-fn hm5_headers_that_repeat_arguments_say_the_same() {
+fn hm5_headers_that_repeat_arguments_must_match_the_body() {
     let mut harness = harness();
     let list = harness.ask(&TestRequest::stateless("1", "tools/list", ""));
     let ticket = harness.ticket();
@@ -609,7 +609,7 @@ fn hm5_headers_that_repeat_arguments_say_the_same() {
             let ticket = harness.ticket();
             harness.respond(ticket, "{}");
         } else {
-            assert!(harness.events().is_empty(), "it reaches nobody");
+            assert!(harness.events().is_empty(), "it does not reach the application");
         }
         let sent = harness.take(key);
         assert_eq!(sent.code(), if served { 200 } else { 400 }, "{arguments} {headers:?}: {}", sent.text());
@@ -633,7 +633,7 @@ fn er_40_one_stream_serves_both_eras() {
 }
 
 #[test]
-fn er_42_a_server_of_one_era_says_which_revisions_it_has() {
+fn er_42_a_server_of_one_era_lists_its_revisions() {
     let only_modern = |config: &mut Config| {
         configure(config);
         config.versions.retain(|version| version.rules().era == Era::Modern);

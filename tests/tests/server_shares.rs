@@ -163,7 +163,7 @@ fn defect_m4_a_client_with_all_subscriptions_makes_room_for_others() {
 }
 
 #[test]
-fn defect_x6_no_client_is_told_to_continue_whose_request_is_refused() {
+fn defect_x6_no_continue_is_sent_for_a_request_that_is_refused() {
     let mut harness = HttpServerHarness::new();
     let expecting = TestRequest::post(initialize("2025-06-18")).with("expect", "100-Continue");
     for (name, asked, continues) in [

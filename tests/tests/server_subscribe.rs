@@ -58,7 +58,7 @@ fn changes_of(stream: &mut ServerStream) -> Vec<String> {
 }
 
 #[test]
-fn defect_b22_the_machine_answers_who_subscribes_in_a_session() {
+fn defect_b22_the_machine_answers_subscriptions_in_a_session() {
     for version in LEGACY {
         let mut stream = ServerStream::ready_with(version, declared);
         for params in ["{}", r#"{"uri":1}"#, r#"{"uri":null}"#] {

@@ -102,7 +102,7 @@ fn heard(pieces: &[&[u8]], is_modern: bool) -> Vec<String> {
 }
 
 #[test]
-fn b8_b9_a_recorded_server_that_goes_at_any_byte_leaves_nobody_waiting() {
+fn b8_b9_a_recorded_server_that_ends_at_any_byte_leaves_no_request_pending() {
     for (name, stream) in stdio_streams(Side::Server) {
         let is_modern = name.contains("modern") || name.contains("2026");
         let whole = heard(&[&stream], is_modern);

@@ -38,7 +38,7 @@ fn texts() -> Vec<(String, Vec<u8>)> {
 
 #[test]
 #[expect(clippy::print_stdout, reason = "tests/bench/bars reads the figure")]
-fn b2_every_bad_request_whose_id_can_be_read_has_one_answer_with_it() {
+fn b2_every_bad_request_with_a_readable_id_has_one_answer_with_it() {
     let mut requests = Vec::new();
     for (name, text) in texts() {
         // The members that make it a request precede the part that may be malformed.

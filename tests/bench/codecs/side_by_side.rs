@@ -44,7 +44,7 @@ pub fn contest(title: &str, bytes: Option<usize>, mut contenders: Vec<Contender<
     for (place, (contender, time)) in contenders.iter().zip(&times).enumerate() {
         match bytes {
             Some(bytes) => {
-                #[expect(clippy::cast_precision_loss, reason = "nobody measures 2^52 bytes")]
+                #[expect(clippy::cast_precision_loss, reason = "inputs have far fewer than 2^52 bytes")]
                 let speed = bytes as f64 / time / 1e6;
                 print!("  {} {speed:.0} MB/s", contender.name);
             }

@@ -519,7 +519,7 @@ fn sums<R: Reached>(account: &mut Account, bridge: Bridge) {
             }
         });
     } else {
-        flood("10^5 resources that nobody has subscribed to", &|harness| {
+        flood("10^5 resources without a subscription", &|harness| {
             harness.client(&request("1", "resources/subscribe", r#"{"uri":"a:b"}"#));
             let listen = harness.to_server.pop().expect("a subscription");
             let id = id_of(&listen).expect("an id");
