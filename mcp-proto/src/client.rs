@@ -45,7 +45,7 @@ use crate::codec::jsonrpc::{ErrorObject, Message, Notification, RequestId, Respo
 use crate::conversation::backoff::{Backoff, Jitter};
 use crate::conversation::deadlines::Deadlines;
 use crate::conversation::outbox::{Outbox, Output};
-use crate::conversation::pending::{Incoming, Pending, RequestKey, SessionKey, Ticket};
+use crate::conversation::pending::{Incoming, Pending, RequestKey, Ticket};
 use crate::error::{Failed, Fault, Quirk, UsageError};
 use crate::limits::Load;
 use crate::spec::Method;
@@ -236,14 +236,14 @@ impl<T: Carrier> Client<T> {
             handshake: None,
             detection: Detection::new(&config.versions, config.known_era, T::SILENCE_MEANS_LEGACY),
             version: None,
-            pending: Pending::new(SessionKey::ONLY, config.limits.tombstones),
+            pending: Pending::new(None, config.limits.tombstones),
             held: Held::default(),
             calls: Calls::default(),
             internal: BTreeMap::new(),
             subscriptions: BTreeMap::new(),
             next_subscription: SubscriptionKey::FIRST,
             settings: Settings::default(),
-            incoming: Incoming::new(SessionKey::ONLY),
+            incoming: Incoming::new(None),
             timers: Deadlines::new(),
             backoff: Backoff::new(),
             jitter: Jitter::new(config.seed),

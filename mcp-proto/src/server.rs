@@ -133,7 +133,7 @@ pub(crate) use takeover::Identity;
 pub struct Server<T: Transport> {
     config: Config,
     transport: T,
-    peers: BTreeMap<SessionKey, Peer>,
+    peers: BTreeMap<Option<SessionKey>, Peer>,
     timers: Deadlines<Timer>,
     tools: AnnotatedTools,
     requests: usize,
@@ -159,7 +159,8 @@ impl<T: Transport> fmt::Debug for Server<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     Answer(RequestKey),
-    Drain(SessionKey),
+    /// Requests in flight when the byte stream of the client ended have no more time.
+    Drain,
     /// The request is reported to the application again.
     Again(TicketKey),
 }
@@ -177,9 +178,9 @@ pub enum Scope {
 }
 
 impl Scope {
-    const fn session(self) -> SessionKey {
+    const fn session(self) -> Option<SessionKey> {
         match self {
-            Self::Session(session) => session,
+            Self::Session(session) => Some(session),
             Self::Request(ticket) => ticket.session(),
         }
     }
@@ -485,13 +486,13 @@ impl<T: Carrier> Server<T> {
     /// The revision of a session, once it is negotiated.
     #[must_use]
     pub fn version(&self, session: SessionKey) -> Option<ProtocolVersion> {
-        self.peers.get(&session).and_then(Peer::version)
+        self.peers.get(&Some(session)).and_then(Peer::version)
     }
 
     /// The principal that opened a session, if the driver authenticated it; `None` on a byte stream.
     #[must_use]
     pub fn principal(&self, session: SessionKey) -> Option<&Principal> {
-        self.transport.principal(session)
+        self.transport.principal(Some(session))
     }
 
     /// The head of the HTTP request that contained this request of the client; `None` on a byte stream, and after the
@@ -538,7 +539,7 @@ impl<T: Carrier> Server<T> {
         self.requests
     }
 
-    fn close_session(&mut self, session: SessionKey, reason: CloseReason, now: Instant) {
+    fn close_session(&mut self, session: Option<SessionKey>, reason: CloseReason, now: Instant) {
         let (peers, shared) = &mut self.split(now);
         if let Some(peer) = peers.get_mut(&session) {
             peer.close(reason, shared);
@@ -559,8 +560,8 @@ impl<T: Carrier> Server<T> {
                         peer.hand_up_again(ticket, shared);
                     }
                 }
-                Timer::Drain(session) => {
-                    if let Some(peer) = peers.get_mut(&session) {
+                Timer::Drain => {
+                    if let Some(peer) = peers.get_mut(&Some(stdio::SESSION)) {
                         peer.close(CloseReason::Peer, shared);
                     }
                 }
@@ -577,7 +578,7 @@ impl<T: Carrier> Server<T> {
         }
     }
 
-    fn split(&mut self, now: Instant) -> (&mut BTreeMap<SessionKey, Peer>, Shared<'_, T>) {
+    fn split(&mut self, now: Instant) -> (&mut BTreeMap<Option<SessionKey>, Peer>, Shared<'_, T>) {
         let Self {
             config,
             transport,

@@ -685,12 +685,11 @@ fn rp10_requests_that_stand_alone_are_bounded() {
 }
 
 #[test]
-fn what_belongs_to_no_session_cannot_be_ended_as_one() {
+fn a_stateless_request_has_no_session() {
     let mut harness = harness();
     let first = harness.ask(&TestRequest::stateless_call("1", "a", ""));
     let ticket = harness.ticket();
-    harness.server.end(ticket.key().session(), harness.now);
-    assert!(harness.events().is_empty());
+    assert_eq!(ticket.key().session(), None);
     harness.respond(ticket, "{}");
     assert_eq!(harness.take(first).code(), 200);
     assert_eq!(harness.answer(&TestRequest::stateless("1", "server/discover", "")).code(), 200);

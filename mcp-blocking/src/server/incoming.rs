@@ -69,9 +69,9 @@ impl Incoming {
         self.params.as_ref()
     }
 
-    /// The session that the request belongs to.
+    /// The session that the request belongs to; `None` for a stateless request.
     #[must_use]
-    pub const fn session(&self) -> SessionKey {
+    pub const fn session(&self) -> Option<SessionKey> {
         self.context.ticket.session()
     }
 

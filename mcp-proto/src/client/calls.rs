@@ -20,7 +20,7 @@ use super::{Call, Client, Forwarding, Timer};
 use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Message, Request, RequestId, Response};
-use crate::conversation::pending::{Match, RequestKey, SessionKey, TicketKey};
+use crate::conversation::pending::{Match, RequestKey, TicketKey};
 use crate::error::{Failed, Fault, InvalidResponse, NoInput, Quirk};
 use crate::limits::Limits;
 use crate::spec::meta::{self, CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION};
@@ -247,7 +247,7 @@ impl<T: Carrier> Client<T> {
 
     /// The key on the wire of the request that a response with this id answers; `None` if there is none.
     pub(super) fn on_wire(&self, id: &RequestId) -> Option<RequestKey> {
-        RequestKey::from_wire(id, SessionKey::ONLY).filter(|wire| self.owner(*wire).is_some())
+        RequestKey::from_wire(id, None).filter(|wire| self.owner(*wire).is_some())
     }
 
     /// A request of the modern era was answered.
@@ -522,7 +522,7 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_of_what_is_on_the_wire_no_longer() {
-        let mut pending = Pending::new(SessionKey::ONLY, 8);
+        let mut pending = Pending::new(None, 8);
         let (request, mut calls) = (pending.reserve(), Calls::default());
         calls.begin(request, Method::TOOLS_CALL, None);
         for is_last in [false, false, true] {

@@ -4,6 +4,7 @@
 //! newer request (RP16). Each direction has its own table, because the ids of the two sides are independent (JR-06).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use crate::Instant;
@@ -12,26 +13,32 @@ use crate::codec::jsonrpc::RequestId;
 use crate::spec::Method;
 use crate::spec::meta::stamp;
 
-/// Identifies a session of a machine. A client and a server on a byte stream have one; a server over HTTP has many.
+/// Identifies a session of a server. On a byte stream, a server has one; over HTTP, it has many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SessionKey(pub(crate) u64);
+pub struct SessionKey(NonZeroU64);
 
 impl SessionKey {
-    /// The key for machines that have only one session.
-    pub(crate) const ONLY: Self = Self(0);
+    /// The key of a server's first session.
+    pub(crate) const FIRST: Self = Self(NonZeroU64::MIN);
+
+    /// The key of the session that is opened after this one.
+    #[must_use]
+    pub(crate) const fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
 }
 
 /// Identifies one of this side's own requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestKey {
-    session: SessionKey,
+    session: Option<SessionKey>,
     number: u64,
 }
 
 impl RequestKey {
-    /// The session that it was made in.
+    /// The session in which a server made it; `None` for a request of a client.
     #[must_use]
-    pub const fn session(self) -> SessionKey {
+    pub const fn session(self) -> Option<SessionKey> {
         self.session
     }
 
@@ -41,7 +48,7 @@ impl RequestKey {
         RequestId::from(i64::try_from(self.number).unwrap_or(i64::MAX))
     }
 
-    pub(crate) fn from_wire(id: &RequestId, session: SessionKey) -> Option<Self> {
+    pub(crate) fn from_wire(id: &RequestId, session: Option<SessionKey>) -> Option<Self> {
         let number = id.as_i64().and_then(|number| u64::try_from(number).ok())?;
         Some(Self { session, number })
     }
@@ -73,7 +80,7 @@ pub(crate) enum Match {
 /// Own requests, their progress tokens, and the ones that were given up but may still be answered.
 #[derive(Debug)]
 pub(crate) struct Pending {
-    session: SessionKey,
+    session: Option<SessionKey>,
     next: u64,
     open: BTreeMap<RequestKey, PendingRequest>,
     by_token: BTreeMap<RequestId, RequestKey>,
@@ -83,7 +90,7 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    pub(crate) const fn new(session: SessionKey, tombstones: usize) -> Self {
+    pub(crate) const fn new(session: Option<SessionKey>, tombstones: usize) -> Self {
         Self {
             session,
             // Some peers treat an id of 0 as no id.
@@ -189,18 +196,19 @@ pub(crate) fn progress_token(params: Option<&Json>) -> Option<RequestId> {
 /// Identifies a request of the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TicketKey {
-    session: SessionKey,
+    session: Option<SessionKey>,
     number: u64,
 }
 
 impl TicketKey {
-    /// The session that it belongs to.
+    /// The session that it belongs to; `None` if it belongs to none: a stateless request to a server, or a request to a
+    /// client.
     #[must_use]
-    pub const fn session(self) -> SessionKey {
+    pub const fn session(self) -> Option<SessionKey> {
         self.session
     }
 
-    /// The number within its session.
+    /// The number within its session or its machine.
     pub(crate) const fn number(self) -> u64 {
         self.number
     }
@@ -233,7 +241,7 @@ struct Asked<T> {
 /// (C1).
 #[derive(Debug)]
 pub(crate) struct Incoming<T> {
-    session: SessionKey,
+    session: Option<SessionKey>,
     next: u64,
     open: BTreeMap<TicketKey, Asked<T>>,
     /// Bytes that all of them hold (M3).
@@ -242,7 +250,7 @@ pub(crate) struct Incoming<T> {
 }
 
 impl<T> Incoming<T> {
-    pub(crate) const fn new(session: SessionKey) -> Self {
+    pub(crate) const fn new(session: Option<SessionKey>) -> Self {
         Self { session, next: 0, open: BTreeMap::new(), bytes: 0, by_id: BTreeMap::new() }
     }
 
@@ -333,7 +341,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_for_requests_of_the_peer_is_counted_until_they_are_gone() {
-        let mut incoming = Incoming::new(SessionKey::ONLY);
+        let mut incoming = Incoming::new(None);
         let first = incoming.insert(RequestId::from(1), "first", 10).key();
         let second = incoming.insert(RequestId::from(1), "second", 20).key();
         incoming.set_bytes(second, 25);

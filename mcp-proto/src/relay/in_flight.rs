@@ -120,11 +120,11 @@ impl InFlight {
 mod tests {
     use super::*;
     use crate::codec::jsonrpc::RequestId;
-    use crate::conversation::pending::{Incoming, Pending, SessionKey};
+    use crate::conversation::pending::{Incoming, Pending};
 
     /// A key and a ticket for each of `count` requests.
     fn requests(count: usize) -> Vec<(RequestKey, Ticket)> {
-        let (mut pending, mut incoming) = (Pending::new(SessionKey::ONLY, 8), Incoming::new(SessionKey::ONLY));
+        let (mut pending, mut incoming) = (Pending::new(None, 8), Incoming::new(None));
         (0..count).map(|_| (pending.reserve(), incoming.insert(RequestId::from(1), (), 0))).collect()
     }
 

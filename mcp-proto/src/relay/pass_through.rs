@@ -10,7 +10,7 @@ use crate::Instant;
 use crate::client::{self, Call, ClientTransport, Outcome};
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Notification, RequestId};
-use crate::conversation::pending::{RequestKey, SessionKey, Ticket};
+use crate::conversation::pending::{RequestKey, Ticket};
 use crate::server;
 use crate::spec::meta::{SUBSCRIPTION_ID, stamp, with_subscription_id};
 use crate::spec::{Method, code};
@@ -152,5 +152,5 @@ impl<T: ClientTransport> Sides<T> {
 /// Maps the subscription id in a notification to the key of the request to the server.
 fn listen_of(params: Option<&Json>) -> Option<RequestKey> {
     let id = params?.first_member("_meta")?.first_member(SUBSCRIPTION_ID)?;
-    RequestKey::from_wire(&RequestId::from_json_text(id.as_bytes())?, SessionKey::ONLY)
+    RequestKey::from_wire(&RequestId::from_json_text(id.as_bytes())?, None)
 }

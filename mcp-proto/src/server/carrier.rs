@@ -50,7 +50,8 @@ pub struct Wire<'s, A> {
 /// The destination of an outgoing message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
-    pub(crate) session: SessionKey,
+    /// `None` for a stateless request.
+    pub(crate) session: Option<SessionKey>,
     /// The exchange of the request that it answers or to which it relates (invariant 2).
     pub(crate) exchange: Option<ExchangeKey>,
     pub(crate) kind: Kind,
@@ -69,12 +70,13 @@ pub(crate) enum Kind {
 
 /// A transport of a server, for code that works with any. It is sealed, as [`Transport`] is.
 pub trait Carrier: Transport<Action: Weight> {
-    /// Applies the configuration of the server; returns the session that exists from the start, if there is one.
+    /// Applies the configuration of the server; returns the key of the peer that exists from the start, if there is one:
+    /// a session, or `None` for stateless requests.
     ///
     /// # Errors
     ///
     /// [`UsageError`] if the configuration is invalid for this transport.
-    fn configure(&mut self, config: &Config) -> Result<Option<SessionKey>, UsageError>;
+    fn configure(&mut self, config: &Config) -> Result<Option<Option<SessionKey>>, UsageError>;
     /// Sends a message.
     fn write(&mut self, message: &Message, route: Route, wire: &mut Wire<'_, Self::Action>);
     /// Whether a request or notification with a payload of this many bytes may be sent now (K1).
@@ -88,11 +90,11 @@ pub trait Carrier: Transport<Action: Weight> {
     /// Ends an exchange without an answer, because its request was cancelled or it contained none.
     fn no_answer(&mut self, route: Route, wire: &mut Wire<'_, Self::Action>);
     /// The revision of a session was negotiated.
-    fn negotiated(&mut self, session: SessionKey, version: ProtocolVersion);
+    fn negotiated(&mut self, session: Option<SessionKey>, version: ProtocolVersion);
     /// Ends the HTTP response of a request that is still being served, if its client can resume the stream.
-    fn release(&mut self, session: SessionKey, exchange: ExchangeKey, wire: &mut Wire<'_, Self::Action>);
+    fn release(&mut self, session: Option<SessionKey>, exchange: ExchangeKey, wire: &mut Wire<'_, Self::Action>);
     /// A session has ended. All its open requests have been answered before.
-    fn ended(&mut self, session: SessionKey, wire: &mut Wire<'_, Self::Action>);
+    fn ended(&mut self, session: Option<SessionKey>, wire: &mut Wire<'_, Self::Action>);
     /// The exchange of a `subscriptions/listen` that may be ended for the new one on `newcomer`.
     fn listen_to_evict(&mut self, newcomer: ExchangeKey, now: Instant) -> Option<ExchangeKey>;
     /// How much the transport stores.
@@ -102,5 +104,5 @@ pub trait Carrier: Transport<Action: Weight> {
     /// The head of the HTTP request of an exchange, until its response has begun.
     fn request_head(&self, exchange: ExchangeKey) -> Option<&Parts>;
     /// The principal that opened a session.
-    fn principal(&self, session: SessionKey) -> Option<&Principal>;
+    fn principal(&self, session: Option<SessionKey>) -> Option<&Principal>;
 }

@@ -110,7 +110,7 @@ mod tests {
     fn an_event_weighs_what_it_takes_itself_and_its_payload() {
         let payload = Json::from("some text");
         let entry = size_of::<Event>();
-        let notified = |params| Event::Notified { session: SessionKey::ONLY, method: Method::PROGRESS, params };
+        let notified = |params| Event::Notified { session: SessionKey::FIRST, method: Method::PROGRESS, params };
         for (event, weight) in [
             (notified(None), entry),
             (notified(Some(payload.clone())), entry + payload.len()),

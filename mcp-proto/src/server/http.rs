@@ -232,14 +232,14 @@ impl Server<Http> {
         self.transport.unwritten.forget(exchange);
         self.transport.timers.clear(Timer::Unread(exchange));
         let Some(closed) = self.transport.close_exchange(exchange, now) else { return };
-        if closed.session() == Some(SessionKey::ONLY) {
+        if closed.is_stateless() {
             let (peers, shared) = &mut self.split(now);
-            if let Some(peer) = peers.get_mut(&SessionKey::ONLY) {
+            if let Some(peer) = peers.get_mut(&None) {
                 peer.on_disconnect(exchange, shared);
             }
             return;
         }
-        if let Exchange::Streaming { session, stream: None } = closed {
+        if let Exchange::Streaming { session: Some(session), stream: None } = closed {
             // Closing the stream of a two-endpoint session ends the session (HS-10).
             if self.transport.sessions.get(session).is_some_and(|session| session.is_two_endpoint) {
                 self.end_session(session, CloseReason::Peer, now);
@@ -247,12 +247,8 @@ impl Server<Http> {
         }
     }
 
-    /// Ends a session: its open requests receive an error. Later requests in it are answered with 404 (SH-S-43). This
-    /// does nothing for the key of stateless requests, which is no session.
+    /// Ends a session: its open requests receive an error. Later requests in it are answered with 404 (SH-S-43).
     pub fn end(&mut self, session: SessionKey, now: Instant) {
-        if session == SessionKey::ONLY {
-            return;
-        }
         self.end_session(session, CloseReason::Local, now);
     }
 
@@ -263,7 +259,7 @@ impl Server<Http> {
             self.end_session(session, CloseReason::Local, now);
         }
         let (peers, shared) = &mut self.split(now);
-        if let Some(peer) = peers.get_mut(&SessionKey::ONLY) {
+        if let Some(peer) = peers.get_mut(&None) {
             peer.refuse_waiting(shared);
         }
     }
@@ -338,7 +334,8 @@ impl Server<Http> {
         let collision = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the session could not be named");
         let key = http.sessions.open(info, is_two_endpoint, now).ok_or(collision)?;
         http.timers.set(Timer::Idle(key), now + http.config.session_idle);
-        self.peers.insert(key, Peer::new(key, &self.config.limits));
+        let peer = Peer::new(Some(key), &self.config.limits);
+        self.peers.insert(Some(key), peer);
         Ok(key)
     }
 
@@ -349,7 +346,7 @@ impl Server<Http> {
             return Ok(());
         }
         // A disconnected client may have a request that is still being served (SH-S-16).
-        let is_idle = |key: &SessionKey| self.peers.get(key).is_none_or(|peer| peer.requests_in_flight() == 0);
+        let is_idle = |key: &SessionKey| self.peers.get(&Some(*key)).is_none_or(|peer| peer.requests_in_flight() == 0);
         let long = http.config.evict_after;
         let evicted = http.sessions.to_evict(newcomer, long, now).take(CANDIDATES).find(is_idle);
         let evicted = evicted.ok_or(admission::too_many_sessions())?;
@@ -360,7 +357,8 @@ impl Server<Http> {
     fn on_idle(&mut self, session: SessionKey, now: Instant) {
         let Some(found) = self.transport.sessions.get(session) else { return };
         let idle = self.transport.config.session_idle;
-        let is_busy = found.exchanges > 0 || self.peers.get(&session).is_some_and(|peer| peer.requests_in_flight() > 0);
+        let is_busy =
+            found.exchanges > 0 || self.peers.get(&Some(session)).is_some_and(|peer| peer.requests_in_flight() > 0);
         let ends = if is_busy { now + idle } else { found.last_active + idle };
         if ends > now {
             self.transport.timers.set(Timer::Idle(session), ends);
@@ -370,14 +368,14 @@ impl Server<Http> {
     }
 
     fn end_session(&mut self, session: SessionKey, reason: CloseReason, now: Instant) {
-        self.close_session(session, reason, now);
-        self.peers.remove(&session);
+        self.close_session(Some(session), reason, now);
+        self.peers.remove(&Some(session));
     }
 
     /// Removes a session whose id was never sent and that was not reported.
     fn drop_session(&mut self, session: SessionKey) {
         self.transport.sessions.remove(session);
         self.transport.timers.clear(Timer::Idle(session));
-        self.peers.remove(&session);
+        self.peers.remove(&Some(session));
     }
 }

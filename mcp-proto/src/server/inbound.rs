@@ -246,7 +246,9 @@ impl Peer {
         self.set_version(version, shared);
         self.phase = Phase::Open;
         self.answer_at_once(id, Ok(shared.config.initialize_result(version)), source, shared);
-        shared.wire.out.report(Event::Connected { session: self.key, version, params });
+        if let Some(session) = self.key {
+            shared.wire.out.report(Event::Connected { session, version, params });
+        }
     }
 
     fn set_logging_level(&mut self, params: Option<&Json>) -> Result<Json, ErrorObject> {
@@ -295,16 +297,17 @@ impl Peer {
                 Phase::Opening => self.early_confirmation = Some(Notification { method, params }),
                 Phase::Awaiting | Phase::Ready | Phase::Closed => {}
             }
-        } else if self.phase != Phase::Awaiting {
-            shared.wire.out.report(Event::Notified { session: self.key, method, params });
+        } else if let Some(session) = self.key.filter(|_| self.phase != Phase::Awaiting) {
+            shared.wire.out.report(Event::Notified { session, method, params });
         }
     }
 
     pub(super) fn on_initialized<T: Carrier>(&mut self, params: Option<Json>, shared: &mut Shared<'_, T>) {
         self.phase = Phase::Ready;
+        let Some(session) = self.key else { return };
         shared.wire.out.report(match shared.config.forwarding {
-            Forwarding::Own => Event::Ready { session: self.key },
-            Forwarding::All => Event::Notified { session: self.key, method: Method::INITIALIZED, params },
+            Forwarding::Own => Event::Ready { session },
+            Forwarding::All => Event::Notified { session, method: Method::INITIALIZED, params },
         });
     }
 

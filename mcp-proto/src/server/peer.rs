@@ -22,7 +22,8 @@ use crate::spec::{Method, code};
 /// The server's state of one session, or over HTTP of all stateless requests.
 #[derive(Debug)]
 pub(super) struct Peer {
-    pub(super) key: SessionKey,
+    /// `None` for the stateless requests of a server over HTTP.
+    pub(super) key: Option<SessionKey>,
     pub(super) phase: Phase,
     pub(super) version: Option<ProtocolVersion>,
     pub(super) input_ended: bool,
@@ -102,7 +103,7 @@ impl Origin {
 }
 
 impl Peer {
-    pub(super) fn new(key: SessionKey, limits: &Limits) -> Self {
+    pub(super) fn new(key: Option<SessionKey>, limits: &Limits) -> Self {
         Self {
             key,
             phase: Phase::Awaiting,
@@ -302,9 +303,11 @@ impl Peer {
         self.phase = Phase::Closed;
         self.refuse_waiting(shared);
         self.end_subscriptions(shared);
-        shared.timers.clear(Timer::Drain(self.key));
+        shared.timers.clear(Timer::Drain);
         shared.transport.ended(self.key, &mut shared.wire);
-        shared.wire.out.report(Event::Closed { session: self.key, reason });
+        if let Some(session) = self.key {
+            shared.wire.out.report(Event::Closed { session, reason });
+        }
     }
 
     /// Answers all open requests with an error and ends all requests to the client and subscriptions, because each

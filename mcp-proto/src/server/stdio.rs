@@ -15,11 +15,14 @@ use crate::limits::Load;
 use crate::spec::ProtocolVersion;
 use crate::transport::{Line, Stdio, StdioAction};
 
+/// The only session of a byte stream.
+pub(super) const SESSION: SessionKey = SessionKey::FIRST;
+
 impl Server<Stdio> {
     /// Bytes have arrived from the client, in chunks of any size.
     pub fn handle_bytes(&mut self, mut bytes: &[u8], now: Instant) {
         let (peers, shared) = &mut self.split(now);
-        let Some(peer) = peers.get_mut(&SessionKey::ONLY) else { return };
+        let Some(peer) = peers.get_mut(&Some(SESSION)) else { return };
         while let Some(line) = shared.transport.read(&mut bytes) {
             if peer.is_closed() {
                 return;
@@ -51,7 +54,7 @@ impl Server<Stdio> {
     /// connection closes (FR15).
     pub fn handle_eof(&mut self, now: Instant) {
         let (peers, shared) = &mut self.split(now);
-        let Some(peer) = peers.get_mut(&SessionKey::ONLY) else { return };
+        let Some(peer) = peers.get_mut(&Some(SESSION)) else { return };
         let Some(end) = shared.transport.end() else { return };
         if peer.is_closed() {
             return;
@@ -60,7 +63,7 @@ impl Server<Stdio> {
             shared.wire.out.report(Event::Faulted(fault));
         }
         shared.wire.out.report(Event::InputEnded);
-        shared.timers.set(Timer::Drain(SessionKey::ONLY), now + shared.config.drain_timeout);
+        shared.timers.set(Timer::Drain, now + shared.config.drain_timeout);
         peer.drain(shared);
     }
 
@@ -71,13 +74,13 @@ impl Server<Stdio> {
 
     /// Ends the connection at once.
     pub fn close(&mut self, now: Instant) {
-        self.close_session(SessionKey::ONLY, CloseReason::Local, now);
+        self.close_session(Some(SESSION), CloseReason::Local, now);
     }
 
     /// The only session.
     #[must_use]
     pub const fn session(&self) -> SessionKey {
-        SessionKey::ONLY
+        SESSION
     }
 
     /// Whether the driver should read more input. `false` if the client does not read its answers, outputs are not
@@ -100,7 +103,7 @@ impl Server<Stdio> {
     /// Whether [`Event::Closed`] was reported or will be returned by the next polls.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.peers.get(&SessionKey::ONLY).is_none_or(Peer::is_closed)
+        self.peers.get(&Some(SESSION)).is_none_or(Peer::is_closed)
     }
 }
 
@@ -112,9 +115,9 @@ fn count_garbage(peer: &mut Peer, shared: &mut Shared<'_, Stdio>) {
 }
 
 impl Carrier for Stdio {
-    fn configure(&mut self, config: &Config) -> Result<Option<SessionKey>, UsageError> {
+    fn configure(&mut self, config: &Config) -> Result<Option<Option<SessionKey>>, UsageError> {
         self.set_limits(&config.limits);
-        Ok(Some(SessionKey::ONLY))
+        Ok(Some(Some(SESSION)))
     }
 
     fn write(&mut self, message: &Message, _route: Route, wire: &mut Wire<'_, StdioAction>) {
@@ -143,13 +146,13 @@ impl Carrier for Stdio {
 
     fn no_answer(&mut self, _route: Route, _wire: &mut Wire<'_, StdioAction>) {}
 
-    fn negotiated(&mut self, _session: SessionKey, version: ProtocolVersion) {
+    fn negotiated(&mut self, _session: Option<SessionKey>, version: ProtocolVersion) {
         self.set_unreadable_id(version.rules().unreadable_id);
     }
 
-    fn release(&mut self, _session: SessionKey, _exchange: ExchangeKey, _wire: &mut Wire<'_, StdioAction>) {}
+    fn release(&mut self, _session: Option<SessionKey>, _exchange: ExchangeKey, _wire: &mut Wire<'_, StdioAction>) {}
 
-    fn ended(&mut self, _session: SessionKey, wire: &mut Wire<'_, StdioAction>) {
+    fn ended(&mut self, _session: Option<SessionKey>, wire: &mut Wire<'_, StdioAction>) {
         self.close(wire.out);
     }
 
@@ -165,7 +168,7 @@ impl Carrier for Stdio {
         None
     }
 
-    fn principal(&self, _session: SessionKey) -> Option<&Principal> {
+    fn principal(&self, _session: Option<SessionKey>) -> Option<&Principal> {
         None
     }
 }

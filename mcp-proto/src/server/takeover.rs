@@ -3,12 +3,13 @@
 
 use super::context::Context;
 use super::peer::{Peer, Phase, Source};
+use super::stdio::SESSION;
 use super::{LoggingLevel, Server};
 use crate::Instant;
 use crate::client::Forwarding;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{Request, RequestId};
-use crate::conversation::pending::{SessionKey, Ticket, TicketKey};
+use crate::conversation::pending::{Ticket, TicketKey};
 use crate::spec::Method;
 use crate::spec::{Era, ProtocolVersion};
 use crate::transport::Stdio;
@@ -51,13 +52,13 @@ impl Server<Stdio> {
 
     /// Whether there are new unacknowledged `subscriptions/listen` since the last call.
     pub(crate) fn takes_held_listens(&mut self) -> bool {
-        self.peers.get_mut(&SessionKey::ONLY).is_some_and(|peer| std::mem::take(&mut peer.has_held_listens))
+        self.peers.get_mut(&Some(SESSION)).is_some_and(|peer| std::mem::take(&mut peer.has_held_listens))
     }
 
     /// Acknowledges all `subscriptions/listen`, except those with a resource whose subscription is still pending.
     pub(crate) fn acknowledge_listens(&mut self, is_pending: impl Fn(&str) -> bool, now: Instant) {
         let (peers, shared) = &mut self.split(now);
-        if let Some(peer) = peers.get_mut(&SessionKey::ONLY) {
+        if let Some(peer) = peers.get_mut(&Some(SESSION)) {
             peer.acknowledge_listens(is_pending, shared);
         }
     }
@@ -65,7 +66,7 @@ impl Server<Stdio> {
     /// Removes a resource from the unacknowledged `subscriptions/listen`, because it could not be subscribed to.
     pub(crate) fn leave_out(&mut self, uri: &str, now: Instant) {
         let (peers, shared) = &mut self.split(now);
-        if let Some(peer) = peers.get_mut(&SessionKey::ONLY) {
+        if let Some(peer) = peers.get_mut(&Some(SESSION)) {
             peer.leave_out(uri, shared);
         }
     }
@@ -74,7 +75,7 @@ impl Server<Stdio> {
     #[expect(clippy::needless_pass_by_value, reason = "a ticket is good for one answer")]
     pub(crate) fn redispatch(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
         let (peers, shared) = &mut self.split(now);
-        let Some(peer) = peers.get_mut(&SessionKey::ONLY) else { return };
+        let Some(peer) = peers.get_mut(&Some(SESSION)) else { return };
         let Some((id, origin)) = peer.end_request(ticket.key(), shared) else { return };
         if origin.opens_session && peer.phase == Phase::Opening {
             peer.phase = Phase::Awaiting;
@@ -101,6 +102,6 @@ impl Server<Stdio> {
     }
 
     fn peer(&self) -> Option<&Peer> {
-        self.peers.get(&SessionKey::ONLY)
+        self.peers.get(&Some(SESSION))
     }
 }

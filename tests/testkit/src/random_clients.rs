@@ -375,7 +375,10 @@ impl<'d> Workload<'d> {
                     assert!(!self.forbidden.contains(&mark), "a request whose headers contradict its body");
                     self.marks_of.insert(ticket.key(), mark);
                     self.parked.remove(&ticket.key());
-                    assert!(!self.ended.contains(&ticket.key().session()), "a request after the session's end");
+                    assert!(
+                        ticket.key().session().is_none_or(|session| !self.ended.contains(&session)),
+                        "a request after the session's end"
+                    );
                     self.tickets.push(ticket);
                 }
                 Event::Cancelled { ticket, .. } => {
@@ -388,8 +391,11 @@ impl<'d> Workload<'d> {
                 Event::Responded { request, .. } => assert!(self.asked.remove(&request), "an outcome that is none"),
                 Event::Closed { session, .. } => {
                     assert!(self.ended.insert(session), "a session ends twice");
-                    assert!(self.asked.iter().all(|request| request.session() != session), "without an outcome");
-                    assert!(self.tickets.iter().all(|ticket| ticket.key().session() != session), "without an end");
+                    assert!(self.asked.iter().all(|request| request.session() != Some(session)), "without an outcome");
+                    assert!(
+                        self.tickets.iter().all(|ticket| ticket.key().session() != Some(session)),
+                        "without an end"
+                    );
                     self.keys.retain(|other| *other != session);
                 }
                 _ => {}

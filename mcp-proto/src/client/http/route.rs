@@ -7,7 +7,7 @@ use crate::client::carrier::{Inbound, Wire};
 use crate::codec::buffer::into_bytes;
 use crate::codec::jsonrpc::{Frame, Message, ParseError, Response, Subject};
 use crate::codec::sse::{Event, EventName, Item};
-use crate::conversation::pending::{RequestKey, SessionKey};
+use crate::conversation::pending::RequestKey;
 use crate::error::{Failed, Fault, InvalidResponse, Quirk};
 
 /// Which answers may come on a stream.
@@ -131,7 +131,7 @@ impl Http {
             // An error without an id belongs to the one request of this exchange (RP7).
             (Answers::To(request), None) => request,
             (Answers::To(request), Some(id)) => Some(request).filter(|request| request.to_wire() == *id)?,
-            (Answers::ToAny, Some(id)) => RequestKey::from_wire(id, SessionKey::ONLY)?,
+            (Answers::ToAny, Some(id)) => RequestKey::from_wire(id, None)?,
         };
         // A request that was not sent cannot have an answer.
         let carried = self.requests.get(&request)?;
@@ -142,7 +142,7 @@ impl Http {
     /// continues and may still bring the answer (EV-21).
     fn invalid(&mut self, error: ParseError, answers: Answers, wire: &mut Wire<'_, HttpAction>) {
         let about = match &error.subject {
-            Subject::Response(id) | Subject::Either(id) => RequestKey::from_wire(id, SessionKey::ONLY),
+            Subject::Response(id) | Subject::Either(id) => RequestKey::from_wire(id, None),
             Subject::Request(_) | Subject::Unknown => None,
         };
         let answered = match answers {

@@ -24,7 +24,7 @@ const ENVELOPE: usize = 256;
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 impl Carrier for Http {
-    fn configure(&mut self, config: &Config) -> Result<Option<SessionKey>, UsageError> {
+    fn configure(&mut self, config: &Config) -> Result<Option<Option<SessionKey>>, UsageError> {
         self.config.check()?;
         if config.forwarding != Forwarding::Own {
             let version = ProtocolVersion::LATEST_LEGACY;
@@ -34,21 +34,21 @@ impl Carrier for Http {
         self.versions = config.versions.iter().copied().filter(|version| version.rules().sessions).collect();
         (self.serves_sessions, self.serves_stateless) = (config.serves(Era::Legacy), config.serves(Era::Modern));
         // Stateless requests share a peer that exists from the start.
-        Ok(self.serves_stateless.then_some(SessionKey::ONLY))
+        Ok(self.serves_stateless.then_some(None))
     }
 
     fn write(&mut self, message: &Message, route: Route, wire: &mut Wire<'_, HttpAction>) {
-        if route.session == SessionKey::ONLY {
+        let Some(session) = route.session else {
             let text = message.to_bytes_with(UnreadableId::Omitted);
             return self.send_stateless(message, text, route, wire);
-        }
-        let text = message.to_bytes_with(self.unreadable_id(route.session));
+        };
+        let text = message.to_bytes_with(self.unreadable_id(session));
         let status = match route.kind {
             Kind::Refusal => refused(message),
             Kind::Reply | Kind::Message => StatusCode::OK,
         };
         let is_result = matches!(message, Message::Response(Answer::Result { .. }));
-        self.send(text, status, is_result, route, wire);
+        self.send(text, status, is_result, session, route, wire);
     }
 
     fn held(&self) -> usize {
@@ -76,14 +76,16 @@ impl Carrier for Http {
     }
 
     fn write_batch(&mut self, answers: &[Message], route: Route, wire: &mut Wire<'_, HttpAction>) {
-        let unreadable_id = self.unreadable_id(route.session);
+        // The revisions of stateless requests have no batches.
+        let Some(session) = route.session else { return };
+        let unreadable_id = self.unreadable_id(session);
         let mut text = Vec::new();
         for answer in answers {
             text.push(if text.is_empty() { b'[' } else { b',' });
             text.extend_from_slice(&answer.to_bytes_with(unreadable_id));
         }
         text.push(b']');
-        self.send(text.into(), StatusCode::OK, false, route, wire);
+        self.send(text.into(), StatusCode::OK, false, session, route, wire);
     }
 
     fn no_answer(&mut self, route: Route, wire: &mut Wire<'_, HttpAction>) {
@@ -92,18 +94,21 @@ impl Carrier for Http {
             // Without anything to answer, the response is 202 (SH-S-07).
             Some(Exchange::Waiting { .. }) => self.respond(key, empty(StatusCode::ACCEPTED), wire),
             Some(Exchange::Streaming { .. } | Exchange::Receiving { .. }) | None => {
-                self.end_stream(route.session, key, wire);
+                if let Some(session) = route.session {
+                    self.end_stream(session, key, wire);
+                }
             }
         }
     }
 
-    fn negotiated(&mut self, session: SessionKey, version: ProtocolVersion) {
-        if let Some(session) = self.sessions.get_mut(session) {
+    fn negotiated(&mut self, session: Option<SessionKey>, version: ProtocolVersion) {
+        if let Some(session) = session.and_then(|session| self.sessions.get_mut(session)) {
             session.version = Some(version);
         }
     }
 
-    fn release(&mut self, session: SessionKey, key: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
+    fn release(&mut self, session: Option<SessionKey>, key: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
+        let Some(session) = session else { return };
         let version = self.sessions.get(session).and_then(|session| session.version);
         let has_ids = version.is_some_and(|version| version.rules().resumable && version.rules().priming_event);
         if self.config.replay == 0 || !has_ids {
@@ -117,7 +122,8 @@ impl Carrier for Http {
         }
     }
 
-    fn ended(&mut self, session: SessionKey, wire: &mut Wire<'_, HttpAction>) {
+    fn ended(&mut self, session: Option<SessionKey>, wire: &mut Wire<'_, HttpAction>) {
+        let Some(session) = session else { return };
         let Some(ended) = self.sessions.remove(session) else { return };
         self.timers.clear(Timer::Idle(session));
         for key in ended.streams.keys() {
@@ -148,8 +154,8 @@ impl Carrier for Http {
         }
     }
 
-    fn principal(&self, session: SessionKey) -> Option<&Principal> {
-        self.sessions.get(session).and_then(|session| session.principal.as_ref())
+    fn principal(&self, session: Option<SessionKey>) -> Option<&Principal> {
+        self.sessions.get(session?).and_then(|session| session.principal.as_ref())
     }
 }
 
@@ -159,12 +165,13 @@ impl Http {
         text: Bytes,
         status: StatusCode,
         is_result: bool,
+        session: SessionKey,
         route: Route,
         wire: &mut Wire<'_, HttpAction>,
     ) {
         // Messages that relate to no exchange, and all of a two-endpoint session (HS-04), use the session's stream.
         let Some(key) = route.exchange else {
-            self.write_event(route.session, None, &text, wire);
+            self.write_event(session, None, &text, wire);
             return;
         };
         if let Some(Exchange::Waiting { opens, .. }) = self.exchanges.get(&key) {
@@ -172,7 +179,7 @@ impl Http {
                 Kind::Reply | Kind::Refusal => {
                     let mut response = json(status, text);
                     // The response with the result of `initialize` contains the session id (SH-S-40).
-                    let id = self.sessions.get(route.session).filter(|_| *opens && is_result);
+                    let id = self.sessions.get(session).filter(|_| *opens && is_result);
                     if let Some(id) = id.and_then(|session| HeaderValue::from_str(&session.id).ok()) {
                         response.headers_mut().insert(SESSION_ID, id);
                     }
@@ -183,15 +190,15 @@ impl Http {
                 Kind::Message => self.begin_stream(key, wire),
             }
         }
-        let has_stream = self.sessions.get(route.session).is_some_and(|session| session.streams.contains_key(&key));
+        let has_stream = self.sessions.get(session).is_some_and(|session| session.streams.contains_key(&key));
         match (has_stream, route.kind) {
-            (true, Kind::Message) => self.write_event(route.session, Some(key), &text, wire),
+            (true, Kind::Message) => self.write_event(session, Some(key), &text, wire),
             (true, Kind::Reply | Kind::Refusal) => {
-                self.write_event(route.session, Some(key), &text, wire);
-                self.end_stream(route.session, key, wire);
+                self.write_event(session, Some(key), &text, wire);
+                self.end_stream(session, key, wire);
             }
             // The request is still being served, but its exchange has no stream (SH-S-56).
-            (false, Kind::Message) => self.write_event(route.session, None, &text, wire),
+            (false, Kind::Message) => self.write_event(session, None, &text, wire),
             // Without an event id, the client has nothing to resume, so that the answer is lost (SH-S-57).
             (false, Kind::Reply | Kind::Refusal) => {}
         }
@@ -201,7 +208,7 @@ impl Http {
         let Some(Exchange::Waiting { session, tag, .. }) = self.exchanges.get(&key) else { return };
         let (session, tag) = (*session, *tag);
         self.exchanges.insert(key, Exchange::Streaming { session, stream: Some(key) });
-        let Some(found) = self.sessions.get_mut(session) else { return };
+        let Some(found) = session.and_then(|session| self.sessions.get_mut(session)) else { return };
         let mut stream = super::stream::Stream::new(tag);
         stream.exchange = Some(key);
         let rules = found.version.map(ProtocolVersion::rules);

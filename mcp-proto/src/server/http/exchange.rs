@@ -20,22 +20,31 @@ pub(super) enum Exchange {
     Receiving { head: Box<Parts>, plan: Plan, info: RequestInfo, body: Vec<u8> },
     /// The answer is pending: the response may become JSON or a stream.
     Waiting {
-        session: SessionKey,
+        /// `None` for a stateless request.
+        session: Option<SessionKey>,
         head: Box<Parts>,
         /// Whether the request opened the session.
         opens: bool,
         /// The tag of the stream, should the response become one.
         tag: u64,
     },
-    /// The response is the stream of a request, or with `None` the standalone stream of the session.
-    Streaming { session: SessionKey, stream: Option<ExchangeKey> },
+    /// The response is the stream of a request, or without `stream` the standalone stream of the session.
+    Streaming { session: Option<SessionKey>, stream: Option<ExchangeKey> },
 }
 
 impl Exchange {
     pub(super) const fn session(&self) -> Option<SessionKey> {
         match self {
             Self::Receiving { .. } => None,
-            Self::Waiting { session, .. } | Self::Streaming { session, .. } => Some(*session),
+            Self::Waiting { session, .. } | Self::Streaming { session, .. } => *session,
+        }
+    }
+
+    /// Whether a stateless request has not been answered.
+    pub(super) const fn is_stateless(&self) -> bool {
+        match self {
+            Self::Receiving { .. } => false,
+            Self::Waiting { session, .. } | Self::Streaming { session, .. } => session.is_none(),
         }
     }
 }

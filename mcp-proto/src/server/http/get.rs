@@ -41,7 +41,7 @@ impl Server<Http> {
         let Some(found) = http.sessions.get_mut(session) else { return };
         found.own.exchange = Some(exchange);
         let waiting = found.own.unwritten();
-        http.insert_exchange(exchange, Exchange::Streaming { session, stream: None });
+        http.insert_exchange(exchange, Exchange::Streaming { session: Some(session), stream: None });
         http.hold_stream(exchange, holder.clone(), now);
         http.open_stream(exchange, &mut shared.wire);
         http.write_kept(exchange, waiting, &mut shared.wire);
@@ -80,7 +80,7 @@ impl Server<Http> {
         // A client that resumes has lost the old connection, even if the server has not detected that.
         let old = stream.exchange.replace(exchange);
         let is_over = stream.is_over;
-        http.insert_exchange(exchange, Exchange::Streaming { session, stream: of_request });
+        http.insert_exchange(exchange, Exchange::Streaming { session: Some(session), stream: of_request });
         http.hold_stream(exchange, holder.clone(), now);
         // The stream of a request counts as in use, because its answer may still follow.
         if of_request.is_some() {
@@ -108,7 +108,7 @@ impl Server<Http> {
         let (Some(found), Some(two)) = (http.sessions.get_mut(session), &http.config.two_endpoints) else { return };
         let place = format!("{}?sessionId={}", two.messages, found.id);
         found.own.exchange = Some(exchange);
-        http.insert_exchange(exchange, Exchange::Streaming { session, stream: None });
+        http.insert_exchange(exchange, Exchange::Streaming { session: Some(session), stream: None });
         http.hold_stream(exchange, info.holder(), now);
         http.open_stream(exchange, &mut shared.wire);
         let mut chunk = Vec::new();
@@ -139,7 +139,7 @@ impl Server<Http> {
     /// Whether a stream may be ended: that of a two-endpoint session is needed for the answers to its requests.
     fn can_end_stream(&self, exchange: ExchangeKey) -> bool {
         let session = self.transport.two_endpoint_session_of(exchange);
-        let peer = session.and_then(|session| self.peers.get(&session));
+        let peer = session.and_then(|session| self.peers.get(&Some(session)));
         peer.is_none_or(|peer| peer.requests_in_flight() == 0)
     }
 }

@@ -50,7 +50,7 @@ impl Server<Http> {
         // A notification or response has no open exchange that keeps the session alive.
         self.transport.sessions.touch(session, now);
         let (peers, shared) = &mut self.split(now);
-        let Some(peer) = peers.get_mut(&session) else {
+        let Some(peer) = peers.get_mut(&Some(session)) else {
             return self.refuse(exchange, admission::unknown_session(), now);
         };
         let http = &mut *shared.transport;
@@ -61,15 +61,15 @@ impl Server<Http> {
                 peer.on_message(message, Source::default(), shared);
             }
             Ok(Frame::Single(message @ Message::Request(_))) => {
-                http.insert_exchange(exchange, Exchange::Waiting { session, head, opens, tag });
+                http.insert_exchange(exchange, Exchange::Waiting { session: Some(session), head, opens, tag });
                 peer.on_message(message, Source { exchange: Some(exchange), batch: None }, shared);
             }
             Ok(Frame::Batch(items)) => {
-                http.insert_exchange(exchange, Exchange::Waiting { session, head, opens, tag });
+                http.insert_exchange(exchange, Exchange::Waiting { session: Some(session), head, opens, tag });
                 peer.on_batch(items, Source { exchange: Some(exchange), batch: None }, shared);
             }
             Err(error) => {
-                http.insert_exchange(exchange, Exchange::Waiting { session, head, opens, tag });
+                http.insert_exchange(exchange, Exchange::Waiting { session: Some(session), head, opens, tag });
                 peer.on_invalid(error.clone(), Source { exchange: Some(exchange), batch: None }, shared);
                 // The peer does not answer an invalid response, so that the HTTP status must.
                 if shared.transport.close_exchange(exchange, now).is_some() {
@@ -78,7 +78,7 @@ impl Server<Http> {
             }
         }
         // If `initialize` was refused, there is no session.
-        if opens && self.peers.get(&session).is_some_and(|peer| peer.version().is_none()) {
+        if opens && self.peers.get(&Some(session)).is_some_and(|peer| peer.version().is_none()) {
             self.drop_session(session);
         }
     }
@@ -92,7 +92,7 @@ impl Server<Http> {
         now: Instant,
     ) {
         let (peers, shared) = &mut self.split(now);
-        let Some(peer) = peers.get_mut(&session) else {
+        let Some(peer) = peers.get_mut(&Some(session)) else {
             return self.refuse(exchange, admission::unknown_session(), now);
         };
         match frame {

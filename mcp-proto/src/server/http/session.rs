@@ -30,7 +30,7 @@ pub(super) struct Session {
 
 /// All sessions.
 pub(super) struct Sessions {
-    next: u64,
+    next: SessionKey,
     by_key: BTreeMap<SessionKey, Session>,
     by_id: BTreeMap<Box<str>, SessionKey>,
     /// The shares of clients. A session with an open exchange is in use.
@@ -39,7 +39,7 @@ pub(super) struct Sessions {
 
 impl Sessions {
     pub(super) const fn new() -> Self {
-        Self { next: 1, by_key: BTreeMap::new(), by_id: BTreeMap::new(), shares: Shares::new() }
+        Self { next: SessionKey::FIRST, by_key: BTreeMap::new(), by_id: BTreeMap::new(), shares: Shares::new() }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -67,8 +67,8 @@ impl Sessions {
         if self.by_id.contains_key(&id) {
             return None;
         }
-        let key = SessionKey(self.next);
-        self.next += 1;
+        let key = self.next;
+        self.next = key.next();
         self.by_id.insert(id.clone(), key);
         let session = Session {
             id,

@@ -11,7 +11,6 @@ use super::{ExchangeKey, Http, HttpAction, RequestInfo, Timer, admission};
 use crate::Instant;
 use crate::codec::jsonrpc::{Frame, Message, ParseError, Response};
 use crate::codec::sse::{EventName, encode_event};
-use crate::conversation::pending::SessionKey;
 use crate::server::Server;
 use crate::server::carrier::{Kind, Route, Wire};
 use crate::server::era::Envelope;
@@ -62,14 +61,13 @@ impl Server<Http> {
         };
         let meta = RequestMeta::read(request.params.as_ref());
         let headers = head.headers.clone();
-        let session = SessionKey::ONLY;
         let tag = info.tag(16);
-        self.transport.insert_exchange(exchange, Exchange::Waiting { session, head, opens: false, tag });
+        self.transport.insert_exchange(exchange, Exchange::Waiting { session: None, head, opens: false, tag });
         if request.method == Method::SUBSCRIPTIONS_LISTEN {
             self.transport.listens.insert(exchange, info.holder());
         }
         let (peers, shared) = &mut self.split(now);
-        let Some(peer) = peers.get_mut(&session) else { return };
+        let Some(peer) = peers.get_mut(&None) else { return };
         let envelope = Envelope { headers: Some(&headers), principal: info.principal.clone() };
         peer.on_stateless(request, meta, envelope, Source { exchange: Some(exchange), batch: None }, shared);
     }
@@ -107,9 +105,8 @@ impl Http {
                 self.respond(key, json(status(message, route.kind), text), wire);
                 return;
             }
-            Some(Exchange::Waiting { session, .. }) => {
-                let session = *session;
-                self.exchanges.insert(key, Exchange::Streaming { session, stream: Some(key) });
+            Some(Exchange::Waiting { .. }) => {
+                self.exchanges.insert(key, Exchange::Streaming { session: None, stream: Some(key) });
                 self.open_stream(key, wire);
             }
             Some(Exchange::Streaming { .. }) => {}

@@ -498,11 +498,11 @@ impl Model {
     // Actions of the server's application, and events that it receives.
 
     /// The application begins to handle a call, or continues after the client has sent the input.
-    pub fn served(&mut self, text: &str, client: usize, session: SessionKey, is_again: bool, now: Instant) {
+    pub fn served(&mut self, text: &str, client: usize, session: Option<SessionKey>, is_again: bool, now: Instant) {
         let call = self.calls.get_mut(text).unwrap_or_else(|| panic!("{text} was served, which no client called"));
         assert_eq!(call.client, client, "{text} came under the name of another client");
         call.is_served = true;
-        call.served_in = Some(session);
+        call.served_in = session;
         call.is_between = false;
         if is_again {
             // Progress starts again.
