@@ -31,6 +31,7 @@
 //! | `pass_through` | client and server of the same era |
 //! | `legacy_client` | a legacy client and a modern server |
 //! | `modern_client` | a modern client and a legacy server |
+//! | `watched` | the resources that a legacy client has subscribed to |
 //! | `parked_calls` | calls of a modern client that wait for its retry |
 //! | `session_settings` | log level and subscriptions that are set in the session of a legacy server |
 //! | `convert` | conversion of payloads between the eras |
@@ -47,6 +48,7 @@ mod parked_calls;
 mod pass_through;
 mod session_settings;
 mod sides;
+mod watched;
 
 use std::time::Duration;
 
@@ -60,8 +62,7 @@ use crate::conversation::pending::{RequestKey, Ticket};
 use crate::error::UsageError;
 use crate::limits::Load;
 use crate::server::{self, Server};
-use crate::spec::Method;
-use crate::spec::ProtocolVersion;
+use crate::spec::{Method, ProtocolVersion};
 use crate::transport::Stdio;
 use in_flight::InFlight;
 use legacy_client::LegacyClient;
@@ -135,7 +136,7 @@ impl<T: ClientTransport> Relay<T> {
         let pace = Pace::new(config.request_timeout, &limits);
         let (server, client) = config.split();
         let sides = Sides {
-            server: Server::new(Stdio::new(), server)?,
+            server: Server::pass_through(Stdio::new(), server)?,
             client: Client::new(transport, client)?,
             in_flight: InFlight::default(),
             limits,
@@ -209,9 +210,7 @@ impl<T: ClientTransport> Relay<T> {
     /// or that the server does not read the answers to its own requests.
     #[must_use]
     pub fn wants_body(&self) -> bool {
-        self.sides.out.has_room(&self.sides.limits)
-            && self.sides.server.takes_output()
-            && self.sides.client.wants_input()
+        self.sides.out.has_room(&self.sides.limits) && self.sides.server.has_room() && self.sides.client.wants_input()
     }
 
     /// The load of the relay: both sides, and what the relay itself holds.
@@ -254,7 +253,7 @@ impl<T: ClientTransport> Relay<T> {
                 if let Path::ModernClient(state) = &mut self.path {
                     state.on_subscription_change(&mut self.sides, change, now);
                 }
-            } else if self.sides.server.takes_held_listens() {
+            } else if self.sides.server.poll_unacknowledged() {
                 if let Path::ModernClient(state) = &mut self.path {
                     state.acknowledge_listens(&mut self.sides, now);
                 }
@@ -320,7 +319,7 @@ impl<T: ClientTransport> Relay<T> {
             Path::Opening(_) | Path::PassThrough { .. } if method == Method::INITIALIZE => {
                 self.on_initialize(ticket, params.unwrap_or(Json::empty_object()), now);
             }
-            Path::Opening(_) if self.sides.server.stated(&ticket).is_some() => {
+            Path::Opening(_) if self.sides.is_stateless(&ticket) => {
                 self.on_discovering(ticket, method, params, now);
             }
             Path::Opening(_) | Path::PassThrough { .. } => self.sides.pass(ticket, method, params, now),

@@ -23,7 +23,7 @@
 //! | `batch` | batches of 2025-03-26 |
 //! | `logging` | the levels of log messages |
 //! | `era` | stateless requests: admits them and completes their results |
-//! | `takeover` | changes a relay's server from forwarding to serving |
+//! | `pass_through` | a server that reports every request and answers none by itself, for proxies |
 //! | `context` | the revision, client and settings that apply to one request |
 //! | `input` | input that a request needs from its client |
 //! | `state` | authenticated `requestState` that clients cannot alter |
@@ -50,12 +50,12 @@ mod inbound;
 mod input;
 mod listen;
 mod logging;
+mod pass_through;
 mod peer;
 mod shares;
 mod state;
 mod stdio;
 mod subscribed;
-mod takeover;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -77,6 +77,7 @@ use crate::transport::Transport;
 use annotated::AnnotatedTools;
 use carrier::{Shared, Wire};
 use listen::Publication;
+use pass_through::Handling;
 use peer::Peer;
 use subscribed::SubscribedResources;
 
@@ -91,16 +92,12 @@ pub use http::{
     server_stopped, too_many_connections,
 };
 pub use input::InputRequired;
-pub(crate) use input::capability_for;
-pub(crate) use listen::uri_of;
 pub use logging::LoggingLevel;
 pub use shares::{Holder, PeerKey, Shares};
 #[cfg(feature = "seal")]
 pub use state::HmacKey;
 pub use state::{StateBinding, StateKey, StateKeys};
-pub(crate) use subscribed::Names;
 pub use subscribed::SubscriptionChange;
-pub(crate) use takeover::Identity;
 
 /// The server side of one connection on a byte stream, or of all connections over HTTP.
 ///
@@ -131,7 +128,7 @@ pub(crate) use takeover::Identity;
 /// # Ok::<(), mcp_proto::UsageError>(())
 /// ```
 pub struct Server<T: Transport> {
-    config: Config,
+    handling: Handling,
     transport: T,
     peers: BTreeMap<Option<SessionKey>, Peer>,
     timers: Deadlines<Timer>,
@@ -239,13 +236,18 @@ impl<T: Carrier> Server<T> {
     /// # Errors
     ///
     /// [`UsageError`] if the configuration is invalid.
-    pub fn new(mut transport: T, config: Config) -> Result<Self, UsageError> {
+    pub fn new(transport: T, config: Config) -> Result<Self, UsageError> {
         config.check()?;
-        let only = transport.configure(&config)?;
+        Self::with_handling(transport, Handling::Serving(config))
+    }
+
+    fn with_handling(mut transport: T, handling: Handling) -> Result<Self, UsageError> {
+        let config = handling.config();
+        let only = transport.configure(config)?;
         let peers = only.map(|session| (session, Peer::new(session, &config.limits))).into_iter().collect();
         let (tools, timers) = (AnnotatedTools::default(), Deadlines::new());
         Ok(Self {
-            config,
+            handling,
             transport,
             peers,
             timers,
@@ -311,7 +313,7 @@ impl<T: Carrier> Server<T> {
     pub fn publish(&mut self, notification: Notification, now: Instant) -> Result<(), UsageError> {
         let name = listen::name_of(&notification);
         let publication = Publication::of(&notification.method, name.as_deref())?;
-        publication.check(&self.config)?;
+        publication.check(self.config())?;
         let (peers, shared) = &mut self.split(now);
         for peer in peers.values_mut() {
             peer.publish(&notification, &publication, shared);
@@ -391,7 +393,7 @@ impl<T: Carrier> Server<T> {
     ) -> Result<(), UsageError> {
         let scope = scope.into();
         let (peers, shared) = &mut self.split(now);
-        if !shared.config.declares("logging") {
+        if !shared.config().declares("logging") {
             return Err(UsageError::NotDeclared { capability: "logging" });
         }
         let peer = peers.get_mut(&scope.session()).ok_or(UsageError::Closed)?;
@@ -477,6 +479,54 @@ impl<T: Carrier> Server<T> {
         self.resources.next_change()
     }
 
+    /// Whether a `subscriptions/listen` that [`Server::acknowledge_listens`] must acknowledge has arrived since the last
+    /// call, with [`Config::manual_acknowledgement`]. Its new resources are reported by [`Server::poll_subscription`].
+    #[must_use = "each arrival is reported once"]
+    pub fn poll_unacknowledged(&mut self) -> bool {
+        self.peers.values_mut().fold(false, |any, peer| std::mem::take(&mut peer.has_unacknowledged) || any)
+    }
+
+    /// Acknowledges each unacknowledged `subscriptions/listen`, unless `is_pending` is `true` for one of its resources.
+    /// From its acknowledgement on, a subscription receives the changes that are published.
+    ///
+    /// # Example: a proxy that subscribes at another server first
+    ///
+    /// ```
+    /// use mcp_proto::server::{Config, Server, SubscriptionChange};
+    /// use mcp_proto::{Instant, Json, Stdio};
+    ///
+    /// let now = Instant::START;
+    /// let mut config = Config::new("my-proxy", "1.0.0").with_capabilities(Json::parse(r#"{"resources":{"subscribe":true}}"#)?);
+    /// config.manual_acknowledgement = true;
+    /// let mut server = Server::new(Stdio::new(), config)?;
+    /// let listen = br#"{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["a:b"]},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
+    /// server.handle_bytes(listen, now);
+    /// server.handle_bytes(b"\n", now);
+    /// assert_eq!(server.poll_subscription(), Some(SubscriptionChange::Subscribed("a:b".into())));
+    /// assert!(server.poll_unacknowledged());
+    ///
+    /// server.acknowledge_listens(|uri| uri == "a:b", now);
+    /// assert!(server.poll_output().is_none(), "the other server has not answered");
+    /// server.acknowledge_listens(|_| false, now);
+    /// assert!(server.poll_output().is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn acknowledge_listens(&mut self, is_pending: impl Fn(&str) -> bool, now: Instant) {
+        let (peers, shared) = &mut self.split(now);
+        for peer in peers.values_mut() {
+            peer.acknowledge_listens(&is_pending, shared);
+        }
+    }
+
+    /// Removes a resource from each unacknowledged `subscriptions/listen`, because its changes cannot be observed: the
+    /// acknowledgement will not contain it (MD-L-02).
+    pub fn exclude_resource(&mut self, uri: &str, now: Instant) {
+        let (peers, shared) = &mut self.split(now);
+        for peer in peers.values_mut() {
+            peer.exclude_resource(uri, shared);
+        }
+    }
+
     /// When [`Server::handle_timeout`] must be called next.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
@@ -507,7 +557,25 @@ impl<T: Carrier> Server<T> {
     #[must_use]
     pub fn context(&self, ticket: &Ticket) -> Option<Context> {
         let peer = self.peers.get(&ticket.key().session())?;
-        peer.context(ticket.key(), &self.config, &self.transport)
+        peer.context(ticket.key(), self.config(), &self.transport)
+    }
+
+    /// The client's id of an unanswered request, as it was received.
+    #[must_use]
+    pub fn request_id(&self, ticket: &Ticket) -> Option<&RequestId> {
+        self.peers.get(&ticket.key().session())?.incoming.id(ticket.key())
+    }
+
+    /// The lowest level of log messages that the client of a session has set with `logging/setLevel`.
+    #[must_use]
+    pub fn logging_level(&self, session: SessionKey) -> Option<LoggingLevel> {
+        self.peers.get(&Some(session))?.logging_level
+    }
+
+    /// The configuration.
+    #[must_use]
+    pub const fn config(&self) -> &Config {
+        self.handling.config()
     }
 
     /// How much the server stores at this time.
@@ -580,7 +648,7 @@ impl<T: Carrier> Server<T> {
 
     fn split(&mut self, now: Instant) -> (&mut BTreeMap<Option<SessionKey>, Peer>, Shared<'_, T>) {
         let Self {
-            config,
+            handling,
             transport,
             peers,
             timers,
@@ -595,7 +663,7 @@ impl<T: Carrier> Server<T> {
         } = self;
         let wire = Wire { out, now };
         let shared = Shared {
-            config,
+            handling,
             transport,
             timers,
             tools,

@@ -208,8 +208,9 @@ impl TicketKey {
         self.session
     }
 
-    /// The number within its session or its machine.
-    pub(crate) const fn number(self) -> u64 {
+    /// The number of the request, which no other request of the same session, or of none, has had.
+    #[must_use]
+    pub const fn number(self) -> u64 {
         self.number
     }
 }

@@ -42,6 +42,9 @@ pub enum UsageError {
     /// `connect` was called before.
     #[error("already connected")]
     AlreadyConnected,
+    /// The server answers the requests of the protocol by itself already.
+    #[error("the server answers by itself already")]
+    AlreadyServing,
     /// The connection is closed, or is being closed (CL3).
     #[error("the connection is closed")]
     Closed,

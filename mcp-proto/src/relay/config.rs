@@ -77,7 +77,6 @@ impl Config {
         server.request_timeout = self.max_timeout;
         server.max_timeout = self.max_timeout;
         server.drain_timeout = self.drain_timeout;
-        server.forwarding = Forwarding::All;
         server.strict_json = self.strict_json;
         let mut client = client::Config::new("", "");
         client.versions = self.versions;

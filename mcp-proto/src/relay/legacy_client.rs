@@ -12,7 +12,7 @@ use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Notification};
 use crate::conversation::pending::{RequestKey, Ticket, TicketKey};
 use crate::error::Failed;
-use crate::server::{Names, uri_of};
+use crate::relay::watched::Watched;
 use crate::spec::ProtocolVersion;
 use crate::spec::meta::{LOG_LEVEL, RequestMeta, stamp};
 use crate::spec::{List, Method, SettingChange, code};
@@ -23,7 +23,7 @@ pub(super) struct LegacyClient {
     /// Whether the server announces changes of each of the lists.
     lists: [bool; 3],
     /// The resources that the client has subscribed to.
-    uris: Names,
+    uris: Watched,
     /// The subscription that is in effect at the server.
     subscription: Option<SubscriptionKey>,
     /// Its replacement, until that is acknowledged; `waiting` holds the client's requests until then (BR-L-04).
@@ -39,7 +39,7 @@ impl LegacyClient {
             flag.is_some_and(|flag| flag.as_bytes() == b"true")
         };
         let lists = List::ALL.map(|list| changes(list.capability()));
-        Self { lists, uris: Names::default(), subscription: None, next: None, waiting: Vec::new() }
+        Self { lists, uris: Watched::default(), subscription: None, next: None, waiting: Vec::new() }
     }
 
     /// The filter of `subscriptions/listen`; `None` if there is nothing to subscribe to.
@@ -53,6 +53,12 @@ impl LegacyClient {
         }
         (filter != Json::empty_object()).then_some(filter)
     }
+}
+
+/// The `uri` of the parameters of `resources/subscribe` or `resources/unsubscribe`.
+fn uri_of(params: Option<&Json>) -> Option<Arc<str>> {
+    let uri = params?.first_member("uri")?;
+    uri.as_string().map(|uri| Arc::from(&*uri))
 }
 
 impl LegacyClient {
@@ -70,7 +76,7 @@ impl LegacyClient {
         }
         let setting = method.facts().changes_setting;
         if let Some(SettingChange::Subscribe | SettingChange::Unsubscribe) = setting {
-            let Some(uri) = uri_of(params.as_ref()).map(Arc::<str>::from) else {
+            let Some(uri) = uri_of(params.as_ref()) else {
                 return sides.respond(ticket, Err(ErrorObject::invalid_params("uri must be a string")), now);
             };
             if setting == Some(SettingChange::Subscribe) {
@@ -85,7 +91,7 @@ impl LegacyClient {
             }
             return self.listen_anew(sides, now);
         }
-        let params = match sides.server.chosen_level() {
+        let params = match sides.server.logging_level(sides.server.session()) {
             // The client's log level is sent with each request (BR-L-03).
             Some(level) => {
                 let params = params.unwrap_or(Json::empty_object());

@@ -25,7 +25,7 @@ use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Notification};
 use crate::conversation::pending::{RequestKey, Ticket, TicketKey};
 use crate::limits::Load;
-use crate::server::{SubscriptionChange, capability_for};
+use crate::server::SubscriptionChange;
 use crate::spec::{self, Method, code};
 
 /// The maximum number of `roots/list` requests that wait for a call; a server has no reason to repeat one before it is
@@ -135,9 +135,9 @@ impl ModernClient {
         if self.parked.len() >= limit {
             return refuse_question(sides, ticket, "too many calls wait for their clients", now);
         }
-        let needed = capability_for(&method, params.as_ref().unwrap_or(&Json::empty_object()));
-        let context = sides.server.stated(&forwarded.ticket);
-        if context.zip(needed).is_none_or(|(context, needed)| context.require(&needed).is_err()) {
+        let context = sides.server.context(&forwarded.ticket);
+        let asked = params.clone().unwrap_or(Json::empty_object());
+        if context.is_none_or(|context| !context.accepts(&method, &asked)) {
             return refuse_question(sides, ticket, "the client has not declared that it can be asked for this", now);
         }
         let Some(forwarded) = sides.in_flight.remove_to_server(request) else { return };
@@ -154,11 +154,13 @@ impl ModernClient {
 
     /// Whether a request is a call whose client must first provide the answers to the waiting `roots/list` requests.
     fn carries_roots_questions<T: ClientTransport>(&self, sides: &Sides<T>, ticket: &Ticket, method: &Method) -> bool {
-        let declares = |needed: &Json| sides.server.stated(ticket).is_some_and(|it| it.require(needed).is_ok());
+        let accepts = |method| {
+            sides.server.context(ticket).is_some_and(|context| context.accepts(&method, &Json::empty_object()))
+        };
         !self.roots_questions.is_empty()
             && self.parked.len() < sides.limits.requests_in
             && method.facts().takes_input
-            && capability_for(&Method::ROOTS_LIST, &Json::empty_object()).is_some_and(|needed| declares(&needed))
+            && accepts(Method::ROOTS_LIST)
     }
 
     /// Parks a call that was not sent to the server, until the client provides its roots.
@@ -313,7 +315,7 @@ pub(super) fn on_notification<T: ClientTransport>(
         // A log message belongs to a request with a log level; it is forwarded only if there is just one (BR-M-08).
         client::Scope::Connection | client::Scope::Subscription(_) => {
             let wants = |forwarded: &&ToServer| {
-                let context = sides.server.stated(&forwarded.ticket);
+                let context = sides.server.context(&forwarded.ticket);
                 context.is_some_and(|context| context.logging_level.is_some())
             };
             let mut wanting = sides.in_flight.all_to_server().map(|(_, forwarded)| forwarded).filter(wants);

@@ -12,7 +12,7 @@ use crate::codec::jsonrpc::ErrorObject;
 use crate::conversation::pending::{Ticket, TicketKey};
 use crate::limits::Load;
 use crate::relay::Event;
-use crate::server::Identity;
+use crate::server;
 use crate::spec::meta::{LOG_LEVEL, SERVER_INFO};
 use crate::spec::{Era, ProtocolVersion};
 use crate::spec::{Method, code};
@@ -109,10 +109,11 @@ impl<T: ClientTransport> Relay<T> {
     /// Holds the first request of a modern client, and those that follow until the era of the server is known.
     pub(super) fn on_discovering(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
         let asked = discovery(&method, params.as_ref());
-        let (capabilities, client_info) = self.sides.server.stated(&ticket).map_or_else(
-            || (Json::empty_object(), None),
-            |context| (context.client_capabilities.clone(), context.client_info.clone()),
-        );
+        let (capabilities, client_info) = self
+            .sides
+            .server
+            .context(&ticket)
+            .map_or((Json::empty_object(), None), |context| (context.client_capabilities, context.client_info));
         let held = Held { ticket, method, params };
         if let Path::Opening(Opening::Discovering { held: waiting, .. }) = &mut self.path {
             if !waiting.is_empty() {
@@ -172,7 +173,7 @@ impl<T: ClientTransport> Relay<T> {
                     ErrorObject::new(code::INVALID_REQUEST, "the connection was begun in another way meanwhile");
                 self.sides.respond(ticket, Err(error), now);
             } else if era == Era::Legacy {
-                self.sides.server.redispatch(ticket, method, params, now);
+                self.sides.server.handle_again(ticket, method, params, now);
             } else if method == Method::SERVER_DISCOVER && params.as_ref() == Some(asked) {
                 self.sides.respond(ticket, Ok(result.clone()), now);
             } else {
@@ -247,9 +248,9 @@ impl<T: ClientTransport> Relay<T> {
         self.sides.out.report(Event::Bridging { client: Era::Legacy, server: Era::Modern });
         let capabilities = capabilities.without_members(&["extensions"]);
         let server_info = server_info.filter(Json::is_object).unwrap_or_else(convert::unknown);
-        self.sides.server.serve_as(Identity::new(discovered, server_info, capabilities), Era::Legacy);
+        self.serve(discovered, server_info, capabilities, Era::Legacy);
         self.sides.client.speak_for_itself();
-        self.sides.server.redispatch(ticket, Method::INITIALIZE, Some(params), now);
+        self.sides.server.handle_again(ticket, Method::INITIALIZE, Some(params), now);
     }
 
     /// Joins a modern client to a legacy server: from here on, the relay is the client's server (BR-M-01).
@@ -260,11 +261,26 @@ impl<T: ClientTransport> Relay<T> {
         self.sides.out.report(Event::Bridging { client: Era::Modern, server: Era::Legacy });
         let capabilities = capabilities.without_members(&["tasks"]);
         let server_info = server_info.filter(Json::is_object).unwrap_or_else(convert::unknown);
-        self.sides.server.serve_as(Identity::new(initialized, server_info, capabilities), Era::Modern);
+        self.serve(initialized, server_info, capabilities, Era::Modern);
         self.sides.client.speak_for_itself();
         if let Err(error) = self.sides.client.confirm(None, now) {
             self.sides.out.report(Event::NotPassed { method: Method::INITIALIZED, error });
         }
+    }
+
+    /// Answers the client from now on in the place of the server behind the relay, in the revisions of the client's era.
+    /// `opened` is the server's result of `initialize` or `server/discover`.
+    fn serve(&mut self, opened: &Json, server_info: Json, capabilities: Json, era: Era) {
+        let versions = ProtocolVersion::ALL.iter().copied().filter(|version| version.rules().era == era);
+        let instructions = opened.first_member("instructions");
+        let instructions = instructions.as_ref().and_then(Json::as_string).map(|text| Box::from(&*text));
+        let mut config = server::Config { versions: versions.collect(), ..self.sides.server.config().clone() };
+        (config.server_info, config.capabilities, config.instructions) = (server_info, capabilities, instructions);
+        // The server behind the relay decides about subscriptions (BR-L-04, BR-M-09).
+        config.hands_up_subscribe = true;
+        config.manual_acknowledgement = true;
+        // Both values are objects and the relay bridges once, so that this does not fail.
+        let _ = self.sides.server.serve(config);
     }
 }
 

@@ -124,7 +124,7 @@ impl<T: ClientTransport> Sides<T> {
             self.client.cancel(request, None, now);
             let Some(forwarded) = self.in_flight.remove_to_server(request) else { continue };
             let result = Json::empty_object().with_member("resultType", &Json::from("complete"));
-            let id = self.server.id_of(forwarded.ticket.key()).map(RequestId::to_json);
+            let id = self.server.request_id(&forwarded.ticket).map(RequestId::to_json);
             let result = id.map_or(result.clone(), |id| stamp(&result, &[(SUBSCRIPTION_ID, &id)]));
             self.respond(forwarded.ticket, Ok(result), now);
         }
@@ -133,7 +133,7 @@ impl<T: ClientTransport> Sides<T> {
     /// Replaces the subscription id in a payload by the id that the client uses for it (BR-T-04).
     fn with_id_of(&self, forwarded: &ToServer, params: Json) -> Json {
         let is_named = params.first_member("_meta").is_some_and(|meta| meta.first_member(SUBSCRIPTION_ID).is_some());
-        match self.server.id_of(forwarded.ticket.key()) {
+        match self.server.request_id(&forwarded.ticket) {
             Some(id) if is_named => with_subscription_id(&params, id),
             Some(_) | None => params,
         }

@@ -84,7 +84,7 @@ impl SessionSettings {
 
     /// Sets the lowest level that any request has wanted, because a legacy session has only one (BR-M-08).
     pub(super) fn choose_level<T: ClientTransport>(&mut self, sides: &mut Sides<T>, ticket: &Ticket, now: Instant) {
-        let wanted = sides.server.stated(ticket).and_then(|context| context.logging_level);
+        let wanted = sides.server.context(ticket).and_then(|context| context.logging_level);
         let Some(wanted) = wanted.filter(|wanted| self.has_levels && self.level.is_none_or(|level| *wanted < level))
         else {
             return;
@@ -118,7 +118,7 @@ impl SessionSettings {
     fn give_up<T: ClientTransport>(&mut self, sides: &mut Sides<T>, setting: &Setting, now: Instant) {
         if let Setting::Subscribe(uri) = setting {
             self.watched.remove(uri);
-            sides.server.leave_out(uri, now);
+            sides.server.exclude_resource(uri, now);
         }
     }
 

@@ -14,7 +14,7 @@ use crate::conversation::pending::Ticket;
 use crate::error::Failed;
 use crate::limits::Limits;
 use crate::server::{self, Server};
-use crate::spec::{Method, code};
+use crate::spec::{Era, Method, code};
 use crate::transport::Stdio;
 
 /// The machines of both sides, the requests in flight between them, and the queue of outputs.
@@ -40,6 +40,11 @@ impl<T: ClientTransport> Sides<T> {
     /// `parked` returns the bytes that parked calls hold.
     pub(super) fn holds(&self, bytes: usize, parked: impl FnOnce() -> usize) -> bool {
         self.limits.holds(bytes, || self.in_flight.bytes() + parked())
+    }
+
+    /// Whether a request of the client is stateless.
+    pub(super) fn is_stateless(&self, ticket: &Ticket) -> bool {
+        self.server.context(ticket).is_some_and(|context| context.version.rules().era == Era::Modern)
     }
 
     pub(super) fn respond(&mut self, ticket: Ticket, answer: Result<Json, ErrorObject>, now: Instant) {

@@ -4,7 +4,7 @@ use super::carrier::{Carrier, Shared};
 use super::http::ExchangeKey;
 use super::peer::{Origin, Peer, Phase};
 use super::{Event, Timer};
-use crate::client::{Call, Forwarding, Outcome};
+use crate::client::{Call, Outcome};
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{Message, Notification, Request};
 use crate::conversation::pending::{PendingRequest, RequestKey, TicketKey, progress_token};
@@ -42,15 +42,15 @@ impl Peer {
         }
         // Before `notifications/initialized`, only `ping` may be sent to the client (LC-10).
         let may_ask = self.phase == Phase::Ready || call.method == Method::PING;
-        if shared.config.forwarding == Forwarding::Own && !may_ask {
+        if shared.serving().is_some() && !may_ask {
             return Err(UsageError::NotConnected);
         }
-        let limit = shared.config.limits.requests_out;
+        let limit = shared.config().limits.requests_out;
         if self.pending.len() >= limit {
             return Err(UsageError::TooManyRequests { limit });
         }
-        let timeout = call.timeout.unwrap_or(shared.config.request_timeout);
-        let latest = shared.wire.now + shared.config.max_timeout.max(timeout);
+        let timeout = call.timeout.unwrap_or(shared.config().request_timeout);
+        let latest = shared.wire.now + shared.config().max_timeout.max(timeout);
         let params = if call.progress { self.pending.with_progress_token(call.params) } else { call.params };
         let token = progress_token(params.as_ref());
         let method = call.method;
@@ -73,7 +73,7 @@ impl Peer {
         if shared.transport.takes(message.payload_len(), &mut shared.wire) {
             self.write(&message, exchange, shared);
         } else {
-            let limit = shared.config.limits.unwritten;
+            let limit = shared.config().limits.unwritten;
             self.finish(request, Outcome::Failed(Failed::QueueFull { limit }), shared);
         }
         Ok(request)

@@ -7,6 +7,7 @@ use super::annotated::AnnotatedTools;
 use super::config::Config;
 use super::event::Event;
 use super::http::{ExchangeKey, Principal};
+use super::pass_through::Handling;
 use super::subscribed::SubscribedResources;
 use crate::Instant;
 use crate::codec::jsonrpc::Message;
@@ -21,7 +22,7 @@ use crate::transport::Transport;
 /// The state that all sessions of a server share, borrowed while an input is handled.
 #[derive(Debug)]
 pub(super) struct Shared<'s, T: Transport> {
-    pub(super) config: &'s Config,
+    pub(super) handling: &'s Handling,
     pub(super) transport: &'s mut T,
     pub(super) timers: &'s mut Deadlines<Timer>,
     pub(super) tools: &'s mut AnnotatedTools,
@@ -38,6 +39,17 @@ pub(super) struct Shared<'s, T: Transport> {
     /// The number of notifications that were dropped because the client does not read, and that is not reported yet.
     pub(super) not_written: &'s mut u64,
     pub(super) wire: Wire<'s, T::Action>,
+}
+
+impl<'s, T: Transport> Shared<'s, T> {
+    pub(super) const fn config(&self) -> &'s Config {
+        self.handling.config()
+    }
+
+    /// The configuration of a server that answers the requests of the protocol by itself; `None` if it passes through.
+    pub(super) const fn serving(&self) -> Option<&'s Config> {
+        self.handling.serving()
+    }
 }
 
 /// The outbox for actions and events, and the current time.

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::era::CacheScope;
-use crate::client::Forwarding;
 use crate::codec::json::Json;
 use crate::error::UsageError;
 use crate::limits::Limits;
@@ -37,9 +36,10 @@ pub struct Config {
     /// [`Event::Requested`](super::Event::Requested) instead, for an application that refuses some of them. They take
     /// effect when they are answered with a result. Default `false`.
     pub hands_up_subscribe: bool,
-    /// Whether a `subscriptions/listen` that names resources is acknowledged only by a call of the relay, because an
-    /// acknowledged filter is in effect and the relay must subscribe at the server behind it first (BR-M-09).
-    pub(crate) holds_acknowledgements: bool,
+    /// Whether a `subscriptions/listen` that names resources is acknowledged only by
+    /// [`Server::acknowledge_listens`](super::Server::acknowledge_listens), for a proxy that must first subscribe to
+    /// them at another server, because an acknowledged filter is in effect (MD-L-02). Default `false`.
+    pub manual_acknowledgement: bool,
     /// `instructions` of the answers to `initialize` and `server/discover`.
     pub instructions: Option<Box<str>>,
     /// The served revisions, of one era or of both (ER-40). The newest one with `initialize` is offered to clients that
@@ -58,8 +58,6 @@ pub struct Config {
     pub max_timeout: Duration,
     /// How long requests in flight are still answered after the client's stream has ended (FR15). Default 5 s.
     pub drain_timeout: Duration,
-    /// Whether the machine or the application handles the handshake and `ping`. Default [`Forwarding::Own`].
-    pub forwarding: Forwarding,
     /// Whether parameters with duplicate keys at any depth are refused, because a proxy and a server may read them
     /// differently (JS6). Default `true`.
     pub strict_json: bool,
@@ -76,7 +74,7 @@ impl Config {
             names_itself: true,
             capabilities: Json::empty_object(),
             hands_up_subscribe: false,
-            holds_acknowledgements: false,
+            manual_acknowledgement: false,
             instructions: None,
             versions: ProtocolVersion::ALL.into(),
             cache_ttl: Duration::ZERO,
@@ -85,7 +83,6 @@ impl Config {
             request_timeout: Duration::from_secs(60),
             max_timeout: Duration::from_secs(600),
             drain_timeout: Duration::from_secs(5),
-            forwarding: Forwarding::Own,
             strict_json: true,
         }
     }

@@ -2,6 +2,7 @@
 
 use super::LoggingLevel;
 use super::http::Principal;
+use super::input::capability_for;
 use super::listen::Publication;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Notification};
@@ -44,6 +45,14 @@ impl Context {
         let level = level.as_ref().and_then(Json::as_string).and_then(|level| LoggingLevel::from_text(&level));
         // Without a level in the request, no log messages are sent (MD-M-09).
         Ok(self.logging_level.is_some_and(|wanted| level.is_some_and(|level| level >= wanted)))
+    }
+
+    /// Whether a request for input may be sent to the client: its method is one of those that
+    /// [`InputRequired`](super::InputRequired) may contain, and the client has declared the capability that it needs
+    /// (MD-I-03, MD-I-04).
+    #[must_use]
+    pub fn accepts(&self, method: &Method, params: &Json) -> bool {
+        capability_for(method, params).is_some_and(|needed| self.require(&needed).is_ok())
     }
 
     /// Checks whether the client has declared all these capabilities, in the form of `clientCapabilities`, such as

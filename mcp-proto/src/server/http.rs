@@ -206,7 +206,7 @@ impl Server<Http> {
     /// The body of a request has ended.
     pub fn handle_end(&mut self, exchange: ExchangeKey, now: Instant) {
         let Some((head, plan, info, body)) = self.transport.take_received(exchange, now) else { return };
-        let frame = Frame::parse(&body, &self.config.limits);
+        let frame = Frame::parse(&body, &self.config().limits);
         match plan {
             Plan::Post { session } => self.on_post(exchange, session, frame, head, &info, now),
             Plan::PostMessage { session } => self.on_post_message(exchange, session, frame, now),
@@ -296,7 +296,7 @@ impl Server<Http> {
     /// Whether the driver should read more requests. `false` if outputs are not polled fast enough (H5).
     #[must_use]
     pub fn wants_input(&self) -> bool {
-        self.out.has_room(&self.config.limits)
+        self.out.has_room(&self.config().limits)
     }
 
     /// The number of open sessions.
@@ -334,7 +334,7 @@ impl Server<Http> {
         let collision = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the session could not be named");
         let key = http.sessions.open(info, is_two_endpoint, now).ok_or(collision)?;
         http.timers.set(Timer::Idle(key), now + http.config.session_idle);
-        let peer = Peer::new(Some(key), &self.config.limits);
+        let peer = Peer::new(Some(key), &self.config().limits);
         self.peers.insert(Some(key), peer);
         Ok(key)
     }

@@ -1,13 +1,14 @@
 //! Requests, notifications and responses from the client.
 
 use super::carrier::{Carrier, Kind, Shared};
+use super::config::Config;
 use super::context::Context;
 use super::era::Envelope;
 use super::input::Parked;
 use super::listen::uri_of;
 use super::peer::{Origin, Peer, Phase, Source};
 use super::{Event, LoggingLevel, Timer, era};
-use crate::client::{Forwarding, Outcome};
+use crate::client::Outcome;
 use crate::codec::json::{Json, check_unique_keys};
 use crate::codec::jsonrpc::{ErrorObject, Message, Notification, ParseError, Request, RequestId, Response, Subject};
 use crate::conversation::pending::Match;
@@ -53,45 +54,78 @@ impl Peer {
     }
 
     pub(super) fn on_request<T: Carrier>(&mut self, request: Request, source: Source, shared: &mut Shared<'_, T>) {
-        let is_own = shared.config.forwarding == Forwarding::Own;
-        // In a session, a relay forwards stateless requests unchecked, because the server decides about them.
-        if shared.config.serves(Era::Modern) && (is_own || self.phase == Phase::Awaiting) {
+        let is_serving = shared.serving().is_some();
+        // In a session, a server that passes through does not distinguish stateless requests, because the application
+        // decides about them.
+        if shared.config().serves(Era::Modern) && (is_serving || self.phase == Phase::Awaiting) {
             let meta = RequestMeta::read(request.params.as_ref());
             // A request with the `_meta` of the modern era is stateless (ER-41).
-            if meta.is_claimed || (is_own && !shared.config.serves(Era::Legacy)) {
+            if meta.is_claimed || (is_serving && !shared.config().serves(Era::Legacy)) {
                 return self.on_stateless(request, meta, Envelope::default(), source, shared);
             }
         }
+        if let Err(error) = self.admit(&request.method, request.params.as_ref(), source, shared) {
+            return self.refuse(Some(request.id), &error, source, shared);
+        }
+        match shared.serving() {
+            Some(config) => self.serve(request, source, config, shared),
+            None => self.pass(request, source, shared),
+        }
+    }
+
+    /// Answers a request of the protocol, or reports a request to the application.
+    fn serve<T: Carrier>(&mut self, request: Request, source: Source, config: &Config, shared: &mut Shared<'_, T>) {
         let Request { id, method, params } = request;
-        if let Err(error) = self.admit(&method, params.as_ref(), source, shared) {
-            self.refuse(Some(id), &error, source, shared);
-            return;
+        // `ping` is answered at once (LC-17).
+        if method == Method::PING {
+            return self.answer_at_once(id, Ok(Json::empty_object()), source, shared);
         }
-        let opens_session = method == Method::INITIALIZE;
-        if opens_session && !is_own {
-            self.client.clone_from(&params);
-        }
-        // `ping` is answered at once (LC-17). A relay answers it itself while its server may not be connected yet.
-        if method == Method::PING && (is_own || self.phase == Phase::Awaiting) {
-            self.answer_at_once(id, Ok(Json::empty_object()), source, shared);
-            return;
-        }
-        if method == Method::LOGGING_SET_LEVEL && is_own && shared.config.declares("logging") {
+        if method == Method::LOGGING_SET_LEVEL && config.declares("logging") {
             let answer = self.set_logging_level(params.as_ref());
-            self.answer_at_once(id, answer, source, shared);
-            return;
+            return self.answer_at_once(id, answer, source, shared);
+        }
+        if method == Method::INITIALIZE {
+            return self.initialize(id, params, source, shared);
         }
         let setting = method.facts().changes_setting;
         let is_subscribe = matches!(setting, Some(SettingChange::Subscribe | SettingChange::Unsubscribe));
-        if is_subscribe && is_own && !shared.config.hands_up_subscribe {
+        if is_subscribe && !config.hands_up_subscribe {
             let answer = self.subscribe(&method, params.as_ref(), shared);
-            self.answer_at_once(id, answer, source, shared);
-            return;
+            return self.answer_at_once(id, answer, source, shared);
         }
-        if opens_session && is_own {
-            self.initialize(id, params, source, shared);
-            return;
+        let mut origin = Origin::new(source, method, params.as_ref());
+        if origin.method.facts().takes_input {
+            origin.parked = Some(Parked::new(params.clone()));
         }
+        if is_subscribe {
+            origin.uri = uri_of(params.as_ref());
+        }
+        self.report_request(id, origin, params, shared);
+    }
+
+    /// Reports a request to the application, which passes it through.
+    fn pass<T: Carrier>(&mut self, request: Request, source: Source, shared: &mut Shared<'_, T>) {
+        let Request { id, method, params } = request;
+        // The application may not have a connection that could answer.
+        if method == Method::PING && self.phase == Phase::Awaiting {
+            return self.answer_at_once(id, Ok(Json::empty_object()), source, shared);
+        }
+        if method == Method::INITIALIZE {
+            self.client.clone_from(&params);
+        }
+        let origin = Origin::new(source, method, params.as_ref());
+        self.report_request(id, origin, params, shared);
+    }
+
+    /// Reports a request of the session, if there is room for it.
+    fn report_request<T: Carrier>(
+        &mut self,
+        id: RequestId,
+        origin: Origin,
+        params: Option<Json>,
+        shared: &mut Shared<'_, T>,
+    ) {
+        let (source, method) = (origin.source, origin.method.clone());
         let bytes = params.as_ref().map_or(0, Json::len);
         if let Err(error) = self.check_room(true, bytes, shared) {
             return self.refuse(Some(id), &error, source, shared);
@@ -99,18 +133,11 @@ impl Peer {
         if self.incoming.is_in_use(&id) {
             shared.wire.out.report(Event::Faulted(Fault::DuplicateId { id: id.clone() }));
         }
-        if opens_session {
+        if origin.opens_session {
             self.phase = Phase::Opening;
         }
         if let Some(batch) = source.batch {
             self.batches.expect_one_more(batch);
-        }
-        let mut origin = Origin::new(source, method.clone(), params.as_ref());
-        if is_own && method.facts().takes_input {
-            origin.parked = Some(Parked::new(params.clone()));
-        }
-        if is_subscribe && is_own {
-            origin.uri = uri_of(params.as_ref());
         }
         let ticket = self.begin_request(id, origin, bytes, shared);
         shared.wire.out.report(Event::Requested { ticket, method, params });
@@ -130,9 +157,9 @@ impl Peer {
             // The revisions of stateless requests have no batches (JR-38).
             Err(ErrorObject::new(code::INVALID_REQUEST, "a request of this revision in a batch"))
         } else {
-            self.admit_stateless(&request, shared).and_then(|()| match shared.config.forwarding {
-                Forwarding::Own => era::admit(shared.config, shared.tools, &request, meta, envelope),
-                Forwarding::All => era::pass(shared.config, meta),
+            self.admit_stateless(&request, shared).and_then(|()| match shared.serving() {
+                Some(config) => era::admit(config, shared.tools, &request, meta, envelope),
+                None => era::pass(shared.config(), meta),
             })
         };
         let Request { id, method, params } = request;
@@ -146,13 +173,14 @@ impl Peer {
         if self.version.is_none() {
             shared.transport.negotiated(self.key, context.version);
         }
-        let is_own = shared.config.forwarding == Forwarding::Own;
-        if method == Method::SERVER_DISCOVER && is_own {
-            let result = era::complete(shared.config, &method, &era::discover(shared.config));
-            return self.answer_at_once(id, Ok(result), source, shared);
-        }
-        if method == Method::SUBSCRIPTIONS_LISTEN && is_own {
-            return self.listen(id, params.as_ref(), &context, source, shared);
+        if let Some(config) = shared.serving() {
+            if method == Method::SERVER_DISCOVER {
+                let result = era::complete(config, &method, &era::discover(config));
+                return self.answer_at_once(id, Ok(result), source, shared);
+            }
+            if method == Method::SUBSCRIPTIONS_LISTEN {
+                return self.listen(id, params.as_ref(), &context, source, shared);
+            }
         }
         let bytes = params.as_ref().map_or(0, Json::len);
         if let Err(error) = self.check_room(!on_exchange, bytes, shared) {
@@ -215,8 +243,8 @@ impl Peer {
             (Phase::Opening | Phase::Open | Phase::Ready | Phase::Closed, false) => {}
         }
         check_members(params, shared)?;
-        // Parameters must be an object (JR-12). In a relay, the server checks that.
-        if shared.config.forwarding == Forwarding::Own && params.is_some_and(|params| !params.is_object()) {
+        // Parameters must be an object (JR-12). A server that passes through leaves that to the application.
+        if shared.serving().is_some() && params.is_some_and(|params| !params.is_object()) {
             return refuse(code::INVALID_PARAMS, "invalid params: they must be an object");
         }
         Ok(())
@@ -242,10 +270,10 @@ impl Peer {
             return;
         };
         self.client = Some(client);
-        let version = shared.config.negotiate(&asked);
+        let version = shared.config().negotiate(&asked);
         self.set_version(version, shared);
         self.phase = Phase::Open;
-        self.answer_at_once(id, Ok(shared.config.initialize_result(version)), source, shared);
+        self.answer_at_once(id, Ok(shared.config().initialize_result(version)), source, shared);
         if let Some(session) = self.key {
             shared.wire.out.report(Event::Connected { session, version, params });
         }
@@ -305,9 +333,9 @@ impl Peer {
     pub(super) fn on_initialized<T: Carrier>(&mut self, params: Option<Json>, shared: &mut Shared<'_, T>) {
         self.phase = Phase::Ready;
         let Some(session) = self.key else { return };
-        shared.wire.out.report(match shared.config.forwarding {
-            Forwarding::Own => Event::Ready { session },
-            Forwarding::All => Event::Notified { session, method: Method::INITIALIZED, params },
+        shared.wire.out.report(match shared.serving() {
+            Some(_) => Event::Ready { session },
+            None => Event::Notified { session, method: Method::INITIALIZED, params },
         });
     }
 
@@ -382,7 +410,7 @@ impl Peer {
 
     /// Handles a frame that exceeds [`Limits::message`](crate::Limits::message).
     pub(super) fn on_too_long<T: Carrier>(&mut self, subject: Subject, source: Source, shared: &mut Shared<'_, T>) {
-        let limit = shared.config.limits.message;
+        let limit = shared.config().limits.message;
         shared.wire.out.report(Event::Faulted(Fault::LineTooLong { limit }));
         self.on_bad_frame(subject, &too_long(limit), Failed::TooLarge { limit }, source, shared);
     }
@@ -463,7 +491,7 @@ fn what_client_is(params: &Json) -> Option<Json> {
 
 /// Refuses parameters with duplicate keys if that is configured, because readers differ in which one they use (JS6).
 fn check_members<T: Carrier>(params: Option<&Json>, shared: &mut Shared<'_, T>) -> Result<(), ErrorObject> {
-    if shared.config.strict_json && params.is_some_and(|params| check_unique_keys(params).is_err()) {
+    if shared.config().strict_json && params.is_some_and(|params| check_unique_keys(params).is_err()) {
         shared.wire.out.report(Event::Faulted(Fault::DuplicateKey));
         return Err(ErrorObject::new(code::INVALID_PARAMS, "invalid params: two members of one name"));
     }

@@ -123,7 +123,7 @@ impl InputRequired {
 
 /// The capability that a client must have declared for this request (MD-I-04); `None` if it is no request for input
 /// (MD-I-03).
-pub(crate) fn capability_for(method: &Method, params: &Json) -> Option<Json> {
+pub(super) fn capability_for(method: &Method, params: &Json) -> Option<Json> {
     let (name, inside) = needed(method, params)?;
     let inside =
         inside.map_or(Json::empty_object(), |inside| Json::empty_object().with_member(inside, &Json::empty_object()));
@@ -193,7 +193,7 @@ impl Peer {
         required: &InputRequired,
         shared: &mut Shared<'_, T>,
     ) -> Result<(), UsageError> {
-        let Some(context) = self.context(ticket, shared.config, shared.transport) else { return Ok(()) };
+        let Some(context) = self.context(ticket, shared.config(), shared.transport) else { return Ok(()) };
         let Some(origin) = self.incoming.get_mut(ticket) else { return Ok(()) };
         if let Err(error) = required.check(&origin.method, &context) {
             let internal = ErrorObject::internal();
@@ -220,7 +220,7 @@ impl Peer {
             return Ok(());
         };
         parked.rounds += 1;
-        if parked.rounds > shared.config.limits.input_rounds {
+        if parked.rounds > shared.config().limits.input_rounds {
             let error = ErrorObject::new(code::INTERNAL_ERROR, "the request needs input too often");
             return self.answer(ticket, Err(error), shared);
         }

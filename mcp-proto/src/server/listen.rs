@@ -138,22 +138,22 @@ impl Peer {
             return self.refuse(Some(id), &ErrorObject::new(code::INVALID_PARAMS, text), source, shared);
         };
         // Over capacity, the request is refused before its acknowledgement (MD-L-14).
-        let limit = shared.config.limits.subscriptions;
+        let limit = shared.config().limits.subscriptions;
         if *shared.subscriptions >= limit && !self.end_listen_for(source.exchange, shared) {
             shared.wire.out.report(Event::Faulted(Fault::TooManySubscriptions));
             return self.refuse(Some(id), &ErrorObject::too_many_subscriptions(), source, shared);
         }
         *shared.subscriptions += 1;
-        let mut filter = filter.honoured(shared.config, context);
+        let mut filter = filter.honoured(shared.config(), context);
         filter.uris = shared.resources.add_all(&filter.uris);
         let exchange = source.exchange;
-        let is_held = shared.config.holds_acknowledgements && filter.uris.iter().next().is_some();
+        let is_held = shared.config().manual_acknowledgement && filter.uris.iter().next().is_some();
         let ticket = self.listens.insert(id, Listen { exchange, filter, is_acknowledged: false }, 0);
         if let Some(exchange) = exchange {
             self.listening.insert(exchange, ticket.key());
         }
         if is_held {
-            self.has_held_listens = true;
+            self.has_unacknowledged = true;
         } else {
             self.acknowledge(ticket.key(), shared);
         }
@@ -183,7 +183,7 @@ impl Peer {
         }
     }
 
-    pub(super) fn leave_out<T: Carrier>(&mut self, uri: &str, shared: &mut Shared<'_, T>) {
+    pub(super) fn exclude_resource<T: Carrier>(&mut self, uri: &str, shared: &mut Shared<'_, T>) {
         for key in self.listens.keys() {
             let listen = self.listens.get_mut(key).filter(|listen| !listen.is_acknowledged);
             if listen.is_some_and(|listen| listen.filter.uris.remove(uri)) {
@@ -239,7 +239,7 @@ impl Peer {
         shared: &mut Shared<'_, T>,
     ) -> Result<Json, ErrorObject> {
         // Methods of an undeclared capability do not exist (MD-V-05).
-        if !shared.config.declares_flag("resources", "subscribe") {
+        if !shared.config().declares_flag("resources", "subscribe") {
             return Err(ErrorObject::method_not_found(method));
         }
         let uri = uri_of(params).ok_or_else(|| ErrorObject::invalid_params("uri must be a string"))?;
@@ -292,7 +292,7 @@ impl Peer {
     fn end_listen<T: Carrier>(&mut self, key: TicketKey, shared: &mut Shared<'_, T>) -> bool {
         let Some((id, listen)) = self.take_listen(key, shared) else { return false };
         let result = stamp(&Json::empty_object(), &[(SUBSCRIPTION_ID, &id.to_json())]);
-        let result = era::complete(shared.config, &Method::SUBSCRIPTIONS_LISTEN, &result);
+        let result = era::complete(shared.config(), &Method::SUBSCRIPTIONS_LISTEN, &result);
         let message = Message::Response(Response::Result { id, result });
         shared.transport.write(&message, self.route(listen.exchange, Kind::Reply), &mut shared.wire);
         true
@@ -310,7 +310,7 @@ impl Peer {
 }
 
 /// The `uri` of the parameters of `resources/subscribe` or `resources/unsubscribe`.
-pub(crate) fn uri_of(params: Option<&Json>) -> Option<Box<str>> {
+pub(super) fn uri_of(params: Option<&Json>) -> Option<Box<str>> {
     let uri = params?.first_member("uri")?;
     uri.as_string().map(|uri| Box::from(&*uri))
 }

@@ -10,7 +10,7 @@ use super::input::{InputRequired, Parked};
 use super::listen::Listen;
 use super::subscribed::Names;
 use super::{Config, Event, LoggingLevel, Progress, Timer, era};
-use crate::client::{CloseReason, Forwarding, Outcome};
+use crate::client::{CloseReason, Outcome};
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Message, Notification, RequestId, Response};
 use crate::conversation::pending::{Incoming, Pending, RequestKey, SessionKey, Ticket, TicketKey, progress_token};
@@ -41,8 +41,8 @@ pub(super) struct Peer {
     /// The requests for input, each with the client's request that needs it and the key of the input.
     pub(super) inputs: BTreeMap<RequestKey, (TicketKey, Box<str>)>,
     pub(super) listens: Incoming<Listen>,
-    /// Whether there are unacknowledged ones that the relay has not handled yet.
-    pub(super) has_held_listens: bool,
+    /// Whether an unacknowledged one was added that was not reported to the application.
+    pub(super) has_unacknowledged: bool,
     /// The keys of `listens` by exchange, for those that have one.
     pub(super) listening: BTreeMap<ExchangeKey, TicketKey>,
     /// The stateless requests that the end of their exchange cancels (SH-S-17).
@@ -118,7 +118,7 @@ impl Peer {
             subscribed: Names::default(),
             inputs: BTreeMap::new(),
             listens: Incoming::new(key),
-            has_held_listens: false,
+            has_unacknowledged: false,
             listening: BTreeMap::new(),
             exchanges: BTreeMap::new(),
         }
@@ -148,7 +148,7 @@ impl Peer {
         bytes: usize,
         shared: &mut Shared<'_, T>,
     ) -> Result<(), ErrorObject> {
-        let limits = &shared.config.limits;
+        let limits = &shared.config().limits;
         // An answer that waits for others of its batch is not sent yet, so that it counts as a request.
         let of_client = self.incoming.len() + self.batches.answers();
         let limit = if is_of_one_client && of_client >= limits.requests_in {
@@ -174,7 +174,7 @@ impl Peer {
     pub(super) fn has_room_for<T: Carrier>(&self, bytes: usize, of: Option<TicketKey>, shared: &Shared<'_, T>) -> bool {
         let of_request = of.map_or(0, |ticket| self.incoming.bytes_of(ticket));
         of_request.saturating_add(bytes) <= Limits::SMALL
-            || shared.config.limits.holds_beside(bytes, *shared.held + shared.transport.held())
+            || shared.config().limits.holds_beside(bytes, *shared.held + shared.transport.held())
     }
 
     /// Adds an open request with this many bytes.
@@ -215,7 +215,7 @@ impl Peer {
         answer: Result<Json, ErrorObject>,
         shared: &mut Shared<'_, T>,
     ) -> Result<(), UsageError> {
-        let required = answer.as_ref().ok().filter(|_| shared.config.forwarding == Forwarding::Own);
+        let required = answer.as_ref().ok().filter(|_| shared.serving().is_some());
         match required.and_then(InputRequired::read) {
             Some(required) => self.require_input(ticket, &required, shared),
             None => self.answer(ticket, answer, shared),
@@ -229,11 +229,11 @@ impl Peer {
         shared: &mut Shared<'_, T>,
     ) -> Result<(), UsageError> {
         let Some((id, origin)) = self.end_request(ticket, shared) else { return Ok(()) };
-        let is_own = shared.config.forwarding == Forwarding::Own;
+        let is_serving = shared.serving().is_some();
         self.forget_exchange(&origin);
         let rules = self.version_of(&origin).rules();
         let reserved =
-            answer.as_ref().err().map(ErrorObject::code).filter(|code| is_own && !rules.allows_error_code(*code));
+            answer.as_ref().err().map(ErrorObject::code).filter(|code| is_serving && !rules.allows_error_code(*code));
         let answer = match reserved {
             Some(_) => Err(ErrorObject::internal()),
             None => answer,
@@ -241,7 +241,7 @@ impl Peer {
         if origin.opens_session {
             self.on_initialize_answered(answer.as_ref().ok(), shared);
         }
-        let answer = answer.and_then(|result| self.on_result(&origin, result, is_own, shared));
+        let answer = answer.and_then(|result| self.on_result(&origin, result, shared));
         self.give_up_asked(&origin, shared);
         self.settle(origin.source, Some(Response::new(id, answer)), shared);
         if let Some(early) = self.early_confirmation.take().filter(|_| self.phase == Phase::Open) {
@@ -275,8 +275,8 @@ impl Peer {
             return Err(UsageError::ReservedMethod { method: notification.method });
         }
         let origin = during.and_then(|ticket| self.incoming.get(ticket));
-        let is_own = shared.config.forwarding == Forwarding::Own;
-        if let Some(stated) = origin.and_then(|origin| origin.stated.as_ref()).filter(|_| is_own) {
+        let is_serving = shared.serving().is_some();
+        if let Some(stated) = origin.and_then(|origin| origin.stated.as_ref()).filter(|_| is_serving) {
             if !stated.lets_pass(&notification)? {
                 return Ok(());
             }
@@ -403,17 +403,16 @@ impl Peer {
         &mut self,
         origin: &Origin,
         result: Json,
-        is_own: bool,
         shared: &mut Shared<'_, T>,
     ) -> Result<Json, ErrorObject> {
         if let Some(uri) = &origin.uri {
             self.on_subscription(&origin.method, uri, shared)?;
         }
-        if origin.method == Method::TOOLS_LIST && is_own && shared.config.serves(Era::Modern) {
+        let Some(config) = shared.serving() else { return Ok(result) };
+        if origin.method == Method::TOOLS_LIST && config.serves(Era::Modern) {
             shared.tools.learn(&result);
         }
-        let is_completed = origin.stated.is_some() && is_own;
-        Ok(if is_completed { era::complete(shared.config, &origin.method, &result) } else { result })
+        Ok(if origin.stated.is_some() { era::complete(config, &origin.method, &result) } else { result })
     }
 
     /// Sends the answer to a request of the client; `None` if it was cancelled.

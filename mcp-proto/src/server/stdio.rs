@@ -63,7 +63,7 @@ impl Server<Stdio> {
             shared.wire.out.report(Event::Faulted(fault));
         }
         shared.wire.out.report(Event::InputEnded);
-        shared.timers.set(Timer::Drain, now + shared.config.drain_timeout);
+        shared.timers.set(Timer::Drain, now + shared.config().drain_timeout);
         peer.drain(shared);
     }
 
@@ -87,17 +87,10 @@ impl Server<Stdio> {
     /// polled fast enough, or the application has as many unanswered requests as the limit allows (H5, RP10).
     #[must_use]
     pub fn wants_input(&self) -> bool {
-        let limits = &self.config.limits;
+        let limits = &self.config().limits;
         let reads = self.transport.unwritten().replies() < limits.queue_bytes;
         let requests = limits.requests_in.min(limits.requests_in_total);
         reads && self.out.has_room(limits) && self.requests_in_flight() < requests
-    }
-
-    /// Whether the client reads fast enough for more messages to be forwarded to it.
-    pub(crate) fn takes_output(&self) -> bool {
-        // The rest is for bytes that a driver has already read from the other side.
-        let most = self.config.limits.queue_bytes.min(self.config.limits.unwritten / 2);
-        self.transport.unwritten().bytes() < most
     }
 
     /// Whether [`Event::Closed`] was reported or will be returned by the next polls.

@@ -35,7 +35,7 @@ impl fmt::Debug for SubscriptionChange {
 
 /// Names of resources or tasks, bounded in number and bytes.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(crate) struct Names {
+pub(super) struct Names {
     names: BTreeSet<Arc<str>>,
     bytes: usize,
 }
@@ -58,17 +58,17 @@ impl Names {
         self.names.len()
     }
 
-    pub(crate) fn contains(&self, name: &str) -> bool {
+    pub(super) fn contains(&self, name: &str) -> bool {
         self.names.contains(name)
     }
 
     /// Whether this name is contained or can be added.
-    pub(crate) fn has_room_for(&self, name: &str) -> bool {
+    pub(super) fn has_room_for(&self, name: &str) -> bool {
         self.contains(name) || (self.names.len() < NAMES && self.bytes + name.len() <= NAME_BYTES)
     }
 
     /// Adds a name; the caller has checked that there is room.
-    pub(crate) fn insert(&mut self, name: Arc<str>) {
+    pub(super) fn insert(&mut self, name: Arc<str>) {
         let length = name.len();
         if self.names.insert(name) {
             self.bytes += length;
@@ -76,7 +76,7 @@ impl Names {
     }
 
     /// Removes a name; returns whether it was contained.
-    pub(crate) fn remove(&mut self, name: &str) -> bool {
+    pub(super) fn remove(&mut self, name: &str) -> bool {
         let was_there = self.names.remove(name);
         if was_there {
             self.bytes -= name.len();
@@ -84,12 +84,12 @@ impl Names {
         was_there
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<str>> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<str>> {
         self.names.iter()
     }
 
     /// The names as an array; `None` if there are none.
-    pub(crate) fn to_json(&self) -> Option<Json> {
+    pub(super) fn to_json(&self) -> Option<Json> {
         let names: Vec<&str> = self.iter().map(|name| &**name).collect();
         if names.is_empty() { None } else { Json::from_serialize(&names).ok() }
     }

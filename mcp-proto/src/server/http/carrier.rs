@@ -9,7 +9,6 @@ use super::exchange::Exchange;
 use super::refusal::{empty, json, refused};
 use super::{ExchangeKey, Http, HttpAction, Principal, Timer};
 use crate::Instant;
-use crate::client::Forwarding;
 use crate::codec::jsonrpc::{Message, Response as Answer};
 use crate::conversation::pending::SessionKey;
 use crate::error::UsageError;
@@ -26,10 +25,6 @@ const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering")
 impl Carrier for Http {
     fn configure(&mut self, config: &Config) -> Result<Option<Option<SessionKey>>, UsageError> {
         self.config.check()?;
-        if config.forwarding != Forwarding::Own {
-            let version = ProtocolVersion::LATEST_LEGACY;
-            return Err(UsageError::NotInRevision { what: "forwarding to many clients", version });
-        }
         self.limits = config.limits.clone();
         self.versions = config.versions.iter().copied().filter(|version| version.rules().sessions).collect();
         (self.serves_sessions, self.serves_stateless) = (config.serves(Era::Legacy), config.serves(Era::Modern));

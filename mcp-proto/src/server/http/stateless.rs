@@ -23,11 +23,11 @@ impl Server<Http> {
     /// Whether a message is stateless (ER-43): if its body or its `MCP-Protocol-Version` header names the modern era,
     /// or if only that era is served.
     pub(super) fn is_stateless(&self, frame: &Result<Frame, ParseError>, head: &Parts) -> bool {
-        if !self.config.serves(Era::Modern) {
+        if !self.config().serves(Era::Modern) {
             return false;
         }
         let is_named = header_check::named_era(&head.headers) == Some(Era::Modern);
-        is_named || !self.config.serves(Era::Legacy) || frame.as_ref().is_ok_and(is_claimed)
+        is_named || !self.config().serves(Era::Legacy) || frame.as_ref().is_ok_and(is_claimed)
     }
 
     pub(super) fn on_stateless(

@@ -1,0 +1,146 @@
+//! Passing through: a server that reports every request of its client, the handshake included, and answers none by
+//! itself, until the application lets it serve.
+
+use super::Server;
+use super::config::Config;
+use super::peer::{Phase, Source};
+use super::stdio::SESSION;
+use crate::Instant;
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::Request;
+use crate::conversation::pending::Ticket;
+use crate::error::UsageError;
+use crate::spec::Method;
+use crate::transport::Stdio;
+
+/// Which requests of its clients a server answers by itself.
+#[derive(Debug)]
+pub(super) enum Handling {
+    /// None: all are reported.
+    PassThrough(Config),
+    /// Those of the protocol.
+    Serving(Config),
+}
+
+impl Handling {
+    pub(super) const fn config(&self) -> &Config {
+        match self {
+            Self::PassThrough(config) | Self::Serving(config) => config,
+        }
+    }
+
+    /// The configuration of a server that answers the requests of the protocol by itself.
+    pub(super) const fn serving(&self) -> Option<&Config> {
+        match self {
+            Self::PassThrough(_) => None,
+            Self::Serving(config) => Some(config),
+        }
+    }
+}
+
+/// Passing through, for a proxy or a gateway that joins a client to a server.
+///
+/// The machine still does what depends on this connection alone: it decodes and encodes messages, matches responses,
+/// cancellations and progress to their requests, keeps the limits, and refuses what no server could accept, such as a
+/// request before `initialize`. It answers `ping` only before `initialize`.
+impl Server<Stdio> {
+    /// Creates a server that reports every request of its client as [`Event::Requested`](super::Event::Requested), the
+    /// handshake included, and sends each answer of the application unchanged. `notifications/initialized` is reported
+    /// as [`Event::Notified`](super::Event::Notified).
+    ///
+    /// The result with which the application answers `initialize` opens the session, in the revision that it contains.
+    /// A request with the `_meta` of 2026-07-28 that arrives before `initialize` is stateless; later, it is a request
+    /// of the session like any other. Of the configuration, only the limits, the times, `versions` (the revisions of
+    /// stateless requests) and `strict_json` have an effect before [`Server::serve`].
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if the configuration is invalid.
+    ///
+    /// # Example: the application answers `initialize`
+    ///
+    /// ```
+    /// use mcp_proto::server::{Config, Event, Server};
+    /// use mcp_proto::{Instant, Json, Method, Output, ProtocolVersion, Stdio};
+    ///
+    /// let now = Instant::START;
+    /// let mut server = Server::pass_through(Stdio::new(), Config::new("my-proxy", "1.0.0"))?;
+    /// let initialize = br#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}"#;
+    /// server.handle_bytes(initialize, now);
+    /// server.handle_bytes(b"\n", now);
+    /// let Some(Output::Event(Event::Requested { ticket, method, .. })) = server.poll_output() else { panic!() };
+    /// assert_eq!(method, Method::INITIALIZE);
+    /// server.respond(ticket, Ok(Json::parse(r#"{"protocolVersion":"2025-06-18","capabilities":{}}"#)?), now)?;
+    /// assert_eq!(server.version(server.session()).map(ProtocolVersion::as_str), Some("2025-06-18"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn pass_through(transport: Stdio, config: Config) -> Result<Self, UsageError> {
+        config.check()?;
+        Self::with_handling(transport, Handling::PassThrough(config))
+    }
+
+    /// Serves from now on: the machine answers the requests of the protocol by itself, as `config` describes. A server
+    /// that passes through does this once, when its application has learnt that it must speak for the server behind it.
+    ///
+    /// Requests that were reported before stay open; [`Server::handle_again`] handles one as if it had just arrived. The
+    /// limits stay those that the server was created with.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError::AlreadyServing`] if the server does not pass through, and [`UsageError`] if the configuration is
+    /// invalid. Then nothing has changed.
+    ///
+    /// # Example: the machine answers the `initialize` that the application has received
+    ///
+    /// ```
+    /// use mcp_proto::server::{Config, Event, Server};
+    /// use mcp_proto::{Instant, Output, Stdio, UsageError};
+    ///
+    /// let now = Instant::START;
+    /// let mut server = Server::pass_through(Stdio::new(), Config::new("my-proxy", "1.0.0"))?;
+    /// let initialize = br#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}"#;
+    /// server.handle_bytes(initialize, now);
+    /// server.handle_bytes(b"\n", now);
+    /// let Some(Output::Event(Event::Requested { ticket, method, params })) = server.poll_output() else { panic!() };
+    ///
+    /// server.serve(Config::new("my-gateway", "1.0.0"))?;
+    /// assert_eq!(server.serve(Config::new("my-gateway", "1.0.0")), Err(UsageError::AlreadyServing));
+    /// server.handle_again(ticket, method, params, now);
+    /// assert!(matches!(server.poll_output(), Some(Output::Action(_))), "the answer");
+    /// assert!(matches!(server.poll_output(), Some(Output::Event(Event::Connected { .. }))));
+    /// # Ok::<(), UsageError>(())
+    /// ```
+    pub fn serve(&mut self, config: Config) -> Result<(), UsageError> {
+        config.check()?;
+        let Handling::PassThrough(before) = &self.handling else { return Err(UsageError::AlreadyServing) };
+        let limits = before.limits.clone();
+        self.handling = Handling::Serving(Config { limits, ..config });
+        Ok(())
+    }
+
+    /// Handles an open request as if it had just arrived, with this method and these parameters. Its ticket ends; if
+    /// the request has to be answered by the application, [`Event::Requested`](super::Event::Requested) follows with a
+    /// new one. If the client has cancelled it, this does nothing.
+    #[expect(clippy::needless_pass_by_value, reason = "a ticket is good for one answer")]
+    pub fn handle_again(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
+        let (peers, shared) = &mut self.split(now);
+        let Some(peer) = peers.get_mut(&Some(SESSION)) else { return };
+        let Some((id, origin)) = peer.end_request(ticket.key(), shared) else { return };
+        if origin.opens_session && peer.phase == Phase::Opening {
+            peer.phase = Phase::Awaiting;
+        }
+        peer.on_request(Request { id, method, params }, Source::default(), shared);
+        if let Some(early) = peer.early_confirmation.take().filter(|_| peer.phase == Phase::Open) {
+            peer.on_initialized(early.params, shared);
+        }
+    }
+
+    /// Whether the client reads fast enough for more messages to be sent to it. A proxy stops reading the server behind
+    /// it while this is `false`; what it has read before still finds room.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        // The rest is for bytes that a driver has already read from the other side.
+        let limits = &self.config().limits;
+        self.transport.unwritten().bytes() < limits.queue_bytes.min(limits.unwritten / 2)
+    }
+}
