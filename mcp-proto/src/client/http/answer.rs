@@ -3,10 +3,12 @@
 use http::StatusCode;
 use http::response::Parts;
 
-use super::exchange::{Exchange, ExchangeKey, Next, Post, Purpose, Reading, append};
+use super::delivery::{DeliveryKey, Post};
+use super::exchange::{Exchange, ExchangeKey, Next, Posted, Purpose, Reading, append};
 use super::headers::{SessionHeader, is_encoded, refusal, session_id};
+use super::resume::Cursor;
 use super::session::Closing;
-use super::{Failure, Http, HttpAction, Place, Timer};
+use super::{Failure, Http, HttpAction};
 use crate::Instant;
 use crate::client::carrier::{Inbound, Role, Wire};
 use crate::codec::jsonrpc::{Message, Response};
@@ -17,10 +19,10 @@ use crate::spec::header::body_kind;
 
 impl Http {
     pub(super) fn on_sent(&mut self, key: ExchangeKey, now: Instant, wire: &mut Wire<'_, HttpAction>) {
-        let Some(exchange) = self.exchanges.get_mut(&key) else { return };
+        let Some(exchange) = self.exchanges.get_mut(key) else { return };
         exchange.sent = true;
         if let Some(cancellation) = exchange.cancellation.take() {
-            self.enqueue(cancellation);
+            self.deliveries.add(Post::new(Role::Cancellation, cancellation), false);
             self.pump(now, wire);
         }
     }
@@ -28,8 +30,8 @@ impl Http {
     pub(super) fn on_head(&mut self, key: ExchangeKey, head: &Parts, now: Instant, wire: &mut Wire<'_, HttpAction>) {
         // A server that responds has received the request.
         self.on_sent(key, now, wire);
-        let Some(mut exchange) = self.exchanges.remove(&key) else { return };
-        self.timers.clear(Timer::Accept(key));
+        let Some(mut exchange) = self.exchanges.take(key) else { return };
+        self.exchanges.responded(key);
         let next = if matches!(exchange.reading, Reading::Head) {
             self.head(key, &mut exchange, head, now, wire)
         } else {
@@ -39,9 +41,9 @@ impl Http {
     }
 
     pub(super) fn on_body(&mut self, key: ExchangeKey, chunk: &[u8], now: Instant, wire: &mut Wire<'_, HttpAction>) {
-        let Some(mut exchange) = self.exchanges.remove(&key) else { return };
+        let Some(mut exchange) = self.exchanges.take(key) else { return };
         let mut next = self.body(&mut exchange, chunk, now, wire);
-        if next == Next::Read && !self.has_room_for(&exchange) {
+        if next == Next::Read && !self.exchanges.has_room_for(&exchange, &self.limits) {
             let purpose = std::mem::replace(&mut exchange.purpose, Purpose::Drain);
             self.stream_failed(purpose, Failed::NoRoom { limit: self.limits.held }, now, wire);
             next = Next::Abort;
@@ -50,7 +52,7 @@ impl Http {
     }
 
     pub(super) fn on_end(&mut self, key: ExchangeKey, now: Instant, wire: &mut Wire<'_, HttpAction>) {
-        let Some(exchange) = self.take(key) else { return };
+        let Some(exchange) = self.exchanges.remove(key) else { return };
         match exchange.reading {
             Reading::Head => self.broke(exchange, Failed::StreamEnded, now, wire),
             Reading::Json { body } => {
@@ -59,7 +61,9 @@ impl Http {
                 }
             }
             Reading::Events(_) => self.stream_over(exchange.purpose, Failed::StreamEnded, now, wire),
-            Reading::Refusal { .. } => self.refused(exchange, now, wire),
+            Reading::Refusal { refusal, body } => {
+                self.refused(exchange.purpose, exchange.opened_in, refusal, body, now, wire);
+            }
             Reading::Ignored { .. } => {}
         }
         self.pump(now, wire);
@@ -72,11 +76,11 @@ impl Http {
         now: Instant,
         wire: &mut Wire<'_, HttpAction>,
     ) {
-        let Some(mut exchange) = self.take(key) else { return };
+        let Some(mut exchange) = self.exchanges.remove(key) else { return };
         match (&failure, exchange.purpose, &exchange.reading) {
-            (Failure::Unreachable { .. }, Purpose::Post(post), Reading::Head) => {
+            (Failure::Unreachable { .. }, Purpose::Post(posted), Reading::Head) => {
                 // A waiting cancellation is dropped: nothing reached the server.
-                self.hold(post, failure.into_failed(), now, wire);
+                self.not_delivered(posted.message, failure.into_failed(), now, wire);
             }
             (_, purpose, _) => {
                 exchange.purpose = purpose;
@@ -89,43 +93,30 @@ impl Http {
     /// The body has been silent for too long: the connection counts as dead.
     pub(super) fn on_silence(&mut self, key: ExchangeKey, now: Instant, wire: &mut Wire<'_, HttpAction>) {
         let detail = format!("silent for {:?}", self.config.idle_timeout).into();
-        if let Some(exchange) = self.abort(key, wire) {
+        if let Some(exchange) = self.exchanges.abort(key, wire) {
             self.broke(exchange, Failed::Broken { detail }, now, wire);
         }
-    }
-
-    /// Whether the received part of a message may be kept in addition to those of all other exchanges (M3).
-    fn has_room_for(&self, exchange: &Exchange) -> bool {
-        let held = exchange.reading.held();
-        held <= exchange.held || self.limits.holds(held, || self.receiving - exchange.held)
     }
 
     fn put_back(
         &mut self,
         key: ExchangeKey,
-        mut exchange: Exchange,
+        exchange: Exchange,
         next: Next,
         now: Instant,
         wire: &mut Wire<'_, HttpAction>,
     ) {
         let is_over = match exchange.purpose.request() {
-            Some(request) => !self.requests.contains_key(&request),
+            Some(request) => !self.deliveries.contains_request(request),
             None => matches!(exchange.purpose, Purpose::Drain),
         };
-        let held = exchange.reading.held();
-        self.receiving = self.receiving - exchange.held + held;
-        exchange.held = held;
-        self.exchanges.insert(key, exchange);
+        self.exchanges.put_back(key, exchange);
         if next == Next::Abort || self.closing == Closing::Done {
-            self.abort(key, wire);
+            self.exchanges.abort(key, wire);
         } else if is_over {
-            self.timers.clear(Timer::Idle(key));
-            // More bytes do not move the deadline, because none are needed.
-            if !self.timers.is_set(Timer::Linger(key)) {
-                self.timers.set(Timer::Linger(key), now + self.config.linger);
-            }
+            self.exchanges.drain_until(key, now + self.config.linger);
         } else {
-            self.timers.set(Timer::Idle(key), now + self.config.idle_timeout);
+            self.exchanges.read_until(key, now + self.config.idle_timeout);
         }
         self.pump(now, wire);
     }
@@ -142,47 +133,43 @@ impl Http {
             self.redirected(exchange, head.status, target, now, wire);
             return Next::Read;
         }
-        let purpose = std::mem::replace(&mut exchange.purpose, Purpose::Drain);
-        match purpose {
-            Purpose::Post(post) if !head.status.is_success() => {
+        match exchange.purpose {
+            Purpose::Post(_) if !head.status.is_success() => {
                 let refusal = refusal(head.status, &head.headers, &self.limits);
-                exchange.purpose = Purpose::Post(post);
                 exchange.reading = Reading::Refusal { refusal, body: Vec::new() };
                 Next::Read
             }
-            Purpose::Post(post) => {
-                if let Some(request) = post.role.request() {
-                    return self.answer_begins(key, exchange, post, request, head, wire);
+            Purpose::Post(posted) => {
+                if let Some(request) = posted.message.request() {
+                    return self.answer_begins(key, exchange, posted, request, head, wire);
                 }
-                self.accepted(post.role, head.status, wire);
+                self.deliveries.remove(posted.message);
+                self.accepted(posted.role, head.status, wire);
                 exchange.leave(&self.limits);
                 Next::Read
             }
-            Purpose::ServerStream { redirects } => {
+            Purpose::ServerStream { .. } => {
                 if is_stream(head) {
                     self.server_stream.was_open = true;
-                    exchange.purpose = Purpose::ServerStream { redirects };
                     exchange.reading = Reading::events(&self.limits, self.server_stream.cursor.resume_after().cloned());
                 } else {
                     exchange.leave(&self.limits);
-                    self.no_server_stream(exchange.generation, exchange.in_session, head, now, wire);
+                    self.no_server_stream(exchange.opened_in, head, now, wire);
                 }
                 Next::Read
             }
-            Purpose::Resume { request, redirects } => {
+            Purpose::Resume { request, .. } => {
                 if is_stream(head) {
-                    let cursor = self.requests.get(&request).and_then(|carried| carried.cursor.resume_after().cloned());
-                    exchange.purpose = Purpose::Resume { request, redirects };
+                    let cursor = self.deliveries.cursor(request).and_then(Cursor::resume_after).cloned();
                     exchange.reading = Reading::events(&self.limits, cursor);
                 } else {
                     exchange.leave(&self.limits);
-                    self.not_resumed(exchange.generation, exchange.in_session, request, head, now, wire);
+                    self.not_resumed(exchange.opened_in, request, head, now, wire);
                 }
                 Next::Read
             }
-            Purpose::TwoEndpointStream { redirects } => {
+            Purpose::TwoEndpointStream { .. } => {
                 if is_stream(head) {
-                    exchange.purpose = Purpose::TwoEndpointStream { redirects };
                     exchange.reading = Reading::events(&self.limits, None);
                 } else {
                     exchange.leave(&self.limits);
@@ -208,7 +195,7 @@ impl Http {
         &mut self,
         key: ExchangeKey,
         exchange: &mut Exchange,
-        mut post: Post,
+        posted: Posted,
         request: RequestKey,
         head: &Parts,
         wire: &mut Wire<'_, HttpAction>,
@@ -216,21 +203,19 @@ impl Http {
         if !self.mode.is_streamable() {
             // Any success status means that the answer will come on the stream (HS-04, HS-07). The body here is not an
             // answer (LE3).
-            if self.requests.get(&request).is_some_and(|carried| carried.place == Place::Exchange(key)) {
-                self.place(request, Place::Accepted);
-            }
+            self.deliveries.accepted(request);
             exchange.leave(&self.limits);
             return Next::Read;
         }
-        match (session_id(&head.headers, &self.limits), post.role) {
+        match (session_id(&head.headers, &self.limits), posted.role) {
             (SessionHeader::Invalid, Role::Initialize(_)) => {
                 self.unanswered(request, Failed::InvalidSessionId, wire);
                 return Next::Abort;
             }
             (SessionHeader::Valid(id), Role::Initialize(_)) => self.offered_session = Some(id),
             // Only the answer to `initialize` sets the session (SH-C-06, HT4).
-            (SessionHeader::Valid(id), _) if exchange.in_session && self.session.as_ref() != Some(&id) => {
-                if exchange.generation == self.generation {
+            (SessionHeader::Valid(id), _) if exchange.opened_in.in_session && self.session.as_ref() != Some(&id) => {
+                if exchange.opened_in.generation == self.generation {
                     wire.fault(Fault::SessionIdChanged);
                 }
             }
@@ -260,8 +245,7 @@ impl Http {
         } else {
             Reading::Json { body: Vec::new() }
         };
-        post.body = bytes::Bytes::new();
-        exchange.purpose = Purpose::Post(post);
+        self.deliveries.read_on(request, key);
         Next::Read
     }
 
@@ -295,7 +279,7 @@ impl Http {
             }
             Reading::Events(decoder) => {
                 let request = exchange.purpose.request();
-                if request.is_some_and(|request| !self.requests.contains_key(&request)) {
+                if request.is_some_and(|request| !self.deliveries.contains_request(request)) {
                     exchange.trailing += chunk.len();
                     if exchange.trailing > self.limits.error_body {
                         return Next::Abort;
@@ -303,7 +287,7 @@ impl Http {
                 }
                 while let Some(item) = decoder.decode(&mut chunk) {
                     let next = match item {
-                        Ok(item) => self.item(&exchange.purpose, item, now, wire),
+                        Ok(item) => self.item(exchange.purpose, item, now, wire),
                         Err(error) => {
                             let reason = Failed::TooLarge { limit: error.limit };
                             let purpose = std::mem::replace(&mut exchange.purpose, Purpose::Drain);
@@ -322,11 +306,11 @@ impl Http {
                     return Next::Read;
                 }
                 // A body that is too long is not read as an explanation (HT8).
-                body.clear();
                 let reading = std::mem::replace(&mut exchange.reading, Reading::Ignored { left: 0 });
                 let purpose = std::mem::replace(&mut exchange.purpose, Purpose::Drain);
-                let refused = Exchange { purpose, reading, cancellation: None, ..*exchange };
-                self.refused(refused, now, wire);
+                if let Reading::Refusal { refusal, .. } = reading {
+                    self.refused(purpose, exchange.opened_in, refusal, Vec::new(), now, wire);
+                }
                 Next::Abort
             }
             Reading::Ignored { left } => {
@@ -341,15 +325,13 @@ impl Http {
     /// An exchange broke off.
     fn broke(&mut self, exchange: Exchange, reason: Failed, now: Instant, wire: &mut Wire<'_, HttpAction>) {
         if let Some(cancellation) = exchange.cancellation {
-            self.enqueue(cancellation);
+            self.deliveries.add(Post::new(Role::Cancellation, cancellation), false);
         }
         match (exchange.purpose, exchange.reading) {
             (purpose, Reading::Refusal { refusal, body }) => {
-                let exchange =
-                    Exchange { purpose, reading: Reading::Refusal { refusal, body }, cancellation: None, ..exchange };
-                self.refused(exchange, now, wire);
+                self.refused(purpose, exchange.opened_in, refusal, body, now, wire);
             }
-            (Purpose::Post(post), Reading::Head) => self.undelivered(post.role, reason, wire),
+            (Purpose::Post(posted), Reading::Head) => self.undelivered(posted.message, reason, wire),
             (purpose @ (Purpose::Post(_) | Purpose::Resume { .. }), Reading::Json { .. } | Reading::Ignored { .. }) => {
                 if let Some(request) = purpose.request() {
                     self.unanswered(request, reason, wire);
@@ -364,7 +346,7 @@ impl Http {
     /// A stream ended or broke off. If it belongs to a request, it is resumed where possible.
     fn stream_over(&mut self, purpose: Purpose, reason: Failed, now: Instant, wire: &mut Wire<'_, HttpAction>) {
         match purpose {
-            Purpose::Post(Post { role: Role::Request(request), .. }) => self.resume(request, reason, now, wire),
+            Purpose::Post(Posted { role: Role::Request(request), .. }) => self.resume(request, reason, now, wire),
             Purpose::Resume { request, .. } => self.resume(request, delivered(reason), now, wire),
             purpose @ (Purpose::Post(_)
             | Purpose::ServerStream { .. }
@@ -383,8 +365,8 @@ impl Http {
         wire: &mut Wire<'_, HttpAction>,
     ) {
         match purpose {
-            Purpose::Post(post) => {
-                if let Some(request) = post.role.request() {
+            Purpose::Post(posted) => {
+                if let Some(request) = posted.message.request() {
                     self.unanswered(request, reason, wire);
                 }
             }
@@ -398,8 +380,8 @@ impl Http {
 
     /// Passes the answer to a request to the client.
     pub(super) fn answered(&mut self, request: RequestKey, response: Response, wire: &mut Wire<'_, HttpAction>) {
-        if let Some(carried) = self.forget(request) {
-            let response = if carried.lists_tools { self.learn_tools(response, wire) } else { response };
+        if let Some(removed) = self.deliveries.remove(DeliveryKey::Request(request)) {
+            let response = if removed.lists_tools { self.learn_tools(response, wire) } else { response };
             wire.inbound.push_back(Inbound::Message { message: Message::Response(response), during: Some(request) });
         }
     }

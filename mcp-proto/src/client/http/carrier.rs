@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::config::HttpTransport;
-use super::post_queue::PostQueue;
-use super::resume::Cursor;
-use super::{Carried, Http, HttpAction, Place, Post, Purpose, Queue, Timer};
+use super::delivery::{DeliveryKey, DueDelivery, Post, Progress};
+use super::exchange::{ExchangeTimer, Purpose};
+use super::{Http, HttpAction, Timer};
 use crate::Instant;
 use crate::client::carrier::{Backlog, Carrier, Role, Wire};
 use crate::codec::jsonrpc::Message;
@@ -59,51 +59,29 @@ impl Carrier for Http {
             post.version = version;
             post.mirrored = Some(Box::new(self.mirrored(message)));
         }
-        let place = self.next_place();
-        if let Some(request) = role.request() {
-            let lists_tools =
-                is_mirrored && matches!(message, Message::Request(request) if request.method == Method::TOOLS_LIST);
-            let cursor = Cursor::new();
-            self.requests.insert(request, Carried { place: Place::Queued(place), cursor, lists_tools });
-        }
-        self.queue.insert(place, post);
+        let lists_tools =
+            is_mirrored && matches!(message, Message::Request(request) if request.method == Method::TOOLS_LIST);
+        self.deliveries.add(post, lists_tools);
         self.pump(now, wire);
     }
 
     fn backlog(&self) -> Backlog {
-        let Queue { requests, pings, others } = &self.queue;
-        [requests, pings, others, &self.parked, &self.held]
-            .into_iter()
-            .map(PostQueue::backlog)
-            .fold(Backlog::default(), Backlog::plus)
+        self.deliveries.backlog()
     }
 
     fn load(&self) -> Load {
-        let Queue { requests, pings, others } = &self.queue;
-        let waiting = [requests, pings, others, &self.parked, &self.held].into_iter().flat_map(PostQueue::posts);
-        let (waiting, bytes) = waiting.fold((0, 0), |(count, bytes), post| (count + 1, bytes + post.body.len()));
+        let (waiting, bytes) = self.deliveries.load();
         Load {
             exchanges: self.exchanges.len(),
-            waiting: waiting + self.pausing,
-            held: bytes + self.receiving,
-            timers: self.timers.len(),
+            waiting,
+            held: bytes + self.exchanges.receiving(),
+            timers: self.exchanges.timers() + self.deliveries.timers() + self.timers.len(),
             ..Load::default()
         }
     }
 
     fn takes_answer(&self, bytes: usize, limits: &Limits) -> bool {
-        limits.holds(bytes, || {
-            let being_sent = self.exchanges.values().map(|exchange| match &exchange.purpose {
-                Purpose::Post(post) if post.role.request().is_none() => post.body.len(),
-                Purpose::Post(_)
-                | Purpose::ServerStream { .. }
-                | Purpose::Resume { .. }
-                | Purpose::TwoEndpointStream { .. }
-                | Purpose::Delete
-                | Purpose::Drain => 0,
-            });
-            self.backlog().message_bytes + being_sent.sum::<usize>()
-        })
+        limits.holds(bytes, || self.deliveries.unaccepted())
     }
 
     fn wants_input(&self, _limits: &Limits) -> bool {
@@ -127,26 +105,26 @@ impl Carrier for Http {
             self.pump(now, wire);
             return;
         }
-        let Some(carried) = self.requests.get(&request) else { return };
-        let post = Post::new(Role::Cancellation, notice.to_bytes());
-        match carried.place {
-            Place::Queued(_) | Place::Held(_) | Place::Parked(_) => {}
-            Place::Exchange(key) => match self.exchanges.get_mut(&key) {
+        let notice = notice.to_bytes();
+        match self.deliveries.progress(request) {
+            None => return,
+            Some(Progress::Unsent) => {}
+            Some(Progress::On(key)) => match self.exchanges.get_mut(key) {
                 // A cancellation must not overtake the request that it cancels (BR-T-08).
-                Some(exchange) if !exchange.sent => exchange.cancellation = Some(post),
-                Some(_) | None => self.enqueue(post),
+                Some(exchange) if !exchange.sent => exchange.cancellation = Some(notice),
+                Some(_) | None => self.deliveries.add(Post::new(Role::Cancellation, notice), false),
             },
             // A request that the server has is cancelled by a message, not by closing an exchange (CX-09).
-            Place::Pausing | Place::Accepted => self.enqueue(post),
+            Some(Progress::Delivered) => self.deliveries.add(Post::new(Role::Cancellation, notice), false),
         }
         self.abandon(request, now, wire);
         self.pump(now, wire);
     }
 
     fn abandon(&mut self, request: RequestKey, now: Instant, _wire: &mut Wire<'_, HttpAction>) {
-        let Some(carried) = self.forget(request) else { return };
-        if let Place::Exchange(key) = carried.place {
-            self.timers.set(Timer::Linger(key), now + self.config.linger);
+        let removed = self.deliveries.remove(DeliveryKey::Request(request));
+        if let Some(key) = removed.and_then(|removed| removed.exchange) {
+            self.exchanges.linger_until(key, now + self.config.linger);
         }
     }
 
@@ -156,9 +134,7 @@ impl Carrier for Http {
 
     fn ready(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
         self.is_ready = true;
-        for post in std::mem::take(&mut self.parked).into_posts() {
-            self.enqueue(post);
-        }
+        self.deliveries.enqueue_for_session();
         let streams = self.version.is_some_and(|version| version.rules().get_stream);
         if streams && self.mode.is_streamable() {
             self.open_server_stream(wire);
@@ -171,41 +147,57 @@ impl Carrier for Http {
     }
 
     fn handle_timeout(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
-        while let Some(timer) = self.timers.pop_due(now) {
-            match timer {
-                Timer::Idle(exchange) => self.on_silence(exchange, now, wire),
-                Timer::Linger(exchange) => {
+        while let Some(due) = self.pop_due(now) {
+            match due {
+                Due::Exchange(ExchangeTimer::Idle(exchange)) => self.on_silence(exchange, now, wire),
+                Due::Exchange(ExchangeTimer::Linger(exchange)) => {
                     // The server may have received the request, and does not treat the closed exchange as a
                     // cancellation (CX-09).
-                    if let Some(notice) = self.abort(exchange, wire).and_then(|exchange| exchange.cancellation) {
-                        self.enqueue(notice);
+                    if let Some(notice) =
+                        self.exchanges.abort(exchange, wire).and_then(|exchange| exchange.cancellation)
+                    {
+                        self.deliveries.add(Post::new(Role::Cancellation, notice), false);
                     }
                 }
-                Timer::Accept(exchange) => {
-                    if let Some(Purpose::Post(post)) = self.abort(exchange, wire).map(|exchange| exchange.purpose) {
+                Due::Exchange(ExchangeTimer::Accept(exchange)) => {
+                    if let Some(Purpose::Post(posted)) =
+                        self.exchanges.abort(exchange, wire).map(|exchange| exchange.purpose)
+                    {
                         let after = self.config.accept_timeout;
-                        self.undelivered(post.role, Failed::TimedOut { after }, wire);
+                        self.undelivered(posted.message, Failed::TimedOut { after }, wire);
                     }
                 }
-                Timer::Held(number) => {
-                    if let Some(post) = self.held.remove(number) {
-                        self.enqueue(post);
-                    }
-                }
-                Timer::Resume(request) => {
-                    self.pausing -= 1;
+                Due::Delivery(DueDelivery::Retry(message)) => self.deliveries.enqueue(message),
+                Due::Delivery(DueDelivery::Resume(request)) => {
                     let exchange = self.get(None, Purpose::Resume { request, redirects: 0 }, wire);
-                    self.place(request, Place::Exchange(exchange));
+                    self.deliveries.read_on(request, exchange);
                 }
-                Timer::ServerStream => self.open_server_stream(wire),
-                Timer::Endpoint => self.on_no_endpoint(wire),
-                Timer::Close => self.close_unended(wire),
+                Due::Other(Timer::ServerStream) => self.open_server_stream(wire),
+                Due::Other(Timer::Endpoint) => self.on_no_endpoint(wire),
+                Due::Other(Timer::Close) => self.close_unended(wire),
             }
         }
         self.pump(now, wire);
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.timers.next()
+        [self.exchanges.poll_timeout(), self.deliveries.poll_timeout(), self.timers.next()].into_iter().flatten().min()
+    }
+}
+
+/// A timer that is due.
+enum Due {
+    Exchange(ExchangeTimer),
+    Delivery(DueDelivery),
+    Other(Timer),
+}
+
+impl Http {
+    /// Removes and returns the earliest timer that is due; of those for one time, that of an exchange first.
+    fn pop_due(&mut self, now: Instant) -> Option<Due> {
+        let next = self.poll_timeout().filter(|next| *next <= now)?;
+        let due = self.exchanges.pop_due(next).map(Due::Exchange);
+        let due = due.or_else(|| self.deliveries.pop_due(next).map(Due::Delivery));
+        due.or_else(|| self.timers.pop_due(next).map(Due::Other))
     }
 }

@@ -1,66 +1,184 @@
-//! One HTTP exchange: what it is for, and how far it has been read.
+//! Open HTTP exchanges: what each is for, how far it has been read, and its deadlines.
+
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::Request;
 
-use super::endpoint::Endpoint;
+use super::HttpAction;
+use super::delivery::DeliveryKey;
 use crate::Instant;
-use crate::client::carrier::Role;
+use crate::client::carrier::{Role, Wire};
 use crate::codec::buffer::extend_within;
 use crate::codec::sse::{Decoder, EventId};
+use crate::conversation::deadlines::Deadlines;
 use crate::conversation::pending::RequestKey;
 use crate::error::Refusal;
 use crate::limits::Limits;
-use crate::spec::ProtocolVersion;
 
 /// Identifies one HTTP exchange. The client chooses the keys and uses each once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ExchangeKey(pub(super) u64);
+pub struct ExchangeKey(u64);
 
-/// An outgoing message.
-#[derive(Debug, Clone)]
-pub(super) struct Post {
-    pub(super) role: Role,
-    /// It is the request `ping`.
-    pub(super) is_ping: bool,
-    /// The message. It is dropped once the response has begun.
-    pub(super) body: Bytes,
-    /// The revision of the message, if it may differ from the one in force (RULES 8.2).
-    pub(super) version: Option<ProtocolVersion>,
-    /// Headers that repeat parts of the body.
-    pub(super) mirrored: Option<Box<HeaderMap>>,
-    /// The target of a redirect, which replaces the endpoint.
-    pub(super) to: Option<Endpoint>,
-    pub(super) redirects: usize,
-    /// When an attempt first failed without reaching the server.
-    pub(super) first_tried: Option<Instant>,
-    pub(super) attempts: u32,
-    /// It was refused once because its session was lost, and is sent a second and last time.
-    pub(super) is_second_session: bool,
+#[cfg(test)]
+impl ExchangeKey {
+    pub(super) const FIRST: Self = Self(0);
+    pub(super) const SECOND: Self = Self(1);
 }
 
-impl Post {
-    pub(super) const fn new(role: Role, body: Bytes) -> Self {
-        Self {
-            role,
-            is_ping: false,
-            body,
-            version: None,
-            mirrored: None,
-            to: None,
-            redirects: 0,
-            first_tried: None,
-            attempts: 0,
-            is_second_session: false,
+/// The open exchanges.
+#[derive(Debug)]
+pub(super) struct Exchanges {
+    open: BTreeMap<ExchangeKey, Exchange>,
+    next_key: u64,
+    /// Bytes of all responses that have not arrived in full.
+    receiving: usize,
+    timers: Deadlines<ExchangeTimer>,
+}
+
+/// A deadline of an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum ExchangeTimer {
+    /// The body has been silent for too long.
+    Idle(ExchangeKey),
+    /// An exchange whose request has ended is read no longer.
+    Linger(ExchangeKey),
+    /// A message that is not a request was not accepted in time.
+    Accept(ExchangeKey),
+}
+
+impl Exchanges {
+    pub(super) const fn new() -> Self {
+        Self { open: BTreeMap::new(), next_key: 0, receiving: 0, timers: Deadlines::new() }
+    }
+
+    /// Opens an exchange.
+    pub(super) fn open(
+        &mut self,
+        exchange: Exchange,
+        request: Request<Bytes>,
+        wire: &mut Wire<'_, HttpAction>,
+    ) -> ExchangeKey {
+        let key = ExchangeKey(self.next_key);
+        self.next_key += 1;
+        self.open.insert(key, exchange);
+        wire.out.act(HttpAction::Open { exchange: key, request });
+        key
+    }
+
+    pub(super) fn get_mut(&mut self, key: ExchangeKey) -> Option<&mut Exchange> {
+        self.open.get_mut(&key)
+    }
+
+    /// Takes an exchange out of the table while its input is handled; [`Exchanges::put_back`] follows.
+    pub(super) fn take(&mut self, key: ExchangeKey) -> Option<Exchange> {
+        self.open.remove(&key)
+    }
+
+    pub(super) fn put_back(&mut self, key: ExchangeKey, mut exchange: Exchange) {
+        let held = exchange.reading.held();
+        self.receiving = self.receiving - exchange.held + held;
+        exchange.held = held;
+        self.open.insert(key, exchange);
+    }
+
+    /// Removes an exchange that has ended.
+    pub(super) fn remove(&mut self, key: ExchangeKey) -> Option<Exchange> {
+        let exchange = self.open.remove(&key)?;
+        self.receiving -= exchange.held;
+        for timer in [ExchangeTimer::Idle(key), ExchangeTimer::Linger(key), ExchangeTimer::Accept(key)] {
+            self.timers.clear(timer);
         }
+        Some(exchange)
+    }
+
+    /// Removes an exchange, and closes its connection.
+    pub(super) fn abort(&mut self, key: ExchangeKey, wire: &mut Wire<'_, HttpAction>) -> Option<Exchange> {
+        let exchange = self.remove(key)?;
+        wire.out.act(HttpAction::Abort { exchange: key });
+        Some(exchange)
+    }
+
+    /// Aborts every exchange for such a purpose.
+    pub(super) fn abort_where(&mut self, wanted: impl Fn(Purpose) -> bool, wire: &mut Wire<'_, HttpAction>) {
+        let wanted = self.open.iter().filter(|(_, exchange)| wanted(exchange.purpose));
+        let keys: Vec<_> = wanted.map(|(key, _)| *key).collect();
+        for key in keys {
+            self.abort(key, wire);
+        }
+    }
+
+    /// The message must be accepted by this time.
+    pub(super) fn accept_until(&mut self, key: ExchangeKey, at: Instant) {
+        self.timers.set(ExchangeTimer::Accept(key), at);
+    }
+
+    /// The response has begun.
+    pub(super) fn responded(&mut self, key: ExchangeKey) {
+        self.timers.clear(ExchangeTimer::Accept(key));
+    }
+
+    /// More of the body must arrive by this time.
+    pub(super) fn read_until(&mut self, key: ExchangeKey, at: Instant) {
+        self.timers.set(ExchangeTimer::Idle(key), at);
+    }
+
+    /// The rest of the body is not needed: it is read until this time. More bytes do not move the deadline.
+    pub(super) fn drain_until(&mut self, key: ExchangeKey, at: Instant) {
+        self.timers.clear(ExchangeTimer::Idle(key));
+        self.linger_until(key, at);
+    }
+
+    /// The request has ended: the exchange is read until this time.
+    pub(super) fn linger_until(&mut self, key: ExchangeKey, at: Instant) {
+        if !self.timers.is_set(ExchangeTimer::Linger(key)) {
+            self.timers.set(ExchangeTimer::Linger(key), at);
+        }
+    }
+
+    pub(super) fn clear_timers(&mut self) {
+        self.timers.clear_all();
+    }
+
+    pub(super) fn pop_due(&mut self, now: Instant) -> Option<ExchangeTimer> {
+        self.timers.pop_due(now)
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.timers.next()
+    }
+
+    /// Whether an exchange for such a purpose is open.
+    pub(super) fn any(&self, wanted: impl Fn(Purpose) -> bool) -> bool {
+        self.open.values().any(|exchange| wanted(exchange.purpose))
+    }
+
+    /// Whether the received part of a message may be kept in addition to those of all other exchanges (M3). `exchange`
+    /// was taken out of the table.
+    pub(super) fn has_room_for(&self, exchange: &Exchange, limits: &Limits) -> bool {
+        let held = exchange.reading.held();
+        held <= exchange.held || limits.holds(held, || self.receiving - exchange.held)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    pub(super) const fn receiving(&self) -> usize {
+        self.receiving
+    }
+
+    /// The number of timers that are set.
+    pub(super) fn timers(&self) -> usize {
+        self.timers.len()
     }
 }
 
 /// What an exchange is for.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Purpose {
     /// Carries a message to the server.
-    Post(Post),
+    Post(Posted),
     /// Streams the server's own messages (SH-C-38).
     ServerStream { redirects: usize },
     /// Resumes the broken stream of a request (SH-C-32).
@@ -73,12 +191,28 @@ pub(super) enum Purpose {
     Drain,
 }
 
+/// The message of an exchange. It may have ended before the exchange.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Posted {
+    pub(super) message: DeliveryKey,
+    pub(super) role: Role,
+    pub(super) redirects: usize,
+}
+
 impl Purpose {
-    /// The request whose answer may arrive on this exchange.
-    pub(super) const fn request(&self) -> Option<RequestKey> {
+    /// Whether it is a stream that belongs to no request.
+    pub(super) const fn is_stream(self) -> bool {
         match self {
-            Self::Post(post) => post.role.request(),
-            Self::Resume { request, .. } => Some(*request),
+            Self::ServerStream { .. } | Self::TwoEndpointStream { .. } => true,
+            Self::Post(_) | Self::Resume { .. } | Self::Delete | Self::Drain => false,
+        }
+    }
+
+    /// The request whose answer may arrive on this exchange.
+    pub(super) const fn request(self) -> Option<RequestKey> {
+        match self {
+            Self::Post(posted) => posted.message.request(),
+            Self::Resume { request, .. } => Some(request),
             Self::ServerStream { .. } | Self::TwoEndpointStream { .. } | Self::Delete | Self::Drain => None,
         }
     }
@@ -124,26 +258,36 @@ pub(super) fn append(body: &mut Vec<u8>, chunk: &[u8], limit: usize) -> Result<(
     Ok(())
 }
 
+/// The session in which an exchange was opened.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OpenedIn {
+    /// The number of the session.
+    pub(super) generation: u64,
+    /// The server may have forgotten the session.
+    pub(super) in_session: bool,
+}
+
 /// An open exchange.
 #[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) purpose: Purpose,
-    /// The number of the session that it belongs to.
-    pub(super) generation: u64,
-    /// It belongs to a session that the server may have forgotten.
-    pub(super) in_session: bool,
+    pub(super) opened_in: OpenedIn,
     pub(super) reading: Reading,
     /// The request was written in full.
     pub(super) sent: bool,
     /// A cancellation that waits until the request that it cancels was written (BR-T-08).
-    pub(super) cancellation: Option<Post>,
+    pub(super) cancellation: Option<Bytes>,
     /// Bytes that were read after its request had ended (SS10).
     pub(super) trailing: usize,
-    /// Its share of `Http::receiving`, in bytes.
-    pub(super) held: usize,
+    /// Its share of `Exchanges::receiving`, in bytes.
+    held: usize,
 }
 
 impl Exchange {
+    pub(super) const fn new(purpose: Purpose, opened_in: OpenedIn) -> Self {
+        Self { purpose, opened_in, reading: Reading::Head, sent: false, cancellation: None, trailing: 0, held: 0 }
+    }
+
     /// The rest of the response is not needed.
     pub(super) fn leave(&mut self, limits: &Limits) {
         self.purpose = Purpose::Drain;

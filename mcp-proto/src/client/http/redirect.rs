@@ -4,9 +4,9 @@ use http::StatusCode;
 use http::response::Parts;
 
 use super::endpoint::Endpoint;
-use super::exchange::{Exchange, Post, Purpose};
+use super::exchange::{Exchange, Purpose};
 use super::headers::location;
-use super::{Http, HttpAction, Place};
+use super::{Http, HttpAction};
 use crate::Instant;
 use crate::client::carrier::Wire;
 use crate::codec::text::Excerpt;
@@ -16,7 +16,7 @@ impl Http {
     /// The target of a redirect (HT1). `None` if the response is not a redirect; an error if it must not be followed.
     pub(super) fn redirect(&self, exchange: &Exchange, head: &Parts) -> Option<Result<Endpoint, Failed>> {
         let redirects = match &exchange.purpose {
-            Purpose::Post(post) => post.redirects,
+            Purpose::Post(posted) => posted.redirects,
             Purpose::ServerStream { redirects }
             | Purpose::Resume { redirects, .. }
             | Purpose::TwoEndpointStream { redirects } => *redirects,
@@ -53,7 +53,7 @@ impl Http {
             Ok(target) => target,
             Err(reason) => {
                 match purpose {
-                    Purpose::Post(post) => self.undelivered(post.role, reason, wire),
+                    Purpose::Post(posted) => self.undelivered(posted.message, reason, wire),
                     Purpose::ServerStream { .. } => wire.fault(Fault::NoServerStream { reason }),
                     purpose @ (Purpose::Resume { .. }
                     | Purpose::TwoEndpointStream { .. }
@@ -67,10 +67,9 @@ impl Http {
             self.config.endpoint = target.clone();
         }
         match purpose {
-            Purpose::Post(post) if self.is_void(&post) => {}
-            Purpose::Post(post) => {
-                let redirects = post.redirects + 1;
-                self.post(Post { to: Some(target), redirects, ..post }, now, wire);
+            Purpose::Post(posted) => {
+                self.deliveries.redirected(posted.message, target);
+                self.post(posted.message, now, wire);
             }
             Purpose::ServerStream { redirects } => {
                 self.get(Some(&target), Purpose::ServerStream { redirects: redirects + 1 }, wire);
@@ -78,7 +77,7 @@ impl Http {
             Purpose::Resume { request, redirects } => {
                 let purpose = Purpose::Resume { request, redirects: redirects + 1 };
                 let exchange = self.get(Some(&target), purpose, wire);
-                self.place(request, Place::Exchange(exchange));
+                self.deliveries.read_on(request, exchange);
             }
             Purpose::TwoEndpointStream { redirects } => {
                 self.get(Some(&target), Purpose::TwoEndpointStream { redirects: redirects + 1 }, wire);

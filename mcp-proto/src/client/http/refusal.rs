@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use super::exchange::{Exchange, Purpose, Reading};
+use super::exchange::{OpenedIn, Purpose};
 use super::{Http, HttpAction};
 use crate::Instant;
 use crate::client::carrier::{Role, Wire};
@@ -15,28 +15,34 @@ use crate::spec::code;
 
 impl Http {
     /// The server refused a message with an HTTP error, whose body may be a JSON-RPC error.
-    pub(super) fn refused(&mut self, exchange: Exchange, now: Instant, wire: &mut Wire<'_, HttpAction>) {
-        let (Purpose::Post(post), Reading::Refusal { refusal, body }) = (exchange.purpose, exchange.reading) else {
-            return;
-        };
-        if let (Role::Discover(request, _), true) = (post.role, says_nothing(refusal.status)) {
+    pub(super) fn refused(
+        &mut self,
+        purpose: Purpose,
+        opened_in: OpenedIn,
+        refusal: Refusal,
+        body: Vec<u8>,
+        now: Instant,
+        wire: &mut Wire<'_, HttpAction>,
+    ) {
+        let Purpose::Post(posted) = purpose else { return };
+        if let (Role::Discover(request, _), true) = (posted.role, says_nothing(refusal.status)) {
             // Such a status shows nothing about the era, whatever the body contains (ER-26).
             self.unanswered(request, Failed::Refused(refusal), wire);
             return;
         }
         let error = read_error(&refusal, body, &self.limits);
-        let own_id = post.role.request().map(RequestKey::to_wire);
+        let own_id = posted.role.request().map(RequestKey::to_wire);
         let is_for_us = error.as_ref().is_some_and(|(id, _)| id.is_some() && *id == own_id);
-        if exchange.in_session && is_lost_session(&refusal, error.as_ref(), is_for_us, wire) {
-            self.lose_session(exchange.generation, Some(post), now, wire);
+        if opened_in.in_session && is_lost_session(&refusal, error.as_ref(), is_for_us, wire) {
+            self.lose_session(opened_in.generation, Some(posted.message), now, wire);
             return;
         }
-        let Some(request) = post.role.request() else {
-            self.undelivered(post.role, Failed::Refused(refusal), wire);
+        let Some(request) = posted.role.request() else {
+            self.undelivered(posted.message, Failed::Refused(refusal), wire);
             return;
         };
-        if !is_for_us && !self.is_void(&post) && self.falls_back(&post, &refusal) {
-            self.fall_back(post, Failed::Refused(refusal), now, wire);
+        if !is_for_us && self.deliveries.contains(posted.message) && self.falls_back(posted.role, &refusal) {
+            self.fall_back(posted.message, Failed::Refused(refusal), now, wire);
             return;
         }
         let has_challenge = !refusal.challenges.is_empty();

@@ -6,7 +6,8 @@ use http::StatusCode;
 use http::response::Parts;
 
 use super::answer::{is_temporary, not_a_stream};
-use super::{Http, HttpAction, Place, Timer};
+use super::exchange::OpenedIn;
+use super::{Http, HttpAction};
 use crate::Instant;
 use crate::client::carrier::Wire;
 use crate::codec::sse::EventId;
@@ -76,30 +77,28 @@ impl Http {
         wire: &mut Wire<'_, HttpAction>,
     ) {
         let resumable = self.version.is_some_and(|version| version.rules().resumable) && self.mode.is_streamable();
-        let Some(carried) = self.requests.get_mut(&request) else { return };
         // Without an event id, there is nothing to resume after (SH-C-35).
-        let has_cursor = carried.cursor.resume_after().is_some();
-        if !resumable || !has_cursor || carried.cursor.failures() >= FRUITLESS_RESUMPTIONS {
+        let may_resume = |cursor: &&mut Cursor| {
+            resumable && cursor.resume_after().is_some() && cursor.failures() < FRUITLESS_RESUMPTIONS
+        };
+        let Some(cursor) = self.deliveries.cursor_mut(request).filter(may_resume) else {
             self.unanswered(request, reason, wire);
             return;
-        }
-        let at = carried.cursor.next_attempt(None, &self.limits, &mut self.jitter, now);
-        carried.place = Place::Pausing;
-        self.pausing += 1;
-        self.timers.set(Timer::Resume(request), at);
+        };
+        let at = cursor.next_attempt(None, &self.limits, &mut self.jitter, now);
+        self.deliveries.resume_later(request, at);
     }
 
     pub(super) fn not_resumed(
         &mut self,
-        generation: u64,
-        in_session: bool,
+        opened_in: OpenedIn,
         request: RequestKey,
         head: &Parts,
         now: Instant,
         wire: &mut Wire<'_, HttpAction>,
     ) {
-        if head.status == StatusCode::NOT_FOUND && in_session {
-            self.lose_session(generation, None, now, wire);
+        if head.status == StatusCode::NOT_FOUND && opened_in.in_session {
+            self.lose_session(opened_in.generation, None, now, wire);
         } else if is_temporary(head.status) {
             self.resume(request, not_a_stream(head, &self.limits), now, wire);
         } else {

@@ -1,7 +1,7 @@
 //! Decoding of events and bodies, and matching of messages to requests.
 
 use super::exchange::{Next, Purpose};
-use super::{Http, HttpAction, Place};
+use super::{Http, HttpAction};
 use crate::Instant;
 use crate::client::carrier::{Inbound, Wire};
 use crate::codec::buffer::into_bytes;
@@ -25,14 +25,14 @@ impl Http {
     /// Handles one item of a stream of events.
     pub(super) fn item(
         &mut self,
-        purpose: &Purpose,
+        purpose: Purpose,
         item: Item<'_>,
         now: Instant,
         wire: &mut Wire<'_, HttpAction>,
     ) -> Next {
         let cursor = match purpose {
             Purpose::Post(_) | Purpose::Resume { .. } => {
-                purpose.request().and_then(|request| self.requests.get_mut(&request)).map(|carried| &mut carried.cursor)
+                purpose.request().and_then(|request| self.deliveries.cursor_mut(request))
             }
             Purpose::ServerStream { .. } => Some(&mut self.server_stream.cursor),
             // The stream of a two-endpoint server is not resumed (HS-10).
@@ -133,9 +133,7 @@ impl Http {
             (Answers::To(request), Some(id)) => Some(request).filter(|request| request.to_wire() == *id)?,
             (Answers::ToAny, Some(id)) => RequestKey::from_wire(id, None)?,
         };
-        // A request that was not sent cannot have an answer.
-        let carried = self.requests.get(&request)?;
-        matches!(carried.place, Place::Exchange(_) | Place::Accepted).then_some(request)
+        self.deliveries.may_be_answered(request).then_some(request)
     }
 
     /// Handles a frame that is not a message. If it has the id of a request, that request fails; otherwise the stream
@@ -159,7 +157,7 @@ impl Http {
 
     /// A JSON body is complete: it must contain the answer.
     pub(super) fn json_body(&mut self, request: RequestKey, body: Vec<u8>, wire: &mut Wire<'_, HttpAction>) {
-        if !self.requests.contains_key(&request) {
+        if !self.deliveries.contains_request(request) {
             return;
         }
         let mut body = into_bytes(body);
@@ -182,7 +180,7 @@ impl Http {
                 let is_array = matches!(frame, Frame::Batch(_));
                 let wrong_id = matches!(&frame, Frame::Single(Message::Response(_)));
                 self.frame(frame, Answers::To(request), wire);
-                if is_array && !self.requests.contains_key(&request) {
+                if is_array && !self.deliveries.contains_request(request) {
                     wire.quirk(Quirk::ResponseInArray);
                 }
                 wrong_id

@@ -6,7 +6,7 @@ use http::StatusCode;
 use http::response::Parts;
 
 use super::answer::{is_temporary, not_a_stream};
-use super::exchange::Purpose;
+use super::exchange::{OpenedIn, Purpose};
 use super::headers::refusal;
 use super::resume::FRUITLESS_RESUMPTIONS;
 use super::session::Closing;
@@ -18,7 +18,7 @@ use crate::error::{Fault, Quirk};
 impl Http {
     /// Opens the stream for messages that belong to no request.
     pub(super) fn open_server_stream(&mut self, wire: &mut Wire<'_, HttpAction>) {
-        let has_one = self.exchanges.values().any(|exchange| matches!(exchange.purpose, Purpose::ServerStream { .. }));
+        let has_one = self.exchanges.any(|purpose| matches!(purpose, Purpose::ServerStream { .. }));
         // With a single exchange, the stream would leave none for requests.
         if !has_one && self.closing == Closing::No && self.limits.exchanges > 1 {
             self.get(None, Purpose::ServerStream { redirects: 0 }, wire);
@@ -28,20 +28,19 @@ impl Http {
     /// The server did not open the stream for its own messages.
     pub(super) fn no_server_stream(
         &mut self,
-        generation: u64,
-        in_session: bool,
+        opened_in: OpenedIn,
         head: &Parts,
         now: Instant,
         wire: &mut Wire<'_, HttpAction>,
     ) {
-        if generation != self.generation {
+        if opened_in.generation != self.generation {
             return;
         }
         match head.status {
             // The server does not offer the stream (SH-C-38).
             StatusCode::METHOD_NOT_ALLOWED => {}
-            StatusCode::NOT_FOUND if in_session && self.server_stream.was_open => {
-                self.lose_session(generation, None, now, wire);
+            StatusCode::NOT_FOUND if opened_in.in_session && self.server_stream.was_open => {
+                self.lose_session(opened_in.generation, None, now, wire);
             }
             // The next message shows whether the session still exists.
             StatusCode::NOT_FOUND => wire.quirk(Quirk::GetNotFound),

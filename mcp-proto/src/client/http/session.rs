@@ -3,14 +3,13 @@
 use http::StatusCode;
 use http::response::Parts;
 
-use super::exchange::{ExchangeKey, Post, Purpose};
+use super::delivery::{DeliveryKey, Queue};
+use super::exchange::Purpose;
 use super::headers::{Common, refusal};
-use super::post_queue::PostQueue;
 use super::two_endpoint::HttpMode;
-use super::{Http, HttpAction, Place, Timer};
+use super::{Http, HttpAction, Timer};
 use crate::Instant;
 use crate::client::carrier::{Inbound, Role, Wire};
-use crate::conversation::pending::RequestKey;
 use crate::error::{Failed, Fault, Quirk};
 use crate::spec::ProtocolVersion;
 
@@ -61,13 +60,13 @@ impl Http {
     pub(super) fn lose_session(
         &mut self,
         generation: u64,
-        refused: Option<Post>,
+        refused: Option<DeliveryKey>,
         now: Instant,
         wire: &mut Wire<'_, HttpAction>,
     ) {
         let is_news = generation == self.generation && self.closing == Closing::No;
-        if let Some(post) = refused.filter(|post| !self.is_void(post)) {
-            self.refused_with_session(post, wire);
+        if let Some(message) = refused {
+            self.refused_with_session(message, wire);
         }
         if !is_news {
             self.pump(now, wire);
@@ -76,87 +75,47 @@ impl Http {
         self.is_ready = false;
         self.session = None;
         self.fail_delivered(wire);
-        self.park_undelivered();
+        self.deliveries.keep_undelivered_for_next_session();
         wire.inbound.push_back(Inbound::SessionLost);
     }
 
     /// A message was refused because its session is lost: it is sent once more in the next session.
-    fn refused_with_session(&mut self, mut post: Post, wire: &mut Wire<'_, HttpAction>) {
-        if post.role == Role::Confirmation {
-            // Messages that wait for the confirmation wait for the next session, which has its own confirmation.
-            return wire.fault(Fault::NotAccepted { reason: Failed::SessionLost });
-        }
-        let again = match post.role {
-            Role::Request(_) | Role::Notification => !post.is_second_session,
+    fn refused_with_session(&mut self, message: DeliveryKey, wire: &mut Wire<'_, HttpAction>) {
+        let Some(role) = self.deliveries.post(message).map(|post| post.role) else { return };
+        let again = match role {
+            Role::Confirmation => {
+                // Messages that wait for the confirmation wait for the next session, which has its own confirmation.
+                self.deliveries.remove(message);
+                return wire.fault(Fault::NotAccepted { reason: Failed::SessionLost });
+            }
+            Role::Request(_) | Role::Notification => self.deliveries.may_try_second_session(message),
             // These messages are of no use in another session (SH-C-08).
-            Role::Initialize(_) | Role::Discover(..) | Role::Confirmation | Role::Answer | Role::Cancellation => false,
+            Role::Initialize(_) | Role::Discover(..) | Role::Answer | Role::Cancellation => false,
         };
         if !again {
-            self.undelivered(post.role, Failed::SessionLost, wire);
-            return;
-        }
-        post.is_second_session = true;
-        if self.is_ready && self.closing == Closing::No {
-            self.enqueue(post);
+            self.undelivered(message, Failed::SessionLost, wire);
+        } else if self.is_ready && self.closing == Closing::No {
+            self.deliveries.enqueue(message);
         } else {
-            self.park(post);
+            self.deliveries.wait_for_session(message);
         }
-    }
-
-    fn park(&mut self, post: Post) {
-        let place = self.next_place();
-        if let Some(request) = post.role.request() {
-            self.place(request, Place::Parked(place));
-        }
-        self.parked.insert(place, post);
     }
 
     /// Fails all requests that the server may have received, because it is unknown whether they were processed.
     fn fail_delivered(&mut self, wire: &mut Wire<'_, HttpAction>) {
-        let delivered: Vec<_> = self
-            .requests
-            .iter()
-            .filter(|(_, carried)| matches!(carried.place, Place::Exchange(_) | Place::Pausing | Place::Accepted))
-            .map(|(request, _)| *request)
-            .collect();
+        let delivered: Vec<_> = self.deliveries.delivered().collect();
         for request in delivered {
             self.unanswered(request, Failed::SessionLost, wire);
         }
         self.drop_streams(wire);
-        let orphans = self.keys_where(|purpose| purpose.request().is_some());
-        for key in orphans {
-            self.abort(key, wire);
-        }
-    }
-
-    /// Keeps messages that were not delivered for the next session, except those that are of use in this session only.
-    fn park_undelivered(&mut self) {
-        let queued = std::mem::take(&mut self.queue);
-        let held = std::mem::take(&mut self.held);
-        for place in held.places() {
-            self.timers.clear(Timer::Held(place));
-        }
-        for post in queued.into_posts().chain(held.into_posts()) {
-            match post.role {
-                Role::Request(_) | Role::Notification => self.park(post),
-                Role::Initialize(_) | Role::Discover(..) | Role::Confirmation | Role::Answer | Role::Cancellation => {}
-            }
-        }
+        self.exchanges.abort_where(|purpose| purpose.request().is_some(), wire);
     }
 
     /// Closes every stream that belongs to the session and not to a request.
     pub(super) fn drop_streams(&mut self, wire: &mut Wire<'_, HttpAction>) {
         self.timers.clear(Timer::ServerStream);
         self.timers.clear(Timer::Endpoint);
-        let streams = self
-            .keys_where(|purpose| matches!(purpose, Purpose::ServerStream { .. } | Purpose::TwoEndpointStream { .. }));
-        for key in streams {
-            self.abort(key, wire);
-        }
-    }
-
-    fn keys_where(&self, wanted: impl Fn(&Purpose) -> bool) -> Vec<ExchangeKey> {
-        self.exchanges.iter().filter(|(_, exchange)| wanted(&exchange.purpose)).map(|(key, _)| *key).collect()
+        self.exchanges.abort_where(Purpose::is_stream, wire);
     }
 
     pub(super) fn begin_closing(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
@@ -164,20 +123,11 @@ impl Http {
             return;
         }
         self.closing = Closing::Flushing;
-        let requests: Vec<RequestKey> = self.requests.keys().copied().collect();
-        for request in requests {
-            self.forget(request);
-        }
-        self.parked = PostQueue::default();
-        for key in self.keys_where(|purpose| purpose.request().is_some()) {
-            self.abort(key, wire);
-        }
+        self.deliveries.keep_messages_of_session();
+        self.exchanges.abort_where(|purpose| purpose.request().is_some(), wire);
+        self.exchanges.clear_timers();
         self.timers.clear_all();
         self.timers.set(Timer::Close, now + self.config.close_timeout);
-        // Messages that wait for another attempt are tried now.
-        for post in std::mem::take(&mut self.held).into_posts() {
-            self.enqueue(post);
-        }
         self.pump(now, wire);
     }
 
@@ -186,8 +136,8 @@ impl Http {
         if self.closing != Closing::Flushing {
             return;
         }
-        let is_busy = self.exchanges.values().any(|exchange| matches!(exchange.purpose, Purpose::Post(_)));
-        if is_busy || (self.mode.is_open() && !self.queue.others.is_empty()) {
+        let is_busy = self.exchanges.any(|purpose| matches!(purpose, Purpose::Post(_)));
+        if is_busy || (self.mode.is_open() && self.deliveries.first_queued(Queue::Others).is_some()) {
             return;
         }
         if self.session.is_some() {
@@ -241,9 +191,7 @@ impl Http {
         }
         self.closing = Closing::Done;
         self.session = None;
-        for key in self.keys_where(|_| true) {
-            self.abort(key, wire);
-        }
+        self.exchanges.abort_where(|_| true, wire);
         self.timers.clear_all();
         wire.inbound.push_back(Inbound::Closed);
     }

@@ -2,9 +2,10 @@
 //! client sends everything by POST (RULES section 3).
 
 use super::config::{HttpConfig, HttpTransport};
+use super::delivery::DeliveryKey;
 use super::endpoint::Endpoint;
-use super::exchange::{Next, Post, Purpose};
-use super::{Http, HttpAction, Queue, Timer};
+use super::exchange::{Next, Purpose};
+use super::{Http, HttpAction, Timer};
 use crate::Instant;
 use crate::client::carrier::{Role, Wire};
 use crate::client::detection::says_nothing;
@@ -53,8 +54,8 @@ impl HttpMode {
 
 impl Http {
     /// Whether a message may have been refused because the server supports only the older transport.
-    pub(super) fn falls_back(&self, post: &Post, refusal: &Refusal) -> bool {
-        if !matches!(post.role, Role::Initialize(_)) || self.config.transport != HttpTransport::Auto {
+    pub(super) fn falls_back(&self, role: Role, refusal: &Refusal) -> bool {
+        if !matches!(role, Role::Initialize(_)) || self.config.transport != HttpTransport::Auto {
             return false;
         }
         if !self.mode.is_streamable() {
@@ -71,8 +72,14 @@ impl Http {
     }
 
     /// Opens the same URL as a stream that names an endpoint, as a server of the older transport offers it (ER-27).
-    pub(super) fn fall_back(&mut self, post: Post, refused: Failed, now: Instant, wire: &mut Wire<'_, HttpAction>) {
-        self.enqueue(Post { to: None, redirects: 0, ..post });
+    pub(super) fn fall_back(
+        &mut self,
+        message: DeliveryKey,
+        refused: Failed,
+        now: Instant,
+        wire: &mut Wire<'_, HttpAction>,
+    ) {
+        self.deliveries.enqueue_for_fallback(message);
         self.mode = HttpMode::Opening { instead_of: Some(refused) };
         self.open_two_endpoint_stream(now, wire);
     }
@@ -145,8 +152,7 @@ impl Http {
             (Some(first), _) => first,
             (None, reason) => reason,
         };
-        let Queue { requests, pings, .. } = &self.queue;
-        let waiting: Vec<_> = requests.posts().chain(pings.posts()).filter_map(|post| post.role.request()).collect();
+        let waiting: Vec<_> = self.deliveries.queued_requests().collect();
         for request in waiting {
             self.unanswered(request, reason.clone(), wire);
         }

@@ -1,0 +1,839 @@
+//! Messages on their way to the server: one table, in which each message has one state.
+//!
+//! ```text
+//!          room for an exchange            2xx                    stream breaks
+//! Queued ──────────────────────▶ Sending ───────────▶ Reading ─────────────────▶ Resuming
+//!  ▲  ▲                           │ │ │                  ▲                           │
+//!  │  └───────── Retrying ◀───────┘ │ └▶ Accepted        └── GET with Last-Event-ID ─┘
+//!  │          (not delivered)       │    (two endpoints)
+//!  └────── WaitingForSession ◀──────┘
+//!         (404 for the session)
+//! ```
+//!
+//! A request stays in the table until it has its outcome, any other message until the server has accepted it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::HeaderMap;
+
+use super::endpoint::Endpoint;
+use super::exchange::ExchangeKey;
+use super::resume::Cursor;
+use crate::Instant;
+use crate::client::carrier::{Backlog, Role};
+use crate::conversation::deadlines::Deadlines;
+use crate::conversation::pending::RequestKey;
+use crate::spec::ProtocolVersion;
+
+/// The first pause before a message that did not reach the server is tried again; it doubles.
+const RETRY_AFTER: Duration = Duration::from_millis(250);
+
+/// All messages on their way.
+#[derive(Debug)]
+pub(super) struct Deliveries {
+    table: BTreeMap<DeliveryKey, Delivery>,
+    index: Index,
+    /// The last position that was assigned in the order of waiting messages.
+    last_position: u64,
+    last_message: u64,
+    has_reported_waiting: bool,
+}
+
+/// Identifies one message on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum DeliveryKey {
+    Request(RequestKey),
+    /// A message that is not a request.
+    Message(u64),
+}
+
+/// An outgoing message.
+#[derive(Debug)]
+pub(super) struct Post {
+    pub(super) role: Role,
+    /// It is the request `ping`.
+    pub(super) is_ping: bool,
+    pub(super) body: Bytes,
+    /// The revision of the message, if it may differ from the one in force (RULES 8.2).
+    pub(super) version: Option<ProtocolVersion>,
+    /// Headers that repeat parts of the body.
+    pub(super) mirrored: Option<Box<HeaderMap>>,
+    /// The target of a redirect, which replaces the endpoint.
+    pub(super) to: Option<Endpoint>,
+    pub(super) redirects: usize,
+    /// When an attempt first failed without reaching the server.
+    first_tried: Option<Instant>,
+    attempts: u32,
+    /// It was refused once because its session was lost, and is sent a second and last time.
+    is_second_session: bool,
+}
+
+/// How far a request has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// It waits to be sent.
+    Unsent,
+    /// It is on this exchange.
+    On(ExchangeKey),
+    /// The server has it, and no exchange belongs to it now.
+    Delivered,
+}
+
+/// A message that was removed from the table.
+#[derive(Debug)]
+pub(super) struct Removed {
+    pub(super) role: Role,
+    /// Its result lists tools, whose schemas define headers.
+    pub(super) lists_tools: bool,
+    /// The exchange that it was on.
+    pub(super) exchange: Option<ExchangeKey>,
+}
+
+/// What a timer of a message is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DueDelivery {
+    /// A message that was not delivered is sent again.
+    Retry(DeliveryKey),
+    /// The stream of a request is opened again.
+    Resume(RequestKey),
+}
+
+impl Deliveries {
+    pub(super) const fn new() -> Self {
+        Self {
+            table: BTreeMap::new(),
+            index: Index {
+                order: BTreeMap::new(),
+                backlog: Backlog { messages: 0, message_bytes: 0, bytes: 0 },
+                being_sent: 0,
+                resuming: 0,
+                timers: Deadlines::new(),
+            },
+            last_position: 0,
+            last_message: 0,
+            has_reported_waiting: false,
+        }
+    }
+
+    /// Adds a message, and queues it.
+    pub(super) fn add(&mut self, post: Post, lists_tools: bool) {
+        self.last_message += 1;
+        let key = post.role.request().map_or(DeliveryKey::Message(self.last_message), DeliveryKey::Request);
+        let delivery =
+            Delivery { role: post.role, lists_tools, state: State::Queued { position: self.next_position(), post } };
+        self.index.enter(key, &delivery.state);
+        if let Some(earlier) = self.table.insert(key, delivery) {
+            self.index.leave(key, &earlier.state);
+        }
+    }
+
+    /// Queues a message after all others of its kind.
+    pub(super) fn enqueue(&mut self, key: DeliveryKey) {
+        let position = self.next_position();
+        self.change_post(key, |post| State::Queued { position, post });
+    }
+
+    /// Schedules another attempt for a message that did not reach the server. Returns `false`, and does nothing, if it
+    /// would be made later than `within` after the first attempt.
+    pub(super) fn retry_later(&mut self, key: DeliveryKey, within: Duration, now: Instant) -> bool {
+        let Some(post) = self.post_mut(key) else { return false };
+        let since = *post.first_tried.get_or_insert(now);
+        let at = now + RETRY_AFTER * 2_u32.saturating_pow(post.attempts.min(16));
+        if at > since + within {
+            return false;
+        }
+        post.attempts += 1;
+        let position = self.next_position();
+        self.change_post(key, |post| State::Retrying { position, at, post });
+        true
+    }
+
+    /// Lets a message wait for the next session.
+    pub(super) fn wait_for_session(&mut self, key: DeliveryKey) {
+        let position = self.next_position();
+        self.change_post(key, |post| State::WaitingForSession { position, post });
+    }
+
+    /// A message was refused because its session is lost. Returns whether it may be sent once more.
+    pub(super) fn may_try_second_session(&mut self, key: DeliveryKey) -> bool {
+        let Some(post) = self.post_mut(key) else { return false };
+        !std::mem::replace(&mut post.is_second_session, true)
+    }
+
+    /// The session is lost: messages that were not delivered wait for the next one, except those that are of use in
+    /// this session only, which are dropped (SH-C-08).
+    pub(super) fn keep_undelivered_for_next_session(&mut self) {
+        for line in [Line::Requests, Line::Pings, Line::Others, Line::Retrying] {
+            for key in self.waiting_in(line) {
+                match self.table.get(&key).map(|delivery| delivery.role) {
+                    Some(Role::Request(_) | Role::Notification) => self.wait_for_session(key),
+                    Some(
+                        Role::Initialize(_)
+                        | Role::Discover(..)
+                        | Role::Confirmation
+                        | Role::Answer
+                        | Role::Cancellation,
+                    )
+                    | None => {
+                        self.remove(key);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The next session is open: messages that waited for it are queued.
+    pub(super) fn enqueue_for_session(&mut self) {
+        for key in self.waiting_in(Line::NextSession) {
+            self.enqueue(key);
+        }
+    }
+
+    /// A message was refused by a server that may support only the older transport: it is queued for that one.
+    pub(super) fn enqueue_for_fallback(&mut self, key: DeliveryKey) {
+        if let Some(post) = self.post_mut(key) {
+            (post.to, post.redirects) = (None, 0);
+        }
+        self.enqueue(key);
+    }
+
+    /// A message is sent on an exchange.
+    pub(super) fn sent_on(&mut self, key: DeliveryKey, exchange: ExchangeKey) {
+        self.change_post(key, |post| State::Sending { exchange, post });
+    }
+
+    /// The exchange of a message was redirected.
+    pub(super) fn redirected(&mut self, key: DeliveryKey, to: Endpoint) {
+        if let Some(post) = self.post_mut(key) {
+            post.to = Some(to);
+            post.redirects += 1;
+        }
+    }
+
+    /// The answer to a request is read from an exchange: the message is not needed any more.
+    pub(super) fn read_on(&mut self, request: RequestKey, exchange: ExchangeKey) {
+        self.change(DeliveryKey::Request(request), |state| match state {
+            State::Sending { .. } => State::Reading { exchange, cursor: Cursor::new() },
+            State::Reading { cursor, .. } | State::Resuming { cursor, .. } => State::Reading { exchange, cursor },
+            state @ (State::Queued { .. }
+            | State::Retrying { .. }
+            | State::WaitingForSession { .. }
+            | State::Accepted) => state,
+        });
+    }
+
+    /// A two-endpoint server has accepted a request, and answers on its stream.
+    pub(super) fn accepted(&mut self, request: RequestKey) {
+        self.change(DeliveryKey::Request(request), |state| match state {
+            State::Sending { .. } => State::Accepted,
+            state @ (State::Queued { .. }
+            | State::Retrying { .. }
+            | State::WaitingForSession { .. }
+            | State::Reading { .. }
+            | State::Accepted
+            | State::Resuming { .. }) => state,
+        });
+    }
+
+    /// The stream with the answer to a request broke, and is opened again at this time.
+    pub(super) fn resume_later(&mut self, request: RequestKey, at: Instant) {
+        self.change(DeliveryKey::Request(request), |state| match state {
+            State::Reading { cursor, .. } => State::Resuming { at, cursor },
+            state @ (State::Queued { .. }
+            | State::Retrying { .. }
+            | State::WaitingForSession { .. }
+            | State::Sending { .. }
+            | State::Accepted
+            | State::Resuming { .. }) => state,
+        });
+    }
+
+    /// Removes a message: it has its outcome, or is not needed any more. An exchange that it is on stays open.
+    pub(super) fn remove(&mut self, key: DeliveryKey) -> Option<Removed> {
+        let Delivery { role, lists_tools, state } = self.table.remove(&key)?;
+        self.index.leave(key, &state);
+        Some(Removed { role, lists_tools, exchange: state.exchange() })
+    }
+
+    /// The connection ends: requests and messages for the next session are dropped, and messages that wait for another
+    /// attempt are tried now.
+    pub(super) fn keep_messages_of_session(&mut self) {
+        let requests: Vec<_> = self.requests().map(|(request, _)| DeliveryKey::Request(request)).collect();
+        for key in requests.into_iter().chain(self.waiting_in(Line::NextSession)) {
+            self.remove(key);
+        }
+        for key in self.waiting_in(Line::Retrying) {
+            self.enqueue(key);
+        }
+    }
+
+    /// Whether this is the first time that a request waits for an exchange.
+    pub(super) fn waits_first(&mut self) -> bool {
+        let waits = self.first_queued(Queue::Requests).is_some();
+        waits && !std::mem::replace(&mut self.has_reported_waiting, true)
+    }
+
+    pub(super) fn pop_due(&mut self, now: Instant) -> Option<DueDelivery> {
+        match self.index.timers.pop_due(now)? {
+            Timer::Retry { key, .. } => Some(DueDelivery::Retry(key)),
+            Timer::Resume(key) => key.request().map(DueDelivery::Resume),
+        }
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.index.timers.next()
+    }
+
+    /// Where the stream with the answer to a request is resumed.
+    pub(super) fn cursor_mut(&mut self, request: RequestKey) -> Option<&mut Cursor> {
+        match &mut self.table.get_mut(&DeliveryKey::Request(request))?.state {
+            State::Reading { cursor, .. } | State::Resuming { cursor, .. } => Some(cursor),
+            State::Queued { .. }
+            | State::Retrying { .. }
+            | State::WaitingForSession { .. }
+            | State::Sending { .. }
+            | State::Accepted => None,
+        }
+    }
+
+    pub(super) fn cursor(&self, request: RequestKey) -> Option<&Cursor> {
+        match &self.table.get(&DeliveryKey::Request(request))?.state {
+            State::Reading { cursor, .. } | State::Resuming { cursor, .. } => Some(cursor),
+            State::Queued { .. }
+            | State::Retrying { .. }
+            | State::WaitingForSession { .. }
+            | State::Sending { .. }
+            | State::Accepted => None,
+        }
+    }
+
+    /// The message, until the response to it has begun.
+    pub(super) fn post(&self, key: DeliveryKey) -> Option<&Post> {
+        self.table.get(&key)?.state.post()
+    }
+
+    /// Whether a message has neither its outcome nor been dropped.
+    pub(super) fn contains(&self, key: DeliveryKey) -> bool {
+        self.table.contains_key(&key)
+    }
+
+    pub(super) fn contains_request(&self, request: RequestKey) -> bool {
+        self.contains(DeliveryKey::Request(request))
+    }
+
+    pub(super) fn progress(&self, request: RequestKey) -> Option<Progress> {
+        let state = &self.table.get(&DeliveryKey::Request(request))?.state;
+        Some(match state {
+            State::Queued { .. } | State::Retrying { .. } | State::WaitingForSession { .. } => Progress::Unsent,
+            State::Sending { exchange, .. } | State::Reading { exchange, .. } => Progress::On(*exchange),
+            State::Accepted | State::Resuming { .. } => Progress::Delivered,
+        })
+    }
+
+    /// Whether a request may have an answer: one that was not sent, or whose stream is closed, cannot.
+    pub(super) fn may_be_answered(&self, request: RequestKey) -> bool {
+        self.table.get(&DeliveryKey::Request(request)).is_some_and(|delivery| match delivery.state {
+            State::Sending { .. } | State::Reading { .. } | State::Accepted => true,
+            State::Queued { .. }
+            | State::Retrying { .. }
+            | State::WaitingForSession { .. }
+            | State::Resuming { .. } => false,
+        })
+    }
+
+    /// The requests that the server may have received.
+    pub(super) fn delivered(&self) -> impl Iterator<Item = RequestKey> {
+        let delivered = |(_, delivery): &(RequestKey, &Delivery)| delivery.state.waiting().is_none();
+        self.requests().filter(delivered).map(|(request, _)| request)
+    }
+
+    /// The requests that wait for an exchange.
+    pub(super) fn queued_requests(&self) -> impl Iterator<Item = RequestKey> {
+        [Line::Requests, Line::Pings]
+            .into_iter()
+            .flat_map(|line| self.index.waiting_in(line))
+            .filter_map(DeliveryKey::request)
+    }
+
+    /// The first message of a queue.
+    pub(super) fn first_queued(&self, queue: Queue) -> Option<DeliveryKey> {
+        self.index.waiting_in(queue.line()).next()
+    }
+
+    /// The number of requests whose streams are opened again after a pause.
+    pub(super) const fn resuming(&self) -> usize {
+        self.index.resuming
+    }
+
+    /// The messages that wait to be sent.
+    pub(super) const fn backlog(&self) -> Backlog {
+        self.index.backlog
+    }
+
+    /// Bytes of messages that are not requests, and that the server has not accepted.
+    pub(super) const fn unaccepted(&self) -> usize {
+        self.index.backlog.message_bytes + self.index.being_sent
+    }
+
+    /// The number of messages that wait, and bytes of those that wait to be sent.
+    pub(super) fn load(&self) -> (usize, usize) {
+        let waiting = self.index.order.len();
+        (waiting + self.index.resuming, self.index.backlog.bytes - waiting * size_of::<Post>())
+    }
+
+    /// The number of timers that are set.
+    pub(super) fn timers(&self) -> usize {
+        self.index.timers.len()
+    }
+
+    const fn next_position(&mut self) -> u64 {
+        self.last_position += 1;
+        self.last_position
+    }
+
+    /// Moves a message from its state into the next one.
+    fn change(&mut self, key: DeliveryKey, next: impl FnOnce(State) -> State) {
+        let Some(delivery) = self.table.get_mut(&key) else { return };
+        self.index.leave(key, &delivery.state);
+        delivery.state = next(std::mem::replace(&mut delivery.state, State::Accepted));
+        self.index.enter(key, &delivery.state);
+    }
+
+    /// Moves a message that may still be sent into the next state.
+    fn change_post(&mut self, key: DeliveryKey, next: impl FnOnce(Post) -> State) {
+        self.change(key, |state| match state {
+            State::Queued { post, .. }
+            | State::Retrying { post, .. }
+            | State::WaitingForSession { post, .. }
+            | State::Sending { post, .. } => next(post),
+            state @ (State::Reading { .. } | State::Accepted | State::Resuming { .. }) => state,
+        });
+    }
+
+    /// For changes of everything but the role and the body, of which there are sums.
+    fn post_mut(&mut self, key: DeliveryKey) -> Option<&mut Post> {
+        match &mut self.table.get_mut(&key)?.state {
+            State::Queued { post, .. }
+            | State::Retrying { post, .. }
+            | State::WaitingForSession { post, .. }
+            | State::Sending { post, .. } => Some(post),
+            State::Reading { .. } | State::Accepted | State::Resuming { .. } => None,
+        }
+    }
+
+    fn requests(&self) -> impl Iterator<Item = (RequestKey, &Delivery)> {
+        self.table.iter().filter_map(|(key, delivery)| Some((key.request()?, delivery)))
+    }
+
+    fn waiting_in(&self, line: Line) -> Vec<DeliveryKey> {
+        self.index.waiting_in(line).collect()
+    }
+}
+
+impl DeliveryKey {
+    pub(super) const fn request(self) -> Option<RequestKey> {
+        match self {
+            Self::Request(request) => Some(request),
+            Self::Message(_) => None,
+        }
+    }
+}
+
+impl Post {
+    pub(super) const fn new(role: Role, body: Bytes) -> Self {
+        Self {
+            role,
+            is_ping: false,
+            body,
+            version: None,
+            mirrored: None,
+            to: None,
+            redirects: 0,
+            first_tried: None,
+            attempts: 0,
+            is_second_session: false,
+        }
+    }
+
+    fn weight(&self) -> Backlog {
+        let bytes = self.body.len() + size_of::<Self>();
+        match self.role.request() {
+            Some(_) => Backlog { bytes, ..Backlog::default() },
+            None => Backlog { messages: 1, message_bytes: bytes, bytes },
+        }
+    }
+
+    /// Its bytes, unless it is a request.
+    fn message_bytes(&self) -> usize {
+        if self.role.request().is_none() { self.body.len() } else { 0 }
+    }
+
+    /// The queue in which it waits for an exchange.
+    const fn queue(&self) -> Queue {
+        match (self.role.request(), self.is_ping) {
+            (None, _) => Queue::Others,
+            (Some(_), true) => Queue::Pings,
+            (Some(_), false) => Queue::Requests,
+        }
+    }
+}
+
+/// Messages that wait for an exchange, in queues that may overtake each other. If calls that wait for answers of this
+/// client occupy all exchanges of requests, those answers must still be sent, and `ping` must still be able to check the
+/// server. Some exchanges are reserved for both; pings may use half of these, so that they do not block the answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Queue {
+    Requests,
+    Pings,
+    Others,
+}
+
+impl Queue {
+    const fn line(self) -> Line {
+        match self {
+            Self::Requests => Line::Requests,
+            Self::Pings => Line::Pings,
+            Self::Others => Line::Others,
+        }
+    }
+}
+
+/// A message on its way.
+#[derive(Debug)]
+struct Delivery {
+    role: Role,
+    /// Its result lists tools, whose schemas define headers.
+    lists_tools: bool,
+    state: State,
+}
+
+/// How far a message has come.
+#[derive(Debug)]
+enum State {
+    /// It waits for an exchange, or for the server's endpoint.
+    Queued { position: u64, post: Post },
+    /// It was not delivered, and is sent again at this time.
+    Retrying { position: u64, at: Instant, post: Post },
+    /// It waits for the next session.
+    WaitingForSession { position: u64, post: Post },
+    /// It is on this exchange, whose response has not begun, or is an HTTP error.
+    Sending { exchange: ExchangeKey, post: Post },
+    /// The answer to it is read from this exchange, or the stream with the answer is being resumed there.
+    Reading { exchange: ExchangeKey, cursor: Cursor },
+    /// A two-endpoint server has accepted it and answers on its stream.
+    Accepted,
+    /// The stream with the answer broke and is opened again at this time.
+    Resuming { at: Instant, cursor: Cursor },
+}
+
+impl State {
+    /// The message, if it may still be sent.
+    const fn post(&self) -> Option<&Post> {
+        match self {
+            Self::Queued { post, .. }
+            | Self::Retrying { post, .. }
+            | Self::WaitingForSession { post, .. }
+            | Self::Sending { post, .. } => Some(post),
+            Self::Reading { .. } | Self::Accepted | Self::Resuming { .. } => None,
+        }
+    }
+
+    const fn exchange(&self) -> Option<ExchangeKey> {
+        match self {
+            Self::Sending { exchange, .. } | Self::Reading { exchange, .. } => Some(*exchange),
+            Self::Queued { .. }
+            | Self::Retrying { .. }
+            | Self::WaitingForSession { .. }
+            | Self::Accepted
+            | Self::Resuming { .. } => None,
+        }
+    }
+
+    /// The line in which it waits, and its position there.
+    const fn waiting(&self) -> Option<(Line, u64, &Post)> {
+        match self {
+            Self::Queued { position, post } => Some((post.queue().line(), *position, post)),
+            Self::Retrying { position, post, .. } => Some((Line::Retrying, *position, post)),
+            Self::WaitingForSession { position, post } => Some((Line::NextSession, *position, post)),
+            Self::Sending { .. } | Self::Reading { .. } | Self::Accepted | Self::Resuming { .. } => None,
+        }
+    }
+}
+
+/// What follows from the states of all messages.
+#[derive(Debug)]
+struct Index {
+    /// The messages that wait to be sent, in order.
+    order: BTreeMap<(Line, u64), DeliveryKey>,
+    /// The sums of these messages.
+    backlog: Backlog,
+    /// Bytes of messages that are not requests and are on exchanges.
+    being_sent: usize,
+    resuming: usize,
+    timers: Deadlines<Timer>,
+}
+
+/// What a waiting message waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Line {
+    Requests,
+    Pings,
+    Others,
+    Retrying,
+    NextSession,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    Retry { position: u64, key: DeliveryKey },
+    Resume(DeliveryKey),
+}
+
+impl Index {
+    fn enter(&mut self, key: DeliveryKey, state: &State) {
+        if let Some((line, position, post)) = state.waiting() {
+            self.order.insert((line, position), key);
+            self.backlog = self.backlog.plus(post.weight());
+        }
+        match state {
+            State::Retrying { position, at, .. } => self.timers.set(Timer::Retry { position: *position, key }, *at),
+            State::Sending { post, .. } => self.being_sent += post.message_bytes(),
+            State::Resuming { at, .. } => {
+                self.resuming += 1;
+                self.timers.set(Timer::Resume(key), *at);
+            }
+            State::Queued { .. } | State::WaitingForSession { .. } | State::Reading { .. } | State::Accepted => {}
+        }
+    }
+
+    fn leave(&mut self, key: DeliveryKey, state: &State) {
+        if let Some((line, position, post)) = state.waiting() {
+            self.order.remove(&(line, position));
+            self.backlog = self.backlog.minus(post.weight());
+        }
+        match state {
+            State::Retrying { position, .. } => self.timers.clear(Timer::Retry { position: *position, key }),
+            State::Sending { post, .. } => self.being_sent -= post.message_bytes(),
+            State::Resuming { .. } => {
+                self.resuming -= 1;
+                self.timers.clear(Timer::Resume(key));
+            }
+            State::Queued { .. } | State::WaitingForSession { .. } | State::Reading { .. } | State::Accepted => {}
+        }
+    }
+
+    /// The messages of a line, in order.
+    fn waiting_in(&self, line: Line) -> impl Iterator<Item = DeliveryKey> {
+        self.order.range((line, 0)..=(line, u64::MAX)).map(|(_, key)| *key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conversation::pending::SessionKey;
+
+    const WITHIN: Duration = Duration::from_secs(10);
+
+    fn request(number: i64) -> RequestKey {
+        RequestKey::from_wire(&number.into(), SessionKey::ONLY).expect("the number is positive")
+    }
+
+    fn post(role: Role, is_ping: bool, length: usize) -> Post {
+        Post { is_ping, ..Post::new(role, vec![b'x'; length].into()) }
+    }
+
+    /// Two requests, a ping, a notification and an answer, in this order.
+    fn five() -> (Deliveries, [DeliveryKey; 5]) {
+        let mut deliveries = Deliveries::new();
+        for (role, is_ping, length) in [
+            (Role::Request(request(1)), false, 1),
+            (Role::Request(request(2)), false, 20),
+            (Role::Request(request(3)), true, 300),
+            (Role::Notification, false, 4000),
+            (Role::Answer, false, 50_000),
+        ] {
+            deliveries.add(post(role, is_ping, length), false);
+        }
+        let [one, two, ping] = [1, 2, 3].map(|number| DeliveryKey::Request(request(number)));
+        (deliveries, [one, two, ping, DeliveryKey::Message(4), DeliveryKey::Message(5)])
+    }
+
+    fn lines(deliveries: &Deliveries) -> [Vec<DeliveryKey>; 5] {
+        [Line::Requests, Line::Pings, Line::Others, Line::Retrying, Line::NextSession]
+            .map(|line| deliveries.waiting_in(line))
+    }
+
+    /// Compares everything that is derived with what a look at every message gives.
+    fn check(deliveries: &Deliveries) {
+        let (mut order, mut timers, mut being_sent, mut resuming) = (BTreeMap::new(), 0, 0, 0);
+        let mut backlog = Backlog::default();
+        for (key, delivery) in &deliveries.table {
+            if let Some((line, position, post)) = delivery.state.waiting() {
+                assert_eq!(order.insert((line, position), *key), None);
+                let weight = post.body.len() + size_of::<Post>();
+                backlog.bytes += weight;
+                if key.request().is_none() {
+                    backlog.messages += 1;
+                    backlog.message_bytes += weight;
+                }
+            }
+            match &delivery.state {
+                State::Retrying { .. } => timers += 1,
+                State::Resuming { .. } => (timers, resuming) = (timers + 1, resuming + 1),
+                State::Sending { post, .. } if key.request().is_none() => being_sent += post.body.len(),
+                State::Queued { .. }
+                | State::WaitingForSession { .. }
+                | State::Sending { .. }
+                | State::Reading { .. }
+                | State::Accepted => {}
+            }
+        }
+        let index = &deliveries.index;
+        assert_eq!(index.order, order);
+        assert_eq!((index.being_sent, index.resuming, deliveries.timers()), (being_sent, resuming, timers));
+        let sums = |backlog: Backlog| (backlog.messages, backlog.message_bytes, backlog.bytes);
+        assert_eq!(sums(index.backlog), sums(backlog));
+        assert_eq!(deliveries.unaccepted(), backlog.message_bytes + being_sent);
+        assert_eq!(deliveries.load(), (order.len() + resuming, backlog.bytes - order.len() * size_of::<Post>()));
+    }
+
+    /// Every transition, for one message.
+    const STEPS: [fn(&mut Deliveries, DeliveryKey); 12] = [
+        Deliveries::enqueue,
+        |deliveries, key| {
+            deliveries.retry_later(key, WITHIN, Instant::START);
+        },
+        Deliveries::wait_for_session,
+        |deliveries, key| deliveries.sent_on(key, ExchangeKey::FIRST),
+        |deliveries, key| of_request(key, |request| deliveries.read_on(request, ExchangeKey::FIRST)),
+        |deliveries, key| of_request(key, |request| deliveries.accepted(request)),
+        |deliveries, key| of_request(key, |request| deliveries.resume_later(request, Instant::START + WITHIN)),
+        Deliveries::enqueue_for_fallback,
+        |deliveries, key| {
+            deliveries.remove(key);
+        },
+        |deliveries, _| deliveries.keep_undelivered_for_next_session(),
+        |deliveries, _| deliveries.enqueue_for_session(),
+        |deliveries, _| deliveries.keep_messages_of_session(),
+    ];
+
+    fn of_request(key: DeliveryKey, act: impl FnOnce(RequestKey)) {
+        if let Some(request) = key.request() {
+            act(request);
+        }
+    }
+
+    #[test]
+    fn sums_and_order_follow_from_the_states_whatever_the_sequence_of_transitions() {
+        for kind in 0..5 {
+            for sequence in 0..STEPS.len().pow(3) {
+                let (mut deliveries, keys) = five();
+                let mut rest = sequence;
+                for _ in 0..3 {
+                    STEPS[rest % STEPS.len()](&mut deliveries, keys[kind]);
+                    rest /= STEPS.len();
+                    // Another message is in another state meanwhile.
+                    deliveries.sent_on(keys[(kind + 2) % 5], ExchangeKey::FIRST);
+                }
+                check(&deliveries);
+            }
+        }
+    }
+
+    #[test]
+    fn waiting_messages_keep_their_order_in_each_line() {
+        let (mut deliveries, [one, two, ping, notification, answer]) = five();
+        check(&deliveries);
+        assert_eq!(lines(&deliveries), [vec![one, two], vec![ping], vec![notification, answer], vec![], vec![]]);
+        let queued: Vec<_> = deliveries.queued_requests().map(DeliveryKey::Request).collect();
+        assert_eq!(queued, [one, two, ping]);
+        // Messages that are queued again come after the others of their queue.
+        for key in [one, notification] {
+            deliveries.sent_on(key, ExchangeKey::FIRST);
+            deliveries.enqueue(key);
+        }
+        assert_eq!(lines(&deliveries), [vec![two, one], vec![ping], vec![answer, notification], vec![], vec![]]);
+        // Other attempts are made in the order in which the first ones failed.
+        for key in [ping, answer, two] {
+            assert!(deliveries.retry_later(key, WITHIN, Instant::START));
+        }
+        assert_eq!(lines(&deliveries), [vec![one], vec![], vec![notification], vec![ping, answer, two], vec![]]);
+        let due = std::iter::from_fn(|| deliveries.pop_due(Instant::START + RETRY_AFTER));
+        assert_eq!(due.collect::<Vec<_>>(), [ping, answer, two].map(DueDelivery::Retry));
+        // Only requests and notifications are of use in the next session.
+        deliveries.keep_undelivered_for_next_session();
+        assert_eq!(lines(&deliveries), [vec![], vec![], vec![], vec![], vec![one, notification, ping, two]]);
+        assert!(!deliveries.contains(answer) && deliveries.timers() == 0);
+        deliveries.enqueue_for_session();
+        assert_eq!(lines(&deliveries), [vec![one, two], vec![ping], vec![notification], vec![], vec![]]);
+        check(&deliveries);
+    }
+
+    #[test]
+    fn requests_and_messages_for_another_session_are_dropped_at_the_end() {
+        let (mut deliveries, [_, _, _, notification, answer]) = five();
+        deliveries.wait_for_session(notification);
+        deliveries.add(post(Role::Cancellation, false, 7), false);
+        deliveries.retry_later(answer, WITHIN, Instant::START);
+        deliveries.keep_messages_of_session();
+        let expected = [vec![], vec![], vec![DeliveryKey::Message(6), answer], vec![], vec![]];
+        assert_eq!(lines(&deliveries), expected);
+        assert_eq!((deliveries.table.len(), deliveries.poll_timeout()), (2, None));
+        check(&deliveries);
+    }
+
+    #[test]
+    fn a_message_is_sent_again_after_growing_pauses_for_a_limited_time() {
+        let (mut deliveries, [one, ..]) = five();
+        let (mut now, mut pauses) = (Instant::START, Vec::new());
+        while deliveries.retry_later(one, RETRY_AFTER * 7, now) {
+            let at = deliveries.poll_timeout().expect("the next attempt has a time");
+            assert_eq!(deliveries.pop_due(at), Some(DueDelivery::Retry(one)));
+            pauses.push(at.saturating_duration_since(now));
+            now = at;
+            deliveries.sent_on(one, ExchangeKey::FIRST);
+        }
+        assert_eq!(pauses, [RETRY_AFTER, RETRY_AFTER * 2, RETRY_AFTER * 4]);
+        let second_session = [(); 2].map(|()| deliveries.may_try_second_session(one));
+        assert_eq!(second_session, [true, false]);
+    }
+
+    #[test]
+    fn a_request_passes_through_its_states_and_no_others() {
+        let (mut deliveries, [one, ..]) = five();
+        let (first, second) = (ExchangeKey::FIRST, ExchangeKey::SECOND);
+        let key = request(1);
+        let state = |deliveries: &Deliveries| {
+            (deliveries.progress(key), deliveries.may_be_answered(key), deliveries.post(one).is_some())
+        };
+        // Nothing was sent yet that could be accepted, read or resumed.
+        deliveries.accepted(key);
+        deliveries.read_on(key, first);
+        deliveries.resume_later(key, Instant::START);
+        assert_eq!(state(&deliveries), (Some(Progress::Unsent), false, true));
+        deliveries.sent_on(one, first);
+        assert_eq!(state(&deliveries), (Some(Progress::On(first)), true, true));
+        deliveries.read_on(key, first);
+        assert_eq!(state(&deliveries), (Some(Progress::On(first)), true, false));
+        deliveries.enqueue(one);
+        deliveries.sent_on(one, second);
+        deliveries.accepted(key);
+        assert_eq!(state(&deliveries), (Some(Progress::On(first)), true, false), "it is not sent twice");
+        deliveries.cursor_mut(key).expect("a stream is read").asked_to_wait(WITHIN);
+        deliveries.resume_later(key, Instant::START + WITHIN);
+        assert_eq!(state(&deliveries), (Some(Progress::Delivered), false, false));
+        assert_eq!(deliveries.resuming(), 1);
+        assert_eq!(deliveries.pop_due(Instant::START + WITHIN), Some(DueDelivery::Resume(key)));
+        deliveries.read_on(key, second);
+        assert_eq!(state(&deliveries), (Some(Progress::On(second)), true, false));
+        assert_eq!((deliveries.resuming(), deliveries.delivered().collect::<Vec<_>>()), (0, vec![key]));
+        let cursor = format!("{:?}", deliveries.cursor(key));
+        assert!(cursor.contains("retry: Some(10s)"), "the cursor is kept: {cursor}");
+        assert_eq!(deliveries.remove(one).and_then(|removed| removed.exchange), Some(second));
+        assert_eq!(state(&deliveries), (None, false, false));
+        check(&deliveries);
+    }
+}
