@@ -52,7 +52,7 @@ pub fn all() -> Vec<Texts> {
     vec![
         texts(
             "UsageError",
-            "mcp-proto/src/error.rs",
+            "mcp-proto/src/error/usage.rs",
             vec![
                 UsageError::Limit { field: "message", largest: 1 << 30 },
                 UsageError::Endpoint(InvalidUrl::Port),
@@ -61,6 +61,7 @@ pub fn all() -> Vec<Texts> {
                 UsageError::ReservedHeader { name: "host".into() },
                 UsageError::NotConnected,
                 UsageError::AlreadyConnected,
+                UsageError::AlreadyServing,
                 UsageError::Closed,
                 UsageError::TooManyRequests { limit: 4096 },
                 UsageError::TooManySubscriptions { limit: 256 },
@@ -167,7 +168,7 @@ pub fn all() -> Vec<Texts> {
         ),
         texts(
             "Fault",
-            "mcp-proto/src/error.rs",
+            "mcp-proto/src/error/fault.rs",
             vec![
                 Fault::Parse(parse),
                 Fault::NotAMessage { line: Excerpt::new("Listening on port 3000", 80) },
@@ -196,7 +197,7 @@ pub fn all() -> Vec<Texts> {
         ),
         texts(
             "Quirk",
-            "mcp-proto/src/error.rs",
+            "mcp-proto/src/error/fault.rs",
             vec![
                 Quirk::ResponseInArray,
                 Quirk::NotificationNotAccepted202,
