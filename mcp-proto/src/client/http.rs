@@ -32,7 +32,6 @@
 //! | `session` | sessions: begun, lost, opened again, ended |
 //! | `two_endpoint` | the transport of 2024-11-05, and the fallback to it |
 
-mod answer;
 mod carrier;
 mod config;
 mod delivery;
@@ -43,10 +42,10 @@ mod headers;
 mod mirrored;
 mod redirect;
 mod refusal;
-mod resume;
+mod response;
 mod route;
-mod server_stream;
 mod session;
+mod stream;
 mod tools;
 mod two_endpoint;
 mod url;
@@ -62,13 +61,12 @@ use crate::conversation::outbox::Weight;
 use crate::conversation::pending::RequestKey;
 use crate::error::{Failed, Fault};
 use crate::limits::Limits;
-use crate::spec::ProtocolVersion;
 use delivery::{Deliveries, DeliveryKey, Queue};
 use endpoint::Endpoint;
-use exchange::{Exchange, Exchanges, OpenedIn, Posted, Purpose};
-use headers::{Common, SessionId};
-use resume::Cursor;
-use session::Closing;
+use exchange::{Exchange, Exchanges, Posted, Purpose};
+use headers::Common;
+use session::HttpSession;
+use stream::{Cursor, ServerStream};
 use tools::Tools;
 use two_endpoint::HttpMode;
 
@@ -128,28 +126,12 @@ pub struct Http {
     limits: Limits,
     jitter: Jitter,
     mode: HttpMode,
-    session: Option<SessionId>,
-    /// The session id in the response to `initialize`, until the result is accepted.
-    offered_session: Option<SessionId>,
-    version: Option<ProtocolVersion>,
-    /// The number of sessions so far.
-    generation: u64,
-    /// The handshake of the current session is over.
-    is_ready: bool,
+    session: HttpSession,
     exchanges: Exchanges,
     deliveries: Deliveries,
     server_stream: ServerStream,
     tools: Tools,
     timers: Deadlines<Timer>,
-    closing: Closing,
-}
-
-/// The stream for messages that belong to no request.
-#[derive(Debug)]
-struct ServerStream {
-    cursor: Cursor,
-    /// The server has offered it in this session.
-    was_open: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -169,20 +151,15 @@ impl Http {
         let limits = Limits::default();
         Self {
             mode: HttpMode::new(&config),
-            server_stream: ServerStream { cursor: Cursor::new(), was_open: false },
+            server_stream: ServerStream::new(),
             config,
             limits,
             jitter: Jitter::new(0),
-            session: None,
-            offered_session: None,
-            version: None,
-            generation: 0,
-            is_ready: false,
+            session: HttpSession::new(),
             exchanges: Exchanges::new(),
             deliveries: Deliveries::new(),
             tools: Tools::default(),
             timers: Deadlines::new(),
-            closing: Closing::No,
         }
     }
 
@@ -233,11 +210,10 @@ impl Http {
         let Some(post) = self.deliveries.post(message) else { return };
         let opens_session = matches!(post.role, Role::Initialize(_));
         let to = post.to.as_ref().unwrap_or(self.mode.post_to(&self.config.endpoint));
-        let common = Common {
-            user: &self.config.headers,
-            session: self.session.as_ref().filter(|_| !opens_session),
-            version: post.version.or(self.version.filter(|_| !opens_session)),
-        };
+        let user = &self.config.headers;
+        let common =
+            if opens_session { Common { user, session: None, version: None } } else { self.session.common(user) };
+        let common = Common { version: post.version.or(common.version), ..common };
         let request = common.post(to, post.body.clone(), post.mirrored.as_deref());
         let posted = Posted { message, role: post.role, redirects: post.redirects };
         let exchange = self.open(request, Purpose::Post(posted), wire);
@@ -254,16 +230,14 @@ impl Http {
             Purpose::Resume { request, .. } => self.deliveries.cursor(*request).and_then(Cursor::resume_after),
             Purpose::Post(_) | Purpose::TwoEndpointStream { .. } | Purpose::Delete | Purpose::Drain => None,
         };
-        let common = Common { user: &self.config.headers, session: self.session.as_ref(), version: self.version };
-        let request = common.get(from.unwrap_or(&self.config.endpoint), cursor);
+        let request = self.session.common(&self.config.headers).get(from.unwrap_or(&self.config.endpoint), cursor);
         self.open(request, purpose, wire)
     }
 
     fn open(&mut self, request: Request<Bytes>, purpose: Purpose, wire: &mut Wire<'_, HttpAction>) -> ExchangeKey {
         let opens_session = matches!(&purpose, Purpose::Post(Posted { role: Role::Initialize(_), .. }));
         // The session of a two-endpoint server is in the URL that it named (HS-08).
-        let in_session = (self.session.is_some() || !self.mode.is_streamable()) && !opens_session;
-        let opened_in = OpenedIn { generation: self.generation, in_session };
+        let opened_in = self.session.opened_in(!self.mode.is_streamable(), opens_session);
         self.exchanges.open(Exchange::new(purpose, opened_in), request, wire)
     }
 
@@ -283,7 +257,7 @@ impl Http {
     /// A message certainly did not reach the server: it is sent again after a pause, within `HttpConfig::redelivery`.
     fn not_delivered(&mut self, message: DeliveryKey, reason: Failed, now: Instant, wire: &mut Wire<'_, HttpAction>) {
         let is_retried =
-            self.closing == Closing::No && self.deliveries.retry_later(message, self.config.redelivery, now);
+            !self.session.is_closing() && self.deliveries.retry_later(message, self.config.redelivery, now);
         if !is_retried {
             self.undelivered(message, reason, wire);
         }

@@ -51,7 +51,7 @@ impl Carrier for Http {
             Role::Discover(_, version) => Some(version),
             Role::Initialize(_) => None,
             Role::Request(_) | Role::Confirmation | Role::Answer | Role::Cancellation | Role::Notification => {
-                self.version
+                self.session.version()
             }
         };
         let is_mirrored = version.is_some_and(|version| version.rules().mirrored_headers);
@@ -100,7 +100,7 @@ impl Carrier for Http {
     fn respawn(&mut self, _wire: &mut Wire<'_, HttpAction>) {}
 
     fn cancel(&mut self, request: RequestKey, notice: &Message, now: Instant, wire: &mut Wire<'_, HttpAction>) {
-        if self.version.is_some_and(|version| version.rules().cancel_by == CancelBy::ClosingTheExchange) {
+        if self.session.version().is_some_and(|version| version.rules().cancel_by == CancelBy::ClosingTheExchange) {
             self.close_exchange(request, wire);
             self.pump(now, wire);
             return;
@@ -133,9 +133,9 @@ impl Carrier for Http {
     }
 
     fn ready(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
-        self.is_ready = true;
+        self.session.ready();
         self.deliveries.enqueue_for_session();
-        let streams = self.version.is_some_and(|version| version.rules().get_stream);
+        let streams = self.session.version().is_some_and(|version| version.rules().get_stream);
         if streams && self.mode.is_streamable() {
             self.open_server_stream(wire);
         }

@@ -20,7 +20,7 @@ use http::HeaderMap;
 
 use super::endpoint::Endpoint;
 use super::exchange::ExchangeKey;
-use super::resume::Cursor;
+use super::stream::Cursor;
 use crate::Instant;
 use crate::client::carrier::{Backlog, Role};
 use crate::conversation::deadlines::Deadlines;

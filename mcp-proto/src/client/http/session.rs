@@ -1,60 +1,153 @@
-//! Sessions: begun, accepted, lost, ended (RULES 4.1, 5.3).
+//! The session with the server: begun, accepted, lost, ended (RULES 4.1, 5.3).
 
+use http::HeaderMap;
 use http::StatusCode;
 use http::response::Parts;
 
 use super::delivery::{DeliveryKey, Queue};
-use super::exchange::Purpose;
-use super::headers::{Common, refusal};
-use super::two_endpoint::HttpMode;
+use super::exchange::{OpenedIn, Purpose};
+use super::headers::{Common, SessionId, refusal};
 use super::{Http, HttpAction, Timer};
 use crate::Instant;
 use crate::client::carrier::{Inbound, Role, Wire};
 use crate::error::{Failed, Fault, Quirk};
 use crate::spec::ProtocolVersion;
 
-/// The progress of closing.
+/// The session, which the server may lose and the client then opens again.
+///
+/// ```text
+/// Opening ◀───────▶ Ready
+///    │     lost       │
+///    └───────┬────────┘ close
+///            ▼
+///        Flushing ──▶ Ending ──▶ Closed
+/// ```
+#[derive(Debug)]
+pub(super) struct HttpSession {
+    phase: Phase,
+    id: Option<SessionId>,
+    /// The id in the response to `initialize`, until the result is accepted.
+    offered: Option<SessionId>,
+    version: Option<ProtocolVersion>,
+    /// The number of sessions so far.
+    generation: u64,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Closing {
-    /// Not begun.
-    No,
-    /// Notifications and answers are still being delivered.
+enum Phase {
+    /// The handshake is not over.
+    Opening,
+    Ready,
+    /// The connection ends: notifications and answers are still being delivered.
     Flushing,
     /// The session is being ended with DELETE (SH-C-09).
     Ending,
-    /// Complete.
-    Done,
+    Closed,
+}
+
+impl HttpSession {
+    pub(super) const fn new() -> Self {
+        Self { phase: Phase::Opening, id: None, offered: None, version: None, generation: 0 }
+    }
+
+    /// Discards the session: the handshake of the next one begins.
+    fn begin(&mut self) {
+        self.generation += 1;
+        if self.phase == Phase::Ready {
+            self.phase = Phase::Opening;
+        }
+        (self.id, self.offered, self.version) = (None, None, None);
+    }
+
+    /// The response to `initialize` has this session id.
+    pub(super) fn offer(&mut self, id: SessionId) {
+        self.offered = Some(id);
+    }
+
+    /// The result of `initialize` or `server/discover` was accepted: this revision is in force now.
+    fn accept(&mut self, version: ProtocolVersion) {
+        self.id = self.offered.take().filter(|_| version.rules().sessions);
+        self.version = Some(version);
+    }
+
+    /// The handshake is over.
+    pub(super) fn ready(&mut self) {
+        if self.phase == Phase::Opening {
+            self.phase = Phase::Ready;
+        }
+    }
+
+    /// The session of this generation is lost. Returns whether it is the current one.
+    fn lose(&mut self, generation: u64) -> bool {
+        let is_current = generation == self.generation && !self.is_closing();
+        if is_current {
+            self.phase = Phase::Opening;
+            self.id = None;
+        }
+        is_current
+    }
+
+    /// The revision in force.
+    pub(super) const fn version(&self) -> Option<ProtocolVersion> {
+        self.version
+    }
+
+    pub(super) const fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.phase == Phase::Ready
+    }
+
+    /// Whether the connection ends or has ended.
+    pub(super) fn is_closing(&self) -> bool {
+        matches!(self.phase, Phase::Flushing | Phase::Ending | Phase::Closed)
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.phase == Phase::Closed
+    }
+
+    /// Whether a response names another session than the one in which its request was sent, and this one still exists.
+    pub(super) fn is_changed_by(&self, id: &SessionId, opened_in: OpenedIn) -> bool {
+        opened_in.in_session && opened_in.generation == self.generation && self.id.as_ref() != Some(id)
+    }
+
+    /// The session of an exchange that is opened now. `is_session` is whether the transport has a session even without
+    /// an id.
+    pub(super) fn opened_in(&self, is_session: bool, opens_session: bool) -> OpenedIn {
+        OpenedIn { generation: self.generation, in_session: (self.id.is_some() || is_session) && !opens_session }
+    }
+
+    /// The headers of a request in this session.
+    pub(super) fn common<'a>(&'a self, user: &'a HeaderMap) -> Common<'a> {
+        Common { user, session: self.id.as_ref(), version: self.version }
+    }
 }
 
 impl Http {
     /// Discards the session, because `initialize` is sent without one (SH-C-08).
     pub(super) fn begin_session(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
-        if self.session.is_some() {
+        if self.session.id.is_some() {
             self.delete(wire);
         }
-        self.generation += 1;
-        self.is_ready = false;
-        self.session = None;
-        self.offered_session = None;
-        self.version = None;
+        self.session.begin();
         self.drop_streams(wire);
-        self.server_stream.was_open = false;
-        self.server_stream.cursor.moved(None);
+        self.server_stream.begin();
         if !self.mode.is_streamable() {
-            self.mode = HttpMode::Opening { instead_of: None };
-            self.open_two_endpoint_stream(now, wire);
+            self.open_two_endpoint_stream(None, now, wire);
         }
     }
 
     pub(super) fn accept_session(&mut self, version: ProtocolVersion, wire: &mut Wire<'_, HttpAction>) {
-        self.session = self.offered_session.take().filter(|_| version.rules().sessions);
-        self.version = Some(version);
+        self.session.accept(version);
         if version.rules().two_endpoints && self.mode.is_streamable() {
             wire.quirk(Quirk::FirstRevisionOverStreamableHttp);
         }
     }
 
-    /// The server has lost the session.
+    /// The server has lost the session: it answered 404, or the stream of a two-endpoint server has ended.
     ///
     /// `refused` is the message that the server refused for this reason, and certainly did not process.
     pub(super) fn lose_session(
@@ -64,16 +157,13 @@ impl Http {
         now: Instant,
         wire: &mut Wire<'_, HttpAction>,
     ) {
-        let is_news = generation == self.generation && self.closing == Closing::No;
         if let Some(message) = refused {
             self.refused_with_session(message, wire);
         }
-        if !is_news {
+        if !self.session.lose(generation) {
             self.pump(now, wire);
             return;
         }
-        self.is_ready = false;
-        self.session = None;
         self.fail_delivered(wire);
         self.deliveries.keep_undelivered_for_next_session();
         wire.inbound.push_back(Inbound::SessionLost);
@@ -94,7 +184,7 @@ impl Http {
         };
         if !again {
             self.undelivered(message, Failed::SessionLost, wire);
-        } else if self.is_ready && self.closing == Closing::No {
+        } else if self.session.is_ready() {
             self.deliveries.enqueue(message);
         } else {
             self.deliveries.wait_for_session(message);
@@ -119,10 +209,10 @@ impl Http {
     }
 
     pub(super) fn begin_closing(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
-        if self.closing != Closing::No {
+        if self.session.is_closing() {
             return;
         }
-        self.closing = Closing::Flushing;
+        self.session.phase = Phase::Flushing;
         self.deliveries.keep_messages_of_session();
         self.exchanges.abort_where(|purpose| purpose.request().is_some(), wire);
         self.exchanges.clear_timers();
@@ -133,15 +223,15 @@ impl Http {
 
     /// Takes the next step of closing, if the previous one is done.
     pub(super) fn go_on_closing(&mut self, wire: &mut Wire<'_, HttpAction>) {
-        if self.closing != Closing::Flushing {
+        if self.session.phase != Phase::Flushing {
             return;
         }
         let is_busy = self.exchanges.any(|purpose| matches!(purpose, Purpose::Post(_)));
         if is_busy || (self.mode.is_open() && self.deliveries.first_queued(Queue::Others).is_some()) {
             return;
         }
-        if self.session.is_some() {
-            self.closing = Closing::Ending;
+        if self.session.id.is_some() {
+            self.session.phase = Phase::Ending;
             self.delete(wire);
         } else {
             self.close_now(wire);
@@ -149,8 +239,7 @@ impl Http {
     }
 
     fn delete(&mut self, wire: &mut Wire<'_, HttpAction>) {
-        let common = Common { user: &self.config.headers, session: self.session.as_ref(), version: self.version };
-        let request = common.delete(&self.config.endpoint);
+        let request = self.session.common(&self.config.headers).delete(&self.config.endpoint);
         self.open(request, Purpose::Delete, wire);
     }
 
@@ -171,14 +260,14 @@ impl Http {
     }
 
     fn deleted(&mut self, wire: &mut Wire<'_, HttpAction>) {
-        if self.closing == Closing::Ending {
+        if self.session.phase == Phase::Ending {
             self.close_now(wire);
         }
     }
 
     /// The deadline for closing has passed (H6).
     pub(super) fn close_unended(&mut self, wire: &mut Wire<'_, HttpAction>) {
-        if self.closing == Closing::Ending {
+        if self.session.phase == Phase::Ending {
             let after = self.config.close_timeout;
             wire.fault(Fault::SessionNotEnded { reason: Failed::TimedOut { after } });
         }
@@ -186,11 +275,11 @@ impl Http {
     }
 
     fn close_now(&mut self, wire: &mut Wire<'_, HttpAction>) {
-        if self.closing == Closing::Done {
+        if self.session.is_closed() {
             return;
         }
-        self.closing = Closing::Done;
-        self.session = None;
+        self.session.phase = Phase::Closed;
+        self.session.id = None;
         self.exchanges.abort_where(|_| true, wire);
         self.timers.clear_all();
         wire.inbound.push_back(Inbound::Closed);

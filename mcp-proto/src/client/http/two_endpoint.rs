@@ -80,12 +80,17 @@ impl Http {
         wire: &mut Wire<'_, HttpAction>,
     ) {
         self.deliveries.enqueue_for_fallback(message);
-        self.mode = HttpMode::Opening { instead_of: Some(refused) };
-        self.open_two_endpoint_stream(now, wire);
+        self.open_two_endpoint_stream(Some(refused), now, wire);
     }
 
     /// Opens the stream. No message is sent before the endpoint is known (HS-11).
-    pub(super) fn open_two_endpoint_stream(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+    pub(super) fn open_two_endpoint_stream(
+        &mut self,
+        instead_of: Option<Failed>,
+        now: Instant,
+        wire: &mut Wire<'_, HttpAction>,
+    ) {
+        self.mode = HttpMode::Opening { instead_of };
         self.get(None, Purpose::TwoEndpointStream { redirects: 0 }, wire);
         self.timers.set(Timer::Endpoint, now + self.config.endpoint_timeout);
     }
@@ -136,7 +141,7 @@ impl Http {
     pub(super) fn two_endpoint_stream_failed(&mut self, reason: Failed, now: Instant, wire: &mut Wire<'_, HttpAction>) {
         match self.mode {
             HttpMode::Opening { .. } => self.opening_failed(reason, wire),
-            HttpMode::TwoEndpoint { .. } => self.lose_session(self.generation, None, now, wire),
+            HttpMode::TwoEndpoint { .. } => self.lose_session(self.session.generation(), None, now, wire),
             HttpMode::Streamable => {}
         }
     }

@@ -1,19 +1,21 @@
-//! Resumption of broken streams (SH-C-32 to SH-C-36).
+//! Streams of events that break and are opened again: those of requests (SH-C-32 to SH-C-36), and the one for messages
+//! that belong to no request (SH-C-38 to SH-C-40).
 
 use std::time::Duration;
 
 use http::StatusCode;
 use http::response::Parts;
 
-use super::answer::{is_temporary, not_a_stream};
-use super::exchange::OpenedIn;
-use super::{Http, HttpAction};
+use super::exchange::{OpenedIn, Purpose};
+use super::headers::refusal;
+use super::response::{is_temporary, not_a_stream};
+use super::{Http, HttpAction, Timer};
 use crate::Instant;
 use crate::client::carrier::Wire;
 use crate::codec::sse::EventId;
 use crate::conversation::backoff::{Backoff, Jitter};
 use crate::conversation::pending::RequestKey;
-use crate::error::Failed;
+use crate::error::{Failed, Fault, Quirk};
 use crate::limits::Limits;
 
 /// The number of resumptions without an event after which a stream's request fails.
@@ -67,6 +69,31 @@ impl Cursor {
     }
 }
 
+/// The stream for messages that belong to no request.
+#[derive(Debug)]
+pub(super) struct ServerStream {
+    pub(super) cursor: Cursor,
+    /// The server has offered it in this session.
+    was_open: bool,
+}
+
+impl ServerStream {
+    pub(super) const fn new() -> Self {
+        Self { cursor: Cursor::new(), was_open: false }
+    }
+
+    /// A session begins, which has a stream of its own.
+    pub(super) fn begin(&mut self) {
+        self.was_open = false;
+        self.cursor.moved(None);
+    }
+
+    /// The server offers it.
+    pub(super) const fn opened(&mut self) {
+        self.was_open = true;
+    }
+}
+
 impl Http {
     /// Resumes a stream that ended without the answer. If that is not possible, the request fails at once (H1).
     pub(super) fn resume(
@@ -76,7 +103,8 @@ impl Http {
         now: Instant,
         wire: &mut Wire<'_, HttpAction>,
     ) {
-        let resumable = self.version.is_some_and(|version| version.rules().resumable) && self.mode.is_streamable();
+        let resumable =
+            self.session.version().is_some_and(|version| version.rules().resumable) && self.mode.is_streamable();
         // Without an event id, there is nothing to resume after (SH-C-35).
         let may_resume = |cursor: &&mut Cursor| {
             resumable && cursor.resume_after().is_some() && cursor.failures() < FRUITLESS_RESUMPTIONS
@@ -104,5 +132,50 @@ impl Http {
         } else {
             self.unanswered(request, Failed::StreamEnded, wire);
         }
+    }
+
+    /// Opens the stream for messages that belong to no request.
+    pub(super) fn open_server_stream(&mut self, wire: &mut Wire<'_, HttpAction>) {
+        let has_one = self.exchanges.any(|purpose| matches!(purpose, Purpose::ServerStream { .. }));
+        // With a single exchange, the stream would leave none for requests.
+        if !has_one && !self.session.is_closing() && self.limits.exchanges > 1 {
+            self.get(None, Purpose::ServerStream { redirects: 0 }, wire);
+        }
+    }
+
+    /// The server did not open the stream for its own messages.
+    pub(super) fn no_server_stream(
+        &mut self,
+        opened_in: OpenedIn,
+        head: &Parts,
+        now: Instant,
+        wire: &mut Wire<'_, HttpAction>,
+    ) {
+        if opened_in.generation != self.session.generation() {
+            return;
+        }
+        match head.status {
+            // The server does not offer the stream (SH-C-38).
+            StatusCode::METHOD_NOT_ALLOWED => {}
+            StatusCode::NOT_FOUND if opened_in.in_session && self.server_stream.was_open => {
+                self.lose_session(opened_in.generation, None, now, wire);
+            }
+            // The next message shows whether the session still exists.
+            StatusCode::NOT_FOUND => wire.quirk(Quirk::GetNotFound),
+            status if is_temporary(status) && self.server_stream.cursor.failures() < 10 => {
+                let after = refusal(status, &head.headers, &self.limits).retry_after;
+                self.reopen_server_stream(after, now);
+            }
+            // The server still holds the stream that broke (A15).
+            StatusCode::CONFLICT if self.server_stream.cursor.failures() < FRUITLESS_RESUMPTIONS => {
+                self.reopen_server_stream(None, now);
+            }
+            _ => wire.fault(Fault::NoServerStream { reason: not_a_stream(head, &self.limits) }),
+        }
+    }
+
+    pub(super) fn reopen_server_stream(&mut self, after: Option<Duration>, now: Instant) {
+        let at = self.server_stream.cursor.next_attempt(after, &self.limits, &mut self.jitter, now);
+        self.timers.set(Timer::ServerStream, at);
     }
 }

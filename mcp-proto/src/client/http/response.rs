@@ -6,8 +6,7 @@ use http::response::Parts;
 use super::delivery::{DeliveryKey, Post};
 use super::exchange::{Exchange, ExchangeKey, Next, Posted, Purpose, Reading, append};
 use super::headers::{SessionHeader, is_encoded, refusal, session_id};
-use super::resume::Cursor;
-use super::session::Closing;
+use super::stream::Cursor;
 use super::{Failure, Http, HttpAction};
 use crate::Instant;
 use crate::client::carrier::{Inbound, Role, Wire};
@@ -111,7 +110,7 @@ impl Http {
             None => matches!(exchange.purpose, Purpose::Drain),
         };
         self.exchanges.put_back(key, exchange);
-        if next == Next::Abort || self.closing == Closing::Done {
+        if next == Next::Abort || self.session.is_closed() {
             self.exchanges.abort(key, wire);
         } else if is_over {
             self.exchanges.drain_until(key, now + self.config.linger);
@@ -150,7 +149,7 @@ impl Http {
             }
             Purpose::ServerStream { .. } => {
                 if is_stream(head) {
-                    self.server_stream.was_open = true;
+                    self.server_stream.opened();
                     exchange.reading = Reading::events(&self.limits, self.server_stream.cursor.resume_after().cloned());
                 } else {
                     exchange.leave(&self.limits);
@@ -212,12 +211,10 @@ impl Http {
                 self.unanswered(request, Failed::InvalidSessionId, wire);
                 return Next::Abort;
             }
-            (SessionHeader::Valid(id), Role::Initialize(_)) => self.offered_session = Some(id),
+            (SessionHeader::Valid(id), Role::Initialize(_)) => self.session.offer(id),
             // Only the answer to `initialize` sets the session (SH-C-06, HT4).
-            (SessionHeader::Valid(id), _) if exchange.opened_in.in_session && self.session.as_ref() != Some(&id) => {
-                if exchange.opened_in.generation == self.generation {
-                    wire.fault(Fault::SessionIdChanged);
-                }
+            (SessionHeader::Valid(id), _) if self.session.is_changed_by(&id, exchange.opened_in) => {
+                wire.fault(Fault::SessionIdChanged);
             }
             (SessionHeader::Absent | SessionHeader::Valid(_) | SessionHeader::Invalid, _) => {}
         }
