@@ -633,12 +633,11 @@ impl Index {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conversation::pending::SessionKey;
 
     const WITHIN: Duration = Duration::from_secs(10);
 
     fn request(number: i64) -> RequestKey {
-        RequestKey::from_wire(&number.into(), SessionKey::ONLY).expect("the number is positive")
+        RequestKey::from_wire(&number.into(), None).expect("the number is positive")
     }
 
     fn post(role: Role, is_ping: bool, length: usize) -> Post {
