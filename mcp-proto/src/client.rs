@@ -12,6 +12,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `config` | the configuration of the client, and calls |
+//! | `identity` | what the client states about itself |
 //! | `event` | events that the client reports |
 //! | `inbound` | requests, notifications and responses from the server |
 //! | `stdio` | the client on a byte stream |
@@ -31,6 +32,7 @@ mod detection;
 mod event;
 mod handshake;
 mod http;
+mod identity;
 mod inbound;
 mod listen;
 mod outcome;
@@ -48,21 +50,21 @@ use crate::conversation::outbox::{Outbox, Output};
 use crate::conversation::pending::{Incoming, Pending, RequestKey, Ticket};
 use crate::error::{Failed, Fault, Quirk, UsageError};
 use crate::limits::Load;
-use crate::spec::Method;
-use crate::spec::{Era, ProtocolVersion};
+use crate::spec::{Era, Method, ProtocolVersion};
 use crate::transport::Transport;
 use calls::Calls;
 use carrier::{Carrier, Inbound, Role, Wire};
 use detection::Detection;
-use handshake::{Handshake, Opener, Phase};
+use handshake::{Handshake, Phase};
+use identity::Identity;
 use listen::Listening;
 use restore::Settings;
 
-pub(crate) use carrier::Backlog;
-pub use carrier::ClientTransport;
-pub use config::{Call, Config, Confirmation, Forwarding};
+pub use carrier::{Backlog, ClientTransport};
+pub use config::{Call, Config};
 pub use detection::{DetectedBy, DetectedEra};
 pub use event::{CloseReason, Event, NotRestored, Outcome, Scope, Unavailable};
+pub use handshake::Opening;
 pub use http::{ExchangeKey, Failure, Http, HttpAction, HttpConfig, HttpTransport, InvalidUrl};
 pub use listen::SubscriptionKey;
 
@@ -102,6 +104,7 @@ pub use listen::SubscriptionKey;
 #[derive(Debug)]
 pub struct Client<T: Transport> {
     config: Config,
+    identity: Identity,
     pub(crate) transport: T,
     phase: Phase,
     handshake: Option<Handshake>,
@@ -159,27 +162,43 @@ enum Internal {
 /// Requests that wait for the handshake, in order.
 #[derive(Debug, Default)]
 struct Held {
-    requests: VecDeque<(RequestKey, Method, Option<Json>)>,
+    requests: VecDeque<HeldRequest>,
     bytes: usize,
 }
 
+/// A request that waits for the handshake.
+#[derive(Debug)]
+struct HeldRequest {
+    request: RequestKey,
+    method: Method,
+    params: Option<Json>,
+    /// [`Call::unchanged`] was called.
+    is_unchanged: bool,
+}
+
+impl HeldRequest {
+    fn weight(&self) -> usize {
+        self.params.as_ref().map_or(0, Json::len)
+    }
+}
+
 impl Held {
-    fn push_back(&mut self, request: RequestKey, method: Method, params: Option<Json>) {
-        self.bytes += Self::weight(params.as_ref());
-        self.requests.push_back((request, method, params));
+    fn push_back(&mut self, request: HeldRequest) {
+        self.bytes += request.weight();
+        self.requests.push_back(request);
     }
 
-    fn pop_front(&mut self) -> Option<(RequestKey, Method, Option<Json>)> {
-        let (request, method, params) = self.requests.pop_front()?;
-        self.bytes -= Self::weight(params.as_ref());
-        Some((request, method, params))
+    fn pop_front(&mut self) -> Option<HeldRequest> {
+        let request = self.requests.pop_front()?;
+        self.bytes -= request.weight();
+        Some(request)
     }
 
     /// Removes a request, and returns whether it was in the queue.
     fn remove(&mut self, request: RequestKey) -> bool {
-        let Some(at) = self.requests.iter().position(|(held, ..)| *held == request) else { return false };
-        if let Some((.., params)) = self.requests.remove(at) {
-            self.bytes -= Self::weight(params.as_ref());
+        let Some(at) = self.requests.iter().position(|held| held.request == request) else { return false };
+        if let Some(held) = self.requests.remove(at) {
+            self.bytes -= held.weight();
         }
         true
     }
@@ -189,11 +208,11 @@ impl Held {
     }
 
     fn contains(&self, request: RequestKey) -> bool {
-        self.requests.iter().any(|(held, ..)| *held == request)
+        self.requests.iter().any(|held| held.request == request)
     }
 
     fn methods(&self) -> impl Iterator<Item = &Method> {
-        self.requests.iter().map(|(_, method, _)| method)
+        self.requests.iter().map(|held| &held.method)
     }
 
     /// Appends the requests of another queue.
@@ -205,10 +224,6 @@ impl Held {
     /// The bytes of all parameters.
     const fn bytes(&self) -> usize {
         self.bytes
-    }
-
-    fn weight(params: Option<&Json>) -> usize {
-        params.map_or(0, Json::len)
     }
 }
 
@@ -229,8 +244,10 @@ impl<T: Carrier> Client<T> {
     /// [`UsageError`] if the configuration is invalid.
     pub fn new(mut transport: T, config: Config) -> Result<Self, UsageError> {
         config.check()?;
+        let identity = Identity::new(config.client_info.clone(), config.capabilities.clone())?;
         transport.configure(&config.limits, config.seed);
         Ok(Self {
+            identity,
             transport,
             phase: Phase::Idle,
             handshake: None,
@@ -270,62 +287,69 @@ impl<T: Carrier> Client<T> {
         self.check_unconnected()?;
         let known = self.detection.settled().or(self.config.known_era);
         self.detection = Detection::new(&self.allowed_versions(), known, T::SILENCE_MEANS_LEGACY);
-        self.handshake = Some(Handshake::new(Opener::Configured));
+        self.handshake = Some(Handshake::new(None));
         self.settings = Settings::default();
         self.open(true, now);
         Ok(())
     }
 
-    /// Opens the connection with these parameters of `initialize`, which are sent unchanged.
+    /// Opens the connection with a request that the application supplies, for an application that forwards the
+    /// requests of another client.
     ///
-    /// If the server refuses them with an error that a modern server may send, and the configuration allows the modern
-    /// era, the client sends `server/discover`. This method may be called again, and then starts over, if the
-    /// connection could not be made or the session is not confirmed yet.
+    /// If the server is of the other era and the configuration allows that, the client continues by itself: with
+    /// `server/discover` if `initialize` was refused with an error that a modern server may send, with `initialize` if
+    /// `server/discover` shows a legacy server. [`Event::Connected`] contains the result. If it is the result of
+    /// `initialize`, the application confirms the session with [`Client::confirm`].
+    ///
+    /// This method may be called again, and then starts over, if the connection could not be made or the session is not
+    /// confirmed yet.
     ///
     /// # Errors
     ///
     /// [`UsageError::AlreadyConnected`] or [`UsageError::Closed`].
-    pub fn connect_with(&mut self, params: Json, now: Instant) -> Result<(), UsageError> {
+    pub fn connect_with(&mut self, opening: Opening, now: Instant) -> Result<(), UsageError> {
         self.check_unconnected()?;
-        self.detection =
-            Detection::new(&self.allowed_versions(), Some(DetectedEra::known(Era::Legacy)), T::SILENCE_MEANS_LEGACY);
-        self.handshake = Some(Handshake::new(Opener::Initialize(params)));
+        let known = match opening {
+            Opening::Initialize(_) => Some(DetectedEra::known(Era::Legacy)),
+            Opening::Discover(_) => None,
+        };
+        self.detection = Detection::new(&self.allowed_versions(), known, T::SILENCE_MEANS_LEGACY);
+        self.handshake = Some(Handshake::new(Some(opening)));
         self.settings = Settings::default();
         self.open(true, now);
         Ok(())
     }
 
-    /// Opens the connection with these parameters of `server/discover`, which are sent unchanged. In the modern era,
-    /// all requests are sent unchanged: the caller sets `_meta` and receives raw results. If the server is a legacy
-    /// one, the connection is opened as the configuration describes.
+    /// States this identity from now on, instead of the configured one: a client that acts for another client states
+    /// that client's.
+    ///
+    /// `clientInfo` and the capabilities are stated in `initialize`, and in every request of the modern era. What the
+    /// server was sent already is not repeated.
     ///
     /// # Errors
     ///
-    /// [`UsageError::AlreadyConnected`] or [`UsageError::Closed`].
-    pub(crate) fn discover_with(&mut self, params: Json, now: Instant) -> Result<(), UsageError> {
-        self.check_unconnected()?;
-        self.detection = Detection::new(&self.allowed_versions(), None, T::SILENCE_MEANS_LEGACY);
-        self.handshake = Some(Handshake::new(Opener::Discover(params)));
-        self.settings = Settings::default();
-        self.open(true, now);
+    /// [`UsageError::ParamsNotAnObject`] if one of the two is not an object; the identity is unchanged then.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::client::{Client, Config};
+    /// use mcp_proto::{Instant, Json, Output, ProtocolVersion, Stdio, StdioAction};
+    ///
+    /// let mut client = Client::new(Stdio::new(), Config::new("my-gateway", "1.0.0"))?;
+    /// client.identify(Json::parse(r#"{"name":"editor","version":"7"}"#).unwrap(), Json::parse("{}").unwrap())?;
+    /// client.connect(Instant::START)?;
+    /// let Some(Output::Action(StdioAction::Write(line))) = client.poll_output() else { panic!() };
+    /// assert!(std::str::from_utf8(&line).unwrap().contains(r#"{"name":"editor","version":"7"}"#));
+    /// # Ok::<(), mcp_proto::UsageError>(())
+    /// ```
+    pub fn identify(&mut self, client_info: Json, capabilities: Json) -> Result<(), UsageError> {
+        self.identity = Identity::new(client_info, capabilities)?;
         Ok(())
     }
 
-    /// Replaces the client's `clientInfo` and capabilities, from now on.
-    pub(crate) fn introduce(&mut self, client_info: Json, capabilities: Json) {
-        self.config.client_info = client_info;
-        self.config.capabilities = capabilities;
-    }
-
-    /// From now on, sets `_meta` and handles what it can handle by itself, instead of passing messages on unchanged.
-    pub(crate) fn speak_for_itself(&mut self) {
-        self.config.forwarding = Forwarding::Own;
-        if let Some(handshake) = &mut self.handshake {
-            handshake.speak_for_itself();
-        }
-    }
-
-    /// Sends `notifications/initialized`, if the configuration leaves that to the application.
+    /// Sends `notifications/initialized` after [`Client::connect_with`]. After [`Client::connect`], the client sends it
+    /// by itself.
     ///
     /// # Errors
     ///
@@ -349,10 +373,14 @@ impl<T: Carrier> Client<T> {
     /// [`UsageError`] if the request cannot be made; nothing was sent then.
     pub fn request(&mut self, call: Call, now: Instant) -> Result<RequestKey, UsageError> {
         self.check_open()?;
-        if call.method.facts().is_reserved || (call.method == Method::SUBSCRIPTIONS_LISTEN && !self.passes_on()) {
+        let is_unchanged = call.is_unchanged;
+        let may_listen = is_unchanged && self.version.is_none_or(|version| version.rules().era == Era::Modern);
+        if call.method.facts().is_reserved || (call.method == Method::SUBSCRIPTIONS_LISTEN && !may_listen) {
             return Err(UsageError::ReservedMethod { method: call.method });
         }
-        self.check_params(call.params.as_ref())?;
+        if !is_unchanged && !self.config.reports_all_requests {
+            check_params(call.params.as_ref())?;
+        }
         let limit = self.config.limits.requests_out;
         if self.pending.len() >= limit {
             return Err(UsageError::TooManyRequests { limit });
@@ -362,10 +390,11 @@ impl<T: Carrier> Client<T> {
         let (request, _) = self.wait_for(call.method.clone(), params.clone(), timeout, now);
         let may_go = self.phase.takes_requests() && !self.waits_for_settings(&call.method);
         let is_next = self.held.methods().all(|method| self.waits_for_settings(method));
+        let held = HeldRequest { request, method: call.method, params, is_unchanged };
         if may_go && is_next {
-            self.dispatch(request, call.method, params, now);
-        } else if self.takes(params.as_ref().map_or(0, Json::len)) {
-            self.held.push_back(request, call.method, params);
+            self.dispatch(held, now);
+        } else if self.takes(held.weight()) {
+            self.held.push_back(held);
             self.try_on_demand(now);
         } else {
             self.refuse_unwritten(request, now);
@@ -387,7 +416,9 @@ impl<T: Carrier> Client<T> {
         if notification.method.facts().is_reserved {
             return Err(UsageError::ReservedMethod { method: notification.method });
         }
-        self.check_params(notification.params.as_ref())?;
+        if !self.config.reports_all_requests {
+            check_params(notification.params.as_ref())?;
+        }
         if !self.phase.takes_requests() {
             return Err(UsageError::NotConnected);
         }
@@ -502,8 +533,10 @@ impl<T: Carrier> Client<T> {
         self.phase == Phase::Closed
     }
 
-    /// The name of the server, for messages to people.
-    pub(crate) fn peer(&self) -> String {
+    /// The name of the server, for messages to people: `the server at https://example.com/mcp` over HTTP, without the
+    /// query of the URL, or `the server` on a byte stream.
+    #[must_use]
+    pub fn peer(&self) -> String {
         self.transport.peer()
     }
 
@@ -520,6 +553,15 @@ impl<T: Carrier> Client<T> {
             ..Load::default()
         };
         own + self.transport.load()
+    }
+
+    /// The messages that wait to be sent because the server accepts them slowly, or because there is no connection.
+    ///
+    /// An application that forwards messages reads less from its source while this grows.
+    #[must_use]
+    pub fn backlog(&self) -> Backlog {
+        let held = Backlog { bytes: self.held.bytes(), ..Backlog::default() };
+        self.transport.backlog().plus(held)
     }
 
     /// The number of requests that have no outcome yet.
@@ -540,11 +582,6 @@ impl<T: Carrier> Client<T> {
         self.config.versions.iter().copied().filter(is_allowed).collect()
     }
 
-    /// Whether the server is a modern one and requests are sent unchanged.
-    fn passes_on(&self) -> bool {
-        self.is_modern() && self.handshake.as_ref().is_some_and(Handshake::passes_on)
-    }
-
     fn check_unconnected(&self) -> Result<(), UsageError> {
         match self.phase {
             Phase::Idle | Phase::Down | Phase::Unconfirmed | Phase::Opening { awaited: false, .. } => Ok(()),
@@ -563,21 +600,9 @@ impl<T: Carrier> Client<T> {
         }
     }
 
-    fn check_params(&self, params: Option<&Json>) -> Result<(), UsageError> {
-        // Params must be an object (JR-12). A relay forwards what its client sent, and the server validates it.
-        let wrong = self.config.forwarding == Forwarding::Own && params.is_some_and(|params| !params.is_object());
-        if wrong { Err(UsageError::ParamsNotAnObject) } else { Ok(()) }
-    }
-
     /// Whether a message with a payload of this many bytes may be added to the unsent messages (K1).
     fn takes(&self, bytes: usize) -> bool {
         self.backlog().takes(bytes, &self.config.limits)
-    }
-
-    /// The messages that wait to be sent.
-    pub(crate) fn backlog(&self) -> Backlog {
-        let held = Backlog { bytes: self.held.bytes(), ..Backlog::default() };
-        self.transport.backlog().plus(held)
     }
 
     /// Ends a request that was not sent because too many bytes wait already.
@@ -631,4 +656,9 @@ impl<T: Carrier> Client<T> {
             self.on_inbound(inbound, now);
         }
     }
+}
+
+/// Params must be an object (JR-12).
+fn check_params(params: Option<&Json>) -> Result<(), UsageError> {
+    if params.is_some_and(|params| !params.is_object()) { Err(UsageError::ParamsNotAnObject) } else { Ok(()) }
 }

@@ -322,7 +322,10 @@ impl<T: ClientTransport> Relay<T> {
             Path::Opening(_) if self.sides.is_stateless(&ticket) => {
                 self.on_discovering(ticket, method, params, now);
             }
-            Path::Opening(_) | Path::PassThrough { .. } => self.sides.pass(ticket, method, params, now),
+            Path::Opening(Opening::Discovering { .. }) | Path::PassThrough { discovered: Some(_) } => {
+                self.sides.pass_unchanged(ticket, method, params, now);
+            }
+            Path::Opening(_) | Path::PassThrough { discovered: None } => self.sides.pass(ticket, method, params, now),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_proto::client::{Call, Client, Event, Http, NotRestored, Outcome};
+use mcp_proto::client::{Call, Client, Event, Http, NotRestored, Opening, Outcome};
 use mcp_proto::{Failed, Fault, Json, Method, Notification, relay};
 use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, initialize_reply};
 use mcp_testkit::messages::{INITIALIZED, error, event, request, result};
@@ -405,9 +405,11 @@ fn defect_b2_a_connection_that_is_made_anew_has_no_settings_of_the_last_one() {
     let opened = harness.opened();
     harness.reply(opened.key, &Reply::json(error(&opened.id(), -32603, "not now")));
     let params = r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"tests","version":"1"}}"#;
-    harness.machine.connect_with(json(params), harness.now).expect("there is no connection");
+    let opening = Opening::Initialize(json(params));
+    harness.machine.connect_with(opening, harness.now).expect("there is no connection");
     let opened = harness.opened();
     harness.reply(opened.key, &initialize_reply(&opened, "2025-11-25", Some("session-2")));
+    harness.machine.confirm(None, harness.now).expect("a session that is not confirmed");
     let opened = harness.opened();
     assert_eq!(opened.body(), INITIALIZED);
     harness.reply(opened.key, &Reply::status(202));

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use mcp_proto::client::{self, Call, Client, Failure, HttpConfig};
+use mcp_proto::client::{self, Call, Client, Failure, HttpConfig, Opening};
 use mcp_proto::relay::{self, Relay};
 use mcp_proto::server::{self, InputRequired, LoggingLevel, Principal, Progress, RequestInfo, Server};
 use mcp_proto::{ErrorObject, Instant, Json, Notification, Output, RequestKey, Stdio, Ticket};
@@ -26,6 +26,8 @@ struct Kept {
     /// Requests that were accepted and have not ended, for each machine, in the order of the constants below.
     waiting: [BTreeSet<RequestKey>; 4],
     listening: [BTreeSet<client::SubscriptionKey>; 2],
+    /// Whether each client is opened with a request of the application, which then confirms the session.
+    confirms: [bool; 2],
     /// How far the response of each exchange of the HTTP server has come.
     replies: BTreeMap<server::ExchangeKey, Reply>,
     /// Exchanges that the client over HTTP has dropped.
@@ -135,8 +137,16 @@ fn call_client<T: client::ClientTransport>(
     now: Instant,
 ) -> Option<()> {
     match script.byte()? % 12 {
-        0 => drop(client.connect(now)),
-        1 => drop(client.connect_with(json(script)?, now)),
+        0 => {
+            if client.connect(now).is_ok() {
+                kept.confirms[which] = false;
+            }
+        }
+        1 => {
+            if client.connect_with(Opening::Initialize(json(script)?), now).is_ok() {
+                kept.confirms[which] = true;
+            }
+        }
         2 => drop(client.confirm(Some(json(script)?), now)),
         3 | 4 => {
             let call = Call::new(method(script)?.as_str()).params(json(script)?);
@@ -348,8 +358,19 @@ impl Kept {
         assert!(self.waiting[which].insert(request), "a key was used twice");
     }
 
-    fn client_event(&mut self, which: usize, event: client::Event) {
+    /// Takes an event of a client. If it is a session that the application has to confirm, the application does that
+    /// at once.
+    fn client_event<T: client::ClientTransport>(
+        &mut self,
+        which: usize,
+        client: &mut Client<T>,
+        event: client::Event,
+        now: Instant,
+    ) {
         match event {
+            client::Event::Connected { is_reconnect: false, .. } if self.confirms[which] => {
+                drop(client.confirm(None, now));
+            }
             client::Event::Requested { ticket, .. } => self.tickets.push(ticket),
             client::Event::Responded { request, .. } => {
                 assert!(self.waiting[which].remove(&request), "{request:?} ended twice, or was never accepted");
@@ -400,12 +421,12 @@ fn drain(
 ) {
     while let Some(output) = transcript::added(now, "client", stdio_client.poll_output()) {
         if let Output::Event(event) = output {
-            kept.client_event(STDIO_CLIENT, event);
+            kept.client_event(STDIO_CLIENT, stdio_client, event, now);
         }
     }
     while let Some(output) = transcript::added(now, "HTTP client", http_client.poll_output()) {
         match output {
-            Output::Event(event) => kept.client_event(HTTP_CLIENT, event),
+            Output::Event(event) => kept.client_event(HTTP_CLIENT, http_client, event, now),
             Output::Action(client::HttpAction::Open { exchange, .. }) => kept.exchanges.push(exchange),
             Output::Action(client::HttpAction::Abort { exchange }) => {
                 assert!(kept.aborted.insert(exchange), "{exchange:?} was aborted twice");

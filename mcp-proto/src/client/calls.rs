@@ -16,14 +16,13 @@ use std::time::Duration;
 use super::carrier::{Carrier, Role};
 use super::detection::supported_versions;
 use super::event::{Event, Outcome, Scope};
-use super::{Call, Client, Forwarding, Timer};
+use super::{Call, Client, HeldRequest, Timer};
 use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Message, Request, RequestId, Response};
 use crate::conversation::pending::{Match, RequestKey, TicketKey};
 use crate::error::{Failed, Fault, InvalidResponse, NoInput, Quirk};
 use crate::limits::Limits;
-use crate::spec::meta::{self, CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION};
 use crate::spec::{Era, ProtocolVersion};
 use crate::spec::{Method, code};
 
@@ -48,6 +47,8 @@ struct Calling {
     method: Method,
     /// The parameters as the application set them.
     params: Option<Json>,
+    /// The parameters are sent as they are, and the answer is reported as received.
+    is_unchanged: bool,
     /// The key that it has on the wire now.
     wire: Option<RequestKey>,
     /// The number of `input_required` results so far.
@@ -72,10 +73,12 @@ pub(super) struct Ended {
 }
 
 impl Calls {
-    fn begin(&mut self, request: RequestKey, method: Method, params: Option<Json>) {
+    fn begin(&mut self, held: HeldRequest) {
+        let HeldRequest { request, method, params, is_unchanged } = held;
         let calling = Calling {
             method,
             params,
+            is_unchanged,
             wire: None,
             rounds: 0,
             state: None,
@@ -164,11 +167,13 @@ impl<T: Carrier> Client<T> {
     }
 
     /// Sends a request of the application for the first time.
-    pub(super) fn dispatch(&mut self, request: RequestKey, method: Method, params: Option<Json>, now: Instant) {
+    pub(super) fn dispatch(&mut self, held: HeldRequest, now: Instant) {
+        let request = held.request;
         if self.is_modern() {
-            self.calls.begin(request, method, params);
+            self.calls.begin(held);
             self.send_call(request, request, now);
         } else {
+            let HeldRequest { method, params, .. } = held;
             self.note_setting(request, &method, params.as_ref());
             let message = Message::Request(Request { id: request.to_wire(), method, params });
             self.send_request(request, request, &message, now);
@@ -188,31 +193,24 @@ impl<T: Carrier> Client<T> {
         self.version.is_some_and(|version| version.rules().era == Era::Modern)
     }
 
-    /// Parameters with the `_meta` members that every request of the modern era carries (MD-M-01).
-    pub(super) fn stamped(&self, params: Option<&Json>, version: ProtocolVersion) -> Json {
-        let set = [
-            (PROTOCOL_VERSION, &Json::from(version.as_str())),
-            (CLIENT_CAPABILITIES, &self.config.capabilities),
-            (CLIENT_INFO, &self.config.client_info),
-        ];
-        meta::stamp(params.unwrap_or(&Json::empty_object()), &set)
-    }
-
     fn send_call(&mut self, request: RequestKey, wire_key: RequestKey, now: Instant) {
-        let passes_on = self.passes_on();
         let Some(version) = self.version else { return };
         // Input responses and state belong to this attempt only (MD-I-05, MD-I-09).
         let kept = self.calls.keep(request, |calling| (calling.inputs.take(), calling.state.take()));
         let (Some((inputs, state)), Some(calling)) = (kept, self.calls.open.get(&request)) else { return };
-        let mut params = calling.params.clone().unwrap_or(Json::empty_object());
-        if let Some(inputs) = inputs {
-            params = params.with_member("inputResponses", &responses(&inputs));
-        }
-        if let Some(state) = state {
-            params = params.with_member("requestState", &state);
-        }
+        let params = if calling.is_unchanged {
+            calling.params.clone()
+        } else {
+            let mut params = calling.params.clone().unwrap_or(Json::empty_object());
+            if let Some(inputs) = inputs {
+                params = params.with_member("inputResponses", &responses(&inputs));
+            }
+            if let Some(state) = state {
+                params = params.with_member("requestState", &state);
+            }
+            Some(self.identity.stamped(Some(&params), version))
+        };
         let method = calling.method.clone();
-        let params = Some(if passes_on { params } else { self.stamped(Some(&params), version) });
         self.calls.put_on_wire(request, wire_key);
         let message = Message::Request(Request { id: wire_key.to_wire(), method, params });
         self.send_request(request, wire_key, &message, now);
@@ -252,14 +250,13 @@ impl<T: Carrier> Client<T> {
 
     /// A request of the modern era was answered.
     pub(super) fn on_call_answered(&mut self, request: RequestKey, response: Response, now: Instant) {
-        let passes_on = self.passes_on();
         let Some(calling) = self.calls.open.get(&request) else { return };
+        let is_unchanged = calling.is_unchanged;
         match response {
-            // A relay's client interprets the result, which is passed on unchanged (BR-T-09).
-            Response::Result { result, .. } if passes_on => self.finish(request, Outcome::Result(result), now),
+            Response::Result { result, .. } if is_unchanged => self.finish(request, Outcome::Result(result), now),
             Response::Error { error, .. } => {
                 let code = error.code();
-                if code == code::UNSUPPORTED_PROTOCOL_VERSION && !passes_on {
+                if code == code::UNSUPPORTED_PROTOCOL_VERSION && !is_unchanged {
                     self.correct_version(request, error, now);
                 } else if code == code::HEADER_MISMATCH && self.can_fetch_tools(request) {
                     self.calls.take_off_wire(request);
@@ -287,7 +284,7 @@ impl<T: Carrier> Client<T> {
                         }
                     }
                     // Other values come from extensions, and are valid only if the client declared any (JR-15).
-                    (Some(_), Some(_)) if self.declares_extensions() => self.finish_call(request, result, now),
+                    (Some(_), Some(_)) if self.identity.declares_extensions() => self.finish_call(request, result, now),
                     (Some(_), Some(_) | None) => self.invalid(request, InvalidResponse::ResultType, now),
                 }
             }
@@ -302,11 +299,6 @@ impl<T: Carrier> Client<T> {
 
     fn invalid(&mut self, request: RequestKey, reason: InvalidResponse, now: Instant) {
         self.finish(request, Outcome::Failed(Failed::InvalidResponse { reason }), now);
-    }
-
-    fn declares_extensions(&self) -> bool {
-        let extensions = self.config.capabilities.first_member("extensions");
-        extensions.is_some_and(|extensions| extensions.is_object() && extensions.as_bytes() != b"{}")
     }
 
     /// Sends the request again in the newest common revision, at most once for each revision (MD-V-02).
@@ -338,7 +330,7 @@ impl<T: Carrier> Client<T> {
         let (Some(version), Some(calling)) = (self.version, self.calls.open.get_mut(&request)) else { return };
         calling.has_fetched_tools = true;
         let params = cursor.map(|cursor| Json::empty_object().with_member("cursor", cursor));
-        let params = self.stamped(params.as_ref(), version);
+        let params = self.identity.stamped(params.as_ref(), version);
         let call = Call::new(Method::TOOLS_LIST).params(params);
         let fetching = super::Internal::Tools { call: request, page };
         self.send_internal(call, fetching, now);
@@ -400,8 +392,7 @@ impl<T: Carrier> Client<T> {
             return self.no_input(request, NoInput::TooMuch { limit }, now);
         }
         // A server must not ask for what the client did not declare (MD-I-04).
-        let is_allowed = |input: &Input| self.config.forwarding == Forwarding::All || self.declares(&input.method);
-        if let Some(input) = inputs.iter().find(|input| !is_allowed(input)) {
+        if let Some(input) = inputs.iter().find(|input| !self.identity.declares(&input.method)) {
             self.out.report(Event::Faulted(Fault::UnexpectedRequest { method: input.method.clone() }));
             return self.no_input(request, NoInput::NotDeclared, now);
         }
@@ -524,7 +515,7 @@ mod tests {
     fn nothing_is_kept_of_what_is_on_the_wire_no_longer() {
         let mut pending = Pending::new(None, 8);
         let (request, mut calls) = (pending.reserve(), Calls::default());
-        calls.begin(request, Method::TOOLS_CALL, None);
+        calls.begin(HeldRequest { request, method: Method::TOOLS_CALL, params: None, is_unchanged: false });
         for is_last in [false, false, true] {
             let wire = pending.reserve();
             calls.put_on_wire(request, wire);

@@ -107,9 +107,12 @@ pub(crate) enum Inbound {
 ///         .collect()
 /// }
 /// ```
-pub trait ClientTransport: Carrier {}
-
-impl<T: Carrier> ClientTransport for T {}
+pub trait ClientTransport: Carrier {
+    /// Sets for how long the delivery of a message that was certainly not delivered is tried again, as
+    /// [`HttpConfig::redelivery`](super::HttpConfig) does. It has no effect on a byte stream, which is either intact or
+    /// broken.
+    fn redeliver_for(&mut self, time: Duration);
+}
 
 /// The operations that a client needs from a transport.
 pub trait Carrier: Transport<Action: Weight> {
@@ -119,8 +122,6 @@ pub trait Carrier: Transport<Action: Weight> {
     const LOSES_SESSIONS: bool;
     /// The name of the server, for messages to people.
     fn peer(&self) -> String;
-    /// Sets how long a message that was certainly not delivered is tried again, if the transport does that.
-    fn redeliver_for(&mut self, time: Duration);
     /// Sets the limits and the seed from the client's configuration.
     fn configure(&mut self, limits: &Limits, seed: u64);
     /// Discards the session, if there is one: the opening request comes next.
@@ -161,13 +162,14 @@ pub trait Carrier: Transport<Action: Weight> {
 
 /// Messages that wait to be sent because the server accepts them slowly.
 #[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
 pub struct Backlog {
     /// The number of messages that are not requests.
-    pub(crate) messages: usize,
+    pub messages: usize,
     /// Bytes of the messages that are not requests.
-    pub(crate) message_bytes: usize,
+    pub message_bytes: usize,
     /// Bytes of all messages.
-    pub(crate) bytes: usize,
+    pub bytes: usize,
 }
 
 impl Backlog {
@@ -199,6 +201,10 @@ impl Backlog {
     }
 }
 
+impl ClientTransport for Stdio {
+    fn redeliver_for(&mut self, _time: Duration) {}
+}
+
 impl Carrier for Stdio {
     const SILENCE_MEANS_LEGACY: bool = true;
     const LOSES_SESSIONS: bool = false;
@@ -206,8 +212,6 @@ impl Carrier for Stdio {
     fn peer(&self) -> String {
         "the server".to_owned()
     }
-
-    fn redeliver_for(&mut self, _time: Duration) {}
 
     fn configure(&mut self, limits: &Limits, _seed: u64) {
         self.set_limits(limits);

@@ -47,34 +47,19 @@ pub struct Config {
     /// Whether the driver can restart a server that has exited, when
     /// [`StdioAction::Respawn`](crate::StdioAction::Respawn) requests it (ER-06). Default `false`.
     pub respawn: bool,
-    /// When `notifications/initialized` is sent. Default [`Confirmation::Automatic`].
-    pub confirmation: Confirmation,
     /// Whether the client tries again, with growing pauses, when the connection could not be made or the session could
     /// not be opened again. Default `false`: the application decides.
     pub reconnect: bool,
-    /// Which requests of the server the client handles by itself. Default [`Forwarding::Own`].
-    pub forwarding: Forwarding,
+    /// Whether every request of the server is reported in a session that the application has opened with its own
+    /// `initialize` ([`Opening::Initialize`](super::Opening)), for an application that forwards these requests to
+    /// another client. Default `false`: the client answers `ping`, and refuses requests whose capability it did not
+    /// declare.
+    ///
+    /// If `true`, parameters of the application are sent without a check that they are an object, too. In a session that
+    /// the client opens itself, it states its own capabilities, and handles such requests itself in either case.
+    pub reports_all_requests: bool,
     /// The seed of the jitter of pauses. Two clients should not have the same seed.
     pub seed: u64,
-}
-
-/// When `notifications/initialized` is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Confirmation {
-    /// It is sent as soon as `initialize` was answered (LC-08).
-    Automatic,
-    /// The application calls [`Client::confirm`](crate::Client::confirm), as a relay does when its own client has
-    /// confirmed.
-    Manual,
-}
-
-/// Which requests of the server the client handles by itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Forwarding {
-    /// The client answers `ping` and refuses requests whose capability was not declared.
-    Own,
-    /// The application receives every request: it is a relay, whose own client answers.
-    All,
 }
 
 impl Config {
@@ -98,9 +83,8 @@ impl Config {
             initialize_timeout: Duration::from_secs(30),
             discover_timeout: Duration::from_secs(10),
             respawn: false,
-            confirmation: Confirmation::Automatic,
             reconnect: false,
-            forwarding: Forwarding::Own,
+            reports_all_requests: false,
             seed: 0,
         }
     }
@@ -124,9 +108,6 @@ impl Config {
     }
 
     pub(crate) fn check(&self) -> Result<(), UsageError> {
-        if !self.client_info.is_object() || !self.capabilities.is_object() {
-            return Err(UsageError::ParamsNotAnObject);
-        }
         if self.versions.is_empty() {
             return Err(UsageError::NoVersion);
         }
@@ -135,13 +116,6 @@ impl Config {
 
     pub(super) fn newest(&self) -> Option<ProtocolVersion> {
         self.versions.iter().max().copied()
-    }
-
-    pub(super) fn initialize_params(&self, version: ProtocolVersion) -> Json {
-        Json::empty_object()
-            .with_member("clientInfo", &self.client_info)
-            .with_member("capabilities", &self.capabilities)
-            .with_member("protocolVersion", &Json::from(version.as_str()))
     }
 }
 
@@ -166,13 +140,14 @@ pub struct Call {
     pub(crate) params: Option<Json>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) progress: bool,
+    pub(crate) is_unchanged: bool,
 }
 
 impl Call {
     /// A request without parameters.
     #[must_use]
     pub fn new(method: impl Into<Method>) -> Self {
-        Self { method: method.into(), params: None, timeout: None, progress: false }
+        Self { method: method.into(), params: None, timeout: None, progress: false, is_unchanged: false }
     }
 
     /// The method of the request.
@@ -199,6 +174,44 @@ impl Call {
     #[must_use]
     pub const fn with_progress(mut self) -> Self {
         self.progress = true;
+        self
+    }
+
+    /// Passes the request through: a client sends the parameters as they are, and reports the answer as it was
+    /// received.
+    ///
+    /// The client adds no `_meta` to the parameters and does not check that they are an object. It does not interpret
+    /// the result or error: a modern `input_required` result and an error about an unsupported revision are outcomes of
+    /// the request. `subscriptions/listen` is a request like any other in this case. This is for an application that
+    /// forwards the requests of another client, which supplies all this and reads the answers itself.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::client::{Call, Client, Config, Opening};
+    /// use mcp_proto::{Instant, Json, Output, ProtocolVersion, Stdio, StdioAction};
+    ///
+    /// let now = Instant::START;
+    /// let mut config = Config::new("my-gateway", "1.0.0");
+    /// config.versions = vec![ProtocolVersion::V2026_07_28];
+    /// let mut client = Client::new(Stdio::new(), config)?;
+    /// client.connect_with(Opening::Discover(Json::parse("{}").unwrap()), now)?;
+    /// client.poll_output();
+    /// client.handle_bytes(
+    ///     br#"{"jsonrpc":"2.0","id":1,"result":{"supportedVersions":["2026-07-28"],"capabilities":{}}}"#,
+    ///     now,
+    /// );
+    /// client.handle_bytes(b"\n", now);
+    /// client.poll_output(); // `Event::Connected`
+    ///
+    /// client.request(Call::new("tools/list").params(Json::parse(r#"{"_meta":{"a":1}}"#).unwrap()).unchanged(), now)?;
+    /// let Some(Output::Action(StdioAction::Write(line))) = client.poll_output() else { panic!() };
+    /// assert_eq!(&line[..], b"{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/list\",\"params\":{\"_meta\":{\"a\":1}}}\n");
+    /// # Ok::<(), mcp_proto::UsageError>(())
+    /// ```
+    #[must_use]
+    pub const fn unchanged(mut self) -> Self {
+        self.is_unchanged = true;
         self
     }
 }

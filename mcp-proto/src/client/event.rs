@@ -173,7 +173,8 @@ pub enum Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Scope {
-    /// It came on the stream of this request (SH-S-13).
+    /// It came on the stream of this request (SH-S-13), or it is about the subscription that this request carries: a
+    /// `subscriptions/listen` that the application made with [`Call::unchanged`](super::Call::unchanged).
     Request(RequestKey),
     /// It belongs to this subscription (MD-L-04).
     Subscription(SubscriptionKey),

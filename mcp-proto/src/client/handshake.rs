@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::carrier::{Carrier, Role};
-use super::config::Confirmation;
 use super::detection::{DetectedEra, Step};
 use super::event::{CloseReason, Event, Outcome, Unavailable};
 use super::{Client, Held, Timer};
@@ -64,21 +63,25 @@ impl Phase {
     }
 }
 
-/// Who supplied the opening request.
+/// The request with which an application opens a connection itself, with
+/// [`Client::connect_with`](crate::Client::connect_with). The parameters are sent unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Opener {
-    /// The client itself, from its configuration.
-    Configured,
-    /// The caller: `initialize` with these parameters.
+#[non_exhaustive]
+pub enum Opening {
+    /// `initialize` with these parameters.
     Initialize(Json),
-    /// The caller: `server/discover` with these parameters. The caller also sets `_meta` of all requests.
+    /// `server/discover` with these parameters. The application makes its requests with
+    /// [`Call::unchanged`](super::Call::unchanged), if they have their own `_meta`.
     Discover(Json),
 }
 
 /// What opened a session, kept to open the next one in the same way.
 #[derive(Debug)]
 pub(super) struct Handshake {
-    opener: Opener,
+    /// The request of the application; `None` if the client opens the connection from its configuration.
+    opening: Option<Opening>,
+    /// The application opened the connection with its own request, and confirms the session.
+    is_by_application: bool,
     /// The confirmation, if one was sent.
     confirmed: Option<Notification>,
     /// The revision of the latest session. Once confirmed, it must not change (BR-T-07).
@@ -86,17 +89,13 @@ pub(super) struct Handshake {
 }
 
 impl Handshake {
-    pub(super) const fn new(opener: Opener) -> Self {
-        Self { opener, confirmed: None, version: None }
+    pub(super) const fn new(opening: Option<Opening>) -> Self {
+        Self { is_by_application: opening.is_some(), opening, confirmed: None, version: None }
     }
 
-    pub(super) fn speak_for_itself(&mut self) {
-        self.opener = Opener::Configured;
-    }
-
-    /// Whether requests of the modern era have their own `_meta` and are sent unchanged.
-    pub(super) const fn passes_on(&self) -> bool {
-        matches!(self.opener, Opener::Discover(_))
+    /// Whether the session is opened with the application's own `initialize`.
+    pub(super) const fn opening_is_initialize(&self) -> bool {
+        matches!(self.opening, Some(Opening::Initialize(_)))
     }
 }
 
@@ -115,9 +114,9 @@ impl<T: Carrier> Client<T> {
                 } else {
                     self.config.initialize_timeout
                 };
-                let params = match self.handshake.as_ref().map(|handshake| &handshake.opener) {
-                    Some(Opener::Discover(params)) => params.clone(),
-                    Some(Opener::Configured | Opener::Initialize(_)) | None => self.stamped(None, version),
+                let params = match self.handshake.as_ref().and_then(|handshake| handshake.opening.as_ref()) {
+                    Some(Opening::Discover(params)) => params.clone(),
+                    Some(Opening::Initialize(_)) | None => self.identity.stamped(None, version),
                 };
                 self.send_opening(Method::SERVER_DISCOVER, params, patience, awaited, now, |request| {
                     Role::Discover(request, version)
@@ -125,9 +124,9 @@ impl<T: Carrier> Client<T> {
             }
             // `initialize` is the first interaction (LC-01, LC-02).
             Step::Initialize(version) => {
-                let params = match self.handshake.as_ref().map(|handshake| &handshake.opener) {
-                    Some(Opener::Initialize(params)) => params.clone(),
-                    Some(Opener::Configured | Opener::Discover(_)) | None => self.config.initialize_params(version),
+                let params = match self.handshake.as_ref().and_then(|handshake| handshake.opening.as_ref()) {
+                    Some(Opening::Initialize(params)) => params.clone(),
+                    Some(Opening::Discover(_)) | None => self.identity.initialize_params(version),
                 };
                 let timeout = self.config.initialize_timeout;
                 self.send_opening(Method::INITIALIZE, params, timeout, awaited, now, Role::Initialize);
@@ -204,7 +203,7 @@ impl<T: Carrier> Client<T> {
 
     fn report_connected(&mut self, version: ProtocolVersion, result: Json, is_reconnect: bool) {
         let detected_era = self.detection.detected_era().unwrap_or(DetectedEra::known(version.rules().era));
-        let is_own = self.handshake.as_ref().is_some_and(|handshake| handshake.opener == Opener::Configured);
+        let is_own = self.handshake.as_ref().is_some_and(|handshake| !handshake.is_by_application);
         let is_downgrade = is_own && self.config.newest() != Some(version);
         self.out.report(Event::Connected { version, result, is_reconnect, detected_era, is_downgrade });
     }
@@ -228,11 +227,14 @@ impl<T: Carrier> Client<T> {
         };
         let Some(handshake) = &mut self.handshake else { return };
         let confirmed = handshake.confirmed.clone();
+        let is_configured = !handshake.is_by_application;
         if *handshake.version.get_or_insert(version) != version && confirmed.is_some() {
             // A confirmed session cannot be replaced by one in another revision (BR-T-07).
             return self.opening_failed(Unavailable::Failed(Failed::VersionChanged { version }), now);
         }
         handshake.version = Some(version);
+        // A session with a legacy server is the client's own if the application has sent `server/discover`.
+        handshake.opening.take_if(|opening| matches!(opening, Opening::Discover(_)));
         self.detection.settle();
         self.version = Some(version);
         self.backoff.reset();
@@ -240,11 +242,11 @@ impl<T: Carrier> Client<T> {
         let is_reconnect = confirmed.is_some();
         self.phase = Phase::Unconfirmed;
         self.report_connected(version, result, is_reconnect);
-        match (confirmed, self.config.confirmation) {
-            (Some(notification), _) => self.send_confirmation(notification, now),
-            (None, Confirmation::Automatic) => self.send_confirmation(Notification::new(Method::INITIALIZED), now),
+        match confirmed {
+            Some(notification) => self.send_confirmation(notification, now),
+            None if is_configured => self.send_confirmation(Notification::new(Method::INITIALIZED), now),
             // The confirmation should be sent first, but the application need not send it at all (LC-11).
-            (None, Confirmation::Manual) => self.timers.set(Timer::Unconfirmed, now + CONFIRMATION_PAUSE),
+            None => self.timers.set(Timer::Unconfirmed, now + CONFIRMATION_PAUSE),
         }
     }
 
@@ -290,11 +292,11 @@ impl<T: Carrier> Client<T> {
     pub(super) fn send_held(&mut self, now: Instant) {
         let mut waiting = Held::default();
         while self.phase.takes_requests() {
-            let Some((request, method, params)) = self.held.pop_front() else { break };
-            if self.waits_for_settings(&method) {
-                waiting.push_back(request, method, params);
+            let Some(held) = self.held.pop_front() else { break };
+            if self.waits_for_settings(&held.method) {
+                waiting.push_back(held);
             } else {
-                self.dispatch(request, method, params, now);
+                self.dispatch(held, now);
             }
         }
         waiting.append(std::mem::take(&mut self.held));

@@ -2,8 +2,8 @@
 
 use super::carrier::{Carrier, Inbound};
 use super::event::{CloseReason, Event, Outcome, Scope};
-use super::handshake::Phase;
-use super::{Asked, Client, Forwarding, Timer};
+use super::handshake::{Handshake, Phase};
+use super::{Asked, Client, Timer};
 use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Message, Notification, ParseError, Request, RequestId, Response, Subject};
@@ -70,14 +70,14 @@ impl<T: Carrier> Client<T> {
             self.send_answer(id, Err(ErrorObject::overloaded()), now);
             return;
         }
-        if self.config.forwarding == Forwarding::Own {
+        if !self.reports_all_requests() {
             // `ping` must be answered promptly (LC-17).
             if method == Method::PING {
                 self.send_answer(id, Ok(Json::empty_object()), now);
                 return;
             }
             // A request whose capability was not declared is refused (LC-19, RP14).
-            if !self.declares(&method) {
+            if !self.identity.declares(&method) {
                 let error = ErrorObject::new(code::METHOD_NOT_FOUND, "the client did not declare this capability");
                 self.out.report(Event::Faulted(Fault::UnexpectedRequest { method }));
                 self.send_answer(id, Err(error), now);
@@ -98,26 +98,28 @@ impl<T: Carrier> Client<T> {
         self.report_bounded(Event::Requested { ticket, scope, method, params }, now);
     }
 
+    /// Whether every request of the server is reported. In a session that the client has opened itself, it handles those
+    /// that no application has to answer.
+    fn reports_all_requests(&self) -> bool {
+        let is_forwarded = |handshake: &Handshake| handshake.opening_is_initialize();
+        self.config.reports_all_requests && self.handshake.as_ref().is_some_and(is_forwarded)
+    }
+
     /// The scope of a message that came on the stream of a request. The application has the keys of its own requests
     /// only.
     fn scope(&self, during: Option<RequestKey>) -> Scope {
         during.filter(|request| !self.internal.contains_key(request)).map_or(Scope::Connection, Scope::Request)
     }
 
-    /// Whether the client declares the capability that a request of the server needs.
-    pub(super) fn declares(&self, method: &Method) -> bool {
-        method.facts().client_capability.is_none_or(|name| self.config.capabilities.first_member(name).is_some())
-    }
-
     fn on_notification(&mut self, notification: Notification, during: Option<RequestKey>, now: Instant) {
-        let Some(notification) = self.on_subscribed(notification, during, now) else { return };
+        let Some((notification, about)) = self.on_subscribed(notification, during, now) else { return };
         let Notification { method, params } = notification;
         if method == Method::CANCELLED {
             self.on_cancelled(params, now);
         } else if method == Method::PROGRESS {
             self.on_progress(params, now);
         } else {
-            self.report_bounded(Event::Notified { scope: self.scope(during), method, params }, now);
+            self.report_bounded(Event::Notified { scope: self.scope(about), method, params }, now);
         }
     }
 

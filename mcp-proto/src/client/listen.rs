@@ -101,7 +101,7 @@ impl<T: Carrier> Client<T> {
         let Some(listening) = self.subscriptions.get_mut(&key) else { return };
         listening.is_acknowledged = false;
         let params = Json::empty_object().with_member("notifications", &listening.filter);
-        let params = self.stamped(Some(&params), version);
+        let params = self.identity.stamped(Some(&params), version);
         // The request has no deadline; only its acknowledgement has one (MD-L-13).
         let call = Call::new(Method::SUBSCRIPTIONS_LISTEN).params(params).timeout(Duration::MAX);
         let request = self.send_internal(call, Internal::Listen(key), now);
@@ -120,21 +120,21 @@ impl<T: Carrier> Client<T> {
         self.end_subscription(key, Outcome::Failed(reason), now);
     }
 
-    /// Handles a notification that belongs to a subscription; returns any other.
+    /// Handles a notification that belongs to a subscription; returns any other, with the request that it belongs to.
     pub(super) fn on_subscribed(
         &mut self,
         notification: Notification,
         during: Option<RequestKey>,
         now: Instant,
-    ) -> Option<Notification> {
-        let key = during.and_then(|request| self.subscription(request));
-        let key = key.or_else(|| {
-            let id = notification.params.as_ref()?.first_member("_meta")?.first_member(SUBSCRIPTION_ID)?;
-            let id = RequestId::from_json_text(id.as_bytes())?;
-            let Match::Open(request) = self.find(&id) else { return None };
-            self.subscription(request)
-        });
-        let Some(key) = key else { return Some(notification) };
+    ) -> Option<(Notification, Option<RequestKey>)> {
+        let mut about = during;
+        let mut key = during.and_then(|request| self.subscription(request));
+        if key.is_none() {
+            let named = self.named(notification.params.as_ref());
+            key = named.and_then(|request| self.subscription(request));
+            about = about.or(named);
+        }
+        let Some(key) = key else { return Some((notification, about)) };
         let Notification { method, params } = notification;
         if method == Method::SUBSCRIPTIONS_ACKNOWLEDGED {
             self.on_acknowledged(key, params);
@@ -142,6 +142,14 @@ impl<T: Carrier> Client<T> {
             self.report_bounded(Event::Notified { scope: Scope::Subscription(key), method, params }, now);
         }
         None
+    }
+
+    /// The open `subscriptions/listen` that a notification names (MD-L-04).
+    fn named(&self, params: Option<&Json>) -> Option<RequestKey> {
+        let id = params?.first_member("_meta")?.first_member(SUBSCRIPTION_ID)?;
+        let Match::Open(request) = self.find(&RequestId::from_json_text(id.as_bytes())?) else { return None };
+        let is_listen = self.pending.get(request).is_some_and(|it| it.method == Method::SUBSCRIPTIONS_LISTEN);
+        is_listen.then_some(request)
     }
 
     fn subscription(&self, request: RequestKey) -> Option<SubscriptionKey> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::client::{self, Confirmation, Forwarding};
+use crate::client;
 use crate::limits::Limits;
 use crate::server;
 use crate::spec::ProtocolVersion;
@@ -88,9 +88,8 @@ impl Config {
         client.request_timeout = self.request_timeout;
         client.max_timeout = self.max_timeout;
         client.initialize_timeout = self.initialize_timeout;
-        client.confirmation = Confirmation::Manual;
         client.reconnect = true;
-        client.forwarding = Forwarding::All;
+        client.reports_all_requests = true;
         client.seed = self.seed;
         (server, client)
     }

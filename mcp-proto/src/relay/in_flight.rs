@@ -24,6 +24,8 @@ pub(super) struct InFlight {
 pub(super) struct ToServer {
     pub(super) ticket: Ticket,
     pub(super) method: Method,
+    /// Its parameters and its outcome are passed on unchanged.
+    pub(super) is_unchanged: bool,
     /// The bytes of its parameters, which are held until its outcome.
     pub(super) bytes: usize,
     /// The forwarded parameters, if they may have to be sent again.
@@ -38,7 +40,16 @@ pub(super) struct ToServer {
 
 impl ToServer {
     pub(super) const fn new(ticket: Ticket, method: Method) -> Self {
-        Self { ticket, method, bytes: 0, params: None, name: None, token: None, progress: f64::NEG_INFINITY }
+        Self {
+            ticket,
+            method,
+            is_unchanged: false,
+            bytes: 0,
+            params: None,
+            name: None,
+            token: None,
+            progress: f64::NEG_INFINITY,
+        }
     }
 }
 

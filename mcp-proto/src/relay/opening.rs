@@ -6,7 +6,7 @@ use super::legacy_client::LegacyClient;
 use super::modern_client::ModernClient;
 use super::{Path, Relay};
 use crate::Instant;
-use crate::client::{ClientTransport, Unavailable};
+use crate::client::{self, ClientTransport, Unavailable};
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::ErrorObject;
 use crate::conversation::pending::{Ticket, TicketKey};
@@ -69,7 +69,7 @@ impl<T: ClientTransport> Relay<T> {
         match std::mem::replace(&mut self.path, Path::Opening(Opening::Awaited)) {
             Path::Opening(Opening::Prepared { params: prepared, version, result }) => {
                 if version.rules().era == Era::Modern {
-                    self.introduce_legacy(&params);
+                    self.identify_legacy(&params);
                     return self.bridge_legacy_client(ticket, params, &result, now);
                 }
                 if prepared == params {
@@ -84,7 +84,7 @@ impl<T: ClientTransport> Relay<T> {
                 return;
             }
             Path::PassThrough { discovered: Some(result) } => {
-                self.introduce_legacy(&params);
+                self.identify_legacy(&params);
                 return self.bridge_legacy_client(ticket, params, &result, now);
             }
             path @ (Path::PassThrough { .. } | Path::LegacyClient(_) | Path::ModernClient(_)) => self.path = path,
@@ -93,9 +93,9 @@ impl<T: ClientTransport> Relay<T> {
                 Opening::Awaited | Opening::Sent { .. } | Opening::Failed { .. } | Opening::Discovering { .. },
             ) => {}
         }
-        self.introduce_legacy(&params);
+        self.identify_legacy(&params);
         let connected = match self.offered(&params) {
-            Some(offered) => self.sides.client.connect_with(offered, now),
+            Some(offered) => self.sides.client.connect_with(client::Opening::Initialize(offered), now),
             None => self.sides.client.connect(now),
         };
         match connected {
@@ -122,8 +122,9 @@ impl<T: ClientTransport> Relay<T> {
         }
         self.path = Path::Opening(Opening::Discovering { asked: asked.clone(), held: vec![held] });
         let client_info = client_info.unwrap_or_else(convert::unknown);
-        self.sides.client.introduce(client_info, convert::capabilities_of_legacy_client(&capabilities));
-        if let Err(error) = self.sides.client.discover_with(asked, now) {
+        let identified = self.sides.client.identify(client_info, convert::capabilities_of_legacy_client(&capabilities));
+        let connected = identified.and_then(|()| self.sides.client.connect_with(client::Opening::Discover(asked), now));
+        if let Err(error) = connected {
             let error = ErrorObject::new(code::INTERNAL_ERROR, &error.to_string());
             self.refuse_held(&error, now);
         }
@@ -177,7 +178,7 @@ impl<T: ClientTransport> Relay<T> {
             } else if method == Method::SERVER_DISCOVER && params.as_ref() == Some(asked) {
                 self.sides.respond(ticket, Ok(result.clone()), now);
             } else {
-                self.sides.pass(ticket, method, params, now);
+                self.sides.pass_unchanged(ticket, method, params, now);
             }
         }
     }
@@ -210,7 +211,7 @@ impl<T: ClientTransport> Relay<T> {
     }
 
     /// Passes on what `initialize` states about the client, because a modern server expects it in each request.
-    fn introduce_legacy(&mut self, params: &Json) {
+    fn identify_legacy(&mut self, params: &Json) {
         let [client_info, capabilities, version] =
             params.first_members(["clientInfo", "capabilities", "protocolVersion"]);
         let client_info = client_info.filter(Json::is_object).unwrap_or_else(convert::unknown);
@@ -220,7 +221,8 @@ impl<T: ClientTransport> Relay<T> {
             &capabilities.filter(Json::is_object).unwrap_or(Json::empty_object()),
             version.unwrap_or(ProtocolVersion::LATEST_LEGACY),
         );
-        self.sides.client.introduce(client_info, capabilities);
+        // This cannot fail: both are objects.
+        let _ = self.sides.client.identify(client_info, capabilities);
     }
 
     /// The parameters of `initialize`, with the newest allowed legacy revision if the requested one is not allowed.
@@ -249,7 +251,6 @@ impl<T: ClientTransport> Relay<T> {
         let capabilities = capabilities.without_members(&["extensions"]);
         let server_info = server_info.filter(Json::is_object).unwrap_or_else(convert::unknown);
         self.serve(discovered, server_info, capabilities, Era::Legacy);
-        self.sides.client.speak_for_itself();
         self.sides.server.handle_again(ticket, Method::INITIALIZE, Some(params), now);
     }
 
@@ -262,7 +263,6 @@ impl<T: ClientTransport> Relay<T> {
         let capabilities = capabilities.without_members(&["tasks"]);
         let server_info = server_info.filter(Json::is_object).unwrap_or_else(convert::unknown);
         self.serve(initialized, server_info, capabilities, Era::Modern);
-        self.sides.client.speak_for_itself();
         if let Err(error) = self.sides.client.confirm(None, now) {
             self.sides.out.report(Event::NotPassed { method: Method::INITIALIZED, error });
         }

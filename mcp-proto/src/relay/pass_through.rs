@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::Event;
 use super::in_flight::ToServer;
-use super::sides::Sides;
+use super::sides::{Sides, call};
 use crate::Instant;
-use crate::client::{self, Call, ClientTransport, Outcome};
+use crate::client::{self, ClientTransport, Outcome};
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Notification, RequestId};
 use crate::conversation::pending::{RequestKey, Ticket};
@@ -16,6 +16,12 @@ use crate::spec::meta::{SUBSCRIPTION_ID, stamp, with_subscription_id};
 use crate::spec::{Method, code};
 
 impl<T: ClientTransport> Sides<T> {
+    /// Forwards a request of a modern client to a modern server: the client supplies `_meta` and input itself.
+    pub(super) fn pass_unchanged(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
+        let forwarded = ToServer { is_unchanged: true, ..ToServer::new(ticket, method) };
+        self.send_up(forwarded, params, || 0, now);
+    }
+
     /// Forwards a request of the client.
     pub(super) fn pass(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
         self.send_up(ToServer::new(ticket, method), params, || 0, now);
@@ -34,9 +40,14 @@ impl<T: ClientTransport> Sides<T> {
         if !self.holds(forwarded.bytes, parked) {
             return self.respond(forwarded.ticket, Err(ErrorObject::overloaded()), now);
         }
+        let mut call = call(forwarded.method.clone(), params);
         // A subscription has no response timeout: it lasts until one side ends it (MD-L-13).
-        let timeout = (forwarded.method == Method::SUBSCRIPTIONS_LISTEN).then_some(Duration::MAX);
-        let call = Call { method: forwarded.method.clone(), params, timeout, progress: false };
+        if forwarded.method == Method::SUBSCRIPTIONS_LISTEN {
+            call = call.timeout(Duration::MAX);
+        }
+        if forwarded.is_unchanged {
+            call = call.unchanged();
+        }
         match self.client.request(call, now) {
             Ok(request) => self.in_flight.insert_to_server(request, forwarded),
             Err(error) => {
@@ -68,7 +79,7 @@ impl<T: ClientTransport> Sides<T> {
     ) {
         let about = match scope {
             client::Scope::Request(request) => Some(request),
-            client::Scope::Connection | client::Scope::Subscription(_) => listen_of(params.as_ref()),
+            client::Scope::Connection | client::Scope::Subscription(_) => None,
         };
         let about = about.and_then(|request| self.in_flight.get_to_server(request));
         let (to, params) = match about {
@@ -147,10 +158,4 @@ impl<T: ClientTransport> Sides<T> {
         }
         self.in_flight.all_to_server().next().map_or(session.into(), |(_, forwarded)| (&forwarded.ticket).into())
     }
-}
-
-/// Maps the subscription id in a notification to the key of the request to the server.
-fn listen_of(params: Option<&Json>) -> Option<RequestKey> {
-    let id = params?.first_member("_meta")?.first_member(SUBSCRIPTION_ID)?;
-    RequestKey::from_wire(&RequestId::from_json_text(id.as_bytes())?, None)
 }

@@ -61,7 +61,7 @@ impl<T: ClientTransport> Sides<T> {
         params: Option<Json>,
         now: Instant,
     ) {
-        let call = Call { method: method.clone(), params, timeout: None, progress: false };
+        let call = call(method.clone(), params);
         match self.server.request(scope, call, now) {
             Ok(request) => self.in_flight.insert_to_client(request, ticket, method),
             Err(error) => {
@@ -111,5 +111,13 @@ impl<T: ClientTransport> Sides<T> {
         let data = data.with_member("failure", &Json::from(reason.name()));
         let data = data.with_member("source", &Json::from("relay"));
         ErrorObject::with_data(code::INTERNAL_ERROR, &reason.describe(&self.client.peer()), &data)
+    }
+}
+
+/// A call with these parameters, if there are any.
+pub(super) fn call(method: Method, params: Option<Json>) -> Call {
+    match params {
+        Some(params) => Call::new(method).params(params),
+        None => Call::new(method),
     }
 }

@@ -109,7 +109,8 @@ stream!(ServerStream, server::Event);
 stream!(ClientStream, client::Event);
 
 impl<M, E> ByteStreamHarness<M, E> {
-    fn of(machine: M) -> Self {
+    /// A harness for this machine, with the test as its peer.
+    pub fn of(machine: M) -> Self {
         let now = Instant::after_start(Duration::from_secs(3600));
         transcript::begin(now);
         Self {

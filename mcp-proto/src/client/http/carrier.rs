@@ -7,7 +7,7 @@ use super::delivery::{DeliveryKey, DueDelivery, Post, Progress};
 use super::exchange::{ExchangeTimer, Purpose};
 use super::{Http, HttpAction, Timer};
 use crate::Instant;
-use crate::client::carrier::{Backlog, Carrier, Role, Wire};
+use crate::client::carrier::{Backlog, Carrier, ClientTransport, Role, Wire};
 use crate::codec::jsonrpc::Message;
 use crate::conversation::backoff::Jitter;
 use crate::conversation::pending::RequestKey;
@@ -23,16 +23,18 @@ impl Transport for Http {
     type Action = HttpAction;
 }
 
+impl ClientTransport for Http {
+    fn redeliver_for(&mut self, time: Duration) {
+        self.config.redelivery = time;
+    }
+}
+
 impl Carrier for Http {
     const SILENCE_MEANS_LEGACY: bool = false;
     const LOSES_SESSIONS: bool = true;
 
     fn peer(&self) -> String {
         format!("the server at {}", self.server())
-    }
-
-    fn redeliver_for(&mut self, time: Duration) {
-        self.config.redelivery = time;
     }
 
     fn configure(&mut self, limits: &Limits, seed: u64) {

@@ -1,0 +1,53 @@
+//! The identity that a client states: its name, and what it can be asked for.
+
+use crate::codec::json::Json;
+use crate::error::UsageError;
+use crate::spec::meta::{self, CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION};
+use crate::spec::{Method, ProtocolVersion};
+
+/// The identity that a client states in `initialize`, or in every request of the modern era.
+#[derive(Debug)]
+pub(super) struct Identity {
+    client_info: Json,
+    capabilities: Json,
+}
+
+impl Identity {
+    /// # Errors
+    ///
+    /// [`UsageError::ParamsNotAnObject`] if one of them is not an object.
+    pub(super) fn new(client_info: Json, capabilities: Json) -> Result<Self, UsageError> {
+        if client_info.is_object() && capabilities.is_object() {
+            Ok(Self { client_info, capabilities })
+        } else {
+            Err(UsageError::ParamsNotAnObject)
+        }
+    }
+
+    pub(super) fn initialize_params(&self, version: ProtocolVersion) -> Json {
+        Json::empty_object()
+            .with_member("clientInfo", &self.client_info)
+            .with_member("capabilities", &self.capabilities)
+            .with_member("protocolVersion", &Json::from(version.as_str()))
+    }
+
+    /// Parameters with the `_meta` members that every request of the modern era carries (MD-M-01).
+    pub(super) fn stamped(&self, params: Option<&Json>, version: ProtocolVersion) -> Json {
+        let set = [
+            (PROTOCOL_VERSION, &Json::from(version.as_str())),
+            (CLIENT_CAPABILITIES, &self.capabilities),
+            (CLIENT_INFO, &self.client_info),
+        ];
+        meta::stamp(params.unwrap_or(&Json::empty_object()), &set)
+    }
+
+    /// Whether the capability is declared that a request of the server needs.
+    pub(super) fn declares(&self, method: &Method) -> bool {
+        method.facts().client_capability.is_none_or(|name| self.capabilities.first_member(name).is_some())
+    }
+
+    pub(super) fn declares_extensions(&self) -> bool {
+        let extensions = self.capabilities.first_member("extensions");
+        extensions.is_some_and(|extensions| extensions.is_object() && extensions.as_bytes() != b"{}")
+    }
+}
