@@ -31,6 +31,8 @@
 //! nothing more: a slow application slows its peer down instead of filling memory. In addition, a server application
 //! that watches the resources that clients subscribe to calls [`Server::poll_subscription`].
 //!
+//! The traits of [`machine`] are these methods: a loop over them runs clients, servers and relays alike.
+//!
 //! # Example: a client and a server, joined without any I/O
 //!
 //! ```
@@ -126,6 +128,7 @@
 //! | transports | `transport`, `client/http`, `server/http` | a message with the exchange that it belongs to |
 //! | roles | `client`, `server` | an event with the request that it belongs to |
 //! | composition | `relay` | a message to the other side |
+//! | drivers | `machine` | nothing: traits over all machines |
 //! | payloads | `model` | a typed value, if the application wants one |
 //!
 //! Ids such as `SH-C-01` (rules of the specification) and `HT6` (the catalogue of bad input) mark the code that
@@ -138,6 +141,7 @@ mod codec;
 mod conversation;
 mod error;
 mod limits;
+pub mod machine;
 #[cfg(feature = "model")]
 pub mod model;
 pub mod relay;

@@ -1,0 +1,288 @@
+//! Traits over the machines, for drivers: one loop can run a client, a server, a relay, or a machine that another crate
+//! composes of these.
+//!
+//! | trait | a machine that | implemented by |
+//! |---|---|---|
+//! | [`Machine`] | has outputs and deadlines | all machines |
+//! | [`HandleBytes`] | reads and writes a byte stream | `Client<Stdio>`, `Server<Stdio>`, [`Relay`] |
+//! | [`HandleResponses`] | makes HTTP requests | `Client<Http>`, `Relay<Http>` |
+//! | [`HandleRequests`] | answers HTTP requests | `Server<Http>` |
+//!
+//! A machine may implement several of them: `Relay<Http>` reads the byte stream of its client and the responses of its
+//! server.
+
+use http::{request, response};
+
+use crate::Instant;
+use crate::client::{self, Client, ClientTransport};
+use crate::conversation::outbox::Output;
+use crate::relay::{self, Relay};
+use crate::server::{self, Server};
+use crate::transport::{Stdio, Transport};
+
+/// A machine: it has outputs for its driver, and a time at which it must be called next.
+///
+/// # Example: one loop for both ends of a byte stream
+///
+/// ```
+/// use mcp_proto::client::{self, Client};
+/// use mcp_proto::machine::{ClientStream, HandleBytes, Machine, ServerStream};
+/// use mcp_proto::server::{self, Server};
+/// use mcp_proto::{Instant, Output, Stdio, StdioAction};
+///
+/// /// Passes in the bytes that have arrived, and adds what the machine writes to `written`. Returns its events.
+/// fn turn<S, M>(machine: &mut M, stream: S, arrived: &mut Vec<u8>, written: &mut Vec<u8>, now: Instant) -> Vec<M::Event>
+/// where
+///     S: Copy,
+///     M: HandleBytes<S> + Machine<Action = StdioAction>,
+/// {
+///     if machine.wants_bytes(stream) {
+///         machine.handle_bytes(stream, &std::mem::take(arrived), now);
+///     }
+///     if machine.poll_timeout().is_some_and(|due| due <= now) {
+///         machine.handle_timeout(now);
+///     }
+///     let mut events = Vec::new();
+///     while let Some(output) = machine.poll_output() {
+///         match output {
+///             Output::Action(StdioAction::Write(bytes)) => {
+///                 written.extend_from_slice(&bytes);
+///                 machine.handle_written(stream, bytes.len(), now);
+///             }
+///             Output::Action(_) => {}
+///             Output::Event(event) => events.push(event),
+///         }
+///     }
+///     events
+/// }
+///
+/// let now = Instant::START;
+/// let mut client = Client::new(Stdio::new(), client::Config::new("my-app", "1.0.0"))?;
+/// let mut server = Server::new(Stdio::new(), server::Config::new("my-tools", "1.0.0"))?;
+/// let (mut to_client, mut to_server) = (Vec::new(), Vec::new());
+/// client.connect(now)?;
+/// let (mut of_client, mut of_server) = (Vec::new(), Vec::new());
+/// for _ in 0..3 {
+///     of_client.extend(turn(&mut client, ServerStream, &mut to_client, &mut to_server, now));
+///     of_server.extend(turn(&mut server, ClientStream, &mut to_server, &mut to_client, now));
+/// }
+/// assert!(matches!(of_client.as_slice(), [client::Event::Connected { .. }]));
+/// assert!(matches!(of_server.as_slice(), [server::Event::Connected { .. }, server::Event::Ready { .. }]));
+/// # Ok::<(), mcp_proto::UsageError>(())
+/// ```
+pub trait Machine {
+    /// What the driver has to carry out.
+    type Action;
+    /// What the machine reports to the application.
+    type Event;
+
+    /// The next action or event. The driver takes all outputs after each input and command.
+    #[must_use = "an output that is dropped is lost"]
+    fn poll_output(&mut self) -> Option<Output<Self::Action, Self::Event>>;
+
+    /// When [`Machine::handle_timeout`] must be called next; `None` if no timer is set.
+    #[must_use]
+    fn poll_timeout(&self) -> Option<Instant>;
+
+    /// Does what is due. Calling this early or twice has no effect (CL2).
+    fn handle_timeout(&mut self, now: Instant);
+
+    /// Ends the connection, or all connections.
+    fn close(&mut self, now: Instant);
+}
+
+/// A machine that reads and writes a byte stream, which `S` names: [`ServerStream`], [`ClientStream`], or the key of one
+/// of several streams.
+///
+/// The machine returns what must be written as [`StdioAction`](crate::StdioAction)s.
+pub trait HandleBytes<S>: Machine {
+    /// Bytes have arrived on the stream, in pieces of any size.
+    fn handle_bytes(&mut self, stream: S, bytes: &[u8], now: Instant);
+
+    /// The stream has accepted this many more of the bytes to write. Those of a process that was replaced
+    /// ([`StdioAction::Respawn`](crate::StdioAction::Respawn)) must not be reported.
+    fn handle_written(&mut self, stream: S, bytes: usize, now: Instant);
+
+    /// The incoming stream has ended.
+    fn handle_eof(&mut self, stream: S, now: Instant);
+
+    /// Whether the driver should read more of the stream (H5).
+    #[must_use]
+    fn wants_bytes(&self, stream: S) -> bool;
+}
+
+/// Names the byte stream to the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServerStream;
+
+/// Names the byte stream to the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientStream;
+
+/// A machine that makes HTTP requests, which it returns as [`client::HttpAction`]s.
+pub trait HandleResponses: Machine {
+    /// The request of an exchange was written in full. This call is optional: it allows a cancellation to be sent before
+    /// the response begins.
+    fn handle_sent(&mut self, exchange: client::ExchangeKey, now: Instant);
+
+    /// The head of the response of an exchange has arrived. Interim responses (1xx) must not be passed in.
+    fn handle_response(&mut self, exchange: client::ExchangeKey, head: &response::Parts, now: Instant);
+
+    /// A part of the body of an exchange has arrived, without the chunked transfer coding.
+    fn handle_body(&mut self, exchange: client::ExchangeKey, chunk: &[u8], now: Instant);
+
+    /// The body of an exchange is complete.
+    fn handle_end(&mut self, exchange: client::ExchangeKey, now: Instant);
+
+    /// An exchange has failed: it could not be started, or it broke off.
+    fn handle_failure(&mut self, exchange: client::ExchangeKey, failure: client::Failure, now: Instant);
+
+    /// Whether the driver should read more of the responses (H5).
+    #[must_use]
+    fn wants_body(&self) -> bool;
+}
+
+/// A machine that answers HTTP requests, with [`server::HttpAction`]s.
+pub trait HandleRequests: Machine {
+    /// The head of a request has arrived. All later calls and actions for the request carry the returned key.
+    fn handle_request(&mut self, head: request::Parts, info: server::RequestInfo, now: Instant) -> server::ExchangeKey;
+
+    /// A part of the body of a request has arrived.
+    fn handle_body(&mut self, exchange: server::ExchangeKey, chunk: &[u8], now: Instant);
+
+    /// The body of a request is complete.
+    fn handle_end(&mut self, exchange: server::ExchangeKey, now: Instant);
+
+    /// This many more bytes of the body of a response were written.
+    fn handle_written(&mut self, exchange: server::ExchangeKey, bytes: usize, now: Instant);
+
+    /// The client has disconnected from an exchange.
+    fn handle_disconnect(&mut self, exchange: server::ExchangeKey, now: Instant);
+
+    /// Whether the driver should read more requests (H5).
+    #[must_use]
+    fn wants_request(&self) -> bool;
+}
+
+/// Implements [`Machine`] by the methods of the same names.
+macro_rules! impl_machine {
+    ([$($generics:tt)*] $machine:ty, $action:ty, $event:ty) => {
+        impl<$($generics)*> Machine for $machine {
+            type Action = $action;
+            type Event = $event;
+
+            fn poll_output(&mut self) -> Option<Output<Self::Action, Self::Event>> {
+                <$machine>::poll_output(self)
+            }
+
+            fn poll_timeout(&self) -> Option<Instant> {
+                <$machine>::poll_timeout(self)
+            }
+
+            fn handle_timeout(&mut self, now: Instant) {
+                <$machine>::handle_timeout(self, now);
+            }
+
+            fn close(&mut self, now: Instant) {
+                <$machine>::close(self, now);
+            }
+        }
+    };
+}
+
+impl_machine!([T: ClientTransport] Client<T>, T::Action, client::Event);
+impl_machine!([] Server<Stdio>, <Stdio as Transport>::Action, server::Event);
+impl_machine!([] Server<server::Http>, <server::Http as Transport>::Action, server::Event);
+impl_machine!([T: ClientTransport] Relay<T>, relay::Action<T::Action>, relay::Event);
+
+/// Implements [`HandleBytes`] by these methods.
+macro_rules! impl_handle_bytes {
+    ([$($generics:tt)*] $machine:ty, $stream:ty: $bytes:ident, $written:ident, $eof:ident, $wants:ident) => {
+        impl<$($generics)*> HandleBytes<$stream> for $machine {
+            fn handle_bytes(&mut self, _: $stream, bytes: &[u8], now: Instant) {
+                <$machine>::$bytes(self, bytes, now);
+            }
+
+            fn handle_written(&mut self, _: $stream, bytes: usize, now: Instant) {
+                <$machine>::$written(self, bytes, now);
+            }
+
+            fn handle_eof(&mut self, _: $stream, now: Instant) {
+                <$machine>::$eof(self, now);
+            }
+
+            fn wants_bytes(&self, _: $stream) -> bool {
+                <$machine>::$wants(self)
+            }
+        }
+    };
+}
+
+impl_handle_bytes!([] Client<Stdio>, ServerStream: handle_bytes, handle_written, handle_eof, wants_input);
+impl_handle_bytes!([] Server<Stdio>, ClientStream: handle_bytes, handle_written, handle_eof, wants_input);
+impl_handle_bytes!(
+    [T: ClientTransport] Relay<T>, ClientStream: handle_bytes, handle_written, handle_eof, wants_bytes
+);
+impl_handle_bytes!(
+    [] Relay<Stdio>, ServerStream: handle_server_bytes, handle_server_written, handle_server_eof, wants_body
+);
+
+/// Implements [`HandleResponses`] by the methods of the same names.
+macro_rules! impl_handle_responses {
+    ($machine:ty, $wants:ident) => {
+        impl HandleResponses for $machine {
+            fn handle_sent(&mut self, exchange: client::ExchangeKey, now: Instant) {
+                <$machine>::handle_sent(self, exchange, now);
+            }
+
+            fn handle_response(&mut self, exchange: client::ExchangeKey, head: &response::Parts, now: Instant) {
+                <$machine>::handle_response(self, exchange, head, now);
+            }
+
+            fn handle_body(&mut self, exchange: client::ExchangeKey, chunk: &[u8], now: Instant) {
+                <$machine>::handle_body(self, exchange, chunk, now);
+            }
+
+            fn handle_end(&mut self, exchange: client::ExchangeKey, now: Instant) {
+                <$machine>::handle_end(self, exchange, now);
+            }
+
+            fn handle_failure(&mut self, exchange: client::ExchangeKey, failure: client::Failure, now: Instant) {
+                <$machine>::handle_failure(self, exchange, failure, now);
+            }
+
+            fn wants_body(&self) -> bool {
+                <$machine>::$wants(self)
+            }
+        }
+    };
+}
+
+impl_handle_responses!(Client<client::Http>, wants_input);
+impl_handle_responses!(Relay<client::Http>, wants_body);
+
+impl HandleRequests for Server<server::Http> {
+    fn handle_request(&mut self, head: request::Parts, info: server::RequestInfo, now: Instant) -> server::ExchangeKey {
+        Self::handle_request(self, head, info, now)
+    }
+
+    fn handle_body(&mut self, exchange: server::ExchangeKey, chunk: &[u8], now: Instant) {
+        Self::handle_body(self, exchange, chunk, now);
+    }
+
+    fn handle_end(&mut self, exchange: server::ExchangeKey, now: Instant) {
+        Self::handle_end(self, exchange, now);
+    }
+
+    fn handle_written(&mut self, exchange: server::ExchangeKey, bytes: usize, now: Instant) {
+        Self::handle_written(self, exchange, bytes, now);
+    }
+
+    fn handle_disconnect(&mut self, exchange: server::ExchangeKey, now: Instant) {
+        Self::handle_disconnect(self, exchange, now);
+    }
+
+    fn wants_request(&self) -> bool {
+        self.wants_input()
+    }
+}
