@@ -323,8 +323,9 @@ impl<T: Carrier> Client<T> {
     /// States this identity from now on, instead of the configured one: a client that acts for another client states
     /// that client's.
     ///
-    /// `clientInfo` and the capabilities are stated in `initialize`, and in every request of the modern era. What the
-    /// server was sent already is not repeated.
+    /// `clientInfo` and the capabilities are stated in `initialize`, and in every request of the modern era. The server
+    /// is not notified. If the connection has to be opened again, the client does that by itself, and not with the request
+    /// of [`Client::connect_with`], which has stated another identity.
     ///
     /// # Errors
     ///
@@ -345,6 +346,9 @@ impl<T: Carrier> Client<T> {
     /// ```
     pub fn identify(&mut self, client_info: Json, capabilities: Json) -> Result<(), UsageError> {
         self.identity = Identity::new(client_info, capabilities)?;
+        if let Some(handshake) = &mut self.handshake {
+            handshake.take_over();
+        }
         Ok(())
     }
 

@@ -56,7 +56,7 @@ pub struct Config {
     /// declare.
     ///
     /// If `true`, parameters of the application are sent without a check that they are an object, too. In a session that
-    /// the client opens itself, it states its own capabilities, and handles such requests itself in either case.
+    /// the client has opened itself, it has stated its own capabilities, and handles such requests itself in either case.
     pub reports_all_requests: bool,
     /// The seed of the jitter of pauses. Two clients should not have the same seed.
     pub seed: u64,

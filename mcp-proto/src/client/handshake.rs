@@ -82,6 +82,9 @@ pub(super) struct Handshake {
     opening: Option<Opening>,
     /// The application opened the connection with its own request, and confirms the session.
     is_by_application: bool,
+    /// The session is the client's own: it was not opened with the application's `initialize`, or the client has another
+    /// identity since.
+    is_own_session: bool,
     /// The confirmation, if one was sent.
     confirmed: Option<Notification>,
     /// The revision of the latest session. Once confirmed, it must not change (BR-T-07).
@@ -90,12 +93,17 @@ pub(super) struct Handshake {
 
 impl Handshake {
     pub(super) const fn new(opening: Option<Opening>) -> Self {
-        Self { is_by_application: opening.is_some(), opening, confirmed: None, version: None }
+        Self { is_by_application: opening.is_some(), opening, is_own_session: false, confirmed: None, version: None }
     }
 
-    /// Whether the session is opened with the application's own `initialize`.
-    pub(super) const fn opening_is_initialize(&self) -> bool {
-        matches!(self.opening, Some(Opening::Initialize(_)))
+    /// The client opens the connection itself from now on, should that be necessary again.
+    pub(super) fn take_over(&mut self) {
+        self.opening = None;
+        self.is_own_session = true;
+    }
+
+    pub(super) const fn is_own_session(&self) -> bool {
+        self.is_own_session
     }
 }
 
@@ -233,8 +241,9 @@ impl<T: Carrier> Client<T> {
             return self.opening_failed(Unavailable::Failed(Failed::VersionChanged { version }), now);
         }
         handshake.version = Some(version);
-        // A session with a legacy server is the client's own if the application has sent `server/discover`.
-        handshake.opening.take_if(|opening| matches!(opening, Opening::Discover(_)));
+        if !matches!(handshake.opening, Some(Opening::Initialize(_))) {
+            handshake.take_over();
+        }
         self.detection.settle();
         self.version = Some(version);
         self.backoff.reset();

@@ -101,8 +101,7 @@ impl<T: Carrier> Client<T> {
     /// Whether every request of the server is reported. In a session that the client has opened itself, it handles those
     /// that no application has to answer.
     fn reports_all_requests(&self) -> bool {
-        let is_forwarded = |handshake: &Handshake| handshake.opening_is_initialize();
-        self.config.reports_all_requests && self.handshake.as_ref().is_some_and(is_forwarded)
+        self.config.reports_all_requests && !self.handshake.as_ref().is_some_and(Handshake::is_own_session)
     }
 
     /// The scope of a message that came on the stream of a request. The application has the keys of its own requests

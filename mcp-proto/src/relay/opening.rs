@@ -69,7 +69,6 @@ impl<T: ClientTransport> Relay<T> {
         match std::mem::replace(&mut self.path, Path::Opening(Opening::Awaited)) {
             Path::Opening(Opening::Prepared { params: prepared, version, result }) => {
                 if version.rules().era == Era::Modern {
-                    self.identify_legacy(&params);
                     return self.bridge_legacy_client(ticket, params, &result, now);
                 }
                 if prepared == params {
@@ -84,7 +83,6 @@ impl<T: ClientTransport> Relay<T> {
                 return;
             }
             Path::PassThrough { discovered: Some(result) } => {
-                self.identify_legacy(&params);
                 return self.bridge_legacy_client(ticket, params, &result, now);
             }
             path @ (Path::PassThrough { .. } | Path::LegacyClient(_) | Path::ModernClient(_)) => self.path = path,
@@ -246,6 +244,7 @@ impl<T: ClientTransport> Relay<T> {
         let [capabilities, meta] = discovered.first_members(["capabilities", "_meta"]);
         let capabilities = capabilities.filter(Json::is_object).unwrap_or(Json::empty_object());
         let server_info = meta.and_then(|meta| meta.first_member(SERVER_INFO));
+        self.identify_legacy(&params);
         self.path = Path::LegacyClient(LegacyClient::new(&capabilities));
         self.sides.out.report(Event::Bridging { client: Era::Legacy, server: Era::Modern });
         let capabilities = capabilities.without_members(&["extensions"]);
