@@ -47,12 +47,12 @@ use crate::codec::jsonrpc::{ErrorObject, Message, Notification, RequestId, Respo
 use crate::conversation::backoff::{Backoff, Jitter};
 use crate::conversation::deadlines::Deadlines;
 use crate::conversation::outbox::{Outbox, Output};
-use crate::conversation::pending::{Incoming, Pending, RequestKey, Ticket};
+use crate::conversation::outgoing::Outgoing;
+use crate::conversation::pending::{Incoming, RequestKey, Ticket};
 use crate::error::{Failed, Fault, Quirk, UsageError};
 use crate::limits::Load;
 use crate::spec::{Era, Method, ProtocolVersion};
 use crate::transport::Transport;
-use calls::Calls;
 use carrier::{Carrier, Inbound, Role, Wire};
 use detection::Detection;
 use handshake::{Handshake, Phase};
@@ -110,13 +110,7 @@ pub struct Client<T: Transport> {
     handshake: Option<Handshake>,
     detection: Detection,
     version: Option<ProtocolVersion>,
-    pending: Pending,
-    /// Requests that wait for the handshake.
-    held: Held,
-    /// Requests of the modern era.
-    calls: Calls,
-    /// Requests that the client makes for itself and does not report to the application.
-    internal: BTreeMap<RequestKey, Internal>,
+    outgoing: Outgoing<Purpose>,
     subscriptions: BTreeMap<SubscriptionKey, Listening>,
     next_subscription: SubscriptionKey,
     settings: Settings,
@@ -125,8 +119,6 @@ pub struct Client<T: Transport> {
     backoff: Backoff,
     jitter: Jitter,
     quirks: BTreeSet<Quirk>,
-    /// The newest progress of each request that was not reported because the queue is full (RP12).
-    late_progress: BTreeMap<RequestKey, Json>,
     dropped: u64,
     /// Notifications that were not sent because the server does not read, and were not reported.
     not_written: u64,
@@ -148,82 +140,32 @@ enum Timer {
     Unconfirmed,
 }
 
-/// The purpose of a request that the client makes for itself.
+impl From<RequestKey> for Timer {
+    /// The deadline of a request.
+    fn from(request: RequestKey) -> Self {
+        Self::Answer(request)
+    }
+}
+
+/// Why the client makes a request.
 #[derive(Debug, Clone, Copy)]
-enum Internal {
+enum Purpose {
+    /// The application has made it.
+    Application,
+    /// It opens the connection.
+    Opening,
     /// It carries a subscription.
-    Listen(SubscriptionKey),
+    Subscription(SubscriptionKey),
     /// It fetches schemas for a call, page by page.
     Tools { call: RequestKey, page: usize },
     /// It restores a setting of a lost session.
-    Restore,
+    Restoring,
 }
 
-/// Requests that wait for the handshake, in order.
-#[derive(Debug, Default)]
-struct Held {
-    requests: VecDeque<HeldRequest>,
-    bytes: usize,
-}
-
-/// A request that waits for the handshake.
-#[derive(Debug)]
-struct HeldRequest {
-    request: RequestKey,
-    method: Method,
-    params: Option<Json>,
-    /// [`Call::unchanged`] was called.
-    is_unchanged: bool,
-}
-
-impl HeldRequest {
-    fn weight(&self) -> usize {
-        self.params.as_ref().map_or(0, Json::len)
-    }
-}
-
-impl Held {
-    fn push_back(&mut self, request: HeldRequest) {
-        self.bytes += request.weight();
-        self.requests.push_back(request);
-    }
-
-    fn pop_front(&mut self) -> Option<HeldRequest> {
-        let request = self.requests.pop_front()?;
-        self.bytes -= request.weight();
-        Some(request)
-    }
-
-    /// Removes a request, and returns whether it was in the queue.
-    fn remove(&mut self, request: RequestKey) -> bool {
-        let Some(at) = self.requests.iter().position(|held| held.request == request) else { return false };
-        if let Some(held) = self.requests.remove(at) {
-            self.bytes -= held.weight();
-        }
-        true
-    }
-
-    fn clear(&mut self) {
-        *self = Self::default();
-    }
-
-    fn contains(&self, request: RequestKey) -> bool {
-        self.requests.iter().any(|held| held.request == request)
-    }
-
-    fn methods(&self) -> impl Iterator<Item = &Method> {
-        self.requests.iter().map(|held| &held.method)
-    }
-
-    /// Appends the requests of another queue.
-    fn append(&mut self, mut other: Self) {
-        self.bytes += other.bytes;
-        self.requests.append(&mut other.requests);
-    }
-
-    /// The bytes of all parameters.
-    const fn bytes(&self) -> usize {
-        self.bytes
+impl Purpose {
+    /// Whether the client makes the request for itself, and does not report it to the application.
+    const fn is_internal(self) -> bool {
+        matches!(self, Self::Subscription(_) | Self::Tools { .. } | Self::Restoring)
     }
 }
 
@@ -253,10 +195,7 @@ impl<T: Carrier> Client<T> {
             handshake: None,
             detection: Detection::new(&config.versions, config.known_era, T::SILENCE_MEANS_LEGACY),
             version: None,
-            pending: Pending::new(None, config.limits.tombstones),
-            held: Held::default(),
-            calls: Calls::default(),
-            internal: BTreeMap::new(),
+            outgoing: Outgoing::new(None, config.limits.tombstones),
             subscriptions: BTreeMap::new(),
             next_subscription: SubscriptionKey::FIRST,
             settings: Settings::default(),
@@ -265,7 +204,6 @@ impl<T: Carrier> Client<T> {
             backoff: Backoff::new(),
             jitter: Jitter::new(config.seed),
             quirks: BTreeSet::new(),
-            late_progress: BTreeMap::new(),
             dropped: 0,
             not_written: 0,
             inbound: VecDeque::new(),
@@ -324,8 +262,11 @@ impl<T: Carrier> Client<T> {
     /// that client's.
     ///
     /// `clientInfo` and the capabilities are stated in `initialize`, and in every request of the modern era. The server
-    /// is not notified. If the connection has to be opened again, the client does that by itself, and not with the request
-    /// of [`Client::connect_with`], which has stated another identity.
+    /// is not notified.
+    ///
+    /// On a connection of the modern era, the client takes over from another client for which it has acted: it interprets
+    /// the answers to open requests that were sent with [`Call::unchanged`], too, and if it has to open the connection
+    /// again, it does that without the request of [`Client::connect_with`].
     ///
     /// # Errors
     ///
@@ -346,8 +287,11 @@ impl<T: Carrier> Client<T> {
     /// ```
     pub fn identify(&mut self, client_info: Json, capabilities: Json) -> Result<(), UsageError> {
         self.identity = Identity::new(client_info, capabilities)?;
-        if let Some(handshake) = &mut self.handshake {
-            handshake.take_over();
+        if self.is_modern() {
+            self.outgoing.interpret_answers();
+            if let Some(handshake) = &mut self.handshake {
+                handshake.take_over();
+            }
         }
         Ok(())
     }
@@ -377,28 +321,26 @@ impl<T: Carrier> Client<T> {
     /// [`UsageError`] if the request cannot be made; nothing was sent then.
     pub fn request(&mut self, call: Call, now: Instant) -> Result<RequestKey, UsageError> {
         self.check_open()?;
-        let is_unchanged = call.is_unchanged;
-        let may_listen = is_unchanged && self.version.is_none_or(|version| version.rules().era == Era::Modern);
+        let may_listen = call.is_unchanged && self.version.is_none_or(|version| version.rules().era == Era::Modern);
         if call.method.facts().is_reserved || (call.method == Method::SUBSCRIPTIONS_LISTEN && !may_listen) {
             return Err(UsageError::ReservedMethod { method: call.method });
         }
-        if !is_unchanged && !self.config.reports_all_requests {
+        if !call.is_unchanged && !self.config.reports_all_requests {
             check_params(call.params.as_ref())?;
         }
         let limit = self.config.limits.requests_out;
-        if self.pending.len() >= limit {
+        if self.outgoing.len() >= limit {
             return Err(UsageError::TooManyRequests { limit });
         }
-        let timeout = call.timeout.unwrap_or(self.config.request_timeout);
-        let params = if call.progress { self.pending.with_progress_token(call.params) } else { call.params };
-        let (request, _) = self.wait_for(call.method.clone(), params.clone(), timeout, now);
         let may_go = self.phase.takes_requests() && !self.waits_for_settings(&call.method);
-        let is_next = self.held.methods().all(|method| self.waits_for_settings(method));
-        let held = HeldRequest { request, method: call.method, params, is_unchanged };
+        let is_next = self.outgoing.waiting().all(|waiting| self.waits_for_settings(&waiting.method));
+        let request = self.new_request(call, Purpose::Application);
         if may_go && is_next {
-            self.dispatch(held, now);
-        } else if self.takes(held.weight()) {
-            self.held.push_back(held);
+            return Ok(self.send_now(request, now));
+        }
+        let is_taken = self.takes(request.params.as_ref().map_or(0, Json::len));
+        let request = self.outgoing.hold(request, &mut self.timers, now);
+        if is_taken {
             self.try_on_demand(now);
         } else {
             self.refuse_unwritten(request, now);
@@ -495,7 +437,7 @@ impl<T: Carrier> Client<T> {
     pub fn poll_output(&mut self) -> Option<Output<T::Action, Event>> {
         let output = self.out.pop()?;
         if self.out.has_room(&self.config.limits) {
-            if let Some((request, params)) = self.late_progress.pop_first() {
+            if let Some((request, params)) = self.outgoing.take_progress() {
                 self.out.report(Event::Progressed { request, params });
             }
             if self.dropped > 0 {
@@ -549,10 +491,10 @@ impl<T: Carrier> Client<T> {
     pub fn load(&self) -> Load {
         let own = Load {
             requests_in: self.incoming.len(),
-            requests_out: self.pending.len(),
+            requests_out: self.outgoing.len(),
             subscriptions: self.subscriptions.len(),
-            waiting: self.held.requests.len(),
-            held: self.held.bytes() + self.calls.held() + self.settings.held(),
+            waiting: self.outgoing.waiting_len(),
+            held: self.outgoing.waiting_bytes() + self.outgoing.kept_bytes() + self.settings.held(),
             timers: self.timers.len(),
             ..Load::default()
         };
@@ -564,14 +506,14 @@ impl<T: Carrier> Client<T> {
     /// An application that forwards messages reads less from its source while this grows.
     #[must_use]
     pub fn backlog(&self) -> Backlog {
-        let held = Backlog { bytes: self.held.bytes(), ..Backlog::default() };
+        let held = Backlog { bytes: self.outgoing.waiting_bytes(), ..Backlog::default() };
         self.transport.backlog().plus(held)
     }
 
     /// The number of requests that have no outcome yet.
     #[must_use]
     pub fn requests_in_flight(&self) -> usize {
-        self.pending.len() - self.internal.len()
+        self.outgoing.iter().filter(|(_, request)| !request.purpose.is_internal()).count()
     }
 
     /// The server's era, and how it was detected; `None` if it is not known yet.
@@ -639,10 +581,9 @@ impl<T: Carrier> Client<T> {
         self.phase = Phase::Closing(reason);
         self.timers.clear_all();
         self.incoming.clear();
-        self.held.clear();
-        for request in self.pending.keys() {
+        for request in self.outgoing.keys() {
             if opening == Some(request) {
-                self.pending.remove(request);
+                self.outgoing.remove(request, &mut self.timers);
                 self.out.report(Event::Unavailable { reason: Unavailable::Failed(Failed::Closed), retry_in: None });
             } else {
                 self.finish(request, Outcome::Failed(Failed::Closed), now);

@@ -5,10 +5,11 @@ use std::time::Duration;
 use super::carrier::{Carrier, Role};
 use super::detection::{DetectedEra, Step};
 use super::event::{CloseReason, Event, Outcome, Unavailable};
-use super::{Client, Held, Timer};
+use super::{Client, Purpose, Timer};
 use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{Message, Notification};
+use crate::conversation::outgoing::NewRequest;
 use crate::conversation::pending::RequestKey;
 use crate::error::{Failed, InvalidResponse};
 use crate::spec::Method;
@@ -161,12 +162,21 @@ impl<T: Carrier> Client<T> {
         role: impl FnOnce(RequestKey) -> Role,
     ) {
         if let Some(request) = self.phase.opening() {
-            self.pending.give_up(request);
-            self.timers.clear(Timer::Answer(request));
+            self.outgoing.give_up(request, &mut self.timers);
             self.with_wire(now, |transport, wire| transport.abandon(request, now, wire));
         }
         self.timers.clear(Timer::Reconnect);
-        let (request, message) = self.wait_for(method, Some(params), timeout, now);
+        let opening = NewRequest {
+            method,
+            params: Some(params),
+            purpose: Purpose::Opening,
+            is_unchanged: true,
+            timeout,
+            max_timeout: self.config.max_timeout,
+        };
+        let sending = self.outgoing.send(opening, false, &mut self.timers, now);
+        let request = sending.wire;
+        let message = sending.into_message();
         self.phase = Phase::Opening { request, awaited };
         let role = role(request);
         self.with_wire(now, |transport, wire| {
@@ -178,12 +188,11 @@ impl<T: Carrier> Client<T> {
     /// The request that opens the connection has ended.
     pub(super) fn on_opening_outcome(&mut self, outcome: Outcome, now: Instant) {
         let Phase::Opening { request, awaited } = self.phase else { return };
-        self.timers.clear(Timer::Answer(request));
-        let waiting = match outcome {
-            Outcome::Failed(_) => self.pending.give_up(request),
-            Outcome::Result(_) | Outcome::Error(_) => self.pending.remove(request),
+        let opening = match outcome {
+            Outcome::Failed(_) => self.outgoing.give_up(request, &mut self.timers),
+            Outcome::Result(_) | Outcome::Error(_) => self.outgoing.remove(request, &mut self.timers),
         };
-        if waiting.is_none_or(|waiting| waiting.method != Method::SERVER_DISCOVER) {
+        if opening.is_none_or(|opening| opening.method != Method::SERVER_DISCOVER) {
             return self.on_initialize_outcome(outcome, awaited, now);
         }
         match (self.detection.on_discovered(&outcome), outcome) {
@@ -298,18 +307,16 @@ impl<T: Carrier> Client<T> {
         self.send_held(now);
     }
 
+    /// Sends the requests that wait, except those that must wait longer.
     pub(super) fn send_held(&mut self, now: Instant) {
-        let mut waiting = Held::default();
+        let mut last = None;
         while self.phase.takes_requests() {
-            let Some(held) = self.held.pop_front() else { break };
-            if self.waits_for_settings(&held.method) {
-                waiting.push_back(held);
-            } else {
-                self.dispatch(held, now);
+            let Some((request, waiting)) = self.outgoing.next_waiting(last) else { break };
+            last = Some(request);
+            if !self.waits_for_settings(&waiting.method) {
+                self.send_waiting(request, now);
             }
         }
-        waiting.append(std::mem::take(&mut self.held));
-        self.held = waiting;
     }
 
     /// The byte stream has ended. A server that exited during discovery is restarted if the driver can do that (ER-06).
@@ -326,9 +333,6 @@ impl<T: Carrier> Client<T> {
 
     /// The connection could not be opened. Everything that waited for it fails.
     pub(super) fn opening_failed(&mut self, reason: Unavailable, now: Instant) {
-        if let Phase::Opening { request, .. } = self.phase {
-            self.timers.clear(Timer::Answer(request));
-        }
         self.phase = Phase::Down;
         let retry_in = match &reason {
             Unavailable::Failed(failed) if self.config.reconnect && may_pass(failed) => {
@@ -340,13 +344,12 @@ impl<T: Carrier> Client<T> {
         if let Some(pause) = retry_in {
             self.timers.set(Timer::Reconnect, now + pause);
         }
-        self.held.clear();
         let outcome = match &reason {
             Unavailable::Error(error) => Outcome::Error(error.clone()),
             Unavailable::Failed(failed) => Outcome::Failed(failed.clone()),
         };
         self.out.report(Event::Unavailable { reason, retry_in });
-        for request in self.pending.keys() {
+        for request in self.outgoing.keys() {
             self.with_wire(now, |transport, wire| transport.abandon(request, now, wire));
             self.finish(request, outcome.clone(), now);
         }

@@ -3,10 +3,11 @@
 use super::carrier::{Carrier, Inbound};
 use super::event::{CloseReason, Event, Outcome, Scope};
 use super::handshake::{Handshake, Phase};
-use super::{Asked, Client, Timer};
+use super::{Asked, Client};
 use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Message, Notification, ParseError, Request, RequestId, Response, Subject};
+use crate::conversation::cancellation;
 use crate::conversation::pending::{Match, RequestKey};
 use crate::error::{Fault, Quirk};
 use crate::spec::{Method, code};
@@ -21,10 +22,10 @@ impl<T: Carrier> Client<T> {
         }
         match inbound {
             Inbound::Message { message: Message::Request(request), during } => {
-                self.on_request(request, during.and_then(|wire| self.owner(wire)), now);
+                self.on_request(request, during.and_then(|wire| self.outgoing.owner(wire)), now);
             }
             Inbound::Message { message: Message::Notification(notification), during } => {
-                self.on_notification(notification, during.and_then(|wire| self.owner(wire)), now);
+                self.on_notification(notification, during.and_then(|wire| self.outgoing.owner(wire)), now);
             }
             Inbound::Message { message: Message::Response(response), .. } => self.on_response(response, now),
             Inbound::Invalid { error, during } => self.on_invalid(error, during, now),
@@ -32,7 +33,7 @@ impl<T: Carrier> Client<T> {
             Inbound::Unanswered { request, reason } => {
                 if self.phase.opening() == Some(request) {
                     self.on_opening_outcome(Outcome::Failed(reason), now);
-                } else if let Some(request) = self.owner(request) {
+                } else if let Some(request) = self.outgoing.owner(request) {
                     self.finish(request, Outcome::Failed(reason), now);
                 }
             }
@@ -107,7 +108,12 @@ impl<T: Carrier> Client<T> {
     /// The scope of a message that came on the stream of a request. The application has the keys of its own requests
     /// only.
     fn scope(&self, during: Option<RequestKey>) -> Scope {
-        during.filter(|request| !self.internal.contains_key(request)).map_or(Scope::Connection, Scope::Request)
+        during.filter(|request| !self.is_internal(*request)).map_or(Scope::Connection, Scope::Request)
+    }
+
+    /// Whether the client has made a request for itself.
+    fn is_internal(&self, request: RequestKey) -> bool {
+        self.outgoing.get(request).is_some_and(|request| request.purpose.is_internal())
     }
 
     fn on_notification(&mut self, notification: Notification, during: Option<RequestKey>, now: Instant) {
@@ -125,8 +131,7 @@ impl<T: Carrier> Client<T> {
     /// The server cancels a request of its own. A malformed or unknown cancellation is ignored (CX-03).
     fn on_cancelled(&mut self, params: Option<Json>, now: Instant) {
         let Some(params) = params else { return };
-        let Some(id) = params.first_member("requestId") else { return };
-        let Some(id) = RequestId::from_json_text(id.as_bytes()) else { return };
+        let Some(id) = cancellation::cancelled_id(&params) else { return };
         if self.is_modern() {
             // In the modern era, only a subscription can be ended in this way (MD-L-10).
             return self.on_taken_back(&id, now);
@@ -141,38 +146,27 @@ impl<T: Carrier> Client<T> {
     }
 
     fn on_progress(&mut self, params: Option<Json>, now: Instant) {
-        let token = params.as_ref().and_then(|params| params.first_member("progressToken"));
-        let token = token.and_then(|token| RequestId::from_json_text(token.as_bytes()));
-        let request = token.and_then(|token| self.pending.find_token(&token));
+        let request = self.outgoing.on_progress(params.as_ref(), &mut self.timers, now);
         let (Some(request), Some(params)) = (request, params) else {
             self.out.report(Event::Faulted(Fault::UnknownProgressToken));
             return;
         };
-        if let Some(waiting) = self.pending.get(request) {
-            // Progress extends the deadline, up to an absolute maximum (TO-03).
-            self.timers.set(Timer::Answer(request), (now + waiting.timeout).min(waiting.latest));
+        if !self.is_internal(request) {
+            self.report_bounded(Event::Progressed { request, params }, now);
         }
-        if self.internal.contains_key(&request) {
-            return;
-        }
-        self.report_bounded(Event::Progressed { request, params }, now);
     }
 
     /// Extends the deadlines of the requests concerned to their maximum while the server waits for an answer, which a
     /// person may have to give (TO-04).
     pub(super) fn pause_deadlines(&mut self, scope: Scope) {
         for request in self.requests_in(scope) {
-            if let Some(waiting) = self.pending.get(request) {
-                self.timers.set(Timer::Answer(request), waiting.latest);
-            }
+            self.outgoing.extend_to_latest(request, &mut self.timers);
         }
     }
 
     pub(super) fn resume_deadlines(&mut self, scope: Scope, now: Instant) {
         for request in self.requests_in(scope) {
-            if let Some(waiting) = self.pending.get(request) {
-                self.timers.set(Timer::Answer(request), (now + waiting.timeout).min(waiting.latest));
-            }
+            self.outgoing.extend(request, &mut self.timers, now);
         }
     }
 
@@ -180,7 +174,7 @@ impl<T: Carrier> Client<T> {
         match scope {
             Scope::Request(request) => vec![request],
             // Any pending request may be the reason.
-            Scope::Connection | Scope::Subscription(_) => self.pending.keys(),
+            Scope::Connection | Scope::Subscription(_) => self.outgoing.keys(),
         }
     }
 
@@ -191,16 +185,11 @@ impl<T: Carrier> Client<T> {
             }
             return;
         };
-        let Match::Open(request) = self.find(id) else {
+        let Match::Open(request) = self.outgoing.find(id) else {
             self.on_stray_response(id.clone());
             return;
         };
-        if self.held.contains(request) {
-            // A request that was never sent cannot be answered.
-            self.on_stray_response(id.clone());
-            return;
-        }
-        if self.calls.contains(request) {
+        if self.outgoing.attempts(request).is_some() {
             return self.on_call_answered(request, response, now);
         }
         let outcome = match response {
@@ -217,7 +206,7 @@ impl<T: Carrier> Client<T> {
     /// Reports quirks of a result, which itself is passed on unchanged.
     pub(super) fn judge_result(&mut self, request: RequestKey, outcome: &Outcome) {
         let Outcome::Result(result) = outcome else { return };
-        let is_tool_call = self.pending.get(request).is_some_and(|waiting| waiting.method == Method::TOOLS_CALL);
+        let is_tool_call = self.outgoing.get(request).is_some_and(|request| request.method == Method::TOOLS_CALL);
         if is_tool_call && !self.quirks.contains(&Quirk::ToolResultWithoutContent) {
             let is_task = || result.first_member("task").is_some();
             if result.first_member("content").is_none() && !is_task() {
@@ -227,7 +216,7 @@ impl<T: Carrier> Client<T> {
     }
 
     fn on_stray_response(&mut self, id: RequestId) {
-        let fault = match self.find(&id) {
+        let fault = match self.outgoing.find(&id) {
             Match::Late => Fault::LateResponse { id },
             Match::Open(_) | Match::Unknown => Fault::UnknownResponse { id },
         };
@@ -260,7 +249,7 @@ impl<T: Carrier> Client<T> {
             return;
         }
         if let Event::Progressed { request, params } = event {
-            let is_one_lost = params.len() > LATE_PROGRESS || self.late_progress.insert(request, params).is_some();
+            let is_one_lost = params.len() > LATE_PROGRESS || self.outgoing.keep_progress(request, params);
             self.dropped += u64::from(is_one_lost);
         } else if matches!(&event, Event::Notified { method, .. } if method.facts().may_be_missed) {
             self.dropped += 1;

@@ -5,11 +5,12 @@ use std::time::Duration;
 use super::carrier::Carrier;
 use super::event::{Event, Outcome, Scope};
 use super::handshake::{may_pass, retry_after};
-use super::{Call, Client, Internal, Timer};
+use super::{Call, Client, Purpose, Timer};
 use crate::Instant;
 use crate::codec::json::Json;
-use crate::codec::jsonrpc::{Message, Notification, RequestId};
+use crate::codec::jsonrpc::{Notification, RequestId};
 use crate::conversation::backoff::Backoff;
+use crate::conversation::cancellation;
 use crate::conversation::pending::{Match, RequestKey};
 use crate::error::{Failed, UsageError};
 use crate::spec::Method;
@@ -104,9 +105,9 @@ impl<T: Carrier> Client<T> {
         let params = self.identity.stamped(Some(&params), version);
         // The request has no deadline; only its acknowledgement has one (MD-L-13).
         let call = Call::new(Method::SUBSCRIPTIONS_LISTEN).params(params).timeout(Duration::MAX);
-        let request = self.send_internal(call, Internal::Listen(key), now);
+        let request = self.send_internal(call, Purpose::Subscription(key), now);
         // The request may have ended already.
-        let is_sent = self.internal.contains_key(&request);
+        let is_sent = self.outgoing.get(request).is_some();
         if let Some(listening) = self.subscriptions.get_mut(&key).filter(|_| is_sent) {
             listening.request = Some(request);
             self.timers.clear(Timer::Answer(request));
@@ -147,15 +148,15 @@ impl<T: Carrier> Client<T> {
     /// The open `subscriptions/listen` that a notification names (MD-L-04).
     fn named(&self, params: Option<&Json>) -> Option<RequestKey> {
         let id = params?.first_member("_meta")?.first_member(SUBSCRIPTION_ID)?;
-        let Match::Open(request) = self.find(&RequestId::from_json_text(id.as_bytes())?) else { return None };
-        let is_listen = self.pending.get(request).is_some_and(|it| it.method == Method::SUBSCRIPTIONS_LISTEN);
+        let Match::Open(request) = self.outgoing.find(&RequestId::from_json_text(id.as_bytes())?) else { return None };
+        let is_listen = self.outgoing.get(request).is_some_and(|it| it.method == Method::SUBSCRIPTIONS_LISTEN);
         is_listen.then_some(request)
     }
 
     fn subscription(&self, request: RequestKey) -> Option<SubscriptionKey> {
-        match self.internal.get(&request) {
-            Some(Internal::Listen(key)) => Some(*key),
-            Some(Internal::Tools { .. } | Internal::Restore) | None => None,
+        match self.outgoing.get(request)?.purpose {
+            Purpose::Subscription(key) => Some(key),
+            Purpose::Application | Purpose::Opening | Purpose::Tools { .. } | Purpose::Restoring => None,
         }
     }
 
@@ -174,7 +175,7 @@ impl<T: Carrier> Client<T> {
 
     /// A server on a byte stream may end a subscription with `notifications/cancelled` (A6).
     pub(super) fn on_taken_back(&mut self, id: &RequestId, now: Instant) {
-        let Match::Open(request) = self.find(id) else { return };
+        let Match::Open(request) = self.outgoing.find(id) else { return };
         if let Some(key) = self.subscription(request) {
             self.forget_request_of(key, now);
             self.end_subscription(key, Outcome::Failed(Failed::EndedByServer), now);
@@ -206,11 +207,10 @@ impl<T: Carrier> Client<T> {
         let Some(listening) = self.subscriptions.remove(&key) else { return };
         self.timers.clear(Timer::Acknowledged(key));
         self.timers.clear(Timer::Listen(key));
-        if let Some(request) = listening.request.filter(|request| self.internal.remove(request).is_some()) {
-            self.pending.give_up(request);
+        let is_open = |request: &RequestKey| self.outgoing.give_up(*request, &mut self.timers).is_some();
+        if let Some(request) = listening.request.filter(is_open) {
             // Cancelling the request ends the subscription at the server (MD-L-08).
-            let params = Json::empty_object().with_member("requestId", &request.to_wire().to_json());
-            let notice = Message::Notification(Notification::with_params(Method::CANCELLED, params));
+            let notice = cancellation::notice(request, &Json::empty_object());
             self.with_wire(now, |transport, wire| transport.cancel(request, &notice, now, wire));
         }
         self.out.report(Event::ListeningEnded { subscription: key, outcome });
@@ -227,18 +227,8 @@ impl<T: Carrier> Client<T> {
     fn forget_request_of(&mut self, key: SubscriptionKey, now: Instant) {
         let request = self.subscriptions.get_mut(&key).and_then(|listening| listening.request.take());
         if let Some(request) = request {
-            self.internal.remove(&request);
-            self.pending.give_up(request);
+            self.outgoing.give_up(request, &mut self.timers);
             self.with_wire(now, |transport, wire| transport.abandon(request, now, wire));
         }
-    }
-
-    /// Sends a request that the client makes for itself.
-    pub(super) fn send_internal(&mut self, call: Call, internal: Internal, now: Instant) -> RequestKey {
-        let timeout = call.timeout.unwrap_or(self.config.request_timeout);
-        let (request, message) = self.wait_for(call.method, call.params, timeout, now);
-        self.internal.insert(request, internal);
-        self.send_request(request, request, &message, now);
-        request
     }
 }

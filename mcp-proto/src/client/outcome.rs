@@ -1,35 +1,48 @@
-//! Pending requests and their outcomes. Each request ends exactly once.
+//! The client's own requests: sending them, giving them up, and their outcomes. Each request ends exactly once.
 
-use std::time::Duration;
-
-use super::carrier::Carrier;
-use super::{Client, Event, Internal, Outcome, Timer};
+use super::carrier::{Carrier, Role};
+use super::{Call, Client, Event, Outcome, Purpose, Timer};
 use crate::Instant;
 use crate::codec::json::Json;
-use crate::codec::jsonrpc::{Message, Notification, Request};
-use crate::conversation::pending::{PendingRequest, RequestKey, progress_token};
+use crate::codec::jsonrpc::Message;
+use crate::conversation::cancellation;
+use crate::conversation::outgoing::{NewRequest, OwnRequest};
+use crate::conversation::pending::RequestKey;
 use crate::error::Failed;
-use crate::spec::Method;
 
 impl<T: Carrier> Client<T> {
-    /// Adds a request to the table of pending requests, and sets its deadline.
-    pub(super) fn wait_for(
-        &mut self,
-        method: Method,
-        params: Option<Json>,
-        timeout: Duration,
-        now: Instant,
-    ) -> (RequestKey, Message) {
-        let latest = now + self.config.max_timeout.max(timeout);
-        let token = progress_token(params.as_ref());
-        let request =
-            self.pending.insert(PendingRequest { method: method.clone(), timeout, latest, token, during: None });
-        self.timers.set(Timer::Answer(request), now + timeout);
-        (request, Message::Request(Request { id: request.to_wire(), method, params }))
+    pub(super) fn new_request(&self, call: Call, purpose: Purpose) -> NewRequest<Purpose> {
+        let Call { method, params, timeout, progress, is_unchanged } = call;
+        NewRequest {
+            method,
+            params: if progress { self.outgoing.with_progress_token(params) } else { params },
+            purpose,
+            is_unchanged,
+            timeout: timeout.unwrap_or(self.config.request_timeout),
+            max_timeout: self.config.max_timeout,
+        }
+    }
+
+    /// Sends a request that the client makes for itself.
+    pub(super) fn send_internal(&mut self, call: Call, purpose: Purpose, now: Instant) -> RequestKey {
+        let request = self.new_request(call, purpose);
+        let sending = self.outgoing.send(request, false, &mut self.timers, now);
+        let request = sending.wire;
+        self.send_request(request, request, &sending.into_message(), now);
+        request
+    }
+
+    /// Sends the message of a request under its key on the wire, unless too many bytes wait already (K1).
+    pub(super) fn send_request(&mut self, request: RequestKey, on_wire: RequestKey, message: &Message, now: Instant) {
+        if self.takes(message.payload_len()) {
+            self.with_wire(now, |transport, wire| transport.send(message, Role::Request(on_wire), now, wire));
+        } else {
+            self.refuse_unwritten(request, now);
+        }
     }
 
     pub(super) fn on_answer_timeout(&mut self, request: RequestKey, now: Instant) {
-        let Some(waiting) = self.pending.get(request) else { return };
+        let Some(waiting) = self.outgoing.get(request) else { return };
         let reason = Failed::TimedOut { after: waiting.timeout };
         if self.phase.opening() == Some(request) {
             // `initialize` and `server/discover` are never cancelled (LC-14, ER-07).
@@ -44,53 +57,43 @@ impl<T: Carrier> Client<T> {
 
     /// Ends a request from this side, and notifies the server if the request was sent.
     pub(super) fn give_up(&mut self, request: RequestKey, reason: Failed, params: &Json, now: Instant) {
-        if self.phase.opening() == Some(request) || self.pending.give_up(request).is_none() {
+        if self.phase.opening() == Some(request) {
             return;
         }
-        let was_held = self.held.remove(request);
-        let on_wire = self.end_call(request, Some(request));
-        if let Some(on_wire) = on_wire.filter(|_| !was_held) {
-            if on_wire != request {
-                self.pending.remember_cancelled(on_wire);
-            }
-            let params = params.with_member("requestId", &on_wire.to_wire().to_json());
-            let notice = Message::Notification(Notification::with_params(Method::CANCELLED, params));
+        let Some(given_up) = self.outgoing.give_up(request, &mut self.timers) else { return };
+        self.withdraw_input(request, &given_up);
+        if let Some(on_wire) = given_up.on_wire() {
+            let notice = cancellation::notice(on_wire, params);
             self.with_wire(now, |transport, wire| transport.cancel(on_wire, &notice, now, wire));
         }
-        self.report_outcome(request, Outcome::Failed(reason), now);
+        self.report_outcome(request, given_up.purpose, Outcome::Failed(reason), now);
     }
 
     pub(super) fn finish(&mut self, request: RequestKey, outcome: Outcome, now: Instant) {
-        if self.pending.remove(request).is_some() {
-            self.end_call(request, None);
-            self.report_outcome(request, outcome, now);
-        }
+        let Some(ended) = self.outgoing.remove(request, &mut self.timers) else { return };
+        self.withdraw_input(request, &ended);
+        self.report_outcome(request, ended.purpose, outcome, now);
     }
 
-    /// Removes a call of the modern era, with all input requests that belong to it. Returns the key that it has on the
-    /// wire; for other requests, returns `otherwise`.
-    fn end_call(&mut self, request: RequestKey, otherwise: Option<RequestKey>) -> Option<RequestKey> {
-        let Some(ended) = self.calls.end(request) else { return otherwise };
+    /// Withdraws the unanswered input requests of a request that has ended.
+    fn withdraw_input(&mut self, request: RequestKey, ended: &OwnRequest<Purpose>) {
         self.timers.clear(Timer::Round(request));
-        for ticket in ended.asked {
+        for ticket in ended.asked() {
             if self.incoming.remove(ticket).is_some() {
                 self.out.report(Event::RequestCancelled { ticket, params: Json::empty_object() });
             }
         }
-        ended.wire
     }
 
-    fn report_outcome(&mut self, request: RequestKey, outcome: Outcome, now: Instant) {
-        self.timers.clear(Timer::Answer(request));
-        self.late_progress.remove(&request);
-        match self.internal.remove(&request) {
-            None => {
+    fn report_outcome(&mut self, request: RequestKey, purpose: Purpose, outcome: Outcome, now: Instant) {
+        match purpose {
+            Purpose::Application | Purpose::Opening => {
                 self.note_outcome(request, &outcome, now);
                 self.out.report(Event::Responded { request, outcome });
             }
-            Some(Internal::Listen(subscription)) => self.on_listen_outcome(subscription, outcome, now),
-            Some(Internal::Tools { call, page }) => self.on_tools_fetched(call, page, &outcome, now),
-            Some(Internal::Restore) => self.on_restored(request, outcome, now),
+            Purpose::Subscription(subscription) => self.on_listen_outcome(subscription, outcome, now),
+            Purpose::Tools { call, page } => self.on_tools_fetched(call, page, &outcome, now),
+            Purpose::Restoring => self.on_restored(request, outcome, now),
         }
     }
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::carrier::Carrier;
 use super::event::{Event, NotRestored, Outcome};
-use super::{Call, Client, Internal, Timer};
+use super::{Call, Client, Purpose};
 use crate::Instant;
 use crate::codec::json::Json;
 use crate::conversation::pending::RequestKey;
@@ -170,9 +170,7 @@ impl<T: Carrier> Client<T> {
         self.settings.waiting.clear();
         self.settings.deferred.clear();
         for request in std::mem::take(&mut self.settings.restoring).into_keys() {
-            if self.internal.remove(&request).is_some() {
-                self.timers.clear(Timer::Answer(request));
-                self.pending.give_up(request);
+            if self.outgoing.give_up(request, &mut self.timers).is_some() {
                 self.with_wire(now, |transport, wire| transport.abandon(request, now, wire));
             }
         }
@@ -204,8 +202,8 @@ impl<T: Carrier> Client<T> {
             let Some(params) = self.settings.in_force.get(&setting) else { continue };
             let call = Call::new(setting.method()).params(params.clone());
             // The request may end before `send_internal` returns.
-            self.settings.restoring.insert(self.pending.next_key(), setting);
-            self.send_internal(call, Internal::Restore, now);
+            self.settings.restoring.insert(self.outgoing.next_key(), setting);
+            self.send_internal(call, Purpose::Restoring, now);
         }
         self.settings.is_sending = false;
         if !self.settings.is_restoring() {

@@ -61,7 +61,7 @@ impl Client<Stdio> {
         };
         let reason = InvalidResponse::from(&error);
         self.on_inbound(Inbound::Invalid { error, during: None }, now);
-        if let Some(request) = about.and_then(|id| self.on_wire(&id)) {
+        if let Some(request) = about.and_then(|id| self.outgoing.on_wire(&id)) {
             self.on_inbound(Inbound::Unanswered { request, reason: Failed::InvalidResponse { reason } }, now);
         }
         self.count_garbage(now);
@@ -72,7 +72,7 @@ impl Client<Stdio> {
         self.on_inbound(Inbound::Faulted(Fault::LineTooLong { limit }), now);
         match subject {
             Subject::Response(id) | Subject::Either(id) => {
-                if let Some(request) = self.on_wire(&id) {
+                if let Some(request) = self.outgoing.on_wire(&id) {
                     self.on_inbound(Inbound::Unanswered { request, reason: Failed::TooLarge { limit } }, now);
                 }
             }

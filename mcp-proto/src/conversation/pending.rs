@@ -10,7 +10,6 @@ use std::time::Duration;
 use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::RequestId;
-use crate::spec::Method;
 use crate::spec::meta::stamp;
 
 /// Identifies a session of a server. On a byte stream, a server has one; over HTTP, it has many.
@@ -36,6 +35,10 @@ pub struct RequestKey {
 }
 
 impl RequestKey {
+    pub(super) const fn new(session: Option<SessionKey>, number: u64) -> Self {
+        Self { session, number }
+    }
+
     /// The session in which a server made it; `None` for a request of a client.
     #[must_use]
     pub const fn session(self) -> Option<SessionKey> {
@@ -57,7 +60,6 @@ impl RequestKey {
 /// An own request without a response yet.
 #[derive(Debug)]
 pub(crate) struct PendingRequest {
-    pub(crate) method: Method,
     pub(crate) timeout: Duration,
     /// TO-03: progress may extend the deadline up to this time.
     pub(crate) latest: Instant,

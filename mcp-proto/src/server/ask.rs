@@ -54,7 +54,7 @@ impl Peer {
         let params = if call.progress { self.pending.with_progress_token(call.params) } else { call.params };
         let token = progress_token(params.as_ref());
         let method = call.method;
-        let request = self.pending.insert(PendingRequest { method: method.clone(), timeout, latest, token, during });
+        let request = self.pending.insert(PendingRequest { timeout, latest, token, during });
         if let Some(ticket) = during {
             // This comes first, because the request may end before this method returns.
             if let Some(input) = input {

@@ -1,0 +1,17 @@
+//! `notifications/cancelled` in both directions (RULES section 4).
+
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::{Message, Notification, RequestId};
+use crate::conversation::pending::RequestKey;
+use crate::spec::Method;
+
+/// The notice that an own request is cancelled, by its key on the wire. Only `requestId` is set in `params`.
+pub(crate) fn notice(wire: RequestKey, params: &Json) -> Message {
+    let params = params.with_member("requestId", &wire.to_wire().to_json());
+    Message::Notification(Notification::with_params(Method::CANCELLED, params))
+}
+
+/// The id of the request that the peer cancels; `None` if the notice is malformed, and is ignored then (CX-03).
+pub(crate) fn cancelled_id(params: &Json) -> Option<RequestId> {
+    RequestId::from_json_text(params.first_member("requestId")?.as_bytes())
+}
