@@ -138,6 +138,8 @@ pub struct Server<T: Transport> {
     subscriptions: usize,
     resources: SubscribedResources,
     held: usize,
+    /// The number of the next request of any client.
+    next_ticket: u64,
     not_written: u64,
     out: Outbox<T::Action, Event>,
 }
@@ -257,6 +259,7 @@ impl<T: Carrier> Server<T> {
             subscriptions: 0,
             resources: SubscribedResources::new(),
             held: 0,
+            next_ticket: 0,
             not_written: 0,
             out: Outbox::new(),
         })
@@ -278,7 +281,7 @@ impl<T: Carrier> Server<T> {
         now: Instant,
     ) -> Result<(), UsageError> {
         let (peers, shared) = &mut self.split(now);
-        let Some(peer) = peers.get_mut(&ticket.key().session()) else { return Ok(()) };
+        let Some(peer) = peers.get_mut(&T::peer_of(ticket.key().session())) else { return Ok(()) };
         peer.respond(ticket.key(), answer, shared)
     }
 
@@ -297,7 +300,7 @@ impl<T: Carrier> Server<T> {
     #[expect(clippy::needless_pass_by_value, reason = "a ticket is good for one answer")]
     pub fn require_input(&mut self, ticket: Ticket, required: InputRequired, now: Instant) -> Result<(), UsageError> {
         let (peers, shared) = &mut self.split(now);
-        let Some(peer) = peers.get_mut(&ticket.key().session()) else { return Ok(()) };
+        let Some(peer) = peers.get_mut(&T::peer_of(ticket.key().session())) else { return Ok(()) };
         peer.require_input(ticket.key(), &required, shared)
     }
 
@@ -325,7 +328,7 @@ impl<T: Carrier> Server<T> {
     /// (PR-02).
     pub fn progress(&mut self, ticket: &Ticket, progress: &Progress, now: Instant) {
         let (peers, shared) = &mut self.split(now);
-        if let Some(peer) = peers.get_mut(&ticket.key().session()) {
+        if let Some(peer) = peers.get_mut(&T::peer_of(ticket.key().session())) {
             peer.progress(ticket.key(), progress, shared);
         }
     }
@@ -338,7 +341,7 @@ impl<T: Carrier> Server<T> {
     pub fn release(&mut self, ticket: &Ticket, now: Instant) {
         let (peers, shared) = &mut self.split(now);
         let session = ticket.key().session();
-        if let Some(exchange) = peers.get(&session).and_then(|peer| peer.exchange_of(Some(ticket.key()))) {
+        if let Some(exchange) = peers.get(&T::peer_of(session)).and_then(|peer| peer.exchange_of(Some(ticket.key()))) {
             shared.transport.release(session, exchange, &mut shared.wire);
         }
     }
@@ -358,7 +361,7 @@ impl<T: Carrier> Server<T> {
     ) -> Result<(), UsageError> {
         let scope = scope.into();
         let (peers, shared) = &mut self.split(now);
-        let peer = peers.get_mut(&scope.session()).ok_or(UsageError::Closed)?;
+        let peer = peers.get_mut(&T::peer_of(scope.session())).ok_or(UsageError::Closed)?;
         peer.notify(notification, scope.ticket(), shared)
     }
 
@@ -396,7 +399,7 @@ impl<T: Carrier> Server<T> {
         if !shared.config().declares("logging") {
             return Err(UsageError::NotDeclared { capability: "logging" });
         }
-        let peer = peers.get_mut(&scope.session()).ok_or(UsageError::Closed)?;
+        let peer = peers.get_mut(&T::peer_of(scope.session())).ok_or(UsageError::Closed)?;
         // `Peer::notify` checks the level that a stateless request states.
         if !peer.states_its_own(scope.ticket()) && peer.logging_level.is_some_and(|lowest| level < lowest) {
             return Ok(());
@@ -417,7 +420,7 @@ impl<T: Carrier> Server<T> {
     pub fn request(&mut self, scope: impl Into<Scope>, call: Call, now: Instant) -> Result<RequestKey, UsageError> {
         let scope = scope.into();
         let (peers, shared) = &mut self.split(now);
-        let peer = peers.get_mut(&scope.session()).ok_or(UsageError::Closed)?;
+        let peer = peers.get_mut(&T::peer_of(scope.session())).ok_or(UsageError::Closed)?;
         peer.request(call, scope.ticket(), shared)
     }
 
@@ -549,21 +552,21 @@ impl<T: Carrier> Server<T> {
     /// response has begun as a stream.
     #[must_use]
     pub fn request_head(&self, ticket: &Ticket) -> Option<&Parts> {
-        let peer = self.peers.get(&ticket.key().session())?;
+        let peer = self.peers.get(&T::peer_of(ticket.key().session()))?;
         self.transport.request_head(peer.exchange_of(Some(ticket.key()))?)
     }
 
     /// The context of an unanswered request: its revision, and the identity and capabilities of its client.
     #[must_use]
     pub fn context(&self, ticket: &Ticket) -> Option<Context> {
-        let peer = self.peers.get(&ticket.key().session())?;
+        let peer = self.peers.get(&T::peer_of(ticket.key().session()))?;
         peer.context(ticket.key(), self.config(), &self.transport)
     }
 
     /// The client's id of an unanswered request, as it was received.
     #[must_use]
     pub fn request_id(&self, ticket: &Ticket) -> Option<&RequestId> {
-        self.peers.get(&ticket.key().session())?.incoming.id(ticket.key())
+        self.peers.get(&T::peer_of(ticket.key().session()))?.incoming.id(ticket.key())
     }
 
     /// The lowest level of log messages that the client of a session has set with `logging/setLevel`.
@@ -624,7 +627,7 @@ impl<T: Carrier> Server<T> {
                     }
                 }
                 Timer::Again(ticket) => {
-                    if let Some(peer) = peers.get_mut(&ticket.session()) {
+                    if let Some(peer) = peers.get_mut(&T::peer_of(ticket.session())) {
                         peer.hand_up_again(ticket, shared);
                     }
                 }
@@ -658,6 +661,7 @@ impl<T: Carrier> Server<T> {
             subscriptions,
             resources,
             held,
+            next_ticket,
             not_written,
             out,
         } = self;
@@ -672,6 +676,7 @@ impl<T: Carrier> Server<T> {
             subscriptions,
             resources,
             held,
+            next_ticket,
             not_written,
             wire,
         };

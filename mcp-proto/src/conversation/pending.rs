@@ -210,7 +210,12 @@ impl TicketKey {
         self.session
     }
 
-    /// The number of the request, which no other request of the same session, or of none, has had.
+    /// A key for a request of a machine that counts its requests itself.
+    pub(crate) const fn new(session: Option<SessionKey>, number: u64) -> Self {
+        Self { session, number }
+    }
+
+    /// The number of the request, which no other request of the same peer has had.
     #[must_use]
     pub const fn number(self) -> u64 {
         self.number
@@ -271,8 +276,13 @@ impl<T> Incoming<T> {
 
     /// Adds a request that holds `bytes` bytes.
     pub(crate) fn insert(&mut self, id: RequestId, about: T, bytes: usize) -> Ticket {
-        let key = TicketKey { session: self.session, number: self.next };
+        let number = self.next;
         self.next += 1;
+        self.insert_as(TicketKey { session: self.session, number }, id, about, bytes)
+    }
+
+    /// Adds a request with this key, which no other request has had.
+    pub(crate) fn insert_as(&mut self, key: TicketKey, id: RequestId, about: T, bytes: usize) -> Ticket {
         self.by_id.entry(id.clone()).or_default().insert(key);
         self.bytes += bytes;
         self.open.insert(key, Asked { id, about, bytes });

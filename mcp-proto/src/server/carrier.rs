@@ -36,6 +36,8 @@ pub(super) struct Shared<'s, T: Transport> {
     pub(super) resources: &'s mut SubscribedResources,
     /// The bytes of unanswered requests, of their inputs, and of answers that wait for others of their batches.
     pub(super) held: &'s mut usize,
+    /// The number of the next request of any client.
+    pub(super) next_ticket: &'s mut u64,
     /// The number of notifications that were dropped because the client does not read, and that is not reported yet.
     pub(super) not_written: &'s mut u64,
     pub(super) wire: Wire<'s, T::Action>,
@@ -89,6 +91,11 @@ pub trait Carrier: Transport<Action: Weight> {
     ///
     /// [`UsageError`] if the configuration is invalid for this transport.
     fn configure(&mut self, config: &Config) -> Result<Option<Option<SessionKey>>, UsageError>;
+    /// The key of the peer for requests of this session, or of none.
+    #[must_use]
+    fn peer_of(session: Option<SessionKey>) -> Option<SessionKey> {
+        session
+    }
     /// Sends a message.
     fn write(&mut self, message: &Message, route: Route, wire: &mut Wire<'_, Self::Action>);
     /// Whether a request or notification with a payload of this many bytes may be sent now (K1).

@@ -344,7 +344,9 @@ impl Peer {
         let id = params.and_then(|params| params.first_member("requestId"));
         let Some(id) = id.and_then(|id| RequestId::from_json_text(id.as_bytes())) else { return };
         // If several requests have this id, it is ambiguous, so that all of them are cancelled (RP4).
-        for ticket in self.incoming.with_id(&id) {
+        let mut tickets = self.incoming.with_id(&id);
+        tickets.sort_unstable_by_key(|ticket| ticket.number());
+        for ticket in tickets {
             // `initialize` must not be cancelled (LC-14).
             if self.incoming.get_mut(ticket).is_none_or(|origin| origin.opens_session) {
                 continue;

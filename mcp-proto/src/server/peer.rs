@@ -187,7 +187,10 @@ impl Peer {
     ) -> Ticket {
         *shared.requests += 1;
         *shared.held += bytes;
-        self.incoming.insert(id, origin, bytes)
+        let session = self.key.filter(|_| origin.stated.is_none());
+        let key = TicketKey::new(session, *shared.next_ticket);
+        *shared.next_ticket += 1;
+        self.incoming.insert_as(key, id, origin, bytes)
     }
 
     /// Sets how many bytes are stored for a request.
@@ -313,7 +316,9 @@ impl Peer {
     /// Answers all open requests with an error and ends all requests to the client and subscriptions, because each
     /// request has exactly one outcome (invariant 1).
     pub(super) fn refuse_waiting<T: Carrier>(&mut self, shared: &mut Shared<'_, T>) {
-        for ticket in self.incoming.keys() {
+        let mut tickets = self.incoming.keys();
+        tickets.sort_unstable_by_key(|ticket| ticket.number());
+        for ticket in tickets {
             let Some((id, origin)) = self.end_request(ticket, shared) else { continue };
             self.forget_exchange(&origin);
             shared.timers.clear(Timer::Again(ticket));
