@@ -10,57 +10,63 @@
 //! ```
 //!
 //! A request of 2026-07-28 is stateless. It depends on no phase and changes none, and it may arrive on the same stream
-//! or endpoint as requests of a session (ER-40). Over HTTP, all stateless requests belong to one `Peer` that always
-//! exists.
+//! or endpoint as requests of a session (ER-40).
+//!
+//! ```text
+//!   transport ── Inbound ──▶ dispatch ──▶ Session   (one for each session)  ──▶ Event
+//!  (stdio, http) ◀── write ─────────────── Stateless (all stateless requests)
+//! ```
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `config` | the configuration |
 //! | `event` | events for the application |
-//! | `peer` | one client: the phase of its session, its requests, and requests to it |
-//! | `inbound` | requests, notifications and responses from the client |
-//! | `ask` | requests to the client |
-//! | `batch` | batches of 2025-03-26 |
-//! | `logging` | the levels of log messages |
-//! | `era` | stateless requests: admits them and completes their results |
-//! | `pass_through` | a server that reports every request and answers none by itself, for proxies |
-//! | `context` | the revision, client and settings that apply to one request |
-//! | `input` | input that a request needs from its client |
-//! | `state` | authenticated `requestState` that clients cannot alter |
-//! | `listen` | subscriptions |
-//! | `subscribed` | the resources that clients have subscribed to |
-//! | `connections` | connections of a listening driver, and which one is closed for a new one |
-//! | `shares` | limits how much of a limited resource one client can hold |
-//! | `annotated` | tools whose arguments are repeated in headers |
-//! | `carrier` | the trait that a transport implements for the server |
+//! | `transport` | the interface between a server and its transport |
 //! | `stdio` | the server on a byte stream |
 //! | `http` | the server over HTTP |
+//! | `dispatch` | finds the session or the stateless requests to which an input belongs |
+//! | `session` | a session: its phase, its requests and their answers |
+//! | `inbound` | requests, notifications and responses in a session |
+//! | `ask` | requests to the client of a session |
+//! | `batch` | batches of 2025-03-26 |
+//! | `stateless` | stateless requests: admits them, and completes their results |
+//! | `subscriptions` | `subscriptions/listen`, and the subscriptions of a session |
+//! | `subscribed` | the resources that clients have subscribed to |
+//! | `input` | input that a request needs from its client |
+//! | `request_state` | authenticated `requestState` that clients cannot alter |
+//! | `pass_through` | a server that reports every request and answers none by itself, for proxies |
+//! | `shared` | the limits of what clients make a server store, and the functions that sessions and stateless requests share |
+//! | `context` | the revision, client and settings that apply to one request |
+//! | `principal` | the authenticated sender of a request |
+//! | `logging` | the levels of log messages |
+//! | `shares` | limits how much of a limited resource one client can hold |
+//! | `connections` | connections of a listening driver, and which one is closed for a new one |
 
-mod annotated;
 mod ask;
 mod batch;
-mod carrier;
 mod config;
 mod connections;
 mod context;
-mod era;
+mod dispatch;
 mod event;
 mod http;
 mod inbound;
 mod input;
-mod listen;
 mod logging;
 mod pass_through;
-mod peer;
+mod principal;
+mod request_state;
+mod session;
+mod shared;
 mod shares;
-mod state;
+mod stateless;
 mod stdio;
 mod subscribed;
+mod subscriptions;
+mod transport;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-
-use ::http::request::Parts;
 
 use crate::Instant;
 use crate::client::{Call, CloseReason};
@@ -74,30 +80,32 @@ use crate::limits::Load;
 use crate::spec::Method;
 use crate::spec::ProtocolVersion;
 use crate::transport::Transport;
-use annotated::AnnotatedTools;
-use carrier::{Shared, Wire};
-use listen::Publication;
 use pass_through::Handling;
-use peer::Peer;
+use session::Session;
+use shared::{Shared, Usage};
+use stateless::Stateless;
 use subscribed::SubscribedResources;
+use subscriptions::Publication;
+use transport::{Inbound, ReplyTo, TransportOutput};
 
-pub use carrier::Carrier;
 pub use config::Config;
 pub use connections::{Admission, ConnectionKey, Connections};
 pub use context::Context;
-pub use era::CacheScope;
 pub use event::Event;
 pub use http::{
-    Access, ExchangeKey, Http, HttpAction, HttpConfig, Principal, RequestInfo, TwoEndpoints, expects_continue,
-    server_stopped, too_many_connections,
+    Access, ExchangeKey, Http, HttpAction, HttpConfig, RequestInfo, TwoEndpoints, expects_continue, server_stopped,
+    too_many_connections,
 };
 pub use input::InputRequired;
 pub use logging::LoggingLevel;
-pub use shares::{Holder, PeerKey, Shares};
+pub use principal::Principal;
 #[cfg(feature = "seal")]
-pub use state::HmacKey;
-pub use state::{StateBinding, StateKey, StateKeys};
+pub use request_state::HmacKey;
+pub use request_state::{StateBinding, StateKey, StateKeys};
+pub use shares::{Holder, PeerKey, Shares};
+pub use stateless::CacheScope;
 pub use subscribed::SubscriptionChange;
+pub use transport::ServerTransport;
 
 /// The server side of one connection on a byte stream, or of all connections over HTTP.
 ///
@@ -130,17 +138,13 @@ pub use subscribed::SubscriptionChange;
 pub struct Server<T: Transport> {
     handling: Handling,
     transport: T,
-    peers: BTreeMap<Option<SessionKey>, Peer>,
+    sessions: BTreeMap<SessionKey, Session>,
+    stateless: Stateless,
     timers: Deadlines<Timer>,
-    tools: AnnotatedTools,
-    requests: usize,
-    batched: usize,
-    subscriptions: usize,
+    usage: Usage,
     resources: SubscribedResources,
-    held: usize,
-    /// The number of the next request of any client.
-    next_ticket: u64,
-    not_written: u64,
+    /// What the transport has received and the server has not handled.
+    inbound: VecDeque<Inbound>,
     out: Outbox<T::Action, Event>,
 }
 
@@ -148,9 +152,9 @@ pub struct Server<T: Transport> {
 impl<T: Transport> fmt::Debug for Server<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server")
-            .field("peers", &self.peers.len())
-            .field("requests_in_flight", &self.requests)
-            .field("subscriptions", &self.subscriptions)
+            .field("sessions", &self.sessions.len())
+            .field("requests_in_flight", &self.usage.requests)
+            .field("subscriptions", &self.usage.subscriptions)
             .finish_non_exhaustive()
     }
 }
@@ -232,7 +236,7 @@ impl Progress {
     }
 }
 
-impl<T: Carrier> Server<T> {
+impl<T: ServerTransport> Server<T> {
     /// Creates a server that uses this transport.
     ///
     /// # Errors
@@ -245,22 +249,20 @@ impl<T: Carrier> Server<T> {
 
     fn with_handling(mut transport: T, handling: Handling) -> Result<Self, UsageError> {
         let config = handling.config();
-        let only = transport.configure(config)?;
-        let peers = only.map(|session| (session, Peer::new(session, &config.limits))).into_iter().collect();
-        let (tools, timers) = (AnnotatedTools::default(), Deadlines::new());
+        transport.configure(config)?;
+        let mut sessions = BTreeMap::new();
+        if T::IS_ONE_CONNECTION {
+            sessions.insert(SessionKey::FIRST, Session::new(SessionKey::FIRST, &config.limits));
+        }
         Ok(Self {
             handling,
             transport,
-            peers,
-            timers,
-            tools,
-            requests: 0,
-            batched: 0,
-            subscriptions: 0,
+            sessions,
+            stateless: Stateless::new(),
+            timers: Deadlines::new(),
+            usage: Usage::default(),
             resources: SubscribedResources::new(),
-            held: 0,
-            next_ticket: 0,
-            not_written: 0,
+            inbound: VecDeque::new(),
             out: Outbox::new(),
         })
     }
@@ -280,9 +282,14 @@ impl<T: Carrier> Server<T> {
         answer: Result<Json, ErrorObject>,
         now: Instant,
     ) -> Result<(), UsageError> {
-        let (peers, shared) = &mut self.split(now);
-        let Some(peer) = peers.get_mut(&T::peer_of(ticket.key().session())) else { return Ok(()) };
-        peer.respond(ticket.key(), answer, shared)
+        let ticket = ticket.key();
+        let (sessions, stateless, shared) = &mut self.split(now);
+        let result = match ticket.session() {
+            Some(session) => sessions.get_mut(&session).map(|session| session.respond(ticket, answer, shared)),
+            None => Some(stateless.respond(ticket, answer, shared)),
+        };
+        self.close_if_drained(ticket.session(), now);
+        result.unwrap_or(Ok(()))
     }
 
     /// Requires input from the client before a request can be answered. In both eras, [`Event::Requested`] follows
@@ -299,9 +306,14 @@ impl<T: Carrier> Server<T> {
     /// The client has then received an internal error.
     #[expect(clippy::needless_pass_by_value, reason = "a ticket is good for one answer")]
     pub fn require_input(&mut self, ticket: Ticket, required: InputRequired, now: Instant) -> Result<(), UsageError> {
-        let (peers, shared) = &mut self.split(now);
-        let Some(peer) = peers.get_mut(&T::peer_of(ticket.key().session())) else { return Ok(()) };
-        peer.require_input(ticket.key(), &required, shared)
+        let ticket = ticket.key();
+        let (sessions, stateless, shared) = &mut self.split(now);
+        let result = match ticket.session() {
+            Some(session) => sessions.get_mut(&session).map(|session| session.require_input(ticket, &required, shared)),
+            None => Some(stateless.require_input(ticket, &required, shared)),
+        };
+        self.close_if_drained(ticket.session(), now);
+        result.unwrap_or(Ok(()))
     }
 
     /// Sends a change notification to all clients that it concerns: since 2026-07-28 to each subscription whose filter
@@ -314,12 +326,13 @@ impl<T: Carrier> Server<T> {
     /// `notifications/tasks`, and [`UsageError::NotDeclared`] if [`Config::capabilities`] does not declare it (LC-18).
     #[expect(clippy::needless_pass_by_value, reason = "a notification is given away, here as elsewhere")]
     pub fn publish(&mut self, notification: Notification, now: Instant) -> Result<(), UsageError> {
-        let name = listen::name_of(&notification);
+        let name = subscriptions::name_of(&notification);
         let publication = Publication::of(&notification.method, name.as_deref())?;
         publication.check(self.config())?;
-        let (peers, shared) = &mut self.split(now);
-        for peer in peers.values_mut() {
-            peer.publish(&notification, &publication, shared);
+        let (sessions, stateless, shared) = &mut self.split(now);
+        stateless.publish(&notification, &publication, shared);
+        for session in sessions.values() {
+            session.publish(&notification, &publication, shared);
         }
         Ok(())
     }
@@ -327,9 +340,12 @@ impl<T: Carrier> Server<T> {
     /// Sends the progress of a request, if its client asked for progress. Progress that does not grow is not sent
     /// (PR-02).
     pub fn progress(&mut self, ticket: &Ticket, progress: &Progress, now: Instant) {
-        let (peers, shared) = &mut self.split(now);
-        if let Some(peer) = peers.get_mut(&T::peer_of(ticket.key().session())) {
-            peer.progress(ticket.key(), progress, shared);
+        let ticket = ticket.key();
+        let (sessions, stateless, shared) = &mut self.split(now);
+        match ticket.session().map(|session| sessions.get_mut(&session)) {
+            Some(Some(session)) => session.progress(ticket, progress, shared),
+            Some(None) => {}
+            None => stateless.progress(ticket, progress, shared),
         }
     }
 
@@ -339,11 +355,8 @@ impl<T: Carrier> Server<T> {
     /// The stream of the request starts with an event id and the pause from [`HttpConfig::retry`]. This does nothing if
     /// the transport or the revision does not support it, or if no events are kept for replay.
     pub fn release(&mut self, ticket: &Ticket, now: Instant) {
-        let (peers, shared) = &mut self.split(now);
-        let session = ticket.key().session();
-        if let Some(exchange) = peers.get(&T::peer_of(session)).and_then(|peer| peer.exchange_of(Some(ticket.key()))) {
-            shared.transport.release(session, exchange, &mut shared.wire);
-        }
+        let (Some(session), Some(reply_to)) = (ticket.key().session(), self.reply_to(ticket.key())) else { return };
+        self.with_transport(now, |transport, output| transport.release(session, reply_to, output));
     }
 
     /// Sends a notification that relates to a request or to a session. If the client on a byte stream reads nothing,
@@ -360,9 +373,19 @@ impl<T: Carrier> Server<T> {
         now: Instant,
     ) -> Result<(), UsageError> {
         let scope = scope.into();
-        let (peers, shared) = &mut self.split(now);
-        let peer = peers.get_mut(&T::peer_of(scope.session())).ok_or(UsageError::Closed)?;
-        peer.notify(notification, scope.ticket(), shared)
+        self.check_connection()?;
+        let (sessions, stateless, shared) = &mut self.split(now);
+        match scope {
+            Scope::Session(session) => {
+                sessions.get(&session).ok_or(UsageError::Closed)?.notify(notification, None, shared)
+            }
+            Scope::Request(ticket) => match ticket.session() {
+                Some(session) => {
+                    sessions.get(&session).ok_or(UsageError::Closed)?.notify(notification, Some(ticket), shared)
+                }
+                None => stateless.notify(notification, ticket, shared),
+            },
+        }
     }
 
     /// Sends a log message, unless the client has set a higher level.
@@ -395,21 +418,23 @@ impl<T: Carrier> Server<T> {
         now: Instant,
     ) -> Result<(), UsageError> {
         let scope = scope.into();
-        let (peers, shared) = &mut self.split(now);
-        if !shared.config().declares("logging") {
+        if !self.config().declares("logging") {
             return Err(UsageError::NotDeclared { capability: "logging" });
         }
-        let peer = peers.get_mut(&T::peer_of(scope.session())).ok_or(UsageError::Closed)?;
-        // `Peer::notify` checks the level that a stateless request states.
-        if !peer.states_its_own(scope.ticket()) && peer.logging_level.is_some_and(|lowest| level < lowest) {
-            return Ok(());
+        if let Some(session) = scope.session() {
+            let session = self.sessions.get(&session).ok_or(UsageError::Closed)?;
+            let is_open = scope.ticket().is_none_or(|ticket| session.incoming.get(ticket).is_some());
+            if is_open && session.logging_level.is_some_and(|lowest| level < lowest) {
+                return Ok(());
+            }
         }
         let mut params = Json::empty_object().with_member("data", data);
         if let Some(logger) = logger {
             params = params.with_member("logger", &Json::from(logger));
         }
         let params = params.with_member("level", &Json::from(level.as_str()));
-        peer.notify(Notification::with_params(Method::MESSAGE, params), scope.ticket(), shared)
+        // The level that a stateless request states is checked there.
+        self.notify(scope, Notification::with_params(Method::MESSAGE, params), now)
     }
 
     /// Sends a request to the client. Exactly one [`Event::Responded`] with the returned key follows.
@@ -419,9 +444,16 @@ impl<T: Carrier> Server<T> {
     /// [`UsageError`] if the request cannot be sent; then nothing was sent.
     pub fn request(&mut self, scope: impl Into<Scope>, call: Call, now: Instant) -> Result<RequestKey, UsageError> {
         let scope = scope.into();
-        let (peers, shared) = &mut self.split(now);
-        let peer = peers.get_mut(&T::peer_of(scope.session())).ok_or(UsageError::Closed)?;
-        peer.request(call, scope.ticket(), shared)
+        self.check_connection()?;
+        if let (None, Some(ticket)) = (scope.session(), scope.ticket()) {
+            self.stateless.check_ask(ticket)?;
+            if !T::IS_ONE_CONNECTION {
+                return Err(UsageError::NotConnected);
+            }
+        }
+        let session = scope.session().unwrap_or(SessionKey::FIRST);
+        let (session, _, shared) = &mut self.split_at(session, now);
+        session.as_mut().ok_or(UsageError::Closed)?.ask(call, scope.ticket(), None, shared)
     }
 
     /// Cancels a request to the client. Its outcome is [`Failed::Cancelled`], unless it has ended already.
@@ -436,9 +468,10 @@ impl<T: Carrier> Server<T> {
     /// Cancels as [`Server::cancel`] does, with these parameters for the notification; the machine sets only
     /// `requestId`.
     pub fn cancel_with(&mut self, request: RequestKey, params: &Json, now: Instant) {
-        let (peers, shared) = &mut self.split(now);
-        if let Some(peer) = peers.get_mut(&request.session()) {
-            peer.give_up(request, Failed::Cancelled, params, shared);
+        let Some(session) = request.session() else { return };
+        let (session, _, shared) = &mut self.split_at(session, now);
+        if let Some(session) = session {
+            session.give_up(request, Failed::Cancelled, params, shared);
         }
     }
 
@@ -486,7 +519,7 @@ impl<T: Carrier> Server<T> {
     /// call, with [`Config::manual_acknowledgement`]. Its new resources are reported by [`Server::poll_subscription`].
     #[must_use = "each arrival is reported once"]
     pub fn poll_unacknowledged(&mut self) -> bool {
-        self.peers.values_mut().fold(false, |any, peer| std::mem::take(&mut peer.has_unacknowledged) || any)
+        std::mem::take(&mut self.stateless.has_unacknowledged)
     }
 
     /// Acknowledges each unacknowledged `subscriptions/listen`, unless `is_pending` is `true` for one of its resources.
@@ -515,19 +548,15 @@ impl<T: Carrier> Server<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn acknowledge_listens(&mut self, is_pending: impl Fn(&str) -> bool, now: Instant) {
-        let (peers, shared) = &mut self.split(now);
-        for peer in peers.values_mut() {
-            peer.acknowledge_listens(&is_pending, shared);
-        }
+        let (_, stateless, shared) = &mut self.split(now);
+        stateless.acknowledge_listens(is_pending, shared);
     }
 
     /// Removes a resource from each unacknowledged `subscriptions/listen`, because its changes cannot be observed: the
     /// acknowledgement will not contain it (MD-L-02).
     pub fn exclude_resource(&mut self, uri: &str, now: Instant) {
-        let (peers, shared) = &mut self.split(now);
-        for peer in peers.values_mut() {
-            peer.exclude_resource(uri, shared);
-        }
+        let (_, stateless, shared) = &mut self.split(now);
+        stateless.exclude_resource(uri, shared);
     }
 
     /// When [`Server::handle_timeout`] must be called next.
@@ -539,40 +568,39 @@ impl<T: Carrier> Server<T> {
     /// The revision of a session, once it is negotiated.
     #[must_use]
     pub fn version(&self, session: SessionKey) -> Option<ProtocolVersion> {
-        self.peers.get(&Some(session)).and_then(Peer::version)
+        self.sessions.get(&session).and_then(|session| session.version)
     }
 
     /// The principal that opened a session, if the driver authenticated it; `None` on a byte stream.
     #[must_use]
     pub fn principal(&self, session: SessionKey) -> Option<&Principal> {
-        self.transport.principal(Some(session))
-    }
-
-    /// The head of the HTTP request that contained this request of the client; `None` on a byte stream, and after the
-    /// response has begun as a stream.
-    #[must_use]
-    pub fn request_head(&self, ticket: &Ticket) -> Option<&Parts> {
-        let peer = self.peers.get(&T::peer_of(ticket.key().session()))?;
-        self.transport.request_head(peer.exchange_of(Some(ticket.key()))?)
+        self.transport.principal(session)
     }
 
     /// The context of an unanswered request: its revision, and the identity and capabilities of its client.
     #[must_use]
     pub fn context(&self, ticket: &Ticket) -> Option<Context> {
-        let peer = self.peers.get(&T::peer_of(ticket.key().session()))?;
-        peer.context(ticket.key(), self.config(), &self.transport)
+        let ticket = ticket.key();
+        match ticket.session() {
+            Some(session) => self.sessions.get(&session)?.context(ticket, self.config(), &self.transport),
+            None => self.stateless.context(ticket),
+        }
     }
 
     /// The client's id of an unanswered request, as it was received.
     #[must_use]
     pub fn request_id(&self, ticket: &Ticket) -> Option<&RequestId> {
-        self.peers.get(&T::peer_of(ticket.key().session()))?.incoming.id(ticket.key())
+        let ticket = ticket.key();
+        match ticket.session() {
+            Some(session) => self.sessions.get(&session)?.incoming.id(ticket),
+            None => self.stateless.incoming.id(ticket),
+        }
     }
 
     /// The lowest level of log messages that the client of a session has set with `logging/setLevel`.
     #[must_use]
     pub fn logging_level(&self, session: SessionKey) -> Option<LoggingLevel> {
-        self.peers.get(&Some(session))?.logging_level
+        self.sessions.get(&session)?.logging_level
     }
 
     /// The configuration.
@@ -584,14 +612,15 @@ impl<T: Carrier> Server<T> {
     /// How much the server stores at this time.
     #[must_use]
     pub fn load(&self) -> Load {
-        let peers = || self.peers.values();
+        let sessions = || self.sessions.values();
+        let subscribed = sessions().map(|session| session.subscribed.len()).sum::<usize>();
         let own = Load {
-            sessions: peers().filter(|peer| peer.is_open()).count(),
-            requests_in: self.requests,
-            requests_out: peers().map(|peer| peer.pending.len()).sum(),
-            subscriptions: self.subscriptions + peers().map(|peer| peer.subscribed.len()).sum::<usize>(),
-            waiting: self.batched,
-            held: self.held,
+            sessions: sessions().filter(|session| session.is_open()).count(),
+            requests_in: self.usage.requests,
+            requests_out: sessions().map(|session| session.pending.len()).sum(),
+            subscriptions: self.usage.subscriptions + subscribed,
+            waiting: self.usage.batched,
+            held: self.usage.held,
             timers: self.timers.len(),
             ..Load::default()
         };
@@ -601,85 +630,91 @@ impl<T: Carrier> Server<T> {
     /// The number of open `subscriptions/listen`.
     #[must_use]
     pub const fn subscriptions(&self) -> usize {
-        self.subscriptions
+        self.usage.subscriptions
     }
 
     /// The number of unanswered requests of all clients.
     #[must_use]
     pub const fn requests_in_flight(&self) -> usize {
-        self.requests
+        self.usage.requests
     }
 
-    fn close_session(&mut self, session: Option<SessionKey>, reason: CloseReason, now: Instant) {
-        let (peers, shared) = &mut self.split(now);
-        if let Some(peer) = peers.get_mut(&session) {
-            peer.close(reason, shared);
+    /// Whether the driver should read more input. `false` if outputs are not polled fast enough (H5), and on a byte
+    /// stream also if the client does not read its answers, or if the application has as many unanswered requests as the
+    /// limit allows (RP10).
+    #[must_use]
+    pub fn wants_input(&self) -> bool {
+        self.out.has_room(&self.config().limits) && self.transport.wants_input(self.usage.requests)
+    }
+
+    /// Handles all timers that are due. Calling this early or twice does nothing (CL2).
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(timer) = self.timers.pop_due(now) {
+            self.on_timer(timer, now);
+        }
+        while self.with_transport(now, T::handle_timeout) {
+            self.settle(now);
         }
     }
 
-    fn on_own_timers(&mut self, now: Instant) {
-        while let Some(timer) = self.timers.pop_due(now) {
-            let (peers, shared) = &mut self.split(now);
-            match timer {
-                Timer::Answer(request) => {
-                    if let Some(peer) = peers.get_mut(&request.session()) {
-                        peer.on_answer_timeout(request, shared);
-                    }
-                }
-                Timer::Again(ticket) => {
-                    if let Some(peer) = peers.get_mut(&T::peer_of(ticket.session())) {
-                        peer.hand_up_again(ticket, shared);
-                    }
-                }
-                Timer::Drain => {
-                    if let Some(peer) = peers.get_mut(&Some(stdio::SESSION)) {
-                        peer.close(CloseReason::Peer, shared);
-                    }
-                }
-            }
+    /// Ends all sessions and stateless requests at once, and refuses all later input.
+    pub fn close(&mut self, now: Instant) {
+        self.transport.stop();
+        for session in self.sessions.keys().copied().collect::<Vec<_>>() {
+            self.end_session(session, CloseReason::Local, now);
+        }
+        let (_, stateless, shared) = &mut self.split(now);
+        stateless.end_all(shared);
+    }
+
+    fn on_timer(&mut self, timer: Timer, now: Instant) {
+        let session = match timer {
+            Timer::Answer(request) => request.session(),
+            Timer::Again(ticket) => ticket.session(),
+            Timer::Drain => return self.end_session(SessionKey::FIRST, CloseReason::Peer, now),
+        };
+        let Some(session) = session else { return };
+        let (session, _, shared) = &mut self.split_at(session, now);
+        let Some(session) = session else { return };
+        match timer {
+            Timer::Answer(request) => session.on_answer_timeout(request, shared),
+            Timer::Again(ticket) => session.hand_up_again(ticket, shared),
+            Timer::Drain => {}
         }
     }
 
     /// Reports how many notifications were dropped, as soon as something can be sent again.
     fn report_not_written(&mut self, now: Instant) {
-        let (_, shared) = &mut self.split(now);
-        if *shared.not_written > 0 && shared.transport.takes(1, &mut shared.wire) {
-            let count = std::mem::take(shared.not_written);
-            shared.wire.out.report(Event::Faulted(Fault::NotWritten { count }));
+        let (_, _, shared) = &mut self.split(now);
+        if shared.usage.not_written > 0 && shared.transport.takes(1, &mut shared.output) {
+            let count = std::mem::take(&mut shared.usage.not_written);
+            shared.fault(Fault::NotWritten { count });
         }
     }
 
-    fn split(&mut self, now: Instant) -> (&mut BTreeMap<Option<SessionKey>, Peer>, Shared<'_, T>) {
-        let Self {
-            handling,
-            transport,
-            peers,
-            timers,
-            tools,
-            requests,
-            batched,
-            subscriptions,
-            resources,
-            held,
-            next_ticket,
-            not_written,
-            out,
-        } = self;
-        let wire = Wire { out, now };
-        let shared = Shared {
-            handling,
-            transport,
-            timers,
-            tools,
-            requests,
-            batched,
-            subscriptions,
-            resources,
-            held,
-            next_ticket,
-            not_written,
-            wire,
-        };
-        (peers, shared)
+    /// Checks whether the connection of a byte stream has not ended.
+    fn check_connection(&self) -> Result<(), UsageError> {
+        let is_closed = T::IS_ONE_CONNECTION && self.sessions.values().any(Session::is_closed);
+        if is_closed { Err(UsageError::Closed) } else { Ok(()) }
+    }
+
+    /// Where messages that relate to an unanswered request are sent.
+    fn reply_to(&self, ticket: TicketKey) -> Option<ReplyTo> {
+        match ticket.session() {
+            Some(session) => Some(self.sessions.get(&session)?.reply_to(Some(ticket))),
+            None => self.stateless.reply_to(ticket),
+        }
+    }
+
+    /// The session with this key, the stateless requests, and what they share.
+    fn split_at(&mut self, session: SessionKey, now: Instant) -> (Option<&mut Session>, &mut Stateless, Shared<'_, T>) {
+        let (sessions, stateless, shared) = self.split(now);
+        (sessions.get_mut(&session), stateless, shared)
+    }
+
+    fn split(&mut self, now: Instant) -> (&mut BTreeMap<SessionKey, Session>, &mut Stateless, Shared<'_, T>) {
+        let Self { handling, transport, sessions, stateless, timers, usage, resources, inbound, out } = self;
+        let output = TransportOutput { out, inbound, now };
+        (sessions, stateless, Shared { handling, transport, timers, usage, resources, output })
     }
 }

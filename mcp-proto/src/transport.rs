@@ -178,6 +178,10 @@ impl Stdio {
         });
     }
 
+    pub(crate) const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// Bytes that were queued or passed to the driver and not reported as written.
     pub(crate) const fn unwritten(&self) -> &Unwritten {
         &self.unwritten

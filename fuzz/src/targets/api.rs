@@ -182,7 +182,7 @@ fn call_client<T: client::ClientTransport>(
     Some(())
 }
 
-fn call_server<T: server::Carrier>(
+fn call_server<T: server::ServerTransport>(
     server: &mut Server<T>,
     which: usize,
     script: &mut Script<'_>,

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 
 use http::request::Parts;
 use mcp_proto::client::{Call, CloseReason, Outcome};
-use mcp_proto::server::{Carrier, Event, LoggingLevel, PeerKey, Progress, Scope, Server};
+use mcp_proto::server::{Event, LoggingLevel, PeerKey, Progress, Scope, Server, ServerTransport};
 use mcp_proto::{
     ErrorObject, Instant, Json, Notification, Output, RequestKey, Ticket, TicketKey, Transport, UsageError,
 };
@@ -59,7 +59,7 @@ pub(super) enum Input {
 /// Carries out the actions of a server's machine, and hands in what arrives.
 pub(super) trait Io {
     /// The transport of the machine.
-    type Transport: Carrier;
+    type Transport: ServerTransport;
 
     /// The machine's only session is over: nothing is left to serve.
     const ENDS_WITH_SESSION: bool;

@@ -1,8 +1,8 @@
 //! Requests to the client: the exchange on which each is sent, and how it ends.
 
-use super::carrier::{Carrier, Shared};
-use super::http::ExchangeKey;
-use super::peer::{Origin, Peer, Phase};
+use super::session::{InboundRequest, Phase, Session};
+use super::shared::Shared;
+use super::transport::{Kind, ReplyTo, ServerTransport};
 use super::{Event, Timer};
 use crate::client::{Call, Outcome};
 use crate::codec::json::Json;
@@ -11,18 +11,9 @@ use crate::conversation::pending::{PendingRequest, RequestKey, TicketKey, progre
 use crate::error::{Failed, UsageError};
 use crate::spec::Method;
 
-impl Peer {
-    pub(super) fn request<T: Carrier>(
-        &mut self,
-        call: Call,
-        during: Option<TicketKey>,
-        shared: &mut Shared<'_, T>,
-    ) -> Result<RequestKey, UsageError> {
-        self.ask(call, during, None, shared)
-    }
-
+impl Session {
     /// Sends a request to the client. With `input`, its outcome is the input with that key for the request `during`.
-    pub(super) fn ask<T: Carrier>(
+    pub(super) fn ask<T: ServerTransport>(
         &mut self,
         call: Call,
         during: Option<TicketKey>,
@@ -30,12 +21,10 @@ impl Peer {
         shared: &mut Shared<'_, T>,
     ) -> Result<RequestKey, UsageError> {
         self.check_open(during)?;
-        let origin = during.and_then(|ticket| self.incoming.get(ticket));
-        if let Some(version) = origin.map(|origin| self.version_of(origin)) {
-            // Since 2026-07-28, a server sends no requests (SH-S-15).
-            if !version.rules().server_requests {
-                return Err(UsageError::NotInRevision { what: "a request of the server's", version });
-            }
+        // Since 2026-07-28, a server sends no requests (SH-S-15).
+        let version = self.version_in_force();
+        if !version.rules().server_requests && during.is_some_and(|ticket| self.incoming.get(ticket).is_some()) {
+            return Err(UsageError::NotInRevision { what: "a request of the server's", version });
         }
         if self.input_ended {
             return Err(UsageError::Closed);
@@ -50,7 +39,7 @@ impl Peer {
             return Err(UsageError::TooManyRequests { limit });
         }
         let timeout = call.timeout.unwrap_or(shared.config().request_timeout);
-        let latest = shared.wire.now + shared.config().max_timeout.max(timeout);
+        let latest = shared.output.now + shared.config().max_timeout.max(timeout);
         let params = if call.progress { self.pending.with_progress_token(call.params) } else { call.params };
         let token = progress_token(params.as_ref());
         let method = call.method;
@@ -60,18 +49,18 @@ impl Peer {
             if let Some(input) = input {
                 self.inputs.insert(request, (ticket, input.into()));
             }
-            let Some(origin) = self.incoming.get_mut(ticket) else {
+            let Some(asking) = self.incoming.get_mut(ticket) else {
                 // The client's request ended before the application was notified.
                 self.finish(request, Outcome::Failed(Failed::Cancelled), shared);
                 return Ok(request);
             };
-            origin.asked.insert(request);
+            asking.asked.insert(request);
         }
-        shared.timers.set(Timer::Answer(request), shared.wire.now + timeout);
-        let exchange = self.exchange_of(during);
+        shared.timers.set(Timer::Answer(request), shared.output.now + timeout);
+        let route = self.route(self.reply_to(during), Kind::Message);
         let message = Message::Request(Request { id: request.to_wire(), method, params });
-        if shared.transport.takes(message.payload_len(), &mut shared.wire) {
-            self.write(&message, exchange, shared);
+        if shared.transport.takes(message.payload_len(), &mut shared.output) {
+            shared.write(&message, route);
         } else {
             let limit = shared.config().limits.unwritten;
             self.finish(request, Outcome::Failed(Failed::QueueFull { limit }), shared);
@@ -79,14 +68,14 @@ impl Peer {
         Ok(request)
     }
 
-    pub(super) fn on_answer_timeout<T: Carrier>(&mut self, request: RequestKey, shared: &mut Shared<'_, T>) {
+    pub(super) fn on_answer_timeout<T: ServerTransport>(&mut self, request: RequestKey, shared: &mut Shared<'_, T>) {
         let Some(waiting) = self.pending.get(request) else { return };
         let reason = Failed::TimedOut { after: waiting.timeout };
         let params = Json::empty_object().with_member("reason", &Json::from("timed out"));
         self.give_up(request, reason, &params, shared);
     }
 
-    pub(super) fn give_up<T: Carrier>(
+    pub(super) fn give_up<T: ServerTransport>(
         &mut self,
         request: RequestKey,
         reason: Failed,
@@ -94,49 +83,54 @@ impl Peer {
         shared: &mut Shared<'_, T>,
     ) {
         let Some(waiting) = self.pending.give_up(request) else { return };
-        let origin = waiting.during.and_then(|ticket| self.incoming.get_mut(ticket));
-        let exchange = origin.and_then(|origin| {
-            origin.asked.remove(&request);
-            origin.source.exchange
+        let asking = waiting.during.and_then(|ticket| self.incoming.get_mut(ticket));
+        let reply_to = asking.map_or(ReplyTo::Stream, |asking| {
+            asking.asked.remove(&request);
+            asking.source.reply_to
         });
-        self.on_given_up(request, reason, params, exchange, shared);
+        self.on_given_up(request, reason, params, reply_to, shared);
     }
 
     /// Cancels all requests to the client that relate to a request that has ended.
-    pub(super) fn give_up_asked<T: Carrier>(&mut self, ended: &Origin, shared: &mut Shared<'_, T>) {
+    pub(super) fn give_up_asked<T: ServerTransport>(&mut self, ended: &InboundRequest, shared: &mut Shared<'_, T>) {
         for request in &ended.asked {
             if self.pending.give_up(*request).is_some() {
-                self.on_given_up(*request, Failed::Cancelled, &Json::empty_object(), ended.source.exchange, shared);
+                self.on_given_up(*request, Failed::Cancelled, &Json::empty_object(), ended.source.reply_to, shared);
             }
         }
     }
 
-    fn on_given_up<T: Carrier>(
+    fn on_given_up<T: ServerTransport>(
         &mut self,
         request: RequestKey,
         reason: Failed,
         params: &Json,
-        exchange: Option<ExchangeKey>,
+        reply_to: ReplyTo,
         shared: &mut Shared<'_, T>,
     ) {
         let params = params.with_member("requestId", &request.to_wire().to_json());
-        self.write(&Notification::with_params(Method::CANCELLED, params).into(), exchange, shared);
+        shared.write(&Notification::with_params(Method::CANCELLED, params).into(), self.route(reply_to, Kind::Message));
         shared.timers.clear(Timer::Answer(request));
         self.on_outcome(request, Outcome::Failed(reason), shared);
     }
 
-    pub(super) fn finish<T: Carrier>(&mut self, request: RequestKey, outcome: Outcome, shared: &mut Shared<'_, T>) {
+    pub(super) fn finish<T: ServerTransport>(
+        &mut self,
+        request: RequestKey,
+        outcome: Outcome,
+        shared: &mut Shared<'_, T>,
+    ) {
         let Some(waiting) = self.pending.remove(request) else { return };
-        if let Some(origin) = waiting.during.and_then(|ticket| self.incoming.get_mut(ticket)) {
-            origin.asked.remove(&request);
+        if let Some(asking) = waiting.during.and_then(|ticket| self.incoming.get_mut(ticket)) {
+            asking.asked.remove(&request);
         }
         shared.timers.clear(Timer::Answer(request));
         self.on_outcome(request, outcome, shared);
     }
 
-    fn on_outcome<T: Carrier>(&mut self, request: RequestKey, outcome: Outcome, shared: &mut Shared<'_, T>) {
+    fn on_outcome<T: ServerTransport>(&mut self, request: RequestKey, outcome: Outcome, shared: &mut Shared<'_, T>) {
         if !self.on_input(request, &outcome, shared) {
-            shared.wire.out.report(Event::Responded { request, outcome });
+            shared.report(Event::Responded { request, outcome });
         }
     }
 }

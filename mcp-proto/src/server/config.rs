@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::era::CacheScope;
+use super::stateless::CacheScope;
 use crate::codec::json::Json;
 use crate::error::UsageError;
 use crate::limits::Limits;

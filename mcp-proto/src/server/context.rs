@@ -1,9 +1,9 @@
 //! The context of one request: its revision, and the identity, capabilities and settings of its client.
 
 use super::LoggingLevel;
-use super::http::Principal;
 use super::input::capability_for;
-use super::listen::Publication;
+use super::principal::Principal;
+use super::subscriptions::Publication;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Notification};
 use crate::error::UsageError;

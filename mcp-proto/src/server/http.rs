@@ -30,22 +30,24 @@
 //! | `session` | sessions by their ids |
 //! | `stream` | events of one stream, and their replay |
 //! | `unwritten` | bytes of responses that are not written yet |
-//! | `carrier` | turns messages of the server into responses and events |
+//! | `transport` | turns messages of the server into responses and events |
+//! | `annotated` | tools whose arguments are repeated in headers |
 
 mod access;
 mod action;
 mod admission;
-mod carrier;
+mod annotated;
 mod config;
 mod exchange;
 mod get;
-pub(super) mod header_check;
+mod header_check;
 mod post;
 mod refusal;
 mod request_info;
 mod session;
 mod stateless;
 mod stream;
+mod transport;
 mod unwritten;
 
 use std::collections::BTreeMap;
@@ -55,12 +57,12 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Response, StatusCode};
 
-use super::Server;
-use super::peer::Peer;
 use super::shares::{Holder, Shares};
+use super::transport::{Inbound, ServerTransport, TransportOutput};
+use super::{Server, Ticket};
 use crate::Instant;
 use crate::client::CloseReason;
-use crate::codec::jsonrpc::Frame;
+use crate::codec::jsonrpc::{Frame, Request};
 use crate::codec::sse::encode_comment;
 use crate::conversation::deadlines::Deadlines;
 use crate::conversation::pending::SessionKey;
@@ -68,6 +70,7 @@ use crate::limits::Limits;
 use crate::spec::ProtocolVersion;
 use crate::transport::{Transport, sealed};
 use admission::Plan;
+use annotated::AnnotatedTools;
 use exchange::Exchange;
 use refusal::{Refusal, empty};
 use session::Sessions;
@@ -77,8 +80,7 @@ pub use action::HttpAction;
 pub use config::{Access, HttpConfig, TwoEndpoints};
 pub use exchange::ExchangeKey;
 pub use refusal::{server_stopped, too_many_connections};
-pub use request_info::expects_continue;
-pub use request_info::{Principal, RequestInfo};
+pub use request_info::{RequestInfo, expects_continue};
 
 /// How many unused sessions or streams are checked to find one that can be ended.
 const CANDIDATES: usize = 16;
@@ -104,7 +106,45 @@ pub struct Http {
     /// Bytes of request bodies that have not arrived in full.
     receiving: usize,
     timers: Deadlines<Timer>,
+    /// The tools whose arguments are repeated in headers.
+    tools: AnnotatedTools,
+    /// What follows when the server has handled all that was received before.
+    deferred: Option<Step>,
     is_closed: bool,
+}
+
+/// What follows after the server has ended a session: the one for which the step makes room, or that of the request.
+enum Step {
+    Respond {
+        exchange: ExchangeKey,
+        response: Response<Bytes>,
+    },
+    OpenSession {
+        exchange: ExchangeKey,
+        request: Request,
+        head: Box<Parts>,
+        info: RequestInfo,
+    },
+    OpenOwnStream {
+        exchange: ExchangeKey,
+        session: SessionKey,
+        holder: Holder,
+    },
+    Resume {
+        exchange: ExchangeKey,
+        session: SessionKey,
+        after: Box<str>,
+        holder: Holder,
+    },
+    /// There is room for its stream.
+    MakeRoomForTwoEndpointSession {
+        exchange: ExchangeKey,
+        info: RequestInfo,
+    },
+    OpenTwoEndpointSession {
+        exchange: ExchangeKey,
+        info: RequestInfo,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -139,6 +179,8 @@ impl Http {
             unwritten: Unwritten::default(),
             receiving: 0,
             timers: Deadlines::new(),
+            tools: AnnotatedTools::default(),
+            deferred: None,
             is_closed: false,
         }
     }
@@ -163,55 +205,26 @@ impl Transport for Http {
 impl Server<Http> {
     /// The head of a request has arrived. All later calls and actions for the request carry the returned key.
     pub fn handle_request(&mut self, head: Parts, info: RequestInfo, now: Instant) -> ExchangeKey {
-        let http = &mut self.transport;
-        let key = http.new_exchange();
-        let planned = if http.is_closed { Err(admission::stopped()) } else { http.plan(&head, &info) };
-        let plan = match planned {
-            Ok(plan) => plan,
-            Err(refusal) => {
-                self.refuse(key, refusal, now);
-                return key;
-            }
-        };
-        match plan {
-            Plan::Post { .. } | Plan::PostMessage { .. } => {
-                let at = now + http.config.body_timeout;
-                let continues = expects_continue(&head);
-                let head = Box::new(head);
-                http.insert_exchange(key, Exchange::Receiving { head, plan, info, body: Vec::new() });
-                http.timers.set(Timer::Body(key), at);
-                if continues {
-                    self.out.act(HttpAction::Continue { exchange: key });
-                }
-            }
-            Plan::Get { session } => self.open_own_stream(key, session, &info.holder(), now),
-            Plan::Resume { session, after } => self.resume(key, session, &after, &info.holder(), now),
-            Plan::OpenStream => self.open_two_endpoint_session(key, &info, now),
-            Plan::Delete { session } => {
-                self.end_session(session, CloseReason::Peer, now);
-                self.respond_at_once(key, empty(StatusCode::NO_CONTENT), now);
-            }
-        }
-        key
+        let exchange = self.with_transport(now, |http, output| http.on_head(head, info, output));
+        self.settle(now);
+        exchange
     }
 
     /// A chunk of a request body has arrived; it may have any size.
     pub fn handle_body(&mut self, exchange: ExchangeKey, chunk: &[u8], now: Instant) {
-        if let Err(refusal) = self.transport.append(exchange, chunk, self.held) {
-            self.transport.close_exchange(exchange, now);
-            self.refuse(exchange, refusal, now);
-        }
+        let held = self.usage.held;
+        self.with_transport(now, |http, output| {
+            if let Err(refusal) = http.append(exchange, chunk, held) {
+                http.close_exchange(exchange, now);
+                http.refuse(exchange, refusal, output);
+            }
+        });
     }
 
     /// The body of a request has ended.
     pub fn handle_end(&mut self, exchange: ExchangeKey, now: Instant) {
-        let Some((head, plan, info, body)) = self.transport.take_received(exchange, now) else { return };
-        let frame = Frame::parse(&body, &self.config().limits);
-        match plan {
-            Plan::Post { session } => self.on_post(exchange, session, frame, head, &info, now),
-            Plan::PostMessage { session } => self.on_post_message(exchange, session, frame, now),
-            Plan::Get { .. } | Plan::Resume { .. } | Plan::OpenStream | Plan::Delete { .. } => {}
-        }
+        self.with_transport(now, |http, output| http.on_body_end(exchange, output));
+        self.settle(now);
     }
 
     /// The driver has written this many more bytes of an exchange's response body: of [`HttpAction::Respond`] and
@@ -229,22 +242,8 @@ impl Server<Http> {
     /// The client has disconnected from an exchange. Its request continues if it belongs to a session (SH-S-16), and is
     /// cancelled if it is stateless (SH-S-17).
     pub fn handle_disconnect(&mut self, exchange: ExchangeKey, now: Instant) {
-        self.transport.unwritten.forget(exchange);
-        self.transport.timers.clear(Timer::Unread(exchange));
-        let Some(closed) = self.transport.close_exchange(exchange, now) else { return };
-        if closed.is_stateless() {
-            let (peers, shared) = &mut self.split(now);
-            if let Some(peer) = peers.get_mut(&None) {
-                peer.on_disconnect(exchange, shared);
-            }
-            return;
-        }
-        if let Exchange::Streaming { session: Some(session), stream: None } = closed {
-            // Closing the stream of a two-endpoint session ends the session (HS-10).
-            if self.transport.sessions.get(session).is_some_and(|session| session.is_two_endpoint) {
-                self.end_session(session, CloseReason::Peer, now);
-            }
-        }
+        self.with_transport(now, |http, output| http.on_disconnect(exchange, output));
+        self.settle(now);
     }
 
     /// Ends a session: its open requests receive an error. Later requests in it are answered with 404 (SH-S-43).
@@ -252,130 +251,175 @@ impl Server<Http> {
         self.end_session(session, CloseReason::Local, now);
     }
 
-    /// Ends all sessions, and answers all later requests with 503.
-    pub fn close(&mut self, now: Instant) {
-        self.transport.is_closed = true;
-        for session in self.transport.sessions.keys() {
-            self.end_session(session, CloseReason::Local, now);
-        }
-        let (peers, shared) = &mut self.split(now);
-        if let Some(peer) = peers.get_mut(&None) {
-            peer.refuse_waiting(shared);
-        }
-    }
-
-    /// Handles all timers that are due. Calling this early or twice does nothing (CL2).
-    pub fn handle_timeout(&mut self, now: Instant) {
-        self.on_own_timers(now);
-        while let Some(timer) = self.transport.timers.pop_due(now) {
-            match timer {
-                Timer::Body(exchange) => {
-                    self.transport.close_exchange(exchange, now);
-                    let refusal = Refusal::new(StatusCode::REQUEST_TIMEOUT, "the message did not come in time");
-                    self.refuse(exchange, refusal, now);
-                }
-                Timer::KeepAlive(exchange) => {
-                    let mut comment = Vec::new();
-                    encode_comment(&mut comment);
-                    let (_, shared) = &mut self.split(now);
-                    shared.transport.write_chunk(exchange, comment.into(), &mut shared.wire);
-                    let next = now + self.transport.config.keep_alive;
-                    self.transport.timers.set(Timer::KeepAlive(exchange), next);
-                }
-                Timer::Unread(exchange) => self.on_unread(exchange, now),
-                Timer::Idle(session) => self.on_idle(session, now),
-                Timer::Forget(session, exchange) => {
-                    if let Some(session) = self.transport.sessions.get_mut(session) {
-                        session.forget_stream(exchange);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Whether the driver should read more requests. `false` if outputs are not polled fast enough (H5).
-    #[must_use]
-    pub fn wants_input(&self) -> bool {
-        self.out.has_room(&self.config().limits)
-    }
-
     /// The number of open sessions.
     #[must_use]
     pub fn sessions(&self) -> usize {
         self.transport.sessions.len()
     }
+}
 
-    fn refuse(&mut self, exchange: ExchangeKey, refusal: Refusal, now: Instant) {
-        self.respond_at_once(exchange, refusal.into_response(), now);
+impl<T: ServerTransport> Server<T> {
+    /// The head of the HTTP request that contained this request of the client; `None` on a byte stream, and after the
+    /// response has begun as a stream.
+    #[must_use]
+    pub fn request_head(&self, ticket: &Ticket) -> Option<&Parts> {
+        let http = self.transport.as_http()?;
+        match http.exchanges.get(&ExchangeKey::from_reply(self.reply_to(ticket.key())?)?)? {
+            Exchange::Waiting { head, .. } => Some(head),
+            Exchange::Receiving { .. } | Exchange::Streaming { .. } => None,
+        }
+    }
+}
+
+impl Http {
+    fn on_head(&mut self, head: Parts, info: RequestInfo, output: &mut TransportOutput<'_, HttpAction>) -> ExchangeKey {
+        let key = self.new_exchange();
+        let planned = if self.is_closed { Err(admission::stopped()) } else { self.plan(&head, &info) };
+        let plan = match planned {
+            Ok(plan) => plan,
+            Err(refusal) => {
+                self.refuse(key, refusal, output);
+                return key;
+            }
+        };
+        match plan {
+            Plan::Post { .. } | Plan::PostMessage { .. } => {
+                let at = output.now + self.config.body_timeout;
+                let continues = expects_continue(&head);
+                let head = Box::new(head);
+                self.insert_exchange(key, Exchange::Receiving { head, plan, info, body: Vec::new() });
+                self.timers.set(Timer::Body(key), at);
+                if continues {
+                    output.out.act(HttpAction::Continue { exchange: key });
+                }
+            }
+            Plan::Get { session } => self.make_room_for_own_stream(key, session, info.holder(), output),
+            Plan::Resume { session, after } => self.make_room_to_resume(key, session, after, info.holder(), output),
+            Plan::OpenStream => self.make_room_for_two_endpoint_stream(key, info, output),
+            Plan::Delete { session } => {
+                output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Peer });
+                self.deferred = Some(Step::Respond { exchange: key, response: empty(StatusCode::NO_CONTENT) });
+            }
+        }
+        key
     }
 
-    /// Answers a request whose exchange is not stored.
-    fn respond_at_once(&mut self, exchange: ExchangeKey, response: Response<Bytes>, now: Instant) {
-        let (_, shared) = &mut self.split(now);
-        shared.transport.act_response(exchange, response, &mut shared.wire);
+    fn on_body_end(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+        let Some((head, plan, info, body)) = self.take_received(exchange, output.now) else { return };
+        let frame = Frame::parse(&body, &self.limits);
+        match plan {
+            Plan::Post { session } => self.on_post(exchange, session, frame, head, info, output),
+            Plan::PostMessage { session } => self.on_post_message(exchange, session, frame, output),
+            Plan::Get { .. } | Plan::Resume { .. } | Plan::OpenStream | Plan::Delete { .. } => {}
+        }
+    }
+
+    fn on_disconnect(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+        self.unwritten.forget(exchange);
+        self.timers.clear(Timer::Unread(exchange));
+        let Some(closed) = self.close_exchange(exchange, output.now) else { return };
+        if closed.is_stateless() {
+            output.inbound.push_back(Inbound::Disconnected { reply_to: exchange.to_reply() });
+        } else if let Exchange::Streaming { session: Some(session), stream: None } = closed {
+            // Closing the stream of a two-endpoint session ends the session (HS-10).
+            if self.sessions.get(session).is_some_and(|session| session.is_two_endpoint) {
+                output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Peer });
+            }
+        }
+    }
+
+    fn on_timer(&mut self, timer: Timer, output: &mut TransportOutput<'_, HttpAction>) {
+        match timer {
+            Timer::Body(exchange) => {
+                self.close_exchange(exchange, output.now);
+                let refusal = Refusal::new(StatusCode::REQUEST_TIMEOUT, "the message did not come in time");
+                self.refuse(exchange, refusal, output);
+            }
+            Timer::KeepAlive(exchange) => {
+                let mut comment = Vec::new();
+                encode_comment(&mut comment);
+                self.write_chunk(exchange, comment.into(), output);
+                self.timers.set(Timer::KeepAlive(exchange), output.now + self.config.keep_alive);
+            }
+            Timer::Unread(exchange) => self.on_unread(exchange, output),
+            Timer::Idle(session) => self.on_idle(session, output),
+            Timer::Forget(session, exchange) => {
+                if let Some(session) = self.sessions.get_mut(session) {
+                    session.forget_stream(exchange);
+                }
+            }
+        }
+    }
+
+    /// Takes the next deferred step; `false` if there is none.
+    fn take_deferred(&mut self, output: &mut TransportOutput<'_, HttpAction>) -> bool {
+        let Some(step) = self.deferred.take() else { return false };
+        match step {
+            Step::Respond { exchange, response } => self.act_response(exchange, response, output),
+            Step::OpenSession { exchange, request, head, info } => {
+                self.open_session_with(exchange, request, head, &info, output);
+            }
+            Step::OpenOwnStream { exchange, session, holder } => {
+                self.open_own_stream(exchange, session, holder, output);
+            }
+            Step::Resume { exchange, session, after, holder } => {
+                self.resume(exchange, session, &after, holder, output);
+            }
+            Step::MakeRoomForTwoEndpointSession { exchange, info } => {
+                self.make_room_for_two_endpoint_session(exchange, info, output);
+            }
+            Step::OpenTwoEndpointSession { exchange, info } => {
+                self.open_two_endpoint_session(exchange, &info, output);
+            }
+        }
+        true
     }
 
     /// A client that does not read its response is treated as disconnected (K1).
-    fn on_unread(&mut self, exchange: ExchangeKey, now: Instant) {
-        let (_, shared) = &mut self.split(now);
-        if !shared.transport.unwritten.is_aborted(exchange) {
-            shared.transport.abort_unread(exchange, &mut shared.wire);
+    fn on_unread(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+        if !self.unwritten.is_aborted(exchange) {
+            self.abort_unread(exchange, output);
         }
-        self.handle_disconnect(exchange, now);
+        self.on_disconnect(exchange, output);
     }
 
     fn open_session(&mut self, info: &RequestInfo, is_two_endpoint: bool, now: Instant) -> Result<SessionKey, Refusal> {
-        // The server may have been closed between the head and the end of the body.
-        if self.transport.is_closed {
-            return Err(admission::stopped());
-        }
-        self.make_room_for_session(&info.holder(), now)?;
-        let http = &mut self.transport;
         let collision = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the session could not be named");
-        let key = http.sessions.open(info, is_two_endpoint, now).ok_or(collision)?;
-        http.timers.set(Timer::Idle(key), now + http.config.session_idle);
-        let peer = Peer::new(Some(key), &self.config().limits);
-        self.peers.insert(Some(key), peer);
+        let key = self.sessions.open(info, is_two_endpoint, now).ok_or(collision)?;
+        self.timers.set(Timer::Idle(key), now + self.config.session_idle);
         Ok(key)
     }
 
     /// Ends an unused session at the limit, so that idle sessions cannot lock out new ones (M4).
-    fn make_room_for_session(&mut self, newcomer: &Holder, now: Instant) -> Result<(), Refusal> {
-        let http = &self.transport;
-        if http.sessions.len() < http.config.max_sessions {
+    fn make_room_for_session(
+        &self,
+        newcomer: &Holder,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) -> Result<(), Refusal> {
+        // The server may have been closed between the head and the end of the body.
+        if self.is_closed {
+            return Err(admission::stopped());
+        }
+        if self.sessions.len() < self.config.max_sessions {
             return Ok(());
         }
         // A disconnected client may have a request that is still being served (SH-S-16).
-        let is_idle = |key: &SessionKey| self.peers.get(&Some(*key)).is_none_or(|peer| peer.requests_in_flight() == 0);
-        let long = http.config.evict_after;
-        let evicted = http.sessions.to_evict(newcomer, long, now).take(CANDIDATES).find(is_idle);
-        let evicted = evicted.ok_or(admission::too_many_sessions())?;
-        self.end_session(evicted, CloseReason::Expired, now);
+        let is_idle = |key: &SessionKey| self.sessions.get(*key).is_none_or(|session| !session.is_serving);
+        let candidates = self.sessions.to_evict(newcomer, self.config.evict_after, output.now).take(CANDIDATES);
+        let session = candidates.into_iter().find(is_idle).ok_or(admission::too_many_sessions())?;
+        output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Expired });
         Ok(())
     }
 
-    fn on_idle(&mut self, session: SessionKey, now: Instant) {
-        let Some(found) = self.transport.sessions.get(session) else { return };
-        let idle = self.transport.config.session_idle;
-        let is_busy =
-            found.exchanges > 0 || self.peers.get(&Some(session)).is_some_and(|peer| peer.requests_in_flight() > 0);
+    fn on_idle(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
+        let Some(found) = self.sessions.get(session) else { return };
+        let (now, idle) = (output.now, self.config.session_idle);
+        let is_busy = found.exchanges > 0 || found.is_serving;
         let ends = if is_busy { now + idle } else { found.last_active + idle };
         if ends > now {
-            self.transport.timers.set(Timer::Idle(session), ends);
+            self.timers.set(Timer::Idle(session), ends);
         } else {
-            self.end_session(session, CloseReason::Expired, now);
+            output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Expired });
         }
-    }
-
-    fn end_session(&mut self, session: SessionKey, reason: CloseReason, now: Instant) {
-        self.close_session(Some(session), reason, now);
-        self.peers.remove(&Some(session));
-    }
-
-    /// Removes a session whose id was never sent and that was not reported.
-    fn drop_session(&mut self, session: SessionKey) {
-        self.transport.sessions.remove(session);
-        self.transport.timers.clear(Timer::Idle(session));
-        self.peers.remove(&Some(session));
     }
 }

@@ -7,9 +7,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::carrier::{Carrier, Shared};
 use super::context::Context;
-use super::peer::Peer;
+use super::session::Session;
+use super::shared::Shared;
+use super::transport::ServerTransport;
 use super::{Event, Timer};
 use crate::client::{Call, Outcome};
 use crate::codec::json::Json;
@@ -78,7 +79,7 @@ impl InputRequired {
     }
 
     /// The result in the form of 2026-07-28.
-    fn to_result(&self) -> Json {
+    pub(super) fn to_result(&self) -> Json {
         let mut requests = Json::empty_object();
         for (key, (method, params)) in self.requests.iter().rev() {
             let request =
@@ -96,7 +97,7 @@ impl InputRequired {
     }
 
     /// Checks whether it is a valid answer to this method (MD-I-01 to MD-I-03).
-    fn check(&self, method: &Method, context: &Context) -> Result<(), UsageError> {
+    pub(super) fn check(&self, method: &Method, context: &Context) -> Result<(), UsageError> {
         let version = context.version;
         if !method.facts().takes_input {
             return Err(UsageError::NotInRevision { what: "input for a request of this method", version });
@@ -111,7 +112,7 @@ impl InputRequired {
     }
 
     /// The capabilities that the client must have declared (MD-I-04).
-    fn capabilities(&self) -> Json {
+    pub(super) fn capabilities(&self) -> Json {
         let needed = self.requests.values().filter_map(|(method, params)| needed(method, params));
         needed.fold(Json::empty_object(), |all, (name, inside)| {
             let known = all.first_member(name).unwrap_or(Json::empty_object());
@@ -186,16 +187,16 @@ impl Parked {
     }
 }
 
-impl Peer {
-    pub(super) fn require_input<T: Carrier>(
+impl Session {
+    pub(super) fn require_input<T: ServerTransport>(
         &mut self,
         ticket: TicketKey,
         required: &InputRequired,
         shared: &mut Shared<'_, T>,
     ) -> Result<(), UsageError> {
         let Some(context) = self.context(ticket, shared.config(), shared.transport) else { return Ok(()) };
-        let Some(origin) = self.incoming.get_mut(ticket) else { return Ok(()) };
-        if let Err(error) = required.check(&origin.method, &context) {
+        let Some(request) = self.incoming.get(ticket) else { return Ok(()) };
+        if let Err(error) = required.check(&request.method, &context) {
             let internal = ErrorObject::internal();
             self.answer(ticket, Err(internal), shared)?;
             return Err(error);
@@ -210,13 +211,13 @@ impl Peer {
     }
 
     /// Sends the required requests to a legacy client.
-    fn park<T: Carrier>(
+    fn park<T: ServerTransport>(
         &mut self,
         ticket: TicketKey,
         required: &InputRequired,
         shared: &mut Shared<'_, T>,
     ) -> Result<(), UsageError> {
-        let Some(parked) = self.incoming.get_mut(ticket).and_then(|origin| origin.parked.as_mut()) else {
+        let Some(parked) = self.incoming.get_mut(ticket).and_then(|request| request.parked.as_mut()) else {
             return Ok(());
         };
         parked.rounds += 1;
@@ -231,7 +232,7 @@ impl Peer {
         let bytes = parked.added();
         self.keep(ticket, self.incoming.bytes_of(ticket) - before + bytes, shared);
         if required.requests.is_empty() {
-            shared.timers.set(Timer::Again(ticket), shared.wire.now + PACE);
+            shared.timers.set(Timer::Again(ticket), shared.output.now + PACE);
         }
         for (key, (method, params)) in &required.requests {
             let call = Call::new(method.clone()).params(params.clone());
@@ -248,7 +249,7 @@ impl Peer {
     }
 
     /// Handles the outcome of a request for input; `false` if the request was sent for another purpose.
-    pub(super) fn on_input<T: Carrier>(
+    pub(super) fn on_input<T: ServerTransport>(
         &mut self,
         request: RequestKey,
         outcome: &Outcome,
@@ -259,11 +260,11 @@ impl Peer {
             Outcome::Result(answer) => {
                 let bytes = key.len() + answer.len();
                 // All stored bytes together have a limit (M3).
-                if !self.has_room_for(bytes, Some(ticket), shared) {
+                if !shared.has_room_for(bytes, self.incoming.bytes_of(ticket)) {
                     let _ = self.answer(ticket, Err(ErrorObject::overloaded()), shared);
                     return true;
                 }
-                let parked = self.incoming.get_mut(ticket).and_then(|origin| origin.parked.as_mut());
+                let parked = self.incoming.get_mut(ticket).and_then(|request| request.parked.as_mut());
                 let Some(parked) = parked else { return true };
                 parked.answers.insert(key, answer.clone());
                 parked.waiting -= 1;
@@ -283,12 +284,12 @@ impl Peer {
         true
     }
 
-    pub(super) fn hand_up_again<T: Carrier>(&mut self, ticket: TicketKey, shared: &mut Shared<'_, T>) {
-        let Some(origin) = self.incoming.get(ticket) else { return };
-        let Some(parked) = &origin.parked else { return };
-        let (method, params) = (origin.method.clone(), Some(parked.params_of_retry()));
+    pub(super) fn hand_up_again<T: ServerTransport>(&mut self, ticket: TicketKey, shared: &mut Shared<'_, T>) {
+        let Some(request) = self.incoming.get(ticket) else { return };
+        let Some(parked) = &request.parked else { return };
+        let (method, params) = (request.method.clone(), Some(parked.params_of_retry()));
         if let Some(ticket) = self.incoming.ticket(ticket) {
-            shared.wire.out.report(Event::Requested { ticket, method, params });
+            shared.report(Event::Requested { ticket, method, params });
         }
     }
 }

@@ -3,12 +3,11 @@
 
 use super::Server;
 use super::config::Config;
-use super::peer::{Phase, Source};
-use super::stdio::SESSION;
+use super::session::{Phase, Source};
 use crate::Instant;
 use crate::codec::json::Json;
-use crate::codec::jsonrpc::Request;
-use crate::conversation::pending::Ticket;
+use crate::codec::jsonrpc::{Message, Request};
+use crate::conversation::pending::{SessionKey, Ticket};
 use crate::error::UsageError;
 use crate::spec::Method;
 use crate::transport::Stdio;
@@ -123,15 +122,21 @@ impl Server<Stdio> {
     /// new one. If the client has cancelled it, this does nothing.
     #[expect(clippy::needless_pass_by_value, reason = "a ticket is good for one answer")]
     pub fn handle_again(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
-        let (peers, shared) = &mut self.split(now);
-        let Some(peer) = peers.get_mut(&Some(SESSION)) else { return };
-        let Some((id, origin)) = peer.end_request(ticket.key(), shared) else { return };
-        if origin.opens_session && peer.phase == Phase::Opening {
-            peer.phase = Phase::Awaiting;
+        let key = SessionKey::FIRST;
+        let (session, stateless, shared) = &mut self.split_at(key, now);
+        let Some(session) = session else { return };
+        let ended = match ticket.key().session() {
+            Some(_) => session.end_request(ticket.key(), shared).map(|(id, request)| (id, request.opens_session)),
+            None => stateless.end_request(ticket.key(), shared).map(|(id, _)| (id, false)),
+        };
+        let Some((id, opens_session)) = ended else { return };
+        if opens_session && session.phase == Phase::Opening {
+            session.phase = Phase::Awaiting;
         }
-        peer.on_request(Request { id, method, params }, Source::default(), shared);
-        if let Some(early) = peer.early_confirmation.take().filter(|_| peer.phase == Phase::Open) {
-            peer.on_initialized(early.params, shared);
+        self.on_message(key, Message::Request(Request { id, method, params }), Source::default(), now);
+        let (session, _, shared) = &mut self.split_at(key, now);
+        if let Some(session) = session {
+            session.take_early_confirmation(shared);
         }
     }
 

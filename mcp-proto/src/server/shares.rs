@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use super::http::Principal;
+use super::principal::Principal;
 use crate::Instant;
 
 /// The origin of a request, such as its IP address. All clients with the same key share the limits of one client.

@@ -1,43 +1,37 @@
 //! The server on a byte stream, which has one session.
 
-use http::request::Parts;
-
-use super::carrier::{Carrier, Route, Shared, Wire};
-use super::http::{ExchangeKey, Principal};
-use super::peer::{Peer, Source};
+use super::http::Http;
+use super::principal::Principal;
+use super::transport::{Inbound, ReplyTo, Route, ServerTransport, TransportOutput};
 use super::{Config, Event, Server, Timer};
 use crate::Instant;
 use crate::client::CloseReason;
-use crate::codec::jsonrpc::Message;
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::{Message, ParseError};
 use crate::conversation::pending::SessionKey;
 use crate::error::UsageError;
 use crate::limits::Load;
 use crate::spec::ProtocolVersion;
 use crate::transport::{Line, Stdio, StdioAction};
 
-/// The only session of a byte stream.
-pub(super) const SESSION: SessionKey = SessionKey::FIRST;
-
 impl Server<Stdio> {
     /// Bytes have arrived from the client, in chunks of any size.
     pub fn handle_bytes(&mut self, mut bytes: &[u8], now: Instant) {
-        let (peers, shared) = &mut self.split(now);
-        let Some(peer) = peers.get_mut(&Some(SESSION)) else { return };
-        while let Some(line) = shared.transport.read(&mut bytes) {
-            if peer.is_closed() {
+        while let Some(line) = self.transport.read(&mut bytes) {
+            if self.is_closed() {
                 return;
             }
-            match line {
-                Line::Message(message) => peer.on_message(message, Source::default(), shared),
-                Line::Batch(items) => peer.on_batch(items, Source::default(), shared),
-                Line::Invalid(error, _) => {
-                    peer.on_invalid(error, Source::default(), shared);
-                    count_garbage(peer, shared);
-                }
-                Line::TooLong(subject) => {
-                    peer.on_too_long(subject, Source::default(), shared);
-                    count_garbage(peer, shared);
-                }
+            let (session, reply_to) = (SessionKey::FIRST, ReplyTo::Stream);
+            let (inbound, is_garbage) = match line {
+                Line::Message(message) => (Inbound::Message { session, message, reply_to }, false),
+                Line::Batch(items) => (Inbound::Batch { session, items, reply_to }, false),
+                Line::Invalid(error, _) => (Inbound::Invalid { session, error, reply_to }, true),
+                Line::TooLong(subject) => (Inbound::TooLong { session, subject }, true),
+            };
+            self.on_inbound(inbound, now);
+            // Too many lines that are no messages end the connection (FR10).
+            if is_garbage && self.transport.counts_garbage(now) {
+                self.on_inbound(Inbound::Ended { session, reason: CloseReason::Garbage }, now);
             }
         }
     }
@@ -53,72 +47,97 @@ impl Server<Stdio> {
     /// The client's stream has ended. Requests in flight are still answered within [`Config::drain_timeout`], then the
     /// connection closes (FR15).
     pub fn handle_eof(&mut self, now: Instant) {
-        let (peers, shared) = &mut self.split(now);
-        let Some(peer) = peers.get_mut(&Some(SESSION)) else { return };
-        let Some(end) = shared.transport.end() else { return };
-        if peer.is_closed() {
+        let Some(end) = self.transport.end() else { return };
+        if self.is_closed() {
             return;
         }
+        let (session, _, shared) = &mut self.split_at(SessionKey::FIRST, now);
+        let Some(session) = session else { return };
         if let Err(fault) = end {
-            shared.wire.out.report(Event::Faulted(fault));
+            shared.fault(fault);
         }
-        shared.wire.out.report(Event::InputEnded);
+        shared.report(Event::InputEnded);
         shared.timers.set(Timer::Drain, now + shared.config().drain_timeout);
-        peer.drain(shared);
-    }
-
-    /// Handles all timers that are due. Calling this early or twice does nothing (CL2).
-    pub fn handle_timeout(&mut self, now: Instant) {
-        self.on_own_timers(now);
-    }
-
-    /// Ends the connection at once.
-    pub fn close(&mut self, now: Instant) {
-        self.close_session(Some(SESSION), CloseReason::Local, now);
+        session.drain(shared);
+        self.close_if_drained(None, now);
     }
 
     /// The only session.
     #[must_use]
     pub const fn session(&self) -> SessionKey {
-        SESSION
-    }
-
-    /// Whether the driver should read more input. `false` if the client does not read its answers, outputs are not
-    /// polled fast enough, or the application has as many unanswered requests as the limit allows (H5, RP10).
-    #[must_use]
-    pub fn wants_input(&self) -> bool {
-        let limits = &self.config().limits;
-        let reads = self.transport.unwritten().replies() < limits.queue_bytes;
-        let requests = limits.requests_in.min(limits.requests_in_total);
-        reads && self.out.has_room(limits) && self.requests_in_flight() < requests
+        SessionKey::FIRST
     }
 
     /// Whether [`Event::Closed`] was reported or will be returned by the next polls.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.peers.get(&Some(SESSION)).is_none_or(Peer::is_closed)
+        self.check_connection().is_err()
     }
 }
 
-/// Closes the connection after too many lines that are no messages (FR10).
-fn count_garbage(peer: &mut Peer, shared: &mut Shared<'_, Stdio>) {
-    if shared.transport.counts_garbage(shared.wire.now) {
-        peer.close(CloseReason::Garbage, shared);
-    }
-}
+impl ServerTransport for Stdio {
+    const IS_ONE_CONNECTION: bool = true;
 
-impl Carrier for Stdio {
-    fn configure(&mut self, config: &Config) -> Result<Option<Option<SessionKey>>, UsageError> {
+    fn configure(&mut self, config: &Config) -> Result<(), UsageError> {
         self.set_limits(&config.limits);
-        Ok(Some(Some(SESSION)))
+        Ok(())
     }
 
-    fn write(&mut self, message: &Message, _route: Route, wire: &mut Wire<'_, StdioAction>) {
-        Self::write(self, message, wire.out);
+    fn proceed(&mut self, _output: &mut TransportOutput<'_, StdioAction>) -> bool {
+        false
     }
 
-    fn peer_of(_session: Option<SessionKey>) -> Option<SessionKey> {
-        Some(SESSION)
+    fn handle_timeout(&mut self, _output: &mut TransportOutput<'_, StdioAction>) -> bool {
+        false
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    fn stop(&mut self) {}
+
+    fn wants_input(&self, requests: usize) -> bool {
+        let limits = self.limits();
+        self.unwritten().replies() < limits.queue_bytes && requests < limits.requests_in.min(limits.requests_in_total)
+    }
+
+    fn write(&mut self, message: &Message, _route: Route, output: &mut TransportOutput<'_, StdioAction>) {
+        Self::write(self, message, output.out);
+    }
+
+    fn write_batch(&mut self, answers: &[Message], _route: Route, output: &mut TransportOutput<'_, StdioAction>) {
+        Self::write_batch(self, answers, output.out);
+    }
+
+    fn no_answer(&mut self, _route: Route, _output: &mut TransportOutput<'_, StdioAction>) {}
+
+    fn reject(&mut self, _error: &ParseError, _route: Route, _output: &mut TransportOutput<'_, StdioAction>) {}
+
+    fn takes(&mut self, bytes: usize, _output: &mut TransportOutput<'_, StdioAction>) -> bool {
+        self.has_room_for(bytes)
+    }
+
+    fn takes_answer(&mut self, bytes: usize, _output: &mut TransportOutput<'_, StdioAction>) -> bool {
+        self.has_room_for_answer(bytes)
+    }
+
+    fn negotiated(&mut self, _session: Option<SessionKey>, version: ProtocolVersion) {
+        self.set_unreadable_id(version.rules().unreadable_id);
+    }
+
+    fn set_serving(&mut self, _session: SessionKey, _is_serving: bool) {}
+
+    fn listed_tools(&mut self, _result: &Json) {}
+
+    fn release(&mut self, _session: SessionKey, _reply_to: ReplyTo, _output: &mut TransportOutput<'_, StdioAction>) {}
+
+    fn ended(&mut self, _session: SessionKey, output: &mut TransportOutput<'_, StdioAction>) {
+        self.close(output.out);
+    }
+
+    fn listen_to_evict(&mut self, _newcomer: ReplyTo, _now: Instant) -> Option<ReplyTo> {
+        None
     }
 
     fn held(&self) -> usize {
@@ -129,43 +148,11 @@ impl Carrier for Stdio {
         Self::load(self)
     }
 
-    fn takes(&mut self, bytes: usize, _wire: &mut Wire<'_, StdioAction>) -> bool {
-        self.has_room_for(bytes)
-    }
-
-    fn takes_answer(&mut self, bytes: usize, _wire: &mut Wire<'_, StdioAction>) -> bool {
-        self.has_room_for_answer(bytes)
-    }
-
-    fn write_batch(&mut self, answers: &[Message], _route: Route, wire: &mut Wire<'_, StdioAction>) {
-        Self::write_batch(self, answers, wire.out);
-    }
-
-    fn no_answer(&mut self, _route: Route, _wire: &mut Wire<'_, StdioAction>) {}
-
-    fn negotiated(&mut self, _session: Option<SessionKey>, version: ProtocolVersion) {
-        self.set_unreadable_id(version.rules().unreadable_id);
-    }
-
-    fn release(&mut self, _session: Option<SessionKey>, _exchange: ExchangeKey, _wire: &mut Wire<'_, StdioAction>) {}
-
-    fn ended(&mut self, _session: Option<SessionKey>, wire: &mut Wire<'_, StdioAction>) {
-        self.close(wire.out);
-    }
-
-    fn listen_to_evict(&mut self, _newcomer: ExchangeKey, _now: Instant) -> Option<ExchangeKey> {
+    fn principal(&self, _session: SessionKey) -> Option<&Principal> {
         None
     }
 
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
-    }
-
-    fn request_head(&self, _exchange: ExchangeKey) -> Option<&Parts> {
-        None
-    }
-
-    fn principal(&self, _session: Option<SessionKey>) -> Option<&Principal> {
+    fn as_http(&self) -> Option<&Http> {
         None
     }
 }

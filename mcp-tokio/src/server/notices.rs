@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mcp_proto::client::CloseReason;
-use mcp_proto::server::{Carrier, Server, SubscriptionChange};
+use mcp_proto::server::{Server, ServerTransport, SubscriptionChange};
 use mcp_proto::{Notification, SessionKey};
 use tokio::sync::mpsc;
 
@@ -84,7 +84,7 @@ impl Notices {
     }
 
     /// Passes on the changes of subscriptions, unless earlier changes are still being handled.
-    pub(super) fn report<T: Carrier>(&mut self, machine: &mut Server<T>) {
+    pub(super) fn report<T: ServerTransport>(&mut self, machine: &mut Server<T>) {
         if !self.is_reporting {
             self.report_last(machine);
         }
@@ -96,7 +96,7 @@ impl Notices {
     }
 
     /// Passes on the changes of subscriptions, even if earlier changes are still being handled.
-    pub(super) fn report_last<T: Carrier>(&mut self, machine: &mut Server<T>) {
+    pub(super) fn report_last<T: ServerTransport>(&mut self, machine: &mut Server<T>) {
         let changes: Vec<_> = std::iter::from_fn(|| machine.poll_subscription()).collect();
         if !changes.is_empty() {
             self.is_reporting = true;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mcp_proto::client::{Call, Outcome};
-use mcp_proto::server::{Carrier, Event, LoggingLevel, Progress, Scope, Server};
+use mcp_proto::server::{Event, LoggingLevel, Progress, Scope, Server, ServerTransport};
 use mcp_proto::{ErrorObject, Instant, Json, Method, Notification, RequestKey, Ticket, TicketKey, UsageError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
@@ -70,7 +70,12 @@ impl Requests {
     }
 
     /// Carries out a command of a handler; the returned result is sent to the handler once there is room for more.
-    pub(super) fn on_command<T: Carrier>(&mut self, said: Command, machine: &mut Server<T>, now: Instant) -> Accepted {
+    pub(super) fn on_command<T: ServerTransport>(
+        &mut self,
+        said: Command,
+        machine: &mut Server<T>,
+        now: Instant,
+    ) -> Accepted {
         match said {
             Command::Progress { ticket, progress, accept } => {
                 if let Some((ticket, _)) = self.open.get(&ticket) {
@@ -101,7 +106,7 @@ impl Requests {
     }
 
     /// Carries out a final command of a handler.
-    pub(super) fn on_last<T: Carrier>(&mut self, last: FinalCommand, machine: &mut Server<T>, now: Instant) {
+    pub(super) fn on_last<T: ServerTransport>(&mut self, last: FinalCommand, machine: &mut Server<T>, now: Instant) {
         match last {
             FinalCommand::Answer(ticket, answer) => {
                 if let Some((ticket, _)) = self.open.remove(&ticket) {
@@ -121,12 +126,12 @@ impl Requests {
     }
 
     /// Passes the changes of subscriptions to the service, unless it is still handling earlier ones.
-    pub(super) fn report_subscriptions<T: Carrier>(&mut self, machine: &mut Server<T>) {
+    pub(super) fn report_subscriptions<T: ServerTransport>(&mut self, machine: &mut Server<T>) {
         self.notices.report(machine);
     }
 
     /// Passes on the last changes of subscriptions after the machine has ended, which ends all of them.
-    pub(super) fn report_end<T: Carrier>(&mut self, machine: &mut Server<T>) {
+    pub(super) fn report_end<T: ServerTransport>(&mut self, machine: &mut Server<T>) {
         self.notices.report_last(machine);
     }
 
@@ -138,7 +143,7 @@ impl Requests {
 
     /// Handles an event of the machine.
     #[expect(clippy::wildcard_enum_match_arm, reason = "what else is told concerns no handler")]
-    pub(super) fn on_event<T: Carrier>(&mut self, event: Event, machine: &mut Server<T>) {
+    pub(super) fn on_event<T: ServerTransport>(&mut self, event: Event, machine: &mut Server<T>) {
         match event {
             Event::Connected { session, version, .. } => {
                 tracing::debug!(?session, %version, "a session was opened");
@@ -166,7 +171,13 @@ impl Requests {
         }
     }
 
-    fn serve<T: Carrier>(&mut self, ticket: Ticket, method: Method, params: Option<Json>, machine: &mut Server<T>) {
+    fn serve<T: ServerTransport>(
+        &mut self,
+        ticket: Ticket,
+        method: Method,
+        params: Option<Json>,
+        machine: &mut Server<T>,
+    ) {
         let key = ticket.key();
         // There is no context if the client has cancelled the request meanwhile.
         let Some(context) = machine.context(&ticket) else { return };

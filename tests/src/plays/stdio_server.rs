@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mcp_proto::client::Call;
-use mcp_proto::server::{Carrier, Event, InputRequired, LoggingLevel, Progress};
+use mcp_proto::server::{Event, InputRequired, LoggingLevel, Progress, ServerTransport};
 use mcp_proto::{ErrorObject, Instant, Json, Notification, RequestKey, Server, Ticket, TicketKey};
 
 use super::messages::Client;
@@ -79,7 +79,7 @@ pub fn server(seed: u64) {
 }
 
 impl Application {
-    pub(super) fn act<T: Carrier>(&mut self, server: &mut Server<T>, now: Instant, random: &mut Random) {
+    pub(super) fn act<T: ServerTransport>(&mut self, server: &mut Server<T>, now: Instant, random: &mut Random) {
         match random.below(16) {
             0..=4 => {
                 if self.tickets.is_empty() {

@@ -9,10 +9,24 @@ use super::{Http, RequestInfo, Timer};
 use crate::Instant;
 use crate::codec::buffer::{extend_within, into_bytes};
 use crate::conversation::pending::SessionKey;
+use crate::server::transport::ReplyTo;
 
 /// Identifies one HTTP exchange: a request that the server received, and its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExchangeKey(pub(super) u64);
+
+impl ExchangeKey {
+    pub(super) const fn to_reply(self) -> ReplyTo {
+        ReplyTo::Exchange(self.0)
+    }
+
+    pub(super) const fn from_reply(reply_to: ReplyTo) -> Option<Self> {
+        match reply_to {
+            ReplyTo::Stream => None,
+            ReplyTo::Exchange(key) => Some(Self(key)),
+        }
+    }
+}
 
 /// The state of an exchange; an answered one is removed. It has no `Debug`, because it contains headers.
 pub(super) enum Exchange {

@@ -7,151 +7,191 @@ use http::StatusCode;
 use super::exchange::Exchange;
 use super::refusal::Refusal;
 use super::session::Session;
-use super::{CANDIDATES, ExchangeKey, Http, HttpAction, RequestInfo, admission};
+use super::{CANDIDATES, ExchangeKey, Http, HttpAction, RequestInfo, Step, admission};
 use crate::Instant;
 use crate::client::CloseReason;
 use crate::codec::sse::{EventName, encode_event};
 use crate::conversation::pending::SessionKey;
-use crate::server::Server;
-use crate::server::carrier::Wire;
 use crate::server::shares::Holder;
+use crate::server::transport::{Inbound, TransportOutput};
 
-impl Server<Http> {
-    /// Opens the standalone stream of a session. A second one at the same time is refused (row 32).
+impl Http {
+    /// A client opens the standalone stream of a session. A second one at the same time is refused (row 32).
+    pub(super) fn make_room_for_own_stream(
+        &mut self,
+        exchange: ExchangeKey,
+        session: SessionKey,
+        holder: Holder,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let has_stream = |session: &Session| session.own.exchange.is_some();
+        if self.sessions.get(session).is_some_and(has_stream) {
+            let refusal = Refusal::new(StatusCode::CONFLICT, "this session has its stream already");
+            return self.refuse(exchange, refusal, output);
+        }
+        match self.make_room_for_stream(&holder, output) {
+            Ok(()) => self.deferred = Some(Step::OpenOwnStream { exchange, session, holder }),
+            Err(refusal) => self.refuse(exchange, refusal, output),
+        }
+    }
+
     pub(super) fn open_own_stream(
         &mut self,
         exchange: ExchangeKey,
         session: SessionKey,
-        holder: &Holder,
-        now: Instant,
+        holder: Holder,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) {
-        let has_stream = |session: &Session| session.own.exchange.is_some();
-        if self.transport.sessions.get(session).is_some_and(has_stream) {
-            return self.refuse(
-                exchange,
-                Refusal::new(StatusCode::CONFLICT, "this session has its stream already"),
-                now,
-            );
-        }
-        if let Err(refusal) = self.make_room_for_stream(holder, now) {
-            return self.refuse(exchange, refusal, now);
-        }
-        let (_, shared) = &mut self.split(now);
-        let http = &mut *shared.transport;
-        let Some(found) = http.sessions.get_mut(session) else { return };
+        let Some(found) = self.sessions.get_mut(session) else { return };
         found.own.exchange = Some(exchange);
         let waiting = found.own.unwritten();
-        http.insert_exchange(exchange, Exchange::Streaming { session: Some(session), stream: None });
-        http.hold_stream(exchange, holder.clone(), now);
-        http.open_stream(exchange, &mut shared.wire);
-        http.write_kept(exchange, waiting, &mut shared.wire);
+        self.insert_exchange(exchange, Exchange::Streaming { session: Some(session), stream: None });
+        self.hold_stream(exchange, holder, output.now);
+        self.open_stream(exchange, output);
+        self.write_kept(exchange, waiting, output);
     }
 
-    /// Resumes the one stream to which the event belongs (SH-S-52).
+    /// A client resumes the one stream to which the event belongs (SH-S-52).
+    pub(super) fn make_room_to_resume(
+        &mut self,
+        exchange: ExchangeKey,
+        session: SessionKey,
+        after: Box<str>,
+        holder: Holder,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        // No other stream is ended for an unknown event id.
+        let knows = |session: &Session| {
+            session.streams.values().chain([&session.own]).any(|stream| stream.number_of(&after).is_some())
+        };
+        if !self.sessions.get(session).is_some_and(knows) {
+            return self.refuse(exchange, admission::unknown_event(), output);
+        }
+        match self.make_room_for_stream(&holder, output) {
+            Ok(()) => self.deferred = Some(Step::Resume { exchange, session, after, holder }),
+            Err(refusal) => self.refuse(exchange, refusal, output),
+        }
+    }
+
     pub(super) fn resume(
         &mut self,
         exchange: ExchangeKey,
         session: SessionKey,
         after: &str,
-        holder: &Holder,
-        now: Instant,
+        holder: Holder,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) {
-        // No other stream is ended for an unknown event id.
-        let knows = |session: &Session| {
-            session.streams.values().chain([&session.own]).any(|stream| stream.number_of(after).is_some())
-        };
-        if !self.transport.sessions.get(session).is_some_and(knows) {
-            return self.refuse(exchange, admission::unknown_event(), now);
-        }
-        if let Err(refusal) = self.make_room_for_stream(holder, now) {
-            return self.refuse(exchange, refusal, now);
-        }
-        let (_, shared) = &mut self.split(now);
-        let http = &mut *shared.transport;
-        let Some(found) = http.sessions.get_mut(session) else { return };
+        let Some(found) = self.sessions.get_mut(session) else { return };
         let of_request =
             found.streams.iter().find(|(_, stream)| stream.number_of(after).is_some()).map(|(key, _)| *key);
         let missed = found.stream_mut(of_request).and_then(|stream| {
             let number = stream.number_of(after)?;
             stream.after(number)
         });
-        let Some(missed) = missed else { return self.refuse(exchange, admission::unknown_event(), now) };
+        let Some(missed) = missed else { return self.refuse(exchange, admission::unknown_event(), output) };
         let Some(stream) = found.stream_mut(of_request) else { return };
         // A client that resumes has lost the old connection, even if the server has not detected that.
         let old = stream.exchange.replace(exchange);
         let is_over = stream.is_over;
-        http.insert_exchange(exchange, Exchange::Streaming { session: Some(session), stream: of_request });
-        http.hold_stream(exchange, holder.clone(), now);
+        self.insert_exchange(exchange, Exchange::Streaming { session: Some(session), stream: of_request });
+        self.hold_stream(exchange, holder, output.now);
         // The stream of a request counts as in use, because its answer may still follow.
         if of_request.is_some() {
-            http.streams.set_used(exchange);
+            self.streams.set_used(exchange);
         }
         if let Some(old) = old {
-            http.finish(old, &mut shared.wire);
+            self.finish(old, output);
         }
-        http.open_stream(exchange, &mut shared.wire);
-        http.write_kept(exchange, missed, &mut shared.wire);
+        self.open_stream(exchange, output);
+        self.write_kept(exchange, missed, output);
         if is_over {
-            http.finish(exchange, &mut shared.wire);
+            self.finish(exchange, output);
         }
     }
 
-    /// Opens a two-endpoint session. Its first event contains the URI to which the client posts its messages (HS-02).
-    pub(super) fn open_two_endpoint_session(&mut self, exchange: ExchangeKey, info: &RequestInfo, now: Instant) {
-        let opened = self.make_room_for_stream(&info.holder(), now).and_then(|()| self.open_session(info, true, now));
-        let session = match opened {
+    /// A client opens a two-endpoint session by its stream.
+    pub(super) fn make_room_for_two_endpoint_stream(
+        &mut self,
+        exchange: ExchangeKey,
+        info: RequestInfo,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        match self.make_room_for_stream(&info.holder(), output) {
+            Ok(()) => self.deferred = Some(Step::MakeRoomForTwoEndpointSession { exchange, info }),
+            Err(refusal) => self.refuse(exchange, refusal, output),
+        }
+    }
+
+    pub(super) fn make_room_for_two_endpoint_session(
+        &mut self,
+        exchange: ExchangeKey,
+        info: RequestInfo,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        match self.make_room_for_session(&info.holder(), output) {
+            Ok(()) => self.deferred = Some(Step::OpenTwoEndpointSession { exchange, info }),
+            Err(refusal) => self.refuse(exchange, refusal, output),
+        }
+    }
+
+    /// The first event of a two-endpoint session contains the URI to which the client posts its messages (HS-02).
+    pub(super) fn open_two_endpoint_session(
+        &mut self,
+        exchange: ExchangeKey,
+        info: &RequestInfo,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let session = match self.open_session(info, true, output.now) {
             Ok(session) => session,
-            Err(refusal) => return self.refuse(exchange, refusal, now),
+            Err(refusal) => return self.refuse(exchange, refusal, output),
         };
-        let (_, shared) = &mut self.split(now);
-        let http = &mut *shared.transport;
-        let (Some(found), Some(two)) = (http.sessions.get_mut(session), &http.config.two_endpoints) else { return };
+        output.inbound.push_back(Inbound::Opened { session, request: None });
+        let (Some(found), Some(two)) = (self.sessions.get_mut(session), &self.config.two_endpoints) else { return };
         let place = format!("{}?sessionId={}", two.messages, found.id);
         found.own.exchange = Some(exchange);
-        http.insert_exchange(exchange, Exchange::Streaming { session: Some(session), stream: None });
-        http.hold_stream(exchange, info.holder(), now);
-        http.open_stream(exchange, &mut shared.wire);
+        self.insert_exchange(exchange, Exchange::Streaming { session: Some(session), stream: None });
+        self.hold_stream(exchange, info.holder(), output.now);
+        self.open_stream(exchange, output);
         let mut chunk = Vec::new();
         encode_event(&EventName::ENDPOINT, place.as_bytes(), None, &mut chunk);
-        http.write_chunk(exchange, chunk.into(), &mut shared.wire);
+        self.write_chunk(exchange, chunk.into(), output);
     }
 
     /// At the limit, ends a stream that has been idle for long, or one of a client with many, so that one client cannot
     /// lock out others (M4). Its client may open it again (SH-S-49).
-    fn make_room_for_stream(&mut self, newcomer: &Holder, now: Instant) -> Result<(), Refusal> {
-        let http = &self.transport;
-        if http.streams.len() < http.config.max_streams {
+    fn make_room_for_stream(
+        &mut self,
+        newcomer: &Holder,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) -> Result<(), Refusal> {
+        if self.streams.len() < self.config.max_streams {
             return Ok(());
         }
-        let long = http.config.evict_after;
-        let evicted = http.streams.to_evict(newcomer, long, now).take(CANDIDATES).find(|key| self.can_end_stream(*key));
+        let candidates = self.streams.to_evict(newcomer, self.config.evict_after, output.now).take(CANDIDATES);
+        let evicted = candidates.into_iter().find(|key| self.can_end_stream(*key));
         let evicted = evicted.ok_or(admission::too_many_streams())?;
-        if let Some(session) = self.transport.two_endpoint_session_of(evicted) {
+        if let Some(session) = self.two_endpoint_session_of(evicted) {
             // Closing the stream of a two-endpoint session ends the session (HS-10).
-            self.end_session(session, CloseReason::Expired, now);
+            output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Expired });
         } else {
-            let (_, shared) = &mut self.split(now);
-            shared.transport.finish(evicted, &mut shared.wire);
+            self.finish(evicted, output);
         }
         Ok(())
     }
 
     /// Whether a stream may be ended: that of a two-endpoint session is needed for the answers to its requests.
     fn can_end_stream(&self, exchange: ExchangeKey) -> bool {
-        let session = self.transport.two_endpoint_session_of(exchange);
-        let peer = session.and_then(|session| self.peers.get(&Some(session)));
-        peer.is_none_or(|peer| peer.requests_in_flight() == 0)
+        let session = self.two_endpoint_session_of(exchange).and_then(|session| self.sessions.get(session));
+        session.is_none_or(|session| !session.is_serving)
     }
-}
 
-impl Http {
     /// Writes stored events. If there is no room for one, the stream is aborted, and the client may resume it later.
-    fn write_kept(&mut self, exchange: ExchangeKey, events: Vec<Bytes>, wire: &mut Wire<'_, HttpAction>) {
+    fn write_kept(&mut self, exchange: ExchangeKey, events: Vec<Bytes>, output: &mut TransportOutput<'_, HttpAction>) {
         for event in events {
-            if self.makes_room(event.len(), wire) {
-                self.write_chunk(exchange, event, wire);
+            if self.makes_room(event.len(), output) {
+                self.write_chunk(exchange, event, output);
             } else {
-                return self.abort_unread(exchange, wire);
+                return self.abort_unread(exchange, output);
             }
         }
     }

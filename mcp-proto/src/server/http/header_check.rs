@@ -3,30 +3,47 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName};
 
+use super::annotated::AnnotatedTools;
 use crate::codec::json::Json;
-use crate::codec::jsonrpc::ErrorObject;
-use crate::server::annotated::AnnotatedTools;
+use crate::codec::jsonrpc::{ErrorObject, Request};
+use crate::server::principal::Principal;
+use crate::server::transport::Envelope;
 use crate::spec::Era;
 use crate::spec::header::{METHOD, NAME, PROTOCOL_VERSION};
 use crate::spec::param_headers;
 use crate::spec::{Method, code};
 
 /// The era of the revision that `MCP-Protocol-Version` names.
-pub(in crate::server) fn named_era(headers: &HeaderMap) -> Option<Era> {
+pub(super) fn named_era(headers: &HeaderMap) -> Option<Era> {
     let value = headers.get(&PROTOCOL_VERSION)?.to_str().ok()?;
     Some(Era::named_by(value.trim()))
 }
 
-pub(in crate::server) fn version(headers: &HeaderMap, asked: &str) -> Result<(), ErrorObject> {
+/// What the headers of a stateless request state, compared with its body.
+pub(super) fn envelope(
+    headers: &HeaderMap,
+    request: &Request,
+    asked: Option<&str>,
+    principal: Option<Principal>,
+    tools: &AnnotatedTools,
+) -> Envelope {
+    let Request { method, params, .. } = request;
+    let params = params.as_ref();
+    Envelope {
+        names_modern: named_era(headers) == Some(Era::Modern),
+        version: asked.map_or(Ok(()), |asked| version(headers, asked)),
+        method_and_name: method_and_name(headers, method, params),
+        arguments: if *method == Method::TOOLS_CALL { parameters(headers, params, tools) } else { Ok(()) },
+        principal,
+    }
+}
+
+fn version(headers: &HeaderMap, asked: &str) -> Result<(), ErrorObject> {
     // This header is never encoded (MD-H-06).
     plain(headers, &PROTOCOL_VERSION, asked)
 }
 
-pub(in crate::server) fn method_and_name(
-    headers: &HeaderMap,
-    method: &Method,
-    params: Option<&Json>,
-) -> Result<(), ErrorObject> {
+fn method_and_name(headers: &HeaderMap, method: &Method, params: Option<&Json>) -> Result<(), ErrorObject> {
     plain(headers, &METHOD, method.as_str())?;
     let Some(member) = method.facts().named_by else { return Ok(()) };
     let name = params.and_then(|params| params.first_member(member));
@@ -45,11 +62,7 @@ pub(super) fn notification(headers: &HeaderMap, method: &Method) -> Result<(), E
 
 /// Compares the headers that repeat arguments with the arguments (MD-P-09 to MD-P-11), for tools that the server has
 /// listed.
-pub(in crate::server) fn parameters(
-    headers: &HeaderMap,
-    params: Option<&Json>,
-    tools: &AnnotatedTools,
-) -> Result<(), ErrorObject> {
+fn parameters(headers: &HeaderMap, params: Option<&Json>, tools: &AnnotatedTools) -> Result<(), ErrorObject> {
     let Some(params) = params else { return Ok(()) };
     let [name, arguments] = params.first_members(["name", "arguments"]);
     let annotations = name.as_ref().and_then(Json::as_string).and_then(|name| tools.get(&name));

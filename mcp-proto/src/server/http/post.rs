@@ -1,86 +1,102 @@
 //! Messages that clients post, and the sessions to which they belong.
 
-use http::StatusCode;
+use bytes::Bytes;
 use http::request::Parts;
+use http::{Response, StatusCode};
 
 use super::exchange::Exchange;
 use super::refusal::{Refusal, empty};
-use super::{ExchangeKey, Http, HttpAction, RequestInfo, admission};
-use crate::Instant;
-use crate::codec::jsonrpc::{Frame, Message, ParseError};
+use super::{ExchangeKey, Http, HttpAction, RequestInfo, Step, admission};
+use crate::codec::jsonrpc::{Frame, Message, ParseError, Request};
 use crate::conversation::pending::SessionKey;
-use crate::server::Server;
-use crate::server::carrier::Wire;
-use crate::server::peer::Source;
+use crate::server::transport::{Inbound, ReplyTo, TransportOutput};
 use crate::spec::Method;
 
-impl Server<Http> {
+impl Http {
     pub(super) fn on_post(
         &mut self,
         exchange: ExchangeKey,
         session: Option<SessionKey>,
         frame: Result<Frame, ParseError>,
         head: Box<Parts>,
-        info: &RequestInfo,
-        now: Instant,
+        info: RequestInfo,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) {
         if self.is_stateless(&frame, &head) {
-            return self.on_stateless(exchange, frame, head, info, now);
+            return self.on_stateless(exchange, frame, head, &info, output);
         }
-        let opens = matches!(
-            &frame,
-            Ok(Frame::Single(Message::Request(request))) if request.method == Method::INITIALIZE
-        );
-        let session = match session {
-            Some(session) => session,
-            // The server chooses the session id; an id that the client proposes is ignored (SE5).
-            None if opens => match self.open_session(info, false, now) {
-                Ok(session) => session,
-                Err(refusal) => return self.refuse(exchange, refusal, now),
-            },
-            None => {
-                return match frame {
-                    // Not JSON, or not JSON-RPC (rows 6 and 7).
-                    Err(error) => self.refuse_frame(exchange, &error, now),
-                    Ok(_) => self.refuse(exchange, admission::no_session(), now),
-                };
-            }
+        let Some(session) = session else {
+            return match frame {
+                // The server chooses the session id; an id that the client proposes is ignored (SE5).
+                Ok(Frame::Single(Message::Request(request))) if request.method == Method::INITIALIZE => {
+                    self.make_room_for_opening(exchange, request, head, info, output);
+                }
+                // Not JSON, or not JSON-RPC (rows 6 and 7).
+                Err(error) => self.refuse(exchange, Refusal::frame(&error), output),
+                Ok(_) => self.refuse(exchange, admission::no_session(), output),
+            };
         };
-        let tag = info.tag(16);
         // A notification or response has no open exchange that keeps the session alive.
-        self.transport.sessions.touch(session, now);
-        let (peers, shared) = &mut self.split(now);
-        let Some(peer) = peers.get_mut(&Some(session)) else {
-            return self.refuse(exchange, admission::unknown_session(), now);
-        };
-        let http = &mut *shared.transport;
-        match frame {
+        self.sessions.touch(session, output.now);
+        if self.sessions.get(session).is_none() {
+            return self.refuse(exchange, admission::unknown_session(), output);
+        }
+        let tag = info.tag(16);
+        let waiting = Exchange::Waiting { session: Some(session), head, opens: false, tag };
+        let reply_to = exchange.to_reply();
+        let inbound = match frame {
             // 202 is sent before the message is handled, so that no message precedes it (SH-S-07).
             Ok(Frame::Single(message @ (Message::Notification(_) | Message::Response(_)))) => {
-                accept(exchange, &mut shared.wire);
-                peer.on_message(message, Source::default(), shared);
+                accept(exchange, output);
+                Inbound::Message { session, message, reply_to: ReplyTo::Stream }
             }
             Ok(Frame::Single(message @ Message::Request(_))) => {
-                http.insert_exchange(exchange, Exchange::Waiting { session: Some(session), head, opens, tag });
-                peer.on_message(message, Source { exchange: Some(exchange), batch: None }, shared);
+                self.insert_exchange(exchange, waiting);
+                Inbound::Message { session, message, reply_to }
             }
             Ok(Frame::Batch(items)) => {
-                http.insert_exchange(exchange, Exchange::Waiting { session: Some(session), head, opens, tag });
-                peer.on_batch(items, Source { exchange: Some(exchange), batch: None }, shared);
+                self.insert_exchange(exchange, waiting);
+                Inbound::Batch { session, items, reply_to }
             }
             Err(error) => {
-                http.insert_exchange(exchange, Exchange::Waiting { session: Some(session), head, opens, tag });
-                peer.on_invalid(error.clone(), Source { exchange: Some(exchange), batch: None }, shared);
-                // The peer does not answer an invalid response, so that the HTTP status must.
-                if shared.transport.close_exchange(exchange, now).is_some() {
-                    self.refuse_frame(exchange, &error, now);
-                }
+                self.insert_exchange(exchange, waiting);
+                Inbound::Invalid { session, error, reply_to }
             }
+        };
+        output.inbound.push_back(inbound);
+    }
+
+    /// Makes room for the session that this request opens; then [`Http::open_session_with`] follows.
+    fn make_room_for_opening(
+        &mut self,
+        exchange: ExchangeKey,
+        request: Request,
+        head: Box<Parts>,
+        info: RequestInfo,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        match self.make_room_for_session(&info.holder(), output) {
+            Ok(()) => self.deferred = Some(Step::OpenSession { exchange, request, head, info }),
+            Err(refusal) => self.refuse(exchange, refusal, output),
         }
-        // If `initialize` was refused, there is no session.
-        if opens && self.peers.get(&Some(session)).is_some_and(|peer| peer.version().is_none()) {
-            self.drop_session(session);
-        }
+    }
+
+    pub(super) fn open_session_with(
+        &mut self,
+        exchange: ExchangeKey,
+        request: Request,
+        head: Box<Parts>,
+        info: &RequestInfo,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let session = match self.open_session(info, false, output.now) {
+            Ok(session) => session,
+            Err(refusal) => return self.refuse(exchange, refusal, output),
+        };
+        let tag = info.tag(16);
+        self.insert_exchange(exchange, Exchange::Waiting { session: Some(session), head, opens: true, tag });
+        let request = Some((request, exchange.to_reply()));
+        output.inbound.push_back(Inbound::Opened { session, request });
     }
 
     /// Handles a message for a two-endpoint session, whose answers are sent on its stream (HS-07).
@@ -89,33 +105,40 @@ impl Server<Http> {
         exchange: ExchangeKey,
         session: SessionKey,
         frame: Result<Frame, ParseError>,
-        now: Instant,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) {
-        let (peers, shared) = &mut self.split(now);
-        let Some(peer) = peers.get_mut(&Some(session)) else {
-            return self.refuse(exchange, admission::unknown_session(), now);
-        };
-        match frame {
+        if self.sessions.get(session).is_none() {
+            return self.refuse(exchange, admission::unknown_session(), output);
+        }
+        let reply_to = ReplyTo::Stream;
+        let inbound = match frame {
             Ok(Frame::Single(message)) => {
-                accept(exchange, &mut shared.wire);
-                peer.on_message(message, Source::default(), shared);
+                accept(exchange, output);
+                Inbound::Message { session, message, reply_to }
             }
             Ok(Frame::Batch(items)) => {
-                accept(exchange, &mut shared.wire);
-                peer.on_batch(items, Source::default(), shared);
+                accept(exchange, output);
+                Inbound::Batch { session, items, reply_to }
             }
             Err(error) => {
-                shared.transport.act_response(exchange, Refusal::frame(&error).into_response(), &mut shared.wire);
-                peer.on_invalid(error, Source::default(), shared);
+                self.refuse(exchange, Refusal::frame(&error), output);
+                Inbound::Invalid { session, error, reply_to }
             }
-        }
+        };
+        output.inbound.push_back(inbound);
     }
 
-    fn refuse_frame(&mut self, exchange: ExchangeKey, error: &ParseError, now: Instant) {
-        self.refuse(exchange, Refusal::frame(error), now);
+    pub(super) fn refuse(
+        &mut self,
+        exchange: ExchangeKey,
+        refusal: Refusal,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let response: Response<Bytes> = refusal.into_response();
+        self.act_response(exchange, response, output);
     }
 }
 
-fn accept(exchange: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
-    wire.out.act(HttpAction::Respond { exchange, response: empty(StatusCode::ACCEPTED) });
+fn accept(exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+    output.out.act(HttpAction::Respond { exchange, response: empty(StatusCode::ACCEPTED) });
 }

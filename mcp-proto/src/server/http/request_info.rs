@@ -7,32 +7,8 @@ use http::Version;
 use http::header::EXPECT;
 use http::request::Parts;
 
+use crate::server::principal::Principal;
 use crate::server::shares::{Holder, PeerKey};
-
-/// The authenticated sender of a request. Sessions belong to the principal that opened them (SE-02).
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Principal(Box<str>);
-
-impl Principal {
-    /// Creates a principal with this name, such as an issuer and a subject.
-    #[must_use]
-    pub fn new(name: &str) -> Self {
-        Self(name.into())
-    }
-
-    /// The name.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-/// Does not show the name.
-impl fmt::Debug for Principal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Principal")
-    }
-}
 
 /// What the driver states about a request besides its head.
 #[derive(Clone)]

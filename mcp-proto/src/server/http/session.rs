@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::stream::Stream;
-use super::{ExchangeKey, Principal, RequestInfo};
+use super::{ExchangeKey, RequestInfo};
 use crate::Instant;
 use crate::conversation::pending::SessionKey;
+use crate::server::principal::Principal;
 use crate::server::shares::{Holder, Shares};
 use crate::spec::ProtocolVersion;
 
@@ -16,6 +17,8 @@ pub(super) struct Session {
     pub(super) principal: Option<Principal>,
     pub(super) version: Option<ProtocolVersion>,
     pub(super) last_active: Instant,
+    /// Whether it has unanswered requests.
+    pub(super) is_serving: bool,
     /// The number of its open exchanges.
     pub(super) exchanges: usize,
     /// All messages are sent on one stream (HS-04).
@@ -75,6 +78,7 @@ impl Sessions {
             principal: info.principal.clone(),
             version: None,
             last_active: now,
+            is_serving: false,
             exchanges: 0,
             is_two_endpoint,
             own: Stream::new(info.tag(24)),
@@ -128,10 +132,6 @@ impl Sessions {
         self.by_id.remove(&session.id);
         self.shares.remove(key);
         Some(session)
-    }
-
-    pub(super) fn keys(&self) -> Vec<SessionKey> {
-        self.by_key.keys().copied().collect()
     }
 }
 
@@ -213,7 +213,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!((sessions.len(), sessions.keys()), (2, vec![key, other]));
+        assert_eq!((sessions.len(), sessions.by_key.keys().copied().collect()), (2, vec![key, other]));
         assert!(sessions.remove(key).is_some() && sessions.remove(key).is_none() && sessions.get(key).is_none());
         assert_eq!((sessions.find(&ids[0], false, principals[1].as_ref()), sessions.len()), (None, 1));
         assert!(sessions.open(&ada, false, now).is_some_and(|again| again != key && again != other));

@@ -8,26 +8,22 @@ use super::exchange::Exchange;
 use super::header_check;
 use super::refusal::{Refusal, empty, json, refused};
 use super::{ExchangeKey, Http, HttpAction, RequestInfo, Timer, admission};
-use crate::Instant;
 use crate::codec::jsonrpc::{Frame, Message, ParseError, Response};
 use crate::codec::sse::{EventName, encode_event};
-use crate::server::Server;
-use crate::server::carrier::{Kind, Route, Wire};
-use crate::server::era::Envelope;
-use crate::server::peer::Source;
+use crate::server::transport::{Inbound, Kind, Route, TransportOutput};
 use crate::spec::Era;
 use crate::spec::meta::RequestMeta;
 use crate::spec::{Method, code};
 
-impl Server<Http> {
+impl Http {
     /// Whether a message is stateless (ER-43): if its body or its `MCP-Protocol-Version` header names the modern era,
     /// or if only that era is served.
     pub(super) fn is_stateless(&self, frame: &Result<Frame, ParseError>, head: &Parts) -> bool {
-        if !self.config().serves(Era::Modern) {
+        if !self.serves_stateless {
             return false;
         }
         let is_named = header_check::named_era(&head.headers) == Some(Era::Modern);
-        is_named || !self.config().serves(Era::Legacy) || frame.as_ref().is_ok_and(is_claimed)
+        is_named || !self.serves_sessions || frame.as_ref().is_ok_and(is_claimed)
     }
 
     pub(super) fn on_stateless(
@@ -36,10 +32,10 @@ impl Server<Http> {
         frame: Result<Frame, ParseError>,
         head: Box<Parts>,
         info: &RequestInfo,
-        now: Instant,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) {
-        if self.transport.is_closed {
-            return self.refuse(exchange, admission::stopped(), now);
+        if self.is_closed {
+            return self.refuse(exchange, admission::stopped(), output);
         }
         let request = match frame {
             Ok(Frame::Single(Message::Request(request))) => request,
@@ -50,26 +46,67 @@ impl Server<Http> {
                     Ok(()) => empty(StatusCode::ACCEPTED),
                     Err(error) => Refusal::error(&error).into_response(),
                 };
-                return self.respond_at_once(exchange, response, now);
+                return self.act_response(exchange, response, output);
             }
             // Clients of this revision post neither responses (row 4) nor batches (JR-37).
             Ok(Frame::Single(Message::Response(_)) | Frame::Batch(_)) => {
                 let text = "a POST of this revision holds one request or notification";
-                return self.refuse(exchange, Refusal::new(StatusCode::BAD_REQUEST, text).without_id(), now);
+                return self.refuse(exchange, Refusal::new(StatusCode::BAD_REQUEST, text).without_id(), output);
             }
-            Err(error) => return self.refuse(exchange, Refusal::frame(&error).without_id(), now),
+            Err(error) => return self.refuse(exchange, Refusal::frame(&error).without_id(), output),
         };
         let meta = RequestMeta::read(request.params.as_ref());
-        let headers = head.headers.clone();
+        let envelope = header_check::envelope(
+            &head.headers,
+            &request,
+            meta.version.as_deref(),
+            info.principal.clone(),
+            &self.tools,
+        );
         let tag = info.tag(16);
-        self.transport.insert_exchange(exchange, Exchange::Waiting { session: None, head, opens: false, tag });
+        self.insert_exchange(exchange, Exchange::Waiting { session: None, head, opens: false, tag });
         if request.method == Method::SUBSCRIPTIONS_LISTEN {
-            self.transport.listens.insert(exchange, info.holder());
+            self.listens.insert(exchange, info.holder());
         }
-        let (peers, shared) = &mut self.split(now);
-        let Some(peer) = peers.get_mut(&None) else { return };
-        let envelope = Envelope { headers: Some(&headers), principal: info.principal.clone() };
-        peer.on_stateless(request, meta, envelope, Source { exchange: Some(exchange), batch: None }, shared);
+        let (envelope, reply_to) = (Box::new(envelope), exchange.to_reply());
+        output.inbound.push_back(Inbound::Stateless { request, meta, envelope, reply_to });
+    }
+
+    /// Sends a message that relates to a stateless request: as JSON if the answer is the only message, else as events
+    /// without ids, which cannot be resumed (SH-C-43).
+    pub(super) fn send_stateless(
+        &mut self,
+        message: &Message,
+        text: Bytes,
+        route: Route,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let Some(key) = ExchangeKey::from_reply(route.reply_to) else { return };
+        let is_last = match route.kind {
+            Kind::Reply | Kind::Refusal => true,
+            Kind::Message => false,
+        };
+        match self.exchanges.get(&key) {
+            Some(Exchange::Waiting { .. }) if is_last => {
+                self.respond(key, json(status(message, route.kind), text), output);
+                return;
+            }
+            Some(Exchange::Waiting { .. }) => {
+                self.exchanges.insert(key, Exchange::Streaming { session: None, stream: Some(key) });
+                self.open_stream(key, output);
+            }
+            Some(Exchange::Streaming { .. }) => {}
+            Some(Exchange::Receiving { .. }) | None => return,
+        }
+        let mut chunk = Vec::with_capacity(text.len() + 32);
+        encode_event(&EventName::MESSAGE, &text, None, &mut chunk);
+        self.write_chunk(key, chunk.into(), output);
+        if is_last {
+            self.finish(key, output);
+        } else {
+            self.listens.set_unused(key, output.now);
+            self.timers.set(Timer::KeepAlive(key), output.now + self.config.keep_alive);
+        }
     }
 }
 
@@ -82,45 +119,6 @@ fn is_claimed(frame: &Frame) -> bool {
         Frame::Single(message) => claims(message),
         // One stateless request is enough to treat the whole batch as such (JR-38).
         Frame::Batch(items) => items.iter().flatten().any(claims),
-    }
-}
-
-impl Http {
-    /// Sends a message that relates to a stateless request: as JSON if the answer is the only message, else as events
-    /// without ids, which cannot be resumed (SH-C-43).
-    pub(super) fn send_stateless(
-        &mut self,
-        message: &Message,
-        text: Bytes,
-        route: Route,
-        wire: &mut Wire<'_, HttpAction>,
-    ) {
-        let Some(key) = route.exchange else { return };
-        let is_last = match route.kind {
-            Kind::Reply | Kind::Refusal => true,
-            Kind::Message => false,
-        };
-        match self.exchanges.get(&key) {
-            Some(Exchange::Waiting { .. }) if is_last => {
-                self.respond(key, json(status(message, route.kind), text), wire);
-                return;
-            }
-            Some(Exchange::Waiting { .. }) => {
-                self.exchanges.insert(key, Exchange::Streaming { session: None, stream: Some(key) });
-                self.open_stream(key, wire);
-            }
-            Some(Exchange::Streaming { .. }) => {}
-            Some(Exchange::Receiving { .. }) | None => return,
-        }
-        let mut chunk = Vec::with_capacity(text.len() + 32);
-        encode_event(&EventName::MESSAGE, &text, None, &mut chunk);
-        self.write_chunk(key, chunk.into(), wire);
-        if is_last {
-            self.finish(key, wire);
-        } else {
-            self.listens.set_unused(key, wire.now);
-            self.timers.set(Timer::KeepAlive(key), wire.now + self.config.keep_alive);
-        }
     }
 }
 

@@ -16,7 +16,7 @@ use http::Response;
 use super::{ExchangeKey, Http, HttpAction, Timer};
 use crate::Instant;
 use crate::limits::Limits;
-use crate::server::carrier::Wire;
+use crate::server::transport::TransportOutput;
 
 /// How long an exchange must have had a large number of unwritten bytes before it may be aborted for another one.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -98,25 +98,30 @@ impl Http {
         &mut self,
         exchange: ExchangeKey,
         response: Response<Bytes>,
-        wire: &mut Wire<'_, HttpAction>,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) {
-        self.count_unwritten(exchange, response.body().len(), wire.now);
-        wire.out.act(HttpAction::Respond { exchange, response });
+        self.count_unwritten(exchange, response.body().len(), output.now);
+        output.out.act(HttpAction::Respond { exchange, response });
     }
 
     /// Sends a chunk of a stream to the driver. A stream with too many unwritten bytes is aborted; a stream without any
     /// accepts one chunk of any size (K1).
-    pub(super) fn write_chunk(&mut self, exchange: ExchangeKey, chunk: Bytes, wire: &mut Wire<'_, HttpAction>) {
+    pub(super) fn write_chunk(
+        &mut self,
+        exchange: ExchangeKey,
+        chunk: Bytes,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
         if let Some(waiting) = self.unwritten.exchanges.get(&exchange) {
             if waiting.is_aborted {
                 return;
             }
             if waiting.bytes.saturating_add(chunk.len()) > self.limits.unwritten {
-                return self.abort_unread(exchange, wire);
+                return self.abort_unread(exchange, output);
             }
         }
-        self.count_unwritten(exchange, chunk.len(), wire.now);
-        wire.out.act(HttpAction::Write { exchange, chunk });
+        self.count_unwritten(exchange, chunk.len(), output.now);
+        output.out.act(HttpAction::Write { exchange, chunk });
     }
 
     /// The driver has written bytes of a response.
@@ -132,22 +137,22 @@ impl Http {
     /// Whether a message of this many bytes may be sent in addition to all unwritten bytes (M3). Exchanges that have
     /// been large for long are aborted for it, so that clients that do not read cannot block those that do. Small
     /// messages are always allowed, because the number of connections bounds them.
-    pub(super) fn makes_room(&mut self, bytes: usize, wire: &mut Wire<'_, HttpAction>) -> bool {
+    pub(super) fn makes_room(&mut self, bytes: usize, output: &mut TransportOutput<'_, HttpAction>) -> bool {
         while bytes > Limits::SMALL && !self.limits.holds_beside(bytes, self.unwritten.bytes) {
-            let Some(oldest) = self.unwritten.oldest(wire.now) else { return false };
-            self.abort_unread(oldest, wire);
+            let Some(oldest) = self.unwritten.oldest(output.now) else { return false };
+            self.abort_unread(oldest, output);
         }
         true
     }
 
     /// Aborts the response of a client that does not read, and treats the client as disconnected (K1). For an open
     /// exchange, the disconnection takes effect at the next [`Server::handle_timeout`](crate::Server::handle_timeout).
-    pub(super) fn abort_unread(&mut self, exchange: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
+    pub(super) fn abort_unread(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
         self.unwritten.forget(exchange);
-        wire.out.act(HttpAction::Abort { exchange });
+        output.out.act(HttpAction::Abort { exchange });
         if self.exchanges.contains_key(&exchange) {
             self.unwritten.exchanges.insert(exchange, Waiting { is_aborted: true, ..Waiting::default() });
-            self.timers.set(Timer::Unread(exchange), wire.now);
+            self.timers.set(Timer::Unread(exchange), output.now);
         } else {
             self.timers.clear(Timer::Unread(exchange));
         }

@@ -199,7 +199,7 @@ impl Service {
         self.jobs.first_key_value().map(|((at, _), _)| *at)
     }
 
-    pub(super) fn act<T: server::Carrier>(
+    pub(super) fn act<T: server::ServerTransport>(
         &mut self,
         server: &mut Server<T>,
         now: Instant,
@@ -212,7 +212,7 @@ impl Service {
         }
     }
 
-    fn go_on<T: server::Carrier>(
+    fn go_on<T: server::ServerTransport>(
         &mut self,
         mut job: Job,
         server: &mut Server<T>,

@@ -2,19 +2,20 @@
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use http::request::Parts;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 
 use super::exchange::Exchange;
-use super::refusal::{empty, json, refused};
-use super::{ExchangeKey, Http, HttpAction, Principal, Timer};
+use super::refusal::{Refusal, empty, json, refused};
+use super::{ExchangeKey, Http, HttpAction, Timer};
 use crate::Instant;
-use crate::codec::jsonrpc::{Message, Response as Answer};
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::{Message, ParseError, Response as Answer};
 use crate::conversation::pending::SessionKey;
 use crate::error::UsageError;
 use crate::limits::Load;
 use crate::server::Config;
-use crate::server::carrier::{Carrier, Kind, Route, Wire};
+use crate::server::principal::Principal;
+use crate::server::transport::{Kind, ReplyTo, Route, ServerTransport, TransportOutput};
 use crate::spec::header::SESSION_ID;
 use crate::spec::{Era, ProtocolVersion, UnreadableId};
 
@@ -22,20 +23,39 @@ use crate::spec::{Era, ProtocolVersion, UnreadableId};
 const ENVELOPE: usize = 256;
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-impl Carrier for Http {
-    fn configure(&mut self, config: &Config) -> Result<Option<Option<SessionKey>>, UsageError> {
+impl ServerTransport for Http {
+    const IS_ONE_CONNECTION: bool = false;
+
+    fn configure(&mut self, config: &Config) -> Result<(), UsageError> {
         self.config.check()?;
         self.limits = config.limits.clone();
         self.versions = config.versions.iter().copied().filter(|version| version.rules().sessions).collect();
         (self.serves_sessions, self.serves_stateless) = (config.serves(Era::Legacy), config.serves(Era::Modern));
-        // Stateless requests share a peer that exists from the start.
-        Ok(self.serves_stateless.then_some(None))
+        Ok(())
     }
 
-    fn write(&mut self, message: &Message, route: Route, wire: &mut Wire<'_, HttpAction>) {
+    fn proceed(&mut self, output: &mut TransportOutput<'_, HttpAction>) -> bool {
+        self.take_deferred(output)
+    }
+
+    fn handle_timeout(&mut self, output: &mut TransportOutput<'_, HttpAction>) -> bool {
+        let Some(timer) = self.timers.pop_due(output.now) else { return false };
+        self.on_timer(timer, output);
+        true
+    }
+
+    fn stop(&mut self) {
+        self.is_closed = true;
+    }
+
+    fn wants_input(&self, _requests: usize) -> bool {
+        true
+    }
+
+    fn write(&mut self, message: &Message, route: Route, output: &mut TransportOutput<'_, HttpAction>) {
         let Some(session) = route.session else {
             let text = message.to_bytes_with(UnreadableId::Omitted);
-            return self.send_stateless(message, text, route, wire);
+            return self.send_stateless(message, text, route, output);
         };
         let text = message.to_bytes_with(self.unreadable_id(session));
         let status = match route.kind {
@@ -43,7 +63,7 @@ impl Carrier for Http {
             Kind::Reply | Kind::Message => StatusCode::OK,
         };
         let is_result = matches!(message, Message::Response(Answer::Result { .. }));
-        self.send(text, status, is_result, session, route, wire);
+        self.send(text, status, is_result, session, route, output);
     }
 
     fn held(&self) -> usize {
@@ -62,15 +82,15 @@ impl Carrier for Http {
         }
     }
 
-    fn takes(&mut self, bytes: usize, wire: &mut Wire<'_, HttpAction>) -> bool {
-        self.makes_room(bytes.saturating_add(ENVELOPE), wire)
+    fn takes(&mut self, bytes: usize, output: &mut TransportOutput<'_, HttpAction>) -> bool {
+        self.makes_room(bytes.saturating_add(ENVELOPE), output)
     }
 
-    fn takes_answer(&mut self, bytes: usize, wire: &mut Wire<'_, HttpAction>) -> bool {
-        self.takes(bytes, wire)
+    fn takes_answer(&mut self, bytes: usize, output: &mut TransportOutput<'_, HttpAction>) -> bool {
+        self.takes(bytes, output)
     }
 
-    fn write_batch(&mut self, answers: &[Message], route: Route, wire: &mut Wire<'_, HttpAction>) {
+    fn write_batch(&mut self, answers: &[Message], route: Route, output: &mut TransportOutput<'_, HttpAction>) {
         // The revisions of stateless requests have no batches.
         let Some(session) = route.session else { return };
         let unreadable_id = self.unreadable_id(session);
@@ -80,20 +100,37 @@ impl Carrier for Http {
             text.extend_from_slice(&answer.to_bytes_with(unreadable_id));
         }
         text.push(b']');
-        self.send(text.into(), StatusCode::OK, false, session, route, wire);
+        self.send(text.into(), StatusCode::OK, false, session, route, output);
     }
 
-    fn no_answer(&mut self, route: Route, wire: &mut Wire<'_, HttpAction>) {
-        let Some(key) = route.exchange else { return };
+    fn no_answer(&mut self, route: Route, output: &mut TransportOutput<'_, HttpAction>) {
+        let Some(key) = ExchangeKey::from_reply(route.reply_to) else { return };
         match self.exchanges.get(&key) {
             // Without anything to answer, the response is 202 (SH-S-07).
-            Some(Exchange::Waiting { .. }) => self.respond(key, empty(StatusCode::ACCEPTED), wire),
+            Some(Exchange::Waiting { .. }) => self.respond(key, empty(StatusCode::ACCEPTED), output),
             Some(Exchange::Streaming { .. } | Exchange::Receiving { .. }) | None => {
                 if let Some(session) = route.session {
-                    self.end_stream(session, key, wire);
+                    self.end_stream(session, key, output);
                 }
             }
         }
+    }
+
+    fn reject(&mut self, error: &ParseError, route: Route, output: &mut TransportOutput<'_, HttpAction>) {
+        // No message answers an invalid response, so that the HTTP status must.
+        if let Some(key) = ExchangeKey::from_reply(route.reply_to) {
+            self.respond(key, Refusal::frame(error).into_response(), output);
+        }
+    }
+
+    fn set_serving(&mut self, session: SessionKey, is_serving: bool) {
+        if let Some(session) = self.sessions.get_mut(session) {
+            session.is_serving = is_serving;
+        }
+    }
+
+    fn listed_tools(&mut self, result: &Json) {
+        self.tools.learn(result);
     }
 
     fn negotiated(&mut self, session: Option<SessionKey>, version: ProtocolVersion) {
@@ -102,23 +139,22 @@ impl Carrier for Http {
         }
     }
 
-    fn release(&mut self, session: Option<SessionKey>, key: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
-        let Some(session) = session else { return };
+    fn release(&mut self, session: SessionKey, reply_to: ReplyTo, output: &mut TransportOutput<'_, HttpAction>) {
+        let Some(key) = ExchangeKey::from_reply(reply_to) else { return };
         let version = self.sessions.get(session).and_then(|session| session.version);
         let has_ids = version.is_some_and(|version| version.rules().resumable && version.rules().priming_event);
         if self.config.replay == 0 || !has_ids {
             return;
         }
-        self.begin_stream(key, wire);
+        self.begin_stream(key, output);
         // After a resumption, the stream is on another exchange.
         let stream = self.sessions.get(session).and_then(|session| session.streams.get(&key));
         if let Some(exchange) = stream.and_then(|stream| stream.exchange) {
-            self.finish(exchange, wire);
+            self.finish(exchange, output);
         }
     }
 
-    fn ended(&mut self, session: Option<SessionKey>, wire: &mut Wire<'_, HttpAction>) {
-        let Some(session) = session else { return };
+    fn ended(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
         let Some(ended) = self.sessions.remove(session) else { return };
         self.timers.clear(Timer::Idle(session));
         for key in ended.streams.keys() {
@@ -126,7 +162,7 @@ impl Carrier for Http {
         }
         let open = ended.streams.values().chain([&ended.own]).filter_map(|stream| stream.exchange);
         for exchange in open.collect::<Vec<_>>() {
-            self.finish(exchange, wire);
+            self.finish(exchange, output);
         }
     }
 
@@ -134,23 +170,21 @@ impl Carrier for Http {
         self.timers.next()
     }
 
-    fn listen_to_evict(&mut self, newcomer: ExchangeKey, now: Instant) -> Option<ExchangeKey> {
+    fn listen_to_evict(&mut self, newcomer: ReplyTo, now: Instant) -> Option<ReplyTo> {
+        let newcomer = ExchangeKey::from_reply(newcomer)?;
         // The new one must not count towards its holder's share.
         let holder = self.listens.remove(newcomer)?;
         let evicted = self.listens.to_evict(&holder, self.config.evict_after, now).next();
         self.listens.insert(newcomer, holder);
-        evicted
+        evicted.map(ExchangeKey::to_reply)
     }
 
-    fn request_head(&self, exchange: ExchangeKey) -> Option<&Parts> {
-        match self.exchanges.get(&exchange)? {
-            Exchange::Waiting { head, .. } => Some(head),
-            Exchange::Receiving { .. } | Exchange::Streaming { .. } => None,
-        }
+    fn as_http(&self) -> Option<&Http> {
+        Some(self)
     }
 
-    fn principal(&self, session: Option<SessionKey>) -> Option<&Principal> {
-        self.sessions.get(session?).and_then(|session| session.principal.as_ref())
+    fn principal(&self, session: SessionKey) -> Option<&Principal> {
+        self.sessions.get(session).and_then(|session| session.principal.as_ref())
     }
 }
 
@@ -162,11 +196,11 @@ impl Http {
         is_result: bool,
         session: SessionKey,
         route: Route,
-        wire: &mut Wire<'_, HttpAction>,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) {
         // Messages that relate to no exchange, and all of a two-endpoint session (HS-04), use the session's stream.
-        let Some(key) = route.exchange else {
-            self.write_event(session, None, &text, wire);
+        let Some(key) = ExchangeKey::from_reply(route.reply_to) else {
+            self.write_event(session, None, &text, output);
             return;
         };
         if let Some(Exchange::Waiting { opens, .. }) = self.exchanges.get(&key) {
@@ -178,28 +212,28 @@ impl Http {
                     if let Some(id) = id.and_then(|session| HeaderValue::from_str(&session.id).ok()) {
                         response.headers_mut().insert(SESSION_ID, id);
                     }
-                    self.respond(key, response, wire);
+                    self.respond(key, response, output);
                     return;
                 }
                 // A message before the answer turns the response into a stream (SH-S-21).
-                Kind::Message => self.begin_stream(key, wire),
+                Kind::Message => self.begin_stream(key, output),
             }
         }
         let has_stream = self.sessions.get(session).is_some_and(|session| session.streams.contains_key(&key));
         match (has_stream, route.kind) {
-            (true, Kind::Message) => self.write_event(session, Some(key), &text, wire),
+            (true, Kind::Message) => self.write_event(session, Some(key), &text, output),
             (true, Kind::Reply | Kind::Refusal) => {
-                self.write_event(session, Some(key), &text, wire);
-                self.end_stream(session, key, wire);
+                self.write_event(session, Some(key), &text, output);
+                self.end_stream(session, key, output);
             }
             // The request is still being served, but its exchange has no stream (SH-S-56).
-            (false, Kind::Message) => self.write_event(session, None, &text, wire),
+            (false, Kind::Message) => self.write_event(session, None, &text, output),
             // Without an event id, the client has nothing to resume, so that the answer is lost (SH-S-57).
             (false, Kind::Reply | Kind::Refusal) => {}
         }
     }
 
-    fn begin_stream(&mut self, key: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
+    fn begin_stream(&mut self, key: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
         let Some(Exchange::Waiting { session, tag, .. }) = self.exchanges.get(&key) else { return };
         let (session, tag) = (*session, *tag);
         self.exchanges.insert(key, Exchange::Streaming { session, stream: Some(key) });
@@ -212,22 +246,22 @@ impl Http {
         let primes = self.config.replay > 0 && rules.is_some_and(|rules| rules.resumable && rules.priming_event);
         let priming = primes.then(|| stream.priming(self.config.retry));
         found.streams.insert(key, stream);
-        self.open_stream(key, wire);
+        self.open_stream(key, output);
         if let Some(chunk) = priming {
-            self.write_chunk(key, chunk, wire);
+            self.write_chunk(key, chunk, output);
         }
     }
 
     /// Starts a response that is a stream of events.
-    pub(super) fn open_stream(&mut self, exchange: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
+    pub(super) fn open_stream(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
         let mut head = Response::new(());
         let headers = head.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         // Proxies must neither cache nor buffer the stream (SH-S-18, SH-S-20).
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
         headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
-        wire.out.act(HttpAction::Stream { exchange, head });
-        self.timers.set(Timer::KeepAlive(exchange), wire.now + self.config.keep_alive);
+        output.out.act(HttpAction::Stream { exchange, head });
+        self.timers.set(Timer::KeepAlive(exchange), output.now + self.config.keep_alive);
     }
 
     /// Writes a message to the stream of a request, or to the standalone stream of the session.
@@ -236,7 +270,7 @@ impl Http {
         session: SessionKey,
         of: Option<ExchangeKey>,
         text: &Bytes,
-        wire: &mut Wire<'_, HttpAction>,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) {
         let key = session;
         let Some(session) = self.sessions.get_mut(session) else { return };
@@ -250,16 +284,16 @@ impl Http {
             self.timers.clear(Timer::Forget(key, gone));
         }
         if let Some(exchange) = exchange {
-            self.write_chunk(exchange, chunk, wire);
+            self.write_chunk(exchange, chunk, output);
             if of.is_none() {
-                self.streams.set_unused(exchange, wire.now);
+                self.streams.set_unused(exchange, output.now);
             }
-            self.timers.set(Timer::KeepAlive(exchange), wire.now + self.config.keep_alive);
+            self.timers.set(Timer::KeepAlive(exchange), output.now + self.config.keep_alive);
         }
     }
 
     /// Ends the stream of a request after its last event.
-    fn end_stream(&mut self, session: SessionKey, of: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
+    fn end_stream(&mut self, session: SessionKey, of: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
         let Some(found) = self.sessions.get_mut(session) else { return };
         let Some(stream) = found.streams.get_mut(&of) else { return };
         stream.is_over = true;
@@ -267,18 +301,18 @@ impl Http {
         if stream.is_empty() {
             found.forget_stream(of);
         } else {
-            self.timers.set(Timer::Forget(session, of), wire.now + self.config.replay_for);
+            self.timers.set(Timer::Forget(session, of), output.now + self.config.replay_for);
         }
         if let Some(exchange) = exchange {
-            self.finish(exchange, wire);
+            self.finish(exchange, output);
         }
     }
 
     /// Ends a response that is a stream, and removes its exchange.
-    pub(super) fn finish(&mut self, exchange: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
+    pub(super) fn finish(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
         // A stream that was aborted for lack of room must not end as if it were complete.
-        if self.close_exchange(exchange, wire.now).is_some() && !self.unwritten.is_aborted(exchange) {
-            wire.out.act(HttpAction::Finish { exchange });
+        if self.close_exchange(exchange, output.now).is_some() && !self.unwritten.is_aborted(exchange) {
+            output.out.act(HttpAction::Finish { exchange });
         }
     }
 
@@ -287,10 +321,10 @@ impl Http {
         &mut self,
         exchange: ExchangeKey,
         response: Response<Bytes>,
-        wire: &mut Wire<'_, HttpAction>,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) {
-        if self.close_exchange(exchange, wire.now).is_some() {
-            self.act_response(exchange, response, wire);
+        if self.close_exchange(exchange, output.now).is_some() {
+            self.act_response(exchange, response, output);
         }
     }
 

@@ -1,12 +1,12 @@
 //! `subscriptions/listen`: the filters of clients, and the notifications to them (RULES 8.7).
 
-use super::carrier::{Carrier, Kind, Shared};
 use super::config::Config;
 use super::context::Context;
-use super::http::ExchangeKey;
-use super::peer::{Peer, Phase, Source};
+use super::session::Session;
+use super::shared::Shared;
+use super::stateless::{Stateless, complete, route};
 use super::subscribed::Names;
-use super::{Event, era};
+use super::transport::{Kind, ReplyTo, ServerTransport};
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Message, Notification, RequestId, Response};
 use crate::conversation::pending::TicketKey;
@@ -17,7 +17,7 @@ use crate::spec::{Change, List, Method, TASKS_EXTENSION, code};
 /// An open `subscriptions/listen`.
 #[derive(Debug)]
 pub(super) struct Listen {
-    exchange: Option<ExchangeKey>,
+    reply_to: ReplyTo,
     filter: Filter,
     is_acknowledged: bool,
 }
@@ -123,34 +123,34 @@ pub(super) fn name_of(notification: &Notification) -> Option<String> {
     name.as_string().map(String::from)
 }
 
-impl Peer {
+impl Stateless {
     /// Opens a `subscriptions/listen`, which is answered only when it ends (MD-L-02).
-    pub(super) fn listen<T: Carrier>(
+    pub(super) fn listen<T: ServerTransport>(
         &mut self,
         id: RequestId,
         params: Option<&Json>,
         context: &Context,
-        source: Source,
+        reply_to: ReplyTo,
         shared: &mut Shared<'_, T>,
     ) {
         let Some(filter) = Filter::read(params) else {
             let text = "invalid params: notifications must be a filter, and not name too much";
-            return self.refuse(Some(id), &ErrorObject::new(code::INVALID_PARAMS, text), source, shared);
+            let error = ErrorObject::new(code::INVALID_PARAMS, text);
+            return shared.refuse(Some(id), error, route(reply_to, Kind::Refusal));
         };
         // Over capacity, the request is refused before its acknowledgement (MD-L-14).
         let limit = shared.config().limits.subscriptions;
-        if *shared.subscriptions >= limit && !self.end_listen_for(source.exchange, shared) {
-            shared.wire.out.report(Event::Faulted(Fault::TooManySubscriptions));
-            return self.refuse(Some(id), &ErrorObject::too_many_subscriptions(), source, shared);
+        if shared.usage.subscriptions >= limit && !self.end_listen_for(reply_to, shared) {
+            shared.fault(Fault::TooManySubscriptions);
+            return shared.refuse(Some(id), ErrorObject::too_many_subscriptions(), route(reply_to, Kind::Refusal));
         }
-        *shared.subscriptions += 1;
+        shared.usage.subscriptions += 1;
         let mut filter = filter.honoured(shared.config(), context);
         filter.uris = shared.resources.add_all(&filter.uris);
-        let exchange = source.exchange;
         let is_held = shared.config().manual_acknowledgement && filter.uris.iter().next().is_some();
-        let ticket = self.listens.insert(id, Listen { exchange, filter, is_acknowledged: false }, 0);
-        if let Some(exchange) = exchange {
-            self.listening.insert(exchange, ticket.key());
+        let ticket = self.listens.insert(id, Listen { reply_to, filter, is_acknowledged: false }, 0);
+        if reply_to != ReplyTo::Stream {
+            self.listening.insert(reply_to, ticket.key());
         }
         if is_held {
             self.has_unacknowledged = true;
@@ -160,17 +160,17 @@ impl Peer {
     }
 
     /// Sends the first message of a subscription, which contains the supported part of the filter (MD-L-02).
-    fn acknowledge<T: Carrier>(&mut self, key: TicketKey, shared: &mut Shared<'_, T>) {
+    fn acknowledge<T: ServerTransport>(&mut self, key: TicketKey, shared: &mut Shared<'_, T>) {
         let Some(id) = self.listens.id(key).cloned() else { return };
         let Some(listen) = self.listens.get_mut(key).filter(|listen| !listen.is_acknowledged) else { return };
         listen.is_acknowledged = true;
         let params = Json::empty_object().with_member("notifications", &listen.filter.to_json());
         let params = with_subscription_id(&params, &id);
-        let exchange = listen.exchange;
-        self.write(&Notification::with_params(Method::SUBSCRIPTIONS_ACKNOWLEDGED, params).into(), exchange, shared);
+        let route = route(listen.reply_to, Kind::Message);
+        shared.write(&Notification::with_params(Method::SUBSCRIPTIONS_ACKNOWLEDGED, params).into(), route);
     }
 
-    pub(super) fn acknowledge_listens<T: Carrier>(
+    pub(super) fn acknowledge_listens<T: ServerTransport>(
         &mut self,
         is_pending: impl Fn(&str) -> bool,
         shared: &mut Shared<'_, T>,
@@ -183,7 +183,7 @@ impl Peer {
         }
     }
 
-    pub(super) fn exclude_resource<T: Carrier>(&mut self, uri: &str, shared: &mut Shared<'_, T>) {
+    pub(super) fn exclude_resource<T: ServerTransport>(&mut self, uri: &str, shared: &mut Shared<'_, T>) {
         for key in self.listens.keys() {
             let listen = self.listens.get_mut(key).filter(|listen| !listen.is_acknowledged);
             if listen.is_some_and(|listen| listen.filter.uris.remove(uri)) {
@@ -193,16 +193,14 @@ impl Peer {
     }
 
     /// Ends a subscription that is unused, or one of a client with many, so that another one can be opened (M4).
-    fn end_listen_for<T: Carrier>(&mut self, newcomer: Option<ExchangeKey>, shared: &mut Shared<'_, T>) -> bool {
-        let now = shared.wire.now;
-        let evicted = newcomer.and_then(|newcomer| shared.transport.listen_to_evict(newcomer, now));
-        let evicted = evicted.and_then(|exchange| self.listening.get(&exchange).copied());
+    fn end_listen_for<T: ServerTransport>(&mut self, newcomer: ReplyTo, shared: &mut Shared<'_, T>) -> bool {
+        let evicted = shared.transport.listen_to_evict(newcomer, shared.output.now);
+        let evicted = evicted.and_then(|evicted| self.listening.get(&evicted).copied());
         evicted.is_some_and(|key| self.end_listen(key, shared))
     }
 
-    /// Sends a change notification to all matching subscriptions, and to the legacy session. The latter receives
-    /// changes of a resource only if it has subscribed to it.
-    pub(super) fn publish<T: Carrier>(
+    /// Sends a change notification to all matching subscriptions.
+    pub(super) fn publish<T: ServerTransport>(
         &mut self,
         notification: &Notification,
         publication: &Publication<'_>,
@@ -215,24 +213,68 @@ impl Peer {
             else {
                 continue;
             };
-            let (exchange, Some(id)) = (listen.exchange, self.listens.id(key)) else { continue };
+            let (reply_to, Some(id)) = (listen.reply_to, self.listens.id(key)) else { continue };
             let params = with_subscription_id(&params, id);
             let stamped = Notification::with_params(notification.method.clone(), params);
-            self.write_notification(stamped, exchange, shared);
+            shared.write_notification(stamped, route(reply_to, Kind::Message));
         }
-        let is_open = matches!(self.phase, Phase::Open | Phase::Ready);
+    }
+
+    /// Removes a subscription that its client has cancelled.
+    pub(super) fn unlisten<T: ServerTransport>(&mut self, key: TicketKey, shared: &mut Shared<'_, T>) {
+        self.take_listen(key, shared);
+    }
+
+    /// Ends all subscriptions with their results (MD-L-09).
+    pub(super) fn end_listens<T: ServerTransport>(&mut self, shared: &mut Shared<'_, T>) {
+        for key in self.listens.keys() {
+            self.end_listen(key, shared);
+        }
+    }
+
+    /// Ends a subscription with its result (MD-L-09); `false` if there is none.
+    fn end_listen<T: ServerTransport>(&mut self, key: TicketKey, shared: &mut Shared<'_, T>) -> bool {
+        let Some((id, listen)) = self.take_listen(key, shared) else { return false };
+        let result = stamp(&Json::empty_object(), &[(SUBSCRIPTION_ID, &id.to_json())]);
+        let result = complete(shared.config(), &Method::SUBSCRIPTIONS_LISTEN, &result);
+        let message = Message::Response(Response::Result { id, result });
+        shared.write(&message, route(listen.reply_to, Kind::Reply));
+        true
+    }
+
+    fn take_listen<T: ServerTransport>(
+        &mut self,
+        key: TicketKey,
+        shared: &mut Shared<'_, T>,
+    ) -> Option<(RequestId, Listen)> {
+        let (id, listen) = self.listens.remove(key)?;
+        shared.usage.subscriptions = shared.usage.subscriptions.saturating_sub(1);
+        shared.resources.remove_all(&listen.filter.uris);
+        self.listening.remove(&listen.reply_to);
+        Some((id, listen))
+    }
+}
+
+impl Session {
+    /// Sends a change notification to the client; changes of a resource only if it has subscribed to it.
+    pub(super) fn publish<T: ServerTransport>(
+        &self,
+        notification: &Notification,
+        publication: &Publication<'_>,
+        shared: &mut Shared<'_, T>,
+    ) {
         let concerns_session = match publication.change {
             Change::List(_) => true,
             Change::Resource => self.subscribed.contains(publication.name),
             Change::Task => false,
         };
-        if is_open && concerns_session {
-            self.write_notification(notification.clone(), None, shared);
+        if self.is_open() && concerns_session {
+            shared.write_notification(notification.clone(), self.route(ReplyTo::Stream, Kind::Message));
         }
     }
 
     /// Answers `resources/subscribe` and `resources/unsubscribe` of a legacy session (B22).
-    pub(super) fn subscribe<T: Carrier>(
+    pub(super) fn subscribe<T: ServerTransport>(
         &mut self,
         method: &Method,
         params: Option<&Json>,
@@ -252,7 +294,7 @@ impl Peer {
     /// # Errors
     ///
     /// The answer to the client, if there is no room for the subscription (MD-L-14).
-    pub(super) fn on_subscription<T: Carrier>(
+    pub(super) fn on_subscription<T: ServerTransport>(
         &mut self,
         method: &Method,
         uri: &str,
@@ -263,7 +305,7 @@ impl Peer {
                 shared.resources.remove(uri);
             }
         } else if !self.subscribed.has_room_for(uri) {
-            shared.wire.out.report(Event::Faulted(Fault::TooManySubscriptions));
+            shared.fault(Fault::TooManySubscriptions);
             return Err(ErrorObject::too_many_subscriptions());
         } else if !self.subscribed.contains(uri) {
             self.subscribed.insert(shared.resources.add(uri));
@@ -272,40 +314,8 @@ impl Peer {
     }
 
     /// Removes all subscriptions to resources of a legacy session that has ended.
-    pub(super) fn end_subscriptions<T: Carrier>(&mut self, shared: &mut Shared<'_, T>) {
+    pub(super) fn end_subscriptions<T: ServerTransport>(&mut self, shared: &mut Shared<'_, T>) {
         shared.resources.remove_all(&std::mem::take(&mut self.subscribed));
-    }
-
-    /// Removes a subscription that its client has cancelled.
-    pub(super) fn unlisten<T: Carrier>(&mut self, key: TicketKey, shared: &mut Shared<'_, T>) {
-        self.take_listen(key, shared);
-    }
-
-    /// Ends all subscriptions with their results (MD-L-09).
-    pub(super) fn end_listens<T: Carrier>(&mut self, shared: &mut Shared<'_, T>) {
-        for key in self.listens.keys() {
-            self.end_listen(key, shared);
-        }
-    }
-
-    /// Ends a subscription with its result (MD-L-09); `false` if there is none.
-    fn end_listen<T: Carrier>(&mut self, key: TicketKey, shared: &mut Shared<'_, T>) -> bool {
-        let Some((id, listen)) = self.take_listen(key, shared) else { return false };
-        let result = stamp(&Json::empty_object(), &[(SUBSCRIPTION_ID, &id.to_json())]);
-        let result = era::complete(shared.config(), &Method::SUBSCRIPTIONS_LISTEN, &result);
-        let message = Message::Response(Response::Result { id, result });
-        shared.transport.write(&message, self.route(listen.exchange, Kind::Reply), &mut shared.wire);
-        true
-    }
-
-    fn take_listen<T: Carrier>(&mut self, key: TicketKey, shared: &mut Shared<'_, T>) -> Option<(RequestId, Listen)> {
-        let (id, listen) = self.listens.remove(key)?;
-        *shared.subscriptions = shared.subscriptions.saturating_sub(1);
-        shared.resources.remove_all(&listen.filter.uris);
-        if let Some(exchange) = listen.exchange {
-            self.listening.remove(&exchange);
-        }
-        Some((id, listen))
     }
 }
 

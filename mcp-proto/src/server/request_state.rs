@@ -12,7 +12,7 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use super::http::Principal;
+use super::principal::Principal;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::ErrorObject;
 use crate::spec::{Method, code};

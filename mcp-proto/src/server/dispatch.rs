@@ -1,0 +1,239 @@
+//! Handles what a transport has received: finds the session or the stateless requests that it belongs to.
+
+use super::session::{Session, Source};
+use super::shared::Shared;
+use super::stateless::Stateless;
+use super::transport::{Envelope, Inbound, ReplyTo, ServerTransport, TransportOutput};
+use super::{Event, Server};
+use crate::Instant;
+use crate::client::CloseReason;
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::{ErrorObject, Message, ParseError, Request, RequestId};
+use crate::conversation::pending::{SessionKey, TicketKey};
+use crate::error::Fault;
+use crate::spec::{Method, code};
+
+impl<T: ServerTransport> Server<T> {
+    /// Handles all that the transport has received, and lets the transport continue until it has nothing left to do.
+    pub(super) fn settle(&mut self, now: Instant) {
+        loop {
+            if let Some(inbound) = self.inbound.pop_front() {
+                self.on_inbound(inbound, now);
+            } else if !self.with_transport(now, T::proceed) {
+                return;
+            }
+        }
+    }
+
+    /// Calls a function of the transport.
+    pub(super) fn with_transport<R>(
+        &mut self,
+        now: Instant,
+        call: impl FnOnce(&mut T, &mut TransportOutput<'_, T::Action>) -> R,
+    ) -> R {
+        let Self { transport, out, inbound, .. } = self;
+        call(transport, &mut TransportOutput { out, inbound, now })
+    }
+
+    pub(super) fn on_inbound(&mut self, inbound: Inbound, now: Instant) {
+        match inbound {
+            Inbound::Opened { session, request } => self.on_opened(session, request, now),
+            Inbound::Message { session, message, reply_to } => {
+                self.on_message(session, message, Source { reply_to, batch: None }, now);
+            }
+            Inbound::Batch { session, items, reply_to } => self.on_batch(session, items, reply_to, now),
+            Inbound::Invalid { session, error, reply_to } => {
+                let (session, _, shared) = &mut self.split_at(session, now);
+                if let Some(session) = session {
+                    session.on_invalid(error, Source { reply_to, batch: None }, shared);
+                }
+            }
+            Inbound::TooLong { session, subject } => {
+                let (session, _, shared) = &mut self.split_at(session, now);
+                if let Some(session) = session {
+                    session.on_too_long(subject, Source::default(), shared);
+                }
+            }
+            Inbound::Stateless { request, meta, envelope, reply_to } => {
+                let (_, stateless, shared) = &mut self.split(now);
+                stateless.on_request(request, meta, *envelope, reply_to, None, shared);
+            }
+            Inbound::Disconnected { reply_to } => {
+                let (_, stateless, shared) = &mut self.split(now);
+                stateless.on_disconnect(reply_to, shared);
+            }
+            Inbound::Ended { session, reason } => self.end_session(session, reason, now),
+        }
+    }
+
+    fn on_opened(&mut self, key: SessionKey, request: Option<(Request, ReplyTo)>, now: Instant) {
+        let session = Session::new(key, &self.config().limits);
+        self.sessions.insert(key, session);
+        let Some((request, reply_to)) = request else { return };
+        self.on_message(key, Message::Request(request), Source { reply_to, batch: None }, now);
+        // If `initialize` was refused, there is no session.
+        if self.sessions.get(&key).is_some_and(|session| session.version.is_none()) {
+            self.sessions.remove(&key);
+            self.with_transport(now, |transport, output| transport.ended(key, output));
+        }
+    }
+
+    pub(super) fn on_message(&mut self, session: SessionKey, message: Message, source: Source, now: Instant) {
+        let (session, stateless, shared) = &mut self.split_at(session, now);
+        let Some(session) = session else { return };
+        match message {
+            Message::Request(request) => on_request(session, stateless, request, source, shared),
+            Message::Notification(notification) => {
+                if shared.check_members(notification.params.as_ref()).is_err() {
+                    return;
+                }
+                if notification.method == Method::CANCELLED {
+                    on_cancelled(session, stateless, notification.params.as_ref(), shared);
+                } else {
+                    session.on_notification(notification, shared);
+                }
+            }
+            Message::Response(response) => session.on_response(response, shared),
+        }
+    }
+
+    fn on_batch(&mut self, key: SessionKey, items: Vec<Result<Message, ParseError>>, reply_to: ReplyTo, now: Instant) {
+        let (session, _, shared) = &mut self.split_at(key, now);
+        let Some(session) = session else { return };
+        if !session.version.is_some_and(|version| version.rules().batches) {
+            // The negotiated revision has no batches (JR-37, JR-38).
+            shared.fault(Fault::UnexpectedBatch);
+            let error = ErrorObject::new(code::INVALID_REQUEST, &Fault::UnexpectedBatch.to_string());
+            return session.refuse(None, error, Source { reply_to, batch: None }, shared);
+        }
+        let batch = session.batches.begin();
+        let source = Source { reply_to, batch: Some(batch) };
+        for item in items {
+            match item {
+                Ok(message) => self.on_message(key, message, source, now),
+                Err(error) => {
+                    let (session, _, shared) = &mut self.split_at(key, now);
+                    if let Some(session) = session {
+                        session.on_invalid(error, source, shared);
+                    }
+                }
+            }
+        }
+        let (session, _, shared) = &mut self.split_at(key, now);
+        if let Some(session) = session {
+            session.settle_batch(batch, None, reply_to, shared);
+        }
+    }
+
+    /// Ends a session. The one of a byte stream remains, so that its revision is still known.
+    pub(super) fn end_session(&mut self, key: SessionKey, reason: CloseReason, now: Instant) {
+        let (session, stateless, shared) = &mut self.split_at(key, now);
+        if let Some(session) = session {
+            close(session, stateless, reason, shared);
+        }
+        if !T::IS_ONE_CONNECTION {
+            self.sessions.remove(&key);
+        }
+    }
+
+    /// Ends the session of a byte stream that has ended, as soon as all requests are answered (FR15).
+    pub(super) fn close_if_drained(&mut self, key: Option<SessionKey>, now: Instant) {
+        let key = key.unwrap_or(SessionKey::FIRST);
+        let is_drained = T::IS_ONE_CONNECTION && self.usage.requests == 0;
+        if is_drained && self.sessions.get(&key).is_some_and(|session| session.input_ended) {
+            self.end_session(key, CloseReason::Peer, now);
+        }
+    }
+}
+
+fn on_request<T: ServerTransport>(
+    session: &mut Session,
+    stateless: &mut Stateless,
+    request: Request,
+    source: Source,
+    shared: &mut Shared<'_, T>,
+) {
+    if !T::IS_ONE_CONNECTION {
+        return session.on_request(request, source, false, shared);
+    }
+    let Some(meta) = session.stateless_meta(&request, shared) else {
+        let is_duplicate = stateless.incoming.is_in_use(&request.id);
+        return session.on_request(request, source, is_duplicate, shared);
+    };
+    if source.batch.is_some() {
+        // The revisions of stateless requests have no batches (JR-38).
+        let error = ErrorObject::new(code::INVALID_REQUEST, "a request of this revision in a batch");
+        return session.refuse(Some(request.id), error, source, shared);
+    }
+    stateless.on_request(request, meta, Envelope::NONE, source.reply_to, Some(&*session), shared);
+}
+
+/// The client cancels a request. A malformed notification or an unknown id is ignored (CX-03).
+fn on_cancelled<T: ServerTransport>(
+    session: &mut Session,
+    stateless: &mut Stateless,
+    params: Option<&Json>,
+    shared: &mut Shared<'_, T>,
+) {
+    let id = params.and_then(|params| params.first_member("requestId"));
+    let Some(id) = id.and_then(|id| RequestId::from_json_text(id.as_bytes())) else { return };
+    // If several requests have this id, it is ambiguous, so that all of them are cancelled (RP4).
+    let mut tickets = session.incoming.with_id(&id);
+    if T::IS_ONE_CONNECTION {
+        tickets.extend(stateless.incoming.with_id(&id));
+        tickets.sort_unstable_by_key(|ticket| ticket.number());
+    }
+    for ticket in tickets {
+        match ticket.session() {
+            Some(_) => session.cancel(ticket, params, shared),
+            None => stateless.cancel(ticket, params, shared),
+        }
+    }
+    // On a byte stream, a client ends a subscription by cancelling it (MD-L-08).
+    if T::IS_ONE_CONNECTION {
+        for listen in stateless.listens.with_id(&id) {
+            stateless.unlisten(listen, shared);
+        }
+    }
+}
+
+/// Answers all open requests of a session with an error and ends all requests to the client and subscriptions, because
+/// each request has exactly one outcome (invariant 1). On a byte stream, this includes the stateless requests.
+fn close<T: ServerTransport>(
+    session: &mut Session,
+    stateless: &mut Stateless,
+    reason: CloseReason,
+    shared: &mut Shared<'_, T>,
+) {
+    if !session.begin_close() {
+        return;
+    }
+    let mut tickets = session.incoming.keys();
+    if T::IS_ONE_CONNECTION {
+        tickets.extend(stateless.incoming.keys());
+        tickets.sort_unstable_by_key(|ticket| ticket.number());
+    }
+    for ticket in tickets {
+        refuse_open(session, stateless, ticket, shared);
+    }
+    session.fail_pending(shared);
+    if T::IS_ONE_CONNECTION {
+        stateless.end_listens(shared);
+    }
+    session.end_subscriptions(shared);
+    shared.timers.clear(super::Timer::Drain);
+    shared.transport.ended(session.key, &mut shared.output);
+    shared.report(Event::Closed { session: session.key, reason });
+}
+
+fn refuse_open<T: ServerTransport>(
+    session: &mut Session,
+    stateless: &mut Stateless,
+    ticket: TicketKey,
+    shared: &mut Shared<'_, T>,
+) {
+    match ticket.session() {
+        Some(_) => session.refuse_open(ticket, shared),
+        None => stateless.refuse_open(ticket, shared),
+    }
+}

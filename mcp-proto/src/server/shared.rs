@@ -1,0 +1,205 @@
+//! What all clients of a server share: the limits of what they make it store, and the transport.
+
+use super::config::Config;
+use super::event::Event;
+use super::pass_through::Handling;
+use super::subscribed::SubscribedResources;
+use super::transport::{Kind, Route, ServerTransport, TransportOutput};
+use super::{Progress, Timer};
+use crate::codec::json::{Json, check_unique_keys};
+use crate::codec::jsonrpc::{ErrorObject, Message, Notification, RequestId, Response};
+use crate::conversation::deadlines::Deadlines;
+use crate::conversation::pending::{SessionKey, TicketKey, progress_token};
+use crate::error::Fault;
+use crate::limits::Limits;
+use crate::spec::{Method, ProtocolVersion, code};
+use crate::transport::Transport;
+
+/// What all clients make a server store.
+#[derive(Debug, Default)]
+pub(super) struct Usage {
+    /// The number of unanswered requests.
+    pub(super) requests: usize,
+    /// The number of answers that wait for others of their batches.
+    pub(super) batched: usize,
+    /// The number of open `subscriptions/listen`.
+    pub(super) subscriptions: usize,
+    /// The bytes of unanswered requests, of their inputs, and of answers that wait for others of their batches.
+    pub(super) held: usize,
+    /// The number of the next request.
+    next_ticket: u64,
+    /// The number of notifications that were dropped because the client does not read, and that is not reported yet.
+    pub(super) not_written: u64,
+}
+
+/// What all sessions and stateless requests share, borrowed while an input is handled.
+#[derive(Debug)]
+pub(super) struct Shared<'s, T: Transport> {
+    pub(super) handling: &'s Handling,
+    pub(super) transport: &'s mut T,
+    pub(super) timers: &'s mut Deadlines<Timer>,
+    pub(super) usage: &'s mut Usage,
+    /// Resources that clients have subscribed to.
+    pub(super) resources: &'s mut SubscribedResources,
+    pub(super) output: TransportOutput<'s, T::Action>,
+}
+
+impl<'s, T: ServerTransport> Shared<'s, T> {
+    pub(super) const fn config(&self) -> &'s Config {
+        self.handling.config()
+    }
+
+    /// The configuration of a server that answers the requests of the protocol by itself; `None` if it passes through.
+    pub(super) const fn serving(&self) -> Option<&'s Config> {
+        self.handling.serving()
+    }
+
+    pub(super) fn report(&mut self, event: Event) {
+        self.output.out.report(event);
+    }
+
+    pub(super) fn fault(&mut self, fault: Fault) {
+        self.report(Event::Faulted(fault));
+    }
+
+    /// Checks whether one more request with this many bytes may be open (RP10). `of_client` is the number of those of
+    /// the same client, if the limit of one client applies.
+    ///
+    /// # Errors
+    ///
+    /// The answer to the request.
+    pub(super) fn check_room(&mut self, of_client: Option<usize>, bytes: usize) -> Result<(), ErrorObject> {
+        let limits = &self.config().limits;
+        // An answer that waits for others of its batch is not sent yet, so that it counts as a request.
+        let of_all = self.usage.requests + self.usage.batched;
+        let limit = if of_client.is_some_and(|of_client| of_client >= limits.requests_in) {
+            limits.requests_in
+        } else if of_all >= limits.requests_in_total {
+            limits.requests_in_total
+        } else if self.has_room_for(bytes, 0) {
+            return Ok(());
+        } else {
+            return Err(ErrorObject::overloaded());
+        };
+        self.fault(Fault::TooManyRequests { limit });
+        Err(ErrorObject::overloaded())
+    }
+
+    /// Whether this many more bytes may be stored for a request that holds `held` bytes (M3). Small requests may always
+    /// be stored, because their number is bounded.
+    pub(super) fn has_room_for(&self, bytes: usize, held: usize) -> bool {
+        held.saturating_add(bytes) <= Limits::SMALL
+            || self.config().limits.holds_beside(bytes, self.usage.held + self.transport.held())
+    }
+
+    /// Counts an open request with this many bytes, and returns its key.
+    pub(super) fn begin_request(&mut self, session: Option<SessionKey>, bytes: usize) -> TicketKey {
+        self.usage.requests += 1;
+        self.usage.held += bytes;
+        let key = TicketKey::new(session, self.usage.next_ticket);
+        self.usage.next_ticket += 1;
+        key
+    }
+
+    /// Counts an open request with this many bytes no more.
+    pub(super) const fn end_request(&mut self, bytes: usize) {
+        self.usage.requests = self.usage.requests.saturating_sub(1);
+        self.usage.held -= bytes;
+    }
+
+    /// Refuses parameters with duplicate keys if that is configured, because readers differ in which one they use
+    /// (JS6).
+    pub(super) fn check_members(&mut self, params: Option<&Json>) -> Result<(), ErrorObject> {
+        if self.config().strict_json && params.is_some_and(|params| check_unique_keys(params).is_err()) {
+            self.fault(Fault::DuplicateKey);
+            return Err(ErrorObject::new(code::INVALID_PARAMS, "invalid params: two members of one name"));
+        }
+        Ok(())
+    }
+
+    /// The answer of the application, or an internal error if a server that serves must not send its error code
+    /// (RP15), which is returned, too.
+    pub(super) fn check_code(
+        &self,
+        answer: Result<Json, ErrorObject>,
+        version: ProtocolVersion,
+    ) -> (Result<Json, ErrorObject>, Option<i64>) {
+        let rules = version.rules();
+        let code = answer.as_ref().err().map(ErrorObject::code);
+        match code.filter(|code| self.serving().is_some() && !rules.allows_error_code(*code)) {
+            Some(code) => (Err(ErrorObject::internal()), Some(code)),
+            None => (answer, None),
+        }
+    }
+
+    /// Remembers the tools of a result of `tools/list`, whose arguments HTTP headers repeat since 2026-07-28.
+    pub(super) fn observe_result(&mut self, method: &Method, result: &Json) {
+        let serves_modern = self.serving().is_some_and(|config| config.serves(crate::spec::Era::Modern));
+        if *method == Method::TOOLS_LIST && serves_modern {
+            self.transport.listed_tools(result);
+        }
+    }
+
+    pub(super) fn write(&mut self, message: &Message, route: Route) {
+        self.transport.write(message, route, &mut self.output);
+    }
+
+    /// Sends the answer to a request of the client, or an error if it finds no room; `None` if it was cancelled.
+    pub(super) fn write_answer(&mut self, answer: Option<Message>, route: Route) {
+        let Some(answer) = answer else { return self.transport.no_answer(route, &mut self.output) };
+        let is_taken = self.transport.takes_answer(answer.payload_len(), &mut self.output);
+        self.write(&if is_taken { answer } else { answer.overloaded() }, route);
+    }
+
+    /// Sends all answers to a batch.
+    pub(super) fn write_batch(&mut self, answers: Vec<Message>, route: Route) {
+        // A batch without requests has no answer (JR-35).
+        if answers.is_empty() {
+            return self.transport.no_answer(route, &mut self.output);
+        }
+        let bytes = answers.iter().map(Message::payload_len).sum();
+        let is_taken = self.transport.takes_answer(bytes, &mut self.output);
+        let answers = if is_taken { answers } else { answers.into_iter().map(Message::overloaded).collect() };
+        self.transport.write_batch(&answers, route, &mut self.output);
+    }
+
+    /// Writes a notification, or drops it if the client does not read and too much is unwritten (K1).
+    pub(super) fn write_notification(&mut self, notification: Notification, route: Route) {
+        let message = Message::Notification(notification);
+        if self.transport.takes(message.payload_len(), &mut self.output) {
+            self.write(&message, route);
+        } else {
+            self.usage.not_written += 1;
+        }
+    }
+
+    /// Refuses a message.
+    pub(super) fn refuse(&mut self, id: Option<RequestId>, error: ErrorObject, route: Route) {
+        self.write(&Message::Response(Response::Error { id, error }), Route { kind: Kind::Refusal, ..route });
+    }
+}
+
+/// The progress of one request of a client.
+#[derive(Debug)]
+pub(super) struct ProgressToken {
+    token: Option<RequestId>,
+    /// The last progress that was sent (PR-02).
+    last: f64,
+}
+
+impl ProgressToken {
+    /// Reads the token of the parameters of a request.
+    pub(super) fn read(params: Option<&Json>) -> Self {
+        Self { token: progress_token(params), last: f64::NEG_INFINITY }
+    }
+
+    /// The notification of this progress; `None` if the client wants none, or if the progress does not grow.
+    pub(super) fn advance(&mut self, progress: &Progress) -> Option<Notification> {
+        let token = self.token.as_ref()?;
+        if !progress.progress.is_finite() || progress.progress <= self.last {
+            return None;
+        }
+        self.last = progress.progress;
+        Some(Notification::with_params(Method::PROGRESS, progress.to_params(token)))
+    }
+}

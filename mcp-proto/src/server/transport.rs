@@ -1,0 +1,155 @@
+//! The interface between a server and its transport.
+
+use std::collections::VecDeque;
+
+use super::config::Config;
+use super::event::Event;
+use super::http::Http;
+use super::principal::Principal;
+use crate::Instant;
+use crate::client::CloseReason;
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::{ErrorObject, Message, ParseError, Request, Subject};
+use crate::conversation::outbox::{Outbox, Weight};
+use crate::conversation::pending::SessionKey;
+use crate::error::UsageError;
+use crate::limits::Load;
+use crate::spec::ProtocolVersion;
+use crate::spec::meta::RequestMeta;
+use crate::transport::Transport;
+
+/// What a transport has received, in the order in which the server handles it.
+#[derive(Debug)]
+pub(crate) enum Inbound {
+    /// A client has opened a session, with this request if there is one. If the request is refused, there is no session.
+    Opened { session: SessionKey, request: Option<(Request, ReplyTo)> },
+    /// A message of a session.
+    Message { session: SessionKey, message: Message, reply_to: ReplyTo },
+    /// A batch of a session.
+    Batch { session: SessionKey, items: Vec<Result<Message, ParseError>>, reply_to: ReplyTo },
+    /// Input in a session that is not a message.
+    Invalid { session: SessionKey, error: ParseError, reply_to: ReplyTo },
+    /// A message in a session that exceeds [`Limits::message`](crate::Limits::message).
+    TooLong { session: SessionKey, subject: Subject },
+    /// A request that the transport has recognised as stateless.
+    Stateless { request: Request, meta: RequestMeta, envelope: Box<Envelope>, reply_to: ReplyTo },
+    /// The client has disconnected from the exchange of a stateless request.
+    Disconnected { reply_to: ReplyTo },
+    /// A session has ended.
+    Ended { session: SessionKey, reason: CloseReason },
+}
+
+/// Where messages that relate to a request of the client are sent. The transport chooses it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum ReplyTo {
+    /// The stream of the connection or of the session.
+    #[default]
+    Stream,
+    /// The exchange on which the request arrived (invariant 2).
+    Exchange(u64),
+}
+
+/// What was received with a stateless request in addition to its body.
+#[derive(Debug)]
+pub(crate) struct Envelope {
+    /// Whether it states that the request is of the modern era.
+    pub(crate) names_modern: bool,
+    /// Whether its revision is that of the body (MD-H-02).
+    pub(crate) version: Result<(), ErrorObject>,
+    /// Whether its method and name are those of the body.
+    pub(crate) method_and_name: Result<(), ErrorObject>,
+    /// Whether its arguments of a tool are those of the body (MD-P-09).
+    pub(crate) arguments: Result<(), ErrorObject>,
+    /// The sender, if it was authenticated.
+    pub(crate) principal: Option<Principal>,
+}
+
+impl Envelope {
+    /// A line of a byte stream contains nothing else (ST-14).
+    pub(crate) const NONE: Self =
+        Self { names_modern: false, version: Ok(()), method_and_name: Ok(()), arguments: Ok(()), principal: None };
+}
+
+/// The destination of an outgoing message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Route {
+    /// `None` if it relates to a stateless request.
+    pub(crate) session: Option<SessionKey>,
+    /// That of the request that it answers or to which it relates.
+    pub(crate) reply_to: ReplyTo,
+    pub(crate) kind: Kind,
+}
+
+/// How an outgoing message relates to its exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The answer.
+    Reply,
+    /// The answer to a message that the machine refused itself.
+    Refusal,
+    /// A message before the answer, or one that relates to no exchange.
+    Message,
+}
+
+/// The outputs of a transport: actions go into the output queue, and what was received goes to the server.
+#[derive(Debug)]
+pub struct TransportOutput<'s, A> {
+    pub(crate) out: &'s mut Outbox<A, Event>,
+    pub(crate) inbound: &'s mut VecDeque<Inbound>,
+    pub(crate) now: Instant,
+}
+
+/// A transport of a server, for code that works with any: [`Stdio`](crate::Stdio) or [`Http`]. It is sealed, as
+/// [`Transport`] is.
+pub trait ServerTransport: Transport<Action: Weight> {
+    /// Whether there is one client, on one connection, which its only session shares with stateless requests.
+    const IS_ONE_CONNECTION: bool;
+    /// Applies the configuration of the server.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if the configuration is invalid for this transport.
+    fn configure(&mut self, config: &Config) -> Result<(), UsageError>;
+    /// Continues what had to wait until the server has handled all that was received before; `false` if nothing has.
+    fn proceed(&mut self, output: &mut TransportOutput<'_, Self::Action>) -> bool;
+    /// Handles one timer that is due; `false` if none is.
+    fn handle_timeout(&mut self, output: &mut TransportOutput<'_, Self::Action>) -> bool;
+    /// When the next timer of the transport is due.
+    fn poll_timeout(&self) -> Option<Instant>;
+    /// Refuses all later input.
+    fn stop(&mut self);
+    /// Whether more input should be read, with this number of unanswered requests.
+    fn wants_input(&self, requests: usize) -> bool;
+    /// Sends a message.
+    fn write(&mut self, message: &Message, route: Route, output: &mut TransportOutput<'_, Self::Action>);
+    /// Sends all answers to a batch together.
+    fn write_batch(&mut self, answers: &[Message], route: Route, output: &mut TransportOutput<'_, Self::Action>);
+    /// Ends an exchange without an answer, because its request was cancelled or it contained none.
+    fn no_answer(&mut self, route: Route, output: &mut TransportOutput<'_, Self::Action>);
+    /// Ends an exchange that contained an invalid response, which no message answers.
+    fn reject(&mut self, error: &ParseError, route: Route, output: &mut TransportOutput<'_, Self::Action>);
+    /// Whether a request or notification with a payload of this many bytes may be sent now (K1).
+    fn takes(&mut self, bytes: usize, output: &mut TransportOutput<'_, Self::Action>) -> bool;
+    /// Whether answers with payloads of this many bytes may be sent now; if not, an error replaces each (M3).
+    fn takes_answer(&mut self, bytes: usize, output: &mut TransportOutput<'_, Self::Action>) -> bool;
+    /// The revision of a session was negotiated, or with `None` that of a stateless request was accepted.
+    fn negotiated(&mut self, session: Option<SessionKey>, version: ProtocolVersion);
+    /// A session has unanswered requests from now on, or has none any more.
+    fn set_serving(&mut self, session: SessionKey, is_serving: bool);
+    /// The server has answered `tools/list` with this result.
+    fn listed_tools(&mut self, result: &Json);
+    /// Ends the response of a request that is still being served, if its client can resume the stream.
+    fn release(&mut self, session: SessionKey, reply_to: ReplyTo, output: &mut TransportOutput<'_, Self::Action>);
+    /// A session has ended. All its open requests have been answered before.
+    fn ended(&mut self, session: SessionKey, output: &mut TransportOutput<'_, Self::Action>);
+    /// The exchange of a `subscriptions/listen` that may be ended for the new one on `newcomer`.
+    fn listen_to_evict(&mut self, newcomer: ReplyTo, now: Instant) -> Option<ReplyTo>;
+    /// The bytes of messages that have not arrived in full.
+    fn held(&self) -> usize;
+    /// How much the transport stores.
+    fn load(&self) -> Load;
+    /// The principal that opened a session.
+    fn principal(&self, session: SessionKey) -> Option<&Principal>;
+    /// This transport, if it is HTTP.
+    fn as_http(&self) -> Option<&Http>;
+}
