@@ -16,9 +16,8 @@ use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_proto::client::Client;
-use mcp_proto::relay::Relay;
-use mcp_proto::{Instant, Stdio, StdioAction};
+use mcp_proto::machine::{HandleBytes, ServerStream};
+use mcp_proto::{Instant, StdioAction};
 
 use crate::backpressure::Backpressure;
 use crate::inbox::Inbox;
@@ -37,41 +36,6 @@ const DEAF: Duration = Duration::from_secs(2);
 pub(crate) struct FromChild {
     incarnation: u64,
     happened: Happened,
-}
-
-/// A machine that takes the bytes of a server.
-pub(crate) trait ByteStream {
-    fn handle_server_bytes(&mut self, bytes: &[u8], now: Instant);
-    fn handle_server_eof(&mut self, now: Instant);
-    fn handle_server_written(&mut self, bytes: usize, now: Instant);
-}
-
-impl ByteStream for Client<Stdio> {
-    fn handle_server_bytes(&mut self, bytes: &[u8], now: Instant) {
-        self.handle_bytes(bytes, now);
-    }
-
-    fn handle_server_eof(&mut self, now: Instant) {
-        self.handle_eof(now);
-    }
-
-    fn handle_server_written(&mut self, bytes: usize, now: Instant) {
-        self.handle_written(bytes, now);
-    }
-}
-
-impl ByteStream for Relay<Stdio> {
-    fn handle_server_bytes(&mut self, bytes: &[u8], now: Instant) {
-        Self::handle_server_bytes(self, bytes, now);
-    }
-
-    fn handle_server_eof(&mut self, now: Instant) {
-        Self::handle_server_eof(self, now);
-    }
-
-    fn handle_server_written(&mut self, bytes: usize, now: Instant) {
-        Self::handle_server_written(self, bytes, now);
-    }
 }
 
 /// The process, and the threads that read from it and write to it.
@@ -172,11 +136,11 @@ impl<I: From<FromChild> + Send + 'static> Link for Child<I> {
     }
 }
 
-impl<M: ByteStream, I: From<FromChild> + Send + 'static> Feed<M> for Child<I> {
+impl<M: HandleBytes<ServerStream>, I: From<FromChild> + Send + 'static> Feed<M> for Child<I> {
     fn catch_up(&mut self, machine: &mut M, now: Instant) {
         let written = self.writer.as_ref().map_or(0, Writer::take_written);
         if written > 0 {
-            machine.handle_server_written(written, now);
+            machine.handle_written(ServerStream, written, now);
         }
         if self.deaf_until.is_some_and(|at| at <= now) {
             log::warn!("the server reads no more, and does not end; it is killed");
@@ -184,7 +148,7 @@ impl<M: ByteStream, I: From<FromChild> + Send + 'static> Feed<M> for Child<I> {
             self.process.kill();
         }
         if std::mem::take(&mut self.has_failed) {
-            machine.handle_server_eof(now);
+            machine.handle_eof(ServerStream, now);
         }
     }
 
@@ -193,11 +157,11 @@ impl<M: ByteStream, I: From<FromChild> + Send + 'static> Feed<M> for Child<I> {
             return;
         }
         match happened {
-            Happened::Read(bytes) => machine.handle_server_bytes(&bytes, now),
+            Happened::Read(bytes) => machine.handle_bytes(ServerStream, &bytes, now),
             Happened::InputEnded => {
                 self.has_left = self.writer.is_some();
                 self.deaf_until = None;
-                machine.handle_server_eof(now);
+                machine.handle_eof(ServerStream, now);
             }
             // What the server wrote before it ended is still read.
             Happened::OutputClosed => self.deaf_until = Some(now + DEAF),

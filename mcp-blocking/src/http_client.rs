@@ -30,8 +30,8 @@ use bytes::Bytes;
 use http::Request;
 use http::response::Parts;
 use mcp_proto::Instant;
-use mcp_proto::client::{Client, ExchangeKey, Failure, Http, HttpAction};
-use mcp_proto::relay::Relay;
+use mcp_proto::client::{ExchangeKey, Failure, HttpAction};
+use mcp_proto::machine::HandleResponses;
 
 use crate::backpressure::Backpressure;
 use crate::inbox::Inbox;
@@ -57,40 +57,6 @@ pub(crate) enum Received {
     /// There is no response, or it was cut off.
     Failed(Failure),
 }
-
-/// A machine that takes the results of HTTP exchanges.
-pub(crate) trait Exchanges {
-    fn handle_sent(&mut self, exchange: ExchangeKey, now: Instant);
-    fn handle_response(&mut self, exchange: ExchangeKey, head: &Parts, now: Instant);
-    fn handle_body(&mut self, exchange: ExchangeKey, chunk: &[u8], now: Instant);
-    fn handle_end(&mut self, exchange: ExchangeKey, now: Instant);
-    fn handle_failure(&mut self, exchange: ExchangeKey, failure: Failure, now: Instant);
-}
-
-macro_rules! exchanges {
-    ($machine:ty) => {
-        impl Exchanges for $machine {
-            fn handle_sent(&mut self, exchange: ExchangeKey, now: Instant) {
-                <$machine>::handle_sent(self, exchange, now);
-            }
-            fn handle_response(&mut self, exchange: ExchangeKey, head: &Parts, now: Instant) {
-                <$machine>::handle_response(self, exchange, head, now);
-            }
-            fn handle_body(&mut self, exchange: ExchangeKey, chunk: &[u8], now: Instant) {
-                <$machine>::handle_body(self, exchange, chunk, now);
-            }
-            fn handle_end(&mut self, exchange: ExchangeKey, now: Instant) {
-                <$machine>::handle_end(self, exchange, now);
-            }
-            fn handle_failure(&mut self, exchange: ExchangeKey, failure: Failure, now: Instant) {
-                <$machine>::handle_failure(self, exchange, failure, now);
-            }
-        }
-    };
-}
-
-exchanges!(Client<Http>);
-exchanges!(Relay);
 
 /// The threads that perform exchanges.
 #[derive(Debug)]
@@ -202,7 +168,7 @@ impl<I: From<(ExchangeKey, Received)> + Send + 'static> Link for Pool<I> {
     }
 }
 
-impl<M: Exchanges, I: From<(ExchangeKey, Received)> + Send + 'static> Feed<M> for Pool<I> {
+impl<M: HandleResponses, I: From<(ExchangeKey, Received)> + Send + 'static> Feed<M> for Pool<I> {
     /// Reports to the machine the requests that were sent since the last call.
     fn catch_up(&mut self, machine: &mut M, now: Instant) {
         for (exchange, busy) in &mut self.busy {

@@ -95,7 +95,7 @@ pub trait Machine {
 /// of several streams.
 ///
 /// The machine returns what must be written as [`StdioAction`](crate::StdioAction)s.
-pub trait HandleBytes<S>: Machine {
+pub trait HandleBytes<S> {
     /// Bytes have arrived on the stream, in pieces of any size.
     fn handle_bytes(&mut self, stream: S, bytes: &[u8], now: Instant);
 
@@ -120,7 +120,7 @@ pub struct ServerStream;
 pub struct ClientStream;
 
 /// A machine that makes HTTP requests, which it returns as [`client::HttpAction`]s.
-pub trait HandleResponses: Machine {
+pub trait HandleResponses {
     /// The request of an exchange was written in full. This call is optional: it allows a cancellation to be sent before
     /// the response begins.
     fn handle_sent(&mut self, exchange: client::ExchangeKey, now: Instant);
@@ -143,7 +143,7 @@ pub trait HandleResponses: Machine {
 }
 
 /// A machine that answers HTTP requests, with [`server::HttpAction`]s.
-pub trait HandleRequests: Machine {
+pub trait HandleRequests {
     /// The head of a request has arrived. All later calls and actions for the request carry the returned key.
     fn handle_request(&mut self, head: request::Parts, info: server::RequestInfo, now: Instant) -> server::ExchangeKey;
 

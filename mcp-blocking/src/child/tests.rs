@@ -17,17 +17,21 @@ struct Heard {
     written: Vec<usize>,
 }
 
-impl ByteStream for Heard {
-    fn handle_server_bytes(&mut self, bytes: &[u8], _: Instant) {
+impl HandleBytes<ServerStream> for Heard {
+    fn handle_bytes(&mut self, _: ServerStream, bytes: &[u8], _: Instant) {
         self.said.push_str(std::str::from_utf8(bytes).unwrap());
     }
 
-    fn handle_server_eof(&mut self, _: Instant) {
+    fn handle_eof(&mut self, _: ServerStream, _: Instant) {
         self.ends += 1;
     }
 
-    fn handle_server_written(&mut self, bytes: usize, _: Instant) {
+    fn handle_written(&mut self, _: ServerStream, bytes: usize, _: Instant) {
         self.written.push(bytes);
+    }
+
+    fn wants_bytes(&self, _: ServerStream) -> bool {
+        true
     }
 }
 

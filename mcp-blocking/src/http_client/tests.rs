@@ -25,7 +25,7 @@ impl Reported {
     }
 }
 
-impl Exchanges for Reported {
+impl HandleResponses for Reported {
     fn handle_sent(&mut self, exchange: ExchangeKey, _: Instant) {
         self.note(exchange, "sent");
     }
@@ -54,6 +54,10 @@ impl Exchanges for Reported {
     fn handle_failure(&mut self, exchange: ExchangeKey, failure: Failure, _: Instant) {
         let Failure::Broken { .. } = failure else { panic!("{failure:?}") };
         self.note(exchange, "failed");
+    }
+
+    fn wants_body(&self) -> bool {
+        true
     }
 }
 
