@@ -4,16 +4,12 @@
 //! |---|---|
 //! | `builder` | the configuration of a client |
 //! | `driver` | the task that owns the machine |
-//! | `link` | the interface of a transport to that task |
-//! | `byte_stream` | a pair of byte streams as a transport |
 //! | `subscription` | changes that the application has subscribed to |
 //! | `handler` | the application's handler for the server's notifications and requests |
 
 mod builder;
-mod byte_stream;
 mod driver;
 mod handler;
-pub(crate) mod link;
 mod subscription;
 
 use std::process::ExitStatus;

@@ -28,8 +28,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 use tracing::Instrument;
 
-use crate::client::link::Link;
 use crate::clock::now;
+use crate::link::Link;
 use failure::failure;
 use outgoing::Outgoing;
 

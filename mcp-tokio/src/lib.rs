@@ -112,10 +112,10 @@
 //! | `client` | the client: commands to its task, outcomes to its callers |
 //! | `client/builder` | the configuration of a client |
 //! | `client/driver` | the task that owns the machine |
-//! | `client/link` | the interface of a transport to that task |
-//! | `client/byte_stream` | a pair of byte streams as a transport |
 //! | `client/subscription` | changes that the application has subscribed to |
 //! | `client/handler` | the application's handler for the server's notifications and requests |
+//! | `link` | the interface of a connection to the task that owns a machine |
+//! | `byte_stream` | a connection over a pair of byte streams |
 //! | `http_client` | HTTP exchanges as a transport, each in a task of its own |
 //! | `child` | servers that run as child processes |
 //! | `server` | a service, and how clients reach it |
@@ -127,12 +127,14 @@
 //! | `server/http` | the server as a service of HTTP requests, and the task that owns its machine |
 //! | `lines`, `clock`, `panics` | lines that are queued for a byte stream, the clock, and panics of handlers |
 
+mod byte_stream;
 mod child;
 mod client;
 mod clock;
 #[cfg(feature = "http-client")]
 mod http_client;
 mod lines;
+mod link;
 mod panics;
 mod server;
 

@@ -14,14 +14,14 @@ use tokio::process::Command;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{Instrument, Span};
 
-use super::byte_stream::ByteStream;
 use super::driver::Driver;
 use super::handler::AnyHandler;
-use super::link::Link;
 use super::{Client, Error, Handler};
+use crate::byte_stream::ByteStream;
 use crate::child;
 #[cfg(feature = "http-client")]
 use crate::http_client::{Exchanges, Http};
+use crate::link::Link;
 
 /// The capacity of the channel for commands to the task.
 const COMMANDS: usize = 64;

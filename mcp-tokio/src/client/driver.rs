@@ -15,10 +15,10 @@ use tokio::time::timeout;
 use tracing::{Instrument, Span};
 
 use super::handler::AnyHandler;
-use super::link::Link;
 use super::subscription::SubscriptionEvent;
 use super::{Greeting, Subscription};
 use crate::clock::{Alarm, now};
+use crate::link::Link;
 use crate::panics::caught;
 
 /// The number of notifications that are queued for the handler. More are dropped, because the handler may be waiting

@@ -23,7 +23,7 @@ pub(crate) trait Link: Sized + Send + 'static {
         None
     }
 
-    /// Closes the connection within the time that [`Client::close`](super::Client::close) documents, whatever the
+    /// Closes the connection within the time that [`Client::close`](crate::Client::close) documents, whatever the
     /// server does. Returns the exit status of the server's process if it exited before it was terminated.
     fn end(self) -> impl Future<Output = Option<ExitStatus>> + Send;
 }

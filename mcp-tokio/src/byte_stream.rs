@@ -11,10 +11,10 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::Instrument;
 
-use super::link::Link;
 use crate::child::Child;
 use crate::clock::now;
 use crate::lines::{FLUSH, Lines};
+use crate::link::Link;
 
 /// The maximum number of bytes per read.
 const CHUNK: usize = 64 * 1024;
@@ -22,7 +22,7 @@ const CHUNK: usize = 64 * 1024;
 const AFTER_CLOSED: Duration = Duration::from_secs(2);
 
 /// Both streams, and the child process at their other end, if there is one.
-pub(super) struct ByteStream<R, W> {
+pub(crate) struct ByteStream<R, W> {
     read: R,
     is_readable: bool,
     buffer: BytesMut,
@@ -43,7 +43,7 @@ pub(super) struct ByteStream<R, W> {
 struct Start<R, W>(Box<dyn FnMut() -> io::Result<(Child, W, R)> + Send>);
 
 impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'static> ByteStream<R, W> {
-    pub(super) fn new(read: R, write: W) -> Self {
+    pub(crate) fn new(read: R, write: W) -> Self {
         let (buffer, lines) = (BytesMut::with_capacity(CHUNK), Some(Lines::new(write)));
         Self {
             read,
@@ -59,7 +59,7 @@ impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'stat
     }
 
     /// Creates the streams of a process that `start` starts, and may have to restart once.
-    pub(super) fn start(mut start: impl FnMut() -> io::Result<(Child, W, R)> + Send + 'static) -> io::Result<Self> {
+    pub(crate) fn start(mut start: impl FnMut() -> io::Result<(Child, W, R)> + Send + 'static) -> io::Result<Self> {
         let (child, write, read) = start()?;
         Ok(Self { child: Some(child), start: Some(Start(Box::new(start))), ..Self::new(read, write) })
     }
