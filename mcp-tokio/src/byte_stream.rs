@@ -5,8 +5,8 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use mcp_proto::client as proto;
-use mcp_proto::{Stdio, StdioAction};
+use mcp_proto::StdioAction;
+use mcp_proto::machine::HandleBytes;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::Instrument;
@@ -14,15 +14,16 @@ use tracing::Instrument;
 use crate::child::Child;
 use crate::clock::now;
 use crate::lines::{FLUSH, Lines};
-use crate::link::Link;
+use crate::link::{Feed, Link};
 
 /// The maximum number of bytes per read.
 const CHUNK: usize = 64 * 1024;
 /// How long reading continues after the peer has closed its input: the peer may still answer earlier requests.
 const AFTER_CLOSED: Duration = Duration::from_secs(2);
 
-/// Both streams, and the child process at their other end, if there is one.
-pub(crate) struct ByteStream<R, W> {
+/// Both streams, and the child process at their other end, if there is one. `S` is the machine's name of them.
+pub(crate) struct ByteStream<S, R, W> {
+    stream: S,
     read: R,
     is_readable: bool,
     buffer: BytesMut,
@@ -39,13 +40,27 @@ pub(crate) struct ByteStream<R, W> {
     has_failed: bool,
 }
 
+/// What happened to a byte stream.
+#[derive(Debug)]
+pub(crate) enum Received {
+    /// Bytes were added to the buffer.
+    Read,
+    /// This number of bytes was written or discarded.
+    Written(usize),
+    /// The peer has closed its input.
+    Closed,
+    /// The peer has closed its output, or there is no peer any more.
+    Ended,
+}
+
 /// Starts a process.
 struct Start<R, W>(Box<dyn FnMut() -> io::Result<(Child, W, R)> + Send>);
 
-impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'static> ByteStream<R, W> {
-    pub(crate) fn new(read: R, write: W) -> Self {
+impl<S, R, W: AsyncWrite + Send + Unpin + 'static> ByteStream<S, R, W> {
+    pub(crate) fn new(stream: S, read: R, write: W) -> Self {
         let (buffer, lines) = (BytesMut::with_capacity(CHUNK), Some(Lines::new(write)));
         Self {
+            stream,
             read,
             is_readable: true,
             buffer,
@@ -59,9 +74,12 @@ impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'stat
     }
 
     /// Creates the streams of a process that `start` starts, and may have to restart once.
-    pub(crate) fn start(mut start: impl FnMut() -> io::Result<(Child, W, R)> + Send + 'static) -> io::Result<Self> {
+    pub(crate) fn start(
+        stream: S,
+        mut start: impl FnMut() -> io::Result<(Child, W, R)> + Send + 'static,
+    ) -> io::Result<Self> {
         let (child, write, read) = start()?;
-        Ok(Self { child: Some(child), start: Some(Start(Box::new(start))), ..Self::new(read, write) })
+        Ok(Self { child: Some(child), start: Some(Start(Box::new(start))), ..Self::new(stream, read, write) })
     }
 
     fn respawn(&mut self) {
@@ -88,15 +106,16 @@ impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'stat
     fn discard_lines(&mut self) {
         self.discarded += self.lines.take().map_or(0, |lines| lines.unwritten());
     }
-
-    fn has_ended(&mut self, machine: &mut proto::Client<Stdio>) {
-        (self.is_readable, self.closed_until) = (false, None);
-        machine.handle_eof(now());
-    }
 }
 
-impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'static> Link for ByteStream<R, W> {
-    type Transport = Stdio;
+impl<S, R, W> Link for ByteStream<S, R, W>
+where
+    S: Send + 'static,
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    type Action = StdioAction;
+    type Received = Received;
 
     fn act(&mut self, action: StdioAction) {
         match (action, &mut self.lines) {
@@ -108,35 +127,28 @@ impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'stat
         }
     }
 
-    async fn turn(&mut self, machine: &mut proto::Client<Stdio>) {
+    async fn receive(&mut self, wants_input: bool) -> Received {
         if std::mem::take(&mut self.has_failed) {
-            return self.has_ended(machine);
+            return Received::Ended;
         }
         if self.discarded > 0 {
-            return machine.handle_written(std::mem::take(&mut self.discarded), now());
+            return Received::Written(std::mem::take(&mut self.discarded));
         }
-        // Reading continues while a line is queued: a server that does one thing at a time may be blocked on its
-        // output.
-        let wants_input = self.is_readable && machine.wants_input();
+        // Reading continues while a line is queued: a peer that does one thing at a time may be blocked on its output.
         tokio::select! {
-            length = self.read.read_buf(&mut self.buffer), if wants_input => match length {
-                Ok(0) | Err(_) => self.has_ended(machine),
-                Ok(_) => {
-                    machine.handle_bytes(&self.buffer, now());
-                    self.buffer.clear();
-                }
+            length = self.read.read_buf(&mut self.buffer), if self.is_readable && wants_input => match length {
+                Ok(0) | Err(_) => Received::Ended,
+                Ok(_) => Received::Read,
             },
             written = write(&mut self.lines) => match written {
-                Ok(0) => {}
-                Ok(bytes) => machine.handle_written(bytes, now()),
+                Ok(bytes) => Received::Written(bytes),
                 Err(error) => {
-                    tracing::debug!(%error, "the server has closed its input");
-                    self.discard_lines();
-                    self.closed_until = Some(Instant::now() + AFTER_CLOSED);
+                    tracing::debug!(%error, "the peer has closed its input");
+                    Received::Closed
                 }
             },
             () = sleep_until(self.closed_until.unwrap_or_else(Instant::now)), if self.closed_until.is_some() => {
-                self.has_ended(machine);
+                Received::Ended
             }
         }
     }
@@ -151,6 +163,37 @@ impl<R: AsyncRead + Send + Unpin + 'static, W: AsyncWrite + Send + Unpin + 'stat
     }
 }
 
+impl<S, R, W, M> Feed<M> for ByteStream<S, R, W>
+where
+    S: Copy + Send + 'static,
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+    M: HandleBytes<S>,
+{
+    fn wants_input(&self, machine: &M) -> bool {
+        machine.wants_bytes(self.stream)
+    }
+
+    fn feed(&mut self, machine: &mut M, received: Received) {
+        match received {
+            Received::Read => {
+                machine.handle_bytes(self.stream, &self.buffer, now());
+                self.buffer.clear();
+            }
+            Received::Written(0) => {}
+            Received::Written(bytes) => machine.handle_written(self.stream, bytes, now()),
+            Received::Closed => {
+                self.discard_lines();
+                self.closed_until = Some(Instant::now() + AFTER_CLOSED);
+            }
+            Received::Ended => {
+                (self.is_readable, self.closed_until) = (false, None);
+                machine.handle_eof(self.stream, now());
+            }
+        }
+    }
+}
+
 /// Writes some of the queued lines, as soon as there are any.
 async fn write(lines: &mut Option<Lines<impl AsyncWrite + Unpin>>) -> io::Result<usize> {
     match lines {
@@ -162,18 +205,20 @@ async fn write(lines: &mut Option<Lines<impl AsyncWrite + Unpin>>) -> io::Result
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use mcp_proto::Output;
+    use mcp_proto::client as proto;
+    use mcp_proto::machine::ServerStream;
+    use mcp_proto::{Output, Stdio};
     use tokio::io::{DuplexStream, ReadHalf, WriteHalf, duplex, split};
 
     use super::*;
 
-    type Memory = ByteStream<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>;
+    type Memory = ByteStream<ServerStream, ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>;
 
     /// A stream with a buffer of this many bytes, and its other end.
     fn narrow(bytes: usize) -> (Memory, DuplexStream) {
         let (ours, theirs) = duplex(bytes);
         let (read, write) = split(ours);
-        (ByteStream::new(read, write), theirs)
+        (ByteStream::new(ServerStream, read, write), theirs)
     }
 
     fn machine() -> proto::Client<Stdio> {
@@ -195,7 +240,8 @@ mod tests {
         stream.act(StdioAction::Write(Bytes::from_static(b"ghi")));
         assert_eq!(stream.discarded, 5);
         stream.has_failed = false;
-        stream.turn(&mut machine()).await;
+        let received = stream.receive(true).await;
+        stream.feed(&mut machine(), received);
         assert_eq!(stream.discarded, 0);
     }
 
@@ -204,7 +250,8 @@ mod tests {
         let (mut stream, _theirs) = narrow(4);
         stream.has_failed = true;
         let mut machine = machine();
-        stream.turn(&mut machine).await;
+        let received = stream.receive(true).await;
+        stream.feed(&mut machine, received);
         assert_eq!((stream.has_failed, stream.is_readable), (false, false));
         let mut outputs = std::iter::from_fn(|| machine.poll_output());
         assert!(outputs.any(|output| matches!(output, Output::Event(proto::Event::Closed(_)))));

@@ -21,15 +21,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 use http::response::Parts;
-use mcp_proto::client::{Client, ExchangeKey, Failure, HttpAction, HttpConfig, HttpTransport};
-use mcp_proto::{UsageError, client as proto};
+use mcp_proto::UsageError;
+use mcp_proto::client::{ExchangeKey, Failure, HttpAction, HttpConfig};
+use mcp_proto::machine::HandleResponses;
 use reqwest::redirect;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 use tracing::Instrument;
 
 use crate::clock::now;
-use crate::link::Link;
+use crate::link::{Feed, Link};
 use failure::failure;
 use outgoing::Outgoing;
 
@@ -78,7 +79,7 @@ pub(crate) struct Exchanges {
 }
 
 /// What was received in an exchange.
-enum Received {
+pub(crate) enum Received {
     /// The request was written.
     Sent,
     Head(Box<Parts>),
@@ -115,7 +116,7 @@ impl Exchanges {
         self.open.insert(exchange, task);
     }
 
-    fn feed(&mut self, machine: &mut Client<proto::Http>, exchange: ExchangeKey, received: Received) {
+    fn pass(&mut self, machine: &mut impl HandleResponses, exchange: ExchangeKey, received: Received) {
         // After `Abort`, the machine must not receive anything for the exchange.
         if !self.open.contains_key(&exchange) {
             return;
@@ -141,7 +142,8 @@ impl Exchanges {
 }
 
 impl Link for Exchanges {
-    type Transport = proto::Http;
+    type Action = HttpAction;
+    type Received = (ExchangeKey, Received);
 
     fn act(&mut self, action: HttpAction) {
         match action {
@@ -156,29 +158,36 @@ impl Link for Exchanges {
         }
     }
 
-    async fn turn(&mut self, machine: &mut Client<proto::Http>) {
-        if !machine.wants_input() {
-            return std::future::pending().await;
+    async fn receive(&mut self, wants_input: bool) -> (ExchangeKey, Received) {
+        if wants_input {
+            // The struct holds a sender itself, so the channel is never closed.
+            if let Some(received) = self.received.recv().await {
+                return received;
+            }
         }
-        // The struct holds a sender itself, so the channel is never closed.
-        let Some((exchange, received)) = self.received.recv().await else { return };
-        self.feed(machine, exchange, received);
-        // Queued parts are passed on together, but no more than this, so that other events are not starved.
-        for _ in 0..WAITING {
-            let next = if machine.wants_input() { self.received.try_recv().ok() } else { None };
-            let Some((exchange, received)) = next else { break };
-            self.feed(machine, exchange, received);
-        }
-        while self.tasks.try_join_next().is_some() {}
-    }
-
-    fn http_transport(machine: &Client<proto::Http>) -> Option<HttpTransport> {
-        Some(machine.http_transport())
+        std::future::pending().await
     }
 
     async fn end(mut self) -> Option<ExitStatus> {
         self.tasks.shutdown().await;
         None
+    }
+}
+
+impl<M: HandleResponses> Feed<M> for Exchanges {
+    fn wants_input(&self, machine: &M) -> bool {
+        machine.wants_body()
+    }
+
+    fn feed(&mut self, machine: &mut M, (exchange, received): (ExchangeKey, Received)) {
+        self.pass(machine, exchange, received);
+        // Queued parts are passed on together, but no more than this, so that other events are not starved.
+        for _ in 0..WAITING {
+            let next = if machine.wants_body() { self.received.try_recv().ok() } else { None };
+            let Some((exchange, received)) = next else { break };
+            self.pass(machine, exchange, received);
+        }
+        while self.tasks.try_join_next().is_some() {}
     }
 }
 
@@ -244,6 +253,8 @@ fn head(response: &mut reqwest::Response) -> Parts {
 
 #[cfg(test)]
 mod tests {
+    use mcp_proto::client::{self as proto, Client};
+
     use super::*;
 
     #[test]
@@ -282,19 +293,19 @@ mod tests {
         for last in [Received::End, failed()] {
             let (mut machine, mut exchanges, exchange) = connecting("http://127.0.0.1:1/mcp");
             assert_eq!(exchanges.open.len(), 1);
-            exchanges.feed(&mut machine, exchange, Received::Sent);
+            exchanges.pass(&mut machine, exchange, Received::Sent);
             assert_eq!(exchanges.open.len(), 1);
-            exchanges.feed(&mut machine, exchange, last);
+            exchanges.pass(&mut machine, exchange, last);
             assert!(exchanges.open.is_empty());
             while machine.poll_output().is_some() {}
             // Nothing more of the exchange is passed on.
-            exchanges.feed(&mut machine, exchange, failed());
+            exchanges.pass(&mut machine, exchange, failed());
             assert!(machine.poll_output().is_none());
         }
         let (mut machine, mut exchanges, exchange) = connecting("http://127.0.0.1:1/mcp");
         exchanges.act(HttpAction::Abort { exchange });
         assert!(exchanges.open.is_empty());
-        exchanges.feed(&mut machine, exchange, failed());
+        exchanges.pass(&mut machine, exchange, failed());
         assert!(machine.poll_output().is_none());
     }
 

@@ -1,29 +1,31 @@
-//! The interface between the task of a connection and its transport.
+//! The interface of a connection to the task that owns a machine.
 
 use std::process::ExitStatus;
 
-use mcp_proto::Transport;
-use mcp_proto::client::{self as proto, ClientTransport, HttpTransport};
-
-/// The transport of a connection: carries out the machine's actions, and passes the results to the machine.
+/// A connection: it carries out the machine's actions, and receives what the machine must be given.
 pub(crate) trait Link: Sized + Send + 'static {
-    /// The machine's transport.
-    type Transport: ClientTransport<Action: Send> + Send;
+    /// An action of the machine.
+    type Action: Send;
+    /// What the connection receives.
+    type Received: Send;
 
     /// Carries out an action of the machine, or queues it. The machine limits what is queued.
-    fn act(&mut self, action: <Self::Transport as Transport>::Action);
+    fn act(&mut self, action: Self::Action);
 
-    /// Waits for an event of the transport, and passes it to the machine. Dropping the future while it waits loses
-    /// nothing.
-    fn turn(&mut self, machine: &mut proto::Client<Self::Transport>) -> impl Future<Output = ()> + Send;
-
-    /// The HTTP transport in use.
-    fn http_transport(machine: &proto::Client<Self::Transport>) -> Option<HttpTransport> {
-        let _ = machine;
-        None
-    }
+    /// Waits for something to [feed](Feed::feed) to the machine; it reads only if the machine `wants_input`. Dropping
+    /// the future while it waits loses nothing.
+    fn receive(&mut self, wants_input: bool) -> impl Future<Output = Self::Received> + Send;
 
     /// Closes the connection within the time that [`Client::close`](crate::Client::close) documents, whatever the
-    /// server does. Returns the exit status of the server's process if it exited before it was terminated.
+    /// other side does. Returns the exit status of the server's process if it exited before it was terminated.
     fn end(self) -> impl Future<Output = Option<ExitStatus>> + Send;
+}
+
+/// A connection of this machine.
+pub(crate) trait Feed<M>: Link {
+    /// Whether the machine wants more input from this connection.
+    fn wants_input(&self, machine: &M) -> bool;
+
+    /// Passes what was received to the machine.
+    fn feed(&mut self, machine: &mut M, received: Self::Received);
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 #[cfg(feature = "http-client")]
 use mcp_proto::Limits;
-use mcp_proto::client::{self as proto, ClientTransport, Config};
+use mcp_proto::client::{self as proto, ClientTransport, Config, HttpTransport};
+use mcp_proto::machine::ServerStream;
 use mcp_proto::{Json, ProtocolVersion, Stdio, UsageError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::process::Command;
@@ -21,7 +22,7 @@ use crate::byte_stream::ByteStream;
 use crate::child;
 #[cfg(feature = "http-client")]
 use crate::http_client::{Exchanges, Http};
-use crate::link::Link;
+use crate::link::Feed;
 
 /// The capacity of the channel for commands to the task.
 const COMMANDS: usize = 64;
@@ -136,8 +137,8 @@ impl Builder {
         write: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Result<Client, Error> {
         let span = tracing::info_span!("mcp_client");
-        let link = ByteStream::new(read, write);
-        self.connect_with(link, "the server".to_owned(), span).await
+        let link = ByteStream::new(ServerStream, read, write);
+        self.connect_with(link, |_| None, "the server".to_owned(), span).await
     }
 
     /// Starts a server as a child process, and connects over its stdin and stdout. It inherits the stderr of this
@@ -161,9 +162,9 @@ impl Builder {
         let span = tracing::info_span!("mcp_client", program = ?command.as_std().get_program());
         let log_stderr = self.log_stderr;
         self.config.respawn = true;
-        let link = span.in_scope(|| ByteStream::start(move || child::start(&mut command, log_stderr)));
+        let link = span.in_scope(|| ByteStream::start(ServerStream, move || child::start(&mut command, log_stderr)));
         let link = link.map_err(Error::Start)?;
-        self.connect_with(link, "the server".to_owned(), span).await
+        self.connect_with(link, |_| None, "the server".to_owned(), span).await
     }
 }
 
@@ -226,18 +227,26 @@ impl Builder<Http> {
         let link = Exchanges::new(client).map_err(Error::HttpClient)?;
         let transport = proto::Http::new(http);
         let builder = Builder { config, handler, transport, log_stderr };
-        builder.connect_with(link, format!("the server at {server}"), span).await
+        let transport = |machine: &proto::Client<_>| Some(machine.http_transport());
+        builder.connect_with(link, transport, format!("the server at {server}"), span).await
     }
 }
 
-impl<T: ClientTransport<Action: Send> + Send> Builder<T> {
-    async fn connect_with<L: Link<Transport = T>>(self, link: L, server: String, span: Span) -> Result<Client, Error> {
+impl<T: ClientTransport<Action: Send> + Send + 'static> Builder<T> {
+    async fn connect_with(
+        self,
+        link: impl Feed<proto::Client<T>, Action = T::Action>,
+        http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
+        server: String,
+        span: Span,
+    ) -> Result<Client, Error> {
         let server: Arc<str> = Arc::from(server);
         let machine = proto::Client::new(self.transport, self.config)?;
         let (commands, inputs) = mpsc::channel(COMMANDS);
         let (connected, answer) = oneshot::channel();
         let (cancel, cancelled) = mpsc::unbounded_channel();
-        let driver = Driver::new(machine, link, self.handler, Arc::clone(&server), connected, cancelled);
+        let driver =
+            Driver::new(machine, link, self.handler, Arc::clone(&server), http_transport, connected, cancelled);
         tokio::spawn(driver.run(inputs).instrument(span));
         match answer.await.map_err(|_| UsageError::Closed)? {
             Ok(greeting) => {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_proto::client::{
-    self as proto, Call, CloseReason, DetectedEra, Event, Outcome, Scope, SubscriptionKey, Unavailable,
+    self as proto, Call, ClientTransport, CloseReason, DetectedEra, Event, HttpTransport, Outcome, Scope,
+    SubscriptionKey, Unavailable,
 };
 use mcp_proto::{ErrorObject, Json, Notification, Output, ProtocolVersion, RequestKey, Ticket, TicketKey, UsageError};
 use tokio::sync::{mpsc, oneshot};
@@ -18,7 +19,7 @@ use super::handler::AnyHandler;
 use super::subscription::SubscriptionEvent;
 use super::{Greeting, Subscription};
 use crate::clock::{Alarm, now};
-use crate::link::Link;
+use crate::link::Feed;
 use crate::panics::caught;
 
 /// The number of notifications that are queued for the handler. More are dropped, because the handler may be waiting
@@ -58,12 +59,14 @@ pub(super) struct Refused {
     pub(super) exited: Option<ExitStatus>,
 }
 
-pub(super) struct Driver<L: Link> {
-    machine: proto::Client<L::Transport>,
+pub(super) struct Driver<T: ClientTransport, L> {
+    machine: proto::Client<T>,
     link: L,
     handler: Arc<dyn AnyHandler>,
     /// The server's description for error messages.
     server: Arc<str>,
+    /// Returns the machine's HTTP transport; `None` on a byte stream.
+    http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
     connected: Option<oneshot::Sender<Result<Greeting, Refused>>>,
     refused: Option<Unavailable>,
     callers: BTreeMap<RequestKey, Caller>,
@@ -88,12 +91,13 @@ enum Next {
     End,
 }
 
-impl<L: Link> Driver<L> {
+impl<T: ClientTransport, L: Feed<proto::Client<T>, Action = T::Action>> Driver<T, L> {
     pub(super) fn new(
-        machine: proto::Client<L::Transport>,
+        machine: proto::Client<T>,
         link: L,
         handler: Arc<dyn AnyHandler>,
         server: Arc<str>,
+        http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
         connected: oneshot::Sender<Result<Greeting, Refused>>,
         cancelled: mpsc::UnboundedReceiver<CallNumber>,
     ) -> Self {
@@ -105,6 +109,7 @@ impl<L: Link> Driver<L> {
             link,
             handler,
             server,
+            http_transport,
             connected: Some(connected),
             refused: None,
             callers: BTreeMap::new(),
@@ -128,9 +133,9 @@ impl<L: Link> Driver<L> {
         debug_assert!(connecting.is_ok(), "nothing was connected before");
 
         while self.drain(&notices) == Next::GoOn {
-            let due = self.machine.poll_timeout();
+            let (due, wants_input) = (self.machine.poll_timeout(), self.link.wants_input(&self.machine));
             tokio::select! {
-                () = self.link.turn(&mut self.machine) => {}
+                received = self.link.receive(wants_input) => self.link.feed(&mut self.machine, received),
                 input = inputs.recv(), if has_clients => if let Some(input) = input {
                     self.on_input(input);
                 } else {
@@ -312,7 +317,7 @@ impl<L: Link> Driver<L> {
 
     fn on_connected(&mut self, version: ProtocolVersion, result: Json, is_reconnect: bool, detected_era: DetectedEra) {
         tracing::debug!(era = ?detected_era.era, "{}", detected_era.by);
-        let transport = L::http_transport(&self.machine);
+        let transport = (self.http_transport)(&self.machine);
         let spoken = transport.map(tracing::field::display);
         if is_reconnect {
             tracing::info!(%version, transport = spoken, "connected again");
@@ -357,17 +362,19 @@ mod tests {
     use mcp_proto::{Failed, Stdio, StdioAction};
 
     use super::*;
+    use crate::link::Link;
 
     /// A link that does nothing: the test passes the input to the machine.
     #[derive(Default)]
     struct Nothing;
 
     impl Link for Nothing {
-        type Transport = Stdio;
+        type Action = StdioAction;
+        type Received = ();
 
         fn act(&mut self, _: StdioAction) {}
 
-        async fn turn(&mut self, _: &mut proto::Client<Stdio>) {
+        async fn receive(&mut self, _: bool) {
             std::future::pending::<()>().await;
         }
 
@@ -376,12 +383,21 @@ mod tests {
         }
     }
 
+    impl<M> Feed<M> for Nothing {
+        fn wants_input(&self, _: &M) -> bool {
+            false
+        }
+
+        fn feed(&mut self, _: &mut M, (): ()) {}
+    }
+
     /// A driver whose server has answered the handshake, and the channel of its notifications.
-    fn connected() -> (Driver<Nothing>, mpsc::Sender<Notification>, mpsc::Receiver<Notification>) {
+    fn connected() -> (Driver<Stdio, Nothing>, mpsc::Sender<Notification>, mpsc::Receiver<Notification>) {
         let machine = proto::Client::new(Stdio::new(), Config::new("t", "1")).unwrap();
         let (connected, _) = oneshot::channel();
         let (_, cancelled) = mpsc::unbounded_channel();
-        let mut driver = Driver::new(machine, Nothing, Arc::new(()), Arc::from("the server"), connected, cancelled);
+        let mut driver =
+            Driver::new(machine, Nothing, Arc::new(()), Arc::from("the server"), |_| None, connected, cancelled);
         driver.machine.connect(now()).unwrap();
         let (notices, heard) = mpsc::channel(NOTIFICATION_CAPACITY);
         let version = r#"{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}"#;
@@ -390,7 +406,7 @@ mod tests {
         (driver, notices, heard)
     }
 
-    fn feed(driver: &mut Driver<Nothing>, notices: &mpsc::Sender<Notification>, line: &str) {
+    fn feed(driver: &mut Driver<Stdio, Nothing>, notices: &mpsc::Sender<Notification>, line: &str) {
         driver.machine.handle_bytes(format!("{line}\n").as_bytes(), now());
         assert!(driver.drain(notices) == Next::GoOn);
     }
