@@ -42,9 +42,9 @@ use mcp_proto::{ErrorObject, Json, Notification, UsageError};
 
 use connection::{Connection, Times, refuse_at_once};
 use connections::{Admitted, Connections};
-use driver::{Driver, Input};
+use driver::{Command, Commands, Driver, Input};
 use handlers::Handlers;
-use http_io::HttpIo;
+use http_io::{Arrived, HttpIo};
 
 pub use incoming::{Incoming, ServerPublisher};
 pub use state::StateKeys;
@@ -186,15 +186,15 @@ pub struct Server {
     pub idle_timeout: Duration,
     /// The maximum number of threads on which requests are served. Default 32.
     pub max_handlers: usize,
-    inbox: SyncSender<Input>,
-    inputs: std::sync::mpsc::Receiver<Input>,
+    inbox: SyncSender<Input<Arrived>>,
+    inputs: std::sync::mpsc::Receiver<Input<Arrived>>,
     is_stopped: Arc<AtomicBool>,
 }
 
 /// Stops a server from another thread.
 #[derive(Debug, Clone)]
 pub struct ServerStopper {
-    inbox: SyncSender<Input>,
+    commands: Commands,
     is_stopped: Arc<AtomicBool>,
     address: SocketAddr,
 }
@@ -243,13 +243,17 @@ impl Server {
     /// Returns a handle that stops the server.
     #[must_use]
     pub fn stopper(&self) -> ServerStopper {
-        ServerStopper { inbox: self.inbox.clone(), is_stopped: Arc::clone(&self.is_stopped), address: self.address }
+        ServerStopper {
+            commands: Commands::to(self.inbox.clone()),
+            is_stopped: Arc::clone(&self.is_stopped),
+            address: self.address,
+        }
     }
 
     /// Returns a handle that publishes changes to clients while the server runs.
     #[must_use]
     pub fn publisher(&self) -> ServerPublisher {
-        ServerPublisher { inbox: self.inbox.clone() }
+        ServerPublisher { commands: Commands::to(self.inbox.clone()) }
     }
 
     /// Serves until the server is stopped.
@@ -266,8 +270,13 @@ impl Server {
         http.max_streams = http.max_streams.min(max_connections.div_ceil(2));
         config.limits.subscriptions = config.limits.subscriptions.min(max_connections.div_ceil(4));
         let machine = mcp_proto::Server::new(Http::new(http), config).map_err(unusable)?;
-        let driver =
-            Driver::new(machine, HttpIo::default(), inbox.clone(), Handlers::new(max_handlers), Arc::new(service));
+        let driver = Driver::new(
+            machine,
+            HttpIo::default(),
+            Commands::to(inbox.clone()),
+            Handlers::new(max_handlers),
+            Arc::new(service),
+        );
         let driver = thread::Builder::new().name("mcp-server".to_owned()).spawn(move || driver.run(&inputs))?;
         let connections = Arc::new(Connections::new(max_connections));
         let answering = Arc::new(AtomicUsize::new(0));
@@ -306,7 +315,7 @@ impl ServerStopper {
     /// Stops the server: all pending requests are answered, then [`Server::run`] returns.
     pub fn stop(&self) {
         if !self.is_stopped.swap(true, Ordering::AcqRel) {
-            let _ = self.inbox.send(Input::Stop);
+            let _ = self.commands.send(Command::Stop);
             // The accept loop checks for the end only after an accepted connection, which this provides.
             let _ = TcpStream::connect_timeout(&self.address, Duration::from_secs(1));
         }
@@ -327,7 +336,7 @@ fn serve(
     peer: IpAddr,
     connections: &Arc<Connections>,
     times: Times,
-    inbox: &SyncSender<Input>,
+    inbox: &SyncSender<Input<Arrived>>,
     answering: &Arc<AtomicUsize>,
 ) {
     let peer = PeerKey::from(peer);

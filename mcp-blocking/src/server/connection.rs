@@ -14,6 +14,7 @@ use mcp_proto::server::{PeerKey, expects_continue, server_stopped, too_many_conn
 
 use super::connections::Slot;
 use super::driver::Input;
+use super::http_io::Arrived;
 use super::http1::{Delimited, Framing, HEAD, Head, Piece, parse_head, write_head};
 
 /// Bytes that are read or written at a time.
@@ -149,7 +150,7 @@ pub(super) struct Connection {
     slot: Slot,
     peer: PeerKey,
     times: Times,
-    driver: SyncSender<Input>,
+    driver: SyncSender<Input<Arrived>>,
     /// The number of requests that all connections are answering.
     answering: Arc<AtomicUsize>,
     /// Bytes that were read but not yet parsed.
@@ -168,7 +169,7 @@ impl Connection {
         slot: Slot,
         peer: PeerKey,
         times: Times,
-        driver: SyncSender<Input>,
+        driver: SyncSender<Input<Arrived>>,
         answering: Arc<AtomicUsize>,
     ) -> io::Result<Self> {
         stream.set_nodelay(true)?;
@@ -282,7 +283,8 @@ impl Connection {
         let fed = self.take_body(&mut framing, &mut body);
         let is_whole = framing == Framing::Done;
         let (head, peer) = (Box::new(parts), self.peer.clone());
-        if self.driver.send(Input::Request { request, head, peer, body, is_whole, replies }).is_err() {
+        if self.driver.send(Input::Arrived(Arrived::Request { request, head, peer, body, is_whole, replies })).is_err()
+        {
             write_whole(&self.stream, server_stopped())?;
             return Ok(Next::Close);
         }
@@ -296,7 +298,7 @@ impl Connection {
             self.respond(early, &responses, keep_alive && all_read, is_11, is_head)
         });
         if !matches!(outcome, Ok(Next::KeepAlive)) {
-            let _ = self.driver.send(Input::Gone(request));
+            let _ = self.driver.send(Input::Arrived(Arrived::Gone(request)));
         }
         if outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::InvalidData) {
             self.refuse(StatusCode::BAD_REQUEST)?;
@@ -353,7 +355,9 @@ impl Connection {
             let mut body = Vec::new();
             self.take_body(framing, &mut body)?;
             let is_last = *framing == Framing::Done;
-            if (is_last || !body.is_empty()) && self.driver.send(Input::Body { request, body, is_last }).is_err() {
+            if (is_last || !body.is_empty())
+                && self.driver.send(Input::Arrived(Arrived::Body { request, body, is_last })).is_err()
+            {
                 return Err(ErrorKind::ConnectionAborted.into());
             }
         }
@@ -500,7 +504,7 @@ mod tests {
     /// A connection on its own thread. The test acts as its client and as the driver.
     struct Served {
         client: TcpStream,
-        inputs: Receiver<Input>,
+        inputs: Receiver<Input<Arrived>>,
         answering: Arc<AtomicUsize>,
         connections: Arc<Connections>,
         thread: JoinHandle<io::Result<()>>,
@@ -547,13 +551,14 @@ mod tests {
             text
         }
 
-        fn input(&self) -> Input {
-            self.inputs.recv_timeout(LONG).unwrap()
+        fn input(&self) -> Arrived {
+            let Input::Arrived(arrived) = self.inputs.recv_timeout(LONG).unwrap() else { panic!("a command") };
+            arrived
         }
 
         /// The next request, as the driver receives it.
         fn request(&self) -> (String, Vec<u8>, bool, Replies, u64) {
-            let Input::Request { request, head, body, is_whole, replies, peer } = self.input() else {
+            let Arrived::Request { request, head, body, is_whole, replies, peer } = self.input() else {
                 panic!("no request");
             };
             assert_eq!(peer, PeerKey::new(&[1]));
@@ -592,7 +597,7 @@ mod tests {
         assert_eq!(line, "DELETE /c");
         replies.send(whole("three"));
         assert_eq!(served.rest(), "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nthree");
-        assert!(matches!(served.input(), Input::Gone(gone) if gone == request));
+        assert!(matches!(served.input(), Arrived::Gone(gone) if gone == request));
         assert_eq!(served.answering.load(Ordering::Acquire), 0);
         served.ends().unwrap();
     }
@@ -609,7 +614,7 @@ mod tests {
             assert!(body.is_empty() && !is_whole);
             for (part, expected) in parts.iter().zip(bodies) {
                 served.write(part);
-                let Input::Body { request: of, body, is_last } = served.input() else { panic!("no body") };
+                let Arrived::Body { request: of, body, is_last } = served.input() else { panic!("no body") };
                 assert_eq!((of, &body[..], is_last), (request, expected.as_bytes(), expected.ends_with("def")));
             }
             replies.send(whole("done"));
@@ -630,7 +635,7 @@ mod tests {
         replies.send(Reply::Continue);
         assert_eq!(served.read("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
         served.write("body");
-        assert!(matches!(served.input(), Input::Body { body, is_last: true, .. } if body == b"body"));
+        assert!(matches!(served.input(), Arrived::Body { body, is_last: true, .. } if body == b"body"));
         replies.send(whole("done"));
         served.read("done");
         for expects in ["expect: 100-continue\r\n", ""] {
@@ -643,7 +648,7 @@ mod tests {
                 "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nearly",
                 "the rest of the request would be taken for another"
             );
-            assert!(matches!(served.input(), Input::Gone(gone) if gone == request));
+            assert!(matches!(served.input(), Arrived::Gone(gone) if gone == request));
         }
     }
 
@@ -671,7 +676,7 @@ mod tests {
                 assert_eq!(served.request().0, "GET /b");
             } else {
                 assert_eq!(served.rest(), end);
-                assert!(matches!(served.input(), Input::Gone(gone) if gone == request));
+                assert!(matches!(served.input(), Arrived::Gone(gone) if gone == request));
             }
         }
         // A response that is cut off has no final chunk, and a burst is written in full.
@@ -707,7 +712,10 @@ mod tests {
             served.write(&format!("POST /a HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n{broken}"));
             assert_eq!(served.rest(), "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
             let inputs: Vec<_> = served.inputs.try_iter().collect();
-            assert!(matches!(&inputs[..], [Input::Request { .. }, Input::Gone(_)]), "{broken}: {inputs:?}");
+            assert!(
+                matches!(&inputs[..], [Input::Arrived(Arrived::Request { .. }), Input::Arrived(Arrived::Gone(_))]),
+                "{broken}: {inputs:?}"
+            );
         }
     }
 
@@ -728,7 +736,10 @@ mod tests {
             }
             let inputs = served.inputs;
             drop(served.client);
-            assert!(matches!(inputs.recv_timeout(LONG), Ok(Input::Gone(gone)) if gone == request), "{sent}");
+            assert!(
+                matches!(inputs.recv_timeout(LONG), Ok(Input::Arrived(Arrived::Gone(gone))) if gone == request),
+                "{sent}"
+            );
             served.thread.join().unwrap().unwrap_err();
             assert!(replies.send(whole("late")).is_none());
         }
@@ -740,7 +751,7 @@ mod tests {
         assert_eq!(served.client.peek(&mut [0]).unwrap(), 1);
         let inputs = served.inputs;
         drop(served.client);
-        assert!(matches!(inputs.recv_timeout(LONG), Ok(Input::Gone(gone)) if gone == request));
+        assert!(matches!(inputs.recv_timeout(LONG), Ok(Input::Arrived(Arrived::Gone(gone))) if gone == request));
         assert_eq!(served.thread.join().unwrap().unwrap_err().kind(), ErrorKind::ConnectionReset);
         for has_request in [true, false] {
             let mut served = Served::new();

@@ -1,35 +1,31 @@
 //! The thread that owns the machine.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 
-use http::request::Parts;
 use mcp_proto::client::{Call, CloseReason, Outcome};
-use mcp_proto::server::{Event, LoggingLevel, PeerKey, Progress, Scope, Server, ServerTransport};
-use mcp_proto::{
-    ErrorObject, Instant, Json, Notification, Output, RequestKey, Ticket, TicketKey, Transport, UsageError,
-};
+use mcp_proto::machine::Machine;
+use mcp_proto::server::{Event, LoggingLevel, Progress, Scope, Server, ServerTransport};
+use mcp_proto::{ErrorObject, Instant, Json, Notification, Output, RequestKey, Ticket, TicketKey, UsageError};
 
 use super::Service;
-use super::connection::Replies;
 use super::handlers::{Handlers, Job};
 use super::incoming::{Context, Incoming, ServerPublisher, Shared};
 use super::subscriptions::Subscriptions;
 use crate::clock;
-use crate::stdio::Happened;
 
-/// Input to the driver.
+/// Input to the driver: what has arrived from clients, or a command.
 #[derive(Debug)]
-pub(super) enum Input {
-    /// A request has arrived, with the part of its body that arrived with it.
-    Request { request: u64, head: Box<Parts>, peer: PeerKey, body: Vec<u8>, is_whole: bool, replies: Replies },
-    /// A further part of its body.
-    Body { request: u64, body: Vec<u8>, is_last: bool },
-    /// Its connection is gone, or the request was answered and the connection is being closed.
-    Gone(u64),
-    /// The thread that reads or writes a byte stream reports something.
-    Happened(Happened),
+pub(super) enum Input<A> {
+    Arrived(A),
+    Command(Command),
+}
+
+/// A command of a handler or of the application.
+#[derive(Debug)]
+pub(super) enum Command {
     /// A handler has answered.
     Answer { ticket: TicketKey, answer: Result<Json, ErrorObject> },
     /// A handler reports its progress.
@@ -56,43 +52,55 @@ pub(super) enum Input {
     Stop,
 }
 
-/// Carries out the actions of a server's machine, and hands in what arrives.
-pub(super) trait Io {
-    /// The transport of the machine.
-    type Transport: ServerTransport;
+/// Sends commands to the driver, over any transport.
+#[derive(Clone)]
+pub(super) struct Commands(Arc<dyn Fn(Command) -> Result<(), UsageError> + Send + Sync>);
+
+impl Commands {
+    pub(super) fn to<A: Send + 'static>(inbox: SyncSender<Input<A>>) -> Self {
+        Self(Arc::new(move |command| inbox.send(Input::Command(command)).map_err(|_| UsageError::Closed)))
+    }
+
+    /// # Errors
+    ///
+    /// [`UsageError::Closed`] if the driver has ended.
+    pub(super) fn send(&self, command: Command) -> Result<(), UsageError> {
+        (self.0)(command)
+    }
+}
+
+impl fmt::Debug for Commands {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Commands").finish_non_exhaustive()
+    }
+}
+
+/// Carries out the actions of a machine, and passes in what arrives.
+pub(super) trait Io<M: Machine> {
+    /// What arrives from clients.
+    type Arrived: Send + 'static;
 
     /// The machine's only session is over: nothing is left to serve.
     const ENDS_WITH_SESSION: bool;
 
-    /// Hands in what has arrived; commands of handlers are not for this method.
-    fn on_input(&mut self, machine: &mut Server<Self::Transport>, input: Input, now: Instant);
+    /// Passes in what has arrived.
+    fn on_arrived(&mut self, machine: &mut M, arrived: Self::Arrived, now: Instant);
 
     /// Carries out an action.
-    fn act(
-        &mut self,
-        machine: &mut Server<Self::Transport>,
-        action: <Self::Transport as Transport>::Action,
-        now: Instant,
-    );
+    fn act(&mut self, machine: &mut M, action: M::Action, now: Instant);
 
     /// Reports to the machine what was written since the last call.
-    fn report_written(&mut self, machine: &mut Server<Self::Transport>, now: Instant);
+    fn report_written(&mut self, machine: &mut M, now: Instant);
 
-    /// Called when nothing is left to carry out. Returns `false` if more was written meanwhile, which the machine must
-    /// be told before the driver waits.
-    fn may_wait(&mut self, machine: &Server<Self::Transport>) -> bool;
-
-    /// Lets what is due happen.
-    fn handle_timeout(machine: &mut Server<Self::Transport>, now: Instant);
-
-    /// Closes the machine.
-    fn close(machine: &mut Server<Self::Transport>, now: Instant);
+    /// Called when nothing is left to carry out. Returns `false` if more was written meanwhile, which must be reported
+    /// to the machine before the driver waits.
+    fn may_wait(&mut self, machine: &M) -> bool;
 }
 
-pub(super) struct Driver<I: Io> {
-    machine: Server<I::Transport>,
+pub(super) struct Driver<T: ServerTransport, I> {
+    machine: Server<T>,
     io: I,
-    inbox: SyncSender<Input>,
+    commands: Commands,
     handlers: Handlers,
     service: Arc<dyn Service>,
     tickets: BTreeMap<TicketKey, (Ticket, Arc<Shared>)>,
@@ -105,19 +113,22 @@ pub(super) struct Driver<I: Io> {
     closed: Option<CloseReason>,
 }
 
-impl<I: Io> Driver<I> {
+impl<T: ServerTransport, I: Io<Server<T>>> Driver<T, I>
+where
+    Server<T>: Machine<Action = T::Action>,
+{
     pub(super) fn new(
-        machine: Server<I::Transport>,
+        machine: Server<T>,
         io: I,
-        inbox: SyncSender<Input>,
+        commands: Commands,
         handlers: Handlers,
         service: Arc<dyn Service>,
     ) -> Self {
-        let subscriptions = Subscriptions::new(ServerPublisher { inbox: inbox.clone() });
+        let subscriptions = Subscriptions::new(ServerPublisher { commands: commands.clone() });
         Self {
             machine,
             io,
-            inbox,
+            commands,
             handlers,
             service,
             tickets: BTreeMap::new(),
@@ -129,7 +140,7 @@ impl<I: Io> Driver<I> {
     }
 
     /// Runs until the server is stopped, or its only session has ended. Returns why it has, if there is one.
-    pub(super) fn run(mut self, inputs: &Receiver<Input>) -> (I, Option<CloseReason>) {
+    pub(super) fn run(mut self, inputs: &Receiver<Input<I::Arrived>>) -> (I, Option<CloseReason>) {
         loop {
             let due = self.machine.poll_timeout();
             let input = match due {
@@ -139,7 +150,7 @@ impl<I: Io> Driver<I> {
             let now = clock::now();
             self.io.report_written(&mut self.machine, now);
             let is_stopped = match input {
-                Ok(Input::Stop) | Err(RecvTimeoutError::Disconnected) => true,
+                Ok(Input::Command(Command::Stop)) | Err(RecvTimeoutError::Disconnected) => true,
                 Ok(input) => {
                     self.on_input(input, now);
                     false
@@ -147,9 +158,9 @@ impl<I: Io> Driver<I> {
                 Err(RecvTimeoutError::Timeout) => false,
             };
             if is_stopped {
-                I::close(&mut self.machine, now);
+                Machine::close(&mut self.machine, now);
             } else if self.machine.poll_timeout().is_some_and(|at| at <= now) {
-                I::handle_timeout(&mut self.machine, now);
+                Machine::handle_timeout(&mut self.machine, now);
             }
             self.settle(now);
             if is_stopped || self.closed.is_some() {
@@ -188,39 +199,43 @@ impl<I: Io> Driver<I> {
         }
     }
 
-    fn on_input(&mut self, input: Input, now: Instant) {
+    fn on_input(&mut self, input: Input<I::Arrived>, now: Instant) {
         match input {
-            input @ (Input::Request { .. } | Input::Body { .. } | Input::Gone(_) | Input::Happened(_)) => {
-                self.io.on_input(&mut self.machine, input, now);
-            }
-            Input::Answer { ticket, answer } => {
+            Input::Arrived(arrived) => self.io.on_arrived(&mut self.machine, arrived, now),
+            Input::Command(command) => self.on_command(command, now),
+        }
+    }
+
+    fn on_command(&mut self, command: Command, now: Instant) {
+        match command {
+            Command::Answer { ticket, answer } => {
                 if let Some((ticket, _)) = self.tickets.remove(&ticket) {
                     if let Err(error) = self.machine.respond(ticket, answer, now) {
                         log::warn!("a handler's answer was replaced: {error}");
                     }
                 }
             }
-            Input::Progress { ticket, progress } => {
+            Command::Progress { ticket, progress } => {
                 if let Some((ticket, _)) = self.tickets.get(&ticket) {
                     self.machine.progress(ticket, &progress, now);
                 }
             }
-            Input::Release(ticket) => {
+            Command::Release(ticket) => {
                 if let Some((ticket, _)) = self.tickets.get(&ticket) {
                     self.machine.release(ticket, now);
                 }
             }
-            Input::Notify { scope, notification, accept } => {
+            Command::Notify { scope, notification, accept } => {
                 let _ = accept.send(self.machine.notify(scope, notification, now));
             }
-            Input::Log { ticket, level, logger, data, accept } => {
+            Command::Log { ticket, level, logger, data, accept } => {
                 let scope = Scope::Request(ticket);
                 let _ = accept.send(self.machine.log(scope, level, logger.as_deref(), &data, now));
             }
-            Input::Publish { notification, accept } => {
+            Command::Publish { notification, accept } => {
                 let _ = accept.send(self.machine.publish(notification, now));
             }
-            Input::Ask { ticket, call, outcome } => match self.machine.request(Scope::Request(ticket), call, now) {
+            Command::Ask { ticket, call, outcome } => match self.machine.request(Scope::Request(ticket), call, now) {
                 Ok(request) => {
                     self.asked.insert(request, outcome);
                 }
@@ -228,8 +243,8 @@ impl<I: Io> Driver<I> {
                     let _ = outcome.send(Err(error));
                 }
             },
-            Input::Reported => self.is_reporting = false,
-            Input::Stop => {}
+            Command::Reported => self.is_reporting = false,
+            Command::Stop => {}
         }
     }
 
@@ -243,7 +258,7 @@ impl<I: Io> Driver<I> {
                 let headers = self.machine.request_head(&ticket).map(|head| head.headers.clone()).unwrap_or_default();
                 let shared = Arc::new(Shared::default());
                 self.tickets.insert(key, (ticket, Arc::clone(&shared)));
-                let context = Context { ticket: key, inbox: self.inbox.clone(), shared, about, headers };
+                let context = Context { ticket: key, commands: self.commands.clone(), shared, about, headers };
                 let incoming = Incoming::new(method, params, context);
                 self.handlers.push(Job::Call { service: Arc::clone(&self.service), incoming });
             }
@@ -281,20 +296,21 @@ mod tests {
     use std::sync::mpsc::sync_channel;
 
     use ::mcp_testkit::waiting::wait_until;
-    use mcp_proto::server::{Config, Http, HttpConfig};
+    use http::request::Parts;
+    use mcp_proto::server::{Config, Http, HttpConfig, PeerKey};
 
     use super::super::connection::{Reply, replies};
-    use super::super::http_io::HttpIo;
+    use super::super::http_io::{Arrived, HttpIo};
     use super::*;
 
     /// A driver without handler threads, so that all calls stay queued, and a connection.
-    fn without_threads(service: &Arc<dyn Service>) -> (Driver<HttpIo>, Arc<TcpStream>) {
-        let (inbox, _) = sync_channel(1);
+    fn without_threads(service: &Arc<dyn Service>) -> (Driver<Http, HttpIo>, Arc<TcpStream>) {
+        let commands = Commands::to::<Arrived>(sync_channel(1).0);
         let config = Config::new("s", "1").with_capabilities(Json::parse(r#"{"tools":{}}"#).unwrap());
         let machine = Server::new(Http::new(HttpConfig::new()), config).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = Arc::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
-        (Driver::new(machine, HttpIo::default(), inbox, Handlers::new(0), Arc::clone(service)), stream)
+        (Driver::new(machine, HttpIo::default(), commands, Handlers::new(0), Arc::clone(service)), stream)
     }
 
     /// The head of a call of the tool `t` in revision 2026-07-28.
@@ -315,10 +331,11 @@ mod tests {
             let (replies, _responses) = replies(&stream);
             let (head, peer, body) = (head(), PeerKey::new(&[1]), call.into_bytes());
             let now = clock::now();
-            driver.on_input(Input::Request { request, head, peer, body, is_whole: true, replies }, now);
+            driver
+                .on_input(Input::Arrived(Arrived::Request { request, head, peer, body, is_whole: true, replies }), now);
             driver.settle(now);
             assert_eq!(Arc::strong_count(&service), before + 1, "the call waits");
-            driver.on_input(Input::Gone(request), now);
+            driver.on_input(Input::Arrived(Arrived::Gone(request)), now);
             driver.settle(now);
             assert_eq!(Arc::strong_count(&service), before, "it waits no longer");
             assert_eq!((driver.tickets.len(), driver.io.replies.len(), driver.io.exchanges.len()), (0, 0, 0));
@@ -336,22 +353,25 @@ mod tests {
                 format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{{params}}}}}"#).into_bytes();
             let (replies, responses) = replies(&stream);
             let (head, peer, now) = (head(), PeerKey::new(&[1]), clock::now());
-            driver.on_input(Input::Request { request: 1, head, peer, body, is_whole: true, replies }, now);
+            driver.on_input(
+                Input::Arrived(Arrived::Request { request: 1, head, peer, body, is_whole: true, replies }),
+                now,
+            );
             driver.settle(now);
             let ticket = *driver.tickets.keys().next().unwrap();
             let mut responses = Some(responses);
             if !is_taken {
                 responses = None;
             }
-            driver.on_input(
-                Input::Progress { ticket, progress: Progress { progress: 1.0, total: None, message: None } },
+            driver.on_command(
+                Command::Progress { ticket, progress: Progress { progress: 1.0, total: None, message: None } },
                 now,
             );
             driver.settle(now);
             let left = (driver.tickets.len(), driver.io.replies.len(), driver.io.exchanges.len());
             assert_eq!(left, if is_taken { (1, 1, 1) } else { (0, 0, 0) });
             // The answer removes all remaining state.
-            driver.on_input(Input::Answer { ticket, answer: Ok(Json::empty_object()) }, now);
+            driver.on_command(Command::Answer { ticket, answer: Ok(Json::empty_object()) }, now);
             driver.settle(now);
             assert_eq!((driver.tickets.len(), driver.io.replies.len(), driver.io.exchanges.len()), (0, 0, 0));
             drop(responses);
@@ -368,18 +388,21 @@ mod tests {
         let (replies, responses) = replies(&stream);
         let (peer, now) = (PeerKey::new(&[1]), clock::now());
         let body = call.replace(r#""_meta":{"#, r#""_meta":{"progressToken":1,"#).into_bytes();
-        driver.on_input(Input::Request { request: 1, head: head(), peer, body, is_whole: true, replies }, now);
+        driver.on_input(
+            Input::Arrived(Arrived::Request { request: 1, head: head(), peer, body, is_whole: true, replies }),
+            now,
+        );
         driver.settle(now);
         let ticket = *driver.tickets.keys().next().unwrap();
-        driver.on_input(
-            Input::Progress { ticket, progress: Progress { progress: 1.0, total: None, message: None } },
+        driver.on_command(
+            Command::Progress { ticket, progress: Progress { progress: 1.0, total: None, message: None } },
             now,
         );
         driver.settle(now);
         assert!(matches!(responses.try_recv(), Ok(Reply::Stream(_))));
         assert!(matches!(responses.try_recv(), Ok(Reply::Piece(_))));
         assert_eq!(driver.io.unwritten.len(), 1);
-        driver.on_input(Input::Gone(1), now);
+        driver.on_input(Input::Arrived(Arrived::Gone(1)), now);
         driver.settle(now);
         assert_eq!((driver.io.replies.len(), driver.io.exchanges.len(), driver.io.unwritten.len()), (0, 0, 0));
     }
@@ -396,7 +419,10 @@ mod tests {
         let body = call.replace(r#""_meta":{"#, r#""_meta":{"progressToken":1,"#).into_bytes();
         let (replies, _responses) = replies(&stream);
         let (peer, now) = (PeerKey::new(&[1]), clock::now());
-        driver.on_input(Input::Request { request: 1, head: head(), peer, body, is_whole: true, replies }, now);
+        driver.on_input(
+            Input::Arrived(Arrived::Request { request: 1, head: head(), peer, body, is_whole: true, replies }),
+            now,
+        );
         driver.settle(now);
         let ticket = *driver.tickets.keys().next().unwrap();
         let message = Some("x".repeat(mcp_proto::Limits::default().unwritten / 8).into());
@@ -407,7 +433,7 @@ mod tests {
         for step in 1..20 {
             assert!(!is_shut(&mut client), "after {step} pieces");
             let progress = Progress { progress: f64::from(step), total: None, message: message.clone() };
-            driver.on_input(Input::Progress { ticket, progress }, now);
+            driver.on_command(Command::Progress { ticket, progress }, now);
             driver.settle(now);
             if driver.io.unwritten.is_empty() {
                 break;
@@ -441,13 +467,16 @@ mod tests {
         });
         let (mut driver, stream) = without_threads(&service);
         let (inbox, inputs) = sync_channel(16);
-        (driver.inbox, driver.handlers) = (inbox, Handlers::new(1));
+        (driver.commands, driver.handlers) = (Commands::to(inbox), Handlers::new(1));
         let info = r#""io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"}"#;
         let call = ::mcp_testkit::http_exchange::modern("1", "tools/call", r#""name":"t","#);
         let body = call.replace(r#""_meta":{"#, &format!(r#""_meta":{{{info},"#)).into_bytes();
         let (replies, responses) = replies(&stream);
         let (peer, now) = (PeerKey::new(&[1]), clock::now());
-        driver.on_input(Input::Request { request: 1, head: head(), peer, body, is_whole: true, replies }, now);
+        driver.on_input(
+            Input::Arrived(Arrived::Request { request: 1, head: head(), peer, body, is_whole: true, replies }),
+            now,
+        );
         driver.settle(now);
         while !driver.tickets.is_empty() {
             let input = inputs.recv_timeout(std::time::Duration::from_secs(10)).unwrap();

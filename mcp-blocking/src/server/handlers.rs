@@ -219,6 +219,7 @@ mod tests {
     use mcp_proto::server::{Config, Event, Server};
     use mcp_proto::{Json, Output, Stdio, Ticket};
 
+    use super::super::driver::Commands;
     use super::super::incoming::{Context, Shared};
     use super::*;
     use crate::clock;
@@ -244,12 +245,12 @@ mod tests {
         let call = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\"}\n";
         machine.handle_bytes(format!("{initialize}\n{}", call.repeat(count)).as_bytes(), now);
         let outputs: Vec<_> = std::iter::from_fn(|| machine.poll_output()).collect();
-        let (inbox, _) = sync_channel(1);
+        let commands = Commands::to::<()>(sync_channel(1).0);
         let calls = outputs.into_iter().filter_map(|output| {
             let Output::Event(Event::Requested { ticket, method, params }) = output else { return None };
             let about = Box::new(machine.context(&ticket)?);
-            let (inbox, headers) = (inbox.clone(), HeaderMap::new());
-            let context = Context { ticket: ticket.key(), inbox, shared: Arc::clone(shared), about, headers };
+            let (commands, headers) = (commands.clone(), HeaderMap::new());
+            let context = Context { ticket: ticket.key(), commands, shared: Arc::clone(shared), about, headers };
             let incoming = Incoming::new(method, params, context);
             Some((Box::new(Job::Call { service: service(), incoming }), ticket))
         });

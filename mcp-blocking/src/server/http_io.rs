@@ -2,11 +2,24 @@
 
 use std::collections::BTreeMap;
 
+use http::request::Parts;
 use mcp_proto::Instant;
-use mcp_proto::server::{ExchangeKey, Http, HttpAction, RequestInfo, Server};
+use mcp_proto::machine::{HandleRequests, Machine};
+use mcp_proto::server::{ExchangeKey, HttpAction, PeerKey, RequestInfo};
 
 use super::connection::{Replies, Reply, Unwritten};
-use super::driver::{Input, Io};
+use super::driver::Io;
+
+/// What arrives from the connections.
+#[derive(Debug)]
+pub(super) enum Arrived {
+    /// A request has arrived, with the part of its body that arrived with it.
+    Request { request: u64, head: Box<Parts>, peer: PeerKey, body: Vec<u8>, is_whole: bool, replies: Replies },
+    /// A further part of its body.
+    Body { request: u64, body: Vec<u8>, is_last: bool },
+    /// Its connection is gone, or the request was answered and the connection is being closed.
+    Gone(u64),
+}
 
 /// The exchanges of all connections.
 #[derive(Default)]
@@ -19,7 +32,7 @@ pub(super) struct HttpIo {
 }
 
 impl HttpIo {
-    fn feed(&self, machine: &mut Server<Http>, request: u64, body: &[u8], is_last: bool, now: Instant) {
+    fn feed(&self, machine: &mut impl HandleRequests, request: u64, body: &[u8], is_last: bool, now: Instant) {
         let Some(&exchange) = self.exchanges.get(&request) else { return };
         if !body.is_empty() {
             machine.handle_body(exchange, body, now);
@@ -29,7 +42,14 @@ impl HttpIo {
         }
     }
 
-    fn reply(&mut self, machine: &mut Server<Http>, exchange: ExchangeKey, reply: Reply, is_last: bool, now: Instant) {
+    fn reply(
+        &mut self,
+        machine: &mut impl HandleRequests,
+        exchange: ExchangeKey,
+        reply: Reply,
+        is_last: bool,
+        now: Instant,
+    ) {
         let Some((request, replies)) = self.replies.get(&exchange) else { return };
         let request = *request;
         let sent = replies.send(reply);
@@ -48,14 +68,14 @@ impl HttpIo {
     }
 }
 
-impl Io for HttpIo {
-    type Transport = Http;
+impl<M: HandleRequests + Machine<Action = HttpAction>> Io<M> for HttpIo {
+    type Arrived = Arrived;
 
     const ENDS_WITH_SESSION: bool = false;
 
-    fn on_input(&mut self, machine: &mut Server<Http>, input: Input, now: Instant) {
-        match input {
-            Input::Request { request, head, peer, body, is_whole, replies } => {
+    fn on_arrived(&mut self, machine: &mut M, arrived: Arrived, now: Instant) {
+        match arrived {
+            Arrived::Request { request, head, peer, body, is_whole, replies } => {
                 let mut nonce = [0; 32];
                 if let Err(error) = getrandom::fill(&mut nonce) {
                     // Without random bytes, ids would be guessable. The connection ends without a response.
@@ -68,28 +88,18 @@ impl Io for HttpIo {
                 self.replies.insert(exchange, (request, replies));
                 self.feed(machine, request, &body, is_whole, now);
             }
-            Input::Body { request, body, is_last } => self.feed(machine, request, &body, is_last, now),
-            Input::Gone(request) => {
+            Arrived::Body { request, body, is_last } => self.feed(machine, request, &body, is_last, now),
+            Arrived::Gone(request) => {
                 if let Some(exchange) = self.exchanges.remove(&request) {
                     self.replies.remove(&exchange);
                     self.unwritten.remove(&exchange);
                     machine.handle_disconnect(exchange, now);
                 }
             }
-            Input::Happened(_)
-            | Input::Answer { .. }
-            | Input::Progress { .. }
-            | Input::Release(_)
-            | Input::Notify { .. }
-            | Input::Log { .. }
-            | Input::Publish { .. }
-            | Input::Ask { .. }
-            | Input::Reported
-            | Input::Stop => {}
         }
     }
 
-    fn act(&mut self, machine: &mut Server<Http>, action: HttpAction, now: Instant) {
+    fn act(&mut self, machine: &mut M, action: HttpAction, now: Instant) {
         match action {
             HttpAction::Continue { exchange } => self.reply(machine, exchange, Reply::Continue, false, now),
             HttpAction::Respond { exchange, response } => {
@@ -110,7 +120,7 @@ impl Io for HttpIo {
         }
     }
 
-    fn report_written(&mut self, machine: &mut Server<Http>, now: Instant) {
+    fn report_written(&mut self, machine: &mut M, now: Instant) {
         self.unwritten.retain(|exchange, (left, counted)| {
             let bytes = left.bytes();
             machine.handle_written(*exchange, counted.saturating_sub(bytes), now);
@@ -119,15 +129,7 @@ impl Io for HttpIo {
         });
     }
 
-    fn may_wait(&mut self, _: &Server<Http>) -> bool {
+    fn may_wait(&mut self, _: &M) -> bool {
         true
-    }
-
-    fn handle_timeout(machine: &mut Server<Http>, now: Instant) {
-        machine.handle_timeout(now);
-    }
-
-    fn close(machine: &mut Server<Http>, now: Instant) {
-        machine.close(now);
     }
 }

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::sync_channel;
 
 use http::HeaderMap;
 use mcp_proto::client::{Call, Outcome};
 use mcp_proto::server::{Context as RequestContext, LoggingLevel, Progress, Scope};
 use mcp_proto::{ErrorObject, Json, Method, Notification, ProtocolVersion, SessionKey, TicketKey, UsageError};
 
-use super::driver::Input;
+use super::driver::{Command, Commands};
 
 /// A request from a client, with methods to send messages to that client while the request is served.
 pub struct Incoming {
@@ -22,7 +22,7 @@ pub struct Incoming {
 /// What a request belongs to, and the way to the driver.
 pub(super) struct Context {
     pub(super) ticket: TicketKey,
-    pub(super) inbox: SyncSender<Input>,
+    pub(super) commands: Commands,
     pub(super) shared: Arc<Shared>,
     pub(super) about: Box<RequestContext>,
     pub(super) headers: HeaderMap,
@@ -113,12 +113,12 @@ impl Incoming {
 
     /// Reports progress, if the client asked for it.
     pub fn progress(&self, progress: Progress) {
-        let _ = self.context.inbox.send(Input::Progress { ticket: self.context.ticket, progress });
+        let _ = self.context.commands.send(Command::Progress { ticket: self.context.ticket, progress });
     }
 
     /// Closes the response's stream so that the client fetches the answer later, if the revision supports that.
     pub fn release(&self) {
-        let _ = self.send(Input::Release(self.context.ticket));
+        let _ = self.send(Command::Release(self.context.ticket));
     }
 
     /// Sends a log message about this request, unless the client has not requested messages of this level.
@@ -130,7 +130,7 @@ impl Incoming {
     pub fn log(&self, level: LoggingLevel, logger: Option<&str>, data: Json) -> Result<(), UsageError> {
         let (accept, accepted) = sync_channel(1);
         let (ticket, logger) = (self.context.ticket, logger.map(Box::from));
-        self.send(Input::Log { ticket, level, logger, data, accept })?;
+        self.send(Command::Log { ticket, level, logger, data, accept })?;
         accepted.recv().map_err(|_| UsageError::Closed)?
     }
 
@@ -142,7 +142,7 @@ impl Incoming {
     pub fn notify(&self, notification: Notification) -> Result<(), UsageError> {
         let (accept, accepted) = sync_channel(1);
         let scope = Scope::Request(self.context.ticket);
-        self.send(Input::Notify { scope, notification, accept })?;
+        self.send(Command::Notify { scope, notification, accept })?;
         accepted.recv().map_err(|_| UsageError::Closed)?
     }
 
@@ -152,7 +152,7 @@ impl Incoming {
     ///
     /// As for [`ServerPublisher::publish`].
     pub fn publish(&self, notification: Notification) -> Result<(), UsageError> {
-        publish(&self.context.inbox, notification)
+        publish(&self.context.commands, notification)
     }
 
     /// Sends a request to the client on behalf of this request, and waits for the outcome.
@@ -162,7 +162,7 @@ impl Incoming {
     /// [`UsageError`] if the request cannot be sent.
     pub fn ask(&self, call: Call) -> Result<Outcome, UsageError> {
         let (outcome, answered) = sync_channel(1);
-        self.send(Input::Ask { ticket: self.context.ticket, call, outcome })?;
+        self.send(Command::Ask { ticket: self.context.ticket, call, outcome })?;
         answered.recv().map_err(|_| UsageError::Closed)?
     }
 
@@ -171,18 +171,18 @@ impl Incoming {
     }
 
     pub(super) fn answer(&self, answer: Result<Json, ErrorObject>) {
-        let _ = self.send(Input::Answer { ticket: self.context.ticket, answer });
+        let _ = self.send(Command::Answer { ticket: self.context.ticket, answer });
     }
 
-    fn send(&self, input: Input) -> Result<(), UsageError> {
-        self.context.inbox.send(input).map_err(|_| UsageError::Closed)
+    fn send(&self, command: Command) -> Result<(), UsageError> {
+        self.context.commands.send(command)
     }
 }
 
 /// Publishes changes to clients, from any thread.
 #[derive(Debug, Clone)]
 pub struct ServerPublisher {
-    pub(super) inbox: SyncSender<Input>,
+    pub(super) commands: Commands,
 }
 
 impl ServerPublisher {
@@ -194,12 +194,12 @@ impl ServerPublisher {
     /// [`UsageError`] if it is another notification, if the server's capabilities do not declare it, or if the server
     /// has ended.
     pub fn publish(&self, notification: Notification) -> Result<(), UsageError> {
-        publish(&self.inbox, notification)
+        publish(&self.commands, notification)
     }
 }
 
-fn publish(inbox: &SyncSender<Input>, notification: Notification) -> Result<(), UsageError> {
+fn publish(commands: &Commands, notification: Notification) -> Result<(), UsageError> {
     let (accept, accepted) = sync_channel(1);
-    inbox.send(Input::Publish { notification, accept }).map_err(|_| UsageError::Closed)?;
+    commands.send(Command::Publish { notification, accept })?;
     accepted.recv().map_err(|_| UsageError::Closed)?
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use mcp_proto::client::CloseReason;
+use mcp_proto::machine::{ClientStream, HandleBytes, Machine};
 use mcp_proto::server::{Config, Server};
 use mcp_proto::{Instant, Stdio, StdioAction};
 
-use super::driver::{Driver, Input, Io};
+use super::driver::{Command, Commands, Driver, Input, Io};
 use super::handlers::Handlers;
 use super::{FLUSH_TIMEOUT, ServerPublisher, Service, unusable};
 use crate::backpressure::Backpressure;
@@ -45,14 +46,14 @@ pub struct StdioServer {
     config: Config,
     /// The maximum number of threads on which requests are served. Default 32.
     pub max_handlers: usize,
-    inbox: SyncSender<Input>,
-    inputs: Receiver<Input>,
+    inbox: SyncSender<Input<Happened>>,
+    inputs: Receiver<Input<Happened>>,
 }
 
 /// Stops a server on a byte stream from another thread.
 #[derive(Debug, Clone)]
 pub struct StdioServerStopper {
-    inbox: SyncSender<Input>,
+    commands: Commands,
 }
 
 impl StdioServer {
@@ -66,13 +67,13 @@ impl StdioServer {
     /// Returns a handle that publishes changes to the client while the server runs.
     #[must_use]
     pub fn publisher(&self) -> ServerPublisher {
-        ServerPublisher { inbox: self.inbox.clone() }
+        ServerPublisher { commands: Commands::to(self.inbox.clone()) }
     }
 
     /// Returns a handle that stops the server.
     #[must_use]
     pub fn stopper(&self) -> StdioServerStopper {
-        StdioServerStopper { inbox: self.inbox.clone() }
+        StdioServerStopper { commands: Commands::to(self.inbox.clone()) }
     }
 
     /// Serves the client on stdin and stdout. Nothing else may write to stdout (ST-04).
@@ -101,12 +102,12 @@ impl StdioServer {
     ) -> io::Result<CloseReason> {
         let Self { config, max_handlers, inbox, inputs } = self;
         let machine = Server::new(Stdio::new(), config).map_err(unusable)?;
-        let shared: Arc<dyn Inbox<Input>> = Arc::new(inbox.clone());
+        let shared: Arc<dyn Inbox<_>> = Arc::new(inbox.clone());
         let backpressure = Arc::new(Backpressure::new());
-        let writer = Writer::spawn(Unknown(output), Arc::clone(&shared), Input::Happened)?;
-        spawn_reader(input, shared, Arc::clone(&backpressure), Input::Happened)?;
+        let writer = Writer::spawn(Unknown(output), Arc::clone(&shared), Input::Arrived)?;
+        spawn_reader(input, shared, Arc::clone(&backpressure), Input::Arrived)?;
         let io = StdioIo { writer, backpressure };
-        let driver = Driver::new(machine, io, inbox, Handlers::new(max_handlers), Arc::new(service));
+        let driver = Driver::new(machine, io, Commands::to(inbox), Handlers::new(max_handlers), Arc::new(service));
         let (io, reason) = driver.run(&inputs);
         flush(&io.writer, &inputs)?;
         Ok(reason.unwrap_or(CloseReason::Local))
@@ -116,12 +117,12 @@ impl StdioServer {
 impl StdioServerStopper {
     /// Stops the server: all pending requests are answered with an error, then [`StdioServer::run`] returns.
     pub fn stop(&self) {
-        let _ = self.inbox.send(Input::Stop);
+        let _ = self.commands.send(Command::Stop);
     }
 }
 
 /// Waits until everything is written.
-fn flush(writer: &Writer, inputs: &Receiver<Input>) -> io::Result<()> {
+fn flush(writer: &Writer, inputs: &Receiver<Input<Happened>>) -> io::Result<()> {
     writer.close();
     let until = clock::now() + FLUSH_TIMEOUT;
     while !writer.is_done() {
@@ -143,34 +144,22 @@ struct StdioIo {
     backpressure: Arc<Backpressure>,
 }
 
-impl Io for StdioIo {
-    type Transport = Stdio;
+impl<M: HandleBytes<ClientStream> + Machine<Action = StdioAction>> Io<M> for StdioIo {
+    type Arrived = Happened;
 
     const ENDS_WITH_SESSION: bool = true;
 
-    fn on_input(&mut self, machine: &mut Server<Stdio>, input: Input, now: Instant) {
-        match input {
-            Input::Happened(Happened::Read(bytes)) => machine.handle_bytes(&bytes, now),
-            Input::Happened(Happened::InputEnded) => machine.handle_eof(now),
+    fn on_arrived(&mut self, machine: &mut M, happened: Happened, now: Instant) {
+        match happened {
+            Happened::Read(bytes) => machine.handle_bytes(ClientStream, &bytes, now),
+            Happened::InputEnded => machine.handle_eof(ClientStream, now),
             // No client is left to serve.
-            Input::Happened(Happened::OutputClosed) => machine.close(now),
-            Input::Happened(Happened::Written)
-            | Input::Request { .. }
-            | Input::Body { .. }
-            | Input::Gone(_)
-            | Input::Answer { .. }
-            | Input::Progress { .. }
-            | Input::Release(_)
-            | Input::Notify { .. }
-            | Input::Log { .. }
-            | Input::Publish { .. }
-            | Input::Ask { .. }
-            | Input::Reported
-            | Input::Stop => {}
+            Happened::OutputClosed => machine.close(now),
+            Happened::Written => {}
         }
     }
 
-    fn act(&mut self, _: &mut Server<Stdio>, action: StdioAction, _: Instant) {
+    fn act(&mut self, _: &mut M, action: StdioAction, _: Instant) {
         match action {
             StdioAction::Write(bytes) => self.writer.push(bytes),
             StdioAction::CloseWrite => self.writer.close(),
@@ -179,22 +168,14 @@ impl Io for StdioIo {
         }
     }
 
-    fn report_written(&mut self, machine: &mut Server<Stdio>, now: Instant) {
-        machine.handle_written(self.writer.take_written(), now);
+    fn report_written(&mut self, machine: &mut M, now: Instant) {
+        machine.handle_written(ClientStream, self.writer.take_written(), now);
     }
 
-    fn may_wait(&mut self, machine: &Server<Stdio>) -> bool {
-        let wants_input = machine.wants_input();
+    fn may_wait(&mut self, machine: &M) -> bool {
+        let wants_input = machine.wants_bytes(ClientStream);
         self.backpressure.set(wants_input);
         wants_input || self.writer.wake_when_written()
-    }
-
-    fn handle_timeout(machine: &mut Server<Stdio>, now: Instant) {
-        machine.handle_timeout(now);
-    }
-
-    fn close(machine: &mut Server<Stdio>, now: Instant) {
-        machine.close(now);
     }
 }
 

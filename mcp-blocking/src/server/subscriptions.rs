@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use mcp_proto::server::SubscriptionChange;
 
 use super::Service;
-use super::driver::Input;
+use super::driver::Command;
 use super::incoming::ServerPublisher;
 
 /// The changes that the service has not handled.
@@ -44,7 +44,7 @@ impl Subscriptions {
             }
         }
         drop(turn);
-        let _ = self.publisher.inbox.send(Input::Reported);
+        let _ = self.publisher.commands.send(Command::Reported);
     }
 
     fn next(&self) -> Option<SubscriptionChange> {
