@@ -128,7 +128,7 @@
 //! | transports | `transport`, `client/http`, `server/http` | a message with the exchange that it belongs to |
 //! | roles | `client`, `server` | an event with the request that it belongs to |
 //! | composition | `relay` | a message to the other side |
-//! | drivers | `machine` | nothing: traits over all machines |
+//! | drivers | `machine`, `driver` | nothing: traits over all machines, and what drivers share besides their I/O |
 //! | payloads | `model` | a typed value, if the application wants one |
 //!
 //! Ids such as `SH-C-01` (rules of the specification) and `HT6` (the catalogue of bad input) mark the code that
@@ -139,6 +139,7 @@
 pub mod client;
 mod codec;
 mod conversation;
+pub mod driver;
 mod error;
 mod limits;
 pub mod machine;

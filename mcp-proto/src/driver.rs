@@ -1,0 +1,39 @@
+//! What drivers share besides their I/O: the words of their APIs, and the decisions behind them. The crates
+//! `mcp-blocking` and `mcp-tokio` use all of it; an application that drives a machine itself needs none of it.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `error` | why a client could not connect, or a call has no result |
+//! | `start` | the error of a program that cannot be started |
+//! | `client_event` | sorts the events of a client by who receives them |
+//! | `change` | events of a subscription |
+//! | `observation` | events of a client that need no answer |
+//! | `observer` | what the application sees of a relay |
+//! | `queue` | a bounded queue that counts what it had no room for |
+//! | `incoming` | a request of a client, as its handler receives it |
+//! | `state` | states that clients send back and cannot alter |
+//! | `accept` | errors of listening sockets |
+
+mod accept;
+mod change;
+mod client_event;
+mod error;
+mod incoming;
+mod observation;
+mod observer;
+mod queue;
+mod start;
+#[cfg(feature = "seal")]
+mod state;
+
+pub use accept::may_accept_later;
+pub use change::Change;
+pub use client_event::ClientEvent;
+pub use error::Error;
+pub use incoming::IncomingRequest;
+pub use observation::Observation;
+pub use observer::Observer;
+pub use queue::{Next, Queue};
+pub use start::not_started;
+#[cfg(feature = "seal")]
+pub use state::StateKeys;

@@ -1,0 +1,82 @@
+//! Why a client could not connect, or a call has no result.
+
+use crate::client::{Outcome, Unavailable};
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::ErrorObject;
+use crate::error::{Failed, UsageError};
+#[cfg(feature = "model")]
+use crate::model::ModelError;
+
+/// Why a client could not connect, or a call has no result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The server answered with an error.
+    #[error("the server answered with error {}: {}", .0.code(), .0.message())]
+    Server(ErrorObject),
+    /// The server did not answer.
+    #[error("{}", reason.describe(server))]
+    Failed {
+        /// The server, phrased as the subject of a sentence: with its URL, but without the query, if it has a URL.
+        server: Box<str>,
+        /// The reason.
+        reason: Failed,
+    },
+    /// The result does not have the shape that this method's results have.
+    #[cfg(feature = "model")]
+    #[error("the server's result is not one of this method: {0}")]
+    Result(ModelError),
+    /// The call is invalid, or not possible in this state.
+    #[error(transparent)]
+    Usage(#[from] UsageError),
+    /// The server could not be started.
+    #[error(transparent)]
+    Start(std::io::Error),
+    /// The server's process ended before it answered.
+    #[error("the server ended ({status}) before it answered; what it wrote to its stderr may say why")]
+    Exited {
+        /// How it ended.
+        status: std::process::ExitStatus,
+    },
+    /// The client's own means could not be set up: its threads, or its HTTP client.
+    #[error("the client cannot be set up: {0}")]
+    SetUp(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl Error {
+    /// The result of a call, or why it has none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Server`] and [`Error::Failed`].
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::client::Outcome;
+    /// use mcp_proto::driver::Error;
+    /// use mcp_proto::{Failed, Json};
+    ///
+    /// let result = Error::result_of(Outcome::Result(Json::empty_object()), "the server");
+    /// assert_eq!(result.unwrap(), Json::empty_object());
+    /// let error = Error::result_of(Outcome::Failed(Failed::Closed), "the server").unwrap_err();
+    /// assert!(matches!(error, Error::Failed { reason: Failed::Closed, .. }));
+    /// ```
+    pub fn result_of(outcome: Outcome, server: &str) -> Result<Json, Self> {
+        match outcome {
+            Outcome::Result(result) => Ok(result),
+            Outcome::Error(error) => Err(Self::Server(error)),
+            Outcome::Failed(reason) => Err(Self::Failed { server: server.into(), reason }),
+        }
+    }
+
+    /// Why a client could not connect. `exited` is how the server's process ended, if it ended by itself.
+    #[must_use]
+    pub fn not_connected(reason: Unavailable, exited: Option<std::process::ExitStatus>, server: &str) -> Self {
+        match (reason, exited) {
+            (Unavailable::Error(error), _) => Self::Server(error),
+            (Unavailable::Failed(Failed::Closed), Some(status)) => Self::Exited { status },
+            (Unavailable::Failed(reason), _) => Self::Failed { server: server.into(), reason },
+        }
+    }
+}

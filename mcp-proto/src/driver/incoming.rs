@@ -1,0 +1,115 @@
+//! A request of a client, as its handler receives it.
+
+use std::fmt;
+
+use http::HeaderMap;
+
+use crate::codec::json::Json;
+use crate::conversation::pending::{SessionKey, Ticket, TicketKey};
+use crate::server::{Carrier, Context, Principal, Server};
+use crate::spec::{Method, ProtocolVersion};
+
+/// A request of a client, with all that is known about it.
+pub struct IncomingRequest {
+    method: Method,
+    params: Option<Json>,
+    ticket: TicketKey,
+    context: Context,
+    headers: HeaderMap,
+    /// Returns the seconds since 1970.
+    unix_time: fn() -> u64,
+}
+
+/// Omits the headers, which contain credentials and the session id.
+impl fmt::Debug for IncomingRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Incoming")
+            .field("method", &self.method)
+            .field("params", &self.params)
+            .field("ticket", &self.ticket)
+            .field("version", &self.context.version)
+            .finish_non_exhaustive()
+    }
+}
+
+impl IncomingRequest {
+    /// Collects what the machine knows about a request that it reported; `unix_time` returns the seconds since 1970.
+    /// `None` if the client has cancelled the request meanwhile.
+    pub fn new<T: Carrier>(
+        machine: &Server<T>,
+        ticket: &Ticket,
+        method: Method,
+        params: Option<Json>,
+        unix_time: fn() -> u64,
+    ) -> Option<Self> {
+        let context = machine.context(ticket)?;
+        let headers = machine.request_head(ticket).map(|head| head.headers.clone()).unwrap_or_default();
+        Some(Self { method, params, ticket: ticket.key(), context, headers, unix_time })
+    }
+
+    /// The method of the request.
+    #[must_use]
+    pub const fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// The parameters, as they were received.
+    #[must_use]
+    pub const fn params(&self) -> Option<&Json> {
+        self.params.as_ref()
+    }
+
+    /// The key of the request.
+    #[must_use]
+    pub const fn ticket(&self) -> TicketKey {
+        self.ticket
+    }
+
+    /// The session that the request belongs to.
+    #[must_use]
+    pub const fn session(&self) -> SessionKey {
+        self.ticket.session()
+    }
+
+    /// The context of the request: its revision, and the client's info and capabilities.
+    #[must_use]
+    pub const fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// The protocol revision of the request.
+    #[must_use]
+    pub const fn version(&self) -> ProtocolVersion {
+        self.context.version
+    }
+
+    /// The client's capabilities: an object.
+    #[must_use]
+    pub const fn client_capabilities(&self) -> &Json {
+        &self.context.client_capabilities
+    }
+
+    /// The name and version that the client states: an object. It is not verified, so do not rely on it.
+    #[must_use]
+    pub const fn client_info(&self) -> Option<&Json> {
+        self.context.client_info.as_ref()
+    }
+
+    /// The principal that sent the request or opened its session, if the driver authenticated it.
+    #[must_use]
+    pub const fn principal(&self) -> Option<&Principal> {
+        self.context.principal.as_ref()
+    }
+
+    /// The headers of the HTTP request; empty on a byte stream.
+    #[must_use]
+    pub const fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// The seconds since 1970, by the driver's clock.
+    #[must_use]
+    pub fn unix_time(&self) -> u64 {
+        (self.unix_time)()
+    }
+}
