@@ -8,7 +8,7 @@ use mcp_proto::model::{CallToolRequest, CallToolRequestParams, ListToolsRequest,
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let (Some(url), Some(tool)) = (arguments.next(), arguments.next()) else { return Err("usage: URL TOOL".into()) };
-    let client = Client::builder(&url)?.name("my-app", "1.0.0").connect()?;
+    let client = Client::builder().http(&url)?.name("my-app", "1.0.0").connect()?;
     println!("revision {}", client.version());
     for tool in client.request_as::<ListToolsRequest>(&PaginatedRequestParams::new())?.tools {
         println!("{}: {}", tool.name, tool.description.unwrap_or_default());

@@ -1,4 +1,5 @@
-//! A server in a child process, over its stdin and stdout. By default, it inherits this process's stderr.
+//! A server in a child process, over its stdin and stdout. By default, it inherits this process's stderr. A server that
+//! is no child is reached in the same way, over a pair of byte streams.
 //!
 //! | file | what it does |
 //! |---|---|
@@ -11,7 +12,7 @@ mod process;
 #[cfg(unix)]
 mod tests;
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,9 +21,10 @@ use mcp_proto::machine::{HandleBytes, ServerStream};
 use mcp_proto::{Instant, StdioAction};
 
 use crate::backpressure::Backpressure;
+use crate::clock;
 use crate::inbox::Inbox;
 use crate::link::{Feed, Link};
-use crate::stdio::{Happened, Pipe, Writer, spawn_reader};
+use crate::stdio::{Happened, Output, Pipe, Unknown, Writer, spawn_reader};
 
 pub(crate) use process::Process;
 
@@ -30,6 +32,11 @@ pub(crate) use process::Process;
 pub(crate) const INBOX: usize = 64;
 /// How long a server that has closed its stdin may go on writing before it is killed.
 const DEAF: Duration = Duration::from_secs(2);
+
+/// How long a server that is no child of this process may take to read the last lines.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+/// How often to check whether it has.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// What happened to one of the processes; a restarted server has another `incarnation`.
 #[derive(Debug)]
@@ -41,7 +48,8 @@ pub(crate) struct FromChild {
 /// The process, and the threads that read from it and write to it.
 #[derive(Debug)]
 pub(crate) struct Child<I> {
-    command: Command,
+    /// `None` if this process has not started it.
+    command: Option<Command>,
     process: Process,
     incarnation: u64,
     writer: Option<Writer>,
@@ -64,7 +72,30 @@ impl<I: From<FromChild> + Send + 'static> Child<I> {
         inbox: Arc<dyn Inbox<I>>,
         backpressure: Arc<Backpressure>,
     ) -> io::Result<Self> {
-        let mut child = Self {
+        let mut child = Self::new(Some(command), process, inbox, backpressure);
+        child.spawn()?;
+        Ok(child)
+    }
+
+    /// A server that is not a child of this process, at the other end of these streams.
+    pub(crate) fn over(
+        read: impl Read + Send + 'static,
+        write: impl Write + Send + 'static,
+        inbox: Arc<dyn Inbox<I>>,
+        backpressure: Arc<Backpressure>,
+    ) -> io::Result<Self> {
+        let mut child = Self::new(None, Process::default(), inbox, backpressure);
+        child.connect(read, Unknown(write))?;
+        Ok(child)
+    }
+
+    fn new(
+        command: Option<Command>,
+        process: Process,
+        inbox: Arc<dyn Inbox<I>>,
+        backpressure: Arc<Backpressure>,
+    ) -> Self {
+        Self {
             command,
             process,
             incarnation: 0,
@@ -74,23 +105,37 @@ impl<I: From<FromChild> + Send + 'static> Child<I> {
             deaf_until: None,
             has_failed: false,
             has_left: false,
-        };
-        child.spawn()?;
-        Ok(child)
+        }
     }
 
     fn spawn(&mut self) -> io::Result<()> {
-        let (input, output) = self.process.start(&mut self.command)?;
+        let Some(command) = &mut self.command else { return Err(io::ErrorKind::Unsupported.into()) };
+        let (input, output) = self.process.start(command)?;
+        self.connect(output, Pipe::new(input))
+    }
+
+    /// Starts the threads that read and write.
+    fn connect(&mut self, read: impl Read + Send + 'static, write: impl Output + 'static) -> io::Result<()> {
         self.incarnation += 1;
         let incarnation = self.incarnation;
         let hand_in = move |happened| I::from(FromChild { incarnation, happened });
-        self.writer = Some(Writer::spawn(Pipe::new(input), Arc::clone(&self.inbox), hand_in)?);
-        spawn_reader(output, Arc::clone(&self.inbox), Arc::clone(&self.backpressure), hand_in)
+        self.writer = Some(Writer::spawn(write, Arc::clone(&self.inbox), hand_in)?);
+        spawn_reader(read, Arc::clone(&self.inbox), Arc::clone(&self.backpressure), hand_in)
     }
 
     fn close_write(&mut self) {
         if let Some(writer) = self.writer.take() {
             writer.close();
+        }
+    }
+
+    /// Waits until everything is written, unless the server does not read it in time.
+    fn flush(&self, pause: &mut dyn FnMut(Duration) -> bool) {
+        let Some(writer) = &self.writer else { return };
+        writer.close();
+        let until = clock::now() + FLUSH_TIMEOUT;
+        while !writer.is_done() && clock::now() < until {
+            pause(LOOK);
         }
     }
 
@@ -129,6 +174,9 @@ impl<I: From<FromChild> + Send + 'static> Link for Child<I> {
     }
 
     fn end(&mut self, pause: &mut dyn FnMut(Duration) -> bool) -> Option<ExitStatus> {
+        if self.command.is_none() {
+            self.flush(pause);
+        }
         self.close_write();
         // A server that blocks on writing cannot end, so its output is still read, and discarded.
         self.backpressure.set(true);

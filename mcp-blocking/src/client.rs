@@ -1,4 +1,4 @@
-//! A blocking client of a server, over HTTP or in a child process.
+//! A blocking client of a server: over HTTP, in a child process, or on a byte stream.
 //!
 //! One thread owns the machine. Calls from any number of threads reach it through a bounded channel. Each call waits
 //! for its own response; a slow call delays no other.
@@ -15,23 +15,23 @@ mod driver;
 mod handler;
 mod subscription;
 
-use std::process::{Command, ExitStatus};
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use mcp_proto::client::{Call, DetectedEra, HttpTransport, Outcome};
-use mcp_proto::model::{ModelError, Payload, Request};
-use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, RequestKey, UsageError};
+use mcp_proto::driver::Error;
+use mcp_proto::model::{Payload, Request};
+use mcp_proto::{Json, Method, Notification, ProtocolVersion, RequestKey, UsageError};
 
 use crate::bounded::bounded;
 use crate::response_slot::{ResponseSlot, ResponseUpdate};
 use driver::{Commands, Input};
 
-pub use builder::{Builder, ChildServer, HttpServer};
-pub use handler::{Handler, Observation};
-pub use subscription::{Change, Subscription};
+pub use builder::{Builder, ChildServer, HttpServer, StreamServer};
+pub use handler::Handler;
+pub use subscription::Subscription;
 
 /// Changes queued for the application; more are dropped and counted.
 const CHANGES: usize = 256;
@@ -47,7 +47,7 @@ const CHANGE_BYTES: usize = 4 * 1024 * 1024;
 /// ```no_run
 /// use mcp_blocking::Client;
 ///
-/// let client = Client::builder("https://example.com/mcp")?.connect()?;
+/// let client = Client::builder().http("https://example.com/mcp")?.connect()?;
 /// let tools = client.request("tools/list", None)?;
 /// println!("{}", tools.to_text());
 /// # Ok::<(), mcp_blocking::Error>(())
@@ -60,8 +60,10 @@ pub struct Client {
 #[derive(Debug)]
 struct Shared {
     commands: Commands,
-    driver: Option<JoinHandle<()>>,
-    server: String,
+    /// `None` once its end was waited for.
+    driver: Mutex<Option<JoinHandle<()>>>,
+    /// The server's name for errors.
+    server: Arc<str>,
     greeting: Greeting,
     /// Bytes of progress queued for callers.
     progress: Arc<AtomicUsize>,
@@ -77,33 +79,9 @@ struct Greeting {
 }
 
 impl Client {
-    /// Prepares a client of the server at `url`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Usage`] if the URL cannot be used.
-    pub fn builder(url: &str) -> Result<Builder, Error> {
-        Builder::http(url)
-    }
-
-    /// Prepares a client of a server that is started as a child process. The child inherits this process's stderr,
-    /// unless the command sets another.
-    ///
-    /// The child is ended as [`Proxy::child`](crate::Proxy::child) ends it; dropping the last clone of the client waits
-    /// for that. A server that exits while its era is being detected is started once more (ER-06).
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// use std::process::Command;
-    /// use mcp_blocking::{Client, Error};
-    ///
-    /// let outcome = Client::child(Command::new("/no/such/server")).name("my-app", "1.0.0").connect();
-    /// assert!(matches!(outcome, Err(Error::Start(_))));
-    /// ```
-    #[must_use]
-    pub fn child(command: Command) -> Builder<ChildServer> {
-        Builder::child(command)
+    /// Creates the builder of a client.
+    pub fn builder() -> Builder {
+        Builder::new()
     }
 
     /// Sends a request and waits for its outcome.
@@ -153,7 +131,8 @@ impl Client {
             request,
             slot,
             commands: self.shared.commands.clone(),
-            server: self.shared.server.clone(),
+            server: Arc::clone(&self.shared.server),
+            outcome: None,
             has_ended: false,
         })
     }
@@ -166,11 +145,11 @@ impl Client {
     /// [`Error::Usage`] if the client cannot subscribe. Servers of older revisions have no such request: they send
     /// their notifications to [`Handler::notified`] without a subscription, and accept `resources/subscribe`.
     pub fn listen(&self, filter: impl Into<Json>) -> Result<Subscription, Error> {
-        let (listener, events) = bounded(CHANGES, CHANGE_BYTES);
+        let (listener, changes) = bounded(CHANGES, CHANGE_BYTES);
         let (accept, accepted) = sync_channel(1);
         self.send(Input::Listen { filter: filter.into(), listener, accept })?;
         let key = accepted.recv().map_err(|_| UsageError::Closed)??;
-        Ok(Subscription { key, server: self.shared.server.clone(), events, commands: self.shared.commands.clone() })
+        Ok(Subscription { key, changes, commands: self.shared.commands.clone() })
     }
 
     /// Sends a notification.
@@ -209,29 +188,51 @@ impl Client {
         self.shared.greeting.transport
     }
 
+    /// Ends the connection for all clones, and waits until it has ended. A child process has exited by then.
+    ///
+    /// Requests in flight fail at once with [`Failed::Closed`](mcp_proto::Failed::Closed). Ending a session takes at
+    /// most `HttpConfig::close_timeout`, ending a child process the times of [`Proxy::child`](crate::Proxy::child).
+    /// Dropping the last clone does the same.
+    pub fn close(&self) {
+        self.shared.close();
+    }
+
     fn send(&self, input: Input) -> Result<(), Error> {
         self.shared.commands.send(input)
     }
 }
 
-/// Ends the session, which may take up to `HttpConfig::close_timeout`, or the child process.
-impl Drop for Shared {
-    fn drop(&mut self) {
+impl Shared {
+    fn new(commands: Commands, driver: JoinHandle<()>, server: Arc<str>, greeting: Greeting) -> Self {
+        Self { commands, driver: Mutex::new(Some(driver)), server, greeting, progress: Arc::default() }
+    }
+
+    fn close(&self) {
         let _ = self.commands.send(Input::Close);
-        if let Some(driver) = self.driver.take() {
+        // Another clone that closes the client at the same time waits here.
+        let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(driver) = driver.take() {
             let _ = driver.join();
         }
     }
 }
 
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
 /// A request that has no outcome yet. Dropping it cancels the request.
 #[derive(Debug)]
-#[must_use = "a request that nobody waits for is cancelled"]
+#[must_use = "dropping a request cancels it"]
 pub struct InFlight {
     request: RequestKey,
     slot: ResponseSlot,
     commands: Commands,
-    server: String,
+    server: Arc<str>,
+    /// Received, but not returned to the caller yet.
+    outcome: Option<Outcome>,
     has_ended: bool,
 }
 
@@ -251,21 +252,32 @@ impl InFlight {
     ///
     /// As [`InFlight::wait`].
     pub fn wait_with(mut self, mut progressed: impl FnMut(&Json)) -> Result<Json, Error> {
-        let outcome = loop {
-            match self.slot.wait() {
-                ResponseUpdate::Progress(params) => progressed(&params),
-                ResponseUpdate::Outcome(outcome) => break outcome,
-            }
-        };
-        self.has_ended = true;
-        match outcome {
-            Outcome::Result(result) => Ok(result),
-            Outcome::Error(error) => Err(Error::Server(error)),
-            Outcome::Failed(reason) => Err(Error::Failed { server: self.server.clone(), reason }),
+        while let Some(params) = self.progress() {
+            progressed(&params);
+        }
+        match self.outcome.take() {
+            Some(outcome) => Error::result_of(outcome, &self.server),
+            None => Err(UsageError::Closed.into()),
         }
     }
 
-    /// Cancels the request. Its outcome is then [`Failed::Cancelled`], unless it has already ended.
+    /// Waits for the next progress notification, and returns its parameters; `None` once the request has ended.
+    pub fn progress(&mut self) -> Option<Json> {
+        if self.has_ended {
+            return None;
+        }
+        match self.slot.wait() {
+            ResponseUpdate::Progress(params) => Some(params),
+            ResponseUpdate::Outcome(outcome) => {
+                self.has_ended = true;
+                self.outcome = Some(outcome);
+                None
+            }
+        }
+    }
+
+    /// Cancels the request. Its outcome is then [`Failed::Cancelled`](mcp_proto::Failed::Cancelled), unless it has
+    /// already ended.
     pub fn cancel(&self) {
         let _ = self.commands.send(Input::Cancel(self.request));
     }
@@ -277,39 +289,4 @@ impl Drop for InFlight {
             self.cancel();
         }
     }
-}
-
-/// Why a call has no result.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The server answered with an error.
-    #[error("the server answered with error {}: {}", .0.code(), .0.message())]
-    Server(ErrorObject),
-    /// The server did not answer.
-    #[error("{}", reason.describe(server))]
-    Failed {
-        /// The server, phrased as the subject of a sentence: with its URL, but without the query, if it has a URL.
-        server: String,
-        /// The reason.
-        reason: Failed,
-    },
-    /// The result does not have the shape that this method's results have.
-    #[error("the server's result is not one of this method: {0}")]
-    Result(ModelError),
-    /// The call is invalid as given.
-    #[error(transparent)]
-    Usage(#[from] UsageError),
-    /// The server could not be started.
-    #[error(transparent)]
-    Start(std::io::Error),
-    /// The server's process ended before it answered.
-    #[error("the server ended ({status}) before it answered; what it wrote to its stderr may say why")]
-    Exited {
-        /// How it ended.
-        status: ExitStatus,
-    },
-    /// A thread could not be started.
-    #[error("cannot start a thread: {0}")]
-    Thread(std::io::Error),
 }

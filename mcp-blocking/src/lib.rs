@@ -14,7 +14,7 @@
 //! use mcp_blocking::Client;
 //! use mcp_proto::model::{CallToolRequestParams, CallToolResult, JsonObject, Payload};
 //!
-//! let client = Client::builder("https://example.com/mcp")?.name("my-app", "1.0.0").connect()?;
+//! let client = Client::builder().http("https://example.com/mcp")?.name("my-app", "1.0.0").connect()?;
 //! let params = CallToolRequestParams::new("search").arguments(JsonObject::new().with("query", "ureq"));
 //! let found = CallToolResult::from_json(&client.request("tools/call", Some(params.into()))?)?;
 //! println!("{:?}", found.content);
@@ -84,11 +84,8 @@ mod stdio;
 #[cfg(test)]
 mod stdio_tests;
 
-pub use client::{
-    Builder, Change, ChildServer, Client, Error, Handler, HttpServer, InFlight, Observation, Subscription,
-};
+pub use client::{Builder, ChildServer, Client, Handler, HttpServer, InFlight, StreamServer, Subscription};
 pub use http_client::{HttpOptions, InvalidProxy, OptionsError};
-pub use proxy::{Observer, Proxy, Stopper};
-pub use server::{
-    Incoming, Server, ServerPublisher, ServerStopper, Service, StateKeys, StdioServer, StdioServerStopper,
-};
+pub use mcp_proto::driver::{Change, Error, Observation, Observer, StateKeys};
+pub use proxy::{Proxy, Stopper};
+pub use server::{Incoming, Server, ServerPublisher, ServerStopper, Service, StdioServer, StdioServerStopper};

@@ -14,27 +14,14 @@ use std::process::Command;
 use std::sync::Arc;
 
 use mcp_proto::client::{CloseReason, ExchangeKey, Http, HttpConfig};
-use mcp_proto::relay::{Config, Event, Relay};
+use mcp_proto::driver::Observer;
+use mcp_proto::relay::{Config, Relay};
 use mcp_proto::{Stdio, UsageError};
 
 use crate::child::{Child, FromChild, Process};
 use crate::http_client::{HttpOptions, Pool, Received};
 use crate::stdio::{Output, Unknown};
 use proxy_loop::{Input, ProxyLoop};
-
-/// Observes what a proxy does. Any of its threads may call it, one at a time.
-pub trait Observer {
-    /// The relay reported an event.
-    fn event(&mut self, event: &Event);
-    /// Bytes were received from the client.
-    fn received(&mut self, bytes: &[u8]) {
-        let _ = bytes;
-    }
-    /// Bytes are about to be written to the client.
-    fn written(&mut self, bytes: &[u8]) {
-        let _ = bytes;
-    }
-}
 
 /// A proxy between a client on byte streams and a server over HTTP or in a child process.
 ///

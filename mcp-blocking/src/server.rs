@@ -13,8 +13,8 @@
 //! | `stdio` | a server on a byte stream |
 //! | `handlers` | the threads on which requests are served |
 //! | `subscriptions` | a queue of subscription changes for the service |
-//! | `incoming` | a request as its handler gets it |
-//! | `state` | signed states that clients send back and cannot alter |
+//! | `service` | the application's handler for requests |
+//! | `incoming` | a request as its handler receives it |
 
 mod connection;
 mod connections;
@@ -23,7 +23,7 @@ mod handlers;
 mod http1;
 mod http_io;
 mod incoming;
-mod state;
+mod service;
 mod stdio;
 mod subscriptions;
 
@@ -36,9 +36,9 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mcp_proto::client::CloseReason;
+use mcp_proto::UsageError;
+use mcp_proto::driver::may_accept_later;
 use mcp_proto::server::{Config, Http, HttpConfig, PeerKey};
-use mcp_proto::{ErrorObject, Json, Notification, UsageError};
 
 use connection::{Connection, Times, refuse_at_once};
 use connections::{Admitted, Connections};
@@ -47,98 +47,8 @@ use handlers::Handlers;
 use http_io::{Arrived, HttpIo};
 
 pub use incoming::{Incoming, ServerPublisher};
-pub use state::StateKeys;
+pub use service::Service;
 pub use stdio::{StdioServer, StdioServerStopper};
-
-/// The application's side of a server: serves requests. A closure implements it.
-///
-/// It is called on several threads at the same time, once for each request.
-pub trait Service: Send + Sync + 'static {
-    /// Serves a request.
-    ///
-    /// # Errors
-    ///
-    /// The error is sent to the client.
-    fn serve(&self, incoming: &Incoming) -> Result<Json, ErrorObject>;
-
-    /// A client sent a notification.
-    fn notified(&self, notification: &Notification) {
-        let _ = notification;
-    }
-
-    /// A client's session has ended.
-    fn ended(&self, reason: CloseReason) {
-        let _ = reason;
-    }
-
-    /// A client has subscribed to the resource of this URI, and no other client was subscribed to it. From now on,
-    /// publish its changes by [`ServerPublisher::publish`] with `notifications/resources/updated`. Clients can
-    /// subscribe if the server's capabilities have `resources.subscribe`; the server itself answers these requests.
-    ///
-    /// Calls of this method and of [`Service::unsubscribed`] never overlap. A call that blocks delays the next one, so
-    /// watch the resource on another thread.
-    ///
-    /// # Example: a resource that changes once a client has subscribed to it
-    ///
-    /// ```
-    /// use std::sync::mpsc::{Sender, channel};
-    ///
-    /// use mcp_blocking::{Client, Handler, Incoming, Server, ServerPublisher, Service};
-    /// use mcp_proto::model::{ResourcesCapability, ServerCapabilities};
-    /// use mcp_proto::server::Config;
-    /// use mcp_proto::{ErrorObject, Json, Notification};
-    ///
-    /// struct Files;
-    ///
-    /// impl Service for Files {
-    ///     fn serve(&self, incoming: &Incoming) -> Result<Json, ErrorObject> {
-    ///         Err(ErrorObject::method_not_found(incoming.method()))
-    ///     }
-    ///
-    ///     fn subscribed(&self, uri: &str, publisher: &ServerPublisher) {
-    ///         let params = Json::empty_object().with_member("uri", &Json::from(uri));
-    ///         let change = Notification::with_params("notifications/resources/updated", params);
-    ///         let publisher = publisher.clone();
-    ///         std::thread::spawn(move || publisher.publish(change));
-    ///     }
-    /// }
-    ///
-    /// struct Changes(Sender<Notification>);
-    ///
-    /// impl Handler for Changes {
-    ///     fn notified(&mut self, change: Notification) {
-    ///         let _ = self.0.send(change);
-    ///     }
-    /// }
-    ///
-    /// let capabilities = ServerCapabilities::new().resources(ResourcesCapability::new().subscribe(true));
-    /// let server = Server::bind("127.0.0.1:0", Config::new("my-files", "1.0.0").with_capabilities(capabilities))?;
-    /// let (address, stopper) = (server.address(), server.stopper());
-    /// let running = std::thread::spawn(move || server.run(Files));
-    /// let (changed, changes) = channel();
-    /// let client = Client::builder(&format!("http://{address}/mcp"))?.handler(Changes(changed)).connect()?;
-    /// let log = Json::parse(r#"{"uri":"file:///log"}"#)?;
-    /// assert_eq!(client.request("resources/subscribe", Some(log.clone()))?, Json::empty_object());
-    /// assert_eq!(changes.recv()?.params, Some(log));
-    /// stopper.stop();
-    /// running.join().expect("it does not panic")?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    fn subscribed(&self, uri: &str, publisher: &ServerPublisher) {
-        let _ = (uri, publisher);
-    }
-
-    /// No client is subscribed to the resource any more.
-    fn unsubscribed(&self, uri: &str) {
-        let _ = uri;
-    }
-}
-
-impl<F: Fn(&Incoming) -> Result<Json, ErrorObject> + Send + Sync + 'static> Service for F {
-    fn serve(&self, incoming: &Incoming) -> Result<Json, ErrorObject> {
-        self(incoming)
-    }
-}
 
 /// How long the last responses may take to be written when a server is stopped.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -154,7 +64,7 @@ const STACK: usize = 256 * 1024;
 /// use mcp_proto::server::Config;
 /// use mcp_proto::{ErrorObject, Json, code};
 ///
-/// fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
+/// fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {
 ///     let text = match incoming.method().as_str() {
 ///         "tools/list" => r#"{"tools":[{"name":"hello","inputSchema":{"type":"object"}}]}"#,
 ///         "tools/call" => r#"{"content":[{"type":"text","text":"Hello!"}]}"#,
@@ -287,7 +197,7 @@ impl Server {
             }
             match accepted {
                 Ok((stream, peer)) => serve(Arc::new(stream), peer.ip(), &connections, times, &inbox, &answering),
-                Err(error) if is_passing(&error) => {
+                Err(error) if may_accept_later(&error) => {
                     log::warn!("a connection could not be accepted: {error}");
                     // With no file descriptor left, the next attempt fails too until a connection ends.
                     thread::sleep(Duration::from_millis(20));
@@ -326,11 +236,6 @@ fn unusable(error: UsageError) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, error)
 }
 
-/// Whether accepting may succeed later.
-fn is_passing(error: &io::Error) -> bool {
-    !matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported | ErrorKind::NotConnected)
-}
-
 fn serve(
     stream: Arc<TcpStream>,
     peer: IpAddr,
@@ -367,29 +272,16 @@ fn serve(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use mcp_proto::Json;
 
-    #[test]
-    fn a_connection_that_is_lost_or_has_no_descriptor_does_not_end_the_server() {
-        for (kind, expected) in [
-            (ErrorKind::ConnectionAborted, true),
-            (ErrorKind::Interrupted, true),
-            // No file descriptor is left.
-            (ErrorKind::Other, true),
-            (ErrorKind::InvalidInput, false),
-            (ErrorKind::Unsupported, false),
-            (ErrorKind::NotConnected, false),
-        ] {
-            assert_eq!(is_passing(&kind.into()), expected, "{kind}");
-        }
-    }
+    use super::*;
 
     /// A server that is stopped waits only for responses that are being written.
     #[test]
     fn a_server_without_requests_ends_at_once() {
         let server = Server::bind("127.0.0.1:0", Config::new("s", "1")).unwrap();
         let stopper = server.stopper();
-        let running = thread::spawn(move || server.run(|_: &Incoming| Ok(Json::empty_object())));
+        let running = thread::spawn(move || server.run(|_: Incoming| Ok(Json::empty_object())));
         // This connection is served and closed.
         let mut idle = TcpStream::connect(stopper.address).unwrap();
         io::Write::write_all(&mut idle, b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();

@@ -11,9 +11,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mcp_blocking::{Change, Client, Error, Handler, Observation};
+use mcp_blocking::{Change, Client, Error, Handler, HttpOptions, HttpServer, Observation};
 use mcp_proto::client::{self, Call, DetectedBy, DetectedEra, HttpTransport, Unavailable};
-use mcp_proto::{Era, ErrorObject, Failed, Json, Limits, Method, Notification, ProtocolVersion};
+use mcp_proto::{Era, ErrorObject, Failed, Json, Method, Notification, ProtocolVersion};
 use mcp_testkit::loopback_server::{Connection, LoopbackServer, PostedMessage, echo_server, mcp_server, modern_server};
 use mcp_testkit::messages::{DISCOVERED, complete, error, event, initialize_result, request, result};
 use tests::bad_answers::BAD_ANSWERS;
@@ -24,7 +24,7 @@ use tests::modern_answers::{CAPABILITIES, FOUND, MODERN_ANSWERS, NEXT, ROOTS};
 use tests::urls::{ACCEPTED_URLS, REFUSED_URLS};
 
 fn connect(server: &LoopbackServer) -> Client {
-    Client::builder(&server.url()).unwrap().connect().unwrap()
+    Client::builder().http(&server.url()).unwrap().connect().unwrap()
 }
 
 fn json(text: &str) -> Json {
@@ -41,14 +41,14 @@ fn failure(outcome: Result<Json, Error>) -> Failed {
 #[test]
 fn defect_x1_a_url_that_has_no_one_reading_is_refused() {
     for (url, text) in REFUSED_URLS {
-        let error = Client::builder(url).err().unwrap_or_else(|| panic!("{url}"));
+        let error = Client::builder().http(url).err().unwrap_or_else(|| panic!("{url}"));
         assert!(error.to_string().contains(text), "{url:?}: {error}");
     }
     for (url, _) in ACCEPTED_URLS {
-        assert!(Client::builder(url).is_ok(), "{url}");
+        assert!(Client::builder().http(url).is_ok(), "{url}");
     }
     let server = echo_server();
-    drop(Client::builder(&format!("{}/münchen?q=ö", server.url())).unwrap().connect().unwrap());
+    drop(Client::builder().http(&format!("{}/münchen?q=ö", server.url())).unwrap().connect().unwrap());
     assert!(server.requests().iter().all(|request| request.line.contains("/mcp/m%C3%BCnchen?q=%C3%B6 ")));
 }
 
@@ -167,23 +167,24 @@ struct Listener {
 }
 
 impl Handler for Listener {
-    fn notified(&mut self, notification: Notification) {
+    fn notified(&self, notification: Notification) {
         self.told.send(format!("notified {}", notification.method)).unwrap();
     }
 
-    fn requested(&mut self, method: &Method, params: Option<&Json>) -> Result<Json, ErrorObject> {
+    fn requested(&self, method: Method, params: Option<Json>) -> Result<Json, ErrorObject> {
         self.told.send(format!("requested {method}")).unwrap();
-        Ok(params.cloned().unwrap_or(Json::empty_object()))
+        Ok(params.unwrap_or(Json::empty_object()))
     }
 
-    fn observed(&mut self, observation: Observation) {
+    fn observed(&self, observation: Observation) {
         self.told.send(format!("observed {observation:?}")).unwrap();
     }
 }
 
 fn listening(server: &LoopbackServer) -> (Client, Receiver<String>) {
     let (told, heard) = channel();
-    let client = Client::builder(&server.url())
+    let client = Client::builder()
+        .http(&server.url())
         .unwrap()
         .capabilities(json(r#"{"elicitation":{}}"#))
         .handler(Listener { told })
@@ -218,20 +219,20 @@ fn the_handler_hears_what_the_server_tells_and_answers_what_it_asks() {
 
 #[test]
 fn a_server_that_is_not_there_is_an_error_in_words() {
-    let outcome = Client::builder("http://127.0.0.1:1/mcp?key=secret").unwrap().connect();
+    let outcome = Client::builder().http("http://127.0.0.1:1/mcp?key=secret").unwrap().connect();
     let text = outcome.unwrap_err().to_string();
     assert_eq!(
         text,
         "the server at http://127.0.0.1:1/mcp cannot be reached: nothing listens there (connection refused)"
     );
-    let outcome = Client::builder("http://no-such-host.invalid/mcp").unwrap().connect();
+    let outcome = Client::builder().http("http://no-such-host.invalid/mcp").unwrap().connect();
     assert!(
         outcome
             .unwrap_err()
             .to_string()
             .starts_with("the server at http://no-such-host.invalid/mcp cannot be reached: ")
     );
-    assert!(matches!(Client::builder("no url"), Err(Error::Usage(_))));
+    assert!(matches!(Client::builder().http("no url"), Err(Error::Usage(_))));
 }
 
 #[test]
@@ -253,7 +254,8 @@ fn late_answers_fail_in_time_and_the_next_call_succeeds() {
         for case in LATE_ANSWERS {
             scope.spawn(|| {
                 let server = case.server();
-                let client = Client::builder(&server.url()).unwrap().request_timeout(PATIENCE.0).connect().unwrap();
+                let client =
+                    Client::builder().http(&server.url()).unwrap().request_timeout(PATIENCE.0).connect().unwrap();
                 let outcome = client.request("tools/call", None);
                 case.judge(outcome);
                 assert_eq!(client.request("tools/list", None).unwrap(), json("{}"), "{}", case.name);
@@ -266,7 +268,7 @@ fn late_answers_fail_in_time_and_the_next_call_succeeds() {
 fn bad_handshakes_fail_in_words_or_are_put_up_with() {
     for case in BAD_HANDSHAKES {
         let server = (case.server)();
-        let outcome = Client::builder(&server.url()).unwrap().connect();
+        let outcome = Client::builder().http(&server.url()).unwrap().connect();
         let outcome = outcome.and_then(|client| client.request("tools/call", None));
         case.judge(outcome);
     }
@@ -275,7 +277,7 @@ fn bad_handshakes_fail_in_words_or_are_put_up_with() {
 struct Roots;
 
 impl Handler for Roots {
-    fn requested(&mut self, method: &Method, _: Option<&Json>) -> Result<Json, ErrorObject> {
+    fn requested(&self, method: Method, _: Option<Json>) -> Result<Json, ErrorObject> {
         assert_eq!(method.as_str(), "roots/list");
         Ok(json(ROOTS))
     }
@@ -285,7 +287,8 @@ impl Handler for Roots {
 fn modern_answers_are_outcomes_at_once_and_the_next_call_succeeds() {
     for case in MODERN_ANSWERS {
         let server = case.server();
-        let builder = Client::builder(&server.url()).unwrap().versions([ProtocolVersion::V2026_07_28]).handler(Roots);
+        let builder =
+            Client::builder().http(&server.url()).unwrap().versions([ProtocolVersion::V2026_07_28]).handler(Roots);
         match builder.capabilities(json(CAPABILITIES)).connect() {
             Ok(client) => {
                 assert!(case.connects(), "{}", case.name);
@@ -305,7 +308,7 @@ fn bad_lines_of_a_child_are_outcomes_at_once_and_the_next_call_succeeds() {
         let mut server = Command::new("sh");
         server.args(["-c", &case.script(&folder)]);
         let legacy = |config: &mut client::Config| config.versions = vec![ProtocolVersion::V2025_11_25];
-        let client = Client::child(server).configure(legacy).connect().unwrap();
+        let client = Client::builder().child(server).configure(legacy).connect().unwrap();
         let outcome = client.request("tools/call", None);
         case.judge(outcome);
         assert_eq!(client.request("tools/list", None).unwrap(), json("{}"), "{}", case.name);
@@ -357,18 +360,18 @@ fn rp16_a_lost_session_is_opened_again_and_the_refused_call_succeeds() {
 #[test]
 fn a_handler_may_use_the_client_and_a_flood_of_events_harms_nobody() {
     struct Chatty {
-        client: Receiver<Client>,
+        client: Mutex<Receiver<Client>>,
         heard: Sender<usize>,
-        count: usize,
+        count: AtomicUsize,
     }
     impl Handler for Chatty {
-        fn notified(&mut self, _: Notification) {
-            if self.count == 0 {
-                let client = self.client.recv().unwrap();
+        fn notified(&self, _: Notification) {
+            let count = self.count.fetch_add(1, Ordering::SeqCst);
+            if count == 0 {
+                let client = self.client.lock().unwrap().recv().unwrap();
                 client.request("tools/list", None).unwrap();
             }
-            self.count += 1;
-            let _ = self.heard.send(self.count);
+            let _ = self.heard.send(count + 1);
         }
     }
     let server = LoopbackServer::start(mcp_server(|asked, connection| {
@@ -385,7 +388,8 @@ fn a_handler_may_use_the_client_and_a_flood_of_events_harms_nobody() {
     }));
     let (give, client) = channel();
     let (heard, count) = channel();
-    let own = Client::builder(&server.url()).unwrap().handler(Chatty { client, heard, count: 0 }).connect().unwrap();
+    let handler = Chatty { client: Mutex::new(client), heard, count: AtomicUsize::new(0) };
+    let own = Client::builder().http(&server.url()).unwrap().handler(handler).connect().unwrap();
     let call = own.call(Call::new("tools/call")).unwrap();
     thread::sleep(Duration::from_millis(200));
     give.send(own.clone()).unwrap();
@@ -398,11 +402,11 @@ fn a_handler_may_use_the_client_and_a_flood_of_events_harms_nobody() {
 fn defect_k7_a_handler_that_panics_is_answered_for_and_called_again() {
     struct Clumsy;
     impl Handler for Clumsy {
-        fn notified(&mut self, _: Notification) {
+        fn notified(&self, _: Notification) {
             panic!("a handler may fail");
         }
 
-        fn requested(&mut self, method: &Method, _: Option<&Json>) -> Result<Json, ErrorObject> {
+        fn requested(&self, method: Method, _: Option<Json>) -> Result<Json, ErrorObject> {
             assert_eq!(method.as_str(), "elicitation/create", "a handler may fail");
             Ok(json("{}"))
         }
@@ -416,7 +420,8 @@ fn defect_k7_a_handler_that_panics_is_answered_for_and_called_again() {
         connection.chunk(event(&result(&asked.id, "{}")))
     }));
     let capabilities = json(r#"{"elicitation":{},"roots":{}}"#);
-    let client = Client::builder(&server.url()).unwrap().capabilities(capabilities).handler(Clumsy).connect().unwrap();
+    let client =
+        Client::builder().http(&server.url()).unwrap().capabilities(capabilities).handler(Clumsy).connect().unwrap();
     let _call = client.call(Call::new("tools/call")).unwrap();
     let answer = |id: &str| {
         let start = format!(r#"{{"jsonrpc":"2.0","id":"{id}","#);
@@ -434,7 +439,7 @@ fn defect_k7_a_handler_that_panics_is_answered_for_and_called_again() {
 fn defect_b10_the_reason_why_there_is_no_connection_is_the_servers_own() {
     struct Watching(Sender<Unavailable>);
     impl Handler for Watching {
-        fn observed(&mut self, observation: Observation) {
+        fn observed(&self, observation: Observation) {
             if let Observation::Unavailable(reason) = observation {
                 let _ = self.0.send(reason);
             }
@@ -450,7 +455,7 @@ fn defect_b10_the_reason_why_there_is_no_connection_is_the_servers_own() {
         }
     });
     let (told, reasons) = channel();
-    let client = Client::builder(&server.url()).unwrap().handler(Watching(told)).connect().unwrap();
+    let client = Client::builder().http(&server.url()).unwrap().handler(Watching(told)).connect().unwrap();
     client.request("tools/call", None).unwrap_err();
     let reason = reasons.recv_timeout(Duration::from_secs(20)).unwrap();
     assert!(
@@ -463,11 +468,11 @@ fn defect_b10_the_reason_why_there_is_no_connection_is_the_servers_own() {
 #[test]
 fn a_request_that_a_busy_handler_has_no_room_for_is_answered() {
     const REQUESTS: usize = 400;
-    struct Busy(Receiver<()>);
+    struct Busy(Mutex<Receiver<()>>);
     impl Handler for Busy {
-        fn requested(&mut self, _: &Method, _: Option<&Json>) -> Result<Json, ErrorObject> {
+        fn requested(&self, _: Method, _: Option<Json>) -> Result<Json, ErrorObject> {
             // Blocks until the test is over.
-            let _ = self.0.recv();
+            let _ = self.0.lock().unwrap().recv();
             Ok(json("{}"))
         }
     }
@@ -480,8 +485,9 @@ fn a_request_that_a_busy_handler_has_no_room_for_is_answered() {
         connection.chunk(event(&result(&asked.id, "{}")))
     }));
     let (over, waiting) = channel();
-    let client = Client::builder(&server.url()).unwrap();
-    let client = client.capabilities(json(r#"{"elicitation":{}}"#)).handler(Busy(waiting)).connect().unwrap();
+    let client = Client::builder().http(&server.url()).unwrap();
+    let client =
+        client.capabilities(json(r#"{"elicitation":{}}"#)).handler(Busy(Mutex::new(waiting))).connect().unwrap();
     let _call = client.call(Call::new("tools/call")).unwrap();
     let answers = |server: &LoopbackServer| {
         let is_answer = |body: &[u8]| body.starts_with(br#"{"jsonrpc":"2.0","id":"q"#);
@@ -500,7 +506,9 @@ fn calls_that_were_cancelled_before_their_exchange_are_not_made() {
     let server = LoopbackServer::start(mcp_server(|asked, connection| {
         if asked.params.contains("forever") { connection.hang() } else { connection.json(result(&asked.id, "{}")) }
     }));
-    let builder = Client::builder(&server.url()).unwrap().configure(|_, _, options| options.max_workers = 2);
+    let mut options = HttpOptions::new();
+    options.max_workers = 2;
+    let builder = Client::builder().http(&server.url()).unwrap().http_options(options);
     let client = builder.connect().unwrap();
     let call = |text: &str| client.call(Call::new("tools/call").params(json(text))).unwrap();
     let forever: Vec<_> = (0..2).map(|_| call(r#"{"forever":1}"#)).collect();
@@ -551,8 +559,12 @@ fn the_gap_of_a_subscription_that_broke_off_is_reported() {
         connection.chunk(event(&complete(id)))?;
         connection.finish()
     });
-    let client =
-        Client::builder(&server.url()).unwrap().versions(ProtocolVersion::ALL.iter().copied()).connect().unwrap();
+    let client = Client::builder()
+        .http(&server.url())
+        .unwrap()
+        .versions(ProtocolVersion::ALL.iter().copied())
+        .connect()
+        .unwrap();
     let changes: Vec<_> = client.listen(json(r#"{"toolsListChanged":true}"#)).unwrap().collect();
     assert!(
         matches!(
@@ -578,8 +590,12 @@ fn changes_that_are_not_taken_are_counted_and_the_end_is_reported() {
         connection.chunk(event(&complete(id)))?;
         connection.finish()
     });
-    let client =
-        Client::builder(&server.url()).unwrap().versions(ProtocolVersion::ALL.iter().copied()).connect().unwrap();
+    let client = Client::builder()
+        .http(&server.url())
+        .unwrap()
+        .versions(ProtocolVersion::ALL.iter().copied())
+        .connect()
+        .unwrap();
     let subscription = client.listen(json(r#"{"toolsListChanged":true}"#)).unwrap();
     let (mut notified, mut missed, mut ended) = (0, 0, 0);
     for change in subscription {
@@ -596,8 +612,12 @@ fn changes_that_are_not_taken_are_counted_and_the_end_is_reported() {
 #[test]
 fn dropping_a_subscription_ends_it() {
     let server = subscribed(|_, connection| connection.hang());
-    let client =
-        Client::builder(&server.url()).unwrap().versions(ProtocolVersion::ALL.iter().copied()).connect().unwrap();
+    let client = Client::builder()
+        .http(&server.url())
+        .unwrap()
+        .versions(ProtocolVersion::ALL.iter().copied())
+        .connect()
+        .unwrap();
     let mut subscription = client.listen(json(r#"{"toolsListChanged":true}"#)).unwrap();
     assert!(matches!(subscription.next(), Some(Change::Listening(_))));
     let closed = server.closed_connections();
@@ -620,7 +640,7 @@ fn a_child_that_does_not_read_its_answers_is_not_read_without_end() {
     );
     let mut server = Command::new("sh");
     server.args(["-c", &script]);
-    let client = Client::child(server).versions([ProtocolVersion::V2025_11_25]).connect().unwrap();
+    let client = Client::builder().child(server).versions([ProtocolVersion::V2025_11_25]).connect().unwrap();
     let call = Call::new("tools/call").timeout(Duration::from_secs(8));
     assert!(matches!(failure(client.call(call).unwrap().wait()), Failed::TimedOut { .. }));
     assert!(!marker.exists(), "all of the flood was read");
@@ -642,7 +662,8 @@ fn memory_of_a_large_answer_is_given_back_and_a_larger_one_is_refused() {
 #[test]
 fn a_server_of_2026_07_28_asks_and_tells() {
     let server = modern_server();
-    let builder = Client::builder(&server.url()).unwrap().versions(ProtocolVersion::ALL.iter().copied()).handler(Roots);
+    let builder =
+        Client::builder().http(&server.url()).unwrap().versions(ProtocolVersion::ALL.iter().copied()).handler(Roots);
     let client = builder.capabilities(json(CAPABILITIES)).connect().unwrap();
     assert_eq!((client.version(), client.detected_era().by), (ProtocolVersion::V2026_07_28, DetectedBy::Discovered));
     client.request("tools/call", Some(json(r#"{"name":"t"}"#))).unwrap();
@@ -662,12 +683,12 @@ fn a_server_in_a_process_of_its_own_is_asked_in_either_era() {
     for version in [ProtocolVersion::V2025_06_18, ProtocolVersion::V2026_07_28] {
         let mut command = tests::examples::example("stdio_server");
         command.args(ProtocolVersion::ALL.iter().map(|version| version.as_str())).stderr(std::process::Stdio::null());
-        let client = Client::child(command).versions([version]).handler(()).connect().unwrap();
+        let client = Client::builder().child(command).versions([version]).handler(()).connect().unwrap();
         assert_eq!((client.version(), client.transport()), (version, None));
         let tools = client.request("tools/list", None).unwrap();
         assert!(tools.to_text().contains(r#""name":"greet""#));
     }
-    let outcome = Client::child(Command::new("/no/such/program")).connect();
+    let outcome = Client::builder().child(Command::new("/no/such/program")).connect();
     assert!(matches!(outcome, Err(Error::Start(_))), "{outcome:?}");
 }
 
@@ -675,7 +696,7 @@ fn a_server_in_a_process_of_its_own_is_asked_in_either_era() {
 fn defect_b13_clients_do_not_share_a_seed() {
     let mut seeds = Vec::new();
     for _ in 0..3 {
-        let _ = Client::child(Command::new("true")).configure(|config| seeds.push(config.seed));
+        let _ = Client::builder().configure(|config| seeds.push(config.seed));
     }
     assert!(seeds[0] != seeds[1] && seeds[1] != seeds[2] && seeds[0] != 0, "{seeds:?}");
 }
@@ -683,7 +704,7 @@ fn defect_b13_clients_do_not_share_a_seed() {
 #[test]
 fn the_server_is_told_what_the_builder_was() {
     let server = echo_server();
-    let builder = Client::builder(&server.url()).unwrap().name("app", "7").capabilities(json(r#"{"roots":{}}"#));
+    let builder = Client::builder().http(&server.url()).unwrap().name("app", "7").capabilities(json(r#"{"roots":{}}"#));
     let builder = builder.bearer("token").unwrap().header("X-Key", "key").unwrap();
     let client = builder.versions([ProtocolVersion::V2025_11_25]).connect().unwrap();
     assert_eq!(client.transport(), Some(HttpTransport::StreamableHttp));
@@ -704,7 +725,10 @@ fn the_server_is_told_what_the_builder_was() {
         let length = request.header("content-length");
         assert!(length == request.body.len().to_string() || length.is_empty() && request.body.is_empty(), "{length}");
     }
-    assert!(matches!(Client::builder(&server.url()).unwrap().header("Mcp-Session-Id", "mine"), Err(Error::Usage(_))));
+    assert!(matches!(
+        Client::builder().http(&server.url()).unwrap().header("Mcp-Session-Id", "mine"),
+        Err(Error::Usage(_))
+    ));
 }
 
 /// The cancellation is sent because the request was sent, not because the response is given up, an hour later.
@@ -713,8 +737,8 @@ fn dropping_a_call_tells_the_server_at_once() {
     let server = LoopbackServer::start(mcp_server(|asked, connection| {
         if asked.params.contains("forever") { connection.hang() } else { connection.json(result(&asked.id, "{}")) }
     }));
-    let builder = Client::builder(&server.url()).unwrap();
-    let client = builder.configure(|_, http, _| http.linger = Duration::from_secs(3600)).connect().unwrap();
+    let builder = Client::builder().http(&server.url()).unwrap();
+    let client = builder.configure_http(|http| http.linger = Duration::from_secs(3600)).connect().unwrap();
     let call = client.call(Call::new("tools/call").params(json(r#"{"forever":1}"#))).unwrap();
     let has_seen = |text: &str| {
         let seen = |server: &LoopbackServer| {
@@ -742,7 +766,7 @@ fn rp16_a_session_that_could_not_be_opened_again_is_opened_by_and_by() {
         }
         serve(request, connection)
     });
-    let (client, observed) = observing(Client::builder(&server.url()).unwrap());
+    let (client, observed) = observing(Client::builder().http(&server.url()).unwrap());
     assert!(client.request("tools/call", None).is_err());
     let next = || observed.recv_timeout(Duration::from_secs(20)).unwrap();
     assert!(matches!(next(), Observation::Unavailable(_)));
@@ -752,12 +776,12 @@ fn rp16_a_session_that_could_not_be_opened_again_is_opened_by_and_by() {
 struct Observing(Sender<Observation>);
 
 impl Handler for Observing {
-    fn observed(&mut self, observation: Observation) {
+    fn observed(&self, observation: Observation) {
         let _ = self.0.send(observation);
     }
 }
 
-fn observing(builder: mcp_blocking::Builder) -> (Client, Receiver<Observation>) {
+fn observing(builder: mcp_blocking::Builder<HttpServer>) -> (Client, Receiver<Observation>) {
     let (told, observed) = channel();
     (builder.handler(Observing(told)).connect().unwrap(), observed)
 }
@@ -765,9 +789,8 @@ fn observing(builder: mcp_blocking::Builder) -> (Client, Receiver<Observation>) 
 #[test]
 fn defect_b3_as_many_requests_are_with_the_server_as_there_are_workers_for_and_more_are_told_of() {
     let server = LoopbackServer::start(mcp_server(|_, connection| connection.hang()));
-    let builder = Client::builder(&server.url()).unwrap();
-    let workers = Limits::exchanges_for(3);
-    let (client, observed) = observing(builder.configure(|_, _, options| options.max_workers = workers));
+    let builder = Client::builder().http(&server.url()).unwrap();
+    let (client, observed) = observing(builder.max_requests(3));
     let count = |server: &LoopbackServer| server.asked().iter().filter(|asked| asked.method == "tools/call").count();
     let mut calls: Vec<_> = (0..3).map(|_| client.call(Call::new("tools/call")).unwrap()).collect();
     assert!(server.wait(|server| (count(server) == 3).then_some(())).is_some());
@@ -787,7 +810,7 @@ fn dropping_a_client_waits_until_the_process_has_ended() {
     let mut command = Command::new("sh");
     let script = format!("read -r i; echo '{answer}'; cat >/dev/null; sleep 0.3; : >'{}'", marker.display());
     command.args(["-c", &script]);
-    drop(Client::child(command).versions([ProtocolVersion::V2025_11_25]).connect().unwrap());
+    drop(Client::builder().child(command).versions([ProtocolVersion::V2025_11_25]).connect().unwrap());
     assert!(marker.exists());
     std::fs::remove_file(marker).unwrap();
 }
@@ -806,12 +829,12 @@ fn er06_a_server_that_ends_when_it_is_asked_is_started_once_more_or_an_error_at_
     let script =
         "read -r line; [ -e \"$0\" ] && { echo \"$1\"; cat >/dev/null; exit; }; : >\"$0\"; exec >&-; sleep 1000";
     command.args(["-c", script]).arg(&marker).arg(answer);
-    let client = Client::child(command).versions(ProtocolVersion::ALL.iter().copied()).connect().unwrap();
+    let client = Client::builder().child(command).versions(ProtocolVersion::ALL.iter().copied()).connect().unwrap();
     assert_eq!(client.detected_era(), DetectedEra { era: Era::Legacy, by: DetectedBy::Exited });
     std::fs::remove_file(marker).unwrap();
 
     std::fs::write(&once, "#!/bin/sh\nrm \"$0\"\nread -r line\n").unwrap();
     std::fs::set_permissions(&once, std::fs::Permissions::from_mode(0o700)).unwrap();
-    let outcome = Client::child(Command::new(once)).versions(ProtocolVersion::ALL.iter().copied()).connect();
+    let outcome = Client::builder().child(Command::new(once)).versions(ProtocolVersion::ALL.iter().copied()).connect();
     assert!(matches!(outcome, Err(Error::Failed { reason: Failed::Closed, .. })), "{outcome:?}");
 }

@@ -15,14 +15,14 @@ use std::time::Duration;
 use mcp_blocking::{Change, Client, Error, Handler, Incoming, Server, ServerPublisher, Service};
 use mcp_proto::client::{Call, CloseReason, Outcome};
 use mcp_proto::server::{Config, Progress, TwoEndpoints};
-use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, code};
+use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, SessionKey, code};
 use mcp_testkit::http_exchange::TestRequest;
 use mcp_testkit::raw_client::RawClient;
 use running::{Running, json};
 
 impl Running {
     fn client(&self) -> Client {
-        Client::builder(&self.url).unwrap().connect().unwrap()
+        Client::builder().http(&self.url).unwrap().connect().unwrap()
     }
 
     /// Sends the bytes unchanged, and reads until the server closes the connection.
@@ -64,13 +64,14 @@ crowded_tests! {
 fn a_whole_conversation_between_both_ends_of_this_crate() {
     struct Person;
     impl Handler for Person {
-        fn requested(&mut self, method: &Method, _: Option<&Json>) -> Result<Json, ErrorObject> {
+        fn requested(&self, method: Method, _: Option<Json>) -> Result<Json, ErrorObject> {
             assert_eq!(method.as_str(), "elicitation/create");
             Ok(json(r#"{"action":"accept"}"#))
         }
     }
     let server = Running::new();
-    let builder = Client::builder(&server.url).unwrap().capabilities(json(r#"{"elicitation":{}}"#)).handler(Person);
+    let builder =
+        Client::builder().http(&server.url).unwrap().capabilities(json(r#"{"elicitation":{}}"#)).handler(Person);
     let client = builder.connect().unwrap();
     assert_eq!(client.version().as_str(), "2025-11-25");
     let odd = json(r#"{"a":12345678901234567890,"b":1.0,"c":"\u00e9"}"#);
@@ -109,12 +110,12 @@ fn slow_calls_delay_no_others_and_cancelled_ones_are_told() {
 
 #[test]
 fn a_handler_whose_request_is_cancelled_waits_for_no_answer_of_the_client() {
-    struct Silent(SyncSender<()>, Receiver<()>);
+    struct Silent(SyncSender<()>, Mutex<Receiver<()>>);
     impl Handler for Silent {
-        fn requested(&mut self, _: &Method, _: Option<&Json>) -> Result<Json, ErrorObject> {
+        fn requested(&self, _: Method, _: Option<Json>) -> Result<Json, ErrorObject> {
             self.0.send(()).unwrap();
             // Blocks until the test is over.
-            let _ = self.1.recv();
+            let _ = self.1.lock().unwrap().recv();
             Ok(Json::empty_object())
         }
     }
@@ -123,7 +124,7 @@ fn a_handler_whose_request_is_cancelled_waits_for_no_answer_of_the_client() {
     server.max_handlers = 1;
     let (url, stopper) = (format!("http://{}/mcp", server.address()), server.stopper());
     let serving = thread::spawn(move || {
-        let ask_twice = move |incoming: &Incoming| {
+        let ask_twice = move |incoming: Incoming| {
             outcome.send(incoming.ask(Call::new("elicitation/create"))).unwrap();
             outcome.send(incoming.ask(Call::new("elicitation/create"))).unwrap();
             Ok(Json::empty_object())
@@ -132,10 +133,11 @@ fn a_handler_whose_request_is_cancelled_waits_for_no_answer_of_the_client() {
     });
     let (ask, asked) = sync_channel(8);
     let (end, ended) = sync_channel::<()>(0);
-    let client = Client::builder(&url)
+    let client = Client::builder()
+        .http(&url)
         .unwrap()
         .capabilities(json(r#"{"elicitation":{}}"#))
-        .handler(Silent(ask, ended))
+        .handler(Silent(ask, Mutex::new(ended)))
         .connect()
         .unwrap();
     let call = client.call(Call::new("ask")).unwrap();
@@ -154,7 +156,7 @@ fn both_transports_are_served_at_one_time() {
     let server = Running::with(|http, _| {
         http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
     });
-    let old = Client::builder(&format!("http://{}/sse", server.address)).unwrap().connect().unwrap();
+    let old = Client::builder().http(&format!("http://{}/sse", server.address)).unwrap().connect().unwrap();
     let new = server.client();
     assert_eq!(old.transport(), Some(mcp_proto::client::HttpTransport::HttpSse));
     assert_eq!(old.request("echo", Some(json(r#"{"old":1}"#))).unwrap(), json(r#"{"old":1}"#));
@@ -243,7 +245,7 @@ fn stopping_answers_those_who_wait() {
     let (url, stopper) = (format!("http://{}/mcp", server.address()), server.stopper());
     let (done, is_done) = sync_channel(1);
     thread::spawn(move || {
-        let outcome = server.run(move |incoming: &Incoming| {
+        let outcome = server.run(move |incoming: Incoming| {
             begun.fetch_add(1, Ordering::Relaxed);
             reached.wait();
             while !incoming.is_cancelled() {
@@ -253,7 +255,7 @@ fn stopping_answers_those_who_wait() {
         });
         done.send(outcome.is_ok()).unwrap();
     });
-    let client = Client::builder(&url).unwrap().connect().unwrap();
+    let client = Client::builder().http(&url).unwrap().connect().unwrap();
     let waiting = client.call(Call::new("wait")).unwrap();
     ready.wait();
     stopper.stop();
@@ -288,7 +290,7 @@ fn defect_b12_rp10_calls_that_wait_for_one_thread_are_all_served() {
     let (address, stopper) = (server.address().to_string(), server.stopper());
     let thread = thread::spawn(move || {
         server
-            .run(|_: &Incoming| {
+            .run(|_: Incoming| {
                 thread::sleep(Duration::from_micros(100));
                 Ok(Json::empty_object())
             })
@@ -333,7 +335,7 @@ fn the_server_returns_when_the_last_answers_are_written() {
         let (address, stopper) = (server.address().to_string(), server.stopper());
         let thread = thread::spawn(move || {
             server
-                .run(move |incoming: &Incoming| {
+                .run(move |incoming: Incoming| {
                     begun.fetch_add(1, Ordering::Relaxed);
                     barrier.wait();
                     while !incoming.is_cancelled() {
@@ -376,7 +378,7 @@ fn waiting(calls: usize) -> (Running, Arc<AtomicUsize>, Arc<AtomicBool>) {
     server.max_handlers = 1;
     let (address, stopper) = (server.address().to_string(), server.stopper());
     let thread = thread::spawn(move || {
-        let serve = move |_: &Incoming| {
+        let serve = move |_: Incoming| {
             count.fetch_add(1, Ordering::AcqRel);
             while !ends.load(Ordering::Acquire) {
                 thread::sleep(Duration::from_millis(1));
@@ -422,7 +424,7 @@ fn defect_fr14_rp10_what_waits_for_a_client_that_does_not_read_is_bounded() {
     let server = Server::bind("127.0.0.1:0", Config::new("s", "1")).unwrap();
     let (address, stopper) = (server.address().to_string(), server.stopper());
     let thread = thread::spawn(move || {
-        let serve = move |incoming: &Incoming| {
+        let serve = move |incoming: Incoming| {
             let text = "x".repeat(100_000);
             for step in 1..=1000 {
                 incoming.progress(Progress {
@@ -455,19 +457,19 @@ fn defect_fr14_rp10_what_waits_for_a_client_that_does_not_read_is_bounded() {
 struct Watching(SyncSender<String>, Mutex<Receiver<()>>);
 
 impl Service for Watching {
-    fn serve(&self, incoming: &Incoming) -> Result<Json, ErrorObject> {
+    fn serve(&self, incoming: Incoming) -> Result<Json, ErrorObject> {
         Err(ErrorObject::method_not_found(incoming.method()))
     }
 
-    fn subscribed(&self, uri: &str, publisher: &ServerPublisher) {
+    fn subscribed(&self, uri: Arc<str>, publisher: ServerPublisher) {
         let _ = self.1.lock().unwrap().recv();
         self.0.send(format!("+{uri}")).unwrap();
-        let params = Json::empty_object().with_member("uri", &Json::from(uri));
+        let params = Json::empty_object().with_member("uri", &Json::from(&*uri));
         publisher.publish(Notification::with_params(Method::RESOURCES_UPDATED, params)).unwrap();
-        assert_ne!(uri, "a:panics", "a handler may fail");
+        assert_ne!(&*uri, "a:panics", "a handler may fail");
     }
 
-    fn unsubscribed(&self, uri: &str) {
+    fn unsubscribed(&self, uri: Arc<str>) {
         let _ = self.1.lock().unwrap().recv();
         self.0.send(format!("-{uri}")).unwrap();
     }
@@ -536,9 +538,9 @@ fn defect_m4_what_is_held_open_leaves_room_for_requests() {
     let mut server = Server::bind("127.0.0.1:0", config).unwrap();
     server.max_connections = 8;
     let (address, stopper) = (server.address().to_string(), server.stopper());
-    let thread = thread::spawn(move || server.run(|_: &Incoming| Ok(Json::empty_object())).unwrap());
+    let thread = thread::spawn(move || server.run(|_: Incoming| Ok(Json::empty_object())).unwrap());
     let running = Running { url: format!("http://{address}/mcp"), address, stopper, thread: Some(thread) };
-    let builder = Client::builder(&running.url).unwrap().versions([ProtocolVersion::V2026_07_28]);
+    let builder = Client::builder().http(&running.url).unwrap().versions([ProtocolVersion::V2026_07_28]);
     let client = builder.connect().unwrap();
     let mut listening: Vec<_> = (0..3).map(|_| client.listen(json(r#"{"toolsListChanged":true}"#)).unwrap()).collect();
     let firsts: Vec<_> = listening.iter_mut().map(|changes| changes.next().unwrap()).collect();
@@ -560,7 +562,7 @@ fn fr14_a_client_that_reads_is_sent_more_than_may_wait() {
     let server = Server::bind("127.0.0.1:0", config).unwrap();
     let (address, stopper) = (server.address().to_string(), server.stopper());
     let thread = thread::spawn(move || {
-        let serve = |incoming: &Incoming| {
+        let serve = |incoming: Incoming| {
             for _ in 0..100 {
                 let params = Json::from("x".repeat(100_000).as_str());
                 incoming.notify(Notification::with_params("notifications/message", params)).unwrap();
@@ -583,15 +585,15 @@ fn fr14_a_client_that_reads_is_sent_more_than_may_wait() {
 struct Noting(Sender<String>);
 
 impl Service for Noting {
-    fn serve(&self, incoming: &Incoming) -> Result<Json, ErrorObject> {
+    fn serve(&self, incoming: Incoming) -> Result<Json, ErrorObject> {
         Err(ErrorObject::method_not_found(incoming.method()))
     }
 
-    fn notified(&self, notification: &Notification) {
+    fn notified(&self, _: SessionKey, notification: Notification) {
         let _ = self.0.send(notification.method.to_string());
     }
 
-    fn ended(&self, reason: CloseReason) {
+    fn ended(&self, _: SessionKey, reason: CloseReason) {
         let _ = self.0.send(format!("{reason:?}"));
     }
 }
@@ -603,7 +605,8 @@ fn a_service_hears_what_clients_tell_and_that_they_have_gone() {
     let (told, hears) = channel();
     let thread = thread::spawn(move || server.run(Noting(told)).unwrap());
     let running = Running { url: format!("http://{address}/mcp"), address, stopper, thread: Some(thread) };
-    let client = Client::builder(&running.url).unwrap().versions([ProtocolVersion::V2025_06_18]).connect().unwrap();
+    let client =
+        Client::builder().http(&running.url).unwrap().versions([ProtocolVersion::V2025_06_18]).connect().unwrap();
     // The response shows that the server has received `notifications/initialized`, before which it ignores
     // notifications.
     client.request("m", None).unwrap_err();
@@ -623,7 +626,7 @@ fn a_call_that_is_released_holds_no_connection_open() {
     let server = Server::bind("127.0.0.1:0", Config::new("s", "1")).unwrap();
     let (address, stopper) = (server.address().to_string(), server.stopper());
     let thread = thread::spawn(move || {
-        let serve = move |incoming: &Incoming| {
+        let serve = move |incoming: Incoming| {
             incoming.release();
             let _ = may_end.lock().unwrap().recv_timeout(Duration::from_secs(20));
             Ok(Json::empty_object())

@@ -7,7 +7,7 @@ mod authority;
 use std::process::Command;
 
 use authority::{Authority, Identity, self_signed, server, server_with, url};
-use mcp_blocking::Client;
+use mcp_blocking::{Client, HttpOptions};
 use mcp_testkit::loopback_server::LoopbackServer;
 
 fn connect(
@@ -15,14 +15,14 @@ fn connect(
     authority: Option<&Authority>,
     identity: Option<&Identity>,
 ) -> Result<Client, String> {
-    let builder = Client::builder(&url(server)).unwrap().configure(|_, _, options| {
-        if let Some(authority) = authority {
-            options.trust(authority.pem().as_bytes()).unwrap();
-        }
-        if let Some(identity) = identity {
-            options.identify(identity.certificate.as_bytes(), identity.key.as_bytes()).unwrap();
-        }
-    });
+    let mut options = HttpOptions::new();
+    if let Some(authority) = authority {
+        options.trust(authority.pem().as_bytes()).unwrap();
+    }
+    if let Some(identity) = identity {
+        options.identify(identity.certificate.as_bytes(), identity.key.as_bytes()).unwrap();
+    }
+    let builder = Client::builder().http(&url(server)).unwrap().http_options(options);
     builder.connect().map_err(|error| error.to_string())
 }
 
@@ -49,9 +49,14 @@ fn defect_b5_a_self_signed_certificate_is_used_or_what_to_do_is_said() {
         let own = self_signed(is_authority);
         let pem = own.certificate.clone();
         let server = server_with(own);
-        let builder = Client::builder(&url(&server)).unwrap();
-        let builder = builder.configure(|_, _, options| options.trust(pem.as_bytes()).unwrap());
-        builder.connect().map(|client| client.request("tools/call", None).unwrap()).map_err(|error| error.to_string())
+        let builder = Client::builder().http(&url(&server)).unwrap();
+        let mut options = HttpOptions::new();
+        options.trust(pem.as_bytes()).unwrap();
+        builder
+            .http_options(options)
+            .connect()
+            .map(|client| client.request("tools/call", None).unwrap())
+            .map_err(|error| error.to_string())
     };
     assert!(connect(false).is_ok());
     let error = connect(true).unwrap_err();

@@ -80,11 +80,16 @@ fn end(how: End, client: Client, bytes: usize, end_server: impl FnOnce()) {
 }
 
 fn over_child(command: Command, how: End) -> Client {
-    Client::child(command).versions([ProtocolVersion::V2025_11_25]).request_timeout(how.timeout()).connect().unwrap()
+    Client::builder()
+        .child(command)
+        .versions([ProtocolVersion::V2025_11_25])
+        .request_timeout(how.timeout())
+        .connect()
+        .unwrap()
 }
 
 fn over_socket(server: &UnreadServer, how: End) -> Client {
-    Client::builder(&server.url()).unwrap().request_timeout(how.timeout()).connect().unwrap()
+    Client::builder().http(&server.url()).unwrap().request_timeout(how.timeout()).connect().unwrap()
 }
 
 #[test]

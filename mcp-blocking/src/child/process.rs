@@ -5,6 +5,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use mcp_proto::driver::not_started;
+
 use super::group;
 
 /// How long a server may take to end once its stdin is closed, and again once it was asked to end.
@@ -25,7 +27,8 @@ impl Process {
         kill(running.take());
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         group::lead(command);
-        let mut child = command.spawn().map_err(|error| not_started(command, &error))?;
+        let child = command.spawn();
+        let mut child = child.map_err(|error| not_started(&command.get_program().to_string_lossy(), &error))?;
         let streams = (child.stdin.take(), child.stdout.take());
         *running = Some(child);
         match streams {
@@ -99,16 +102,4 @@ fn kill(child: Option<Child>) {
     // The process may have ended already.
     let _ = child.kill();
     let _ = child.wait();
-}
-
-fn not_started(command: &Command, error: &io::Error) -> io::Error {
-    let program = command.get_program().to_string_lossy();
-    let hint = if error.kind() == io::ErrorKind::NotFound {
-        "; is it installed and in PATH?"
-    } else if error.kind() == io::ErrorKind::PermissionDenied {
-        "; is it a program, and may you run it?"
-    } else {
-        ""
-    };
-    io::Error::new(error.kind(), format!("cannot start `{program}`: {error}{hint}"))
 }

@@ -1,24 +1,29 @@
 //! The configuration of a client, and how it connects.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{Read, Write};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 use std::{fmt, io, thread};
 
-use mcp_proto::client::{self as proto, ClientTransport, Config, Http, HttpConfig, HttpTransport, Unavailable};
-use mcp_proto::{Failed, Json, ProtocolVersion, Stdio, UsageError};
+use mcp_proto::client::{self as proto, ClientTransport, Config, Http, HttpConfig, HttpTransport};
+use mcp_proto::driver::Error;
+use mcp_proto::{Json, Limits, ProtocolVersion, Stdio, UsageError};
 
 use super::driver::{Commands, Driver, Mail, Refused, State, start_handler};
-use super::{Client, Error, Handler, Shared};
+use super::{Client, Handler, Shared};
 use crate::backpressure::Backpressure;
 use crate::child::{Child, INBOX, Process};
 use crate::http_client::{HttpOptions, Pool};
 use crate::inbox::Inbox;
 use crate::link::Feed;
 
-/// Prepares a [`Client`].
+/// Configures a [`Client`] and connects it.
+///
+/// First a server is selected: [`Builder::http`], [`Builder::child`] or [`Builder::stream`]. The result has further
+/// options of that kind of server, and a method `connect`.
 ///
 /// # Example
 ///
@@ -26,64 +31,66 @@ use crate::link::Feed;
 /// use std::time::Duration;
 /// use mcp_blocking::Client;
 ///
-/// let client = Client::builder("https://example.com/mcp")?
+/// let client = Client::builder()
 ///     .name("my-app", "1.0.0")
-///     .bearer("secret")?
 ///     .request_timeout(Duration::from_secs(20))
+///     .http("https://example.com/mcp")?
+///     .bearer("secret")?
 ///     .connect()?;
 /// # Ok::<(), mcp_blocking::Error>(())
 /// ```
-pub struct Builder<S = HttpServer> {
+#[must_use = "a client that is not connected does nothing"]
+pub struct Builder<S = ()> {
     config: Config,
     handler: Box<dyn Handler>,
     server: S,
 }
 
-/// A server over HTTP, as prepared by [`Client::builder`].
+/// A server over HTTP, as selected by [`Builder::http`].
 #[derive(Debug)]
 pub struct HttpServer {
     http: HttpConfig,
     options: HttpOptions,
 }
 
-/// A server in a child process, as prepared by [`Client::child`].
+/// A server in a child process, as selected by [`Builder::child`].
 #[derive(Debug)]
 pub struct ChildServer {
     command: Command,
 }
 
-impl<S> Builder<S> {
-    fn new(server: S) -> Self {
-        let mut config = Config::new("mcp-blocking", env!("CARGO_PKG_VERSION"));
-        // The standard library seeds its hash maps with random keys from the operating system.
-        config.seed = RandomState::new().build_hasher().finish();
-        Self { config, handler: Box::new(()), server }
-    }
+/// A server at the other end of a pair of byte streams, as selected by [`Builder::stream`].
+pub struct StreamServer {
+    read: Box<dyn Read + Send>,
+    write: Box<dyn Write + Send>,
+}
 
-    /// Sets the name and version of the application, which are sent to the server as `clientInfo`.
-    #[must_use]
+impl fmt::Debug for StreamServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamServer").finish_non_exhaustive()
+    }
+}
+
+impl<S> Builder<S> {
+    /// Sets the name and the version of the application, which are sent to the server as `clientInfo`.
     pub fn name(mut self, name: &str, version: &str) -> Self {
-        let own = Config::new(name, version);
-        self.config.client_info = own.client_info;
+        self.config.client_info = Config::new(name, version).client_info;
         self
     }
 
     /// Declares what the server may request, as the object `capabilities` of `initialize`.
-    #[must_use]
     pub fn capabilities(mut self, capabilities: impl Into<Json>) -> Self {
         self.config.capabilities = capabilities.into();
         self
     }
 
     /// Sets the handler of the server's notifications and requests.
-    #[must_use]
     pub fn handler(mut self, handler: impl Handler) -> Self {
         self.handler = Box::new(handler);
         self
     }
 
     /// Sets how long a response may take.
-    #[must_use]
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.config.request_timeout = timeout;
         self
@@ -91,10 +98,19 @@ impl<S> Builder<S> {
 
     /// Sets the protocol revisions that may be used. If 2026-07-28 is among them, the client first detects the era of
     /// the server. Without it, which is the default, the connection begins with `initialize`.
-    #[must_use]
     pub fn versions(mut self, versions: impl IntoIterator<Item = ProtocolVersion>) -> Self {
         self.config.versions = versions.into_iter().collect();
         self
+    }
+
+    /// Changes the configuration of the machine, for settings without a method of their own.
+    pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Self {
+        change(&mut self.config);
+        self
+    }
+
+    fn with_server<N>(self, server: N) -> Builder<N> {
+        Builder { config: self.config, handler: self.handler, server }
     }
 
     fn connect_with<T, L>(
@@ -102,46 +118,91 @@ impl<S> Builder<S> {
         machine: proto::Client<T>,
         start: impl FnOnce(Arc<dyn Inbox<Mail<L::Received>>>, Arc<Backpressure>, S) -> io::Result<L>,
         http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
-        server: String,
+        server: &str,
     ) -> Result<Client, Error>
     where
         T: ClientTransport<Action: Send> + Send + 'static,
         L: Feed<proto::Client<T>, Action = T::Action, Received: Send + 'static> + Send + 'static,
     {
+        let no_thread = |error: io::Error| Error::SetUp(error.into());
         let (inbox, inputs) = sync_channel(INBOX);
         let (connected, answer) = sync_channel(1);
         let (commands, backpressure) = (Commands::to(inbox.clone()), Arc::new(Backpressure::new()));
         let link = start(Arc::new(inbox), Arc::clone(&backpressure), self.server).map_err(Error::Start)?;
+        let (server, connected, state) = (Arc::<str>::from(server), Some(connected), State::default());
         let driver =
-            Driver { machine, link, backpressure, connected: Some(connected), http_transport, state: State::default() };
-        let events = start_handler(self.handler, commands.clone()).map_err(Error::Thread)?;
+            Driver { machine, link, backpressure, connected, http_transport, server: Arc::clone(&server), state };
+        let events = start_handler(self.handler, commands.clone()).map_err(no_thread)?;
         let driver = thread::Builder::new()
             .name("mcp-client".to_owned())
             .spawn(move || driver.run(&inputs, &events))
-            .map_err(Error::Thread)?;
+            .map_err(no_thread)?;
         match answer.recv().map_err(|_| UsageError::Closed)? {
-            Ok(greeting) => {
-                let progress = Arc::default();
-                let shared = Shared { commands, driver: Some(driver), server, greeting, progress };
-                Ok(Client { shared: Arc::new(shared) })
-            }
-            Err(Refused { reason, exited }) => Err(match (reason, exited) {
-                (Unavailable::Error(error), _) => Error::Server(error),
-                (Unavailable::Failed(Failed::Closed), Some(status)) => Error::Exited { status },
-                (Unavailable::Failed(reason), _) => Error::Failed { server, reason },
-            }),
+            Ok(greeting) => Ok(Client { shared: Arc::new(Shared::new(commands, driver, server, greeting)) }),
+            Err(Refused { reason, exited }) => Err(Error::not_connected(reason, exited, &server)),
         }
     }
 }
 
 impl Builder {
-    pub(super) fn http(url: &str) -> Result<Self, Error> {
-        let mut builder = Self::new(HttpServer { http: HttpConfig::new(url)?, options: HttpOptions::new() });
-        builder.config.reconnect = true;
-        Ok(builder)
+    pub(super) fn new() -> Self {
+        let mut config = Config::new("mcp-blocking", env!("CARGO_PKG_VERSION"));
+        // The standard library seeds its hash maps with random keys from the operating system.
+        config.seed = RandomState::new().build_hasher().finish();
+        Self { config, handler: Box::new(()), server: () }
     }
 
-    /// Adds a header to every request.
+    /// Selects a server over HTTP. The client detects which of the two HTTP transports the server has.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] if the URL cannot be used.
+    pub fn http(mut self, url: &str) -> Result<Builder<HttpServer>, Error> {
+        self.config.reconnect = true;
+        let server = HttpServer { http: HttpConfig::new(url)?, options: HttpOptions::new() };
+        Ok(self.with_server(server))
+    }
+
+    /// Selects a server that is started as a child process. The child inherits this process's stderr, unless the
+    /// command sets another.
+    ///
+    /// The child is ended as [`Proxy::child`](crate::Proxy::child) ends it; dropping the last clone of the client waits
+    /// for that. A server that exits while its era is being detected is started once more (ER-06).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::process::Command;
+    /// use mcp_blocking::{Client, Error};
+    ///
+    /// let outcome = Client::builder().name("my-app", "1.0.0").child(Command::new("/no/such/server")).connect();
+    /// assert!(matches!(outcome, Err(Error::Start(_))));
+    /// ```
+    pub fn child(mut self, command: Command) -> Builder<ChildServer> {
+        self.config.respawn = true;
+        self.with_server(ChildServer { command })
+    }
+
+    /// Selects a server at the other end of a pair of byte streams (ST-23): a socket, or, for a program that was
+    /// started by its server, this process's own stdin and stdout.
+    ///
+    /// Reading and writing may block; each has its own thread. The thread that reads ends with `read`.
+    ///
+    /// # Example: a stream without a server
+    ///
+    /// ```
+    /// use mcp_blocking::{Client, Error};
+    ///
+    /// let outcome = Client::builder().stream(std::io::empty(), std::io::sink()).connect();
+    /// assert!(matches!(outcome, Err(Error::Failed { .. })));
+    /// ```
+    pub fn stream(self, read: impl Read + Send + 'static, write: impl Write + Send + 'static) -> Builder<StreamServer> {
+        self.with_server(StreamServer { read: Box::new(read), write: Box::new(write) })
+    }
+}
+
+impl Builder<HttpServer> {
+    /// Adds a header to every request to the server's origin. Requests to other origins do not get it.
     ///
     /// # Errors
     ///
@@ -160,10 +221,24 @@ impl Builder {
         self.header("Authorization", &format!("Bearer {token}"))
     }
 
-    /// Changes any part of the configuration.
-    #[must_use]
-    pub fn configure(mut self, change: impl FnOnce(&mut Config, &mut HttpConfig, &mut HttpOptions)) -> Self {
-        change(&mut self.config, &mut self.server.http, &mut self.server.options);
+    /// Sets how many requests may be open at the server at one time. Default 48. A request beyond that waits, within
+    /// its timeout, and the handler gets [`Observation::RequestWaits`](crate::Observation::RequestWaits).
+    ///
+    /// This sets [`HttpOptions::max_workers`].
+    pub fn max_requests(mut self, count: usize) -> Self {
+        self.server.options.max_workers = Limits::exchanges_for(count);
+        self
+    }
+
+    /// Changes the configuration of the transport, for settings without a method of their own.
+    pub fn configure_http(mut self, change: impl FnOnce(&mut HttpConfig)) -> Self {
+        change(&mut self.server.http);
+        self
+    }
+
+    /// Sets how the server is reached: timeouts, certificates, proxy and number of threads.
+    pub fn http_options(mut self, options: HttpOptions) -> Self {
+        self.server.options = options;
         self
     }
 
@@ -172,7 +247,7 @@ impl Builder {
     /// # Errors
     ///
     /// [`Error::Server`] if the server answered with an error, [`Error::Failed`] if it did not answer, [`Error::Usage`]
-    /// if the configuration is invalid, [`Error::Thread`] if a thread could not be started.
+    /// if the configuration is invalid, [`Error::SetUp`] if a thread could not be started.
     pub fn connect(mut self) -> Result<Client, Error> {
         self.config.limits.exchanges = self.server.options.max_workers;
         let server = format!("the server at {}", self.server.http.server());
@@ -181,39 +256,43 @@ impl Builder {
             machine,
             |inbox, backpressure, server| Ok(Pool::new(server.options, inbox, backpressure)),
             |machine| Some(machine.http_transport()),
-            server,
+            &server,
         )
     }
 }
 
 impl Builder<ChildServer> {
-    pub(super) fn child(command: Command) -> Self {
-        let mut builder = Self::new(ChildServer { command });
-        builder.config.respawn = true;
-        builder
-    }
-
-    /// Changes any part of the configuration.
-    #[must_use]
-    pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Self {
-        change(&mut self.config);
-        self
-    }
-
     /// Starts the server, and waits until it has answered.
     ///
     /// # Errors
     ///
     /// [`Error::Start`] if the server could not be started, [`Error::Exited`] if it ended before it answered,
     /// [`Error::Server`] if it answered with an error, [`Error::Failed`] if it did not answer, [`Error::Usage`] if the
-    /// configuration is invalid, [`Error::Thread`] if a thread could not be started.
+    /// configuration is invalid, [`Error::SetUp`] if a thread could not be started.
     pub fn connect(self) -> Result<Client, Error> {
         let machine = proto::Client::new(Stdio::new(), self.config.clone())?;
         self.connect_with(
             machine,
             |inbox, backpressure, server| Child::start(server.command, Process::default(), inbox, backpressure),
             |_| None,
-            "the server".to_owned(),
+            "the server",
+        )
+    }
+}
+
+impl Builder<StreamServer> {
+    /// Connects, and waits until the server has answered.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Builder::<HttpServer>::connect`]; [`Error::Start`] if a thread could not be started.
+    pub fn connect(self) -> Result<Client, Error> {
+        let machine = proto::Client::new(Stdio::new(), self.config.clone())?;
+        self.connect_with(
+            machine,
+            |inbox, backpressure, server| Child::over(server.read, server.write, inbox, backpressure),
+            |_| None,
+            "the server",
         )
     }
 }

@@ -8,15 +8,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 use std::{fmt, io, thread};
 
-use mcp_proto::client::{
-    self as proto, Call, ClientTransport, Event, HttpTransport, Scope, SubscriptionKey, Unavailable,
-};
+use mcp_proto::client::{self as proto, Call, ClientTransport, HttpTransport, SubscriptionKey, Unavailable};
+use mcp_proto::driver::{Change, ClientEvent, Error, Next, Observation};
 use mcp_proto::{ErrorObject, Fault, Instant, Json, Method, Notification, Output, RequestKey, Ticket, UsageError};
 
-use super::subscription::SubscriptionEvent;
-use super::{Error, Greeting, Handler, Observation};
+use super::{Greeting, Handler};
 use crate::backpressure::Backpressure;
-use crate::bounded::{self, Next, Sender, bounded};
+use crate::bounded::{self, Sender, bounded};
 use crate::clock;
 use crate::link::{Feed, Link};
 use crate::response_slot::ResponseSender;
@@ -30,26 +28,12 @@ const EVENT_BYTES: usize = 4 * 1024 * 1024;
 /// A command from a client to its driver.
 #[derive(Debug)]
 pub(super) enum Input {
-    Request {
-        call: Call,
-        responder: ResponseSender,
-        accept: SyncSender<Result<RequestKey, UsageError>>,
-    },
-    Notify {
-        notification: Notification,
-        accept: SyncSender<Result<(), UsageError>>,
-    },
+    Request { call: Call, responder: ResponseSender, accept: SyncSender<Result<RequestKey, UsageError>> },
+    Notify { notification: Notification, accept: SyncSender<Result<(), UsageError>> },
     Cancel(RequestKey),
-    Listen {
-        filter: Json,
-        listener: Sender<SubscriptionEvent>,
-        accept: SyncSender<Result<SubscriptionKey, UsageError>>,
-    },
+    Listen { filter: Json, listener: Sender<Change>, accept: SyncSender<Result<SubscriptionKey, UsageError>> },
     Unlisten(SubscriptionKey),
-    Answer {
-        ticket: Ticket,
-        answer: Result<Json, ErrorObject>,
-    },
+    Answer { ticket: Ticket, answer: Result<Json, ErrorObject> },
     Close,
 }
 
@@ -88,6 +72,8 @@ pub(super) struct Driver<T: ClientTransport, L: Link> {
     pub(super) connected: Option<SyncSender<Result<Greeting, Refused>>>,
     /// Returns the machine's HTTP transport; `None` for stdio.
     pub(super) http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
+    /// The server's name for errors.
+    pub(super) server: Arc<str>,
     pub(super) state: State,
 }
 
@@ -96,7 +82,7 @@ pub(super) struct Driver<T: ClientTransport, L: Link> {
 pub(super) struct State {
     refused: Option<Unavailable>,
     callers: BTreeMap<RequestKey, ResponseSender>,
-    listeners: BTreeMap<SubscriptionKey, Sender<SubscriptionEvent>>,
+    listeners: BTreeMap<SubscriptionKey, Sender<Change>>,
 }
 
 impl<T, L> Driver<T, L>
@@ -125,12 +111,10 @@ where
         while let Some(output) = self.machine.poll_output() {
             match output {
                 Output::Action(action) => self.link.act(action),
-                Output::Event(Event::Closed(_)) => return true,
-                Output::Event(event) => {
-                    if let Some(event) = self.on_event(event) {
-                        self.deliver(event, events);
-                    }
-                }
+                Output::Event(event) => match ClientEvent::new(event, &self.server, self.connected.is_none()) {
+                    ClientEvent::Closed(_) => return true,
+                    event => self.on_event(event, events),
+                },
             }
         }
         false
@@ -180,72 +164,53 @@ where
         }
     }
 
-    /// Delivers events to callers and subscriptions; returns those for the handler.
-    fn on_event(&mut self, event: Event) -> Option<ForHandler> {
+    /// Delivers an event to its caller, its subscription or the handler.
+    fn on_event(&mut self, event: ClientEvent, events: &Sender<ForHandler>) {
         match event {
-            Event::Connected { version, result, detected_era, .. } => match self.connected.take() {
-                Some(connected) => {
-                    let transport = (self.http_transport)(&self.machine);
+            ClientEvent::Connected { version, result, detected_era } => {
+                let transport = (self.http_transport)(&self.machine);
+                if let Some(connected) = self.connected.take() {
                     let _ = connected.send(Ok(Greeting { version, result, transport, detected_era }));
-                    None
                 }
-                None => Some(ForHandler::Observed(Observation::Reconnected)),
-            },
-            Event::Unavailable { reason, .. } if self.connected.is_some() => {
+            }
+            ClientEvent::Refused(reason) => {
                 self.state.refused = Some(reason);
                 self.machine.close(clock::now());
-                None
             }
-            Event::Unavailable { reason, .. } => Some(ForHandler::Observed(Observation::Unavailable(reason))),
-            Event::Responded { request, outcome } => {
+            ClientEvent::Responded { request, outcome } => {
                 if let Some(caller) = self.state.callers.remove(&request) {
                     caller.outcome(outcome);
                 }
-                None
             }
-            Event::Progressed { request, params } => {
+            ClientEvent::Progressed { request, params } => {
                 if let Some(caller) = self.state.callers.get(&request) {
                     caller.progress(params);
                 }
-                None
             }
-            Event::Notified { scope: Scope::Subscription(subscription), method, params } => {
-                self.report(subscription, SubscriptionEvent::Notified(Notification { method, params }))
-            }
-            Event::Listening { subscription, filter } => {
-                self.report(subscription, SubscriptionEvent::Listening(filter))
-            }
-            Event::ListeningInterrupted { subscription, reason, .. } => {
-                self.report(subscription, SubscriptionEvent::Interrupted(reason))
-            }
-            Event::ListeningEnded { subscription, outcome } => {
+            ClientEvent::Changed { subscription, change: change @ Change::Ended(_) } => {
                 if let Some(listener) = self.state.listeners.remove(&subscription) {
-                    listener.finish(SubscriptionEvent::Ended(outcome));
+                    listener.finish(change);
                 }
-                None
             }
-            Event::Requested { ticket, method, params, .. } => Some(ForHandler::Requested(ticket, method, params)),
-            Event::Notified { method, params, .. } => Some(ForHandler::Notified(Notification { method, params })),
-            Event::Faulted(fault) => Some(ForHandler::Observed(Observation::Faulted(fault))),
-            Event::QuirkMet(quirk) => Some(ForHandler::Observed(Observation::QuirkMet(quirk))),
-            Event::RequestWaits { limit } => Some(ForHandler::Observed(Observation::RequestWaits { limit })),
-            Event::NotRestored { method, params, reason } => {
-                Some(ForHandler::Observed(Observation::NotRestored { method, params, reason }))
+            ClientEvent::Changed { subscription, change } => self.report(subscription, change),
+            ClientEvent::Requested { ticket, method, params } => {
+                self.deliver(ForHandler::Requested(ticket, method, params), events);
             }
+            ClientEvent::Notified(notification) => self.deliver(ForHandler::Notified(notification), events),
+            ClientEvent::Observed(observation) => self.deliver(ForHandler::Observed(observation), events),
             // The machine discards the handler's answer to a request that the server has cancelled.
-            Event::RequestCancelled { .. } | Event::SessionLost | Event::Closed(_) | _ => None,
+            ClientEvent::RequestCancelled { .. } | ClientEvent::SessionLost | ClientEvent::Closed(_) => {}
         }
     }
 
-    /// Sends an event to a subscription. If its queue is full, the event is dropped and counted.
-    fn report(&self, subscription: SubscriptionKey, event: SubscriptionEvent) -> Option<ForHandler> {
+    /// Sends a change to a subscription. If its queue is full, the change is dropped and counted.
+    fn report(&self, subscription: SubscriptionKey, change: Change) {
         if let Some(listener) = self.state.listeners.get(&subscription) {
-            let weight = event.weight();
-            if listener.try_send(event, weight).is_err() {
+            let weight = change.weight();
+            if listener.try_send(change, weight).is_err() {
                 listener.miss();
             }
         }
-        None
     }
 
     /// Queues an event for the handler's thread. If the queue is full, a request is refused and anything else is
@@ -265,12 +230,11 @@ where
 impl ForHandler {
     /// The size of its parameters in bytes.
     fn weight(&self) -> usize {
-        let params = match self {
-            Self::Notified(notification) => notification.params.as_ref(),
-            Self::Requested(_, _, params) | Self::Observed(Observation::NotRestored { params, .. }) => params.as_ref(),
-            Self::Observed(_) => None,
-        };
-        params.map_or(0, Json::len)
+        match self {
+            Self::Notified(notification) => notification.params.as_ref().map_or(0, Json::len),
+            Self::Requested(_, _, params) => params.as_ref().map_or(0, Json::len),
+            Self::Observed(observation) => observation.weight(),
+        }
     }
 }
 
@@ -278,12 +242,12 @@ impl ForHandler {
 pub(super) fn start_handler(handler: Box<dyn Handler>, answers: Commands) -> io::Result<Sender<ForHandler>> {
     let (events, for_handler) = bounded(EVENTS, EVENT_BYTES);
     let name = "mcp-handler".to_owned();
-    thread::Builder::new().name(name).spawn(move || handle(handler, &for_handler, &answers))?;
+    thread::Builder::new().name(name).spawn(move || handle(&*handler, &for_handler, &answers))?;
     Ok(events)
 }
 
 /// Calls the handler until the client has ended. A panic affects only the event that caused it.
-fn handle(mut handler: Box<dyn Handler>, events: &bounded::Receiver<ForHandler>, answers: &Commands) {
+fn handle(handler: &dyn Handler, events: &bounded::Receiver<ForHandler>, answers: &Commands) {
     while let Some(next) = events.recv() {
         let event = match next {
             Next::Entry(event) => event,
@@ -298,8 +262,8 @@ fn handle(mut handler: Box<dyn Handler>, events: &bounded::Receiver<ForHandler>,
             }
             ForHandler::Requested(ticket, method, params) => {
                 // INV-1: each request of the server is answered.
-                let answer = uninterrupted(|| handler.requested(&method, params.as_ref()))
-                    .unwrap_or_else(|| Err(ErrorObject::internal()));
+                let answer =
+                    uninterrupted(|| handler.requested(method, params)).unwrap_or_else(|| Err(ErrorObject::internal()));
                 if answers.send(Input::Answer { ticket, answer }).is_err() {
                     return;
                 }
@@ -367,15 +331,6 @@ mod tests {
         ] {
             assert_eq!(event.weight(), weight, "{event:?}");
         }
-        for (event, weight) in [
-            (SubscriptionEvent::Listening(json.clone()), 10),
-            (SubscriptionEvent::Notified(Notification { method: "m".into(), params: Some(json.clone()) }), 10),
-            (SubscriptionEvent::Notified(Notification::new("m")), 0),
-            (SubscriptionEvent::Interrupted(mcp_proto::Failed::Closed), 0),
-            (SubscriptionEvent::Ended(Outcome::Result(json)), 0),
-        ] {
-            assert_eq!(event.weight(), weight, "{event:?}");
-        }
     }
 
     /// A link that does nothing.
@@ -412,6 +367,7 @@ mod tests {
             backpressure: Arc::new(Backpressure::new()),
             connected: None,
             http_transport,
+            server: Arc::from("the server"),
             state,
         };
         let (events, heard) = bounded(1, 100);
@@ -489,6 +445,7 @@ mod tests {
                 backpressure: Arc::new(Backpressure::new()),
                 connected: Some(connected),
                 http_transport: |_| None,
+                server: Arc::from("the server"),
                 state: State::default(),
             };
             assert!(!driver.drain(&events));
@@ -633,11 +590,11 @@ mod tests {
         for _ in 0..3 {
             turns.hear(notified("tools/list_changed", &meta(&number)));
         }
-        assert!(matches!(events.recv(), Some(Next::Entry(SubscriptionEvent::Listening(_)))));
-        assert!(matches!(events.recv(), Some(Next::Entry(SubscriptionEvent::Notified(_)))));
+        assert!(matches!(events.recv(), Some(Next::Entry(Change::Listening(_)))));
+        assert!(matches!(events.recv(), Some(Next::Entry(Change::Notified(_)))));
         turns.hear(complete(&number));
         assert!(matches!(events.recv(), Some(Next::Missed(2))));
-        assert!(matches!(events.recv(), Some(Next::Entry(SubscriptionEvent::Ended(Outcome::Result(_))))));
+        assert!(matches!(events.recv(), Some(Next::Entry(Change::Ended(Ok(_))))));
         assert!(events.recv().is_none() && turns.driver.state.listeners.is_empty());
 
         let (key, _told, number) = listen(&mut turns, 2);
@@ -676,7 +633,8 @@ mod tests {
             let (events, _heard) = bounded(8, 1000);
             let (link, backpressure) = (Wire::default(), Arc::new(Backpressure::new()));
             let (http_transport, state): (fn(&_) -> _, _) = (|_| None, State::default());
-            let driver = Driver { machine, link, backpressure, connected: Some(connected), http_transport, state };
+            let (connected, server) = (Some(connected), Arc::from("the server"));
+            let driver = Driver { machine, link, backpressure, connected, http_transport, server, state };
             let message = if is_refused {
                 r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"not today"}}"#.to_owned()
             } else {

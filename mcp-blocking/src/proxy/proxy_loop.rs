@@ -18,10 +18,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use mcp_proto::client::{ClientTransport, CloseReason};
+use mcp_proto::driver::Observer;
 use mcp_proto::relay::{Action, Event, Relay};
 use mcp_proto::{Instant, StdioAction};
 
-use super::Observer;
 use crate::backpressure::Backpressure;
 use crate::child::INBOX;
 use crate::clock;

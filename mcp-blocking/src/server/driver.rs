@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 
 use mcp_proto::client::{Call, CloseReason, Outcome};
+use mcp_proto::driver::IncomingRequest;
 use mcp_proto::machine::Machine;
 use mcp_proto::server::{Event, LoggingLevel, Progress, Scope, Server, ServerTransport};
 use mcp_proto::{ErrorObject, Instant, Json, Notification, Output, RequestKey, Ticket, TicketKey, UsageError};
 
 use super::Service;
 use super::handlers::{Handlers, Job};
-use super::incoming::{Context, Incoming, ServerPublisher, Shared};
+use super::incoming::{Incoming, ServerPublisher, Shared};
 use super::subscriptions::Subscriptions;
 use crate::clock;
 
@@ -253,13 +254,12 @@ where
         match event {
             Event::Requested { ticket, method, params } => {
                 let key = ticket.key();
-                // There is no context if the client has cancelled the request meanwhile.
-                let Some(about) = self.machine.context(&ticket).map(Box::new) else { return };
-                let headers = self.machine.request_head(&ticket).map(|head| head.headers.clone()).unwrap_or_default();
+                // The client may have cancelled the request meanwhile.
+                let request = IncomingRequest::new(&self.machine, &ticket, method, params, clock::unix_time);
+                let Some(request) = request else { return };
                 let shared = Arc::new(Shared::default());
                 self.tickets.insert(key, (ticket, Arc::clone(&shared)));
-                let context = Context { ticket: key, commands: self.commands.clone(), shared, about, headers };
-                let incoming = Incoming::new(method, params, context);
+                let incoming = Incoming::new(request, shared, self.commands.clone());
                 self.handlers.push(Job::Call { service: Arc::clone(&self.service), incoming });
             }
             Event::Cancelled { ticket, .. } => {
@@ -268,9 +268,9 @@ where
                     self.handlers.cancel(ticket);
                 }
             }
-            Event::Notified { method, params, .. } => {
+            Event::Notified { session, method, params } => {
                 let notification = Notification { method, params };
-                self.handlers.push(Job::Notified { service: Arc::clone(&self.service), notification });
+                self.handlers.push(Job::Notified { service: Arc::clone(&self.service), session, notification });
             }
             Event::Responded { request, outcome } => {
                 if let Some(waiting) = self.asked.remove(&request) {
@@ -278,11 +278,11 @@ where
                 }
             }
             Event::Faulted(fault) => log::info!("a client did something wrong: {fault}"),
-            Event::Closed { reason, .. } => {
+            Event::Closed { session, reason } => {
                 if I::ENDS_WITH_SESSION {
                     self.closed = Some(reason);
                 }
-                self.handlers.push(Job::Ended { service: Arc::clone(&self.service), reason });
+                self.handlers.push(Job::Ended { service: Arc::clone(&self.service), session, reason });
             }
             _ => {}
         }
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn defect_k6_b12_nothing_is_left_of_calls_whose_clients_are_gone() {
-        let service: Arc<dyn Service> = Arc::new(|_: &Incoming| Ok(Json::empty_object()));
+        let service: Arc<dyn Service> = Arc::new(|_: Incoming| Ok(Json::empty_object()));
         let (mut driver, stream) = without_threads(&service);
         let before = Arc::strong_count(&service);
         for request in 0..100 {
@@ -345,7 +345,7 @@ mod tests {
     /// The machine is notified at once when a reply cannot be sent, whether or not the connection reports its end.
     #[test]
     fn k6_a_stream_that_is_not_taken_ends_its_call() {
-        let service: Arc<dyn Service> = Arc::new(|_: &Incoming| Ok(Json::empty_object()));
+        let service: Arc<dyn Service> = Arc::new(|_: Incoming| Ok(Json::empty_object()));
         let (mut driver, stream) = without_threads(&service);
         for is_taken in [true, false] {
             let params = r#""name":"t","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"progressToken":1}"#;
@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn k6_nothing_is_left_of_a_stream_whose_client_is_gone() {
-        let service: Arc<dyn Service> = Arc::new(|_: &Incoming| Ok(Json::empty_object()));
+        let service: Arc<dyn Service> = Arc::new(|_: Incoming| Ok(Json::empty_object()));
         let (mut driver, stream) = without_threads(&service);
         let call = ::mcp_testkit::http_exchange::modern("1", "tools/call", r#""name":"t","#);
         let (replies, responses) = replies(&stream);
@@ -410,7 +410,7 @@ mod tests {
     /// The connection that writes the stream is shut down, because it may be blocked in a write to its client.
     #[test]
     fn k1_k2_a_stream_that_is_not_read_is_aborted_with_its_connection() {
-        let service: Arc<dyn Service> = Arc::new(|_: &Incoming| Ok(Json::empty_object()));
+        let service: Arc<dyn Service> = Arc::new(|_: Incoming| Ok(Json::empty_object()));
         let (mut driver, _) = without_threads(&service);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -447,7 +447,7 @@ mod tests {
     #[test]
     fn a_handler_sees_its_call_and_is_told_at_once_what_it_may_not_do() {
         let (seen, shown) = sync_channel(16);
-        let service: Arc<dyn Service> = Arc::new(move |incoming: &Incoming| {
+        let service: Arc<dyn Service> = Arc::new(move |incoming: Incoming| {
             let json = |json: Option<&Json>| json.map(|json| json.to_text().to_string()).unwrap_or_default();
             let say = |text: String| seen.send(text).unwrap();
             say(format!("{} of {}", incoming.method(), incoming.version()));

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use mcp_proto::client::CloseReason;
-use mcp_proto::{ErrorObject, Notification, TicketKey};
+use mcp_proto::{ErrorObject, Notification, SessionKey, TicketKey};
 
 use super::Service;
 use super::incoming::Incoming;
@@ -22,8 +22,8 @@ const IDLE: Duration = Duration::from_secs(10);
 /// One job for the application.
 pub(super) enum Job {
     Call { service: Arc<dyn Service>, incoming: Incoming },
-    Notified { service: Arc<dyn Service>, notification: Notification },
-    Ended { service: Arc<dyn Service>, reason: CloseReason },
+    Notified { service: Arc<dyn Service>, session: SessionKey, notification: Notification },
+    Ended { service: Arc<dyn Service>, session: SessionKey, reason: CloseReason },
     Subscriptions { service: Arc<dyn Service>, subscriptions: Arc<Subscriptions> },
 }
 
@@ -40,20 +40,22 @@ impl Job {
             Self::Call { incoming, .. } if incoming.is_cancelled() => {}
             Self::Call { service, incoming } => {
                 // If a handler panics, its request gets an error; the thread continues.
-                let outcome = catch_unwind(AssertUnwindSafe(|| service.serve(&incoming)));
-                incoming.answer(outcome.unwrap_or_else(|_| {
-                    log::error!("the handler of {} panicked", incoming.method());
+                let (unanswered, method) = (incoming.unanswered(), incoming.method().clone());
+                let outcome = catch_unwind(AssertUnwindSafe(|| service.serve(incoming)));
+                unanswered.answer(outcome.unwrap_or_else(|_| {
+                    log::error!("the handler of {method} panicked");
                     Err(ErrorObject::internal())
                 }));
             }
-            Self::Ended { service, reason } => {
-                if catch_unwind(AssertUnwindSafe(|| service.ended(reason))).is_err() {
+            Self::Ended { service, session, reason } => {
+                if catch_unwind(AssertUnwindSafe(|| service.ended(session, reason))).is_err() {
                     log::error!("the handler of a session's end panicked");
                 }
             }
-            Self::Notified { service, notification } => {
-                if catch_unwind(AssertUnwindSafe(|| service.notified(&notification))).is_err() {
-                    log::error!("the handler of {} panicked", notification.method);
+            Self::Notified { service, session, notification } => {
+                let method = notification.method.clone();
+                if catch_unwind(AssertUnwindSafe(|| service.notified(session, notification))).is_err() {
+                    log::error!("the handler of {method} panicked");
                 }
             }
             Self::Subscriptions { service, subscriptions } => subscriptions.report(&*service),
@@ -215,21 +217,25 @@ mod tests {
     use std::sync::mpsc::sync_channel;
 
     use ::mcp_testkit::waiting::wait_until;
-    use http::HeaderMap;
+    use mcp_proto::driver::IncomingRequest;
     use mcp_proto::server::{Config, Event, Server};
     use mcp_proto::{Json, Output, Stdio, Ticket};
 
     use super::super::driver::Commands;
-    use super::super::incoming::{Context, Shared};
+    use super::super::incoming::Shared;
     use super::*;
     use crate::clock;
 
     fn service() -> Arc<dyn Service> {
-        Arc::new(|_: &Incoming| Ok(Json::empty_object()))
+        Arc::new(|_: Incoming| Ok(Json::empty_object()))
     }
 
     fn notified() -> Box<Job> {
-        Box::new(Job::Notified { service: service(), notification: Notification::new("n") })
+        Box::new(Job::Notified { service: service(), session: session(), notification: Notification::new("n") })
+    }
+
+    fn session() -> SessionKey {
+        Server::new(Stdio::new(), Config::new("s", "1")).unwrap().session()
     }
 
     /// Calls from one client, with their tickets.
@@ -248,10 +254,8 @@ mod tests {
         let commands = Commands::to::<()>(sync_channel(1).0);
         let calls = outputs.into_iter().filter_map(|output| {
             let Output::Event(Event::Requested { ticket, method, params }) = output else { return None };
-            let about = Box::new(machine.context(&ticket)?);
-            let (commands, headers) = (commands.clone(), HeaderMap::new());
-            let context = Context { ticket: ticket.key(), commands, shared: Arc::clone(shared), about, headers };
-            let incoming = Incoming::new(method, params, context);
+            let request = IncomingRequest::new(&machine, &ticket, method, params, clock::unix_time)?;
+            let incoming = Incoming::new(request, Arc::clone(shared), commands.clone());
             Some((Box::new(Job::Call { service: service(), incoming }), ticket))
         });
         calls.collect()
@@ -281,7 +285,7 @@ mod tests {
             assert!(queue.push(notified()));
         }
         assert!(!queue.push(notified()));
-        assert!(queue.push(Box::new(Job::Ended { service: service(), reason: CloseReason::Peer })));
+        assert!(queue.push(Box::new(Job::Ended { service: service(), session: session(), reason: CloseReason::Peer })));
         assert!(calls(1).into_iter().all(|(call, _)| queue.push(call)));
         assert!(queue.pop().is_some() && queue.push(notified()) && !queue.push(notified()));
         let left: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
@@ -295,11 +299,11 @@ mod tests {
     }
 
     impl Service for Gated {
-        fn serve(&self, _: &Incoming) -> Result<Json, ErrorObject> {
+        fn serve(&self, _: Incoming) -> Result<Json, ErrorObject> {
             Ok(Json::empty_object())
         }
 
-        fn notified(&self, _: &Notification) {
+        fn notified(&self, _: SessionKey, _: Notification) {
             self.begun.send(()).unwrap();
             self.may_end.lock().unwrap().recv().unwrap();
         }
@@ -310,7 +314,10 @@ mod tests {
         let (begun, has_begun) = std::sync::mpsc::channel();
         let (ends, may_end) = std::sync::mpsc::channel();
         let service: Arc<dyn Service> = Arc::new(Gated { begun, may_end: Mutex::new(may_end) });
-        let job = || Job::Notified { service: Arc::clone(&service), notification: Notification::new("n") };
+        let job = || {
+            let (service, notification) = (Arc::clone(&service), Notification::new("n"));
+            Job::Notified { service, session: session(), notification }
+        };
         let handlers = Handlers::new(2);
         let pool = Arc::clone(&handlers.shared);
         let counts = || {
@@ -345,7 +352,10 @@ mod tests {
         let (begun, has_begun) = std::sync::mpsc::channel();
         let (ends, may_end) = std::sync::mpsc::channel();
         let service: Arc<dyn Service> = Arc::new(Gated { begun, may_end: Mutex::new(may_end) });
-        let job = || Job::Notified { service: Arc::clone(&service), notification: Notification::new("n") };
+        let job = || {
+            let (service, notification) = (Arc::clone(&service), Notification::new("n"));
+            Job::Notified { service, session: session(), notification }
+        };
         let handlers = Handlers::new(1);
         handlers.push(job());
         has_begun.recv().unwrap();
@@ -389,7 +399,7 @@ mod tests {
     fn k6_a_call_that_is_taken_back_at_last_is_not_run() {
         let served = Arc::new(Mutex::new(0));
         let count = Arc::clone(&served);
-        let service: Arc<dyn Service> = Arc::new(move |_: &Incoming| {
+        let service: Arc<dyn Service> = Arc::new(move |_: Incoming| {
             *count.lock().unwrap() += 1;
             Ok(Json::empty_object())
         });

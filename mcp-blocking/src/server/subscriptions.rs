@@ -36,8 +36,8 @@ impl Subscriptions {
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(change) = self.next() {
             let handled = catch_unwind(AssertUnwindSafe(|| match change {
-                SubscriptionChange::Subscribed(uri) => service.subscribed(&uri, &self.publisher),
-                SubscriptionChange::Unsubscribed(uri) => service.unsubscribed(&uri),
+                SubscriptionChange::Subscribed(uri) => service.subscribed(uri, self.publisher.clone()),
+                SubscriptionChange::Unsubscribed(uri) => service.unsubscribed(uri),
             }));
             if handled.is_err() {
                 log::error!("the handler of a subscription panicked");

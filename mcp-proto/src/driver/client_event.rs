@@ -21,6 +21,8 @@ pub enum ClientEvent {
     },
     /// For the driver: the first connection could not be made.
     Refused(Unavailable),
+    /// For a log: the session was lost, and is being opened again.
+    SessionLost,
     /// For the driver: the connection has ended.
     Closed(CloseReason),
     /// For the caller of a request: its outcome.
@@ -60,7 +62,7 @@ pub enum ClientEvent {
     },
     /// For the handler: a notification of the server.
     Notified(Notification),
-    /// For the handler, or for a log.
+    /// For the handler.
     Observed(Observation),
 }
 
@@ -88,7 +90,7 @@ impl ClientEvent {
             Event::Connected { version, result, detected_era, .. } => Self::Connected { version, result, detected_era },
             Event::Unavailable { reason, .. } if is_connected => Self::Observed(Observation::Unavailable(reason)),
             Event::Unavailable { reason, .. } => Self::Refused(reason),
-            Event::SessionLost => Self::Observed(Observation::SessionLost),
+            Event::SessionLost => Self::SessionLost,
             Event::NotRestored { method, params, reason } => {
                 Self::Observed(Observation::NotRestored { method, params, reason })
             }

@@ -6,10 +6,10 @@ use http::HeaderMap;
 
 use crate::codec::json::Json;
 use crate::conversation::pending::{SessionKey, Ticket, TicketKey};
-use crate::server::{Carrier, Context, Principal, Server};
+use crate::server::{ServerTransport, Context, Principal, Server};
 use crate::spec::{Method, ProtocolVersion};
 
-/// A request of a client, with all that is known about it.
+/// A request of a client, and its context.
 pub struct IncomingRequest {
     method: Method,
     params: Option<Json>,
@@ -33,9 +33,9 @@ impl fmt::Debug for IncomingRequest {
 }
 
 impl IncomingRequest {
-    /// Collects what the machine knows about a request that it reported; `unix_time` returns the seconds since 1970.
+    /// Takes a request that the machine has reported, and its context; `unix_time` returns the seconds since 1970.
     /// `None` if the client has cancelled the request meanwhile.
-    pub fn new<T: Carrier>(
+    pub fn new<T: ServerTransport>(
         machine: &Server<T>,
         ticket: &Ticket,
         method: Method,
@@ -65,9 +65,9 @@ impl IncomingRequest {
         self.ticket
     }
 
-    /// The session that the request belongs to.
+    /// The session that the request belongs to; `None` for a stateless request.
     #[must_use]
-    pub const fn session(&self) -> SessionKey {
+    pub const fn session(&self) -> Option<SessionKey> {
         self.ticket.session()
     }
 

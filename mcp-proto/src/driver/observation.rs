@@ -10,9 +10,7 @@ use crate::spec::Method;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Observation {
-    /// The session was lost, and is being opened again.
-    SessionLost,
-    /// The session has been opened again.
+    /// The session was lost, and has been opened again.
     Reconnected,
     /// The session was opened again without something that was set in the lost one.
     NotRestored {
@@ -43,8 +41,7 @@ impl Observation {
     pub fn weight(&self) -> usize {
         match self {
             Self::NotRestored { params, .. } => params.as_ref().map_or(0, Json::len),
-            Self::SessionLost
-            | Self::Reconnected
+            Self::Reconnected
             | Self::RequestWaits { .. }
             | Self::Unavailable(_)
             | Self::Faulted(_)

@@ -78,7 +78,7 @@ impl Found {
 }
 
 impl Handler for Findings {
-    fn observed(&mut self, observation: Observation) {
+    fn observed(&self, observation: Observation) {
         match observation {
             Observation::QuirkMet(quirk) => self.add(&format!("quirk: {quirk}{}", remark(quirk))),
             Observation::Faulted(fault) => self.add(&format!("fault: {fault}")),
@@ -222,19 +222,13 @@ fn connect(settings: Settings, request_timeout: Duration, findings: &Findings) -
         config.discover_timeout = request_timeout.min(config.discover_timeout);
     };
     let (name, version) = ("mcp-proxy", env!("CARGO_PKG_VERSION"));
+    let builder = Client::builder().name(name, version).handler(findings.clone()).configure(configure);
     match server {
         Server::Http { http, options } => {
-            let builder = Client::builder("http://localhost/")?.name(name, version).handler(findings.clone());
-            let builder = builder.configure(|config, own_http, own_options| {
-                configure(config);
-                *own_http = http;
-                *own_options = options;
-            });
-            builder.connect()
+            let builder = builder.http("http://localhost/")?.configure_http(|own| *own = http);
+            builder.http_options(options).connect()
         }
-        Server::Child(command) => {
-            Client::child(command).name(name, version).handler(findings.clone()).configure(configure).connect()
-        }
+        Server::Child(command) => builder.child(command).connect(),
     }
 }
 

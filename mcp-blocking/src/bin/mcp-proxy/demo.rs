@@ -9,7 +9,7 @@ use std::time::Duration;
 use mcp_blocking::{Incoming, Server, Service};
 use mcp_proto::client::{Call, CloseReason, Outcome};
 use mcp_proto::server::{Config, Progress};
-use mcp_proto::{ErrorObject, Json, code};
+use mcp_proto::{ErrorObject, Json, SessionKey, code};
 
 /// The maximum number of characters of a message that are shown.
 const WIDTH: usize = 150;
@@ -117,7 +117,7 @@ struct Tools {
 }
 
 impl Service for Tools {
-    fn serve(&self, incoming: &Incoming) -> Result<Json, ErrorObject> {
+    fn serve(&self, incoming: Incoming) -> Result<Json, ErrorObject> {
         let name = incoming.params().and_then(|params| member(params, "name"));
         let name = name.as_ref().and_then(Json::as_string);
         match (incoming.method().as_str(), name.as_deref()) {
@@ -131,12 +131,12 @@ impl Service for Tools {
                 }
                 Ok(parse(r#"{"content":[{"type":"text","text":"one, two, three"}]}"#))
             }
-            ("tools/call", Some("greet")) => greet(incoming),
+            ("tools/call", Some("greet")) => greet(&incoming),
             _ => Err(ErrorObject::new(code::METHOD_NOT_FOUND, "method not found")),
         }
     }
 
-    fn ended(&self, reason: CloseReason) {
+    fn ended(&self, _: SessionKey, reason: CloseReason) {
         let _ = self.ended.try_send(reason);
     }
 }
