@@ -1,14 +1,13 @@
 //! A queue between two threads, bounded in entries and in bytes. Sending never blocks.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-
-use mcp_proto::driver::{Next, Queue};
 
 /// Makes a queue of at most `entries` entries that weigh at most `bytes` together. An empty queue takes one entry of
 /// any weight.
 pub(crate) fn bounded<T>(entries: usize, bytes: usize) -> (Sender<T>, Receiver<T>) {
-    let state = State { queue: Queue::new(entries, bytes), has_ended: false };
-    let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
+    let state = State { queue: VecDeque::new(), weight: 0, missed: 0, has_ended: false };
+    let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), entries, bytes });
     (Sender(Arc::clone(&shared)), Receiver(shared))
 }
 
@@ -20,15 +19,30 @@ pub(crate) struct Sender<T>(Arc<Shared<T>>);
 #[derive(Debug)]
 pub(crate) struct Receiver<T>(Arc<Shared<T>>);
 
+/// What is taken from a queue.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next<T> {
+    /// An entry.
+    Entry(T),
+    /// At this place, this number of entries is missing.
+    Missed(u64),
+}
+
 #[derive(Debug)]
 struct Shared<T> {
     state: Mutex<State<T>>,
     changed: Condvar,
+    entries: usize,
+    bytes: usize,
 }
 
 #[derive(Debug)]
 struct State<T> {
-    queue: Queue<T>,
+    /// Each entry with its weight in bytes.
+    queue: VecDeque<(Next<T>, usize)>,
+    weight: usize,
+    /// Entries that were dropped since the last one in the queue.
+    missed: u64,
     has_ended: bool,
 }
 
@@ -38,22 +52,38 @@ impl<T> Shared<T> {
     }
 }
 
+impl<T> State<T> {
+    fn push(&mut self, entry: T, weight: usize) {
+        if self.missed > 0 {
+            self.queue.push_back((Next::Missed(std::mem::take(&mut self.missed)), 0));
+        }
+        self.queue.push_back((Next::Entry(entry), weight));
+        self.weight = self.weight.saturating_add(weight);
+    }
+}
+
 impl<T> Sender<T> {
     /// Adds an entry that weighs this many bytes, or returns it if there is no room.
     pub(crate) fn try_send(&self, entry: T, weight: usize) -> Result<(), T> {
-        self.0.state().queue.push(entry, weight)?;
+        let mut state = self.0.state();
+        let has_room = state.queue.len() < self.0.entries && state.weight.saturating_add(weight) <= self.0.bytes;
+        if !has_room && !state.queue.is_empty() {
+            return Err(entry);
+        }
+        state.push(entry, weight);
+        drop(state);
         self.0.changed.notify_one();
         Ok(())
     }
 
     /// Records that an entry is missing at this place.
     pub(crate) fn miss(&self) {
-        self.0.state().queue.miss();
+        self.0.state().missed += 1;
     }
 
     /// Adds the last entry, for which there is always room.
     pub(crate) fn finish(self, entry: T) {
-        self.0.state().queue.push_last(entry);
+        self.0.state().push(entry, 0);
     }
 }
 
@@ -67,9 +97,14 @@ impl<T> Drop for Sender<T> {
 impl<T> Receiver<T> {
     /// Waits for the next entry. Returns `None` once the sender is gone and the queue is empty.
     pub(crate) fn recv(&self) -> Option<Next<T>> {
-        let is_idle = |state: &mut State<T>| state.queue.is_empty() && !state.has_ended;
+        let is_idle = |state: &mut State<T>| state.queue.is_empty() && state.missed == 0 && !state.has_ended;
         let mut state = self.0.changed.wait_while(self.0.state(), is_idle).unwrap_or_else(PoisonError::into_inner);
-        state.queue.pop()
+        if let Some((next, weight)) = state.queue.pop_front() {
+            state.weight = state.weight.saturating_sub(weight);
+            return Some(next);
+        }
+        let missed = std::mem::take(&mut state.missed);
+        (missed > 0).then_some(Next::Missed(missed))
     }
 }
 

@@ -9,7 +9,6 @@
 //! | `change` | events of a subscription |
 //! | `observation` | events of a client that need no answer |
 //! | `observer` | what the application sees of a relay |
-//! | `queue` | a bounded queue that counts what it had no room for |
 //! | `incoming` | a request of a client, as its handler receives it |
 //! | `state` | states that clients send back and cannot alter |
 //! | `accept` | errors of listening sockets |
@@ -21,7 +20,6 @@ mod error;
 mod incoming;
 mod observation;
 mod observer;
-mod queue;
 mod start;
 #[cfg(feature = "seal")]
 mod state;
@@ -33,7 +31,6 @@ pub use error::Error;
 pub use incoming::IncomingRequest;
 pub use observation::Observation;
 pub use observer::Observer;
-pub use queue::{Next, Queue};
 pub use start::not_started;
 #[cfg(feature = "seal")]
 pub use state::StateKeys;

@@ -10,7 +10,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let mut command = Command::new(arguments.next().ok_or("usage: client COMMAND ARGUMENTS…")?);
     command.args(arguments);
-    let client = Client::builder().name("my-app", "1.0.0").spawn(command).await?;
+    let client = Client::builder().name("my-app", "1.0.0").child(command).connect().await?;
     println!("revision {}", client.version());
     println!("{}", client.request("tools/list", None).await?.to_text());
     client.close().await;

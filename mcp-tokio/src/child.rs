@@ -8,6 +8,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use bytes::BytesMut;
+use mcp_proto::driver::not_started;
 use mcp_proto::line::{Decoder, TooLong};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{ChildStdin, ChildStdout, Command};
@@ -39,7 +40,9 @@ pub(crate) fn start(command: &mut Command, log_stderr: bool) -> io::Result<(Chil
         command.stderr(Stdio::piped());
     }
     group::lead(command);
-    let mut process = command.spawn()?;
+    let process = command.spawn();
+    let mut process =
+        process.map_err(|error| not_started(&command.as_std().get_program().to_string_lossy(), &error))?;
     let group = Group::of(&process);
     let stderr = process.stderr.take().map(|stderr| tokio::spawn(log(stderr).in_current_span()));
     match (process.stdin.take(), process.stdout.take()) {

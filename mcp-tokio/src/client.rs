@@ -12,20 +12,22 @@ mod driver;
 mod handler;
 mod subscription;
 
-use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use mcp_proto::client::{Call, DetectedEra, HttpTransport, Outcome, Unavailable};
-use mcp_proto::model::{ModelError, Payload, Request};
-use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, UsageError};
+use mcp_proto::client::{Call, DetectedEra, HttpTransport, Outcome};
+use mcp_proto::driver::Error;
+use mcp_proto::model::{Payload, Request};
+use mcp_proto::{Failed, Json, Method, Notification, ProtocolVersion, UsageError};
 use tokio::sync::{mpsc, oneshot};
 
-use driver::{CallNumber, Caller, Input, Refused};
+use driver::{CallNumber, Caller, Input};
 
-pub use builder::Builder;
+#[cfg(feature = "http-client")]
+pub use builder::HttpServer;
+pub use builder::{Builder, ChildServer, StreamServer};
 pub use handler::Handler;
-pub use subscription::{Change, Subscription};
+pub use subscription::Subscription;
 
 /// The number of progress notifications of one call that are queued for the caller. More are dropped.
 const PROGRESS_CAPACITY: usize = 256;
@@ -42,9 +44,9 @@ const PROGRESS_CAPACITY: usize = 256;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let (ours, theirs) = tokio::io::duplex(1024);
-/// drop(theirs); // Nobody is there.
+/// drop(theirs); // There is no server.
 /// let (read, write) = tokio::io::split(ours);
-/// assert!(matches!(Client::builder().connect(read, write).await, Err(Error::Failed { .. })));
+/// assert!(matches!(Client::builder().stream(read, write).connect().await, Err(Error::Failed { .. })));
 /// # }
 /// ```
 #[derive(Debug, Clone)]
@@ -218,7 +220,7 @@ impl Client {
 
 /// A request that has no outcome yet. Dropping it cancels the request.
 #[derive(Debug)]
-#[must_use = "a request that nobody waits for is cancelled"]
+#[must_use = "dropping a request cancels it"]
 pub struct InFlight {
     waiting: Waiting,
     progress: mpsc::Receiver<Json>,
@@ -232,6 +234,18 @@ impl InFlight {
     /// [`Error::Server`] if the server answered with an error, [`Error::Failed`] if it did not answer.
     pub async fn wait(self) -> Result<Json, Error> {
         self.waiting.outcome().await
+    }
+
+    /// Waits for the outcome, and passes the parameters of each progress notification to `progressed` until then.
+    ///
+    /// # Errors
+    ///
+    /// As [`InFlight::wait`].
+    pub async fn wait_with(mut self, mut progressed: impl FnMut(&Json)) -> Result<Json, Error> {
+        while let Some(params) = self.progress().await {
+            progressed(&params);
+        }
+        self.wait().await
     }
 
     /// The parameters of the next progress notification; `None` once the request has ended.
@@ -256,14 +270,8 @@ struct Waiting {
 
 impl Waiting {
     async fn outcome(mut self) -> Result<Json, Error> {
-        let failed = |reason| Err(Error::failed(&self.server, reason));
-        match ended(&mut self.outcome).await {
-            Some(Ok(Outcome::Result(result))) => Ok(result),
-            Some(Ok(Outcome::Error(error))) => Err(Error::Server(error)),
-            Some(Ok(Outcome::Failed(reason))) => failed(reason),
-            Some(Err(refusal)) => Err(Error::Usage(refusal)),
-            None => failed(Failed::Closed),
-        }
+        let outcome = ended(&mut self.outcome).await.unwrap_or(Ok(Outcome::Failed(Failed::Closed)));
+        Error::result_of(outcome.map_err(Error::Usage)?, &self.server)
     }
 
     /// Returns why the request was not accepted.
@@ -294,54 +302,4 @@ async fn ended<T>(outcome: &mut Option<oneshot::Receiver<T>>) -> Option<T> {
     let ended = outcome.as_mut()?.await.ok();
     *outcome = None;
     ended
-}
-
-/// Why a client could not be created, or a call of it failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The server answered with an error.
-    #[error("the server answered with error {}: {}", .0.code(), .0.message())]
-    Server(ErrorObject),
-    /// The server did not answer.
-    #[error("{}", reason.describe(server))]
-    Failed {
-        /// The server's description as the subject of a sentence: with its URL, without the query, if it has one.
-        server: Box<str>,
-        /// The reason.
-        reason: Failed,
-    },
-    /// The result does not have the shape that the method defines.
-    #[error("the server's result is not one of this method: {0}")]
-    Result(ModelError),
-    /// The command is invalid, or not possible in this state.
-    #[error(transparent)]
-    Usage(#[from] UsageError),
-    /// The server could not be started.
-    #[error("the server cannot be started: {0}")]
-    Start(std::io::Error),
-    /// The server's process ended before it had answered `initialize`.
-    #[error("the server ended ({status}) before it answered; what it wrote to its stderr may say why")]
-    Exited {
-        /// The exit status.
-        status: ExitStatus,
-    },
-    /// The HTTP client cannot be set up.
-    #[cfg(feature = "http-client")]
-    #[error("the HTTP client cannot be set up: {}", crate::http_client::in_words(.0))]
-    HttpClient(reqwest::Error),
-}
-
-impl Error {
-    fn failed(server: &str, reason: Failed) -> Self {
-        Self::Failed { server: server.into(), reason }
-    }
-
-    fn not_connected(refused: Refused, server: &str) -> Self {
-        match (refused.reason, refused.exited) {
-            (Unavailable::Error(error), _) => Self::Server(error),
-            (Unavailable::Failed(Failed::Closed), Some(status)) => Self::Exited { status },
-            (Unavailable::Failed(reason), _) => Self::failed(server, reason),
-        }
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::LazyLock;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use mcp_proto::Instant;
 use tokio::time::{Sleep, sleep_until};
@@ -20,6 +20,11 @@ static START: LazyLock<std::time::Instant> = LazyLock::new(|| {
 /// The time of the runtime, which tests may pause.
 pub(crate) fn now() -> Instant {
     Instant::after_start(tokio::time::Instant::now().into_std().saturating_duration_since(*START))
+}
+
+/// The seconds since 1970.
+pub(crate) fn unix_time() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// The time of the runtime at that moment.
@@ -56,11 +61,15 @@ impl Alarm {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use tokio::time::timeout;
 
     use super::*;
+
+    #[test]
+    fn the_time_is_that_of_the_calendar() {
+        let year_2020 = 1_577_836_800;
+        assert!(unix_time() > year_2020);
+    }
 
     /// Time is paused: it advances only when the runtime is idle.
     #[tokio::test(start_paused = true)]
@@ -90,5 +99,12 @@ mod tests {
             assert_eq!((now() - start).as_secs(), goes_off, "{waits:?}");
         }
         assert!(timeout(Duration::from_secs(1 << 20), alarm.wait(None)).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deadline_that_never_comes_is_waited_for_without_an_overflow() {
+        let mut alarm = Alarm::new();
+        let never = alarm.wait(Some(Instant::MAX));
+        assert!(timeout(Duration::from_secs(1 << 20), never).await.is_err());
     }
 }

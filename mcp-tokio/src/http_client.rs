@@ -21,7 +21,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 use http::response::Parts;
-use mcp_proto::UsageError;
 use mcp_proto::client::{ExchangeKey, Failure, HttpAction, HttpConfig};
 use mcp_proto::machine::HandleResponses;
 use reqwest::redirect;
@@ -31,40 +30,79 @@ use tracing::Instrument;
 
 use crate::clock::now;
 use crate::link::{Feed, Link};
-use failure::failure;
+use failure::{failure, in_words};
 use outgoing::Outgoing;
-
-pub(crate) use failure::in_words;
 
 /// The capacity of the channel from exchanges to the machine.
 const WAITING: usize = 32;
 /// The maximum bytes of a queued part of a body. The HTTP library may read more at a time, up to some 400 KiB.
 const PART: usize = 64 * 1024;
-/// How long connecting may take, name resolution and TLS included, unless the application's HTTP client has another
-/// limit.
+/// How long connecting may take by default.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// The transport of a client over HTTP: the server's configuration and the HTTP client.
-pub struct Http {
-    pub(crate) config: HttpConfig,
-    pub(crate) client: reqwest::ClientBuilder,
+/// How HTTP servers are reached: how long connecting may take, and the HTTP client with its certificates and proxies.
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+/// use mcp_tokio::{HttpOptions, reqwest};
+///
+/// let mut options = HttpOptions::new();
+/// options.connect_timeout = Duration::from_secs(3);
+/// let options = options.client(reqwest::Client::builder().no_proxy());
+/// ```
+#[non_exhaustive]
+pub struct HttpOptions {
+    /// How long connecting may take, name resolution and TLS included. Default 10 s.
+    pub connect_timeout: Duration,
+    /// The header `User-Agent` of every request.
+    pub user_agent: String,
+    /// `None` for one with the default configuration.
+    client: Option<reqwest::ClientBuilder>,
 }
 
-impl Http {
-    pub(crate) fn new(url: &str) -> Result<Self, UsageError> {
-        let user_agent = concat!("mcp-tokio/", env!("CARGO_PKG_VERSION"));
-        let config = HttpConfig::new(url)?;
-        let client = reqwest::Client::builder().user_agent(user_agent).connect_timeout(CONNECT);
-        // Proxies from the environment are not used for servers on the same machine.
-        let client = if config.is_loopback() { client.no_proxy() } else { client };
-        Ok(Self { config, client })
+impl HttpOptions {
+    /// Creates options that trust the certificate authorities of the operating system, and use the proxies from the
+    /// environment, except for servers on this machine.
+    #[must_use]
+    pub fn new() -> Self {
+        let user_agent = concat!("mcp-tokio/", env!("CARGO_PKG_VERSION")).to_owned();
+        Self { connect_timeout: CONNECT, user_agent, client: None }
+    }
+
+    /// Uses this HTTP client, for example for its certificates, proxies and name resolution. The other options are not
+    /// applied to it.
+    ///
+    /// Redirects, retries, `Referer` and decompression are disabled in it, because the machine decides about them. A
+    /// timeout for whole responses would also end streams: use
+    /// [`Builder::request_timeout`](crate::Builder::request_timeout) instead.
+    #[must_use]
+    pub fn client(mut self, client: reqwest::ClientBuilder) -> Self {
+        self.client = Some(client);
+        self
+    }
+
+    fn into_client(self, config: &HttpConfig) -> reqwest::ClientBuilder {
+        let Self { connect_timeout, user_agent, client } = self;
+        client.unwrap_or_else(|| {
+            let client = reqwest::Client::builder().user_agent(user_agent).connect_timeout(connect_timeout);
+            // Proxies from the environment are not used for servers on the same machine.
+            if config.is_loopback() { client.no_proxy() } else { client }
+        })
     }
 }
 
-/// Omits headers and proxies of the HTTP client, which may contain credentials.
-impl fmt::Debug for Http {
+impl Default for HttpOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Omits the HTTP client, whose headers and proxies may contain credentials.
+impl fmt::Debug for HttpOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Http").field("server", &self.config.server()).finish_non_exhaustive()
+        f.debug_struct("HttpOptions").field("connect_timeout", &self.connect_timeout).finish_non_exhaustive()
     }
 }
 
@@ -77,6 +115,11 @@ pub(crate) struct Exchanges {
     hand_in: mpsc::Sender<(ExchangeKey, Received)>,
     received: mpsc::Receiver<(ExchangeKey, Received)>,
 }
+
+/// Why an HTTP client cannot be set up.
+#[derive(Debug, thiserror::Error)]
+#[error("the HTTP client cannot be set up: {0}")]
+pub(crate) struct HttpClientError(String);
 
 /// What was received in an exchange.
 pub(crate) enum Received {
@@ -92,8 +135,9 @@ pub(crate) enum Received {
 
 impl Exchanges {
     /// Builds the client, without all features that would interfere with the machine's decisions.
-    pub(crate) fn new(client: reqwest::ClientBuilder) -> Result<Self, reqwest::Error> {
-        let client = client
+    pub(crate) fn new(options: HttpOptions, config: &HttpConfig) -> Result<Self, HttpClientError> {
+        let client = options
+            .into_client(config)
             // The machine decides which redirects are followed (invariant 8).
             .redirect(redirect::Policy::none())
             .retry(reqwest::retry::never())
@@ -104,7 +148,8 @@ impl Exchanges {
             .no_brotli()
             .no_zstd()
             .no_deflate()
-            .build()?;
+            .build()
+            .map_err(|error| HttpClientError(in_words(&error)))?;
         let (hand_in, received) = mpsc::channel(WAITING);
         Ok(Self { client, tasks: JoinSet::new(), open: BTreeMap::new(), hand_in, received })
     }
@@ -259,22 +304,23 @@ mod tests {
 
     #[test]
     fn defect_x2_the_debug_form_of_a_server_has_no_secret() {
-        let mut http = Http::new("http://127.0.0.1:1/mcp?key=marked-secret").unwrap();
-        http.config.header("Authorization", "Bearer marked-secret").unwrap();
         let proxy = reqwest::Proxy::all("http://marked-secret:marked-secret@127.0.0.1:1").unwrap();
         let cookie = [(http::header::COOKIE, http::HeaderValue::from_static("marked-secret"))];
-        http.client =
-            http.client.proxy(proxy).default_headers(cookie.into_iter().collect()).user_agent("marked-secret");
-        let form = format!("{http:?} {http:#?}");
+        let client = reqwest::Client::builder().proxy(proxy);
+        let client = client.default_headers(cookie.into_iter().collect()).user_agent("marked-secret");
+        let builder = crate::Client::builder().http("http://127.0.0.1:1/mcp?key=marked-secret").unwrap();
+        let builder = builder.header("Authorization", "Bearer marked-secret").unwrap();
+        let builder = builder.http_options(HttpOptions::new().client(client));
+        let form = format!("{builder:?} {builder:#?}");
         assert!(form.contains("http://127.0.0.1:1/mcp") && !form.contains("marked-secret"), "{form}");
     }
 
     /// A machine that has sent its first request, and the exchanges with it.
     fn connecting(url: &str) -> (Client<proto::Http>, Exchanges, ExchangeKey) {
-        let http = Http::new(url).unwrap();
-        let mut machine = Client::new(proto::Http::new(http.config), proto::Config::new("t", "1")).unwrap();
+        let config = HttpConfig::new(url).unwrap();
+        let mut exchanges = Exchanges::new(HttpOptions::new(), &config).unwrap();
+        let mut machine = Client::new(proto::Http::new(config), proto::Config::new("t", "1")).unwrap();
         machine.connect(now()).unwrap();
-        let mut exchanges = Exchanges::new(http.client).unwrap();
         let mut opened = None;
         while let Some(output) = machine.poll_output() {
             if let mcp_proto::Output::Action(action) = output {

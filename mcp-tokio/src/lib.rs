@@ -26,8 +26,8 @@
 //! | I want to connect to | I call, after `Client::builder()` |
 //! |---|---|
 //! | a server over HTTP, with either of the two HTTP transports | `.http(url)?.connect()` ([`Builder::http`]) |
-//! | a server that I start as a child process | `.spawn(command)` ([`Builder::spawn`]) |
-//! | a server on a byte stream, or on my own stdin and stdout | `.connect(read, write)` ([`Builder::connect`]) |
+//! | a server that I start as a child process | `.child(command).connect()` ([`Builder::child`]) |
+//! | a server on a byte stream, or on my own stdin and stdout | `.stream(read, write).connect()` ([`Builder::stream`]) |
 //!
 //! Over HTTP, a lost session is opened again automatically. Requests that the server refused because of the loss are
 //! sent again; all others in flight fail at once with [`mcp_proto::Failed::SessionLost`].
@@ -101,7 +101,7 @@
 //!
 //! `http-client` (on by default): clients over HTTP, on [`reqwest`] with rustls. It uses the certificate authorities of
 //! the operating system, and the proxies from the environment except for servers on this machine;
-//! [`Builder::http_client`] changes that.
+//! [`HttpOptions`] changes that.
 //!
 //! `http-server` (on by default): servers over HTTP, on hyper.
 //!
@@ -120,13 +120,14 @@
 //! | `child` | servers that run as child processes |
 //! | `server` | a service, and how clients reach it |
 //! | `server/service`, `server/incoming` | the application's handler for requests, and a request as it receives it |
-//! | `server/state` | `requestState` values that clients cannot alter |
 //! | `server/requests` | requests in progress: connects the machine and the handlers |
 //! | `server/notices` | notifications and other events for a service |
 //! | `server/stdio`, `server/stream` | stdin and stdout of this process, and the task of a server on a byte stream |
 //! | `server/http` | the server as a service of HTTP requests, and the task that owns its machine |
-//! | `lines`, `clock`, `panics` | lines that are queued for a byte stream, the clock, and panics of handlers |
+//! | `lines`, `bounded` | lines that are queued for a byte stream, and a queue that counts what it had no room for |
+//! | `clock`, `panics` | the clock, and panics of handlers |
 
+mod bounded;
 mod byte_stream;
 mod child;
 mod client;
@@ -138,15 +139,18 @@ mod link;
 mod panics;
 mod server;
 
-pub use client::{Builder, Change, Client, Error, Handler, InFlight, Subscription};
 #[cfg(feature = "http-client")]
-pub use http_client::Http;
-/// The library of the HTTP client, for [`Builder::http_client`].
+pub use client::HttpServer;
+pub use client::{Builder, ChildServer, Client, Handler, InFlight, StreamServer, Subscription};
+#[cfg(feature = "http-client")]
+pub use http_client::HttpOptions;
+pub use mcp_proto::driver::{Change, Error, Observation, Observer, StateKeys};
+/// The library of the HTTP client, for [`HttpOptions`].
 #[cfg(feature = "http-client")]
 pub use reqwest;
 #[cfg(feature = "http-server")]
 pub use server::{HttpBody, HttpService};
-pub use server::{Incoming, Server, ServerPublisher, Service, StateKeys};
+pub use server::{Incoming, Server, ServerPublisher, Service};
 
 /// The examples of the crate's README.
 #[cfg(doctest)]

@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `service` | the application's handler for requests |
 //! | `incoming` | a request as its handler receives it |
-//! | `state` | `requestState` values that clients cannot alter |
 //! | `requests` | requests in progress: connects the machine and the handlers |
 //! | `notices` | notifications and other events for a service |
 //! | `stdio` | stdin and stdout of this process |
@@ -22,7 +21,6 @@ mod incoming;
 mod notices;
 mod requests;
 mod service;
-mod state;
 mod stdio;
 mod stream;
 
@@ -42,7 +40,6 @@ use service::AnyService;
 pub use http::{HttpBody, HttpService};
 pub use incoming::{Incoming, ServerPublisher};
 pub use service::Service;
-pub use state::StateKeys;
 
 /// A service with the configuration of its server.
 ///
@@ -65,7 +62,7 @@ pub use state::StateKeys;
 ///     Server::new(Config::new("my-tools", "1.0.0"), serve).serve_stream(read, write).await
 /// });
 /// let (read, write) = tokio::io::split(ours);
-/// let client = Client::builder().connect(read, write).await?;
+/// let client = Client::builder().stream(read, write).connect().await?;
 /// assert_eq!(client.request("hello", None).await?, Json::from("hello"));
 /// # Ok(())
 /// # }
@@ -84,7 +81,7 @@ impl Server {
     }
 
     /// Serves the process that started this one over stdin and stdout, until stdin is closed. Nothing else may be
-    /// written to stdout meanwhile (ST-07).
+    /// written to stdout meanwhile (ST-04).
     ///
     /// After the end of stdin, requests may still be answered for [`Config::drain_timeout`], and answers are written
     /// for two seconds more, whether or not the client reads them.

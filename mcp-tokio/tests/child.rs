@@ -41,7 +41,7 @@ async fn ended(life: Life) -> String {
 
 #[tokio::test]
 async fn what_is_no_server_is_an_error_in_words() {
-    let outcome = Client::builder().spawn(Command::new("/no/such/program")).await;
+    let outcome = Client::builder().child(Command::new("/no/such/program")).connect().await;
     assert!(matches!(outcome, Err(Error::Start(_))), "{outcome:?}");
     for (script, text) in [
         ("exit 3", "the server ended (exit status: 3) before it answered; what it wrote to its stderr may say why"),
@@ -54,7 +54,7 @@ async fn what_is_no_server_is_an_error_in_words() {
             "the server ended (exit status: 0) before it answered; what it wrote to its stderr may say why",
         ),
     ] {
-        let outcome = Client::builder().spawn(shell(script)).await;
+        let outcome = Client::builder().child(shell(script)).connect().await;
         assert_eq!(outcome.unwrap_err().to_string(), text);
     }
 }
@@ -64,7 +64,7 @@ async fn what_answers_nothing_is_ended() {
     let mut command = shell("sleep 1000");
     let life = watch(&mut command);
     let hurried = Client::builder().configure(|config| config.initialize_timeout = Duration::from_millis(100));
-    let outcome = timeout(BOUND, hurried.spawn(command)).await.unwrap();
+    let outcome = timeout(BOUND, hurried.child(command).connect()).await.unwrap();
     let Err(Error::Failed { reason: Failed::TimedOut { .. }, .. }) = outcome else { panic!("{outcome:?}") };
     ended(life).await;
 }
@@ -87,7 +87,7 @@ async fn st17_st18_a_server_is_ended_with_all_that_it_has_started() {
         tokio::spawn(async move {
             let mut command = server(script);
             let mut life = watch(&mut command);
-            let client = Client::builder().spawn(command).await.expect(what);
+            let client = Client::builder().child(command).connect().await.expect(what);
             timeout(BOUND, client.close()).await.expect(what);
             // The processes that it has started are killed, and the client does not wait for them.
             assert!(what != "it does neither" || !life.goes_on(), "{what}: the process is there");
@@ -107,7 +107,7 @@ async fn closing_waits_until_the_process_has_ended() {
     let _ = std::fs::remove_file(&marker);
     let mut command = server(&format!("cat >/dev/null; sleep 0.3; : >'{}'", marker.display()));
     let life = watch(&mut command);
-    let client = Client::builder().spawn(command).await.unwrap();
+    let client = Client::builder().child(command).connect().await.unwrap();
     timeout(BOUND, client.close()).await.unwrap();
     assert!(marker.exists());
     ended(life).await;
@@ -126,7 +126,8 @@ async fn er06_a_server_that_is_replaced_ends_in_good_order() {
     );
     command.arg(&marker).arg(answer);
     let life = watch(&mut command);
-    let client = Client::builder().versions(ProtocolVersion::ALL.iter().copied()).spawn(command).await.unwrap();
+    let client =
+        Client::builder().versions(ProtocolVersion::ALL.iter().copied()).child(command).connect().await.unwrap();
     std::fs::remove_file(marker).unwrap();
     timeout(BOUND, client.close()).await.unwrap();
     assert_eq!(ended(life).await, "by itself\n");
@@ -139,7 +140,8 @@ async fn er06_a_server_that_cannot_be_started_again_is_an_error_at_once() {
     let script = Path::new(env!("CARGO_TARGET_TMPDIR")).join("starts-once");
     std::fs::write(&script, "#!/bin/sh\nrm \"$0\"\nread -r line\n").unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).unwrap();
-    let connecting = Client::builder().versions(ProtocolVersion::ALL.iter().copied()).spawn(Command::new(script));
+    let connecting =
+        Client::builder().versions(ProtocolVersion::ALL.iter().copied()).child(Command::new(script)).connect();
     let outcome = timeout(BOUND, connecting).await.unwrap();
     assert!(matches!(outcome, Err(Error::Failed { reason: Failed::Closed, .. })), "{outcome:?}");
 }
@@ -148,7 +150,7 @@ async fn er06_a_server_that_cannot_be_started_again_is_an_error_at_once() {
 async fn a_server_whose_client_is_dropped_is_ended_too() {
     let mut command = server("cat >/dev/null; echo by itself >&2");
     let life = watch(&mut command);
-    drop(Client::builder().spawn(command).await.unwrap());
+    drop(Client::builder().child(command).connect().await.unwrap());
     assert_eq!(ended(life).await, "by itself\n");
 }
 
@@ -157,7 +159,7 @@ fn a_server_does_not_outlive_the_runtime() {
     let mut command = server("trap '' TERM; sleep 1000; true");
     let life = watch(&mut command);
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let client = runtime.block_on(Client::builder().spawn(command)).unwrap();
+    let client = runtime.block_on(Client::builder().child(command).connect()).unwrap();
     drop(runtime);
     let other = tokio::runtime::Runtime::new().unwrap();
     assert_eq!(other.block_on(ended(life)), "");
@@ -177,7 +179,7 @@ fn defect_mutants_a_runtime_that_is_dropped_without_close_leaves_no_grandchildre
         let mut life = watch(&mut command);
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let client = runtime.block_on(async {
-            let client = Client::builder().spawn(command).await.unwrap();
+            let client = Client::builder().child(command).connect().await.unwrap();
             // The servers that exit have exited by then.
             tokio::time::sleep(Duration::from_millis(600)).await;
             client
@@ -195,7 +197,7 @@ fn defect_mutants_a_runtime_that_is_dropped_while_a_client_closes_leaves_no_gran
     let mut command = server("trap '' TERM; (trap '' TERM; sleep 1000; true) & sleep 1000; true");
     let mut life = watch(&mut command);
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let client = runtime.block_on(Client::builder().spawn(command)).unwrap();
+    let client = runtime.block_on(Client::builder().child(command).connect()).unwrap();
     runtime.block_on(async { timeout(Duration::from_millis(100), client.close()).await.unwrap_err() });
     assert!(life.goes_on());
     drop(runtime);
@@ -207,7 +209,7 @@ async fn bad_lines_of_a_child_are_outcomes_at_once_and_the_next_call_succeeds() 
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bad-lines-tokio");
     for case in BAD_SERVERS {
         let legacy = |config: &mut client::Config| config.versions = vec![ProtocolVersion::V2025_11_25];
-        let client = Client::builder().configure(legacy).spawn(shell(&case.script(&folder))).await.unwrap();
+        let client = Client::builder().configure(legacy).child(shell(&case.script(&folder))).connect().await.unwrap();
         // The outcome must come at once: a later one would be a timeout.
         case.judge(client.request("tools/call", None).await);
         assert_eq!(client.request("tools/list", None).await.unwrap(), Json::empty_object(), "{}", case.name);

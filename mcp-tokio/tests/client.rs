@@ -76,7 +76,7 @@ async fn connect(builder: Builder) -> (Client, mpsc::UnboundedReceiver<()>) {
     let (cancelled, is_cancelled) = mpsc::unbounded_channel();
     tokio::spawn(serve(theirs, cancelled));
     let (read, write) = split(ours);
-    (builder.connect(read, write).await.unwrap(), is_cancelled)
+    (builder.stream(read, write).connect().await.unwrap(), is_cancelled)
 }
 
 #[tokio::test]
@@ -121,7 +121,7 @@ async fn the_server_is_told_what_the_builder_was() {
     let builder = Client::builder().name("app", "7").capabilities(json(r#"{"roots":{}}"#));
     let (ours, mut theirs) = duplex(4096);
     let (read, write) = split(ours);
-    tokio::spawn(builder.versions([ProtocolVersion::V2025_03_26]).connect(read, write));
+    tokio::spawn(builder.versions([ProtocolVersion::V2025_03_26]).stream(read, write).connect());
     let mut buffer = [0; 1024];
     let length = theirs.read(&mut buffer).await.unwrap();
     let line = String::from_utf8_lossy(&buffer[..length]).into_owned();
@@ -141,7 +141,7 @@ async fn er06_a_stream_that_ends_at_the_first_question_is_an_error_at_once() {
         Client::builder().versions(ProtocolVersion::ALL.iter().copied()).configure(|config| config.respawn = true);
     let (ours, mut theirs) = duplex(4096);
     let (read, write) = split(ours);
-    let connecting = tokio::spawn(builder.connect(read, write));
+    let connecting = tokio::spawn(builder.stream(read, write).connect());
     assert!(theirs.read(&mut [0; 1024]).await.unwrap() > 0);
     drop(theirs);
     let outcome = timeout(Duration::from_secs(5), connecting).await.unwrap().unwrap();
@@ -225,7 +225,7 @@ async fn the_last_lines_are_written_before_the_stream_ends_and_the_end_takes_no_
 #[tokio::test(start_paused = true)]
 async fn a_server_that_has_closed_its_input_is_listened_to_for_a_while() {
     let ((ours, mut theirs), (answers, mut answering)) = (duplex(4096), duplex(4096));
-    let connecting = tokio::spawn(Client::builder().connect(answers, ours));
+    let connecting = tokio::spawn(Client::builder().stream(answers, ours).connect());
     assert!(theirs.read(&mut [0; 1024]).await.unwrap() > 0);
     let result = r#"{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}"#;
     let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{result}}}\n");
@@ -330,7 +330,7 @@ async fn defect_k7_a_service_whose_notification_handler_panics_is_given_the_next
         mcp_tokio::Server::new(Config::new("s", "1"), Panics(told)).serve_stream(read, write).await
     });
     let (read, write) = split(ours);
-    let client = Client::builder().connect(read, write).await.unwrap();
+    let client = Client::builder().stream(read, write).connect().await.unwrap();
     for method in ["notifications/first", "notifications/second"] {
         client.notify(Notification::new(method)).await.unwrap();
     }
@@ -444,7 +444,7 @@ async fn the_end_of_the_stream_fails_what_waits() {
 async fn connect_by_hand(builder: Builder) -> (Client, DuplexStream) {
     let (ours, mut theirs) = duplex(4096);
     let (read, write) = split(ours);
-    let connecting = tokio::spawn(builder.connect(read, write));
+    let connecting = tokio::spawn(builder.stream(read, write).connect());
     let mut buffer = [0; 1024];
     assert!(theirs.read(&mut buffer).await.unwrap() > 0);
     let result = r#"{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}"#;

@@ -14,7 +14,7 @@ use mcp_proto::server::{Config, HttpConfig, Principal};
 use mcp_proto::{ErrorObject, Json, Notification, ProtocolVersion};
 use mcp_testkit::loopback_server::{LoopbackServer, mcp_server, modern_server};
 use mcp_testkit::messages::{INITIALIZED, initialize, request, result};
-use mcp_tokio::{Change, Client, Error, Incoming, Server, StateKeys, reqwest};
+use mcp_tokio::{Change, Client, Error, HttpOptions, Incoming, Server, StateKeys, reqwest};
 use tower_service::Service as _;
 
 /// The text that must not be printed, neither as text nor as a list of numbers.
@@ -58,8 +58,9 @@ async fn client_forms(forms: &mut Forms) {
         .default_headers([(http::header::COOKIE, SECRET.parse().unwrap())].into_iter().collect());
     let builder = builder.http(&url).unwrap().bearer(SECRET).unwrap().header("X-Key", SECRET).unwrap();
     let direct = reqwest::Client::builder().no_proxy();
-    let client = builder.http_client(direct).connect().await.unwrap();
-    let builder = Client::builder().http(&url).unwrap().bearer(SECRET).unwrap().http_client(own);
+    let client = builder.http_options(HttpOptions::new().client(direct)).connect().await.unwrap();
+    let builder =
+        Client::builder().http(&url).unwrap().bearer(SECRET).unwrap().http_options(HttpOptions::new().client(own));
     forms.add("Builder", &builder);
     forms.add("Client", &client);
     let call = client.call(Call::new("wait").params(secret())).await.unwrap();

@@ -23,7 +23,7 @@ use mcp_proto::server::TwoEndpoints;
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, RedirectRefused};
 use mcp_testkit::loopback_server::{Duplex, LoopbackServer, echo_server, mcp_server};
 use mcp_testkit::messages::{event, result};
-use mcp_tokio::{Client, Error, Handler, reqwest};
+use mcp_tokio::{Client, Error, Handler, HttpOptions, reqwest};
 use running::{Running, json};
 use tests::bad_answers::BAD_ANSWERS;
 use tests::bad_handshakes::BAD_HANDSHAKES;
@@ -218,7 +218,11 @@ fn closing_ends_every_exchange() {
 #[tokio::test]
 async fn an_http_client_that_cannot_be_set_up_is_an_error_in_words() {
     let builder = Client::builder().http("http://127.0.0.1:1/mcp").unwrap();
-    let error = builder.http_client(reqwest::Client::builder().user_agent("\n")).connect().await.unwrap_err();
+    let error = builder
+        .http_options(HttpOptions::new().client(reqwest::Client::builder().user_agent("\n")))
+        .connect()
+        .await
+        .unwrap_err();
     assert_eq!(error.to_string(), "the HTTP client cannot be set up: failed to parse header value");
 }
 
@@ -317,7 +321,8 @@ async fn a_server_that_is_not_there_is_an_error_in_words() {
         ),
     ] {
         let direct = reqwest::Client::builder().no_proxy();
-        let outcome = Client::builder().http(url).unwrap().http_client(direct).connect().await;
+        let outcome =
+            Client::builder().http(url).unwrap().http_options(HttpOptions::new().client(direct)).connect().await;
         let error = outcome.unwrap_err().to_string();
         assert!(error.starts_with(text), "{error}");
     }
@@ -422,7 +427,8 @@ async fn defect_b20_a_url_with_the_wrong_scheme_is_an_error_that_says_so() {
     };
     let plain = LoopbackServer::start_with(refuse, |_, connection| connection.hang());
     let url = plain.url().replace("http:", "https:");
-    let outcome = Client::builder().http(&url).unwrap().http_client(direct()).connect().await;
+    let outcome =
+        Client::builder().http(&url).unwrap().http_options(HttpOptions::new().client(direct())).connect().await;
     assert_eq!(
         outcome.unwrap_err().to_string(),
         format!(
@@ -450,7 +456,14 @@ async fn defect_b5_a_self_signed_certificate_of_an_authority_is_an_error_that_sa
     let server = authority::server_with(own);
     let url = authority::url(&server);
     let client = reqwest::Client::builder().tls_certs_only([trusted]);
-    let error = Client::builder().http(&url).unwrap().http_client(client).connect().await.unwrap_err().to_string();
+    let error = Client::builder()
+        .http(&url)
+        .unwrap()
+        .http_options(HttpOptions::new().client(client))
+        .connect()
+        .await
+        .unwrap_err()
+        .to_string();
     let said = "its certificate is one of an authority (CA:TRUE), which no server may use as its own; ";
     assert!(error.contains(said), "{error}");
 }
@@ -461,7 +474,9 @@ async fn certificates_are_checked_and_the_callers_http_client_may_say_how() {
     let server = authority::server(&private, true);
     let url = authority::url(&server);
     let certificate = |authority: &Authority| reqwest::Certificate::from_pem(authority.pem().as_bytes()).unwrap();
-    let connect = |client: reqwest::ClientBuilder| Client::builder().http(&url).unwrap().http_client(client).connect();
+    let connect = |client: reqwest::ClientBuilder| {
+        Client::builder().http(&url).unwrap().http_options(HttpOptions::new().client(client)).connect()
+    };
 
     for (trusted, text) in [
         (vec![], "cannot be reached: its certificate comes from an authority that is not trusted here"),

@@ -64,7 +64,7 @@ async fn stderr_is_logged_line_by_line_if_that_is_wanted() {
     let script = format!("read -r request; echo '{answer}'; {says}; cat >/dev/null");
     let mut command = Command::new("sh");
     command.args(["-c", &script]);
-    let client = Client::builder().log_stderr().spawn(command).await.unwrap();
+    let client = Client::builder().child(command).log_stderr().connect().await.unwrap();
     let logged = timeout(Duration::from_secs(10), async {
         while !journal.text().contains("mcp_tokio::stderr: three\n") {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -123,7 +123,7 @@ async fn an_end_that_was_not_asked_for_and_a_handler_that_is_behind_are_warned_o
         let answer = result("1", &initialize_result("2025-11-25"));
         let told = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n".repeat(told);
         theirs.write_all(format!("{answer}\n{told}").as_bytes()).await.unwrap();
-        let client = Client::builder().handler(Stuck).connect(read, write).await.unwrap();
+        let client = Client::builder().handler(Stuck).stream(read, write).connect().await.unwrap();
         client.notify(Notification::new("notifications/y")).await.unwrap();
         if is_closed {
             client.close().await;

@@ -92,8 +92,13 @@ async fn er_06_a_child_that_ends_when_it_is_asked_is_started_once_more() {
     let mut command = tokio::process::Command::new("sh");
     let script = r#"read -r line; if [ -e "$0" ]; then printf '%s\n' "$1"; cat >/dev/null; else : >"$0"; exit 1; fi"#;
     command.args(["-c", script]).arg(&marker).arg(answer);
-    let client =
-        Client::builder().versions(ProtocolVersion::ALL.iter().copied()).handler(Roots).spawn(command).await.unwrap();
+    let client = Client::builder()
+        .versions(ProtocolVersion::ALL.iter().copied())
+        .handler(Roots)
+        .child(command)
+        .connect()
+        .await
+        .unwrap();
     std::fs::remove_file(marker).unwrap();
     assert_eq!(client.detected_era(), DetectedEra { era: Era::Legacy, by: DetectedBy::Exited });
     assert_eq!(client.version(), ProtocolVersion::V2025_11_25);

@@ -114,7 +114,7 @@ async fn in_memory(
         Server::new(config(), service).serve_stream(read, write).await
     });
     let (read, write) = split(ours);
-    (client.connect(read, write).await.unwrap(), serving)
+    (client.stream(read, write).connect().await.unwrap(), serving)
 }
 
 async fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {
@@ -451,7 +451,7 @@ async fn defect_b22_a_service_hears_which_resources_it_has_to_watch() {
         service.serve_stream(read, write).await
     });
     let (read, write) = split(ours);
-    let client = Client::builder().handler(Changes(change)).connect(read, write).await.unwrap();
+    let client = Client::builder().handler(Changes(change)).stream(read, write).connect().await.unwrap();
     let mut next = async || timeout(Duration::from_secs(60), reported.recv()).await.unwrap().unwrap();
     // While the service handles the first subscription, others come and go; only their net changes are reported
     // afterwards.

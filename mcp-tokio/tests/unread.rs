@@ -92,7 +92,7 @@ async fn with_child(reading: Reading, ending: Ending) {
     let what = format!("{reading:?}, {ending:?}");
     let mut command = if ending == Ending::EndOfInput { reading.child_whose_output_ends() } else { reading.child() };
     let mut life = Life::of(&mut command);
-    let client = Client::builder().configure(configure(ending)).spawn(Command::from(command)).await.unwrap();
+    let client = Client::builder().configure(configure(ending)).child(Command::from(command)).connect().await.unwrap();
     let calls = call(&client, MORE_THAN_A_PIPE).await;
     assert!(life.goes_on(), "{what}");
     // If the server has closed its input, the connection ends after reading has continued for a while.
@@ -173,7 +173,7 @@ async fn defect_k1_an_answer_that_follows_a_closed_stdin_is_delivered() {
     let mut command = Command::new("sh");
     let answer = mcp_testkit::messages::result("1", &mcp_testkit::messages::initialize_result("2025-11-25"));
     command.args(["-c", script, &answer]);
-    let client = Client::builder().configure(configure(Ending::Close)).spawn(command).await.unwrap();
+    let client = Client::builder().configure(configure(Ending::Close)).child(command).connect().await.unwrap();
     let first = client.call(Call::new("tools/call").params(params(10))).await.unwrap();
     let mut others = Vec::new();
     // At some point, one of them detects that the pipe is closed.

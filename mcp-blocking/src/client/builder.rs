@@ -124,7 +124,7 @@ impl<S> Builder<S> {
         T: ClientTransport<Action: Send> + Send + 'static,
         L: Feed<proto::Client<T>, Action = T::Action, Received: Send + 'static> + Send + 'static,
     {
-        let no_thread = |error: io::Error| Error::SetUp(error.into());
+        let no_thread = |error: io::Error| Error::SetUp(format!("cannot start a thread: {error}").into());
         let (inbox, inputs) = sync_channel(INBOX);
         let (connected, answer) = sync_channel(1);
         let (commands, backpressure) = (Commands::to(inbox.clone()), Arc::new(Backpressure::new()));

@@ -9,12 +9,12 @@ use std::time::Duration;
 use std::{fmt, io, thread};
 
 use mcp_proto::client::{self as proto, Call, ClientTransport, HttpTransport, SubscriptionKey, Unavailable};
-use mcp_proto::driver::{Change, ClientEvent, Error, Next, Observation};
+use mcp_proto::driver::{Change, ClientEvent, Error, Observation};
 use mcp_proto::{ErrorObject, Fault, Instant, Json, Method, Notification, Output, RequestKey, Ticket, UsageError};
 
 use super::{Greeting, Handler};
 use crate::backpressure::Backpressure;
-use crate::bounded::{self, Sender, bounded};
+use crate::bounded::{self, Next, Sender, bounded};
 use crate::clock;
 use crate::link::{Feed, Link};
 use crate::response_slot::ResponseSender;

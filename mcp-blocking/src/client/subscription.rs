@@ -1,10 +1,10 @@
 //! Changes that a client has subscribed to.
 
 use mcp_proto::client::SubscriptionKey;
-use mcp_proto::driver::{Change, Next};
+use mcp_proto::driver::Change;
 
 use super::driver::{Commands, Input};
-use crate::bounded::Receiver;
+use crate::bounded::{Next, Receiver};
 
 /// Changes that the server reports for one [`Client::listen`](super::Client::listen), until the subscription ends.
 /// Dropping it ends the subscription.

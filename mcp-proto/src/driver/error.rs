@@ -39,7 +39,7 @@ pub enum Error {
         status: std::process::ExitStatus,
     },
     /// The client's own means could not be set up: its threads, or its HTTP client.
-    #[error("the client cannot be set up: {0}")]
+    #[error("{0}")]
     SetUp(Box<dyn std::error::Error + Send + Sync>),
 }
 

@@ -1,4 +1,4 @@
-//! The configuration of a client, before it connects.
+//! The configuration of a client, and how it connects.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -8,6 +8,7 @@ use std::time::Duration;
 #[cfg(feature = "http-client")]
 use mcp_proto::Limits;
 use mcp_proto::client::{self as proto, ClientTransport, Config, HttpTransport};
+use mcp_proto::driver::Error;
 use mcp_proto::machine::ServerStream;
 use mcp_proto::{Json, ProtocolVersion, Stdio, UsageError};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -15,13 +16,13 @@ use tokio::process::Command;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{Instrument, Span};
 
-use super::driver::Driver;
+use super::driver::{Driver, Refused};
 use super::handler::AnyHandler;
-use super::{Client, Error, Handler};
+use super::{Client, Handler};
 use crate::byte_stream::ByteStream;
 use crate::child;
 #[cfg(feature = "http-client")]
-use crate::http_client::{Exchanges, Http};
+use crate::http_client::{Exchanges, HttpOptions};
 use crate::link::Feed;
 
 /// The capacity of the channel for commands to the task.
@@ -29,18 +30,69 @@ const COMMANDS: usize = 64;
 
 /// Configures a [`Client`] and connects it.
 ///
-/// It connects over a byte stream or to a child process. [`Builder::http`] converts it into a builder for a server over
-/// HTTP, which has a URL and headers instead.
+/// First a server is selected: [`Builder::http`], [`Builder::child`] or [`Builder::stream`]. The result has further
+/// options of that kind of server, and a method `connect`.
+///
+/// # Example
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use mcp_tokio::Client;
+///
+/// # async fn example() -> Result<(), mcp_tokio::Error> {
+/// let client = Client::builder()
+///     .name("my-app", "1.0.0")
+///     .request_timeout(Duration::from_secs(20))
+///     .http("https://example.com/mcp")?
+///     .bearer("secret")?
+///     .connect()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a client that is not connected does nothing"]
-pub struct Builder<T = Stdio> {
+pub struct Builder<S = ()> {
     config: Config,
     handler: Arc<dyn AnyHandler>,
-    transport: T,
+    server: S,
+}
+
+/// A server over HTTP, as selected by [`Builder::http`].
+#[cfg(feature = "http-client")]
+pub struct HttpServer {
+    http: proto::HttpConfig,
+    options: HttpOptions,
+}
+
+/// Omits headers, which may contain credentials.
+#[cfg(feature = "http-client")]
+impl fmt::Debug for HttpServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpServer").field("server", &self.http.server()).field("options", &self.options).finish()
+    }
+}
+
+/// A server in a child process, as selected by [`Builder::child`].
+#[derive(Debug)]
+pub struct ChildServer {
+    command: Command,
     log_stderr: bool,
 }
 
-impl<T> Builder<T> {
-    /// Sets the name and the version of the application that are sent to the server.
+/// A server at the other end of a pair of byte streams, as selected by [`Builder::stream`].
+pub struct StreamServer {
+    read: Box<dyn AsyncRead + Send + Unpin>,
+    write: Box<dyn AsyncWrite + Send + Unpin>,
+}
+
+impl fmt::Debug for StreamServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamServer").finish_non_exhaustive()
+    }
+}
+
+impl<S> Builder<S> {
+    /// Sets the name and the version of the application, which are sent to the server as `clientInfo`.
     pub fn name(mut self, name: &str, version: &str) -> Self {
         self.config.client_info = Config::new(name, version).client_info;
         self
@@ -52,20 +104,20 @@ impl<T> Builder<T> {
         self
     }
 
-    /// Sets the handler for the server's notifications and requests.
+    /// Sets the handler of the server's notifications and requests.
     pub fn handler(mut self, handler: impl Handler) -> Self {
         self.handler = Arc::new(handler);
         self
     }
 
-    /// Sets how long an answer may take.
+    /// Sets how long a response may take.
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.config.request_timeout = timeout;
         self
     }
 
-    /// Sets the revisions that may be used. If 2026-07-28 is among them, the client first detects the era of the
-    /// server. Otherwise the connection begins with `initialize`, which is the default.
+    /// Sets the protocol revisions that may be used. If 2026-07-28 is among them, the client first detects the era of
+    /// the server. Without it, which is the default, the connection begins with `initialize`.
     ///
     /// # Example: every revision
     ///
@@ -84,6 +136,10 @@ impl<T> Builder<T> {
         change(&mut self.config);
         self
     }
+
+    fn with_server<N>(self, server: N) -> Builder<N> {
+        Builder { config: self.config, handler: self.handler, server }
+    }
 }
 
 impl Builder {
@@ -91,107 +147,97 @@ impl Builder {
         let mut config = Config::new("mcp-tokio", env!("CARGO_PKG_VERSION"));
         // A `RandomState` contains random keys from the operating system.
         config.seed = RandomState::new().build_hasher().finish();
-        Self { config, handler: Arc::new(()), transport: Stdio::new(), log_stderr: false }
+        Self { config, handler: Arc::new(()), server: () }
     }
 
     /// Selects a server over HTTP. The client detects which of the two HTTP transports the server has.
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if the URL is invalid.
+    /// [`Error::Usage`] if the URL cannot be used.
     #[cfg(feature = "http-client")]
-    pub fn http(self, url: &str) -> Result<Builder<Http>, Error> {
-        let Self { mut config, handler, log_stderr, .. } = self;
-        config.reconnect = true;
-        Ok(Builder { config, handler, transport: Http::new(url)?, log_stderr })
+    pub fn http(mut self, url: &str) -> Result<Builder<HttpServer>, Error> {
+        self.config.reconnect = true;
+        let server = HttpServer { http: proto::HttpConfig::new(url)?, options: HttpOptions::new() };
+        Ok(self.with_server(server))
     }
 
-    /// Logs the stderr of a child process, line by line, as [`tracing`] events of the target `mcp_tokio::stderr`. Long
-    /// lines are truncated.
-    pub fn log_stderr(mut self) -> Self {
-        self.log_stderr = true;
-        self
-    }
-
-    /// Connects over a pair of byte streams, and waits until the server has answered.
-    ///
-    /// Any byte stream is possible (ST-23): a socket, one half of [`tokio::io::duplex`] with a server in the same
-    /// process at the other, or, for a program that was started by its server, this process's own stdin and stdout.
-    ///
-    /// # Example: own stdio
-    ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), mcp_tokio::Error> {
-    /// let client = mcp_tokio::Client::builder().connect(tokio::io::stdin(), tokio::io::stdout()).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Server`] if the server answered with an error, [`Error::Failed`] if it did not answer, [`Error::Usage`]
-    /// if the configuration is invalid.
-    pub async fn connect(
-        self,
-        read: impl AsyncRead + Send + Unpin + 'static,
-        write: impl AsyncWrite + Send + Unpin + 'static,
-    ) -> Result<Client, Error> {
-        let span = tracing::info_span!("mcp_client");
-        let link = ByteStream::new(ServerStream, read, write);
-        self.connect_with(link, |_| None, "the server".to_owned(), span).await
-    }
-
-    /// Starts a server as a child process, and connects over its stdin and stdout. It inherits the stderr of this
-    /// process, unless the command sets another or [`Builder::log_stderr`] was called.
+    /// Selects a server that is started as a child process, over its stdin and stdout. The child inherits this
+    /// process's stderr, unless the command sets another or [`Builder::log_stderr`] was called.
     ///
     /// At the end its stdin is closed. A server that still runs after two seconds receives SIGTERM, and is killed after
     /// two more (ST-17, ST-18). On Unix it leads its own process group, and signals are sent to the whole group: Ctrl-C
     /// in a terminal does not reach it, but its stdin is closed when this process ends. On other systems it is killed
     /// after the first two seconds, and processes that it has started itself are not.
     ///
-    /// A server that exits when its era is detected is restarted once (ER-06).
+    /// A server that exits while its era is being detected is started once more (ER-06).
     ///
     /// The server is ended in the background when the last clone of the client is dropped, and killed if the runtime
     /// ends before that is done; [`Client::close`] waits for its exit.
     ///
-    /// # Errors
+    /// # Example
     ///
-    /// [`Error::Start`] if it could not be started, [`Error::Exited`] if it exited before it answered, otherwise those
-    /// of [`Builder::connect`].
-    pub async fn spawn(mut self, mut command: Command) -> Result<Client, Error> {
-        let span = tracing::info_span!("mcp_client", program = ?command.as_std().get_program());
-        let log_stderr = self.log_stderr;
+    /// ```
+    /// use mcp_tokio::{Client, Error};
+    /// use tokio::process::Command;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let builder = Client::builder().name("my-app", "1.0.0");
+    /// let outcome = builder.child(Command::new("/no/such/server")).connect().await;
+    /// assert!(matches!(outcome, Err(Error::Start(_))));
+    /// # }
+    /// ```
+    pub fn child(mut self, command: Command) -> Builder<ChildServer> {
         self.config.respawn = true;
-        let link = span.in_scope(|| ByteStream::start(ServerStream, move || child::start(&mut command, log_stderr)));
-        let link = link.map_err(Error::Start)?;
-        self.connect_with(link, |_| None, "the server".to_owned(), span).await
+        self.with_server(ChildServer { command, log_stderr: false })
+    }
+
+    /// Selects a server at the other end of a pair of byte streams (ST-23): a socket, one half of
+    /// [`tokio::io::duplex`] with a server in the same process at the other, or, for a program that was started by its
+    /// server, this process's own stdin and stdout.
+    ///
+    /// # Example: own stdio
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), mcp_tokio::Error> {
+    /// let builder = mcp_tokio::Client::builder();
+    /// let client = builder.stream(tokio::io::stdin(), tokio::io::stdout()).connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn stream(
+        self,
+        read: impl AsyncRead + Send + Unpin + 'static,
+        write: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Builder<StreamServer> {
+        self.with_server(StreamServer { read: Box::new(read), write: Box::new(write) })
     }
 }
 
 #[cfg(feature = "http-client")]
-impl Builder<Http> {
+impl Builder<HttpServer> {
     /// Adds a header to every request to the server's origin. Requests to other origins do not get it.
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if the protocol sets that header itself, or if it contains characters that are invalid in a
-    /// header.
+    /// [`Error::Usage`] if the protocol sets that header itself, or if its characters are not valid in a header.
     pub fn header(mut self, name: &str, value: &str) -> Result<Self, Error> {
-        self.transport.config.header(name, value)?;
+        self.server.http.header(name, value)?;
         Ok(self)
     }
 
-    /// Adds a bearer token to every request.
+    /// Authorizes every request with a bearer token.
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if the token contains characters that are invalid in a header.
+    /// [`Error::Usage`] if the token has characters that are not valid in a header.
     pub fn bearer(self, token: &str) -> Result<Self, Error> {
         self.header("Authorization", &format!("Bearer {token}"))
     }
 
     /// Sets how many requests may be open at the server at one time. Default 48. A request beyond that waits, within
-    /// its timeout, and a warning is logged.
+    /// its timeout, and the handler gets [`Observation::RequestWaits`](crate::Observation::RequestWaits).
     ///
     /// This sets [`Limits::exchanges`]. Each exchange has a buffer, and may have a connection of its own.
     pub fn max_requests(mut self, count: usize) -> Self {
@@ -201,16 +247,13 @@ impl Builder<Http> {
 
     /// Changes the configuration of the transport, for settings without a method of their own.
     pub fn configure_http(mut self, change: impl FnOnce(&mut proto::HttpConfig)) -> Self {
-        change(&mut self.transport.config);
+        change(&mut self.server.http);
         self
     }
 
-    /// Uses this HTTP client, for example for its certificates, proxies and name resolution.
-    ///
-    /// Redirects, retries, `Referer` and decompression are disabled in it, because the machine decides about them. A
-    /// timeout for whole responses would also end streams: use [`Builder::request_timeout`] instead.
-    pub fn http_client(mut self, client: reqwest::ClientBuilder) -> Self {
-        self.transport.client = client;
+    /// Sets how the server is reached: timeouts, certificates and proxy.
+    pub fn http_options(mut self, options: HttpOptions) -> Self {
+        self.server.options = options;
         self
     }
 
@@ -219,46 +262,81 @@ impl Builder<Http> {
     /// # Errors
     ///
     /// [`Error::Server`] if the server answered with an error, [`Error::Failed`] if it did not answer, [`Error::Usage`]
-    /// if the configuration is invalid, [`Error::HttpClient`] if the HTTP client cannot be built.
+    /// if the configuration is invalid, [`Error::SetUp`] if the HTTP client cannot be built.
     pub async fn connect(self) -> Result<Client, Error> {
-        let Self { config, handler, transport: Http { config: http, client }, log_stderr } = self;
+        let Self { config, handler, server: HttpServer { http, options } } = self;
         let server = http.server();
         let span = tracing::info_span!("mcp_client", server);
-        let link = Exchanges::new(client).map_err(Error::HttpClient)?;
-        let transport = proto::Http::new(http);
-        let builder = Builder { config, handler, transport, log_stderr };
+        let link = Exchanges::new(options, &http).map_err(|error| Error::SetUp(error.into()))?;
+        let machine = proto::Client::new(proto::Http::new(http), config)?;
         let transport = |machine: &proto::Client<_>| Some(machine.http_transport());
-        builder.connect_with(link, transport, format!("the server at {server}"), span).await
+        connect(machine, handler, link, transport, format!("the server at {server}"), span).await
     }
 }
 
-impl<T: ClientTransport<Action: Send> + Send + 'static> Builder<T> {
-    async fn connect_with(
-        self,
-        link: impl Feed<proto::Client<T>, Action = T::Action>,
-        http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
-        server: String,
-        span: Span,
-    ) -> Result<Client, Error> {
-        let server: Arc<str> = Arc::from(server);
-        let machine = proto::Client::new(self.transport, self.config)?;
-        let (commands, inputs) = mpsc::channel(COMMANDS);
-        let (connected, answer) = oneshot::channel();
-        let (cancel, cancelled) = mpsc::unbounded_channel();
-        let driver =
-            Driver::new(machine, link, self.handler, Arc::clone(&server), http_transport, connected, cancelled);
-        tokio::spawn(driver.run(inputs).instrument(span));
-        match answer.await.map_err(|_| UsageError::Closed)? {
-            Ok(greeting) => {
-                Ok(Client { commands, cancel, next_call: Arc::default(), server, greeting: greeting.into() })
-            }
-            Err(refused) => Err(Error::not_connected(refused, &server)),
-        }
+impl Builder<ChildServer> {
+    /// Logs the stderr of the server, line by line, as [`tracing`] events of the target `mcp_tokio::stderr`. Long lines
+    /// are truncated.
+    pub fn log_stderr(mut self) -> Self {
+        self.server.log_stderr = true;
+        self
+    }
+
+    /// Starts the server, and waits until it has answered.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Start`] if the server could not be started, [`Error::Exited`] if it ended before it answered,
+    /// [`Error::Server`] if it answered with an error, [`Error::Failed`] if it did not answer, [`Error::Usage`] if the
+    /// configuration is invalid.
+    pub async fn connect(self) -> Result<Client, Error> {
+        let Self { config, handler, server: ChildServer { mut command, log_stderr } } = self;
+        let span = tracing::info_span!("mcp_client", program = ?command.as_std().get_program());
+        let start = move || child::start(&mut command, log_stderr);
+        let link = span.in_scope(|| ByteStream::start(ServerStream, start)).map_err(Error::Start)?;
+        let machine = proto::Client::new(Stdio::new(), config)?;
+        connect(machine, handler, link, |_| None, "the server".to_owned(), span).await
     }
 }
 
-impl<T> fmt::Debug for Builder<T> {
+impl Builder<StreamServer> {
+    /// Connects, and waits until the server has answered.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Server`] if the server answered with an error, [`Error::Failed`] if it did not answer, [`Error::Usage`]
+    /// if the configuration is invalid.
+    pub async fn connect(self) -> Result<Client, Error> {
+        let Self { config, handler, server: StreamServer { read, write } } = self;
+        let span = tracing::info_span!("mcp_client");
+        let machine = proto::Client::new(Stdio::new(), config)?;
+        let link = ByteStream::new(ServerStream, read, write);
+        connect(machine, handler, link, |_| None, "the server".to_owned(), span).await
+    }
+}
+
+async fn connect<T: ClientTransport<Action: Send> + Send + 'static>(
+    machine: proto::Client<T>,
+    handler: Arc<dyn AnyHandler>,
+    link: impl Feed<proto::Client<T>, Action = T::Action>,
+    http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
+    server: String,
+    span: Span,
+) -> Result<Client, Error> {
+    let server: Arc<str> = Arc::from(server);
+    let (commands, inputs) = mpsc::channel(COMMANDS);
+    let (connected, answer) = oneshot::channel();
+    let (cancel, cancelled) = mpsc::unbounded_channel();
+    let driver = Driver::new(machine, link, handler, Arc::clone(&server), http_transport, connected, cancelled);
+    tokio::spawn(driver.run(inputs).instrument(span));
+    match answer.await.map_err(|_| UsageError::Closed)? {
+        Ok(greeting) => Ok(Client { commands, cancel, next_call: Arc::default(), server, greeting: greeting.into() }),
+        Err(Refused { reason, exited }) => Err(Error::not_connected(reason, exited, &server)),
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for Builder<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder").field("config", &self.config).finish_non_exhaustive()
+        f.debug_struct("Builder").field("server", &self.server).finish_non_exhaustive()
     }
 }

@@ -6,27 +6,36 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_proto::client::{
-    self as proto, Call, ClientTransport, CloseReason, DetectedEra, Event, HttpTransport, Outcome, Scope,
-    SubscriptionKey, Unavailable,
+    self as proto, Call, ClientTransport, CloseReason, DetectedEra, HttpTransport, Outcome, SubscriptionKey,
+    Unavailable,
 };
-use mcp_proto::{ErrorObject, Json, Notification, Output, ProtocolVersion, RequestKey, Ticket, TicketKey, UsageError};
+use mcp_proto::driver::{Change, ClientEvent, Observation};
+use mcp_proto::{
+    ErrorObject, Fault, Json, Notification, Output, ProtocolVersion, RequestKey, Ticket, TicketKey, UsageError,
+};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 use tracing::{Instrument, Span};
 
 use super::handler::AnyHandler;
-use super::subscription::SubscriptionEvent;
 use super::{Greeting, Subscription};
+use crate::bounded::{self, Entry, Sender, bounded};
 use crate::clock::{Alarm, now};
 use crate::link::Feed;
 use crate::panics::caught;
 
-/// The number of notifications that are queued for the handler. More are dropped, because the handler may be waiting
+/// Notifications and observations that are queued for the handler. More are dropped, because the handler may be waiting
 /// for an answer that arrives after them.
-const NOTIFICATION_CAPACITY: usize = 256;
+const NOTICES: usize = 256;
+/// The same in bytes.
+const NOTICE_BYTES: usize = 4 * 1024 * 1024;
+/// Changes that are queued for a subscription; more are dropped and counted.
+const CHANGES: usize = 256;
+/// The same in bytes.
+const CHANGE_BYTES: usize = 4 * 1024 * 1024;
 /// How long the handler may take for the last notifications after everything else has ended.
-const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(1);
+const NOTICE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A command of a client to its task.
 #[derive(Debug)]
@@ -59,6 +68,26 @@ pub(super) struct Refused {
     pub(super) exited: Option<ExitStatus>,
 }
 
+/// An event for the handler that needs no answer.
+#[derive(Debug)]
+enum Notice {
+    Notified(Notification),
+    Observed(Observation),
+}
+
+impl Entry for Notice {
+    fn weight(&self) -> usize {
+        match self {
+            Self::Notified(notification) => notification.params.as_ref().map_or(0, Json::len),
+            Self::Observed(observation) => observation.weight(),
+        }
+    }
+
+    fn missed(count: u64) -> Self {
+        Self::Observed(Observation::Faulted(Fault::Dropped { count }))
+    }
+}
+
 pub(super) struct Driver<T: ClientTransport, L> {
     machine: proto::Client<T>,
     link: L,
@@ -71,7 +100,7 @@ pub(super) struct Driver<T: ClientTransport, L> {
     refused: Option<Unavailable>,
     callers: BTreeMap<RequestKey, Caller>,
     requests: BTreeMap<CallNumber, RequestKey>,
-    listeners: BTreeMap<SubscriptionKey, mpsc::Sender<SubscriptionEvent>>,
+    listeners: BTreeMap<SubscriptionKey, Sender<Change>>,
     /// Unbounded, because `Drop` cannot wait; each subscription sends one of these.
     unlisten: mpsc::UnboundedSender<SubscriptionKey>,
     unlistened: mpsc::UnboundedReceiver<SubscriptionKey>,
@@ -82,13 +111,6 @@ pub(super) struct Driver<T: ClientTransport, L> {
     cancelled: mpsc::UnboundedReceiver<CallNumber>,
     /// The callers that wait for the end of the connection.
     closing: Vec<oneshot::Sender<()>>,
-}
-
-/// Whether the task continues.
-#[derive(PartialEq, Eq)]
-enum Next {
-    GoOn,
-    End,
 }
 
 impl<T: ClientTransport, L: Feed<proto::Client<T>, Action = T::Action>> Driver<T, L> {
@@ -132,7 +154,7 @@ impl<T: ClientTransport, L: Feed<proto::Client<T>, Action = T::Action>> Driver<T
         let connecting = self.machine.connect(now());
         debug_assert!(connecting.is_ok(), "nothing was connected before");
 
-        while self.drain(&notices) == Next::GoOn {
+        while !self.drain(&notices) {
             let (due, wants_input) = (self.machine.poll_timeout(), self.link.wants_input(&self.machine));
             tokio::select! {
                 received = self.link.receive(wants_input) => self.link.feed(&mut self.machine, received),
@@ -164,7 +186,7 @@ impl<T: ClientTransport, L: Feed<proto::Client<T>, Action = T::Action>> Driver<T
         }
         let exited = self.link.end().await;
         // The handler gets a limited time for the last notifications.
-        if timeout(NOTIFICATION_TIMEOUT, &mut noticing).await.is_err() {
+        if timeout(NOTICE_TIMEOUT, &mut noticing).await.is_err() {
             noticing.abort();
         }
         if let (Some(connected), Some(reason)) = (self.connected, self.refused) {
@@ -175,23 +197,26 @@ impl<T: ClientTransport, L: Feed<proto::Client<T>, Action = T::Action>> Driver<T
         }
     }
 
-    /// Carries out all outputs of the machine. Nothing here waits for the server, so that no outcome is delayed by it.
-    fn drain(&mut self, notices: &mpsc::Sender<Notification>) -> Next {
+    /// Carries out all outputs of the machine. Returns whether the connection has ended. Nothing here waits for the
+    /// server, so that no outcome is delayed by it.
+    fn drain(&mut self, notices: &Sender<Notice>) -> bool {
         while let Some(output) = self.machine.poll_output() {
             match output {
                 Output::Action(action) => self.link.act(action),
-                Output::Event(Event::Closed(reason)) => {
-                    if reason == CloseReason::Local {
-                        tracing::debug!("the connection has ended");
-                    } else {
-                        tracing::warn!(?reason, "the connection has ended without having been closed here");
+                Output::Event(event) => match ClientEvent::new(event, &self.server, self.connected.is_none()) {
+                    ClientEvent::Closed(reason) => {
+                        if reason == CloseReason::Local {
+                            tracing::debug!("the connection has ended");
+                        } else {
+                            tracing::warn!(?reason, "the connection has ended without having been closed here");
+                        }
+                        return true;
                     }
-                    return Next::End;
-                }
-                Output::Event(event) => self.on_event(event, notices),
+                    event => self.on_event(event, notices),
+                },
             }
         }
-        Next::GoOn
+        false
     }
 
     fn on_input(&mut self, input: Input) {
@@ -199,9 +224,9 @@ impl<T: ClientTransport, L: Feed<proto::Client<T>, Action = T::Action>> Driver<T
             Input::Request { call, caller, accept } => self.on_request(call, caller, accept),
             Input::Listen { filter, accept } => {
                 let accepted = self.machine.listen(filter, now()).map(|key| {
-                    let (listener, events) = mpsc::channel(NOTIFICATION_CAPACITY);
+                    let (listener, changes) = bounded(CHANGES, CHANGE_BYTES);
                     self.listeners.insert(key, listener);
-                    Subscription { key, server: Arc::clone(&self.server), events, unlisten: self.unlisten.clone() }
+                    Subscription { key, changes, unlisten: self.unlisten.clone() }
                 });
                 let _ = accept.send(accepted);
             }
@@ -233,37 +258,29 @@ impl<T: ClientTransport, L: Feed<proto::Client<T>, Action = T::Action>> Driver<T
         }
     }
 
-    fn on_event(&mut self, event: Event, notices: &mpsc::Sender<Notification>) {
+    fn on_event(&mut self, event: ClientEvent, notices: &Sender<Notice>) {
         match event {
-            Event::Connected { version, result, is_reconnect, detected_era, .. } => {
-                self.on_connected(version, result, is_reconnect, detected_era);
+            ClientEvent::Connected { version, result, detected_era } => {
+                self.on_connected(version, result, detected_era);
             }
-            Event::Unavailable { reason, .. } => {
-                if self.connected.is_some() {
-                    self.refused = Some(reason);
-                    self.machine.close(now());
-                } else {
-                    let reason = match reason {
-                        Unavailable::Error(error) => format!("it answered with error {}", error.code()),
-                        Unavailable::Failed(reason) => reason.describe("it"),
-                    };
-                    tracing::warn!(reason, "there is no connection now");
-                }
+            ClientEvent::Refused(reason) => {
+                self.refused = Some(reason);
+                self.machine.close(now());
             }
-            Event::SessionLost => tracing::info!("the session was lost; it is opened again"),
-            Event::Responded { request, outcome } => {
+            ClientEvent::SessionLost => tracing::info!("the session was lost; it is opened again"),
+            ClientEvent::Responded { request, outcome } => {
                 if let Some(caller) = self.callers.remove(&request) {
                     self.requests.remove(&caller.number);
                     caller.ended(outcome);
                 }
             }
-            Event::Progressed { request, params } => {
+            ClientEvent::Progressed { request, params } => {
                 if let Some(progress) = self.callers.get(&request).and_then(|caller| caller.progress.as_ref()) {
                     let _ = progress.try_send(params);
                 }
             }
-            Event::Requested { ticket, method, params, .. } => {
-                tracing::debug!(%method, "the server asks");
+            ClientEvent::Requested { ticket, method, params } => {
+                tracing::debug!(%method, "the server has made a request");
                 let (handler, answers, key) = (Arc::clone(&self.handler), self.answers.clone(), ticket.key());
                 let task = async move {
                     // A handler that panics fails only this request (RP15).
@@ -273,74 +290,93 @@ impl<T: ClientTransport, L: Feed<proto::Client<T>, Action = T::Action>> Driver<T
                 let task = tokio::spawn(task.in_current_span());
                 self.serving.insert(key, (ticket, task.abort_handle()));
             }
-            Event::RequestCancelled { ticket, .. } => {
+            ClientEvent::RequestCancelled { ticket } => {
                 if let Some((_, task)) = self.serving.remove(&ticket) {
                     task.abort();
                 }
             }
-            Event::Notified { scope: Scope::Subscription(subscription), method, params } => {
-                self.report(subscription, SubscriptionEvent::Notified(Notification { method, params }));
+            ClientEvent::Changed { subscription, change: change @ Change::Ended(_) } => {
+                if let Some(listener) = self.listeners.remove(&subscription) {
+                    listener.finish(change);
+                }
             }
-            Event::Listening { subscription, filter } => {
-                self.report(subscription, SubscriptionEvent::Listening(filter));
+            ClientEvent::Changed { subscription, change } => {
+                if let Some(listener) = self.listeners.get(&subscription) {
+                    listener.send(change);
+                }
             }
-            Event::ListeningInterrupted { subscription, reason, .. } => {
-                self.report(subscription, SubscriptionEvent::Interrupted(reason));
+            ClientEvent::Notified(notification) => {
+                if !notices.send(Notice::Notified(notification)) {
+                    tracing::warn!("a notification was dropped: the handler is behind");
+                }
             }
-            Event::ListeningEnded { subscription, outcome } => {
-                self.report(subscription, SubscriptionEvent::Ended(outcome));
-                self.listeners.remove(&subscription);
+            ClientEvent::Observed(observation) => {
+                self.log(&observation);
+                notices.send(Notice::Observed(observation));
             }
-            Event::Notified { method, params, .. } => {
-                let outcome = notices.try_send(Notification { method, params });
-                outcome.unwrap_or_else(|_| tracing::warn!("a notification was dropped: the handler is behind"));
+            ClientEvent::Closed(_) => {}
+        }
+    }
+
+    fn log(&self, observation: &Observation) {
+        match observation {
+            Observation::Reconnected => {
+                let transport = (self.http_transport)(&self.machine).map(tracing::field::display);
+                let version = self.machine.version().map(tracing::field::display);
+                tracing::info!(version, transport, "connected again");
             }
-            Event::Faulted(fault) => tracing::info!(%fault, "the server did something wrong"),
-            Event::RequestWaits { limit } => {
+            Observation::Unavailable(reason) => {
+                let reason = match reason {
+                    Unavailable::Error(error) => format!("it answered with error {}", error.code()),
+                    Unavailable::Failed(reason) => reason.describe("it"),
+                };
+                tracing::warn!(reason, "there is no connection now");
+            }
+            Observation::Faulted(fault) => tracing::info!(%fault, "the server did something wrong"),
+            Observation::RequestWaits { limit } => {
                 tracing::warn!(limit, "a request waits: as many as `Limits::exchanges` allows are with the server");
             }
-            Event::NotRestored { method, reason, .. } => {
+            Observation::NotRestored { method, reason, .. } => {
                 tracing::warn!(%method, %reason, "a setting of the lost session is not in force in the new one");
             }
-            Event::QuirkMet(quirk) => tracing::debug!(%quirk, "the server is odd"),
-            // `Closed` ends the task. Events that later versions of the core may add are ignored.
-            Event::Closed(_) | _ => {}
+            Observation::QuirkMet(quirk) => tracing::debug!(%quirk, "the server deviates from the protocol"),
+            // Later versions of the core may add observations.
+            _ => {}
         }
     }
 
-    /// Sends an event to a subscription. If its channel is full, the event is dropped.
-    fn report(&mut self, subscription: SubscriptionKey, event: SubscriptionEvent) {
-        if let Some(listener) = self.listeners.get(&subscription) {
-            let _ = listener.try_send(event);
-        }
-    }
-
-    fn on_connected(&mut self, version: ProtocolVersion, result: Json, is_reconnect: bool, detected_era: DetectedEra) {
+    fn on_connected(&mut self, version: ProtocolVersion, result: Json, detected_era: DetectedEra) {
         tracing::debug!(era = ?detected_era.era, "{}", detected_era.by);
         let transport = (self.http_transport)(&self.machine);
-        let spoken = transport.map(tracing::field::display);
-        if is_reconnect {
-            tracing::info!(%version, transport = spoken, "connected again");
-        } else {
-            tracing::debug!(%version, transport = spoken, "connected");
-        }
+        tracing::debug!(%version, transport = transport.map(tracing::field::display), "connected");
         if let Some(connected) = self.connected.take() {
             let _ = connected.send(Ok(Greeting { version, result, transport, detected_era }));
         }
     }
 
-    fn spawn_notifier(&self) -> (mpsc::Sender<Notification>, JoinHandle<()>) {
-        let (notices, mut heard) = mpsc::channel::<Notification>(NOTIFICATION_CAPACITY);
-        let handler = Arc::clone(&self.handler);
-        let task = async move {
-            while let Some(notification) = heard.recv().await {
+    fn spawn_notifier(&self) -> (Sender<Notice>, JoinHandle<()>) {
+        let (notices, queued) = bounded(NOTICES, NOTICE_BYTES);
+        let task = notify(Arc::clone(&self.handler), queued);
+        (notices, tokio::spawn(task.in_current_span()))
+    }
+}
+
+/// Calls the handler, one event after the other.
+async fn notify(handler: Arc<dyn AnyHandler>, mut notices: bounded::Receiver<Notice>) {
+    while let Some(notice) = notices.recv().await {
+        match notice {
+            Notice::Notified(notification) => {
                 let method = notification.method.clone();
                 if caught(async { handler.notified(notification).await }).await.is_none() {
                     tracing::error!(%method, "the handler of a notification panicked");
                 }
             }
-        };
-        (notices, tokio::spawn(task.in_current_span()))
+            Notice::Observed(observation) => {
+                if caught(async { handler.observed(observation).await }).await.is_none() {
+                    tracing::error!("the handler of an observation panicked");
+                }
+            }
+        }
     }
 }
 
@@ -358,7 +394,7 @@ impl Caller {
 
 #[cfg(test)]
 mod tests {
-    use mcp_proto::client::{Config, Http, HttpAction, HttpConfig};
+    use mcp_proto::client::{Config, Event, Http, HttpAction, HttpConfig, Scope};
     use mcp_proto::{Failed, Stdio, StdioAction};
 
     use super::*;
@@ -392,23 +428,23 @@ mod tests {
     }
 
     /// A driver whose server has answered the handshake, and the channel of its notifications.
-    fn connected() -> (Driver<Stdio, Nothing>, mpsc::Sender<Notification>, mpsc::Receiver<Notification>) {
+    fn connected() -> (Driver<Stdio, Nothing>, Sender<Notice>, bounded::Receiver<Notice>) {
         let machine = proto::Client::new(Stdio::new(), Config::new("t", "1")).unwrap();
         let (connected, _) = oneshot::channel();
         let (_, cancelled) = mpsc::unbounded_channel();
         let mut driver =
             Driver::new(machine, Nothing, Arc::new(()), Arc::from("the server"), |_| None, connected, cancelled);
         driver.machine.connect(now()).unwrap();
-        let (notices, heard) = mpsc::channel(NOTIFICATION_CAPACITY);
+        let (notices, heard) = bounded(NOTICES, NOTICE_BYTES);
         let version = r#"{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}"#;
         feed(&mut driver, &notices, &format!(r#"{{"jsonrpc":"2.0","id":1,"result":{version}}}"#));
         assert!(driver.connected.is_none());
         (driver, notices, heard)
     }
 
-    fn feed(driver: &mut Driver<Stdio, Nothing>, notices: &mpsc::Sender<Notification>, line: &str) {
+    fn feed(driver: &mut Driver<Stdio, Nothing>, notices: &Sender<Notice>, line: &str) {
         driver.machine.handle_bytes(format!("{line}\n").as_bytes(), now());
-        assert!(driver.drain(notices) == Next::GoOn);
+        assert!(!driver.drain(notices));
     }
 
     #[tokio::test]
@@ -456,7 +492,7 @@ mod tests {
             machine.listen(Json::empty_object().with_member("toolsListChanged", &true.into()), now()).unwrap()
         };
         let (mut driver, notices, mut heard) = connected();
-        let (listener, mut events) = mpsc::channel(4);
+        let (listener, mut changes) = bounded(4, 1000);
         driver.listeners.insert(key, listener);
         let scope = Scope::Subscription(key);
         let reason = Failed::Closed;
@@ -464,21 +500,24 @@ mod tests {
             Event::Listening { subscription: key, filter: Json::empty_object() },
             Event::Notified { scope, method: "a".into(), params: None },
             Event::ListeningInterrupted { subscription: key, reason: reason.clone(), retry_in: Duration::ZERO },
+            Event::Notified { scope, method: "b".into(), params: None },
+            Event::Notified { scope, method: "one too many".into(), params: None },
             Event::ListeningEnded { subscription: key, outcome: Outcome::Failed(reason) },
             Event::Notified { scope, method: "too late".into(), params: None },
         ] {
-            driver.on_event(event, &notices);
+            driver.on_event(ClientEvent::new(event, "the server", true), &notices);
         }
         let mut all = Vec::new();
-        while let Some(event) = events.recv().await {
-            all.push(format!("{event:?}"));
+        while let Some(change) = changes.recv().await {
+            all.push(format!("{change:?}"));
         }
-        let starts = ["Listening(", "Notified(", "Interrupted(Closed", "Ended(Failed(Closed"];
-        assert!(all.len() == 4 && all.iter().zip(starts).all(|(event, start)| event.starts_with(start)), "{all:?}");
-        assert!(heard.try_recv().is_err(), "what belongs to a subscription is its listener's alone");
+        let starts = ["Listening(", "Notified(", "Interrupted(Closed", "Notified(", "Missed(1", "Ended(Err(Failed"];
+        assert!(all.len() == 6 && all.iter().zip(starts).all(|(event, start)| event.starts_with(start)), "{all:?}");
+        drop(notices);
+        assert!(heard.recv().await.is_none(), "what belongs to a subscription is its listener's alone");
 
         let unlisten = driver.unlisten.clone();
-        drop(Subscription { key, server: Arc::from("the server"), events, unlisten });
-        assert_eq!(driver.unlistened.try_recv(), Ok(key), "what nobody listens to is ended");
+        drop(Subscription { key, changes, unlisten });
+        assert_eq!(driver.unlistened.try_recv(), Ok(key), "dropping a subscription ends it");
     }
 }

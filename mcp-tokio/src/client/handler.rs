@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 
+use mcp_proto::driver::Observation;
 use mcp_proto::{ErrorObject, Json, Method, Notification, code};
 
 /// Handles the server's notifications and requests.
@@ -41,6 +42,13 @@ pub trait Handler: Send + Sync + 'static {
         let _ = params;
         async move { Err(ErrorObject::new(code::METHOD_NOT_FOUND, &format!("the client cannot do {method}"))) }
     }
+
+    /// Something happened that needs no answer: the connection was lost or made again, or the server deviated from the
+    /// protocol. These calls and those of [`Handler::notified`] never overlap.
+    fn observed(&self, observation: Observation) -> impl Future<Output = ()> + Send {
+        let _ = observation;
+        async {}
+    }
 }
 
 /// The handler of a client that ignores notifications and refuses requests.
@@ -52,6 +60,7 @@ type Served<'s, T> = Pin<Box<dyn Future<Output = T> + Send + 's>>;
 pub(super) trait AnyHandler: Send + Sync + 'static {
     fn notified(&self, notification: Notification) -> Served<'_, ()>;
     fn requested(&self, method: Method, params: Option<Json>) -> Served<'_, Result<Json, ErrorObject>>;
+    fn observed(&self, observation: Observation) -> Served<'_, ()>;
 }
 
 impl<H: Handler> AnyHandler for H {
@@ -61,5 +70,9 @@ impl<H: Handler> AnyHandler for H {
 
     fn requested(&self, method: Method, params: Option<Json>) -> Served<'_, Result<Json, ErrorObject>> {
         Box::pin(Handler::requested(self, method, params))
+    }
+
+    fn observed(&self, observation: Observation) -> Served<'_, ()> {
+        Box::pin(Handler::observed(self, observation))
     }
 }

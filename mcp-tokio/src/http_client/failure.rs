@@ -59,7 +59,7 @@ fn unwrapped(mut error: &io::Error) -> &io::Error {
 }
 
 /// Describes why an HTTP client cannot be built.
-pub(crate) fn in_words(error: &reqwest::Error) -> String {
+pub(super) fn in_words(error: &reqwest::Error) -> String {
     innermost(error).to_string()
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mcp_proto::client::{Call, Outcome};
+use mcp_proto::driver::IncomingRequest;
 use mcp_proto::server::{Event, LoggingLevel, Progress, Scope, Server, ServerTransport};
 use mcp_proto::{ErrorObject, Instant, Json, Method, Notification, RequestKey, Ticket, TicketKey, UsageError};
 use tokio::sync::{mpsc, oneshot};
@@ -13,9 +14,10 @@ use tracing::Instrument;
 use super::incoming::{Incoming, ServerPublisher};
 use super::notices::Notices;
 use super::service::AnyService;
+use crate::clock::unix_time;
 
 /// The capacity of the channel for commands of handlers. A handler that finds it full waits.
-const UNSAID: usize = 64;
+const COMMANDS: usize = 64;
 
 /// A command of a handler. The result is sent through `accept` as soon as there is room for more.
 #[derive(Debug)]
@@ -44,7 +46,7 @@ pub(super) enum FinalCommand {
 /// The receiving ends of both channels for commands.
 #[derive(Debug)]
 pub(super) struct Commands {
-    pub(super) said: mpsc::Receiver<Command>,
+    pub(super) commands: mpsc::Receiver<Command>,
     pub(super) last: mpsc::UnboundedReceiver<FinalCommand>,
 }
 
@@ -54,29 +56,29 @@ pub(super) struct Requests {
     /// The machine limits their number.
     open: BTreeMap<TicketKey, (Ticket, AbortHandle)>,
     asked: BTreeMap<RequestKey, oneshot::Sender<Outcome>>,
-    said: mpsc::Sender<Command>,
+    commands: mpsc::Sender<Command>,
     last: mpsc::UnboundedSender<FinalCommand>,
     notices: Notices,
 }
 
 impl Requests {
     pub(super) fn new(service: Arc<dyn AnyService>) -> (Self, Commands) {
-        let (say, said) = mpsc::channel(UNSAID);
-        let (say_last, last) = mpsc::unbounded_channel();
-        let notices = Notices::new(&service, ServerPublisher { said: say.clone() }, say_last.clone());
-        let requests =
-            Self { service, open: BTreeMap::new(), asked: BTreeMap::new(), said: say, last: say_last, notices };
-        (requests, Commands { said, last })
+        let (to_commands, commands) = mpsc::channel(COMMANDS);
+        let (to_last, last) = mpsc::unbounded_channel();
+        let notices = Notices::new(&service, ServerPublisher { commands: to_commands.clone() }, to_last.clone());
+        let (open, asked) = (BTreeMap::new(), BTreeMap::new());
+        let requests = Self { service, open, asked, commands: to_commands, last: to_last, notices };
+        (requests, Commands { commands, last })
     }
 
     /// Carries out a command of a handler; the returned result is sent to the handler once there is room for more.
     pub(super) fn on_command<T: ServerTransport>(
         &mut self,
-        said: Command,
+        command: Command,
         machine: &mut Server<T>,
         now: Instant,
     ) -> Accepted {
-        match said {
+        match command {
             Command::Progress { ticket, progress, accept } => {
                 if let Some((ticket, _)) = self.open.get(&ticket) {
                     machine.progress(ticket, &progress, now);
@@ -138,11 +140,11 @@ impl Requests {
     /// Publishes changes outside of requests.
     #[cfg(feature = "http-server")]
     pub(super) fn publisher(&self) -> ServerPublisher {
-        ServerPublisher { said: self.said.clone() }
+        ServerPublisher { commands: self.commands.clone() }
     }
 
     /// Handles an event of the machine.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "what else is told concerns no handler")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the other events concern no handler")]
     pub(super) fn on_event<T: ServerTransport>(&mut self, event: Event, machine: &mut Server<T>) {
         match event {
             Event::Connected { session, version, .. } => {
@@ -179,12 +181,10 @@ impl Requests {
         machine: &mut Server<T>,
     ) {
         let key = ticket.key();
-        // There is no context if the client has cancelled the request meanwhile.
-        let Some(context) = machine.context(&ticket) else { return };
-        let headers = machine.request_head(&ticket).map(|head| head.headers.clone()).unwrap_or_default();
         let span = tracing::info_span!("request", %method, session = ?key.session());
-        let (said, last) = (self.said.clone(), self.last.clone());
-        let incoming = Incoming { method, params, ticket: key, context, headers, said, last };
+        // The client may have cancelled the request meanwhile.
+        let Some(request) = IncomingRequest::new(machine, &ticket, method, params, unix_time) else { return };
+        let incoming = Incoming::new(request, self.commands.clone(), self.last.clone());
         let (service, unanswered) = (Arc::clone(&self.service), Unanswered { ticket: key, last: self.last.clone() });
         let serving = async move {
             let answer = service.serve(incoming).await;
@@ -206,7 +206,7 @@ impl Drop for Requests {
 
 /// The result of a command, to be sent to the handler once there is room for more.
 #[derive(Debug)]
-#[must_use = "the handler waits"]
+#[must_use = "the handler waits until it is reported"]
 pub(super) struct Accepted {
     accept: Accept<()>,
     outcome: Result<(), UsageError>,

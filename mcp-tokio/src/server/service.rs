@@ -100,7 +100,7 @@ pub trait Service: Send + Sync + 'static {
     /// });
     /// let (read, write) = tokio::io::split(ours);
     /// let (changed, mut changes) = mpsc::unbounded_channel();
-    /// let client = Client::builder().handler(Changes(changed)).connect(read, write).await?;
+    /// let client = Client::builder().handler(Changes(changed)).stream(read, write).connect().await?;
     /// let log = Json::parse(r#"{"uri":"file:///log"}"#).expect("JSON");
     /// assert_eq!(client.request("resources/subscribe", Some(log.clone())).await?, Json::empty_object());
     /// assert_eq!(changes.recv().await.expect("a change").params, Some(log));

@@ -62,7 +62,7 @@ pub(super) async fn serve(
                 }
             },
             // A handler that sends more than the client reads waits here.
-            Some(said) = commands.said.recv(), if lines.has_room() => requests.on_command(said, &mut machine, now()).report(),
+            Some(command) = commands.commands.recv(), if lines.has_room() => requests.on_command(command, &mut machine, now()).report(),
             Some(last) = commands.last.recv() => requests.on_last(last, &mut machine, now()),
             () = alarm.wait(due) => machine.handle_timeout(now()),
         }

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use mcp_proto::client::Call;
 use mcp_proto::{ErrorObject, Json, Method, code};
-use mcp_tokio::{Builder, Client, Handler, Http};
+use mcp_tokio::{Builder, Client, Handler, HttpServer};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -16,7 +16,7 @@ type Done = Result<(), Box<dyn Error>>;
 /// # Errors
 ///
 /// The scenario is unknown, or a request to the server failed.
-pub async fn run(scenario: &str, builder: Builder<Http>) -> Done {
+pub async fn run(scenario: &str, builder: Builder<HttpServer>) -> Done {
     let capabilities = json!({ "elicitation": {}, "roots": {}, "sampling": {} });
     let builder = builder.capabilities(Json::from_serialize(&capabilities)?).handler(Person);
     let client = builder.connect().await?;

@@ -142,7 +142,7 @@ impl Driver {
                     None => break,
                 },
                 Some(last) = commands.last.recv() => Wakeup::FinalCommand(last),
-                Some(said) = commands.said.recv() => Wakeup::Command(said),
+                Some(command) = commands.commands.recv() => Wakeup::Command(command),
                 Some(arrived) = gone.recv() => Wakeup::Gone(arrived),
                 () = alarm.wait(due) => Wakeup::Nothing,
             };
@@ -159,8 +159,8 @@ impl Driver {
         match wakeup {
             Wakeup::Input(input) => self.on_input(input, now),
             Wakeup::FinalCommand(last) => self.requests.on_last(last, &mut self.machine, now),
-            Wakeup::Command(said) => {
-                let accepted = self.requests.on_command(said, &mut self.machine, now);
+            Wakeup::Command(command) => {
+                let accepted = self.requests.on_command(command, &mut self.machine, now);
                 self.settle(now);
                 self.accept(accepted);
             }
@@ -403,7 +403,7 @@ mod tests {
         async fn turn(&mut self) {
             let wakeup = tokio::select! {
                 Some(last) = self.commands.last.recv() => Wakeup::FinalCommand(last),
-                Some(said) = self.commands.said.recv() => Wakeup::Command(said),
+                Some(command) = self.commands.commands.recv() => Wakeup::Command(command),
             };
             self.driver.turn(wakeup, now());
         }

@@ -1,9 +1,10 @@
 //! Accepts the connections of a server.
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mcp_proto::driver::may_accept_later;
 use mcp_proto::server::PeerKey;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -47,7 +48,7 @@ pub(super) async fn serve(
                         }
                     }
                 }
-                Err(error) if is_passing(&error) => {
+                Err(error) if may_accept_later(&error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
                     sleep(PAUSE).await;
                 }
@@ -61,29 +62,4 @@ pub(super) async fn serve(
     drop(listener);
     let _ = timeout(FLUSH_TIMEOUT, async { while served.join_next().await.is_some() {} }).await;
     Ok(())
-}
-
-/// Whether a later attempt to accept may succeed.
-fn is_passing(error: &io::Error) -> bool {
-    !matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported | ErrorKind::NotConnected)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_connection_that_is_lost_or_has_no_descriptor_does_not_end_the_server() {
-        for (kind, expected) in [
-            (ErrorKind::ConnectionAborted, true),
-            (ErrorKind::Interrupted, true),
-            // No file descriptor is free.
-            (ErrorKind::Other, true),
-            (ErrorKind::InvalidInput, false),
-            (ErrorKind::Unsupported, false),
-            (ErrorKind::NotConnected, false),
-        ] {
-            assert_eq!(is_passing(&kind.into()), expected, "{kind}");
-        }
-    }
 }

@@ -71,7 +71,7 @@ pub(crate) async fn connect_in_memory() -> Client {
         server().serve_stream(read, write).await
     });
     let (read, write) = split(ours);
-    Client::builder().connect(read, write).await.expect("a connection")
+    Client::builder().stream(read, write).connect().await.expect("a connection")
 }
 
 pub(crate) async fn connect_http(url: &str) -> Client {
