@@ -102,6 +102,18 @@ impl<S, R, W: AsyncWrite + Send + Unpin + 'static> ByteStream<S, R, W> {
         }
     }
 
+    /// The bytes that were read, and not passed to the machine yet.
+    pub(crate) fn unread(&self) -> &[u8] {
+        &self.buffer
+    }
+
+    /// Writes everything, and ends the stream. Lines that the peer does not accept are dropped.
+    pub(crate) async fn finish(&mut self) {
+        if let Some(lines) = &mut self.lines {
+            let _ = lines.finish().await;
+        }
+    }
+
     /// Drops the lines that were not written.
     fn discard_lines(&mut self) {
         self.discarded += self.lines.take().map_or(0, |lines| lines.unwritten());
@@ -153,12 +165,10 @@ where
         }
     }
 
-    async fn end(self) -> Option<ExitStatus> {
-        if let Some(lines) = self.lines {
-            // The last lines are written, unless the server does not read them in time.
-            let _ = timeout(FLUSH, lines.finish()).await;
-        }
-        drop(self.read);
+    async fn end(mut self) -> Option<ExitStatus> {
+        // The last lines are written, unless the server does not read them in time.
+        let _ = timeout(FLUSH, self.finish()).await;
+        drop((self.lines, self.read));
         self.child?.end().await
     }
 }

@@ -76,6 +76,11 @@
 //! Requests from web pages of other origins and for other hosts are refused unless [`mcp_proto::server::Access`] allows
 //! them.
 //!
+//! # A proxy
+//!
+//! [`Proxy`] connects a client on a pair of byte streams to a server over HTTP or in a child process. The two sides may
+//! use different protocol revisions.
+//!
 //! # Tasks and memory
 //!
 //! ```text
@@ -122,8 +127,10 @@
 //! | `server/service`, `server/incoming` | the application's handler for requests, and a request as it receives it |
 //! | `server/requests` | requests in progress: connects the machine and the handlers |
 //! | `server/notices` | notifications and other events for a service |
-//! | `server/stdio`, `server/stream` | stdin and stdout of this process, and the task of a server on a byte stream |
+//! | `server/stream` | the task of a server on a byte stream |
 //! | `server/http` | the server as a service of HTTP requests, and the task that owns its machine |
+//! | `proxy` | the proxy: connects a client on a byte stream to a server over HTTP or in a child process |
+//! | `stdio` | stdin and stdout of this process |
 //! | `lines`, `bounded` | lines that are queued for a byte stream, and a queue that counts what it had no room for |
 //! | `clock`, `panics` | the clock, and panics of handlers |
 
@@ -137,7 +144,9 @@ mod http_client;
 mod lines;
 mod link;
 mod panics;
+mod proxy;
 mod server;
+mod stdio;
 
 #[cfg(feature = "http-client")]
 pub use client::HttpServer;
@@ -145,6 +154,7 @@ pub use client::{Builder, ChildServer, Client, Handler, InFlight, StreamServer, 
 #[cfg(feature = "http-client")]
 pub use http_client::HttpOptions;
 pub use mcp_proto::driver::{Change, Error, Observation, Observer, StateKeys};
+pub use proxy::{Proxy, Stopper};
 /// The library of the HTTP client, for [`HttpOptions`].
 #[cfg(feature = "http-client")]
 pub use reqwest;

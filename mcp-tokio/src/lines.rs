@@ -93,7 +93,7 @@ impl<W: AsyncWrite + Unpin> Lines<W> {
     }
 
     /// Writes everything, and ends the stream.
-    pub(crate) async fn finish(mut self) -> io::Result<()> {
+    pub(crate) async fn finish(&mut self) -> io::Result<()> {
         self.complete();
         while !self.is_idle() {
             self.write_some().await?;

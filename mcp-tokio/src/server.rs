@@ -6,7 +6,6 @@
 //! | `incoming` | a request as its handler receives it |
 //! | `requests` | requests in progress: connects the machine and the handlers |
 //! | `notices` | notifications and other events for a service |
-//! | `stdio` | stdin and stdout of this process |
 //! | `stream` | the task of a server on a byte stream |
 //! | `http` | the server as a service of HTTP requests |
 //! | `http/driver` | the task that owns the machine of an HTTP server |
@@ -21,7 +20,6 @@ mod incoming;
 mod notices;
 mod requests;
 mod service;
-mod stdio;
 mod stream;
 
 use std::fmt;
@@ -33,6 +31,7 @@ use mcp_proto::{Stdio, UsageError};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::lines::FLUSH;
+use crate::stdio::Streams;
 use requests::Requests;
 use service::AnyService;
 
@@ -90,7 +89,7 @@ impl Server {
     ///
     /// [`UsageError`] if the configuration is invalid.
     pub async fn serve_stdio(&self) -> Result<CloseReason, UsageError> {
-        let streams = match stdio::Streams::open() {
+        let streams = match Streams::open() {
             Ok(streams) => streams,
             Err(error) => {
                 tracing::error!(%error, "no thread for stdin and stdout could be started");

@@ -54,9 +54,15 @@ pub struct HttpServer {
 }
 
 /// A server in a child process, as selected by [`Builder::child`].
-#[derive(Debug)]
 pub struct ChildServer {
     command: Command,
+}
+
+/// Omits the arguments and the environment, which may contain credentials.
+impl fmt::Debug for ChildServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChildServer").field("program", &self.command.get_program()).finish()
+    }
 }
 
 /// A server at the other end of a pair of byte streams, as selected by [`Builder::stream`].

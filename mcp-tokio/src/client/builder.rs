@@ -73,10 +73,16 @@ impl fmt::Debug for HttpServer {
 }
 
 /// A server in a child process, as selected by [`Builder::child`].
-#[derive(Debug)]
 pub struct ChildServer {
     command: Command,
     log_stderr: bool,
+}
+
+/// Omits the arguments and the environment, which may contain credentials.
+impl fmt::Debug for ChildServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChildServer").field("program", &self.command.as_std().get_program()).finish_non_exhaustive()
+    }
 }
 
 /// A server at the other end of a pair of byte streams, as selected by [`Builder::stream`].

@@ -13,15 +13,15 @@ const CHUNK: usize = 64 * 1024;
 
 /// Both streams. Only one server of this process may use them.
 #[derive(Debug)]
-pub(super) struct Streams {
-    pub(super) read: DuplexStream,
-    pub(super) write: DuplexStream,
+pub(crate) struct Streams {
+    pub(crate) read: DuplexStream,
+    pub(crate) write: DuplexStream,
     /// Receives a value when everything was written after `write` was closed.
-    pub(super) written: oneshot::Receiver<()>,
+    pub(crate) written: oneshot::Receiver<()>,
 }
 
 impl Streams {
-    pub(super) fn open() -> io::Result<Self> {
+    pub(crate) fn open() -> io::Result<Self> {
         let ((read, fed), (write, taken)) = (duplex(CHUNK), duplex(CHUNK));
         let (tell, written) = oneshot::channel();
         let (reader, writer) = (Handle::current(), Handle::current());

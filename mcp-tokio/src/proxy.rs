@@ -1,0 +1,320 @@
+//! Drives a relay between a client on a pair of byte streams and a server over HTTP or in a child process.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcp_proto::client::{ClientTransport, CloseReason};
+#[cfg(feature = "http-client")]
+use mcp_proto::client::{Http, HttpConfig};
+use mcp_proto::driver::Observer;
+use mcp_proto::machine::{ClientStream, ServerStream};
+use mcp_proto::relay::{Action, Config, Event, Relay};
+use mcp_proto::{Output, Stdio, StdioAction, UsageError};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::process::Command;
+use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, sleep_until, timeout_at};
+use tracing::Instrument;
+
+use crate::byte_stream::{ByteStream, Received};
+use crate::child;
+use crate::clock::{Alarm, now};
+#[cfg(feature = "http-client")]
+use crate::http_client::{Exchanges, HttpOptions};
+use crate::link::{Feed, Link};
+use crate::stdio::Streams;
+
+/// How long the client may take to read the last lines.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+/// The same after the proxy was stopped.
+const URGENT_FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A proxy between a client on byte streams and a server over HTTP or in a child process. The two sides may use
+/// different protocol revisions.
+///
+/// # Example: a proxy on this process's stdin and stdout
+///
+/// ```no_run
+/// use mcp_proto::client::HttpConfig;
+/// use mcp_proto::relay::Config;
+/// use mcp_tokio::{HttpOptions, Proxy};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let http = HttpConfig::new("https://example.com/mcp")?;
+/// let proxy = Proxy::http(http, HttpOptions::new(), Config::default())?;
+/// proxy.run_on_stdio(()).await?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Proxy {
+    upstream: Upstream,
+    is_stopped: Arc<watch::Sender<bool>>,
+}
+
+/// The server's side of a proxy that is not running yet.
+enum Upstream {
+    #[cfg(feature = "http-client")]
+    Http {
+        relay: Box<Relay<Http>>,
+        http: HttpConfig,
+        options: HttpOptions,
+    },
+    Child {
+        relay: Box<Relay<Stdio>>,
+        command: Command,
+    },
+}
+
+impl Proxy {
+    /// Creates a proxy to a server over HTTP.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if the configuration is invalid.
+    #[cfg(feature = "http-client")]
+    pub fn http(http: HttpConfig, options: HttpOptions, config: Config) -> Result<Self, UsageError> {
+        let relay = Box::new(Relay::new(Http::new(http.clone()), config)?);
+        Ok(Self::new(Upstream::Http { relay, http, options }))
+    }
+
+    /// Creates a proxy to a server that [`Proxy::run`] starts as a child process, over its stdin and stdout. The child
+    /// inherits this process's stderr, unless the command sets another. It is ended as
+    /// [`Builder::child`](crate::Builder::child) ends it.
+    ///
+    /// A server that exits while its era is being detected is started once more (ER-06).
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if the configuration is invalid.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::relay::Config;
+    /// use mcp_tokio::Proxy;
+    /// use tokio::process::Command;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let proxy = Proxy::child(Command::new("/no/such/server"), Config::default()).unwrap();
+    /// let error = proxy.run(tokio::io::empty(), tokio::io::sink(), ()).await.unwrap_err();
+    /// assert!(error.to_string().starts_with("cannot start `/no/such/server`: "));
+    /// # }
+    /// ```
+    pub fn child(command: Command, mut config: Config) -> Result<Self, UsageError> {
+        config.respawn = true;
+        let relay = Box::new(Relay::new(Stdio::new(), config)?);
+        Ok(Self::new(Upstream::Child { relay, command }))
+    }
+
+    fn new(upstream: Upstream) -> Self {
+        Self { upstream, is_stopped: Arc::new(watch::Sender::new(false)) }
+    }
+
+    /// Returns a handle that stops this proxy.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        Stopper { is_stopped: Arc::clone(&self.is_stopped) }
+    }
+
+    /// Runs until the client has closed its side, the proxy is stopped, or the server has ended; returns the reason.
+    /// Dropping the future ends the proxy at once, and kills the server's process.
+    ///
+    /// A side that does not read cannot delay the end without limit. Once the client has closed `input`, requests in
+    /// flight have [`Config::drain_timeout`], ending a session has `HttpConfig::close_timeout`, and ending a process
+    /// takes at most the times of [`Builder::child`](crate::Builder::child). The client then has 5 seconds from the end
+    /// of the session to read the rest of `output`, or 1 second after [`Stopper::stop`].
+    ///
+    /// # Errors
+    ///
+    /// If the server could not be started, or the HTTP client could not be set up. [`io::ErrorKind::TimedOut`] if the
+    /// client did not read all of `output`.
+    pub async fn run(
+        self,
+        input: impl AsyncRead + Send + Unpin + 'static,
+        output: impl AsyncWrite + Send + Unpin + 'static,
+        observer: impl Observer + Send,
+    ) -> io::Result<CloseReason> {
+        self.run_until_written(input, output, None, observer).await
+    }
+
+    /// Like [`Proxy::run`], on this process's stdin and stdout, each of which has a thread of its own.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Proxy::run`].
+    pub async fn run_on_stdio(self, observer: impl Observer + Send) -> io::Result<CloseReason> {
+        let Streams { read, write, written } = Streams::open()?;
+        self.run_until_written(read, write, Some(written), observer).await
+    }
+
+    /// Runs the proxy. `written` receives a value when everything has left the process that was written to `output`.
+    async fn run_until_written(
+        self,
+        input: impl AsyncRead + Send + Unpin + 'static,
+        output: impl AsyncWrite + Send + Unpin + 'static,
+        written: Option<oneshot::Receiver<()>>,
+        observer: impl Observer + Send,
+    ) -> io::Result<CloseReason> {
+        let client = ByteStream::new(ClientStream, input, output);
+        let is_stopped = self.is_stopped.subscribe();
+        match self.upstream {
+            #[cfg(feature = "http-client")]
+            Upstream::Http { relay, http, options } => {
+                let span = tracing::info_span!("mcp_proxy", server = http.server());
+                let link = Exchanges::new(options, &http).map_err(io::Error::other)?;
+                Running { relay: *relay, link, client, observer, is_stopped }.run(written).instrument(span).await
+            }
+            Upstream::Child { relay, mut command } => {
+                let span = tracing::info_span!("mcp_proxy", program = ?command.as_std().get_program());
+                let start = move || child::start(&mut command, false);
+                let link = span.in_scope(|| ByteStream::start(ServerStream, start))?;
+                Running { relay: *relay, link, client, observer, is_stopped }.run(written).instrument(span).await
+            }
+        }
+    }
+}
+
+/// Omits everything else, which may contain credentials.
+impl fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match &self.upstream {
+            #[cfg(feature = "http-client")]
+            Upstream::Http { .. } => "http",
+            Upstream::Child { .. } => "child",
+        };
+        f.debug_struct("Proxy").field("upstream", &kind).finish_non_exhaustive()
+    }
+}
+
+/// Stops a proxy from another task, such as a task that waits for signals.
+#[derive(Debug, Clone)]
+pub struct Stopper {
+    is_stopped: Arc<watch::Sender<bool>>,
+}
+
+impl Stopper {
+    /// Stops the proxy: the client gets an error for every pending request, and the session is ended. Returns without
+    /// waiting for the end.
+    pub fn stop(&self) {
+        self.is_stopped.send_replace(true);
+    }
+}
+
+/// A relay, its connection to the server and the streams of its client.
+struct Running<T: ClientTransport, L, R, W, O> {
+    relay: Relay<T>,
+    link: L,
+    client: ByteStream<ClientStream, R, W>,
+    observer: O,
+    is_stopped: watch::Receiver<bool>,
+}
+
+impl<T, L, R, W, O> Running<T, L, R, W, O>
+where
+    T: ClientTransport,
+    L: Feed<Relay<T>, Action = T::Action>,
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+    O: Observer,
+{
+    async fn run(mut self, written: Option<oneshot::Receiver<()>>) -> io::Result<CloseReason> {
+        let (mut alarm, mut is_closing) = (Alarm::new(), false);
+        let reason = loop {
+            if let Some(reason) = self.drain() {
+                break reason;
+            }
+            let Self { relay, link, client, observer, is_stopped } = &mut self;
+            let (due, wants_body, wants_bytes) =
+                (relay.poll_timeout(), link.wants_input(relay), client.wants_input(relay));
+            tokio::select! {
+                received = link.receive(wants_body) => link.feed(relay, received),
+                received = client.receive(wants_bytes) => {
+                    let is_closed = matches!(received, Received::Closed);
+                    if let Received::Read = received {
+                        observer.received(client.unread());
+                    }
+                    client.feed(relay, received);
+                    if is_closed {
+                        // The client no longer reads, so there is nothing left to do.
+                        relay.close(now());
+                    }
+                }
+                () = until_stopped(is_stopped), if !is_closing => {
+                    is_closing = true;
+                    relay.close(now());
+                }
+                () = alarm.wait(due) => relay.handle_timeout(now()),
+            }
+        };
+        self.end(reason, written).await
+    }
+
+    /// Carries out all outputs of the relay. Returns the reason once the relay is closed.
+    fn drain(&mut self) -> Option<CloseReason> {
+        while let Some(output) = self.relay.poll_output() {
+            match output {
+                Output::Action(Action::Client(action)) => {
+                    if let StdioAction::Write(bytes) = &action {
+                        self.observer.written(bytes);
+                    }
+                    self.client.act(action);
+                }
+                Output::Action(Action::Server(action)) => self.link.act(action),
+                Output::Event(event) => {
+                    self.observer.event(&event);
+                    if let Event::Closed(reason) = event {
+                        return Some(reason);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Ends the connection to the server. Meanwhile, the client may read the last lines.
+    async fn end(self, reason: CloseReason, written: Option<oneshot::Receiver<()>>) -> io::Result<CloseReason> {
+        let Self { link, client, is_stopped, .. } = self;
+        let (exited, flushed) = tokio::join!(link.end(), flush(client, written, is_stopped));
+        if let (CloseReason::Peer, Some(status)) = (reason, exited) {
+            tracing::warn!(%status, "the server has ended; what it wrote to its stderr may say why");
+        }
+        flushed.map(|()| reason)
+    }
+}
+
+/// Writes the last lines, unless the client does not read them in time.
+async fn flush(
+    mut client: ByteStream<ClientStream, impl Sized, impl AsyncWrite + Send + Unpin + 'static>,
+    written: Option<oneshot::Receiver<()>>,
+    mut is_stopped: watch::Receiver<bool>,
+) -> io::Result<()> {
+    let closed = Instant::now();
+    let writing = async {
+        client.finish().await;
+        if let Some(written) = written {
+            // The sender is dropped without a value if stdout is closed: then nothing more can be written.
+            let _ = written.await;
+        }
+    };
+    let too_late = async {
+        let _ = timeout_at(closed + FLUSH_TIMEOUT, until_stopped(&mut is_stopped)).await;
+        sleep_until(closed + URGENT_FLUSH_TIMEOUT).await;
+    };
+    tokio::select! {
+        () = writing => Ok(()),
+        () = too_late => {
+            let text = "the client does not read: not all of the last messages were written to it";
+            Err(io::Error::new(io::ErrorKind::TimedOut, text))
+        }
+    }
+}
+
+async fn until_stopped(is_stopped: &mut watch::Receiver<bool>) {
+    // Without a sender, the proxy cannot be stopped any more.
+    if is_stopped.wait_for(|is_stopped| *is_stopped).await.is_err() {
+        std::future::pending().await
+    }
+}
