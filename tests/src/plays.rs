@@ -131,13 +131,13 @@ pub fn client(seed: u64) {
         client_config(&mut random, config);
         http_config(&mut random, http);
     });
-    let mut site = HttpServer::new(&mut random);
+    let mut server = HttpServer::new(&mut random);
     let mut calls = Calls::default();
     for _ in 0..STEPS {
         match random.below(10) {
             0..=2 => calls.act(&mut harness.machine, harness.now, &mut random),
             3 => harness.pass(random_time(&mut random)),
-            _ => site.act(&mut harness, &mut random),
+            _ => server.act(&mut harness, &mut random),
         }
         calls.read(harness.events());
     }
@@ -162,7 +162,7 @@ pub fn client_stdio(seed: u64) {
     let mut respawned = 0;
     for _ in 0..STEPS {
         for line in stream.lines() {
-            server.hear(&line);
+            server.receive(&line);
         }
         if stream.respawned > respawned {
             respawned = stream.respawned;
@@ -212,7 +212,7 @@ pub fn relay(seed: u64) {
         config.strict_json = random.one_in(4);
         http_config(&mut random, http);
     });
-    let mut site = HttpServer::new(&mut random);
+    let mut server = HttpServer::new(&mut random);
     let mut client = messages::Client::new(&mut random);
     let mut events = Vec::new();
     for _ in 0..STEPS {
@@ -222,10 +222,10 @@ pub fn relay(seed: u64) {
                 harness.line(&line);
             }
             4 => harness.pass(random_time(&mut random)),
-            _ => site.act(&mut harness, &mut random),
+            _ => server.act(&mut harness, &mut random),
         }
         for line in harness.lines() {
-            client.hear(&line);
+            client.receive(&line);
         }
         events.extend(harness.events());
     }

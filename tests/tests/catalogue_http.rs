@@ -59,7 +59,7 @@ fn ht1_redirects_leave_the_origin_in_no_spelling_and_for_no_status() {
     ] {
         for status in [307, 308] {
             let mut harness = HttpClientHarness::connected_client_with(|_, http| {
-                http.header("Authorization", "Bearer secret").unwrap()
+                http.header("Authorization", "Bearer secret").unwrap();
             });
             let (_, opened) = harness.request("tools/call");
             harness.reply(opened.key, &Reply::status(status).header("location", location));

@@ -272,7 +272,7 @@ pub fn client(data: &[u8]) {
     let may_be_modern = data.first().is_some_and(|byte| byte & 0x80 != 0);
     let mut harness = if may_be_modern {
         HttpClientHarness::detecting_client_with(|config, _| {
-            config.capabilities = Json::parse(r#"{"roots":{}}"#).expect("JSON")
+            config.capabilities = Json::parse(r#"{"roots":{}}"#).expect("JSON");
         })
     } else {
         HttpClientHarness::client()

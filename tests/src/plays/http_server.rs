@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use mcp_proto::client::{ExchangeKey, Failure};
 
-use super::messages::Asked;
+use super::messages::PendingRequest;
 use mcp_testkit::http_client::{HttpClientHarness, Machine, Opened, Reply};
 use mcp_testkit::messages::event;
 use mcp_testkit::random::Random;
@@ -12,7 +12,7 @@ use mcp_testkit::random::Random;
 /// An exchange that is open.
 struct Exchange {
     opened: Opened,
-    asked: Option<Asked>,
+    asked: Option<PendingRequest>,
     /// Whether its response is a stream that has begun.
     is_stream: bool,
 }
@@ -31,7 +31,7 @@ pub(super) struct HttpServer {
     /// Whether it is a server of 2024-11-05 with two endpoints.
     is_old: bool,
     /// Requests to the second endpoint, which are answered on the stream of the first.
-    waiting: Vec<Asked>,
+    waiting: Vec<PendingRequest>,
     /// The number of its latest event id.
     event: u64,
 }
@@ -70,7 +70,7 @@ impl HttpServer {
     pub(super) fn act<M: Machine>(&mut self, harness: &mut HttpClientHarness<M>, random: &mut Random) {
         while harness.has_opened() {
             let opened = harness.opened();
-            let asked = Asked::read(opened.body());
+            let asked = PendingRequest::read(opened.body());
             self.open.insert(opened.key, Exchange { opened, asked, is_stream: false });
         }
         self.open.retain(|key, _| !harness.is_aborted(*key));
@@ -215,7 +215,7 @@ impl HttpServer {
         harness: &mut HttpClientHarness<M>,
         random: &mut Random,
     ) -> Option<Exchange> {
-        let none = Asked { id: "77".to_owned(), method: String::new(), token: None, is_modern: false };
+        let none = PendingRequest { id: "77".to_owned(), method: String::new(), token: None, is_modern: false };
         if is_bad {
             match random.below(6) {
                 0 => harness.fail(key, Failure::Broken { detail: "x".into() }),

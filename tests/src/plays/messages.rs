@@ -18,7 +18,7 @@ fn member(json: &Json, name: &str) -> Option<String> {
 
 /// A request that has not been answered.
 #[derive(Debug, Clone)]
-pub(super) struct Asked {
+pub(super) struct PendingRequest {
     pub(super) id: String,
     pub(super) method: String,
     /// The progress token of the request.
@@ -27,7 +27,7 @@ pub(super) struct Asked {
     pub(super) is_modern: bool,
 }
 
-impl Asked {
+impl PendingRequest {
     /// Parses the request in a body or a line, if it is one.
     pub(super) fn read(text: &str) -> Option<Self> {
         let json = Json::parse(text.to_owned()).ok()?;
@@ -130,7 +130,7 @@ impl Asked {
 
 /// A server on a byte stream.
 pub(super) struct Server {
-    waiting: Vec<Asked>,
+    waiting: Vec<PendingRequest>,
     /// One in so many responses is replaced by another message.
     trouble: u64,
 }
@@ -140,8 +140,8 @@ impl Server {
         Self { waiting: Vec::new(), trouble: *random.pick(&[3, 6, 30]) }
     }
 
-    pub(super) fn hear(&mut self, line: &str) {
-        self.waiting.extend(Asked::read(line));
+    pub(super) fn receive(&mut self, line: &str) {
+        self.waiting.extend(PendingRequest::read(line));
     }
 
     /// Discards all requests, because the process was replaced.
@@ -253,8 +253,8 @@ impl Client {
     }
 
     /// Handles a line that was written to it.
-    pub(super) fn hear(&mut self, line: &str) {
-        if let Some(asked) = Asked::read(line) {
+    pub(super) fn receive(&mut self, line: &str) {
+        if let Some(asked) = PendingRequest::read(line) {
             self.asked.push(asked.id);
         } else if let Ok(json) = Json::parse(line.to_owned()) {
             let state = part(&json, "result").and_then(|result| member(&result, "requestState"));

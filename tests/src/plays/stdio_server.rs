@@ -58,7 +58,7 @@ pub fn server(seed: u64) {
             _ => application.act(&mut stream.machine, stream.now, &mut random),
         }
         for line in stream.lines() {
-            client.hear(&line);
+            client.receive(&line);
         }
         application.read(stream.events());
         while stream.machine.poll_subscription().is_some() {}
