@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use mcp_proto::client::{CloseReason, HttpConfig};
 use mcp_proto::relay::{Config, Event};
+use mcp_testkit::loopback_server::{LoopbackServer, PostedMessage, mcp_server};
+use mcp_testkit::messages::{INITIALIZED, event, initialize, initialize_result, request, result};
+use mcp_testkit::waiting::wait_until;
 use mcp_tokio::{HttpOptions, Observer, Proxy, Stopper};
 use tests::examples::example;
-use tests::loopback::{Asked, Loopback, mcp_server};
 use tests::unread_pipes::{Life, MORE_THAN_A_PIPE};
-use tests::waiting::soon;
-use tests::world::{INITIALIZED, event, initialize, initialize_result, request, result};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -46,7 +46,7 @@ impl Running {
         Self { lines: BufReader::new(read), write: Some(write), stopper, proxy }
     }
 
-    fn http(server: &Loopback) -> Self {
+    fn http(server: &LoopbackServer) -> Self {
         let http = HttpConfig::new(&server.url()).unwrap();
         Self::start(Proxy::http(http, HttpOptions::new(), config()).unwrap(), ())
     }
@@ -110,7 +110,7 @@ impl Observer for Recording {
 
 #[tokio::test]
 async fn a_dialogue_passes_through_a_proxy_to_a_server_over_http() {
-    let server = Loopback::start(mcp_server(|asked, connection| {
+    let server = LoopbackServer::start(mcp_server(|asked, connection| {
         connection.begin_events()?;
         connection.chunk(event(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"n":1.0}}"#))?;
         connection.chunk(event(&result(&asked.id, r#"{"big":12345678901234567890}"#)))?;
@@ -182,13 +182,13 @@ async fn a_proxy_ends_with_the_process_of_its_server() {
 
 #[tokio::test]
 async fn a_proxy_that_is_stopped_answers_what_it_was_asked_and_ends_the_session() {
-    let server = Loopback::start(mcp_server(|_, connection| connection.hang()));
+    let server = LoopbackServer::start(mcp_server(|_, connection| connection.hang()));
     let mut running = Running::http(&server);
     running.open().await;
     running.write(&request("7", "tools/call", "{}")).await;
-    let is_call = |asked: &Asked| asked.method == "tools/call";
+    let is_call = |asked: &PostedMessage| asked.method == "tools/call";
     let calls = || server.asked().into_iter().filter(is_call).count();
-    tokio::task::block_in_place(|| soon(|| calls() == 1));
+    tokio::task::block_in_place(|| wait_until(|| calls() == 1));
     running.stopper.stop();
     let answer = running.line().await;
     assert!(answer.starts_with(r#"{"jsonrpc":"2.0","id":7,"error":"#), "{answer}");
@@ -200,7 +200,7 @@ async fn a_proxy_that_is_stopped_answers_what_it_was_asked_and_ends_the_session(
 /// The client reads nothing: the proxy stops reading the server, and ends in time all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn defect_k4_a_proxy_whose_client_does_not_read_stops_reading_and_ends_in_time() {
-    let server = Loopback::start(mcp_server(|asked, connection| {
+    let server = LoopbackServer::start(mcp_server(|asked, connection| {
         connection.begin_events()?;
         let said =
             format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":"{}"}}"#, "x".repeat(1 << 20));
@@ -276,7 +276,7 @@ fn a_proxy_on_stdio_writes_to_the_last_byte() {
     let answer = format!(r#"{{"text":"{text}"}}"#);
     let server = {
         let answer = answer.clone();
-        Loopback::start(mcp_server(move |asked, connection| connection.json(result(&asked.id, &answer))))
+        LoopbackServer::start(mcp_server(move |asked, connection| connection.json(result(&asked.id, &answer))))
     };
     let mut proxy = OwnProcess::start(example("tokio_proxy").arg(server.url()));
     proxy.write(&initialize("1", "2025-11-25"));
