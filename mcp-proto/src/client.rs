@@ -123,6 +123,8 @@ pub struct Client<T: Transport> {
     /// Notifications that were not sent because the server does not read, and were not reported.
     not_written: u64,
     inbound: VecDeque<Inbound>,
+    /// `with_wire` handles `inbound`; a nested call leaves that to it.
+    is_handling_inbound: bool,
     out: Outbox<T::Action, Event>,
 }
 
@@ -207,6 +209,7 @@ impl<T: Carrier> Client<T> {
             dropped: 0,
             not_written: 0,
             inbound: VecDeque::new(),
+            is_handling_inbound: false,
             out: Outbox::new(),
             config,
         })
@@ -597,9 +600,15 @@ impl<T: Carrier> Client<T> {
     /// Runs `act` on the transport, and handles everything that the transport passes to the client.
     pub(crate) fn with_wire(&mut self, now: Instant, act: impl FnOnce(&mut T, &mut Wire<'_, T::Action>)) {
         act(&mut self.transport, &mut Wire { out: &mut self.out, inbound: &mut self.inbound });
+        // What is handled may use the transport again. A call for each message would take stack for each, and a server
+        // can send any number of messages in one chunk.
+        if std::mem::replace(&mut self.is_handling_inbound, true) {
+            return;
+        }
         while let Some(inbound) = self.inbound.pop_front() {
             self.on_inbound(inbound, now);
         }
+        self.is_handling_inbound = false;
     }
 }
 

@@ -6,7 +6,7 @@ use http::HeaderMap;
 
 use crate::codec::json::Json;
 use crate::conversation::pending::{SessionKey, Ticket, TicketKey};
-use crate::server::{ServerTransport, Context, Principal, Server};
+use crate::server::{Context, Principal, Server, ServerTransport};
 use crate::spec::{Method, ProtocolVersion};
 
 /// A request of a client, and its context.
