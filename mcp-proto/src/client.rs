@@ -13,21 +13,23 @@
 //! |---|---|
 //! | `config` | the configuration of the client, and calls |
 //! | `identity` | what the client states about itself |
+//! | `connection` | the connection: a session, or a stateless exchange |
 //! | `event` | events that the client reports |
 //! | `inbound` | requests, notifications and responses from the server |
 //! | `stdio` | the client on a byte stream |
 //! | `detection` | detection of the server's era (RULES section 10) |
 //! | `handshake` | opening and confirming a session, losing it and opening it again (RULES section 7) |
-//! | `calls` | requests of the modern era, each of which may need several JSON-RPC requests |
+//! | `calls` | sends requests of the application, each of which may need several JSON-RPC requests in the modern era |
 //! | `listen` | subscriptions of the modern era |
 //! | `restore` | settings of a lost session, set again in the next one |
-//! | `outcome` | pending requests and their outcomes |
+//! | `outcome` | how the client's own requests end; they are in the table `conversation/outgoing` |
 //! | `carrier` | the interface between the client and a transport |
 //! | `http` | the client on HTTP |
 
 mod calls;
 mod carrier;
 mod config;
+mod connection;
 mod detection;
 mod event;
 mod handshake;
@@ -39,12 +41,11 @@ mod outcome;
 mod restore;
 mod stdio;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Message, Notification, RequestId, Response};
-use crate::conversation::backoff::{Backoff, Jitter};
 use crate::conversation::deadlines::Deadlines;
 use crate::conversation::outbox::{Outbox, Output};
 use crate::conversation::outgoing::Outgoing;
@@ -54,10 +55,11 @@ use crate::limits::Load;
 use crate::spec::{Era, Method, ProtocolVersion};
 use crate::transport::Transport;
 use carrier::{Carrier, Inbound, Role, Wire};
+use connection::Connection;
 use detection::Detection;
 use handshake::{Handshake, Phase};
 use identity::Identity;
-use listen::Listening;
+use listen::Subscriptions;
 use restore::Settings;
 
 pub use carrier::{Backlog, ClientTransport};
@@ -104,28 +106,30 @@ pub use listen::SubscriptionKey;
 #[derive(Debug)]
 pub struct Client<T: Transport> {
     config: Config,
-    identity: Identity,
     pub(crate) transport: T,
-    phase: Phase,
-    handshake: Option<Handshake>,
-    detection: Detection,
-    version: Option<ProtocolVersion>,
+    connection: Connection,
+    /// The client's own requests.
     outgoing: Outgoing<Purpose>,
-    subscriptions: BTreeMap<SubscriptionKey, Listening>,
-    next_subscription: SubscriptionKey,
-    settings: Settings,
+    /// Requests of the server.
     incoming: Incoming<Asked>,
+    subscriptions: Subscriptions,
     timers: Deadlines<Timer>,
-    backoff: Backoff,
-    jitter: Jitter,
-    quirks: BTreeSet<Quirk>,
-    dropped: u64,
-    /// Notifications that were not sent because the server does not read, and were not reported.
-    not_written: u64,
+    reports: Reports,
     inbound: VecDeque<Inbound>,
     /// `with_wire` handles `inbound`; a nested call leaves that to it.
     is_handling_inbound: bool,
     out: Outbox<T::Action, Event>,
+}
+
+/// What was reported once, and what is still to be reported.
+#[derive(Debug, Default)]
+struct Reports {
+    /// Quirks of the server, each of which is reported once.
+    quirks: BTreeSet<Quirk>,
+    /// Events that were not reported because the queue is full.
+    dropped: u64,
+    /// Notifications that were not sent because the server does not read, and were not reported.
+    not_written: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -188,26 +192,16 @@ impl<T: Carrier> Client<T> {
     /// [`UsageError`] if the configuration is invalid.
     pub fn new(mut transport: T, config: Config) -> Result<Self, UsageError> {
         config.check()?;
-        let identity = Identity::new(config.client_info.clone(), config.capabilities.clone())?;
+        let connection = Connection::new(&config, T::SILENCE_MEANS_LEGACY)?;
         transport.configure(&config.limits, config.seed);
         Ok(Self {
-            identity,
             transport,
-            phase: Phase::Idle,
-            handshake: None,
-            detection: Detection::new(&config.versions, config.known_era, T::SILENCE_MEANS_LEGACY),
-            version: None,
+            connection,
             outgoing: Outgoing::new(None, config.limits.tombstones),
-            subscriptions: BTreeMap::new(),
-            next_subscription: SubscriptionKey::FIRST,
-            settings: Settings::default(),
             incoming: Incoming::new(None),
+            subscriptions: Subscriptions::new(),
             timers: Deadlines::new(),
-            backoff: Backoff::new(),
-            jitter: Jitter::new(config.seed),
-            quirks: BTreeSet::new(),
-            dropped: 0,
-            not_written: 0,
+            reports: Reports::default(),
             inbound: VecDeque::new(),
             is_handling_inbound: false,
             out: Outbox::new(),
@@ -226,10 +220,10 @@ impl<T: Carrier> Client<T> {
     /// [`UsageError::AlreadyConnected`] or [`UsageError::Closed`].
     pub fn connect(&mut self, now: Instant) -> Result<(), UsageError> {
         self.check_unconnected()?;
-        let known = self.detection.settled().or(self.config.known_era);
-        self.detection = Detection::new(&self.allowed_versions(), known, T::SILENCE_MEANS_LEGACY);
-        self.handshake = Some(Handshake::new(None));
-        self.settings = Settings::default();
+        let known = self.connection.detection.settled().or(self.config.known_era);
+        self.connection.detection = Detection::new(&self.allowed_versions(), known, T::SILENCE_MEANS_LEGACY);
+        self.connection.handshake = Handshake::new(None);
+        self.connection.clear_settings();
         self.open(true, now);
         Ok(())
     }
@@ -254,9 +248,9 @@ impl<T: Carrier> Client<T> {
             Opening::Initialize(_) => Some(DetectedEra::known(Era::Legacy)),
             Opening::Discover(_) => None,
         };
-        self.detection = Detection::new(&self.allowed_versions(), known, T::SILENCE_MEANS_LEGACY);
-        self.handshake = Some(Handshake::new(Some(opening)));
-        self.settings = Settings::default();
+        self.connection.detection = Detection::new(&self.allowed_versions(), known, T::SILENCE_MEANS_LEGACY);
+        self.connection.handshake = Handshake::new(Some(opening));
+        self.connection.clear_settings();
         self.open(true, now);
         Ok(())
     }
@@ -289,12 +283,10 @@ impl<T: Carrier> Client<T> {
     /// # Ok::<(), mcp_proto::UsageError>(())
     /// ```
     pub fn identify(&mut self, client_info: Json, capabilities: Json) -> Result<(), UsageError> {
-        self.identity = Identity::new(client_info, capabilities)?;
-        if self.is_modern() {
+        self.connection.identity = Identity::new(client_info, capabilities)?;
+        if self.connection.is_stateless() {
             self.outgoing.interpret_answers();
-            if let Some(handshake) = &mut self.handshake {
-                handshake.take_over();
-            }
+            self.connection.handshake.take_over();
         }
         Ok(())
     }
@@ -307,7 +299,7 @@ impl<T: Carrier> Client<T> {
     /// [`UsageError::NotConnected`] if `initialize` was not answered, [`UsageError::AlreadyConnected`] if the session
     /// is confirmed already, or [`UsageError::Closed`].
     pub fn confirm(&mut self, params: Option<Json>, now: Instant) -> Result<(), UsageError> {
-        match self.phase {
+        match self.connection.phase {
             Phase::Unconfirmed => {}
             Phase::Idle | Phase::Down | Phase::Opening { .. } => return Err(UsageError::NotConnected),
             Phase::Confirming | Phase::Ready => return Err(UsageError::AlreadyConnected),
@@ -324,7 +316,7 @@ impl<T: Carrier> Client<T> {
     /// [`UsageError`] if the request cannot be made; nothing was sent then.
     pub fn request(&mut self, call: Call, now: Instant) -> Result<RequestKey, UsageError> {
         self.check_open()?;
-        let may_listen = call.is_unchanged && self.version.is_none_or(|version| version.rules().era == Era::Modern);
+        let may_listen = call.is_unchanged && self.connection.is_stateless();
         if call.method.facts().is_reserved || (call.method == Method::SUBSCRIPTIONS_LISTEN && !may_listen) {
             return Err(UsageError::ReservedMethod { method: call.method });
         }
@@ -335,7 +327,7 @@ impl<T: Carrier> Client<T> {
         if self.outgoing.len() >= limit {
             return Err(UsageError::TooManyRequests { limit });
         }
-        let may_go = self.phase.takes_requests() && !self.waits_for_settings(&call.method);
+        let may_go = self.connection.phase.takes_requests() && !self.waits_for_settings(&call.method);
         let is_next = self.outgoing.waiting().all(|waiting| self.waits_for_settings(&waiting.method));
         let request = self.new_request(call, Purpose::Application);
         if may_go && is_next {
@@ -368,14 +360,14 @@ impl<T: Carrier> Client<T> {
         if !self.config.reports_all_requests {
             check_params(notification.params.as_ref())?;
         }
-        if !self.phase.takes_requests() {
+        if !self.connection.phase.takes_requests() {
             return Err(UsageError::NotConnected);
         }
         let message = Message::Notification(notification);
         if self.takes(message.payload_len()) {
             self.with_wire(now, |transport, wire| transport.send(&message, Role::Notification, now, wire));
         } else {
-            self.not_written += 1;
+            self.reports.not_written += 1;
         }
         Ok(())
     }
@@ -425,7 +417,7 @@ impl<T: Carrier> Client<T> {
                 Timer::Acknowledged(subscription) => self.on_not_acknowledged(subscription, now),
                 Timer::Unconfirmed => self.serve_requests(now),
                 Timer::Reconnect => {
-                    if self.phase == Phase::Down {
+                    if self.connection.phase == Phase::Down {
                         self.open(false, now);
                     }
                 }
@@ -443,8 +435,8 @@ impl<T: Carrier> Client<T> {
             if let Some((request, params)) = self.outgoing.take_progress() {
                 self.out.report(Event::Progressed { request, params });
             }
-            if self.dropped > 0 {
-                let count = std::mem::take(&mut self.dropped);
+            if self.reports.dropped > 0 {
+                let count = std::mem::take(&mut self.reports.dropped);
                 self.out.report(Event::Faulted(Fault::Dropped { count }));
             }
         }
@@ -467,19 +459,19 @@ impl<T: Carrier> Client<T> {
     /// The negotiated revision; `None` before the first handshake.
     #[must_use]
     pub const fn version(&self) -> Option<ProtocolVersion> {
-        self.version
+        self.connection.version()
     }
 
     /// Whether the handshake is over and requests are sent at once.
     #[must_use]
     pub fn is_connected(&self) -> bool {
-        self.phase == Phase::Ready
+        self.connection.phase == Phase::Ready
     }
 
     /// Whether [`Event::Closed`] was reported or is in the output queue.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.phase == Phase::Closed
+        self.connection.phase == Phase::Closed
     }
 
     /// The name of the server, for messages to people: `the server at https://example.com/mcp` over HTTP, without the
@@ -492,12 +484,13 @@ impl<T: Carrier> Client<T> {
     /// The resources that the client holds now.
     #[must_use]
     pub fn load(&self) -> Load {
+        let settings = self.connection.settings().map_or(0, Settings::held);
         let own = Load {
             requests_in: self.incoming.len(),
             requests_out: self.outgoing.len(),
-            subscriptions: self.subscriptions.len(),
+            subscriptions: self.subscriptions.open.len(),
             waiting: self.outgoing.waiting_len(),
-            held: self.outgoing.waiting_bytes() + self.outgoing.kept_bytes() + self.settings.held(),
+            held: self.outgoing.waiting_bytes() + self.outgoing.kept_bytes() + settings,
             timers: self.timers.len(),
             ..Load::default()
         };
@@ -522,7 +515,7 @@ impl<T: Carrier> Client<T> {
     /// The server's era, and how it was detected; `None` if it is not known yet.
     #[must_use]
     pub const fn detected_era(&self) -> Option<DetectedEra> {
-        self.detection.detected_era()
+        self.connection.detection.detected_era()
     }
 
     fn allowed_versions(&self) -> Vec<ProtocolVersion> {
@@ -532,7 +525,7 @@ impl<T: Carrier> Client<T> {
     }
 
     fn check_unconnected(&self) -> Result<(), UsageError> {
-        match self.phase {
+        match self.connection.phase {
             Phase::Idle | Phase::Down | Phase::Unconfirmed | Phase::Opening { awaited: false, .. } => Ok(()),
             Phase::Opening { awaited: true, .. } | Phase::Confirming | Phase::Ready => {
                 Err(UsageError::AlreadyConnected)
@@ -542,7 +535,7 @@ impl<T: Carrier> Client<T> {
     }
 
     fn check_open(&self) -> Result<(), UsageError> {
-        match self.phase {
+        match self.connection.phase {
             Phase::Idle => Err(UsageError::NotConnected),
             Phase::Closing(_) | Phase::Closed => Err(UsageError::Closed),
             Phase::Opening { .. } | Phase::Unconfirmed | Phase::Confirming | Phase::Ready | Phase::Down => Ok(()),
@@ -562,8 +555,8 @@ impl<T: Carrier> Client<T> {
 
     /// Reports the number of dropped notifications once there is room again.
     fn report_not_written(&mut self) {
-        if self.not_written > 0 && self.takes(1) {
-            let count = std::mem::take(&mut self.not_written);
+        if self.reports.not_written > 0 && self.takes(1) {
+            let count = std::mem::take(&mut self.reports.not_written);
             self.out.report(Event::Faulted(Fault::NotWritten { count }));
         }
     }
@@ -577,11 +570,11 @@ impl<T: Carrier> Client<T> {
     }
 
     fn close_because(&mut self, reason: CloseReason, now: Instant) {
-        if matches!(self.phase, Phase::Closing(_) | Phase::Closed) {
+        if matches!(self.connection.phase, Phase::Closing(_) | Phase::Closed) {
             return;
         }
-        let opening = self.phase.opening();
-        self.phase = Phase::Closing(reason);
+        let opening = self.connection.phase.opening();
+        self.connection.phase = Phase::Closing(reason);
         self.timers.clear_all();
         self.incoming.clear();
         for request in self.outgoing.keys() {
@@ -593,7 +586,7 @@ impl<T: Carrier> Client<T> {
             }
         }
         self.end_subscriptions(&Outcome::Failed(Failed::Closed), now);
-        self.settings = Settings::default();
+        self.connection.clear_settings();
         self.with_wire(now, |transport, wire| transport.close(now, wire));
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::client::{
-    Client, CloseReason, DetectedBy, DetectedEra, Event, Http, HttpTransport, Outcome, Unavailable,
+    Call, Client, CloseReason, DetectedBy, DetectedEra, Event, Http, HttpTransport, Outcome, Unavailable,
 };
 use mcp_proto::{Era, Failed, ProtocolVersion};
 use mcp_testkit::byte_stream::ClientStream;
@@ -16,6 +16,24 @@ fn error_reply(opened: &Opened, status: u16, code: i64, data: &str) -> Reply {
     let body =
         format!(r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":{code},"message":"no","data":{data}}}}}"#, opened.id());
     Reply::json(body).with_status(status)
+}
+
+#[test]
+fn defect_w1_an_answer_to_a_request_that_still_waits_does_not_end_it() {
+    let mut stream = ClientStream::detecting_with(|_| {});
+    assert_eq!(stream.lines().len(), 1);
+    stream.machine.request(Call::new("tools/list"), stream.now).unwrap();
+    for answer in [r#"{"jsonrpc":"2.0","id":2,"result":{]}"#, r#"{"jsonrpc":"2.0","id":2,"result":{}}"#] {
+        stream.line(answer);
+        assert_eq!(stream.outcomes().0, [], "{answer}");
+        assert_eq!(stream.machine.load().waiting, 1);
+    }
+    stream.line(result("1", DISCOVERED));
+    let sent = stream.lines();
+    assert!(sent.len() == 1 && sent[0].contains(r#""id":2,"method":"tools/list""#), "{sent:?}");
+    stream.line(result("2", r#"{"resultType":"complete","tools":[]}"#));
+    assert_eq!(stream.outcomes().0.len(), 1);
+    assert_eq!(stream.machine.load().waiting, 0);
 }
 
 #[test]

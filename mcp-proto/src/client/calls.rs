@@ -1,5 +1,5 @@
-//! Requests of the modern era. Each may need several JSON-RPC requests: to supply input, to use another revision, or to
-//! correct headers (RULES 8.5, 8.6, MD-P-12).
+//! Requests of the application. In the modern era, each may need several JSON-RPC requests: to supply input, to use
+//! another revision, or to correct headers (RULES 8.5, 8.6, MD-P-12). Their states are in `conversation/outgoing`.
 //!
 //! ```text
 //!          answer                     all answered
@@ -43,7 +43,7 @@ impl<T: Carrier> Client<T> {
 
     /// Sends a new request of the application.
     pub(super) fn send_now(&mut self, request: NewRequest<Purpose>, now: Instant) -> RequestKey {
-        let sending = self.outgoing.send(request, self.is_modern(), &mut self.timers, now);
+        let sending = self.outgoing.send(request, self.connection.is_stateless(), &mut self.timers, now);
         let request = sending.wire;
         self.send_prepared(request, sending, now);
         request
@@ -51,7 +51,7 @@ impl<T: Carrier> Client<T> {
 
     /// Sends a request of the application that has waited.
     pub(super) fn send_waiting(&mut self, request: RequestKey, now: Instant) {
-        if let Some(sending) = self.outgoing.send_waiting(request, self.is_modern()) {
+        if let Some(sending) = self.outgoing.send_waiting(request, self.connection.is_stateless()) {
             self.send_prepared(request, sending, now);
         }
     }
@@ -64,29 +64,12 @@ impl<T: Carrier> Client<T> {
     }
 
     fn send_prepared(&mut self, request: RequestKey, mut sending: Sending, now: Instant) {
-        match self.version.filter(|version| version.rules().era == Era::Modern) {
-            Some(version) if !sending.is_unchanged => self.prepare(&mut sending, version),
-            Some(_) => {}
+        match self.connection.stateless() {
+            Some(stateless) => stateless.prepare(&self.connection.identity, &mut sending),
             None => self.note_setting(request, &sending.method, sending.params.as_ref()),
         }
         let wire = sending.wire;
         self.send_request(request, wire, &sending.into_message(), now);
-    }
-
-    /// Completes the parameters of a request of the modern era.
-    fn prepare(&self, sending: &mut Sending, version: ProtocolVersion) {
-        let mut params = sending.params.take().unwrap_or(Json::empty_object());
-        if let Some(input) = sending.input.take() {
-            params = params.with_member("inputResponses", &responses(&input));
-        }
-        if let Some(state) = sending.state.take() {
-            params = params.with_member("requestState", &state);
-        }
-        sending.params = Some(self.identity.stamped(Some(&params), version));
-    }
-
-    pub(super) fn is_modern(&self) -> bool {
-        self.version.is_some_and(|version| version.rules().era == Era::Modern)
     }
 
     /// A request of the modern era was answered.
@@ -116,15 +99,17 @@ impl<T: Carrier> Client<T> {
                     (Some(_), Some("complete")) => self.finish_call(request, result, now),
                     (Some(_), Some("input_required")) => {
                         let method = self.outgoing.get(request).map(|request| &request.method);
-                        let may = |(version, method): (ProtocolVersion, _)| version.rules().may_require_input(method);
-                        if self.version.zip(method).is_some_and(may) {
+                        let may = self.connection.stateless().zip(method);
+                        if may.is_some_and(|(stateless, method)| stateless.may_require_input(method)) {
                             self.on_input_required(request, &result, now);
                         } else {
                             self.invalid(request, InvalidResponse::InputRequired, now);
                         }
                     }
                     // Other values come from extensions, and are valid only if the client declared any (JR-15).
-                    (Some(_), Some(_)) if self.identity.declares_extensions() => self.finish_call(request, result, now),
+                    (Some(_), Some(_)) if self.connection.identity.declares_extensions() => {
+                        self.finish_call(request, result, now);
+                    }
                     (Some(_), Some(_) | None) => self.invalid(request, InvalidResponse::ResultType, now),
                 }
             }
@@ -153,7 +138,7 @@ impl<T: Carrier> Client<T> {
         let Some(version) = version.filter(is_new) else {
             return self.finish(request, Outcome::Error(error), now);
         };
-        self.version = Some(version);
+        self.connection.establish_stateless(version);
         self.with_wire(now, |transport, wire| transport.negotiated(version, wire));
         self.send_call_again(request, now);
     }
@@ -166,9 +151,9 @@ impl<T: Carrier> Client<T> {
 
     /// Fetches the schemas again, page by page, after which the call is sent once more (MD-P-12).
     fn fetch_tools(&mut self, request: RequestKey, cursor: Option<&Json>, page: usize, now: Instant) {
-        let Some(version) = self.version else { return };
+        let Some(stateless) = self.connection.stateless() else { return };
         let params = cursor.map(|cursor| Json::empty_object().with_member("cursor", cursor));
-        let params = self.identity.stamped(params.as_ref(), version);
+        let params = stateless.stamped(&self.connection.identity, params.as_ref());
         let call = Call::new(Method::TOOLS_LIST).params(params);
         self.send_internal(call, Purpose::Tools { call: request, page }, now);
     }
@@ -228,7 +213,7 @@ impl<T: Carrier> Client<T> {
             return self.no_input(request, NoInput::TooMuch { limit }, now);
         }
         // A server must not ask for what the client did not declare (MD-I-04).
-        if let Some(input) = inputs.iter().find(|input| !self.identity.declares(&input.method)) {
+        if let Some(input) = inputs.iter().find(|input| !self.connection.identity.declares(&input.method)) {
             self.out.report(Event::Faulted(Fault::UnexpectedRequest { method: input.method.clone() }));
             return self.no_input(request, NoInput::NotDeclared, now);
         }
@@ -321,20 +306,4 @@ fn read_inputs(inputs: &Json, most: usize, whole: usize) -> Option<Vec<Input>> {
         }
     }
     Some(read)
-}
-
-/// The `inputResponses`: each answer under the key of its request (MD-I-05).
-fn responses(inputs: &[(Json, Option<Json>)]) -> Json {
-    let mut text = vec![b'{'];
-    for (key, answer) in inputs {
-        let Some(answer) = answer else { continue };
-        if text.len() > 1 {
-            text.push(b',');
-        }
-        text.extend_from_slice(key.as_bytes());
-        text.push(b':');
-        text.extend_from_slice(answer.as_bytes());
-    }
-    text.push(b'}');
-    Json::from_validated(text.into())
 }

@@ -182,8 +182,9 @@ impl Call {
     ///
     /// The client adds no `_meta` to the parameters and does not check that they are an object. It does not interpret
     /// the result or error: a modern `input_required` result and an error about an unsupported revision are outcomes of
-    /// the request. `subscriptions/listen` is a request like any other in this case. This is for an application that
-    /// forwards the requests of another client, which supplies all this and reads the answers itself.
+    /// the request. On a connection of the modern era, `subscriptions/listen` is a request like any other in this case.
+    /// This is for an application that forwards the requests of another client, which supplies all this and reads the
+    /// answers itself.
     ///
     /// # Example
     ///

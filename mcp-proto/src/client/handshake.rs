@@ -110,7 +110,7 @@ impl Handshake {
 
 impl<T: Carrier> Client<T> {
     pub(super) fn open(&mut self, awaited: bool, now: Instant) {
-        let step = self.detection.begin();
+        let step = self.connection.detection.begin();
         self.follow(step, awaited, now);
     }
 
@@ -118,14 +118,14 @@ impl<T: Carrier> Client<T> {
     fn follow(&mut self, step: Step, awaited: bool, now: Instant) {
         match step {
             Step::Discover(version) => {
-                let patience = if self.detection.silence_means_legacy() {
+                let patience = if self.connection.detection.silence_means_legacy() {
                     self.config.discover_timeout
                 } else {
                     self.config.initialize_timeout
                 };
-                let params = match self.handshake.as_ref().and_then(|handshake| handshake.opening.as_ref()) {
+                let params = match &self.connection.handshake.opening {
                     Some(Opening::Discover(params)) => params.clone(),
-                    Some(Opening::Initialize(_)) | None => self.identity.stamped(None, version),
+                    Some(Opening::Initialize(_)) | None => self.connection.identity.stamped(None, version),
                 };
                 self.send_opening(Method::SERVER_DISCOVER, params, patience, awaited, now, |request| {
                     Role::Discover(request, version)
@@ -133,9 +133,9 @@ impl<T: Carrier> Client<T> {
             }
             // `initialize` is the first interaction (LC-01, LC-02).
             Step::Initialize(version) => {
-                let params = match self.handshake.as_ref().and_then(|handshake| handshake.opening.as_ref()) {
+                let params = match &self.connection.handshake.opening {
                     Some(Opening::Initialize(params)) => params.clone(),
-                    Some(Opening::Discover(_)) | None => self.identity.initialize_params(version),
+                    Some(Opening::Discover(_)) | None => self.connection.identity.initialize_params(version),
                 };
                 let timeout = self.config.initialize_timeout;
                 self.send_opening(Method::INITIALIZE, params, timeout, awaited, now, Role::Initialize);
@@ -161,7 +161,7 @@ impl<T: Carrier> Client<T> {
         now: Instant,
         role: impl FnOnce(RequestKey) -> Role,
     ) {
-        if let Some(request) = self.phase.opening() {
+        if let Some(request) = self.connection.phase.opening() {
             self.outgoing.give_up(request, &mut self.timers);
             self.with_wire(now, |transport, wire| transport.abandon(request, now, wire));
         }
@@ -177,7 +177,7 @@ impl<T: Carrier> Client<T> {
         let sending = self.outgoing.send(opening, false, &mut self.timers, now);
         let request = sending.wire;
         let message = sending.into_message();
-        self.phase = Phase::Opening { request, awaited };
+        self.connection.phase = Phase::Opening { request, awaited };
         let role = role(request);
         self.with_wire(now, |transport, wire| {
             transport.begin(now, wire);
@@ -187,7 +187,7 @@ impl<T: Carrier> Client<T> {
 
     /// The request that opens the connection has ended.
     pub(super) fn on_opening_outcome(&mut self, outcome: Outcome, now: Instant) {
-        let Phase::Opening { request, awaited } = self.phase else { return };
+        let Phase::Opening { request, awaited } = self.connection.phase else { return };
         let opening = match outcome {
             Outcome::Failed(_) => self.outgoing.give_up(request, &mut self.timers),
             Outcome::Result(_) | Outcome::Error(_) => self.outgoing.remove(request, &mut self.timers),
@@ -195,7 +195,7 @@ impl<T: Carrier> Client<T> {
         if opening.is_none_or(|opening| opening.method != Method::SERVER_DISCOVER) {
             return self.on_initialize_outcome(outcome, awaited, now);
         }
-        match (self.detection.on_discovered(&outcome), outcome) {
+        match (self.connection.detection.on_discovered(&outcome), outcome) {
             (Step::Adopt(version), Outcome::Result(result)) => self.on_adopted(version, result, now),
             (step, _) => self.follow(step, awaited, now),
         }
@@ -203,14 +203,14 @@ impl<T: Carrier> Client<T> {
 
     /// The server is a modern one: there is nothing to confirm.
     fn on_adopted(&mut self, version: ProtocolVersion, result: Json, now: Instant) {
-        if self.handshake.as_ref().is_some_and(|handshake| handshake.confirmed.is_some()) {
+        if self.connection.handshake.confirmed.is_some() {
             // A confirmed session cannot be replaced by a revision without sessions (BR-T-07).
             return self.opening_failed(Unavailable::Failed(Failed::VersionChanged { version }), now);
         }
-        self.version = Some(version);
-        self.backoff.reset();
-        self.detection.settle();
-        self.phase = Phase::Ready;
+        self.connection.establish_stateless(version);
+        self.connection.backoff.reset();
+        self.connection.detection.settle();
+        self.connection.phase = Phase::Ready;
         self.with_wire(now, |transport, wire| transport.negotiated(version, wire));
         self.report_connected(version, result, false);
         self.with_wire(now, |transport, wire| transport.ready(now, wire));
@@ -219,8 +219,8 @@ impl<T: Carrier> Client<T> {
     }
 
     fn report_connected(&mut self, version: ProtocolVersion, result: Json, is_reconnect: bool) {
-        let detected_era = self.detection.detected_era().unwrap_or(DetectedEra::known(version.rules().era));
-        let is_own = self.handshake.as_ref().is_some_and(|handshake| !handshake.is_by_application);
+        let detected_era = self.connection.detection.detected_era().unwrap_or(DetectedEra::known(version.rules().era));
+        let is_own = !self.connection.handshake.is_by_application;
         let is_downgrade = is_own && self.config.newest() != Some(version);
         self.out.report(Event::Connected { version, result, is_reconnect, detected_era, is_downgrade });
     }
@@ -242,7 +242,7 @@ impl<T: Carrier> Client<T> {
             self.opening_failed(Unavailable::Failed(Failed::NoCommonVersion { spoken }), now);
             return self.close_because(CloseReason::NoCommonVersion, now);
         };
-        let Some(handshake) = &mut self.handshake else { return };
+        let handshake = &mut self.connection.handshake;
         let confirmed = handshake.confirmed.clone();
         let is_configured = !handshake.is_by_application;
         if *handshake.version.get_or_insert(version) != version && confirmed.is_some() {
@@ -253,12 +253,12 @@ impl<T: Carrier> Client<T> {
         if !matches!(handshake.opening, Some(Opening::Initialize(_))) {
             handshake.take_over();
         }
-        self.detection.settle();
-        self.version = Some(version);
-        self.backoff.reset();
+        self.connection.detection.settle();
+        self.connection.establish_session(version);
+        self.connection.backoff.reset();
         self.with_wire(now, |transport, wire| transport.negotiated(version, wire));
         let is_reconnect = confirmed.is_some();
-        self.phase = Phase::Unconfirmed;
+        self.connection.phase = Phase::Unconfirmed;
         self.report_connected(version, result, is_reconnect);
         match confirmed {
             Some(notification) => self.send_confirmation(notification, now),
@@ -269,7 +269,7 @@ impl<T: Carrier> Client<T> {
     }
 
     fn on_initialize_refused(&mut self, reason: Unavailable, awaited: bool, now: Instant) {
-        match self.detection.on_initialize_refused(reason) {
+        match self.connection.detection.on_initialize_refused(reason) {
             Ok(step) => self.follow(step, awaited, now),
             Err(reason) => self.opening_failed(reason, now),
         }
@@ -282,20 +282,18 @@ impl<T: Carrier> Client<T> {
 
     /// Confirms the session (LC-08).
     pub(super) fn send_confirmation(&mut self, notification: Notification, now: Instant) {
-        if let Some(handshake) = &mut self.handshake {
-            handshake.confirmed = Some(notification.clone());
-        }
-        self.phase = Phase::Confirming;
+        self.connection.handshake.confirmed = Some(notification.clone());
+        self.connection.phase = Phase::Confirming;
         self.timers.clear(Timer::Unconfirmed);
         let message = Message::Notification(notification);
         self.with_wire(now, |transport, wire| transport.send(&message, Role::Confirmation, now, wire));
     }
 
     pub(super) fn on_confirmed(&mut self, now: Instant) {
-        if self.phase != Phase::Confirming {
+        if self.connection.phase != Phase::Confirming {
             return;
         }
-        self.phase = Phase::Ready;
+        self.connection.phase = Phase::Ready;
         self.with_wire(now, |transport, wire| transport.ready(now, wire));
         self.serve_requests(now);
         self.open_subscriptions(now);
@@ -310,7 +308,7 @@ impl<T: Carrier> Client<T> {
     /// Sends the requests that wait, except those that must wait longer.
     pub(super) fn send_held(&mut self, now: Instant) {
         let mut last = None;
-        while self.phase.takes_requests() {
+        while self.connection.phase.takes_requests() {
             let Some((request, waiting)) = self.outgoing.next_waiting(last) else { break };
             last = Some(request);
             if !self.waits_for_settings(&waiting.method) {
@@ -321,8 +319,8 @@ impl<T: Carrier> Client<T> {
 
     /// The byte stream has ended. A server that exited during discovery is restarted if the driver can do that (ER-06).
     pub(super) fn on_ended(&mut self, now: Instant) {
-        if let Phase::Opening { awaited, .. } = self.phase {
-            if let Some(step) = self.detection.on_exit().filter(|_| self.config.respawn) {
+        if let Phase::Opening { awaited, .. } = self.connection.phase {
+            if let Some(step) = self.connection.detection.on_exit().filter(|_| self.config.respawn) {
                 self.with_wire(now, Carrier::respawn);
                 return self.follow(step, awaited, now);
             }
@@ -333,11 +331,11 @@ impl<T: Carrier> Client<T> {
 
     /// The connection could not be opened. Everything that waited for it fails.
     pub(super) fn opening_failed(&mut self, reason: Unavailable, now: Instant) {
-        self.phase = Phase::Down;
+        self.connection.phase = Phase::Down;
         let retry_in = match &reason {
             Unavailable::Failed(failed) if self.config.reconnect && may_pass(failed) => {
                 let asked = retry_after(failed);
-                Some(self.backoff.next(asked, &self.config.limits, &mut self.jitter, now))
+                Some(self.connection.backoff.next(asked, &self.config.limits, &mut self.connection.jitter, now))
             }
             Unavailable::Failed(_) | Unavailable::Error(_) => None,
         };
@@ -358,8 +356,8 @@ impl<T: Carrier> Client<T> {
 
     /// Opens the connection for a new request, unless there were too many attempts within a minute.
     pub(super) fn try_on_demand(&mut self, now: Instant) {
-        if self.phase == Phase::Down {
-            if self.backoff.may_try_now(&self.config.limits, now) {
+        if self.connection.phase == Phase::Down {
+            if self.connection.backoff.may_try_now(&self.config.limits, now) {
                 self.open(false, now);
             } else {
                 let reason = Failed::Unreachable { detail: "tried too often within a minute".into() };
@@ -373,10 +371,10 @@ impl<T: Carrier> Client<T> {
         // Answers to requests of the old session must not be sent in the new one (SH-C-08).
         self.incoming.clear();
         self.lose_settings(now);
-        match self.phase {
+        match self.connection.phase {
             Phase::Unconfirmed | Phase::Confirming | Phase::Ready => {
                 self.out.report(Event::SessionLost);
-                if self.backoff.may_try_now(&self.config.limits, now) {
+                if self.connection.backoff.may_try_now(&self.config.limits, now) {
                     self.open(false, now);
                 } else {
                     self.opening_failed(Unavailable::Failed(Failed::SessionLost), now);

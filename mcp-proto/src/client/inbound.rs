@@ -2,7 +2,7 @@
 
 use super::carrier::{Carrier, Inbound};
 use super::event::{CloseReason, Event, Outcome, Scope};
-use super::handshake::{Handshake, Phase};
+use super::handshake::Phase;
 use super::{Asked, Client};
 use crate::Instant;
 use crate::codec::json::Json;
@@ -17,7 +17,7 @@ const LATE_PROGRESS: usize = 1024;
 
 impl<T: Carrier> Client<T> {
     pub(super) fn on_inbound(&mut self, inbound: Inbound, now: Instant) {
-        if self.phase == Phase::Closed {
+        if self.connection.phase == Phase::Closed {
             return;
         }
         match inbound {
@@ -31,7 +31,7 @@ impl<T: Carrier> Client<T> {
             Inbound::Invalid { error, during } => self.on_invalid(error, during, now),
             Inbound::StrayResponse(id) => self.on_stray_response(id),
             Inbound::Unanswered { request, reason } => {
-                if self.phase.opening() == Some(request) {
+                if self.connection.phase.opening() == Some(request) {
                     self.on_opening_outcome(Outcome::Failed(reason), now);
                 } else if let Some(request) = self.outgoing.owner(request) {
                     self.finish(request, Outcome::Failed(reason), now);
@@ -44,8 +44,9 @@ impl<T: Carrier> Client<T> {
             Inbound::QuirkMet(quirk) => self.meet(quirk),
             Inbound::Ended => self.on_ended(now),
             Inbound::Closed => {
-                let reason = if let Phase::Closing(reason) = self.phase { reason } else { CloseReason::Peer };
-                self.phase = Phase::Closed;
+                let reason =
+                    if let Phase::Closing(reason) = self.connection.phase { reason } else { CloseReason::Peer };
+                self.connection.phase = Phase::Closed;
                 self.out.report(Event::Closed(reason));
             }
         }
@@ -53,11 +54,11 @@ impl<T: Carrier> Client<T> {
 
     fn on_request(&mut self, request: Request, during: Option<RequestKey>, now: Instant) {
         let Request { id, method, params } = request;
-        if matches!(self.phase, Phase::Closing(_)) {
+        if matches!(self.connection.phase, Phase::Closing(_)) {
             return;
         }
         // In this revision, a server asks for input in its results, and accepts no responses (RULES 0.1).
-        if self.version.is_some_and(|version| !version.rules().server_requests) {
+        if self.connection.is_stateless() {
             self.out.report(Event::Faulted(Fault::UnexpectedRequest { method }));
             return;
         }
@@ -78,7 +79,7 @@ impl<T: Carrier> Client<T> {
                 return;
             }
             // A request whose capability was not declared is refused (LC-19, RP14).
-            if !self.identity.declares(&method) {
+            if !self.connection.identity.declares(&method) {
                 let error = ErrorObject::new(code::METHOD_NOT_FOUND, "the client did not declare this capability");
                 self.out.report(Event::Faulted(Fault::UnexpectedRequest { method }));
                 self.send_answer(id, Err(error), now);
@@ -102,7 +103,7 @@ impl<T: Carrier> Client<T> {
     /// Whether every request of the server is reported. In a session that the client has opened itself, it handles those
     /// that no application has to answer.
     fn reports_all_requests(&self) -> bool {
-        self.config.reports_all_requests && !self.handshake.as_ref().is_some_and(Handshake::is_own_session)
+        self.config.reports_all_requests && !self.connection.handshake.is_own_session()
     }
 
     /// The scope of a message that came on the stream of a request. The application has the keys of its own requests
@@ -132,7 +133,7 @@ impl<T: Carrier> Client<T> {
     fn on_cancelled(&mut self, params: Option<Json>, now: Instant) {
         let Some(params) = params else { return };
         let Some(id) = cancellation::cancelled_id(&params) else { return };
-        if self.is_modern() {
+        if self.connection.is_stateless() {
             // In the modern era, only a subscription can be ended in this way (MD-L-10).
             return self.on_taken_back(&id, now);
         }
@@ -196,7 +197,7 @@ impl<T: Carrier> Client<T> {
             Response::Result { result, .. } => Outcome::Result(result),
             Response::Error { error, .. } => Outcome::Error(error),
         };
-        if self.phase.opening() == Some(request) {
+        if self.connection.phase.opening() == Some(request) {
             return self.on_opening_outcome(outcome, now);
         }
         self.judge_result(request, &outcome);
@@ -207,7 +208,7 @@ impl<T: Carrier> Client<T> {
     pub(super) fn judge_result(&mut self, request: RequestKey, outcome: &Outcome) {
         let Outcome::Result(result) = outcome else { return };
         let is_tool_call = self.outgoing.get(request).is_some_and(|request| request.method == Method::TOOLS_CALL);
-        if is_tool_call && !self.quirks.contains(&Quirk::ToolResultWithoutContent) {
+        if is_tool_call && !self.reports.quirks.contains(&Quirk::ToolResultWithoutContent) {
             let is_task = || result.first_member("task").is_some();
             if result.first_member("content").is_none() && !is_task() {
                 self.meet(Quirk::ToolResultWithoutContent);
@@ -236,7 +237,7 @@ impl<T: Carrier> Client<T> {
     }
 
     pub(super) fn meet(&mut self, quirk: Quirk) {
-        if self.quirks.insert(quirk) {
+        if self.reports.quirks.insert(quirk) {
             self.out.report(Event::QuirkMet(quirk));
         }
     }
@@ -250,9 +251,9 @@ impl<T: Carrier> Client<T> {
         }
         if let Event::Progressed { request, params } = event {
             let is_one_lost = params.len() > LATE_PROGRESS || self.outgoing.keep_progress(request, params);
-            self.dropped += u64::from(is_one_lost);
+            self.reports.dropped += u64::from(is_one_lost);
         } else if matches!(&event, Event::Notified { method, .. } if method.facts().may_be_missed) {
-            self.dropped += 1;
+            self.reports.dropped += 1;
         } else {
             self.close_because(CloseReason::Overflow, now);
         }

@@ -1,5 +1,6 @@
 //! Subscriptions of the modern era: opened, acknowledged, lost and opened again, ended (RULES 8.7).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::carrier::Carrier;
@@ -21,10 +22,21 @@ use crate::spec::meta::SUBSCRIPTION_ID;
 pub struct SubscriptionKey(u64);
 
 impl SubscriptionKey {
-    pub(super) const FIRST: Self = Self(0);
-
     const fn next(self) -> Self {
         Self(self.0 + 1)
+    }
+}
+
+/// All subscriptions that have not ended.
+#[derive(Debug)]
+pub(super) struct Subscriptions {
+    pub(super) open: BTreeMap<SubscriptionKey, Listening>,
+    next: SubscriptionKey,
+}
+
+impl Subscriptions {
+    pub(super) const fn new() -> Self {
+        Self { open: BTreeMap::new(), next: SubscriptionKey(0) }
     }
 }
 
@@ -56,19 +68,20 @@ impl<T: Carrier> Client<T> {
         if !filter.is_object() {
             return Err(UsageError::ParamsNotAnObject);
         }
-        if let Some(version) = self.version.filter(|_| self.phase.takes_requests() && !self.is_modern()) {
+        let is_session = self.connection.phase.takes_requests() && !self.connection.is_stateless();
+        if let Some(version) = self.connection.version().filter(|_| is_session) {
             return Err(UsageError::NotInRevision { what: "subscriptions/listen", version });
         }
         let limit = self.config.limits.subscriptions;
-        if self.subscriptions.len() >= limit {
+        if self.subscriptions.open.len() >= limit {
             return Err(UsageError::TooManySubscriptions { limit });
         }
-        let key = self.next_subscription;
-        self.next_subscription = key.next();
+        let key = self.subscriptions.next;
+        self.subscriptions.next = key.next();
         let backoff = Backoff::new();
         let listening = Listening { filter, request: None, is_acknowledged: false, was_acknowledged: false, backoff };
-        self.subscriptions.insert(key, listening);
-        if self.phase.takes_requests() {
+        self.subscriptions.open.insert(key, listening);
+        if self.connection.phase.takes_requests() {
             self.open_subscription(key, now);
         } else {
             self.try_on_demand(now);
@@ -85,6 +98,7 @@ impl<T: Carrier> Client<T> {
     pub(super) fn open_subscriptions(&mut self, now: Instant) {
         let waiting: Vec<_> = self
             .subscriptions
+            .open
             .iter()
             .filter(|(key, listening)| listening.request.is_none() && !self.timers.is_set(Timer::Listen(**key)))
             .map(|(key, _)| *key)
@@ -95,20 +109,20 @@ impl<T: Carrier> Client<T> {
     }
 
     pub(super) fn open_subscription(&mut self, key: SubscriptionKey, now: Instant) {
-        let Some(version) = self.version else { return };
-        if !self.is_modern() {
+        let Some(version) = self.connection.version() else { return };
+        let Some(stateless) = self.connection.stateless() else {
             return self.end_subscription(key, Outcome::Failed(Failed::NotInRevision { version }), now);
-        }
-        let Some(listening) = self.subscriptions.get_mut(&key) else { return };
+        };
+        let Some(listening) = self.subscriptions.open.get_mut(&key) else { return };
         listening.is_acknowledged = false;
         let params = Json::empty_object().with_member("notifications", &listening.filter);
-        let params = self.identity.stamped(Some(&params), version);
+        let params = stateless.stamped(&self.connection.identity, Some(&params));
         // The request has no deadline; only its acknowledgement has one (MD-L-13).
         let call = Call::new(Method::SUBSCRIPTIONS_LISTEN).params(params).timeout(Duration::MAX);
         let request = self.send_internal(call, Purpose::Subscription(key), now);
         // The request may have ended already.
         let is_sent = self.outgoing.get(request).is_some();
-        if let Some(listening) = self.subscriptions.get_mut(&key).filter(|_| is_sent) {
+        if let Some(listening) = self.subscriptions.open.get_mut(&key).filter(|_| is_sent) {
             listening.request = Some(request);
             self.timers.clear(Timer::Answer(request));
             self.timers.set(Timer::Acknowledged(key), now + self.config.request_timeout);
@@ -162,7 +176,7 @@ impl<T: Carrier> Client<T> {
 
     /// Handles the first acknowledgement of a subscription (MD-L-02).
     fn on_acknowledged(&mut self, key: SubscriptionKey, params: Option<Json>) {
-        let Some(listening) = self.subscriptions.get_mut(&key) else { return };
+        let Some(listening) = self.subscriptions.open.get_mut(&key) else { return };
         if std::mem::replace(&mut listening.is_acknowledged, true) {
             return;
         }
@@ -184,16 +198,16 @@ impl<T: Carrier> Client<T> {
 
     /// The request that carries a subscription has ended.
     pub(super) fn on_listen_outcome(&mut self, key: SubscriptionKey, outcome: Outcome, now: Instant) {
-        let Some(listening) = self.subscriptions.get_mut(&key) else { return };
+        let Some(listening) = self.subscriptions.open.get_mut(&key) else { return };
         listening.request = None;
         self.timers.clear(Timer::Acknowledged(key));
         match outcome {
             // A subscription that was lost without a result may be opened again (MD-L-11).
             Outcome::Failed(reason)
-                if listening.was_acknowledged && may_pass(&reason) && self.phase.takes_requests() =>
+                if listening.was_acknowledged && may_pass(&reason) && self.connection.phase.takes_requests() =>
             {
                 let asked = retry_after(&reason);
-                let pause = listening.backoff.next(asked, &self.config.limits, &mut self.jitter, now);
+                let pause = listening.backoff.next(asked, &self.config.limits, &mut self.connection.jitter, now);
                 self.timers.set(Timer::Listen(key), now + pause);
                 self.out.report(Event::ListeningInterrupted { subscription: key, reason, retry_in: pause });
             }
@@ -204,7 +218,7 @@ impl<T: Carrier> Client<T> {
     }
 
     pub(super) fn end_subscription(&mut self, key: SubscriptionKey, outcome: Outcome, now: Instant) {
-        let Some(listening) = self.subscriptions.remove(&key) else { return };
+        let Some(listening) = self.subscriptions.open.remove(&key) else { return };
         self.timers.clear(Timer::Acknowledged(key));
         self.timers.clear(Timer::Listen(key));
         let is_open = |request: &RequestKey| self.outgoing.give_up(*request, &mut self.timers).is_some();
@@ -218,14 +232,14 @@ impl<T: Carrier> Client<T> {
 
     /// Ends all subscriptions with this outcome.
     pub(super) fn end_subscriptions(&mut self, outcome: &Outcome, now: Instant) {
-        for key in self.subscriptions.keys().copied().collect::<Vec<_>>() {
+        for key in self.subscriptions.open.keys().copied().collect::<Vec<_>>() {
             self.end_subscription(key, outcome.clone(), now);
         }
     }
 
     /// Removes the request of a subscription without notifying the server, which has ended it.
     fn forget_request_of(&mut self, key: SubscriptionKey, now: Instant) {
-        let request = self.subscriptions.get_mut(&key).and_then(|listening| listening.request.take());
+        let request = self.subscriptions.open.get_mut(&key).and_then(|listening| listening.request.take());
         if let Some(request) = request {
             self.outgoing.give_up(request, &mut self.timers);
             self.with_wire(now, |transport, wire| transport.abandon(request, now, wire));

@@ -44,7 +44,7 @@ impl<T: Carrier> Client<T> {
     pub(super) fn on_answer_timeout(&mut self, request: RequestKey, now: Instant) {
         let Some(waiting) = self.outgoing.get(request) else { return };
         let reason = Failed::TimedOut { after: waiting.timeout };
-        if self.phase.opening() == Some(request) {
+        if self.connection.phase.opening() == Some(request) {
             // `initialize` and `server/discover` are never cancelled (LC-14, ER-07).
             self.with_wire(now, |transport, wire| transport.abandon(request, now, wire));
             self.on_opening_outcome(Outcome::Failed(reason), now);
@@ -57,7 +57,7 @@ impl<T: Carrier> Client<T> {
 
     /// Ends a request from this side, and notifies the server if the request was sent.
     pub(super) fn give_up(&mut self, request: RequestKey, reason: Failed, params: &Json, now: Instant) {
-        if self.phase.opening() == Some(request) {
+        if self.connection.phase.opening() == Some(request) {
             return;
         }
         let Some(given_up) = self.outgoing.give_up(request, &mut self.timers) else { return };

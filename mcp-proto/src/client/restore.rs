@@ -139,6 +139,17 @@ impl Settings {
         self.bytes
     }
 
+    /// The next setting to be restored, with its parameters; `None` if enough are being restored.
+    fn next(&mut self) -> Option<(Setting, Json)> {
+        while self.restoring.len() < RESTORING_AT_ONCE {
+            let setting = self.waiting.pop_front()?;
+            if let Some(params) = self.in_force.get(&setting).cloned() {
+                return Some((setting, params));
+            }
+        }
+        None
+    }
+
     fn is_restoring(&self) -> bool {
         !self.waiting.is_empty() || !self.restoring.is_empty()
     }
@@ -148,28 +159,30 @@ impl<T: Carrier> Client<T> {
     /// Whether a request must wait until the settings of the lost session are restored: over HTTP, two requests that
     /// change the same setting may overtake each other.
     pub(super) fn waits_for_settings(&self, method: &Method) -> bool {
-        self.settings.is_restoring() && method.facts().changes_setting.is_some()
+        self.connection.settings().is_some_and(Settings::is_restoring) && method.facts().changes_setting.is_some()
     }
 
     pub(super) fn note_setting(&mut self, request: RequestKey, method: &Method, params: Option<&Json>) {
-        if T::LOSES_SESSIONS {
-            self.settings.begin(request, method, params, self.config.limits.session_settings);
+        if let Some(settings) = self.connection.settings_mut().filter(|_| T::LOSES_SESSIONS) {
+            settings.begin(request, method, params, self.config.limits.session_settings);
         }
     }
 
     pub(super) fn note_outcome(&mut self, request: RequestKey, outcome: &Outcome, now: Instant) {
-        self.settings.end(request, matches!(outcome, Outcome::Result(_)));
-        if !self.settings.waiting.is_empty() {
+        let Some(settings) = self.connection.settings_mut() else { return };
+        settings.end(request, matches!(outcome, Outcome::Result(_)));
+        if !settings.waiting.is_empty() {
             self.restore_more(now);
         }
     }
 
     /// The session is lost, and with it the requests that were restoring settings in it.
     pub(super) fn lose_settings(&mut self, now: Instant) {
-        self.settings.is_lost = true;
-        self.settings.waiting.clear();
-        self.settings.deferred.clear();
-        for request in std::mem::take(&mut self.settings.restoring).into_keys() {
+        let Some(settings) = self.connection.settings_mut() else { return };
+        settings.is_lost = true;
+        settings.waiting.clear();
+        settings.deferred.clear();
+        for request in std::mem::take(&mut settings.restoring).into_keys() {
             if self.outgoing.give_up(request, &mut self.timers).is_some() {
                 self.with_wire(now, |transport, wire| transport.abandon(request, now, wire));
             }
@@ -178,42 +191,48 @@ impl<T: Carrier> Client<T> {
 
     /// Restores the settings in a session that replaces a lost one.
     pub(super) fn restore_settings(&mut self, now: Instant) {
-        if std::mem::take(&mut self.settings.is_lost) {
-            if self.settings.is_incomplete {
+        let Some(settings) = self.connection.settings_mut() else { return };
+        if std::mem::take(&mut settings.is_lost) {
+            if settings.is_incomplete {
                 let reason = NotRestored::NotKept { limit: self.config.limits.session_settings };
                 self.out.report(Event::NotRestored { method: Method::RESOURCES_SUBSCRIBE, params: None, reason });
             }
-            let changing: BTreeSet<_> = self.settings.changing.values().map(|change| &change.setting).collect();
+            let changing: BTreeSet<_> = settings.changing.values().map(|change| &change.setting).collect();
             let (deferred, waiting): (Vec<_>, Vec<_>) =
-                self.settings.in_force.keys().cloned().partition(|setting| changing.contains(setting));
-            self.settings.deferred = deferred.into_iter().collect();
-            self.settings.waiting = waiting.into();
+                settings.in_force.keys().cloned().partition(|setting| changing.contains(setting));
+            settings.deferred = deferred.into_iter().collect();
+            settings.waiting = waiting.into();
         }
         self.restore_more(now);
     }
 
     fn restore_more(&mut self, now: Instant) {
+        let Some(settings) = self.connection.settings_mut() else { return };
         // If a request fails at once, this loop sends the next one, instead of a nested call.
-        if std::mem::replace(&mut self.settings.is_sending, true) {
+        if std::mem::replace(&mut settings.is_sending, true) {
             return;
         }
-        while self.phase.takes_requests() && self.settings.restoring.len() < RESTORING_AT_ONCE {
-            let Some(setting) = self.settings.waiting.pop_front() else { break };
-            let Some(params) = self.settings.in_force.get(&setting) else { continue };
-            let call = Call::new(setting.method()).params(params.clone());
+        while self.connection.phase.takes_requests() {
+            let Some((setting, params)) = self.connection.settings_mut().and_then(Settings::next) else { break };
+            let call = Call::new(setting.method()).params(params);
             // The request may end before `send_internal` returns.
-            self.settings.restoring.insert(self.outgoing.next_key(), setting);
+            let request = self.outgoing.next_key();
+            if let Some(settings) = self.connection.settings_mut() {
+                settings.restoring.insert(request, setting);
+            }
             self.send_internal(call, Purpose::Restoring, now);
         }
-        self.settings.is_sending = false;
-        if !self.settings.is_restoring() {
+        let Some(settings) = self.connection.settings_mut() else { return };
+        settings.is_sending = false;
+        if !settings.is_restoring() {
             self.send_held(now);
         }
     }
 
     /// A request that restores a setting has ended.
     pub(super) fn on_restored(&mut self, request: RequestKey, outcome: Outcome, now: Instant) {
-        let Some(setting) = self.settings.restoring.remove(&request) else { return };
+        let Some(settings) = self.connection.settings_mut() else { return };
+        let Some(setting) = settings.restoring.remove(&request) else { return };
         let reason = match outcome {
             Outcome::Result(_) => None,
             // The next session restores all settings again; after the end of the connection, there is none.
@@ -222,8 +241,8 @@ impl<T: Carrier> Client<T> {
             Outcome::Failed(reason) => Some(NotRestored::Failed(reason)),
         };
         if let Some(reason) = reason {
-            let params = self.settings.in_force.get(&setting).cloned();
-            self.settings.forget(&setting);
+            let params = settings.in_force.get(&setting).cloned();
+            settings.forget(&setting);
             self.out.report(Event::NotRestored { method: setting.method(), params, reason });
         }
         self.restore_more(now);

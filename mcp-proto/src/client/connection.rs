@@ -1,0 +1,161 @@
+//! The connection to the server: its phase, how it is opened, and what is in force after the handshake.
+
+use super::config::Config;
+use super::detection::Detection;
+use super::handshake::{Handshake, Phase};
+use super::identity::Identity;
+use super::restore::Settings;
+use crate::codec::json::Json;
+use crate::conversation::backoff::{Backoff, Jitter};
+use crate::conversation::outgoing::Sending;
+use crate::error::UsageError;
+use crate::spec::{Method, ProtocolVersion};
+
+/// The connection to the server.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) phase: Phase,
+    pub(super) identity: Identity,
+    pub(super) handshake: Handshake,
+    pub(super) detection: Detection,
+    /// What the latest handshake has established; `None` before the first one.
+    pub(super) established: Option<Established>,
+    pub(super) backoff: Backoff,
+    pub(super) jitter: Jitter,
+}
+
+impl Connection {
+    /// # Errors
+    ///
+    /// [`UsageError::ParamsNotAnObject`] if the configured identity is not one of objects.
+    pub(super) fn new(config: &Config, silence_means_legacy: bool) -> Result<Self, UsageError> {
+        Ok(Self {
+            phase: Phase::Idle,
+            identity: Identity::new(config.client_info.clone(), config.capabilities.clone())?,
+            handshake: Handshake::new(None),
+            detection: Detection::new(&config.versions, config.known_era, silence_means_legacy),
+            established: None,
+            backoff: Backoff::new(),
+            jitter: Jitter::new(config.seed),
+        })
+    }
+
+    /// The revision in force; `None` before the first handshake.
+    pub(super) const fn version(&self) -> Option<ProtocolVersion> {
+        match &self.established {
+            Some(Established::Session(session)) => Some(session.version),
+            Some(Established::Stateless(stateless)) => Some(stateless.version),
+            None => None,
+        }
+    }
+
+    pub(super) const fn stateless(&self) -> Option<&Stateless> {
+        match &self.established {
+            Some(Established::Stateless(stateless)) => Some(stateless),
+            Some(Established::Session(_)) | None => None,
+        }
+    }
+
+    pub(super) const fn is_stateless(&self) -> bool {
+        self.stateless().is_some()
+    }
+
+    /// The settings of the session, if there is one.
+    pub(super) const fn settings(&self) -> Option<&Settings> {
+        match &self.established {
+            Some(Established::Session(session)) => Some(&session.settings),
+            Some(Established::Stateless(_)) | None => None,
+        }
+    }
+
+    /// The settings of the session, if there is one.
+    pub(super) const fn settings_mut(&mut self) -> Option<&mut Settings> {
+        match &mut self.established {
+            Some(Established::Session(session)) => Some(&mut session.settings),
+            Some(Established::Stateless(_)) | None => None,
+        }
+    }
+
+    /// Forgets the settings of the session: the next one has none of them.
+    pub(super) fn clear_settings(&mut self) {
+        if let Some(settings) = self.settings_mut() {
+            *settings = Settings::default();
+        }
+    }
+
+    /// A session was opened in this revision. It has the settings of the one that it replaces.
+    pub(super) fn establish_session(&mut self, version: ProtocolVersion) {
+        let settings = self.settings_mut().map(std::mem::take).unwrap_or_default();
+        self.established = Some(Established::Session(Session { version, settings }));
+    }
+
+    /// Requests are exchanged in this revision, without a session.
+    pub(super) fn establish_stateless(&mut self, version: ProtocolVersion) {
+        self.established = Some(Established::Stateless(Stateless { version }));
+    }
+}
+
+/// What a handshake has established.
+#[derive(Debug)]
+pub(super) enum Established {
+    /// A session, which began with `initialize`.
+    Session(Session),
+    /// An exchange of requests each of which has all that the server needs.
+    Stateless(Stateless),
+}
+
+/// A session.
+#[derive(Debug)]
+pub(super) struct Session {
+    version: ProtocolVersion,
+    settings: Settings,
+}
+
+/// An exchange of requests without a session.
+#[derive(Debug)]
+pub(super) struct Stateless {
+    version: ProtocolVersion,
+}
+
+impl Stateless {
+    /// Parameters with what every request states (MD-M-01).
+    pub(super) fn stamped(&self, identity: &Identity, params: Option<&Json>) -> Json {
+        identity.stamped(params, self.version)
+    }
+
+    /// Completes the parameters of a request, unless the application has.
+    pub(super) fn prepare(&self, identity: &Identity, sending: &mut Sending) {
+        if sending.is_unchanged {
+            return;
+        }
+        let mut params = sending.params.take().unwrap_or(Json::empty_object());
+        if let Some(input) = sending.input.take() {
+            params = params.with_member("inputResponses", &responses(&input));
+        }
+        if let Some(state) = sending.state.take() {
+            params = params.with_member("requestState", &state);
+        }
+        sending.params = Some(self.stamped(identity, Some(&params)));
+    }
+
+    /// Whether a result of this method may ask for input.
+    pub(super) fn may_require_input(&self, method: &Method) -> bool {
+        self.version.rules().may_require_input(method)
+    }
+}
+
+/// The `inputResponses`: each answer under the key of its request (MD-I-05).
+fn responses(inputs: &[(Json, Option<Json>)]) -> Json {
+    let mut text = vec![b'{'];
+    for (key, answer) in inputs {
+        let Some(answer) = answer else { continue };
+        if text.len() > 1 {
+            text.push(b',');
+        }
+        text.extend_from_slice(key.as_bytes());
+        text.push(b':');
+        text.extend_from_slice(answer.as_bytes());
+    }
+    text.push(b'}');
+    Json::from_validated(text.into())
+}
