@@ -19,7 +19,7 @@ fn error_reply(opened: &Opened, status: u16, code: i64, data: &str) -> Reply {
 }
 
 #[test]
-fn defect_w1_an_answer_to_a_request_that_still_waits_does_not_end_it() {
+fn rp1_an_answer_to_a_request_that_still_waits_does_not_end_it() {
     let mut stream = ClientStream::detecting_with(|_| {});
     assert_eq!(stream.lines().len(), 1);
     stream.machine.request(Call::new("tools/list"), stream.now).unwrap();
