@@ -79,10 +79,12 @@ pub use listen::SubscriptionKey;
 ///
 /// ```
 /// use mcp_proto::client::{Call, Client, Config, Event, Outcome};
-/// use mcp_proto::{Instant, Output, Stdio, StdioAction};
+/// use mcp_proto::{Instant, Output, ProtocolVersion, Stdio, StdioAction};
 ///
 /// let now = Instant::START;
-/// let mut client = Client::new(Stdio::new(), Config::new("my-app", "1.0.0"))?;
+/// let mut config = Config::new("my-app", "1.0.0");
+/// config.versions = vec![ProtocolVersion::V2025_11_25]; // Without this, the client detects what the server has.
+/// let mut client = Client::new(Stdio::new(), config)?;
 /// client.connect(now)?;
 /// // The driver writes what `poll_output` gives to the server, and hands in what the server writes.
 /// let Some(Output::Action(StdioAction::Write(line))) = client.poll_output() else { panic!() };

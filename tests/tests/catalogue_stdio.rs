@@ -917,7 +917,7 @@ fn lc_04_lc_05_the_revision_that_is_asked_for_is_answered_if_it_is_served() {
 #[test]
 fn lc_06_a_client_disconnects_from_a_server_of_an_unknown_revision() {
     for answered in ["1999-01-01", "2026-07-28"] {
-        let config = mcp_proto::client::Config::new("c", "1");
+        let config = mcp_testkit::http_client::legacy_client("c");
         let mut client = mcp_proto::Client::new(mcp_proto::Stdio::new(), config).unwrap();
         let now = mcp_proto::Instant::START;
         client.connect(now).unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use mcp_proto::client::{self, Call, Client, Failure, HttpConfig, Opening};
 use mcp_proto::relay::{self, Relay};
 use mcp_proto::server::{self, InputRequired, LoggingLevel, Principal, Progress, RequestInfo, Server};
-use mcp_proto::{ErrorObject, Instant, Json, Notification, Output, RequestKey, Stdio, Ticket};
+use mcp_proto::{Era, ErrorObject, Instant, Json, Notification, Output, ProtocolVersion, RequestKey, Stdio, Ticket};
 
 use mcp_testkit::transcript;
 
@@ -53,7 +53,11 @@ pub fn api(data: &[u8]) {
     let start = Instant::START + Duration::from_secs(1_000_000);
     let mut now = start;
     let mut kept = Kept::default();
-    let config = || client::Config::new("c", "1").min_version(mcp_proto::ProtocolVersion::V2024_11_05);
+    let config = || {
+        let mut config = client::Config::new("c", "1").min_version(ProtocolVersion::V2024_11_05);
+        config.versions.retain(|version| version.rules().era == Era::Legacy);
+        config
+    };
     let http = || client::Http::new(HttpConfig::new("http://127.0.0.1/mcp").expect("a URL"));
     let mut stdio_client = Client::new(Stdio::new(), config()).expect("a configuration");
     let mut http_client = Client::new(http(), config()).expect("a configuration");

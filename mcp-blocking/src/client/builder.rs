@@ -10,7 +10,7 @@ use std::{fmt, io, thread};
 
 use mcp_proto::client::{self as proto, ClientTransport, Config, Http, HttpConfig, HttpTransport};
 use mcp_proto::driver::Error;
-use mcp_proto::{Json, Limits, ProtocolVersion, Stdio, UsageError};
+use mcp_proto::{Era, Json, Limits, ProtocolVersion, Stdio, UsageError};
 
 use super::driver::{Commands, Driver, Mail, Refused, State, start_handler};
 use super::{Client, Handler, Shared};
@@ -153,6 +153,7 @@ impl<S> Builder<S> {
 impl Builder {
     pub(super) fn new() -> Self {
         let mut config = Config::new("mcp-blocking", env!("CARGO_PKG_VERSION"));
+        config.versions.retain(|version| version.rules().era == Era::Legacy);
         // The standard library seeds its hash maps with random keys from the operating system.
         config.seed = RandomState::new().build_hasher().finish();
         Self { config, handler: Box::new(()), server: () }

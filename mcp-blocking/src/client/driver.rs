@@ -433,6 +433,7 @@ mod tests {
     impl Turns {
         fn new(change: impl FnOnce(&mut Config)) -> Self {
             let mut config = Config::new("t", "1");
+            config.versions = vec![ProtocolVersion::V2025_11_25];
             config.capabilities = Json::parse(r#"{"roots":{}}"#).unwrap();
             change(&mut config);
             let mut machine = proto::Client::new(Stdio::new(), config).unwrap();

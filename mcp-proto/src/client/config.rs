@@ -7,7 +7,7 @@ use crate::codec::json::Json;
 use crate::error::UsageError;
 use crate::limits::Limits;
 use crate::spec::Method;
-use crate::spec::{Era, ProtocolVersion};
+use crate::spec::ProtocolVersion;
 
 /// The configuration of a client. The fields may be set one by one.
 ///
@@ -28,8 +28,13 @@ pub struct Config {
     /// `capabilities` of `initialize`, or of every request. A request of the server that needs a capability which is
     /// not declared here is refused.
     pub capabilities: Json,
-    /// The revisions that the client may use. The newest of those that begin with `initialize` is offered (LC-03). If
-    /// 2026-07-28 is among them, the client sends `server/discover` first. Default: all that begin with `initialize`.
+    /// The revisions that the client may use. Default: all, as a server's, so that a client of this crate and a server of
+    /// any revision understand each other, in the newest revision that both have.
+    ///
+    /// If 2026-07-28 is among them together with older ones, the client sends `server/discover` first, to detect which of
+    /// them the server has. That is one request more to a server of an older revision, and a byte stream that does not
+    /// answer it costs [`discover_timeout`](Self::discover_timeout); [`known_era`](Self::known_era) saves both. Of those
+    /// that begin with `initialize`, the newest is offered (LC-03).
     pub versions: Vec<ProtocolVersion>,
     /// The server's era, if it is known already. Default `None`.
     pub known_era: Option<DetectedEra>,
@@ -71,11 +76,7 @@ impl Config {
         Self {
             client_info,
             capabilities: Json::empty_object(),
-            versions: ProtocolVersion::ALL
-                .iter()
-                .copied()
-                .filter(|version| version.rules().era == Era::Legacy)
-                .collect(),
+            versions: ProtocolVersion::ALL.into(),
             known_era: None,
             limits: Limits::default(),
             request_timeout: Duration::from_secs(60),
@@ -99,7 +100,8 @@ impl Config {
     /// use mcp_proto::client::Config;
     ///
     /// let config = Config::new("my-app", "1.0.0").min_version(ProtocolVersion::V2025_06_18);
-    /// assert_eq!(config.versions, [ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25]);
+    /// let newer = [ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28];
+    /// assert_eq!(config.versions, newer);
     /// ```
     #[must_use]
     pub fn min_version(mut self, oldest: ProtocolVersion) -> Self {

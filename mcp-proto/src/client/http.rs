@@ -117,7 +117,7 @@ impl Weight for HttpAction {
 /// client.connect(Instant::START)?;
 /// let Some(Output::Action(HttpAction::Open { request, .. })) = client.poll_output() else { panic!() };
 /// assert_eq!((request.method().as_str(), request.uri().path()), ("POST", "/mcp"));
-/// assert!(request.body().starts_with(br#"{"jsonrpc":"2.0","id":1,"method":"initialize""#));
+/// assert!(request.body().starts_with(br#"{"jsonrpc":"2.0","id":1,"method":"server/discover""#));
 /// # Ok::<(), mcp_proto::UsageError>(())
 /// ```
 #[derive(Debug)]

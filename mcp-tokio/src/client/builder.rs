@@ -10,7 +10,7 @@ use mcp_proto::Limits;
 use mcp_proto::client::{self as proto, ClientTransport, Config, HttpTransport};
 use mcp_proto::driver::Error;
 use mcp_proto::machine::ServerStream;
-use mcp_proto::{Json, ProtocolVersion, Stdio, UsageError};
+use mcp_proto::{Era, Json, ProtocolVersion, Stdio, UsageError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::process::Command;
 use tokio::sync::{mpsc, oneshot};
@@ -151,6 +151,7 @@ impl<S> Builder<S> {
 impl Builder {
     pub(super) fn new() -> Self {
         let mut config = Config::new("mcp-tokio", env!("CARGO_PKG_VERSION"));
+        config.versions.retain(|version| version.rules().era == Era::Legacy);
         // A `RandomState` contains random keys from the operating system.
         config.seed = RandomState::new().build_hasher().finish();
         Self { config, handler: Arc::new(()), server: () }

@@ -429,7 +429,9 @@ mod tests {
 
     /// A driver whose server has answered the handshake, and the channel of its notifications.
     fn connected() -> (Driver<Stdio, Nothing>, Sender<Notice>, bounded::Receiver<Notice>) {
-        let machine = proto::Client::new(Stdio::new(), Config::new("t", "1")).unwrap();
+        let mut config = Config::new("t", "1");
+        config.versions = vec![ProtocolVersion::V2025_11_25];
+        let machine = proto::Client::new(Stdio::new(), config).unwrap();
         let (connected, _) = oneshot::channel();
         let (_, cancelled) = mpsc::unbounded_channel();
         let mut driver =

@@ -6,6 +6,7 @@ use mcp_proto::client::{self, Call, Client, Outcome};
 use mcp_proto::server::{self, Server};
 use mcp_proto::{Instant, Output, ProtocolVersion, RequestKey, Stdio, StdioAction};
 
+use crate::http_client::legacy_client;
 use crate::messages::{DISCOVERED, INITIALIZED, initialize, initialize_result, result};
 use crate::transcript;
 
@@ -165,7 +166,7 @@ impl ServerStream {
 impl ClientStream {
     /// A client that has not begun the handshake.
     pub fn client() -> Self {
-        Self::of(Client::new(Stdio::new(), client::Config::new("c", "1")).expect("a configuration"))
+        Self::of(Client::new(Stdio::new(), legacy_client("c")).expect("a configuration"))
     }
 
     /// A client after the handshake in 2025-11-25.
@@ -175,7 +176,7 @@ impl ClientStream {
 
     /// Like [`connected`](Self::connected), with a changed configuration.
     pub fn connected_with(change: impl FnOnce(&mut client::Config)) -> Self {
-        let mut config = client::Config::new("c", "1");
+        let mut config = legacy_client("c");
         change(&mut config);
         let mut stream = Self::of(Client::new(Stdio::new(), config).expect("a configuration"));
         stream.machine.connect(stream.now).expect("a fresh client");

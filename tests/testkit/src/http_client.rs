@@ -8,7 +8,7 @@ use http::response::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use mcp_proto::client::{self, Client, Config, ExchangeKey, Failure, Http, HttpAction, HttpConfig, Outcome};
 use mcp_proto::relay::{self, Action, Relay};
-use mcp_proto::{Instant, Json, Load, Output, ProtocolVersion, RequestKey, StdioAction};
+use mcp_proto::{Era, Instant, Json, Load, Output, ProtocolVersion, RequestKey, StdioAction};
 
 use crate::messages::{DISCOVERED, INITIALIZED, initialize, initialize_result, request, result};
 use crate::transcript;
@@ -479,7 +479,7 @@ impl HttpClientHarness<Client<Http>> {
     /// A client with a changed configuration.
     pub fn client_with(change: impl FnOnce(&mut Config, &mut HttpConfig)) -> Self {
         let mut http = HttpConfig::new(URL).expect("a URL");
-        let mut config = Config::new("tests", "1");
+        let mut config = legacy_client("tests");
         change(&mut config, &mut http);
         let mut harness = Self::new(Client::new(Http::new(http), config).expect("a configuration"));
         harness.machine.connect(harness.now).expect("a fresh client");
@@ -564,6 +564,13 @@ impl HttpClientHarness<Client<Http>> {
         assert_eq!(outcomes.len(), 1, "{outcomes:?}");
         outcomes.pop_first().expect("one outcome").1
     }
+}
+
+/// The configuration of a client that uses only revisions that begin with `initialize`.
+pub fn legacy_client(name: &str) -> Config {
+    let mut config = Config::new(name, "1");
+    config.versions.retain(|version| version.rules().era == Era::Legacy);
+    config
 }
 
 /// A failure before any byte reached the server.
