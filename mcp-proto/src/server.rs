@@ -284,11 +284,12 @@ impl<T: ServerTransport> Server<T> {
     ) -> Result<(), UsageError> {
         let ticket = ticket.key();
         let (sessions, stateless, shared) = &mut self.split(now);
+        let is_stateless = stateless.incoming.get(ticket).is_some();
         let result = match ticket.session() {
             Some(session) => sessions.get_mut(&session).map(|session| session.respond(ticket, answer, shared)),
             None => Some(stateless.respond(ticket, answer, shared)),
         };
-        self.close_if_drained(ticket.session(), now);
+        self.on_answered(is_stateless, now);
         result.unwrap_or(Ok(()))
     }
 
@@ -308,11 +309,12 @@ impl<T: ServerTransport> Server<T> {
     pub fn require_input(&mut self, ticket: Ticket, required: InputRequired, now: Instant) -> Result<(), UsageError> {
         let ticket = ticket.key();
         let (sessions, stateless, shared) = &mut self.split(now);
+        let is_stateless = stateless.incoming.get(ticket).is_some();
         let result = match ticket.session() {
             Some(session) => sessions.get_mut(&session).map(|session| session.require_input(ticket, &required, shared)),
             None => Some(stateless.require_input(ticket, &required, shared)),
         };
-        self.close_if_drained(ticket.session(), now);
+        self.on_answered(is_stateless, now);
         result.unwrap_or(Ok(()))
     }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::codec::json::Json;
 
-/// The maximum number of resources, and the maximum of the bytes of their URIs together: as many as a server accepts in
-/// one `subscriptions/listen` ([`Server::poll_subscription`](crate::Server::poll_subscription)).
+/// The maximum number of resources.
 const URIS: usize = 512;
+/// The maximum of the bytes of their URIs together.
 const URI_BYTES: usize = 32 * 1024;
 
 /// The URIs of the resources.

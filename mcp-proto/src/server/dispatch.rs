@@ -45,7 +45,7 @@ impl<T: ServerTransport> Server<T> {
             Inbound::Invalid { session, error, reply_to } => {
                 let (session, _, shared) = &mut self.split_at(session, now);
                 if let Some(session) = session {
-                    session.on_invalid(error, Source { reply_to, batch: None }, shared);
+                    session.on_invalid(&error, Source { reply_to, batch: None }, shared);
                 }
             }
             Inbound::TooLong { session, subject } => {
@@ -114,7 +114,7 @@ impl<T: ServerTransport> Server<T> {
                 Err(error) => {
                     let (session, _, shared) = &mut self.split_at(key, now);
                     if let Some(session) = session {
-                        session.on_invalid(error, source, shared);
+                        session.on_invalid(&error, source, shared);
                     }
                 }
             }
@@ -136,9 +136,21 @@ impl<T: ServerTransport> Server<T> {
         }
     }
 
+    /// The application has answered a request.
+    pub(super) fn on_answered(&mut self, is_stateless: bool, now: Instant) {
+        if T::IS_ONE_CONNECTION && is_stateless {
+            // An early confirmation takes effect with the next answer on the connection or not at all.
+            let (session, _, shared) = &mut self.split_at(SessionKey::FIRST, now);
+            if let Some(session) = session {
+                session.take_early_confirmation(shared);
+            }
+        }
+        self.close_if_drained(now);
+    }
+
     /// Ends the session of a byte stream that has ended, as soon as all requests are answered (FR15).
-    pub(super) fn close_if_drained(&mut self, key: Option<SessionKey>, now: Instant) {
-        let key = key.unwrap_or(SessionKey::FIRST);
+    pub(super) fn close_if_drained(&mut self, now: Instant) {
+        let key = SessionKey::FIRST;
         let is_drained = T::IS_ONE_CONNECTION && self.usage.requests == 0;
         if is_drained && self.sessions.get(&key).is_some_and(|session| session.input_ended) {
             self.end_session(key, CloseReason::Peer, now);

@@ -316,17 +316,17 @@ impl Session {
     /// with the id of a response fails, and for any other frame an error without an id is sent (P6).
     pub(super) fn on_invalid<T: ServerTransport>(
         &mut self,
-        error: ParseError,
+        error: &ParseError,
         source: Source,
         shared: &mut Shared<'_, T>,
     ) {
         let answer = ErrorObject::new(error.code(), &error.to_string());
-        let reason = Failed::InvalidResponse { reason: InvalidResponse::from(&error) };
+        let reason = Failed::InvalidResponse { reason: InvalidResponse::from(error) };
         let subject = error.subject.clone();
         shared.fault(Fault::Parse(error.clone()));
         if !self.on_bad_frame(subject, answer, reason, source, shared) && source.batch.is_none() {
             let route = self.route(source.reply_to, Kind::Refusal);
-            shared.transport.reject(&error, route, &mut shared.output);
+            shared.transport.reject(error, route, &mut shared.output);
         }
     }
 

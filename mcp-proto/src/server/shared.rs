@@ -12,7 +12,7 @@ use crate::conversation::deadlines::Deadlines;
 use crate::conversation::pending::{SessionKey, TicketKey, progress_token};
 use crate::error::Fault;
 use crate::limits::Limits;
-use crate::spec::{Method, ProtocolVersion, code};
+use crate::spec::{Era, Method, ProtocolVersion, code};
 use crate::transport::Transport;
 
 /// What all clients make a server store.
@@ -134,7 +134,7 @@ impl<'s, T: ServerTransport> Shared<'s, T> {
 
     /// Remembers the tools of a result of `tools/list`, whose arguments HTTP headers repeat since 2026-07-28.
     pub(super) fn observe_result(&mut self, method: &Method, result: &Json) {
-        let serves_modern = self.serving().is_some_and(|config| config.serves(crate::spec::Era::Modern));
+        let serves_modern = self.serving().is_some_and(|config| config.serves(Era::Modern));
         if *method == Method::TOOLS_LIST && serves_modern {
             self.transport.listed_tools(result);
         }

@@ -59,7 +59,7 @@ impl Server<Stdio> {
         shared.report(Event::InputEnded);
         shared.timers.set(Timer::Drain, now + shared.config().drain_timeout);
         session.drain(shared);
-        self.close_if_drained(None, now);
+        self.close_if_drained(now);
     }
 
     /// The only session.
