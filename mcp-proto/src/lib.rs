@@ -137,6 +137,9 @@
 
 #![warn(clippy::indexing_slicing)]
 
+// The relay names everything by its public path: another crate could contain it.
+extern crate self as mcp_proto;
+
 pub mod client;
 mod codec;
 mod conversation;
@@ -148,7 +151,7 @@ pub mod machine;
 pub mod model;
 pub mod relay;
 pub mod server;
-mod spec;
+pub mod spec;
 mod time;
 mod transport;
 

@@ -186,7 +186,7 @@ impl Limits {
 
     /// Whether a message of this many bytes may be held in addition to `others`, which is computed only if the message
     /// is not small. A message of any size is accepted where nothing is held.
-    pub(crate) fn holds(&self, bytes: usize, others: impl FnOnce() -> usize) -> bool {
+    pub fn holds(&self, bytes: usize, others: impl FnOnce() -> usize) -> bool {
         bytes <= Self::SMALL || self.holds_beside(bytes, others())
     }
 

@@ -20,6 +20,9 @@ use crate::relay::{self, Relay};
 use crate::server::{self, Server};
 use crate::transport::{Stdio, Transport};
 
+pub use crate::conversation::deadlines::Deadlines;
+pub use crate::conversation::outbox::{Outbox, Weight};
+
 /// A machine: it has outputs for its driver, and a time at which it must be called next.
 ///
 /// # Example: one loop for both ends of a byte stream

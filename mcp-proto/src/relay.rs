@@ -54,18 +54,19 @@ use std::time::Duration;
 
 use http::response::Parts;
 
-use crate::Instant;
-use crate::client::{self, Client, ClientTransport, ExchangeKey, Failure, Http, Outcome};
-use crate::codec::json::Json;
-use crate::conversation::outbox::{Outbox, Output};
-use crate::conversation::pending::{RequestKey, Ticket};
-use crate::error::UsageError;
-use crate::limits::Load;
-use crate::server::{self, Server};
-use crate::spec::{Method, ProtocolVersion};
-use crate::transport::Stdio;
 use in_flight::InFlight;
 use legacy_client::LegacyClient;
+use mcp_proto::Instant;
+use mcp_proto::Json;
+use mcp_proto::Load;
+use mcp_proto::Output;
+use mcp_proto::Stdio;
+use mcp_proto::UsageError;
+use mcp_proto::client::{self, Client, ClientTransport, ExchangeKey, Failure, Http, Outcome};
+use mcp_proto::machine::Outbox;
+use mcp_proto::server::{self, Server};
+use mcp_proto::spec::{Method, ProtocolVersion};
+use mcp_proto::{RequestKey, Ticket};
 use modern_client::ModernClient;
 use opening::Opening;
 use pace::Pace;
@@ -474,7 +475,7 @@ impl Relay<Stdio> {
     }
 
     /// The server's stream has taken this many more bytes of [`Action::Server`]. After
-    /// [`StdioAction::Respawn`](crate::StdioAction::Respawn), bytes of the earlier process must no longer be reported.
+    /// [`StdioAction::Respawn`](mcp_proto::StdioAction::Respawn), bytes of the earlier process must no longer be reported.
     pub fn handle_server_written(&mut self, bytes: usize, now: Instant) {
         self.sides.client.handle_written(bytes, now);
         self.settle(now);

@@ -4,12 +4,11 @@
 
 pub mod code;
 pub(crate) mod header;
-pub(crate) mod meta;
+pub mod meta;
 mod method;
 pub(crate) mod param_headers;
 mod revision;
 
-pub use method::Method;
-pub(crate) use method::{Change, List, SettingChange, TASKS_EXTENSION};
+pub use method::{Change, List, Method, MethodFacts, SettingChange, TASKS_EXTENSION};
 pub(crate) use revision::{CancelBy, FallbackOn, UnreadableId};
 pub use revision::{Era, ProtocolVersion, Rules};

@@ -95,7 +95,8 @@ impl Json {
     /// Returns this value for keeping. It shares the memory of the text of `whole` bytes that it is a slice of, unless
     /// that text is much larger; then it is copied. A kept value is counted by its own bytes, not those of the text
     /// (M3).
-    pub(crate) fn detached_from(self, whole: usize) -> Self {
+    #[must_use]
+    pub fn detached_from(self, whole: usize) -> Self {
         Self::from_validated(detach(self.to_bytes(), whole))
     }
 

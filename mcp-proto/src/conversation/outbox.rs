@@ -13,34 +13,62 @@ pub enum Output<A, E> {
     Event(E),
 }
 
-/// The memory that an entry of the queue holds, in bytes.
+/// The memory that an action or event holds, as far as it counts against [`Limits::queue_bytes`].
 pub trait Weight {
+    /// The number of bytes.
+    #[must_use]
     fn weight(&self) -> usize;
 }
 
-/// All layers of a machine append to one queue, so that output is in causal order.
+/// The queue of a machine's output. All layers of a machine append to one queue, so that output is in causal order.
+///
+/// # Example
+///
+/// ```
+/// use bytes::Bytes;
+/// use mcp_proto::machine::Outbox;
+/// use mcp_proto::{Output, StdioAction, relay};
+///
+/// let mut out: Outbox<StdioAction, relay::Event> = Outbox::new();
+/// out.act(StdioAction::Write(Bytes::from_static(b"{}")));
+/// out.report(relay::Event::SessionLost);
+/// assert!(matches!(out.pop(), Some(Output::Action(StdioAction::Write(_)))));
+/// assert!(matches!(out.pop(), Some(Output::Event(relay::Event::SessionLost))));
+/// ```
 #[derive(Debug)]
-pub(crate) struct Outbox<A, E> {
+pub struct Outbox<A, E> {
     queue: VecDeque<Output<A, E>>,
     weight: usize,
 }
 
+impl<A: Weight, E: Weight> Default for Outbox<A, E> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<A: Weight, E: Weight> Outbox<A, E> {
-    pub(crate) const fn new() -> Self {
+    /// Creates an empty queue.
+    #[must_use]
+    pub const fn new() -> Self {
         Self { queue: VecDeque::new(), weight: 0 }
     }
 
-    pub(crate) fn act(&mut self, action: A) {
+    /// Queues an action.
+    pub fn act(&mut self, action: A) {
         self.weight += action.weight();
         self.queue.push_back(Output::Action(action));
     }
 
-    pub(crate) fn report(&mut self, event: E) {
+    /// Queues an event.
+    pub fn report(&mut self, event: E) {
         self.weight += event.weight();
         self.queue.push_back(Output::Event(event));
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Output<A, E>> {
+    /// Removes the oldest output.
+    #[must_use = "an output that is dropped is lost"]
+    pub fn pop(&mut self) -> Option<Output<A, E>> {
         let output = self.queue.pop_front()?;
         self.weight -= match &output {
             Output::Action(action) => action.weight(),
@@ -51,12 +79,14 @@ impl<A: Weight, E: Weight> Outbox<A, E> {
 
     /// RP9: whether the output has reached twice its limits, because the driver reads on although `wants_input` is
     /// `false`.
-    pub(crate) fn is_overfull(&self, limits: &Limits) -> bool {
+    #[must_use]
+    pub fn is_overfull(&self, limits: &Limits) -> bool {
         self.queue.len() >= 2 * limits.queue || self.weight >= 2 * limits.queue_bytes
     }
 
     /// H5: whether the output is below its limits; if not, the driver should read nothing more.
-    pub(crate) fn has_room(&self, limits: &Limits) -> bool {
+    #[must_use]
+    pub fn has_room(&self, limits: &Limits) -> bool {
         self.queue.len() < limits.queue && self.weight < limits.queue_bytes
     }
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::client;
-use crate::limits::Limits;
-use crate::server;
-use crate::spec::ProtocolVersion;
+use mcp_proto::Limits;
+use mcp_proto::ProtocolVersion;
+use mcp_proto::client;
+use mcp_proto::server;
 
 /// The configuration of a relay. Each field may be set separately.
 ///

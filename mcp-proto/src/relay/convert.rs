@@ -1,13 +1,13 @@
 //! Conversion of payloads between the eras (RULES section 13). All bytes that the conversion does not affect stay
 //! unchanged.
 
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::ErrorObject;
-use crate::spec::ProtocolVersion;
-use crate::spec::meta::{
+use mcp_proto::ErrorObject;
+use mcp_proto::Json;
+use mcp_proto::ProtocolVersion;
+use mcp_proto::spec::meta::{
     CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SERVER_INFO, SUBSCRIPTION_ID, without_keys,
 };
-use crate::spec::{Method, code};
+use mcp_proto::spec::{Method, code};
 
 /// The error code of 2025-11-25 for a request that requires URLs to be visited first.
 const URL_ELICITATION_REQUIRED: i64 = -32042;

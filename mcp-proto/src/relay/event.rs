@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use crate::client::{CloseReason, NotRestored, Unavailable};
-use crate::codec::json::Json;
-use crate::conversation::outbox::Weight;
-use crate::error::{Failed, Fault, Quirk, UsageError};
-use crate::spec::Method;
-use crate::spec::{Era, ProtocolVersion};
-use crate::transport::StdioAction;
+use mcp_proto::Json;
+use mcp_proto::Method;
+use mcp_proto::StdioAction;
+use mcp_proto::client::{CloseReason, NotRestored, Unavailable};
+use mcp_proto::machine::Weight;
+use mcp_proto::spec::{Era, ProtocolVersion};
+use mcp_proto::{Failed, Fault, Quirk, UsageError};
 
 /// An action that the driver of a relay must carry out. `A` is the action type of the transport to the server:
-/// [`HttpAction`](crate::client::HttpAction) or [`StdioAction`].
+/// [`HttpAction`](mcp_proto::client::HttpAction) or [`StdioAction`].
 #[derive(Debug)]
 pub enum Action<A> {
     /// An action on the client's stream.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::codec::json::Json;
-use crate::conversation::pending::{RequestKey, Ticket, TicketKey};
-use crate::spec::Method;
+use mcp_proto::Json;
+use mcp_proto::Method;
+use mcp_proto::{RequestKey, Ticket, TicketKey};
 
 /// All requests in flight.
 #[derive(Debug, Default)]
@@ -130,13 +130,29 @@ impl InFlight {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::jsonrpc::RequestId;
-    use crate::conversation::pending::{Incoming, Pending};
+    use mcp_proto::client::{self, Call, Client};
+    use mcp_proto::server::{self, Event, Server};
+    use mcp_proto::{Instant, Output, Stdio};
 
     /// A key and a ticket for each of `count` requests.
+    /// Requests of a client, and as many tickets for requests to a server.
     fn requests(count: usize) -> Vec<(RequestKey, Ticket)> {
-        let (mut pending, mut incoming) = (Pending::new(None, 8), Incoming::new(None));
-        (0..count).map(|_| (pending.reserve(), incoming.insert(RequestId::from(1), (), 0))).collect()
+        let now = Instant::START;
+        let mut client = Client::new(Stdio::new(), client::Config::new("c", "1")).expect("a configuration");
+        client.connect(now).expect("it was not connected");
+        let mut server = Server::pass_through(Stdio::new(), server::Config::new("s", "1")).expect("a configuration");
+        let meta = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
+        for id in 0..count {
+            let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list","params":{{"_meta":{meta}}}}}"#);
+            server.handle_bytes(format!("{line}\n").as_bytes(), now);
+        }
+        let tickets = std::iter::from_fn(|| server.poll_output()).filter_map(|output| {
+            if let Output::Event(Event::Requested { ticket, .. }) = output { Some(ticket) } else { None }
+        });
+        let tickets: Vec<_> = tickets.collect();
+        assert_eq!(tickets.len(), count);
+        let mut request = || client.request(Call::new("tools/list"), now).expect("it waits for the handshake");
+        tickets.into_iter().map(|ticket| (request(), ticket)).collect()
     }
 
     #[test]

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use super::convert;
 use super::in_flight::{ToClient, ToServer};
 use super::sides::Sides;
-use crate::Instant;
-use crate::client::{self, ClientTransport, Outcome, SubscriptionKey};
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{ErrorObject, Notification};
-use crate::conversation::pending::{RequestKey, Ticket, TicketKey};
-use crate::error::Failed;
-use crate::relay::watched::Watched;
-use crate::spec::ProtocolVersion;
-use crate::spec::meta::{LOG_LEVEL, RequestMeta, stamp};
-use crate::spec::{List, Method, SettingChange, code};
+use super::watched::Watched;
+use mcp_proto::Failed;
+use mcp_proto::Instant;
+use mcp_proto::Json;
+use mcp_proto::ProtocolVersion;
+use mcp_proto::client::{self, ClientTransport, Outcome, SubscriptionKey};
+use mcp_proto::spec::meta::{LOG_LEVEL, RequestMeta, stamp};
+use mcp_proto::spec::{List, Method, SettingChange, code};
+use mcp_proto::{ErrorObject, Notification};
+use mcp_proto::{RequestKey, Ticket, TicketKey};
 
 /// What the relay stores for the client (BR-L-02).
 #[derive(Debug)]
@@ -116,7 +116,7 @@ impl LegacyClient {
         match sides.client.listen(filter, now) {
             Ok(next) => self.next = Some(next),
             Err(error) => {
-                self.refuse_subscribers(sides, &ErrorObject::new(code::INTERNAL_ERROR, &error.to_string()), now)
+                self.refuse_subscribers(sides, &ErrorObject::new(code::INTERNAL_ERROR, &error.to_string()), now);
             }
         }
     }

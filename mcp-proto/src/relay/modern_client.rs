@@ -19,14 +19,14 @@ use super::in_flight::{InFlight, ToServer};
 use super::parked_calls::{Parked, ParkedCalls, Rest};
 use super::session_settings::SessionSettings;
 use super::sides::Sides;
-use crate::Instant;
-use crate::client::{self, ClientTransport, Outcome};
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{ErrorObject, Notification};
-use crate::conversation::pending::{RequestKey, Ticket, TicketKey};
-use crate::limits::Load;
-use crate::server::SubscriptionChange;
-use crate::spec::{self, Method, code};
+use mcp_proto::Instant;
+use mcp_proto::Json;
+use mcp_proto::Load;
+use mcp_proto::client::{self, ClientTransport, Outcome};
+use mcp_proto::server::SubscriptionChange;
+use mcp_proto::spec::{self, Method, code};
+use mcp_proto::{ErrorObject, Notification};
+use mcp_proto::{RequestKey, Ticket, TicketKey};
 
 /// The maximum number of `roots/list` requests that wait for a call; a server has no reason to repeat one before it is
 /// answered.
@@ -221,7 +221,7 @@ impl ModernClient {
             }
             Rest::Answered(answer) => sides.respond(ticket, answer, now),
             Rest::Again(params) => {
-                sides.send_up(ToServer { name, ..ToServer::new(ticket, method) }, params, || self.parked.held(), now)
+                sides.send_up(ToServer { name, ..ToServer::new(ticket, method) }, params, || self.parked.held(), now);
             }
         }
     }

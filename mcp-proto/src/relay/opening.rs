@@ -1,21 +1,21 @@
 //! How a relay opens both connections: it forwards the client's first message unchanged, and the server's answer shows
 //! whether the server is of the same era.
 
+use super::Event;
 use super::convert;
 use super::legacy_client::LegacyClient;
 use super::modern_client::ModernClient;
 use super::{Path, Relay};
-use crate::Instant;
-use crate::client::{self, ClientTransport, Unavailable};
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::ErrorObject;
-use crate::conversation::pending::{Ticket, TicketKey};
-use crate::limits::Load;
-use crate::relay::Event;
-use crate::server;
-use crate::spec::meta::{LOG_LEVEL, SERVER_INFO};
-use crate::spec::{Era, ProtocolVersion};
-use crate::spec::{Method, code};
+use mcp_proto::ErrorObject;
+use mcp_proto::Instant;
+use mcp_proto::Json;
+use mcp_proto::Load;
+use mcp_proto::client::{self, ClientTransport, Unavailable};
+use mcp_proto::server;
+use mcp_proto::spec::meta::{LOG_LEVEL, SERVER_INFO};
+use mcp_proto::spec::{Era, ProtocolVersion};
+use mcp_proto::spec::{Method, code};
+use mcp_proto::{Ticket, TicketKey};
 
 /// The state of the opening.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ impl<T: ClientTransport> Relay<T> {
         match connected {
             Ok(()) => self.path = Path::Opening(Opening::Sent { ticket, params }),
             Err(error) => {
-                self.sides.respond(ticket, Err(ErrorObject::new(code::INTERNAL_ERROR, &error.to_string())), now)
+                self.sides.respond(ticket, Err(ErrorObject::new(code::INTERNAL_ERROR, &error.to_string())), now);
             }
         }
     }

@@ -10,9 +10,9 @@
 
 use std::time::Duration;
 
-use crate::Instant;
-use crate::client::Backlog;
-use crate::limits::Limits;
+use mcp_proto::Instant;
+use mcp_proto::Limits;
+use mcp_proto::client::Backlog;
 
 /// How long a server may take nothing before the relay reads the client again and refuses requests without room.
 const LONGEST: Duration = Duration::from_secs(5);

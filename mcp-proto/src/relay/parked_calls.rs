@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::Event;
 use super::convert;
 use super::sides::Sides;
-use crate::Instant;
-use crate::client::ClientTransport;
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::ErrorObject;
-use crate::conversation::deadlines::Deadlines;
-use crate::conversation::pending::{RequestKey, Ticket, TicketKey};
-use crate::relay::Event;
-use crate::server::InputRequired;
-use crate::spec::{Method, code};
+use mcp_proto::ErrorObject;
+use mcp_proto::Instant;
+use mcp_proto::Json;
+use mcp_proto::client::ClientTransport;
+use mcp_proto::machine::Deadlines;
+use mcp_proto::server::InputRequired;
+use mcp_proto::spec::{Method, code};
+use mcp_proto::{RequestKey, Ticket, TicketKey};
 
 /// The parked calls of a client, each until its client's retry or its deadline.
 #[derive(Debug)]

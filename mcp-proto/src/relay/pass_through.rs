@@ -6,14 +6,14 @@ use std::time::Duration;
 use super::Event;
 use super::in_flight::ToServer;
 use super::sides::{Sides, call};
-use crate::Instant;
-use crate::client::{self, ClientTransport, Outcome};
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{ErrorObject, Notification, RequestId};
-use crate::conversation::pending::{RequestKey, Ticket};
-use crate::server;
-use crate::spec::meta::{SUBSCRIPTION_ID, stamp, with_subscription_id};
-use crate::spec::{Method, code};
+use mcp_proto::Instant;
+use mcp_proto::Json;
+use mcp_proto::client::{self, ClientTransport, Outcome};
+use mcp_proto::server;
+use mcp_proto::spec::meta::{SUBSCRIPTION_ID, stamp, with_subscription_id};
+use mcp_proto::spec::{Method, code};
+use mcp_proto::{ErrorObject, Notification, RequestId};
+use mcp_proto::{RequestKey, Ticket};
 
 impl<T: ClientTransport> Sides<T> {
     /// Forwards a request of a modern client to a modern server: the client supplies `_meta` and input itself.

@@ -4,15 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::Event;
 use super::sides::Sides;
-use crate::Instant;
-use crate::client::{Call, ClientTransport, NotRestored, Outcome};
-use crate::codec::json::Json;
-use crate::conversation::pending::{RequestKey, Ticket};
-use crate::error::{Failed, UsageError};
-use crate::relay::Event;
-use crate::server::{LoggingLevel, SubscriptionChange};
-use crate::spec::Method;
+use mcp_proto::Instant;
+use mcp_proto::Json;
+use mcp_proto::Method;
+use mcp_proto::client::{Call, ClientTransport, NotRestored, Outcome};
+use mcp_proto::server::{LoggingLevel, SubscriptionChange};
+use mcp_proto::{Failed, UsageError};
+use mcp_proto::{RequestKey, Ticket};
 
 /// The maximum bytes of resource names in setting requests that are not answered.
 const REQUEST_BYTES: usize = 1024 * 1024;

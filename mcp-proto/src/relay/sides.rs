@@ -4,18 +4,18 @@ use std::fmt;
 
 use super::in_flight::InFlight;
 use super::{Action, Event};
-use crate::Instant;
-use crate::client::{Call, Client, ClientTransport};
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{ErrorObject, Notification};
-use crate::codec::text::Excerpt;
-use crate::conversation::outbox::Outbox;
-use crate::conversation::pending::Ticket;
-use crate::error::Failed;
-use crate::limits::Limits;
-use crate::server::{self, Server};
-use crate::spec::{Era, Method, code};
-use crate::transport::Stdio;
+use mcp_proto::Excerpt;
+use mcp_proto::Failed;
+use mcp_proto::Instant;
+use mcp_proto::Json;
+use mcp_proto::Limits;
+use mcp_proto::Stdio;
+use mcp_proto::Ticket;
+use mcp_proto::client::{Call, Client, ClientTransport};
+use mcp_proto::machine::Outbox;
+use mcp_proto::server::{self, Server};
+use mcp_proto::spec::{Era, Method, code};
+use mcp_proto::{ErrorObject, Notification};
 
 /// The machines of both sides, the requests in flight between them, and the queue of outputs.
 pub(super) struct Sides<T: ClientTransport> {

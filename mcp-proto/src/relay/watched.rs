@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::codec::json::Json;
+use mcp_proto::Json;
 
 /// The maximum number of resources.
 const URIS: usize = 512;

@@ -6,35 +6,38 @@ use crate::codec::json::Json;
 use crate::codec::jsonrpc::RequestId;
 
 /// The revision that a request is made in.
-pub(crate) const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 /// The capabilities of the client, for this request.
-pub(crate) const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 /// The client's name and version.
-pub(crate) const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 /// The least severe level of log messages that the client wants for this request.
-pub(crate) const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 /// The server's name and version.
-pub(crate) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// The id of the `subscriptions/listen` that a message belongs to.
-pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// The reserved members of a request's `_meta`. A value of the wrong type counts as missing (MD-M-03).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct RequestMeta {
+#[non_exhaustive]
+pub struct RequestMeta {
     /// Whether there is a member that only requests of the modern era have, of any type (ER-41).
-    pub(crate) is_claimed: bool,
+    pub is_claimed: bool,
     /// The name of a revision, which may be unknown.
-    pub(crate) version: Option<Box<str>>,
+    pub version: Option<Box<str>>,
     /// An object.
-    pub(crate) client_capabilities: Option<Json>,
+    pub client_capabilities: Option<Json>,
     /// An object.
-    pub(crate) client_info: Option<Json>,
+    pub client_info: Option<Json>,
     /// A string, which may not be a valid level.
-    pub(crate) log_level: Option<Box<str>>,
+    pub log_level: Option<Box<str>>,
 }
 
 impl RequestMeta {
-    pub(crate) fn read(params: Option<&Json>) -> Self {
+    /// Reads them from the parameters of a request.
+    #[must_use]
+    pub fn read(params: Option<&Json>) -> Self {
         let Some(meta) = params.and_then(|params| params.first_member("_meta")) else { return Self::default() };
         let [version, capabilities, info, level] =
             meta.first_members([PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL]);
@@ -51,13 +54,15 @@ impl RequestMeta {
 }
 
 /// Returns `object` with these members of its `_meta` set. A `_meta` that is not an object is replaced.
-pub(crate) fn stamp(object: &Json, set: &[(&str, &Json)]) -> Json {
+#[must_use]
+pub fn stamp(object: &Json, set: &[(&str, &Json)]) -> Json {
     let meta = object.first_member("_meta").filter(Json::is_object).unwrap_or(Json::empty_object());
     object.with_members(&[("_meta", &meta.with_members(set))])
 }
 
 /// Returns `object` without these keys of its `_meta`, and without the `_meta` if it is then empty.
-pub(crate) fn without_keys(object: &Json, keys: &[&str]) -> Json {
+#[must_use]
+pub fn without_keys(object: &Json, keys: &[&str]) -> Json {
     let Some(meta) = object.first_member("_meta") else { return object.clone() };
     let stripped = meta.without_members(keys);
     if stripped == meta {

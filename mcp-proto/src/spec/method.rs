@@ -14,41 +14,45 @@ pub struct Method(Cow<'static, str>);
 /// The properties of a method. A method that is not in the table has none of them, and is not restricted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "a table: each column is independent of the others")]
-pub(crate) struct MethodFacts {
+#[non_exhaustive]
+pub struct MethodFacts {
     /// The last revision that has the method; later ones removed it (RULES 8.4).
     until: Option<ProtocolVersion>,
     /// The era of the conversations that the method opens.
-    pub(crate) opens: Option<Era>,
+    pub opens: Option<Era>,
     /// Only the machines send it, when the protocol requires it; an application cannot (RULES 3.1).
-    pub(crate) is_reserved: bool,
+    pub is_reserved: bool,
     /// The capability that a client must declare to be sent this request. Only such requests can be input requests
     /// (MD-I-03).
-    pub(crate) client_capability: Option<&'static str>,
+    pub client_capability: Option<&'static str>,
     /// The result may require input first, in revisions that have such results (MD-I-01).
-    pub(crate) takes_input: bool,
+    pub takes_input: bool,
     /// The result states how long it may be cached (MD-K-01).
-    pub(crate) is_cacheable: bool,
+    pub is_cacheable: bool,
     /// The member of `params` that the header `Mcp-Name` repeats (RULES 8.2).
-    pub(crate) named_by: Option<&'static str>,
+    pub named_by: Option<&'static str>,
     /// The session setting that it changes.
-    pub(crate) changes_setting: Option<SettingChange>,
+    pub changes_setting: Option<SettingChange>,
     /// The change that this notification reports to subscribers.
-    pub(crate) change: Option<Change>,
+    pub change: Option<Change>,
     /// A notification that may be dropped under load, because a later one replaces it or it is only displayed (RP9).
-    pub(crate) may_be_missed: bool,
+    pub may_be_missed: bool,
 }
 
 /// A setting that a server stores for a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SettingChange {
+pub enum SettingChange {
+    /// The lowest level of log messages.
     LogLevel,
+    /// A subscription to a resource begins.
     Subscribe,
+    /// It ends.
     Unsubscribe,
 }
 
 /// What a client can subscribe to (RULES 8.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Change {
+pub enum Change {
     /// One of the lists.
     List(List),
     /// The resource that the member `uri` names.
@@ -59,7 +63,8 @@ pub(crate) enum Change {
 
 impl Change {
     /// The member of `params` that identifies what has changed.
-    pub(crate) const fn named_by(self) -> Option<&'static str> {
+    #[must_use] 
+    pub const fn named_by(self) -> Option<&'static str> {
         match self {
             Self::List(_) => None,
             Self::Resource => Some("uri"),
@@ -68,7 +73,8 @@ impl Change {
     }
 
     /// The capability that a server declares if it sends this notification, and the member of it (LC-18).
-    pub(crate) const fn capability(self) -> (&'static str, &'static str) {
+    #[must_use] 
+    pub const fn capability(self) -> (&'static str, &'static str) {
         match self {
             Self::List(list) => (list.capability(), "listChanged"),
             Self::Resource => ("resources", "subscribe"),
@@ -78,21 +84,26 @@ impl Change {
 }
 
 /// The extension whose tasks a client can subscribe to.
-pub(crate) const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
+pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 /// A list of a server that may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum List {
+pub enum List {
+    /// The tools.
     Tools,
+    /// The prompts.
     Prompts,
+    /// The resources.
     Resources,
 }
 
 impl List {
-    pub(crate) const ALL: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
+    /// All lists.
+    pub const ALL: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
 
     /// The capability that a server declares if it has the list.
-    pub(crate) const fn capability(self) -> &'static str {
+    #[must_use] 
+    pub const fn capability(self) -> &'static str {
         match self {
             Self::Tools => "tools",
             Self::Prompts => "prompts",
@@ -101,7 +112,8 @@ impl List {
     }
 
     /// The member of the filter of `subscriptions/listen` that subscribes to its changes (MD-L-01).
-    pub(crate) const fn filter_member(self) -> &'static str {
+    #[must_use] 
+    pub const fn filter_member(self) -> &'static str {
         match self {
             Self::Tools => "toolsListChanged",
             Self::Prompts => "promptsListChanged",
@@ -110,7 +122,8 @@ impl List {
     }
 
     /// The notification that the list has changed.
-    pub(crate) const fn notification(self) -> Method {
+    #[must_use] 
+    pub const fn notification(self) -> Method {
         match self {
             Self::Tools => Method::TOOLS_LIST_CHANGED,
             Self::Prompts => Method::PROMPTS_LIST_CHANGED,
@@ -259,7 +272,18 @@ impl Method {
 }
 
 impl Method {
-    pub(crate) fn facts(&self) -> &'static MethodFacts {
+    /// What holds for the method in the specification.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::Method;
+    ///
+    /// assert!(Method::TOOLS_CALL.facts().takes_input);
+    /// assert_eq!(Method::from("x/unknown").facts().named_by, None);
+    /// ```
+    #[must_use]
+    pub fn facts(&self) -> &'static MethodFacts {
         facts(&self.0)
     }
 

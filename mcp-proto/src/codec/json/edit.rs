@@ -49,12 +49,12 @@ impl Json {
     }
 
     /// The first member with this name, for objects whose keys were checked to be unique.
-    pub(crate) fn first_member(&self, name: &str) -> Option<Self> {
+    pub fn first_member(&self, name: &str) -> Option<Self> {
         members(&self.0).find(|member| member.is_named(&self.0, name)).map(|member| Self(self.0.slice(member.value)))
     }
 
     /// The first members of these names, found in one pass.
-    pub(crate) fn first_members<const N: usize>(&self, names: [&str; N]) -> [Option<Self>; N] {
+    pub fn first_members<const N: usize>(&self, names: [&str; N]) -> [Option<Self>; N] {
         let mut found = [const { None }; N];
         for member in members(&self.0) {
             let Some(name) = member.key.name(&self.0) else { continue };
@@ -77,7 +77,8 @@ impl Json {
 
     /// As [`Json::with_member`] for several members, in one pass. New members are inserted at the beginning, in the
     /// given order.
-    pub(crate) fn with_members(&self, set: &[(&str, &Self)]) -> Self {
+    #[must_use]
+    pub fn with_members(&self, set: &[(&str, &Self)]) -> Self {
         let text = &self.0;
         let Some(inside) = text.strip_prefix(b"{") else { return self.clone() };
         let mut missing = set.to_vec();
@@ -112,7 +113,8 @@ impl Json {
     }
 
     /// This object without the members of these names; every byte of the others stays as it is.
-    pub(crate) fn without_members(&self, names: &[&str]) -> Self {
+    #[must_use]
+    pub fn without_members(&self, names: &[&str]) -> Self {
         let text = &self.0;
         let is_kept = |member: &Member| !names.iter().any(|name| member.is_named(text, name));
         if members(text).all(|member| is_kept(&member)) {
@@ -132,7 +134,8 @@ impl Json {
     }
 
     /// This array with `change` applied to each element; a value that is not an array is returned unchanged.
-    pub(crate) fn map_elements(&self, change: impl Fn(Self) -> Self) -> Self {
+    #[must_use]
+    pub fn map_elements(&self, change: impl Fn(Self) -> Self) -> Self {
         if !self.0.starts_with(b"[") {
             return self.clone();
         }
@@ -150,7 +153,7 @@ impl Json {
 
     /// The names and values of this object's members, in order; empty if this is not an object. A name with an unpaired
     /// surrogate is not a string, and is `None`.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (Option<String>, Self)> {
+    pub fn entries(&self) -> impl Iterator<Item = (Option<String>, Self)> {
         members(&self.0).map(|member| {
             let name = member.key.name(&self.0).and_then(|name| String::from_utf8(name.into_owned()).ok());
             (name, Self(self.0.slice(member.value)))

@@ -52,7 +52,8 @@ impl ErrorObject {
     }
 
     /// The answer to a subscription that is refused because the limit is reached (MD-L-14).
-    pub(crate) fn too_many_subscriptions() -> Self {
+    #[must_use] 
+    pub fn too_many_subscriptions() -> Self {
         Self::new(code::INTERNAL_ERROR, "too many subscriptions at one time")
     }
 
@@ -80,7 +81,8 @@ impl ErrorObject {
     }
 
     /// The same error with another code.
-    pub(crate) fn with_code(&self, code: i64) -> Self {
+    #[must_use]
+    pub fn with_code(&self, code: i64) -> Self {
         Self { code, text: self.text.with_member("code", &Json::from(code)) }
     }
 
