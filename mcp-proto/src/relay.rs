@@ -222,7 +222,8 @@ impl<T: ClientTransport> Relay<T> {
             Path::ModernClient(state) => state.load(),
             Path::PassThrough { .. } | Path::LegacyClient(_) => Load::default(),
         };
-        let in_flight = Load { held: self.sides.in_flight.bytes(), ..Load::default() };
+        let mut in_flight = Load::default();
+        in_flight.held = self.sides.in_flight.bytes();
         own + in_flight + self.sides.server.load() + self.sides.client.load()
     }
 
@@ -265,6 +266,7 @@ impl<T: ClientTransport> Relay<T> {
     }
 
     /// Handles an event of the server machine, which faces the client.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the enum may grow")]
     fn on_server_event(&mut self, event: server::Event, now: Instant) {
         use server::Event as E;
         match event {
@@ -309,7 +311,8 @@ impl<T: ClientTransport> Relay<T> {
                     state.listen_anew(&mut self.sides, now);
                 }
             }
-            E::Connected { .. } => {}
+            // Other events need nothing from the relay.
+            _ => {}
         }
     }
 
@@ -340,6 +343,7 @@ impl<T: ClientTransport> Relay<T> {
     }
 
     /// Handles an event of the client machine, which faces the server.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the enum may grow")]
     fn on_client_event(&mut self, event: client::Event, now: Instant) {
         use client::Event as E;
         match event {
@@ -370,7 +374,6 @@ impl<T: ClientTransport> Relay<T> {
                     Path::Opening(_) | Path::PassThrough { .. } => self.sides.pass_progress(request, params, now),
                 }
             }
-            E::Progressed { .. } | E::ListeningInterrupted { .. } => {}
             E::NotRestored { method, reason, .. } => self.sides.out.report(Event::NotInEffect { method, reason }),
             E::Listening { subscription, filter } => {
                 if let Path::LegacyClient(state) = &mut self.path {
@@ -415,6 +418,8 @@ impl<T: ClientTransport> Relay<T> {
                 self.sides.server.close(now);
                 self.sides.out.report(Event::Closed(reason));
             }
+            // Other events need nothing from the relay.
+            _ => {}
         }
     }
 

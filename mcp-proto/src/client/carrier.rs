@@ -162,7 +162,6 @@ pub trait Carrier: Transport<Action: Weight> {
 
 /// Messages that wait to be sent because the server accepts them slowly.
 #[derive(Debug, Clone, Copy, Default)]
-#[non_exhaustive]
 pub struct Backlog {
     /// The number of messages that are not requests.
     pub messages: usize,

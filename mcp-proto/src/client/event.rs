@@ -171,7 +171,6 @@ pub enum Outcome {
 
 /// What a message of the server belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Scope {
     /// It came on the stream of this request (SH-S-13), or it is about the subscription that this request carries: a
     /// `subscriptions/listen` that the application made with [`Call::unchanged`](super::Call::unchanged).

@@ -50,7 +50,9 @@ impl ModernClient {
     }
 
     pub(super) fn load(&self) -> Load {
-        Load { held: self.parked.held(), timers: self.parked.timers(), ..Load::default() }
+        let mut load = Load::default();
+        (load.held, load.timers) = (self.parked.held(), self.parked.timers());
+        load
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {

@@ -11,7 +11,6 @@ use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::Load;
 use mcp_proto::client::{self, ClientTransport, Unavailable};
-use mcp_proto::server;
 use mcp_proto::spec::meta::{LOG_LEVEL, SERVER_INFO};
 use mcp_proto::spec::{Era, ProtocolVersion};
 use mcp_proto::spec::{Method, code};
@@ -43,9 +42,11 @@ pub(super) struct Held {
 impl Opening {
     /// The requests that are held until the era of the server is known.
     pub(super) fn load(&self) -> Load {
-        let Self::Discovering { held, .. } = self else { return Load::default() };
-        let bytes = held.iter().filter_map(|held| held.params.as_ref()).map(Json::len).sum();
-        Load { waiting: held.len(), held: bytes, ..Load::default() }
+        let mut load = Load::default();
+        let Self::Discovering { held, .. } = self else { return load };
+        load.waiting = held.len();
+        load.held = held.iter().filter_map(|held| held.params.as_ref()).map(Json::len).sum();
+        load
     }
 
     /// The client has cancelled a request, which may be held.
@@ -273,7 +274,8 @@ impl<T: ClientTransport> Relay<T> {
         let versions = ProtocolVersion::ALL.iter().copied().filter(|version| version.rules().era == era);
         let instructions = opened.first_member("instructions");
         let instructions = instructions.as_ref().and_then(Json::as_string).map(|text| Box::from(&*text));
-        let mut config = server::Config { versions: versions.collect(), ..self.sides.server.config().clone() };
+        let mut config = self.sides.server.config().clone();
+        config.versions = versions.collect();
         (config.server_info, config.capabilities, config.instructions) = (server_info, capabilities, instructions);
         // The server behind the relay decides about subscriptions (BR-L-04, BR-M-09).
         config.hands_up_subscribe = true;

@@ -79,7 +79,8 @@ mod tests {
 
     #[test]
     fn k3_a_client_is_not_read_while_its_server_is_slow_and_is_again_once_that_is_stalled() {
-        let limits = Limits { queue: 10, queue_bytes: 1000, unwritten: 1 << 20, ..Limits::default() };
+        let mut limits = Limits::default();
+        (limits.queue, limits.queue_bytes, limits.unwritten) = (10, 1000, 1 << 20);
         let mut pace = Pace::new(Duration::from_secs(60), &limits);
         let start = now();
         let at = |seconds: u64| start + Duration::from_secs(seconds);
@@ -103,7 +104,7 @@ mod tests {
             assert_eq!((pace.poll_timeout(), pace.lets_read()), (until.map(at), until.is_none()), "{now} s");
         }
         // The pause is never longer than the request timeout, and starts at half of `unwritten` at the latest.
-        let limits = Limits { unwritten: 1000, ..limits };
+        limits.unwritten = 1000;
         let mut pace = Pace::new(Duration::from_secs(2), &limits);
         for (bytes, until) in [(500, None), (501, Some(2))] {
             pace.update(Backlog { messages: 0, message_bytes: 0, bytes }, at(0));

@@ -75,7 +75,8 @@ pub fn without_keys(object: &Json, keys: &[&str]) -> Json {
 }
 
 /// Parameters of a notification that belongs to the `subscriptions/listen` with this id (MD-L-04).
-pub(crate) fn with_subscription_id(params: &Json, id: &RequestId) -> Json {
+#[must_use]
+pub fn with_subscription_id(params: &Json, id: &RequestId) -> Json {
     stamp(params, &[(SUBSCRIPTION_ID, &id.to_json())])
 }
 

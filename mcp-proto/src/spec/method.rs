@@ -63,7 +63,7 @@ pub enum Change {
 
 impl Change {
     /// The member of `params` that identifies what has changed.
-    #[must_use] 
+    #[must_use]
     pub const fn named_by(self) -> Option<&'static str> {
         match self {
             Self::List(_) => None,
@@ -73,7 +73,7 @@ impl Change {
     }
 
     /// The capability that a server declares if it sends this notification, and the member of it (LC-18).
-    #[must_use] 
+    #[must_use]
     pub const fn capability(self) -> (&'static str, &'static str) {
         match self {
             Self::List(list) => (list.capability(), "listChanged"),
@@ -102,7 +102,7 @@ impl List {
     pub const ALL: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
 
     /// The capability that a server declares if it has the list.
-    #[must_use] 
+    #[must_use]
     pub const fn capability(self) -> &'static str {
         match self {
             Self::Tools => "tools",
@@ -112,7 +112,7 @@ impl List {
     }
 
     /// The member of the filter of `subscriptions/listen` that subscribes to its changes (MD-L-01).
-    #[must_use] 
+    #[must_use]
     pub const fn filter_member(self) -> &'static str {
         match self {
             Self::Tools => "toolsListChanged",
@@ -122,7 +122,7 @@ impl List {
     }
 
     /// The notification that the list has changed.
-    #[must_use] 
+    #[must_use]
     pub const fn notification(self) -> Method {
         match self {
             Self::Tools => Method::TOOLS_LIST_CHANGED,

@@ -52,7 +52,7 @@ impl ErrorObject {
     }
 
     /// The answer to a subscription that is refused because the limit is reached (MD-L-14).
-    #[must_use] 
+    #[must_use]
     pub fn too_many_subscriptions() -> Self {
         Self::new(code::INTERNAL_ERROR, "too many subscriptions at one time")
     }

@@ -112,7 +112,9 @@ impl RequestId {
         }
     }
 
-    pub(crate) fn to_json(&self) -> Json {
+    /// The id as JSON, as it was received.
+    #[must_use]
+    pub fn to_json(&self) -> Json {
         let mut text = Vec::new();
         self.encode_into(&mut text);
         Json::from_validated(text.into())

@@ -85,7 +85,6 @@ impl Application {
                     let through = match scope {
                         client::Scope::Subscription(key) => Some(key),
                         client::Scope::Request(_) | client::Scope::Connection => None,
-                        scope => panic!("{scope:?} is new"),
                     };
                     // A change for a subscription that has just ended arrives without a subscription, and is ignored.
                     let is_modern = model.own_version(client).is_some_and(|own| own.rules().era == Era::Modern);
