@@ -64,6 +64,23 @@ fn md_m_01_every_request_has_revision_capabilities_and_name_in_body_and_headers(
 }
 
 #[test]
+fn no_timer_of_a_subscription_is_left_when_it_has_ended() {
+    let mut stream = ClientStream::detecting_with(|config| config.capabilities = json(r#"{"roots":{}}"#));
+    // Before the revision is known, a request of the server may be one of an older revision.
+    stream.line(request("1", "roots/list", "{}"));
+    let ticket = stream.events().into_iter().find_map(|event| match event {
+        Event::Requested { ticket, .. } => Some(ticket),
+        _ => None,
+    });
+    stream.line(result("1", tests::world::DISCOVERED));
+    let subscription = stream.machine.listen(json("{}"), stream.now).unwrap();
+    stream.machine.answer(ticket.expect("a request"), Ok(json("{}")), stream.now);
+    stream.machine.unlisten(subscription, stream.now);
+    stream.drain();
+    assert_eq!((stream.machine.load().timers, stream.machine.poll_timeout()), (0, None));
+}
+
+#[test]
 fn nothing_opens_a_session_or_a_stream_of_the_server() {
     let mut harness = HttpClientHarness::detecting_client();
     let opened = harness.opened();

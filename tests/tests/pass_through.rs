@@ -58,7 +58,7 @@ fn an_unchanged_call_is_sent_as_it_is_and_its_answer_is_reported_as_received() {
         let outcomes = outcomes(&mut stream);
         match &outcomes[..] {
             [Outcome::Result(result)] => {
-                assert!(answer.contains(std::str::from_utf8(result.as_bytes()).unwrap()), "{answer}")
+                assert!(answer.contains(std::str::from_utf8(result.as_bytes()).unwrap()), "{answer}");
             }
             [Outcome::Error(error)] => assert_eq!(error.code(), -32022),
             _ => panic!("{outcomes:?}"),
