@@ -180,7 +180,7 @@ async fn a_proxy_ends_with_the_process_of_its_server() {
     assert_eq!(running.ends().await.0.unwrap(), CloseReason::Peer);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_proxy_that_is_stopped_answers_what_it_was_asked_and_ends_the_session() {
     let server = LoopbackServer::start(mcp_server(|_, connection| connection.hang()));
     let mut running = Running::http(&server);
@@ -202,8 +202,8 @@ async fn a_proxy_that_is_stopped_answers_what_it_was_asked_and_ends_the_session(
 async fn defect_k4_a_proxy_whose_client_does_not_read_stops_reading_and_ends_in_time() {
     let server = LoopbackServer::start(mcp_server(|asked, connection| {
         connection.begin_events()?;
-        let said =
-            format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":"{}"}}"#, "x".repeat(1 << 20));
+        let params = format!(r#"{{"level":"info","data":"{}"}}"#, "x".repeat(1 << 20));
+        let said = format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{params}}}"#);
         // Far more than all limits and buffers hold.
         for _ in 0..400 {
             connection.chunk(event(&said))?;

@@ -188,7 +188,7 @@ mod tests {
 
     use ::mcp_testkit::messages::{INITIALIZED, initialize, request, result};
     use ::mcp_testkit::waiting::{LONG, wait_until};
-    use mcp_proto::Json;
+    use mcp_proto::{ErrorObject, Json};
 
     use super::*;
     use crate::Incoming;
@@ -203,7 +203,12 @@ mod tests {
 
     impl Served {
         fn start(service: impl Service) -> Self {
-            let config = Config::new("s", "1").with_capabilities(Json::parse(r#"{"tools":{}}"#).unwrap());
+            Self::start_with(|_| {}, service)
+        }
+
+        fn start_with(change: impl FnOnce(&mut Config), service: impl Service) -> Self {
+            let mut config = Config::new("s", "1").with_capabilities(Json::parse(r#"{"tools":{}}"#).unwrap());
+            change(&mut config);
             let server = StdioServer::new(config);
             let (client, end) = UnixStream::pair().unwrap();
             client.set_read_timeout(Some(LONG)).unwrap();
@@ -247,6 +252,35 @@ mod tests {
         served.client.shutdown(std::net::Shutdown::Write).unwrap();
         let (reason, rest) = served.ends();
         assert_eq!((reason.unwrap(), rest.trim_end()), (CloseReason::Peer, result("4", "{}").as_str()));
+    }
+
+    #[test]
+    fn h5_a_server_on_a_byte_stream_whose_client_does_not_read_stops_reading() {
+        // Several times what sockets and queues hold.
+        const FLOOD: usize = 16 << 20;
+        let mut served = Served::start_with(
+            |config| config.limits.queue_bytes = 64 * 1024,
+            |incoming: Incoming| Err(ErrorObject::method_not_found(incoming.method())),
+        );
+        served.write(&initialize("1", "2025-11-25"));
+        served.line();
+        served.write(INITIALIZED);
+        let ping = request("2", "ping", "{}") + "\n";
+        let pings = ping.repeat(1000);
+        served.client.set_write_timeout(Some(std::time::Duration::from_secs(2))).unwrap();
+        let mut written = 0;
+        let stopped = loop {
+            assert!(written < FLOOD, "the server reads on");
+            match served.client.write(&pings.as_bytes()[written % pings.len()..]) {
+                Ok(length) => written += length,
+                Err(error) => break error.kind(),
+            }
+        };
+        assert_eq!(stopped, io::ErrorKind::WouldBlock);
+        // Every ping that was written is answered, once the client reads.
+        for _ in 0..written / ping.len() {
+            assert_eq!(served.line(), result("2", "{}"));
+        }
     }
 
     #[test]
