@@ -2,8 +2,8 @@
 
 use mcp_proto::server::{Config, Event, LoggingLevel, Server, SubscriptionChange};
 use mcp_proto::{Instant, Json, Method, Notification, Output, RequestId, Stdio, StdioAction, Ticket, UsageError};
-use tests::asked::{initialize, modern};
-use tests::world::{INITIALIZED, request, result};
+use mcp_testkit::http_exchange::{initialize, modern};
+use mcp_testkit::messages::{INITIALIZED, request, result};
 
 /// What the machine has put out since the last call.
 #[derive(Default)]
