@@ -77,7 +77,7 @@ pub fn all() -> Vec<Texts> {
         ),
         texts(
             "InvalidUrl",
-            "mcp-proto/src/client/http/url.rs",
+            "mcp-proto/src/client/http/endpoint.rs",
             vec![
                 InvalidUrl::NotHttp,
                 InvalidUrl::Blank,

@@ -4,76 +4,84 @@
 //! never by its id alone (C1).
 //!
 //! ```text
-//!            room for an exchange             2xx JSON or events          response
-//!  queue ───────────────────────▶ exchange ────────────────────▶ reading ─────────▶ answered
-//!    ▲                              │   │                           │ stream breaks
-//!    │ next session is open         │   └─ not delivered ─▶ held    ▼
-//!  parked ◀── 404 for the session ──┘        (tried again)     pausing ─▶ GET with Last-Event-ID ─▶ reading
+//!              Client<Http>
+//!       send, cancel │ ▲ messages, outcomes, loss of the session
+//!                    ▼ │
+//!     ┌──────────────────────────────────┐
+//!     │ Deliveries: messages on their way│      each message has one state
+//!     └──────────────────────────────────┘
+//!       an exchange is free │ ▲ answered, accepted, refused, not delivered
+//!                           ▼ │
+//!     ┌──────────────────────────────────┐
+//!     │ Exchanges: open HTTP exchanges   │      each refers to its message by key
+//!     └──────────────────────────────────┘
+//!           Open, Abort │ ▲ head, body, end, failure
+//!                       ▼ │
+//!                      driver
 //! ```
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `config` | the configuration |
-//! | `url` | validation of the configured URL |
-//! | `endpoint` | the URL of the server, and references on the same origin |
+//! | `endpoint` | the URL of the server: its validation, and references on the same origin |
 //! | `headers` | headers of requests, and fields from the headers of responses |
+//! | `delivery` | the messages on their way: the state of each, and their order |
+//! | `send` | the next message for a free exchange, and its HTTP request; messages that are not delivered |
+//! | `cancel` | requests that are cancelled, or whose answers are not needed |
 //! | `exchange` | open exchanges: their purposes, how they are read, and their deadlines |
-//! | `carrier` | the operations that the client needs from this transport |
-//! | `delivery` | the messages on their way, each with one state |
-//! | `answer` | responses: heads, bodies, ends and failures of exchanges |
-//! | `mirrored` | headers that repeat parts of the body of a request |
-//! | `tools` | tools whose arguments are repeated in headers |
+//! | `response` | responses: heads, bodies, ends and failures of exchanges |
 //! | `route` | decoding of events and bodies, and matching of messages to requests |
 //! | `failure` | failures of exchanges, as drivers report them |
 //! | `refusal` | HTTP errors, and the JSON-RPC errors in their bodies |
 //! | `redirect` | redirects, followed or refused |
-//! | `resume` | resumption of broken streams |
-//! | `server_stream` | the stream for messages that belong to no request |
-//! | `session` | sessions: begun, lost, opened again, ended |
+//! | `session` | the session: begun, lost (404), opened again, ended |
+//! | `stream` | streams that break and are opened again, and the stream for messages that belong to no request |
+//! | `tools` | headers that repeat parts of messages, as learned from lists of tools |
 //! | `two_endpoint` | the transport of 2024-11-05, and the fallback to it |
 
-mod carrier;
+mod cancel;
 mod config;
 mod delivery;
 mod endpoint;
 mod exchange;
 mod failure;
 mod headers;
-mod mirrored;
 mod redirect;
 mod refusal;
 mod response;
 mod route;
+mod send;
 mod session;
 mod stream;
 mod tools;
 mod two_endpoint;
-mod url;
+
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Request;
 
-use super::carrier::{Inbound, Role, Wire};
+use super::carrier::{Backlog, Carrier, Role, Wire};
 use crate::Instant;
+use crate::codec::jsonrpc::Message;
 use crate::conversation::backoff::Jitter;
 use crate::conversation::deadlines::Deadlines;
 use crate::conversation::outbox::Weight;
 use crate::conversation::pending::RequestKey;
-use crate::error::{Failed, Fault};
-use crate::limits::Limits;
-use delivery::{Deliveries, DeliveryKey, Queue};
-use endpoint::Endpoint;
-use exchange::{Exchange, Exchanges, Posted, Purpose};
-use headers::Common;
+use crate::limits::{Limits, Load};
+use crate::spec::ProtocolVersion;
+use crate::transport::{Transport, sealed};
+use delivery::{Deliveries, DueDelivery};
+use exchange::{ExchangeTimer, Exchanges};
 use session::HttpSession;
-use stream::{Cursor, ServerStream};
+use stream::ServerStream;
 use tools::Tools;
 use two_endpoint::HttpMode;
 
 pub use config::{HttpConfig, HttpTransport};
+pub use endpoint::InvalidUrl;
 pub use exchange::ExchangeKey;
 pub use failure::Failure;
-pub use url::InvalidUrl;
 
 /// An action that the driver of an HTTP client must carry out.
 #[derive(Debug)]
@@ -166,117 +174,6 @@ impl Http {
     pub(crate) fn server(&self) -> String {
         self.config.server()
     }
-
-    /// Sends waiting messages while exchanges are free.
-    fn pump(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
-        while let Some(message) = self.next_to_send() {
-            self.post(message, now, wire);
-        }
-        if self.mode.is_open() && self.deliveries.waits_first() {
-            wire.inbound.push_back(Inbound::RequestWaits { limit: self.limits.requests_at_once() });
-        }
-        self.go_on_closing(wire);
-    }
-
-    /// The next message for which an exchange is free.
-    fn next_to_send(&self) -> Option<DeliveryKey> {
-        if !self.mode.is_open() {
-            return None;
-        }
-        let room = self.room();
-        // The stream for the server's own messages uses one of the reserved exchanges.
-        let kept = self.limits.exchanges - self.limits.requests_at_once();
-        let kept = kept.saturating_sub(usize::from(self.has_stream()));
-        let next = |queue, is_free: bool| if is_free { self.deliveries.first_queued(queue) } else { None };
-        next(Queue::Others, room > 0)
-            .or_else(|| next(Queue::Pings, room > kept / 2))
-            .or_else(|| next(Queue::Requests, room > kept))
-    }
-
-    /// Whether a stream that belongs to no request is open, or will be opened again.
-    fn has_stream(&self) -> bool {
-        self.timers.is_set(Timer::ServerStream) || self.exchanges.any(Purpose::is_stream)
-    }
-
-    /// The number of exchanges that may still be opened. A stream that will be opened again after a pause counts as
-    /// open.
-    fn room(&self) -> usize {
-        let reopened = self.deliveries.resuming() + usize::from(self.timers.is_set(Timer::ServerStream));
-        self.limits.exchanges.saturating_sub(self.exchanges.len() + reopened)
-    }
-
-    /// Opens an exchange for a message.
-    fn post(&mut self, message: DeliveryKey, now: Instant, wire: &mut Wire<'_, HttpAction>) {
-        let Some(post) = self.deliveries.post(message) else { return };
-        let opens_session = matches!(post.role, Role::Initialize(_));
-        let to = post.to.as_ref().unwrap_or(self.mode.post_to(&self.config.endpoint));
-        let user = &self.config.headers;
-        let common =
-            if opens_session { Common { user, session: None, version: None } } else { self.session.common(user) };
-        let common = Common { version: post.version.or(common.version), ..common };
-        let request = common.post(to, post.body.clone(), post.mirrored.as_deref());
-        let posted = Posted { message, role: post.role, redirects: post.redirects };
-        let exchange = self.open(request, Purpose::Post(posted), wire);
-        self.deliveries.sent_on(message, exchange);
-        if message.request().is_none() {
-            self.exchanges.accept_until(exchange, now + self.config.accept_timeout);
-        }
-    }
-
-    /// Opens an exchange for a stream.
-    fn get(&mut self, from: Option<&Endpoint>, purpose: Purpose, wire: &mut Wire<'_, HttpAction>) -> ExchangeKey {
-        let cursor = match &purpose {
-            Purpose::ServerStream { .. } => self.server_stream.cursor.resume_after(),
-            Purpose::Resume { request, .. } => self.deliveries.cursor(*request).and_then(Cursor::resume_after),
-            Purpose::Post(_) | Purpose::TwoEndpointStream { .. } | Purpose::Delete | Purpose::Drain => None,
-        };
-        let request = self.session.common(&self.config.headers).get(from.unwrap_or(&self.config.endpoint), cursor);
-        self.open(request, purpose, wire)
-    }
-
-    fn open(&mut self, request: Request<Bytes>, purpose: Purpose, wire: &mut Wire<'_, HttpAction>) -> ExchangeKey {
-        let opens_session = matches!(&purpose, Purpose::Post(Posted { role: Role::Initialize(_), .. }));
-        // The session of a two-endpoint server is in the URL that it named (HS-08).
-        let opened_in = self.session.opened_in(!self.mode.is_streamable(), opens_session);
-        self.exchanges.open(Exchange::new(purpose, opened_in), request, wire)
-    }
-
-    /// CX-07, CX-08: closing the exchange is the cancellation.
-    fn close_exchange(&mut self, request: RequestKey, wire: &mut Wire<'_, HttpAction>) {
-        let removed = self.deliveries.remove(DeliveryKey::Request(request));
-        if let Some(exchange) = removed.and_then(|removed| removed.exchange) {
-            self.exchanges.abort(exchange, wire);
-        }
-    }
-
-    /// The request will get no answer.
-    fn unanswered(&mut self, request: RequestKey, reason: Failed, wire: &mut Wire<'_, HttpAction>) {
-        self.undelivered(DeliveryKey::Request(request), reason, wire);
-    }
-
-    /// A message certainly did not reach the server: it is sent again after a pause, within `HttpConfig::redelivery`.
-    fn not_delivered(&mut self, message: DeliveryKey, reason: Failed, now: Instant, wire: &mut Wire<'_, HttpAction>) {
-        let is_retried =
-            !self.session.is_closing() && self.deliveries.retry_later(message, self.config.redelivery, now);
-        if !is_retried {
-            self.undelivered(message, reason, wire);
-        }
-    }
-
-    /// A message will not be accepted or answered.
-    fn undelivered(&mut self, message: DeliveryKey, reason: Failed, wire: &mut Wire<'_, HttpAction>) {
-        match self.deliveries.remove(message).map(|removed| removed.role) {
-            Some(Role::Initialize(request) | Role::Discover(request, _) | Role::Request(request)) => {
-                wire.unanswered(request, reason);
-            }
-            Some(Role::Confirmation) => {
-                wire.fault(Fault::NotAccepted { reason });
-                wire.inbound.push_back(Inbound::Confirmed);
-            }
-            Some(Role::Answer | Role::Cancellation | Role::Notification) => wire.fault(Fault::NotAccepted { reason }),
-            None => {}
-        }
-    }
 }
 
 impl super::Client<Http> {
@@ -317,5 +214,130 @@ impl super::Client<Http> {
     /// An exchange has failed: it could not be started, or it broke off.
     pub fn handle_failure(&mut self, exchange: ExchangeKey, failure: Failure, now: Instant) {
         self.with_wire(now, |http, wire| http.on_failure(exchange, failure, now, wire));
+    }
+}
+
+impl sealed::Sealed for Http {}
+
+impl Transport for Http {
+    type Action = HttpAction;
+}
+
+impl ClientTransport for Http {
+    fn redeliver_for(&mut self, time: Duration) {
+        self.config.redelivery = time;
+    }
+}
+
+impl Carrier for Http {
+    const SILENCE_MEANS_LEGACY: bool = false;
+    const LOSES_SESSIONS: bool = true;
+
+    fn peer(&self) -> String {
+        format!("the server at {}", self.server())
+    }
+
+    fn configure(&mut self, limits: &Limits, seed: u64) {
+        self.limits = limits.clone();
+        self.jitter = Jitter::new(seed);
+    }
+
+    fn begin(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+        self.begin_session(now, wire);
+    }
+
+    fn send(&mut self, message: &Message, role: Role, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+        self.send_message(message, role, now, wire);
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.deliveries.backlog()
+    }
+
+    fn load(&self) -> Load {
+        let (waiting, bytes) = self.deliveries.load();
+        Load {
+            exchanges: self.exchanges.len(),
+            waiting,
+            held: bytes + self.exchanges.receiving(),
+            timers: self.exchanges.timers() + self.deliveries.timers() + self.timers.len(),
+            ..Load::default()
+        }
+    }
+
+    fn takes_answer(&self, bytes: usize, limits: &Limits) -> bool {
+        limits.holds(bytes, || self.deliveries.unaccepted())
+    }
+
+    fn wants_input(&self, _limits: &Limits) -> bool {
+        // Reading responses frees exchanges, so it never stops.
+        true
+    }
+
+    fn may_be_modern(&self) -> bool {
+        self.config.transport != HttpTransport::HttpSse
+    }
+
+    fn repeats_arguments(&self) -> bool {
+        true
+    }
+
+    fn respawn(&mut self, _wire: &mut Wire<'_, HttpAction>) {}
+
+    fn cancel(&mut self, request: RequestKey, notice: &Message, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+        self.cancel_request(request, notice, now, wire);
+    }
+
+    fn abandon(&mut self, request: RequestKey, now: Instant, _wire: &mut Wire<'_, HttpAction>) {
+        self.drop_request(request, now);
+    }
+
+    fn negotiated(&mut self, version: ProtocolVersion, wire: &mut Wire<'_, HttpAction>) {
+        self.accept_session(version, wire);
+    }
+
+    fn ready(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+        self.session_ready(now, wire);
+    }
+
+    fn close(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+        self.begin_closing(now, wire);
+    }
+
+    fn handle_timeout(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+        while let Some(due) = self.pop_due(now) {
+            match due {
+                Due::Exchange(ExchangeTimer::Idle(exchange)) => self.on_silence(exchange, now, wire),
+                Due::Exchange(ExchangeTimer::Linger(exchange)) => self.on_lingered(exchange, wire),
+                Due::Exchange(ExchangeTimer::Accept(exchange)) => self.on_not_accepted(exchange, wire),
+                Due::Delivery(DueDelivery::Retry(message)) => self.deliveries.enqueue(message),
+                Due::Delivery(DueDelivery::Resume(request)) => self.reopen(request, wire),
+                Due::Other(Timer::ServerStream) => self.open_server_stream(wire),
+                Due::Other(Timer::Endpoint) => self.on_no_endpoint(wire),
+                Due::Other(Timer::Close) => self.close_unended(wire),
+            }
+        }
+        self.pump(now, wire);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        [self.exchanges.poll_timeout(), self.deliveries.poll_timeout(), self.timers.next()].into_iter().flatten().min()
+    }
+}
+
+/// A timer that is due.
+enum Due {
+    Exchange(ExchangeTimer),
+    Delivery(DueDelivery),
+    Other(Timer),
+}
+
+impl Http {
+    /// Removes and returns the earliest timer that is due; of those for one time, that of an exchange first.
+    fn pop_due(&mut self, now: Instant) -> Option<Due> {
+        let next = self.poll_timeout().filter(|next| *next <= now)?;
+        let due = self.exchanges.pop_due(next).map(Due::Exchange);
+        let due = due.or_else(|| self.deliveries.pop_due(next).map(Due::Delivery));
+        due.or_else(|| self.timers.pop_due(next).map(Due::Other))
     }
 }

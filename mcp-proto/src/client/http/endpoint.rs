@@ -1,11 +1,17 @@
-//! The URL of the server, and references on the same origin.
+//! The URL of the server: validation of the configured one, and references on the same origin.
+//!
+//! HTTP libraries parse ambiguous URLs differently: one takes `http://localhost:80800/` for port 80, another refuses
+//! it. A URL that two of them could parse differently is refused here, so that a request and its token go to the server
+//! that the user meant.
 
+use core::net::{Ipv4Addr, Ipv6Addr};
 use std::fmt;
+use std::fmt::Write;
 
 use http::Uri;
 use http::uri::{Authority, PathAndQuery, Scheme};
 
-use super::url;
+use crate::codec::text::is_invisible;
 use crate::error::UsageError;
 
 /// An absolute `http` or `https` URL.
@@ -20,7 +26,7 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     pub(crate) fn parse(text: &str) -> Result<Self, UsageError> {
-        let (scheme, authority, path) = url::parse(text).map_err(UsageError::Endpoint)?;
+        let (scheme, authority, path) = parse(text).map_err(UsageError::Endpoint)?;
         Ok(Self { scheme, authority, path })
     }
 
@@ -29,7 +35,7 @@ impl Endpoint {
     }
 
     pub(crate) fn is_loopback(&self) -> bool {
-        url::is_loopback(self.authority.host())
+        is_loopback(self.authority.host())
     }
 
     pub(crate) fn to_uri(&self) -> Uri {
@@ -81,6 +87,147 @@ impl fmt::Debug for Endpoint {
     }
 }
 
+/// Why a text is not a URL that a client may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidUrl {
+    /// It is relative, or has another scheme.
+    #[error("must begin with http:// or https://")]
+    NotHttp,
+    /// It contains a blank, a control character or another invisible character.
+    #[error("must not contain blanks, control characters or other invisible characters")]
+    Blank,
+    /// It contains a backslash, which some parsers take for a slash.
+    #[error("must not contain a backslash")]
+    Backslash,
+    /// It contains a user name or a password, which would appear in logs and process lists.
+    #[error("must not contain a user name or password; send credentials in a header")]
+    UserInfo,
+    /// It contains a fragment, which is never sent.
+    #[error("must not contain a fragment ('#'), which is never sent to a server")]
+    Fragment,
+    /// It has no host.
+    #[error("has no host")]
+    NoHost,
+    /// The host has characters outside ASCII.
+    #[error("must name the host in ASCII; write an international name in punycode (xn--…)")]
+    HostNotAscii,
+    /// The host is neither a name nor an address.
+    #[error("has a host that is neither a name nor an IPv4 address nor an IPv6 address in brackets")]
+    Host,
+    /// The port is empty, not a number, zero or too large.
+    #[error("has an invalid port; a port is a number from 1 to 65535")]
+    Port,
+    /// It is longer than the `http` crate can hold.
+    #[error("is longer than 65,534 bytes")]
+    TooLong,
+}
+
+/// Parses a URL into its parts. Non-ASCII characters in its path and query are percent-encoded as UTF-8 (RFC 3986,
+/// section 2.1).
+fn parse(text: &str) -> Result<(Scheme, Authority, PathAndQuery), InvalidUrl> {
+    if text.chars().any(|c| c.is_control() || c.is_whitespace() || is_invisible(c)) {
+        return Err(InvalidUrl::Blank);
+    }
+    if text.contains('\\') {
+        return Err(InvalidUrl::Backslash);
+    }
+    let (scheme, rest) = text.split_once("://").ok_or(InvalidUrl::NotHttp)?;
+    let scheme = match scheme {
+        _ if scheme.eq_ignore_ascii_case("http") => Scheme::HTTP,
+        _ if scheme.eq_ignore_ascii_case("https") => Scheme::HTTPS,
+        _ => return Err(InvalidUrl::NotHttp),
+    };
+    if rest.contains('#') {
+        return Err(InvalidUrl::Fragment);
+    }
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    if authority.contains('@') {
+        return Err(InvalidUrl::UserInfo);
+    }
+    check_authority(authority)?;
+    let authority = authority.parse().map_err(|_| InvalidUrl::Host)?;
+    let path = encode(path);
+    let path = path.parse().map_err(|_| InvalidUrl::TooLong)?;
+    Ok((scheme, authority, path))
+}
+
+fn check_authority(authority: &str) -> Result<(), InvalidUrl> {
+    let port = if let Some(rest) = authority.strip_prefix('[') {
+        let (address, port) = rest.split_once(']').ok_or(InvalidUrl::Host)?;
+        address.parse::<Ipv6Addr>().map_err(|_| InvalidUrl::Host)?;
+        port
+    } else {
+        let end = authority.find(':').unwrap_or(authority.len());
+        let (host, port) = authority.split_at(end);
+        check_host(host)?;
+        port
+    };
+    if port.is_empty() {
+        return Ok(());
+    }
+    let digits = port.strip_prefix(':').ok_or(InvalidUrl::Host)?;
+    // `u16::from_str` accepts a plus sign, too.
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.starts_with('0');
+    match digits.parse::<u16>() {
+        Ok(_) if is_number => Ok(()),
+        Ok(_) | Err(_) => Err(InvalidUrl::Port),
+    }
+}
+
+fn check_host(host: &str) -> Result<(), InvalidUrl> {
+    if host.is_empty() {
+        return Err(InvalidUrl::NoHost);
+    }
+    if !host.is_ascii() {
+        return Err(InvalidUrl::HostNotAscii);
+    }
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    let labels = host.strip_suffix('.').unwrap_or(host);
+    // A name has at most 253 characters and a final dot (RFC 1035, section 2.3.4).
+    if host.len() > 254 || !host.bytes().all(is_name) || labels.split('.').any(str::is_empty) {
+        return Err(InvalidUrl::Host);
+    }
+    // `127.1`, `0x7f000001` and `2130706433` are addresses for some resolvers and names for others.
+    let last = labels.rsplit('.').next().unwrap_or_default();
+    let hex = last.strip_prefix("0x").or_else(|| last.strip_prefix("0X"));
+    let is_number = last.bytes().all(|byte| byte.is_ascii_digit())
+        || hex.is_some_and(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    if is_number && host.parse::<Ipv4Addr>().is_err() {
+        return Err(InvalidUrl::Host);
+    }
+    Ok(())
+}
+
+/// Percent-encodes the bytes of characters that a path or a query must not contain (RFC 3986, section 3.3 and 3.4).
+fn encode(path: &str) -> String {
+    let mut encoded = String::with_capacity(path.len() + 1);
+    if !path.starts_with('/') {
+        encoded.push('/');
+    }
+    for byte in path.bytes() {
+        if byte.is_ascii() && !matches!(byte, b'"' | b'<' | b'>' | b'^' | b'`' | b'{' | b'|' | b'}') {
+            encoded.push(char::from(byte));
+        } else {
+            // Writing to a `String` cannot fail.
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}
+
+/// Whether a host is this machine: `localhost`, a name below it (RFC 6761, section 6.3), or a loopback address.
+fn is_loopback(host: &str) -> bool {
+    if let Some(address) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        return address.parse::<Ipv6Addr>().is_ok_and(|address| {
+            address.is_loopback() || address.to_ipv4_mapped().is_some_and(|address| address.is_loopback())
+        });
+    }
+    let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+    name == "localhost" || name.ends_with(".localhost") || name.parse::<Ipv4Addr>().is_ok_and(|a| a.is_loopback())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,6 +263,35 @@ mod tests {
             "unix:/run/x",
         ] {
             assert_eq!(endpoint.same_origin(reference), None, "{reference}");
+        }
+    }
+
+    #[test]
+    fn defect_b1_a_host_has_at_most_253_characters_and_a_dot() {
+        for (length, is_valid) in [(253, true), (254, true), (255, false)] {
+            let host: String = "a.".chars().cycle().take(length).collect();
+            assert_eq!(check_host(&host).is_ok(), is_valid, "{length}");
+        }
+    }
+
+    #[test]
+    fn defect_b1_loopback_has_many_spellings() {
+        for (host, expected) in [
+            ("localhost", true),
+            ("LocalHost.", true),
+            ("app.localhost", true),
+            ("127.0.0.1", true),
+            ("127.8.8.8", true),
+            ("[::1]", true),
+            ("[0:0:0:0:0:0:0:1]", true),
+            ("[::ffff:127.0.0.1]", true),
+            ("localhost.example.com", false),
+            ("notlocalhost", false),
+            ("128.0.0.1", false),
+            ("[::2]", false),
+            ("127.0.0.1.example.com", false),
+        ] {
+            assert_eq!(is_loopback(host), expected, "{host}");
         }
     }
 }

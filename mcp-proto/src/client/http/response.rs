@@ -376,11 +376,19 @@ impl Http {
     }
 
     /// Passes the answer to a request to the client.
-    pub(super) fn answered(&mut self, request: RequestKey, response: Response, wire: &mut Wire<'_, HttpAction>) {
-        if let Some(removed) = self.deliveries.remove(DeliveryKey::Request(request)) {
-            let response = if removed.lists_tools { self.learn_tools(response, wire) } else { response };
-            wire.inbound.push_back(Inbound::Message { message: Message::Response(response), during: Some(request) });
+    pub(super) fn answered(&mut self, request: RequestKey, mut response: Response, wire: &mut Wire<'_, HttpAction>) {
+        let Some(removed) = self.deliveries.remove(DeliveryKey::Request(request)) else { return };
+        if let (Response::Result { result, .. }, true) = (&mut response, removed.lists_tools) {
+            // Later calls repeat arguments in headers; tools with invalid annotations are left out (RULES 8.3).
+            let (cut, faults) = self.tools.learn(result, self.limits.tool_headers);
+            for fault in faults {
+                wire.fault(fault);
+            }
+            if let Some(cut) = cut {
+                *result = cut;
+            }
         }
+        wire.inbound.push_back(Inbound::Message { message: Message::Response(response), during: Some(request) });
     }
 }
 

@@ -147,6 +147,17 @@ impl Http {
         }
     }
 
+    /// The handshake is over: messages that waited for it are sent, and the server's stream is opened.
+    pub(super) fn session_ready(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+        self.session.ready();
+        self.deliveries.enqueue_for_session();
+        let streams = self.session.version().is_some_and(|version| version.rules().get_stream);
+        if streams && self.mode.is_streamable() {
+            self.open_server_stream(wire);
+        }
+        self.pump(now, wire);
+    }
+
     /// The server has lost the session: it answered 404, or the stream of a two-endpoint server has ended.
     ///
     /// `refused` is the message that the server refused for this reason, and certainly did not process.

@@ -117,6 +117,12 @@ impl Http {
         self.deliveries.resume_later(request, at);
     }
 
+    /// The pause before a stream is opened again is over.
+    pub(super) fn reopen(&mut self, request: RequestKey, wire: &mut Wire<'_, HttpAction>) {
+        let exchange = self.get(None, Purpose::Resume { request, redirects: 0 }, wire);
+        self.deliveries.read_on(request, exchange);
+    }
+
     pub(super) fn not_resumed(
         &mut self,
         opened_in: OpenedIn,

@@ -1,13 +1,19 @@
-//! Tools whose arguments are repeated in headers, as learned from results of `tools/list` (RULES 8.3).
+//! Headers that repeat parts of a message's body (RULES 8.2); those for the arguments of tools are learned from results
+//! of `tools/list` (RULES 8.3).
 
 use std::collections::{BTreeMap, VecDeque};
 
+use http::{HeaderMap, HeaderValue};
+
 use crate::codec::json::Json;
+use crate::codec::jsonrpc::Message;
 use crate::error::Fault;
-use crate::spec::param_headers::Annotations;
+use crate::spec::Method;
+use crate::spec::header::{METHOD, NAME};
+use crate::spec::param_headers::{Annotations, encode};
 
 /// The maximum number of characters of a tool's name in a fault.
-const NAME: usize = 128;
+const MAX_NAME: usize = 128;
 
 /// The annotations of tools by name, as they were last listed (MD-P-06). Tools without annotations are not stored.
 #[derive(Debug, Default)]
@@ -19,8 +25,36 @@ pub(super) struct Tools {
 }
 
 impl Tools {
-    pub(super) fn get(&self, name: &str) -> Option<&Annotations> {
-        self.known.get(name)
+    /// The headers that repeat parts of a message's body (RULES 8.2, 8.3).
+    pub(super) fn mirrored(&self, message: &Message) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        let (method, params) = match message {
+            Message::Request(request) => (&request.method, request.params.as_ref()),
+            // Servers may expect the headers on notifications, too (A11).
+            Message::Notification(notification) => (&notification.method, notification.params.as_ref()),
+            Message::Response(_) => return headers,
+        };
+        // This header has no encoding (MD-H-06). It is omitted if it cannot carry the method, which the server then
+        // refuses.
+        if let Ok(value) = HeaderValue::from_str(method.as_str()) {
+            headers.insert(METHOD, value);
+        }
+        let member = |name| params.and_then(|params| params.first_member(name));
+        let Some(name) = method.facts().named_by.and_then(member) else { return headers };
+        let Some(name) = name.as_string() else { return headers };
+        headers.insert(NAME, encode(&name));
+        if *method == Method::TOOLS_CALL {
+            if let Some(annotations) = self.known.get(&*name) {
+                let arguments = member("arguments");
+                for (header, value) in annotations.values(arguments.as_ref()) {
+                    // A value that is absent or null has no header (MD-P-06).
+                    if let Some(value) = value {
+                        headers.insert(header.clone(), encode(&value));
+                    }
+                }
+            }
+        }
+        headers
     }
 
     /// Stores the annotations in a result of `tools/list`. Returns the result without the tools whose annotations are
@@ -44,7 +78,7 @@ impl Tools {
                 }
                 Err(reason) => {
                     self.forget(&name);
-                    let tool = name.chars().take(NAME).collect::<String>().into();
+                    let tool = name.chars().take(MAX_NAME).collect::<String>().into();
                     faults.push(Fault::InvalidTool { tool, reason });
                 }
             }
@@ -105,11 +139,13 @@ mod tests {
         let (cut, faults) = tools.learn(&list(&format!("[{good}, {bad} ,{plain}]")), 10_000);
         assert_eq!(cut, Some(list(&format!("[{good},{plain}]"))));
         assert_eq!(faults, [Fault::InvalidTool { tool: "bad".into(), reason: InvalidAnnotation::Type }]);
-        assert!(tools.get("good").is_some() && tools.get("plain").is_none() && tools.get("bad").is_none());
+        assert!(
+            tools.known.contains_key("good") && !tools.known.contains_key("plain") && !tools.known.contains_key("bad")
+        );
         // Without annotations, the tool of that name needs no headers any more.
         let (cut, faults) = tools.learn(&list(&format!("[{}]", tool("good", "true"))), 10_000);
         assert_eq!((cut, faults.len()), (None, 0));
-        assert!(tools.get("good").is_none());
+        assert!(!tools.known.contains_key("good"));
         assert_eq!(tools.weight, 0);
     }
 
@@ -124,13 +160,13 @@ mod tests {
         assert_eq!(weight_of("abcd") - weight_of("abc"), 2);
         let mut tools = Tools::default();
         tools.learn(&listed("abc"), 10_000);
-        let annotations = tools.get("abc").expect("the tool is known").weight();
+        let annotations = tools.known.get("abc").expect("the tool is known").weight();
         assert_eq!(tools.weight, annotations + 2 * (3 + size_of::<Box<str>>()));
         // A limit that is reached and not passed keeps the tool.
         for (limit, is_kept) in [(tools.weight, true), (tools.weight - 1, false)] {
             let mut bounded = Tools::default();
             bounded.learn(&listed("abc"), limit);
-            assert_eq!(bounded.get("abc").is_some(), is_kept, "{limit}");
+            assert_eq!(bounded.known.contains_key("abc"), is_kept, "{limit}");
         }
     }
 
@@ -142,6 +178,6 @@ mod tests {
             assert!(tools.learn(&list(&format!("[{listed}]")), 2000).1.is_empty());
             assert!(tools.weight <= 2000 && tools.known.len() == tools.order.len());
         }
-        assert!(tools.get("tool999").is_some() && tools.get("tool0").is_none());
+        assert!(tools.known.contains_key("tool999") && !tools.known.contains_key("tool0"));
     }
 }

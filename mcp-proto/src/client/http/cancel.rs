@@ -1,0 +1,63 @@
+//! Requests that are cancelled, or whose answers are not needed any more (RULES 6).
+
+use super::delivery::{DeliveryKey, Post, Progress};
+use super::exchange::ExchangeKey;
+use super::{Http, HttpAction};
+use crate::Instant;
+use crate::client::carrier::{Role, Wire};
+use crate::codec::jsonrpc::Message;
+use crate::conversation::pending::RequestKey;
+use crate::spec::CancelBy;
+
+impl Http {
+    /// Cancels a request: closes its exchange, or sends `notice`, as the revision requires. A request that was not sent
+    /// is dropped.
+    pub(super) fn cancel_request(
+        &mut self,
+        request: RequestKey,
+        notice: &Message,
+        now: Instant,
+        wire: &mut Wire<'_, HttpAction>,
+    ) {
+        if self.session.version().is_some_and(|version| version.rules().cancel_by == CancelBy::ClosingTheExchange) {
+            // CX-07, CX-08: closing the exchange is the cancellation.
+            let removed = self.deliveries.remove(DeliveryKey::Request(request));
+            if let Some(exchange) = removed.and_then(|removed| removed.exchange) {
+                self.exchanges.abort(exchange, wire);
+            }
+            self.pump(now, wire);
+            return;
+        }
+        let Some(progress) = self.deliveries.progress(request) else { return };
+        let notice = notice.to_bytes();
+        match progress {
+            Progress::Unsent => {}
+            Progress::On(key) => match self.exchanges.get_mut(key) {
+                // A cancellation must not overtake the request that it cancels (BR-T-08).
+                Some(exchange) if !exchange.sent => exchange.cancellation = Some(notice),
+                Some(_) | None => self.deliveries.add(Post::new(Role::Cancellation, notice), false),
+            },
+            // A request that the server has is cancelled by a message, not by closing an exchange (CX-09).
+            Progress::Delivered => self.deliveries.add(Post::new(Role::Cancellation, notice), false),
+        }
+        self.drop_request(request, now);
+        self.pump(now, wire);
+    }
+
+    /// Drops a request whose answer is not needed. Its exchange is read on for a while, so that the connection can be
+    /// used again.
+    pub(super) fn drop_request(&mut self, request: RequestKey, now: Instant) {
+        let removed = self.deliveries.remove(DeliveryKey::Request(request));
+        if let Some(key) = removed.and_then(|removed| removed.exchange) {
+            self.exchanges.linger_until(key, now + self.config.linger);
+        }
+    }
+
+    /// An exchange whose request has ended was read for long enough.
+    pub(super) fn on_lingered(&mut self, exchange: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
+        // The server may have received the request, and does not treat the closed exchange as a cancellation (CX-09).
+        if let Some(notice) = self.exchanges.abort(exchange, wire).and_then(|exchange| exchange.cancellation) {
+            self.deliveries.add(Post::new(Role::Cancellation, notice), false);
+        }
+    }
+}

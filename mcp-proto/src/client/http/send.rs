@@ -1,0 +1,174 @@
+//! Messages are sent while exchanges are free: which is next, with which request, and what happens to it otherwise.
+
+use bytes::Bytes;
+use http::Request;
+
+use super::delivery::{DeliveryKey, Post, Queue};
+use super::endpoint::Endpoint;
+use super::exchange::{Exchange, ExchangeKey, Posted, Purpose};
+use super::headers::Common;
+use super::stream::Cursor;
+use super::{Http, HttpAction, Timer};
+use crate::Instant;
+use crate::client::carrier::{Inbound, Role, Wire};
+use crate::codec::jsonrpc::Message;
+use crate::conversation::pending::RequestKey;
+use crate::error::{Failed, Fault};
+use crate::spec::Method;
+
+impl Http {
+    /// Queues a message, and sends it if an exchange is free.
+    pub(super) fn send_message(
+        &mut self,
+        message: &Message,
+        role: Role,
+        now: Instant,
+        wire: &mut Wire<'_, HttpAction>,
+    ) {
+        let mut post = Post::new(role, message.to_bytes());
+        post.is_ping = matches!(message, Message::Request(request) if request.method == Method::PING);
+        let version = match role {
+            Role::Discover(_, version) => Some(version),
+            Role::Initialize(_) => None,
+            Role::Request(_) | Role::Confirmation | Role::Answer | Role::Cancellation | Role::Notification => {
+                self.session.version()
+            }
+        };
+        let is_mirrored = version.is_some_and(|version| version.rules().mirrored_headers);
+        if is_mirrored {
+            post.version = version;
+            post.mirrored = Some(Box::new(self.tools.mirrored(message)));
+        }
+        let lists_tools =
+            is_mirrored && matches!(message, Message::Request(request) if request.method == Method::TOOLS_LIST);
+        self.deliveries.add(post, lists_tools);
+        self.pump(now, wire);
+    }
+
+    /// Sends waiting messages while exchanges are free.
+    pub(super) fn pump(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+        while let Some(message) = self.next_to_send() {
+            self.post(message, now, wire);
+        }
+        if self.mode.is_open() && self.deliveries.waits_first() {
+            wire.inbound.push_back(Inbound::RequestWaits { limit: self.limits.requests_at_once() });
+        }
+        self.go_on_closing(wire);
+    }
+
+    /// The next message for which an exchange is free.
+    fn next_to_send(&self) -> Option<DeliveryKey> {
+        if !self.mode.is_open() {
+            return None;
+        }
+        let room = self.room();
+        // The stream for the server's own messages uses one of the reserved exchanges.
+        let kept = self.limits.exchanges - self.limits.requests_at_once();
+        let kept = kept.saturating_sub(usize::from(self.has_stream()));
+        let next = |queue, is_free: bool| if is_free { self.deliveries.first_queued(queue) } else { None };
+        next(Queue::Others, room > 0)
+            .or_else(|| next(Queue::Pings, room > kept / 2))
+            .or_else(|| next(Queue::Requests, room > kept))
+    }
+
+    /// Whether a stream that belongs to no request is open, or will be opened again.
+    fn has_stream(&self) -> bool {
+        self.timers.is_set(Timer::ServerStream) || self.exchanges.any(Purpose::is_stream)
+    }
+
+    /// The number of exchanges that may still be opened. A stream that will be opened again after a pause counts as
+    /// open.
+    fn room(&self) -> usize {
+        let reopened = self.deliveries.resuming() + usize::from(self.timers.is_set(Timer::ServerStream));
+        self.limits.exchanges.saturating_sub(self.exchanges.len() + reopened)
+    }
+
+    /// Opens an exchange for a message.
+    pub(super) fn post(&mut self, message: DeliveryKey, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+        let Some(post) = self.deliveries.post(message) else { return };
+        let opens_session = matches!(post.role, Role::Initialize(_));
+        let to = post.to.as_ref().unwrap_or(self.mode.post_to(&self.config.endpoint));
+        let user = &self.config.headers;
+        let common =
+            if opens_session { Common { user, session: None, version: None } } else { self.session.common(user) };
+        let common = Common { version: post.version.or(common.version), ..common };
+        let request = common.post(to, post.body.clone(), post.mirrored.as_deref());
+        let posted = Posted { message, role: post.role, redirects: post.redirects };
+        let exchange = self.open(request, Purpose::Post(posted), wire);
+        self.deliveries.sent_on(message, exchange);
+        if message.request().is_none() {
+            self.exchanges.accept_until(exchange, now + self.config.accept_timeout);
+        }
+    }
+
+    /// Opens an exchange for a stream.
+    pub(super) fn get(
+        &mut self,
+        from: Option<&Endpoint>,
+        purpose: Purpose,
+        wire: &mut Wire<'_, HttpAction>,
+    ) -> ExchangeKey {
+        let cursor = match &purpose {
+            Purpose::ServerStream { .. } => self.server_stream.cursor.resume_after(),
+            Purpose::Resume { request, .. } => self.deliveries.cursor(*request).and_then(Cursor::resume_after),
+            Purpose::Post(_) | Purpose::TwoEndpointStream { .. } | Purpose::Delete | Purpose::Drain => None,
+        };
+        let request = self.session.common(&self.config.headers).get(from.unwrap_or(&self.config.endpoint), cursor);
+        self.open(request, purpose, wire)
+    }
+
+    pub(super) fn open(
+        &mut self,
+        request: Request<Bytes>,
+        purpose: Purpose,
+        wire: &mut Wire<'_, HttpAction>,
+    ) -> ExchangeKey {
+        let opens_session = matches!(&purpose, Purpose::Post(Posted { role: Role::Initialize(_), .. }));
+        // The session of a two-endpoint server is in the URL that it named (HS-08).
+        let opened_in = self.session.opened_in(!self.mode.is_streamable(), opens_session);
+        self.exchanges.open(Exchange::new(purpose, opened_in), request, wire)
+    }
+
+    /// The request will get no answer.
+    pub(super) fn unanswered(&mut self, request: RequestKey, reason: Failed, wire: &mut Wire<'_, HttpAction>) {
+        self.undelivered(DeliveryKey::Request(request), reason, wire);
+    }
+
+    /// A message certainly did not reach the server: it is sent again after a pause, within `HttpConfig::redelivery`.
+    pub(super) fn not_delivered(
+        &mut self,
+        message: DeliveryKey,
+        reason: Failed,
+        now: Instant,
+        wire: &mut Wire<'_, HttpAction>,
+    ) {
+        let is_retried =
+            !self.session.is_closing() && self.deliveries.retry_later(message, self.config.redelivery, now);
+        if !is_retried {
+            self.undelivered(message, reason, wire);
+        }
+    }
+
+    /// The server has not accepted a message in time.
+    pub(super) fn on_not_accepted(&mut self, exchange: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
+        if let Some(Purpose::Post(posted)) = self.exchanges.abort(exchange, wire).map(|exchange| exchange.purpose) {
+            let after = self.config.accept_timeout;
+            self.undelivered(posted.message, Failed::TimedOut { after }, wire);
+        }
+    }
+
+    /// A message will not be accepted or answered.
+    pub(super) fn undelivered(&mut self, message: DeliveryKey, reason: Failed, wire: &mut Wire<'_, HttpAction>) {
+        match self.deliveries.remove(message).map(|removed| removed.role) {
+            Some(Role::Initialize(request) | Role::Discover(request, _) | Role::Request(request)) => {
+                wire.unanswered(request, reason);
+            }
+            Some(Role::Confirmation) => {
+                wire.fault(Fault::NotAccepted { reason });
+                wire.inbound.push_back(Inbound::Confirmed);
+            }
+            Some(Role::Answer | Role::Cancellation | Role::Notification) => wire.fault(Fault::NotAccepted { reason }),
+            None => {}
+        }
+    }
+}
